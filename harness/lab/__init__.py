@@ -1,0 +1,1 @@
+"""The embedded cluster: nodes, faults, and the host-memory benchmark."""

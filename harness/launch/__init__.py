@@ -1,0 +1,1 @@
+"""Launchers: pure builders of complete command lines."""

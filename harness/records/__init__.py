@@ -1,0 +1,65 @@
+"""The shared vocabulary: frozen, slotted records and enums. Standard library only; every other package may import it."""
+
+from busbw.records.benchmark import (
+    BenchmarkCase,
+    BenchmarkResult,
+    BenchmarkRow,
+    Collective,
+    Invocation,
+    Measurement,
+    ProcessTimes,
+    RankLine,
+    ResolvedVar,
+    Sizes,
+    busbw_factor,
+)
+from busbw.records.cluster import Cluster, LinkRate, Node
+from busbw.records.command import Answer, Command, CommandResult, Unreachable
+from busbw.records.evidence import Confidence, Evidence, Finding, Fix, Status, worst
+from busbw.records.verdict import (
+    Blame,
+    BlameState,
+    CaseOutcome,
+    CheckResult,
+    Comparison,
+    Limit,
+    Reference,
+    RunResult,
+    Uncovered,
+)
+
+__all__ = [
+    "Answer",
+    "BenchmarkCase",
+    "BenchmarkResult",
+    "BenchmarkRow",
+    "Blame",
+    "BlameState",
+    "CaseOutcome",
+    "CheckResult",
+    "Cluster",
+    "Collective",
+    "Command",
+    "CommandResult",
+    "Comparison",
+    "Confidence",
+    "Evidence",
+    "Finding",
+    "Fix",
+    "Invocation",
+    "Limit",
+    "LinkRate",
+    "Measurement",
+    "Node",
+    "ProcessTimes",
+    "RankLine",
+    "Reference",
+    "ResolvedVar",
+    "RunResult",
+    "Sizes",
+    "Status",
+    "Uncovered",
+    "Unreachable",
+    "busbw_factor",
+    "worst",
+]

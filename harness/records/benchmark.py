@@ -1,0 +1,211 @@
+"""What is measured: cases, invocations, rows, per-process times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Collective(StrEnum):
+    """The operations nccl-tests has a binary for (`<value>_perf`)."""
+
+    ALL_REDUCE = "all_reduce"
+    ALL_GATHER = "all_gather"
+    REDUCE_SCATTER = "reduce_scatter"
+    ALLTOALL = "alltoall"
+    ALLTOALLV = "alltoallv"
+    BROADCAST = "broadcast"
+    REDUCE = "reduce"
+    SENDRECV = "sendrecv"
+    SCATTER = "scatter"
+    GATHER = "gather"
+    HYPERCUBE = "hypercube"
+
+
+def busbw_factor(collective: str, nranks: int) -> float:
+    """busbw / algbw as nccl-tests prints them, for a communicator of `nranks` ranks.
+
+    Source: nccl-tests `doc/PERFORMANCE.md` and the `*GetBw` functions of its sources. `hypercube`'s correction is already in algbw.
+
+    >>> busbw_factor("all_reduce", 8), busbw_factor("alltoall", 4), busbw_factor("broadcast", 8), busbw_factor("all_reduce", 1)
+    (1.75, 0.75, 1.0, 0.0)
+
+    Raises:
+        ValueError: `collective` is not one of nccl-tests'.
+    """
+    kind = Collective(collective)
+    if kind is Collective.ALL_REDUCE:
+        return 2.0 * (nranks - 1) / nranks
+    if kind in (Collective.BROADCAST, Collective.REDUCE, Collective.SENDRECV, Collective.HYPERCUBE):
+        return 1.0
+    return (nranks - 1) / nranks
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The message sizes of a case, as nccl-tests' -b -e -f (or -i)."""
+
+    minimum_bytes: int
+    maximum_bytes: int
+    factor: int | None = 2
+    """Multiplication between sizes; None = `increment_bytes` is used."""
+    increment_bytes: int | None = None
+
+    def planned(self) -> tuple[int, ...]:
+        """The sizes nccl-tests will try, in order; from 2.13.12 on it trims printed sizes to multiples of 16 bytes per rank."""
+        sizes = []
+        size = self.minimum_bytes
+        while size <= self.maximum_bytes:
+            sizes.append(size)
+            if self.factor is not None and self.factor > 1:
+                size *= self.factor
+            elif self.increment_bytes:
+                size += self.increment_bytes
+            else:
+                break
+        return tuple(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkCase:
+    """One launch that is planned: what, over which sizes, how often. Options are nccl-tests' own."""
+
+    id: str
+    """kebab-case, unique in a run: `all-reduce`, `survey-alone-1`."""
+    collective: Collective
+    sizes: Sizes
+    ranks_per_node: int | None = None
+    """None = one per GPU (in the lab: per the lab's emulated GPU count)."""
+    iterations: int = 20
+    warmup: int = 5
+    cycles: int = 1
+    """-N: how often the whole size list is repeated."""
+    check: int = 1
+    """-c: iterations whose data is verified; 0 = none."""
+    blocking: int = 0
+    """-z."""
+    per_iteration: bool = False
+    """-I 1."""
+    json: bool = True
+    """-J, where the binary has it."""
+    split: str | None = None
+    """NCCL_TESTS_SPLIT, e.g. `DIV 8`; None = one communicator."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables of this case alone, over the profile's."""
+    timeout_s: float = 600.0
+    """Limit of the whole launch; nccl-tests' own -T does not cover initialisation."""
+    required: bool = True
+    """False = advisory: it cannot fail the run."""
+    purpose: str = "bandwidth"
+    """`proof`, `bandwidth`, `latency`, `correctness` or `diagnosis`: runs of different purpose are different launches."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedVar:
+    """An environment variable with where its value comes from."""
+
+    name: str
+    value: str
+    origin: str
+    """`profile infiniband`, `playbook day-one`, `case latency`, `--env`, `lab`, `launcher`."""
+    why: str
+    source: str = ""
+    """Title or address that the reason rests on; empty = this project's own decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A command line of a launcher, complete: what is run on the head node."""
+
+    case_id: str
+    argv: tuple[str, ...]
+    env: tuple[ResolvedVar, ...]
+    nodes: tuple[str, ...]
+    timeout_s: float
+    nranks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One direction (in-place or out-of-place) of one row."""
+
+    time_us: float
+    algbw_gb_s: float
+    busbw_gb_s: float
+    wrong: int | None
+    """Wrong elements; None = not checked, or printed as N/A."""
+    error: float | None = None
+    """Largest difference, as printed by versions before 2.13; not a count."""
+    iter_min_us: float | None = None
+    iter_max_us: float | None = None
+    iter_p99_us: float | None = None
+    iter_cv_percent: float | None = None
+    cputime: bool = False
+    """True = `time_us` is CPU launch time (-C 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkRow:
+    """One data row of the table."""
+
+    size_bytes: int
+    count: int
+    type: str
+    redop: str | None
+    """None = the collective does not reduce, or the version leaves it blank."""
+    root: int | None
+    """None = no root column, or -1."""
+    out_of_place: Measurement | None
+    in_place: Measurement | None
+    line_no: int | None = None
+    """Line in the text, from 1; None = it came from JSON."""
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankLine:
+    """One entry of the device table."""
+
+    rank: int
+    host: str
+    device: int
+    device_name: str
+    pid: int | None = None
+    group: int | None = None
+    """Split colour; None = a version that prints none."""
+    bus_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTimes:
+    """Per-iteration times of one process at one size (nccl-tests JSON ≥ schema 2, -I 1)."""
+
+    size_bytes: int
+    in_place: bool
+    process: int
+    """World rank of the process's first rank."""
+    host: str | None
+    group: int | None
+    times_us: tuple[float, ...]
+    """One value per iteration: the maximum over the process's GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkResult:
+    """One table (or one JSON document) of nccl-tests, as read."""
+
+    collective: str | None
+    nranks: int | None
+    nodes: int | None
+    rows: tuple[BenchmarkRow, ...]
+    ranks: tuple[RankLine, ...]
+    avg_busbw_gb_s: float | None
+    out_of_bounds: int | None
+    """The footer's number; None = no footer."""
+    nccl_version: str | None
+    tests_version: str | None
+    complete: bool
+    problems: tuple[str, ...]
+    process_times: tuple[ProcessTimes, ...] = ()
+    config: tuple[tuple[str, str], ...] = field(default=())
+    """The configuration line (or JSON `config`), as (name, value) in the order printed."""

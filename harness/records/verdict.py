@@ -1,0 +1,147 @@
+"""What a run concludes: checks, comparisons, blame, the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from busbw.records.benchmark import BenchmarkCase, BenchmarkResult
+from busbw.records.command import Unreachable
+from busbw.records.evidence import Evidence, Finding, Status
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One preflight check on one node."""
+
+    check_id: str
+    """Dotted, as in the table of checks: `rdma.devices`."""
+    node: str
+    status: Status
+    found: str
+    """What the node said, in a few words that are equal on equal nodes (they are folded)."""
+    expected: str
+    command: str
+    """The command line it came from, as a person would type it."""
+    reason: str = ""
+    """Why it is UNKNOWN or SKIPPED: the missing tool or right."""
+    evidence: Evidence | None = None
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a measured number is compared with."""
+
+    kind: str
+    """`contract`, `accepted-run`, `peers`, `published`, `physics`, `playbook`, or `none`."""
+    busbw_gb_s: float | None
+    source: str
+    """In words, with counts: `median of 4 like groups in this run`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A physical ceiling: it can fail a measurement, never pass one."""
+
+    value_gb_s: float
+    formula: str
+    inputs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One measured number against its reference."""
+
+    case_id: str
+    size_bytes: int
+    measured_gb_s: float | None
+    reference: Reference
+    ratio: float | None
+    status: Status
+    reason: str
+    limit: Limit | None = None
+    nodes: tuple[str, ...] = ()
+    """The group of nodes the number belongs to."""
+
+
+class BlameState(StrEnum):
+    """How a component is bad."""
+
+    SLOW = "slow"
+    INTERMITTENT = "intermittent"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """One component accused by measurements."""
+
+    kind: str
+    """`node`, `gpu`, `rail`, `link`, `leaf` or `nothing`."""
+    component: str
+    """`node3`, `node3 rail 2`, `node1 – node4`."""
+    state: BlameState
+    capacity_gb_s: float | None
+    """What it was seen to carry; None for a dead one."""
+    expected_gb_s: float | None
+    seen_in: tuple[Evidence, ...]
+    exonerated: tuple[str, ...] = ()
+    """Who is cleared by the same measurements."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseOutcome:
+    """One case of the run: what was planned, what happened, what was read."""
+
+    case: BenchmarkCase
+    status: Status
+    reason: str
+    results: tuple[BenchmarkResult, ...]
+    exit_status: int | None
+    seconds: float | None
+    artefacts: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """Something that was not checked or not measured, and why; printed in every report."""
+
+    what: str
+    why: str
+    would_settle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """run.json: everything concluded from `raw/`, and nothing that is not in it."""
+
+    schema: str
+    """`busbw.run/1`."""
+    run_id: str
+    tool_version: str
+    playbook: str
+    profile: str
+    started: str
+    """RFC 3339, UTC, from the plan: never the clock of whoever renders."""
+    finished: str | None
+    verdict: Status
+    headline: str
+    """One sentence with the number, its reference and the nodes."""
+    exit_status: int
+    emulated: str
+    """Why no number here speaks for real hardware; empty for a real cluster."""
+    nodes: tuple[str, ...]
+    unreachable: tuple[Unreachable, ...]
+    checks: tuple[CheckResult, ...]
+    cases: tuple[CaseOutcome, ...]
+    comparisons: tuple[Comparison, ...]
+    blame: tuple[Blame, ...]
+    findings: tuple[Finding, ...]
+    uncovered: tuple[Uncovered, ...]
+    sensitivity: tuple[str, ...]
+    """What the verdict would have caught and what it could not see."""
+    versions: tuple[tuple[str, str], ...]
+    commands: tuple[str, ...]
+    """The exact command lines, in order."""

@@ -1,0 +1,1 @@
+"""Ways of reaching a node: one protocol, one file per way."""

@@ -1,0 +1,1 @@
+"""Example inventories, one per way of naming a cluster."""

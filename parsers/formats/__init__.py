@@ -1,0 +1,1 @@
+"""One module per text format: bytes or lines in, records out."""

@@ -1,0 +1,1 @@
+"""What the numbers mean: limits, comparison, spread, blame, verdict."""

@@ -1,0 +1,1 @@
+"""What a pattern cannot say: rules over all evidence of a run."""

@@ -1,0 +1,1 @@
+"""The symptom table: symptom → cause → fix → verify, as YAML."""

@@ -1,0 +1,1 @@
+"""Run plans as YAML: what to check, what to measure, what must hold."""
