@@ -14,6 +14,10 @@ class Command:
     timeout_s: float = 60.0
     sudo: bool = False
     """True = through `sudo -n`; only where the user allowed it."""
+    label: str = "command"
+    """Names the record of it in the run directory: `preflight`, `build`, `poll`."""
+    store: str | None = None
+    """Where under `raw/` its standard output is kept; None = beside its record."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,40 @@
-"""Ways of reaching a node: one protocol, one file per way."""
+"""Ways of reaching a node: one protocol, one file per way.
+
+A transport opens a `Session` per node; a session is one kept connection and runs any number of commands, several at once. A node that cannot
+be reached is a value (`Unreachable`), a command that times out is a `CommandResult` with `exit_status = None`; neither raises. `fanout.Fleet`
+holds the sessions of all nodes and runs commands on many at once within a deadline.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from busbw.records import Command, CommandResult, Node, Unreachable
+
+
+class Session(Protocol):
+    """One kept connection to one node. Safe to use from several threads."""
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+
+    def run(self, command: Command) -> CommandResult:
+        """Run it to its end, its time limit or the end of the connection. Never raises for what the node does."""
+
+    def close(self) -> None:
+        """Give the connection back; idempotent, never raises."""
+
+
+class Transport(Protocol):
+    """A way of reaching nodes."""
+
+    @property
+    def name(self) -> str:
+        """As given to `--transport`."""
+
+    def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
+        """Open a session within `timeout_s`, the resolution of its configuration included."""
+
+    def close(self) -> None:
+        """End what is shared between sessions (jump connections); idempotent."""
