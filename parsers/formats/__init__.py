@@ -1,6 +1,6 @@
 """One module per text format: bytes in, a `Document` out. This file knows what such a module offers (`FORMAT`) and what it gives back.
 
-A module that reads a format defines `FORMAT = Format(…)`; `recognise.formats()` finds it by walking this package, there is no list to extend.
+A module that reads a format defines `FORMAT = Format(…)`; `recognise.formats()` finds it by walking this package: no list to extend.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ class Format:
     Raises:
         UnknownLayout: nothing in the text is of this format; `seen` quotes its first line that is not blank. Nothing else is raised."""
     embedded: bool = False
-    """True = pieces of it stand inside other texts and far behind their start (log lines around a table), so it is tried on every text
-    that is not JSON or binary, whatever `looks_like` said, and a text may have several such kinds. Its `read` skips foreign lines quickly."""
+    """True = pieces of it stand inside other texts and far behind their start (log lines around a table): it is tried on every text that
+    is not JSON or binary, whatever `looks_like` said, and a text may have several such kinds. Its `read` skips foreign lines quickly."""
