@@ -1,0 +1,157 @@
+"""Building the benchmark on the nodes: nccl-tests, or the payload that speaks its dialect, through one contract.
+
+The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]` gives `build/<collective>_perf`. A build is
+stamped by all its inputs (sources, make variables, the node's MPI) and kept under that stamp, so the same inputs are never built twice and
+other inputs never reuse it. It is built on one node, copied to the others, and proven afterwards: same hashes everywhere, linked to MPI.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from busbw.records import Command
+
+BUILD_TIMEOUT_S = 900.0
+COPY_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """What is built, how, and where it will stand."""
+
+    sources: bytes
+    """Archive (tar.gz) of the source tree, the Makefile at its top."""
+    make_args: tuple[str, ...]
+    directory: str
+    """Absolute path on every node, named by the stamp; the binaries are in its `build/`."""
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What a node says of the binaries it has."""
+
+    node: str
+    hashes: tuple[tuple[str, str], ...]
+    """(file name, SHA-256), sorted; () = the node has none."""
+    mpi_linked: bool | None
+    """`ldd` names libmpi; None = `ldd` could not tell."""
+    not_found: tuple[str, ...]
+    """Libraries that the loader does not find on this node."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOutcome:
+    """What stands on the nodes after the build stage."""
+
+    directory: str
+    stamp: str
+    builder: str
+    reused: bool
+    """True = the stamp was there already on the builder."""
+    proofs: tuple[Proof, ...]
+    usable: tuple[str, ...]
+    """Nodes whose binaries are the builder's, byte for byte."""
+    problems: tuple[str, ...]
+
+    def binary(self, collective: str) -> str:
+        """Absolute path of a collective's binary on every node."""
+        return f"{self.directory}/build/{collective}_perf"
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """A tar.gz of `files` (relative path → content) that is the same bytes for the same input: no clock, no owner, sorted."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name in sorted(files):
+            info = tarfile.TarInfo(name)
+            info.size = len(files[name])
+            info.mode = 0o644
+            tar.addfile(info, io.BytesIO(files[name]))
+    return gzip.compress(buffer.getvalue(), mtime=0)
+
+
+def plan(sources: bytes, make_args: tuple[str, ...], mpi: str, root: str) -> BuildPlan:
+    """The build of `sources` under `root` (absolute, on the nodes). `mpi` is the MPI's version and place: another one is another build."""
+    text = json.dumps([hashlib.sha256(sources).hexdigest(), list(make_args), mpi])
+    stamp = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return BuildPlan(sources, make_args, f"{root}/build/{stamp}", stamp)
+
+
+_BUILD = """\
+dir=$1; part="$dir.part.$$"; shift
+if [ -f "$dir/.busbw-stamp" ]; then cat >/dev/null; echo "reused $dir"; exit 0; fi
+mkdir -p "$part" && tar -xzf - -C "$part" || exit 70
+cd "$part" && make "$@"; status=$?
+if [ $status -ne 0 ]; then rm -rf "$part"; exit $status; fi
+echo ok > "$part/.busbw-stamp" && { mv "$part" "$dir" 2>/dev/null || rm -rf "$part"; }
+echo "built $dir"
+"""
+
+_PROVE = """\
+cd "$1/build" 2>/dev/null || exit 3
+sha256sum -- *_perf; echo "--- ldd"; for f in *_perf; do ldd "$f"; break; done
+"""
+
+_PACK = 'cd "$1" && tar -cf - .busbw-stamp build/*_perf | gzip -n'
+
+_UNPACK = """\
+dir=$1; part="$dir.part.$$"
+mkdir -p "$part" && tar -xzf - -C "$part" || { rm -rf "$part"; exit 70; }
+rm -rf "$dir" && mv "$part" "$dir"
+"""
+
+
+def build_command(build: BuildPlan) -> Command:
+    """Builds, or finds the stamp there already (`reused …` on standard output). Leaves nothing half-built behind."""
+    argv = ("sh", "-c", _BUILD, "busbw-build", build.directory, *build.make_args)
+    return Command(argv, stdin=build.sources, timeout_s=BUILD_TIMEOUT_S, label="build")
+
+
+def prove_command(directory: str) -> Command:
+    """Hashes of the binaries and what one of them is linked to. Exit status 3 = there are none."""
+    return Command(("sh", "-c", _PROVE, "busbw-prove", directory), timeout_s=60, label="prove")
+
+
+def pack_command(directory: str) -> Command:
+    """The binaries as a tar.gz on standard output."""
+    return Command(("sh", "-c", _PACK, "busbw-pack", directory), timeout_s=COPY_TIMEOUT_S, label="pack")
+
+
+def unpack_command(directory: str, packed: bytes) -> Command:
+    """Puts the packed binaries in place, at once or not at all."""
+    return Command(("sh", "-c", _UNPACK, "busbw-unpack", directory), stdin=packed, timeout_s=COPY_TIMEOUT_S, label="unpack")
+
+
+def parse_proof(node: str, stdout: str) -> Proof:
+    """Reads `prove_command`'s output.
+
+    >>> parse_proof("n1", "ab12  all_reduce_perf\\n--- ldd\\n\\tlibmpi.so.40 => /lib/libmpi.so.40 (0x7f)\\n\\tlibnccl.so.2 => not found\\n")
+    Proof(node='n1', hashes=(('all_reduce_perf', 'ab12'),), mpi_linked=True, not_found=('libnccl.so.2',))
+    """
+    head, _, linked = stdout.partition("--- ldd\n")
+    hashes = tuple(sorted((name, digest) for digest, name in re.findall(r"^([0-9a-f]+)  (\S+_perf)$", head, re.M)))
+    libraries = re.findall(r"^\s+(\S+) =>", linked, re.M)
+    missing = tuple(re.findall(r"^\s+(\S+) => not found", linked, re.M))
+    return Proof(node, hashes, any(name.startswith("libmpi") for name in libraries) if libraries else None, missing)
+
+
+def first_error(text: str) -> str:
+    """The line of a failed build that says why: the first compiler or linker error, else the last line.
+
+    >>> first_error("cc -c a.c\\na.c:3:1: error: unknown type name 'x'\\nmake: *** [Makefile:4: a.o] Error 1\\n")
+    "a.c:3:1: error: unknown type name 'x'"
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for pattern in (r"\berror:", r"fatal error|cannot find -l|undefined reference|No such file or directory|not found", r"\*\*\*"):
+        for line in lines:
+            if re.search(pattern, line):
+                return line
+    return lines[-1] if lines else "(the build printed nothing)"

@@ -1,0 +1,69 @@
+"""The one script a node is asked with, and the way its answer is taken apart.
+
+POSIX sh, nothing installed, nothing changed. Every section prints a marker on both streams before and after it, so that standard output and
+standard error can be told apart without a temporary file, and noise of a login shell falls outside all sections.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+
+from busbw.preflight import CheckFamily, NodeAnswer, Section, SectionOutput
+from busbw.records import Command, CommandResult, Node
+
+_PROLOGUE = """\
+LC_ALL=C; export LC_ALL
+if command -v timeout >/dev/null 2>&1; then limit() { timeout -k 2 "$@"; }; else limit() { shift; "$@"; }; fi
+mark() { printf '\\n@@%s %s\\n' "$B" "$*"; printf '\\n@@%s %s\\n' "$B" "$*" >&2; }
+ask() { mark begin "$1"; limit "$2" sh -c "$3" </dev/null; mark end "$1" $?; }
+"""
+
+
+def build(families: Iterable[CheckFamily], boundary: str, timeout_s: float) -> Command:
+    """The script of all sections as one command. `boundary` is a word that the output will not contain by chance: the run's id."""
+    sections = [section for family in families for section in family.sections]
+    asks = [f"ask {shlex.quote(s.name)} {s.timeout_s} {shlex.quote(s.shell)}" for s in sections]
+    text = f"B={shlex.quote(boundary)}\n{_PROLOGUE}" + "\n".join(asks) + "\nmark done\n"
+    return Command(argv=("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, label="preflight")
+
+
+def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> NodeAnswer:
+    """One node's answer, section by section. What is missing is missing, with the reason in `problem`."""
+    out = _frames(result.out(), boundary)
+    err = _frames(result.err(), boundary)
+    sections = {
+        name: SectionOutput(name, text, err[name][0] if name in err else "", status, line_no)
+        for name, (text, status, line_no) in out.items()
+    }
+    whole = re.search(rf"^@@{re.escape(boundary)} done$", result.out(), re.M) is not None
+    problem = None
+    if not whole:
+        ended = f"exit status {result.exit_status}" if result.exit_status is not None else "no exit status"
+        problem = result.problem or f"the script did not run to its end ({ended})"
+    return NodeAnswer(node=node, sections=sections, artefact=artefact, problem=problem)
+
+
+def _frames(text: str, boundary: str) -> dict[str, tuple[str, int | None, int]]:
+    """{section: (its text, exit status or None, line number of its first line)}."""
+    marker = re.compile(rf"^@@{re.escape(boundary)} (begin|end) (\S+)(?: (\d+))?$", re.M)
+    found: dict[str, tuple[str, int | None, int]] = {}
+    opened: tuple[str, int] | None = None
+    for match in marker.finditer(text):
+        kind, name, status = match[1], match[2], match[3]
+        if kind == "begin":
+            opened = (name, match.end() + 1)
+        elif opened and opened[0] == name:
+            # The marker starts on a line of its own: the newline before it is the marker's, not the section's.
+            body = text[opened[1] : max(opened[1], match.start() - 1)]
+            found[name] = (body, int(status), text.count("\n", 0, opened[1]) + 1)
+            opened = None
+    if opened:
+        found[opened[0]] = (text[opened[1] :], None, text.count("\n", 0, opened[1]) + 1)
+    return found
+
+
+def limit_s(sections: Iterable[Section]) -> float:
+    """The longest the script may take: every section at its own limit, and some for the shell."""
+    return 10.0 + sum(section.timeout_s + 2 for section in sections)

@@ -1,0 +1,105 @@
+"""The launcher and what a build needs: `sw.mpirun`, `cross.mpi`; and the facts of a node that later stages use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from busbw.parsers.nodes import open_mpi
+from busbw.parsers.nodes.open_mpi import MpiVersion
+from busbw.preflight import CheckFamily, NodeAnswer, Section, unknown
+from busbw.records import CheckResult, Evidence, Status
+
+_EXPECTED = "Open MPI's mpirun on PATH"
+_COMMAND = "mpirun --version"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What building and launching must know of a node."""
+
+    node: str
+    host_name: str | None
+    """`uname -n`: what ranks report as their host."""
+    home: str | None
+    user_id: int | None
+    mpirun_path: str | None
+    mpi: MpiVersion | None
+    mpi_home: str | None
+    """Directory with include/mpi.h; None = no MPI headers found."""
+
+
+def facts(answer: NodeAnswer) -> NodeFacts:
+    """The facts in a node's answer; each is None where the node did not say."""
+    identity = answer.section("identity")
+    values = dict(re.findall(r"^(\w+)=(.*)$", identity.stdout, re.M)) if identity else {}
+    version = answer.section("mpirun_version")
+    home = answer.section("mpi_home")
+    return NodeFacts(
+        node=answer.node.name,
+        host_name=values.get("host") or None,
+        home=values.get("home") or None,
+        user_id=int(values["uid"]) if values.get("uid", "").isdigit() else None,
+        mpirun_path=values.get("mpirun") or None,
+        mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
+        mpi_home=(home.stdout.strip().splitlines() or [None])[0] if home else None,
+    )
+
+
+def _mpirun(answer: NodeAnswer) -> CheckResult:
+    output = answer.section("mpirun_version")
+    if output is not None and output.missing:
+        evidence = Evidence(answer.artefact, output.line_no, (output.stderr or output.stdout).strip()[:400] or "exit status 127")
+        found = "mpirun not found"
+        return CheckResult("sw.mpirun", answer.node.name, Status.FAIL, found, _EXPECTED, _COMMAND, evidence=evidence)
+    result = unknown(answer, "sw.mpirun", "mpirun_version", _EXPECTED, _COMMAND)
+    if result:
+        return result
+    output = answer.sections["mpirun_version"]
+    version = open_mpi.parse_version(output.stdout + output.stderr)
+    text = (output.stdout + output.stderr).strip()
+    evidence = Evidence(answer.artefact, output.line_no, text[:400] or "(nothing printed)")
+    if version is None or version.version is None:
+        found = version.implementation if version else f"unreadable (exit status {output.exit_status})"
+        return CheckResult("sw.mpirun", answer.node.name, Status.FAIL, found, _EXPECTED, _COMMAND, evidence=evidence)
+    return CheckResult("sw.mpirun", answer.node.name, Status.PASS, f"Open MPI {version.version}", _EXPECTED, _COMMAND, evidence=evidence)
+
+
+def _compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """The same Open MPI everywhere, at the same place: mpirun starts its daemons by path and they speak one version's protocol."""
+    known = {a.node.name: f for a in answers if (f := facts(a)).mpi is not None and f.mpi is not None}
+    if not known:
+        return ()
+    said = {name: f"{f.mpi.implementation} {f.mpi.version} at {f.mpirun_path}" if f.mpi else "" for name, f in known.items()}
+    majority, count = Counter(said.values()).most_common(1)[0]
+    expected = f"the same on all nodes: {majority} ({count} of {len(said)})"
+    sections = {a.node.name: (a.artefact, s.line_no) for a in answers if (s := a.section("mpirun_version"))}
+    results = []
+    for name, text in said.items():
+        artefact, line_no = sections[name]
+        status = Status.PASS if text == majority else Status.FAIL
+        evidence = Evidence(artefact, line_no, text)
+        results.append(CheckResult("cross.mpi", name, status, text, expected, _COMMAND, evidence=evidence))
+    return tuple(results)
+
+
+CHECK = CheckFamily(
+    name="software",
+    ids=("sw.mpirun", "cross.mpi"),
+    sections=(
+        Section(
+            "identity",
+            'printf "host=%s\\nhome=%s\\nuid=%s\\nmpirun=%s\\n" "$(uname -n)" "$HOME" "$(id -u)" "$(command -v mpirun)"',
+        ),
+        Section("mpirun_version", "mpirun --version"),
+        Section(
+            "mpi_home",
+            'for d in "$MPI_HOME" "$HPCX_MPI_DIR" "$(dirname "$(dirname "$(command -v mpirun)")")" /usr/lib/x86_64-linux-gnu/openmpi '
+            "/usr/lib/aarch64-linux-gnu/openmpi /usr/lib64/openmpi /opt/amazon/openmpi5 /opt/amazon/openmpi /usr/mpi/gcc/openmpi-*; "
+            'do [ -n "$d" ] && [ -f "$d/include/mpi.h" ] && { echo "$d"; exit 0; }; done; exit 1',
+        ),
+    ),
+    judge=lambda answer: (_mpirun(answer),),
+    compare=_compare,
+)

@@ -1,0 +1,183 @@
+"""One run is one directory, and the directory is the whole truth.
+
+::
+
+    runs/20261120-131200-day-one/
+      run.json report.html summary.md commands.sh     derived: deleted and rebuilt at will
+      raw/plan.json raw/reach.json raw/…              what was planned and seen: written once, never edited
+      raw/nodes/NODE/NNN-LABEL.{json,out,err}         every command of every node (`busbw.transport.recorder`)
+      raw/events.jsonl                                what happened when; appended line by line
+
+Every file is written to a temporary name, flushed to the disk and renamed: a name that exists is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw.errors import RunDirError
+
+_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+MODE_DIRECTORY = 0o750
+MODE_FILE = 0o640
+
+
+def new_run_id(started: str, playbook: str, attempt: int = 0) -> str:
+    """The folder name of a run that starts at `started` (RFC 3339, UTC): sorts by time, says what it was.
+
+    >>> new_run_id("2026-11-20T13:12:00Z", "day-one")
+    '20261120-131200-day-one'
+    >>> new_run_id("2026-11-20T13:12:00Z", "day-one", attempt=1)
+    '20261120-131200-day-one-2'
+    """
+    digits = re.sub(r"\D", "", started)[:14]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", playbook).strip("-.") or "run"
+    return f"{digits[:8]}-{digits[8:]}-{name}" + (f"-{attempt + 1}" if attempt else "")
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """An existing run directory. Writing is safe from several threads."""
+
+    path: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def run_id(self) -> str:
+        """The folder's own name."""
+        return self.path.name
+
+    @property
+    def raw(self) -> Path:
+        """What was planned and seen."""
+        return self.path / "raw"
+
+    def write_raw(self, name: str, data: bytes | str) -> str:
+        """Keep `data` as `raw/name`, once; returns the path inside the run directory.
+
+        Raises:
+            RunDirError: the name exists with other content, or the disk refused it.
+        """
+        content = data.encode() if isinstance(data, str) else data
+        target = self.raw / _inside(name)
+        if target.exists():
+            if target.read_bytes() == content:
+                return f"raw/{name}"
+            raise RunDirError(
+                f"raw/{name} of run {self.run_id} would be overwritten",
+                seen=f"{target} exists with other content",
+                next_step="start a new run; what was measured is never edited",
+            )
+        write_whole(target, content)
+        return f"raw/{name}"
+
+    def write_derived(self, name: str, text: str) -> Path:
+        """Write a file that can be rebuilt from `raw/`."""
+        target = self.path / _inside(name)
+        write_whole(target, text.encode())
+        return target
+
+    def read_raw(self, name: str) -> bytes | None:
+        """The content of `raw/name`; None = there is none, so that step did not finish."""
+        try:
+            return (self.raw / _inside(name)).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def raw_names(self, under: str = "") -> tuple[str, ...]:
+        """Names of all files below `raw/under`, sorted, relative to `raw/`. Temporary names of an interrupted write are left out."""
+        top = self.raw / _inside(under) if under else self.raw
+        found = (p.relative_to(self.raw).as_posix() for p in top.rglob("*") if p.is_file() and not p.name.startswith(".tmp-"))
+        return tuple(sorted(found))
+
+    def event(self, at: str, step: str, state: str, **fields: str | float | int | None) -> None:
+        """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC."""
+        line = json.dumps({"at": at, "step": step, "state": state, **fields}, ensure_ascii=False) + "\n"
+        with self._lock, open(self.raw / "events.jsonl", "a", encoding="utf-8") as stream:
+            stream.write(line)
+
+
+def create(root: Path, started: str, playbook: str) -> RunDir:
+    """Make the directory of a new run below `root` and point `root/latest` at it.
+
+    Raises:
+        RunDirError: the directory cannot be made.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        for attempt in range(1000):
+            path = root / new_run_id(started, playbook, attempt)
+            try:
+                path.mkdir(mode=MODE_DIRECTORY)
+                break
+            except FileExistsError:
+                continue
+        (path / "raw").mkdir(mode=MODE_DIRECTORY)
+        _point_latest(root, path.name)
+    except OSError as error:
+        raise RunDirError(
+            f"cannot make a run directory in {root}", seen=str(error), next_step="choose another place with --out DIR"
+        ) from error
+    return RunDir(path)
+
+
+def open_existing(path: Path) -> RunDir:
+    """An existing run directory, for `report`, `--resume` and replay.
+
+    Raises:
+        RunDirError: it is not there, or it is not a run directory.
+    """
+    resolved = path.resolve()
+    if not (resolved / "raw").is_dir():
+        seen = "no such directory" if not resolved.exists() else f"{resolved} has no folder raw/"
+        raise RunDirError(f"{path} is not a run directory", seen=seen, next_step="give a folder that `busbw run` made, e.g. runs/latest")
+    return RunDir(resolved)
+
+
+def write_whole(target: Path, content: bytes) -> None:
+    """Write a file so that its name is either absent or whole, also after a power cut.
+
+    Raises:
+        RunDirError: the disk refused it; nothing of the name is left.
+    """
+    temporary = target.parent / f".tmp-{os.getpid()}-{threading.get_ident()}-{target.name}"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=MODE_DIRECTORY)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE_FILE), "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunDirError(
+            f"cannot write {target}", seen=str(error), next_step="make room or choose another place with --out DIR"
+        ) from error
+
+
+def _inside(name: str) -> str:
+    """`name`, checked to stay below the run directory.
+
+    Raises:
+        RunDirError: it is absolute, or a part of it is not a plain name.
+    """
+    parts = name.split("/")
+    if not all(_ID.match(part) for part in parts):
+        raise RunDirError(f"{name!r} is not a name inside a run directory", seen=name, next_step="report this as a defect")
+    return name
+
+
+def _point_latest(root: Path, name: str) -> None:
+    """Move the link `latest`, leaving no moment without it. A file system without links does without it."""
+    temporary = root / f".latest-{os.getpid()}"
+    try:
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(name)
+        os.replace(temporary, root / "latest")
+    except OSError:
+        temporary.unlink(missing_ok=True)

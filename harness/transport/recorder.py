@@ -1,0 +1,104 @@
+"""Keeps every command of every node, and what came back, in the run directory.
+
+`raw/nodes/NODE/NNNN-LABEL.json` holds argv, exit status, seconds and where the streams are; the streams stand beside it as `.out`
+and `.err`, or where `Command.store` says. `busbw.transport.replay` answers from these files without any node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+
+from busbw.records import Command, CommandResult, Node, Unreachable
+from busbw.rundir import RunDir
+from busbw.transport import Session, Transport
+
+
+def key_of(command: Command) -> str:
+    """What makes two commands the same for a replay: argv, sudo and standard input."""
+    text = json.dumps([list(command.argv), command.sudo, hashlib.sha256(command.stdin).hexdigest()])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class RecordingTransport:
+    """Passes everything on to `inner` and keeps what came back."""
+
+    inner: Transport
+    run: RunDir
+
+    @property
+    def name(self) -> str:
+        """The inner transport's."""
+        return self.inner.name
+
+    def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
+        """As the inner transport does it; the session records."""
+        session = self.inner.connect(node, timeout_s)
+        if isinstance(session, Unreachable):
+            return session
+        return _RecordingSession(session, self.run, _next_number(self.run, node.name))
+
+    def close(self) -> None:
+        """As the inner transport does it."""
+        self.inner.close()
+
+
+@dataclass(frozen=True)
+class _RecordingSession:
+    inner: Session
+    rundir: RunDir
+    start: int
+    _numbers: itertools.count[int] = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_numbers", itertools.count(self.start))
+
+    @property
+    def node(self) -> str:
+        return self.inner.node
+
+    def run(self, command: Command) -> CommandResult:
+        with self._lock:
+            number = next(self._numbers)
+        result = self.inner.run(command)
+        keep(self.rundir, number, command, result)
+        return result
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> str:
+    """Write one command and its result; returns the path of standard output inside the run directory."""
+    stem = f"nodes/{result.node}/{number:04d}-{command.label}"
+    out = command.store or f"{stem}.out"
+    run.write_raw(out, result.stdout)
+    if result.stderr:
+        run.write_raw(f"{stem}.err", result.stderr)
+    meta = {
+        "label": command.label,
+        "argv": list(command.argv),
+        "sudo": command.sudo,
+        "stdin_bytes": len(command.stdin),
+        "timeout_s": command.timeout_s,
+        "exit_status": result.exit_status,
+        "problem": result.problem,
+        "seconds": round(result.seconds, 6),
+        "stdout": out,
+        "stderr": f"{stem}.err" if result.stderr else None,
+        "key": key_of(command),
+    }
+    # Last: a record that exists has its streams.
+    run.write_raw(f"{stem}.json", json.dumps(meta, indent=2, ensure_ascii=False) + "\n")
+    return f"raw/{out}"
+
+
+def _next_number(run: RunDir, node: str) -> int:
+    taken = [int(m[1]) for name in run.raw_names(f"nodes/{node}") if (m := re.search(r"/(\d{4,})-", name))]
+    return max(taken, default=0) + 1
