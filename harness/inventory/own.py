@@ -1,0 +1,158 @@
+"""busbw's own inventory: one YAML file that names the nodes, their head, and what is the same for all.
+
+::
+
+    nodes:
+      - gpu-[001-016]               # a host list …
+      - name: gpu-[017-020]         # … or one with what differs here
+        user: hpc
+        labels: {leaf: sw2}
+    defaults: {gpus: 8, rails: [mlx5_0, mlx5_3]}
+    head: gpu-001
+    fabric: infiniband
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from busbw.codec import Document, Problem, Tree, from_tree, refuse, unknown
+from busbw.errors import InventoryError
+from busbw.inventory.hostlist import LEGAL_NAME, expand, fold, illegal
+from busbw.records import Cluster, Node
+
+LAUNCHERS = ("mpirun",)
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for every node that does not say otherwise."""
+
+    user: str | None = None
+    port: int | None = None
+    identity_file: str | None = None
+    ssh_options: dict[str, str] | None = None
+    gpus: int | None = None
+    slots: int | None = None
+    rails: tuple[str, ...] | None = None
+    labels: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Nodes with something of their own; `name` is a host list."""
+
+    name: str
+    address: str | None = None
+    """Only where `name` is one host."""
+    user: str | None = None
+    port: int | None = None
+    identity_file: str | None = None
+    ssh_options: dict[str, str] | None = None
+    gpus: int | None = None
+    slots: int | None = None
+    rails: tuple[str, ...] | None = None
+    labels: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The file."""
+
+    nodes: tuple[str | Entry, ...]
+    defaults: Defaults = Defaults()
+    head: str | None = None
+    fabric: str | None = None
+    launcher: str | None = None
+    ssh_config: str | None = None
+
+
+def read(tree: Tree) -> Cluster:
+    """The cluster of a YAML document that has `nodes`.
+
+    Raises:
+        InventoryError: every problem at once, with line and column.
+    """
+    if isinstance(tree.value, dict) and isinstance(tree.value.get("nodes"), str):
+        tree = dataclasses.replace(tree, value={**tree.value, "nodes": [tree.value["nodes"]]})
+    document = Document(from_tree(tree, Inventory, error=InventoryError), tree)
+    file = document.value
+    problems = list(_numbers(document))
+    nodes: list[Node] = []
+    first_index: dict[str, int] = {}
+    for index, item in enumerate(file.nodes):
+        entry = Entry(item) if isinstance(item, str) else item
+        where = ("nodes", index) if isinstance(item, str) else ("nodes", index, "name")
+        try:
+            names = expand(entry.name)
+        except InventoryError as error:
+            problems.append(document.problem(where, error.what))
+            continue
+        if entry.address is not None and len(names) > 1:
+            problems.append(document.problem(("nodes", index, "address"), f"one address for {len(names)} nodes ({entry.name})", key=True))
+        again = [name for name in names if name in first_index]
+        if again:
+            problems.append(document.problem(where, _repeated(entry.name, again, first_index[again[0]], tree)))
+        nodes.extend(_node(name, entry, file.defaults) for name in names if name not in first_index)
+        first_index |= {name: index for name in names if name not in first_index}
+    if not file.nodes:
+        problems.append(document.problem(("nodes",), "names no node"))
+    if file.head is not None and nodes and file.head not in first_index:
+        problems.append(document.problem(("head",), unknown("node", file.head, list(first_index)[:40])))
+    if file.launcher is not None and file.launcher not in LAUNCHERS:
+        problems.append(document.problem(("launcher",), unknown("launcher", file.launcher, LAUNCHERS)))
+    refuse(problems, InventoryError)
+    return Cluster(
+        nodes=tuple(nodes),
+        head=file.head or nodes[0].name,
+        source=f"{tree.path} (busbw inventory)",
+        fabric=file.fabric,
+        launcher=file.launcher,
+        ssh_config=file.ssh_config,
+    )
+
+
+def _repeated(what: str, again: list[str], first_index: int, tree: Tree) -> str:
+    line = tree.positions.get(("nodes", first_index), (None, None))[0]
+    hosts = "1 host" if len(again) == 1 else f"{len(again)} hosts"
+    return f"{what!r} repeats {hosts} of line {line}: {fold(again)}"
+
+
+def _numbers(document: Document[Inventory]) -> Iterator[Problem]:
+    """Numbers and names that the types cannot refuse."""
+    places: list[tuple[tuple[str | int, ...], Entry | Defaults]] = [(("defaults",), document.value.defaults)]
+    places += [(("nodes", index), item) for index, item in enumerate(document.value.nodes) if isinstance(item, Entry)]
+    for where, item in places:
+        if item.port is not None and not 0 < item.port < 65536:
+            yield document.problem((*where, "port"), f"a port is 1 to 65535, not {item.port}")
+        for key, value in (("gpus", item.gpus), ("slots", item.slots)):
+            if value is not None and not 0 < value <= 1024:
+                yield document.problem((*where, key), f"expected 1 to 1024, found {value}")
+        for index, rail in enumerate(item.rails or ()):
+            if not LEGAL_NAME.match(rail):
+                yield document.problem((*where, "rails", index), f"{rail!r} is not the name of a network device")
+        if item.user is not None and not LEGAL_NAME.match(item.user):
+            yield document.problem((*where, "user"), f"{item.user!r} is not a login name")
+        address = item.address if isinstance(item, Entry) else None
+        if address is not None and not LEGAL_NAME.match(address.replace(":", "_")):
+            yield document.problem((*where, "address"), illegal(address).replace("node name", "address"))
+
+
+def _node(name: str, entry: Entry, defaults: Defaults) -> Node:
+    labels = {**(defaults.labels or {}), **(entry.labels or {})}
+    options = {**(defaults.ssh_options or {}), **(entry.ssh_options or {})}
+    rails = entry.rails if entry.rails is not None else defaults.rails
+    return Node(
+        name=name,
+        address=entry.address,
+        user=entry.user if entry.user is not None else defaults.user,
+        port=entry.port if entry.port is not None else defaults.port,
+        identity_file=entry.identity_file if entry.identity_file is not None else defaults.identity_file,
+        ssh_options=tuple(sorted(options.items())),
+        gpus=entry.gpus if entry.gpus is not None else defaults.gpus,
+        slots=entry.slots if entry.slots is not None else defaults.slots,
+        rails=rails or (),
+        labels=tuple(sorted(labels.items())),
+    )

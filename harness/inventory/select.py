@@ -1,0 +1,93 @@
+"""From what was given on the command line to the nodes of the run: which reader, which nodes of it, and what was recognised."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+
+from busbw.codec import read_tree
+from busbw.errors import InventoryError
+from busbw.inventory import own, slurm
+from busbw.inventory.hostlist import expand, fold
+from busbw.records import Cluster, Node
+
+
+def resolve(inventory: str | None, nodes: str | None, exclude: str | None, environ: Mapping[str, str]) -> Cluster:
+    """The nodes of the run.
+
+    `inventory` is a file (recognised by its content) or `lab` / `lab:NAME`; `nodes` (-w) is a host list that stands alone or picks from the
+    inventory; `exclude` (-x) is a host list that is taken away. With neither of the first two, the Slurm allocation in `environ` is used.
+
+    Raises:
+        InventoryError: nothing names a node, nothing is left, a name is unknown, or a text cannot be read; every problem of a text at once.
+    """
+    if inventory is not None:
+        cluster = _read(inventory)
+        if nodes is not None:
+            cluster = _keep(cluster, _known(cluster, expand(nodes), "-w"), f", -w {nodes}")
+    elif nodes is not None:
+        names = expand(nodes)
+        cluster = Cluster(nodes=tuple(Node(name) for name in names), head=names[0], source=f"-w {fold(names)}")
+    else:
+        allocation = slurm.read(environ)
+        if allocation is None:
+            raise InventoryError(
+                "no nodes were given",
+                seen="no -w, no -i, and SLURM_JOB_NODELIST is not set",
+                next_step="name them: -w 'gpu-[001-016]', -i FILE (own YAML, Ansible, Open MPI hostfile), or -i lab after `busbw lab up`",
+            )
+        cluster = allocation
+    if exclude is not None:
+        out = set(_known(cluster, expand(exclude), "-x"))
+        left = tuple(node.name for node in cluster.nodes if node.name not in out)
+        if not left:
+            raise InventoryError("no node is left", seen=f"-x {exclude} takes away all of {fold(out)}", next_step="exclude fewer nodes")
+        cluster = _keep(cluster, left, f", -x {fold(out)}")
+    return cluster
+
+
+def _read(inventory: str) -> Cluster:
+    if inventory == "lab" or inventory.startswith("lab:"):
+        from busbw.inventory import lab
+
+        return lab.load(inventory.partition(":")[2] or "lab")
+    path = Path(inventory)
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise InventoryError(
+            f"{inventory}: {error.strerror or error}", next_step="give the path of an inventory file to -i; a host list goes to -w"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InventoryError(f"{inventory}: not a text in UTF-8", seen=str(error), next_step="give an inventory file to -i") from error
+    return own.read(read_tree(text, inventory, error=InventoryError))
+
+
+def _known(cluster: Cluster, wanted: tuple[str, ...], option: str) -> tuple[str, ...]:
+    """The wanted names, if the cluster has all of them."""
+    names = tuple(node.name for node in cluster.nodes)
+    strangers = [name for name in wanted if name not in set(names)]
+    if strangers:
+        close = difflib.get_close_matches(strangers[0], names, n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        plural = "host" if len(strangers) == 1 else "hosts"
+        raise InventoryError(
+            f"{option} names unknown {plural} {fold(strangers)}{meant}",
+            seen=f"{cluster.source} has {len(names)}: {fold(names)}",
+            next_step=f"name hosts that are in it, or leave {option} out",
+        )
+    return wanted
+
+
+def _keep(cluster: Cluster, names: tuple[str, ...], how: str) -> Cluster:
+    """The cluster with only these nodes, in inventory order; the head moves to the first node if it is not among them."""
+    wanted = set(names)
+    kept = tuple(node for node in cluster.nodes if node.name in wanted)
+    head, notes = cluster.head, cluster.notes
+    if head not in wanted:
+        head = kept[0].name
+        if cluster.head != cluster.nodes[0].name:
+            notes = (*notes, f"the head node {cluster.head} is not among the nodes of this run; {head} starts the launcher")
+    return dataclasses.replace(cluster, nodes=kept, head=head, notes=notes, source=cluster.source + how)
