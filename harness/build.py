@@ -1,8 +1,9 @@
 """Building the benchmark on the nodes: nccl-tests, or the payload that speaks its dialect, through one contract.
 
-The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]` gives `build/<collective>_perf`. A build is
-stamped by all its inputs (sources, make variables, the node's MPI) and kept under that stamp, so the same inputs are never built twice and
-other inputs never reuse it. It is built on one node, copied to the others, and proven afterwards: same hashes everywhere, linked to MPI.
+The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]` gives `build/<collective>_perf`.
+A build is stamped by all its inputs (sources, make variables, the node's MPI) and kept under that stamp, so the same inputs are never
+built twice and other inputs never reuse it. It is built on one node, copied to the others, and proven afterwards: same hashes
+everywhere, linked to MPI.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A benchmark as a detached job on the head node: started, watched, ended and collected by small POSIX sh scripts.
 
 The job runs in its own session, so a dropped connection neither orphans nor kills it; its pid, exit status and output are files in one
-directory on the head node, and whoever comes back finds them there. Nothing here runs anything: these are `Command`s and readers of answers.
+directory on the head node, and whoever comes back finds them there. Nothing here runs anything: these are `Command`s and readers of
+answers.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ exit 0
 _SWEEP = """\
 n=0
 for p in /proc/[0-9]*; do
-  tr '\\0' '\\n' < "$p/environ" 2>/dev/null | grep -qx "BUSBW_JOB=$1" && kill -KILL "${p#/proc/}" 2>/dev/null && n=$((n + 1))
+  tr '\\0' '\\n' < "$p/environ" 2>/dev/null | grep -qxF "BUSBW_JOB=$1" && kill -KILL "${p#/proc/}" 2>/dev/null && n=$((n + 1))
 done
 echo "killed $n"
 """

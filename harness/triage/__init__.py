@@ -1,0 +1,1 @@
+"""What to gather from a live stalled job, read-only, and in what order."""

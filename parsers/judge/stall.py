@@ -1,0 +1,135 @@
+"""Why a benchmark makes no progress: the culprit, not the victims, from two looks at every node.
+
+The order of the rules is the order of proof: a dead or stopped process and a link without carrier are facts about one node; a rank that
+merely waits is a victim of somebody else and is never named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from busbw.parsers.nodes.looks import Looks
+from busbw.records import Confidence, Evidence, Finding, Fix, Status, Unreachable
+
+MOVING_BYTES = 65536
+"""Bytes on a node's interfaces between two looks above which traffic is called moving: ssh and ARP alone stay far below."""
+
+
+def judge(
+    looks: Mapping[str, Looks],
+    artefacts: Mapping[str, str],
+    planned_ranks: Mapping[str, tuple[int, ...]],
+    unreachable: tuple[Unreachable, ...],
+    where: str,
+) -> tuple[Finding, ...]:
+    """The findings about a job that stopped making progress, best first; at least one.
+
+    Args:
+        looks: node → both looks.
+        artefacts: node → path of the looks inside the run directory.
+        planned_ranks: node → the ranks that were started there.
+        unreachable: nodes that did not answer when they were asked.
+        where: how far the job was, in words: `all-reduce, after 3 of 12 sizes`.
+    """
+    findings: list[Finding] = []
+    for missing in unreachable:
+        evidence = Evidence("raw/reach.json", None, missing.reason)
+        findings.append(_finding("stall-node-unreachable", f"{missing.node} stopped answering during {where}", missing.node, evidence))
+    for node, look in looks.items():
+        findings += _node(node, look, artefacts[node], planned_ranks.get(node, ()), where)
+    if findings:
+        return tuple(findings)
+    moved = {node: _moved(look) for node, look in looks.items()}
+    if any(value > MOVING_BYTES for value in moved.values()):
+        text = ", ".join(f"{node} {value} bytes" for node, value in moved.items())
+        evidence = Evidence("raw", None, f"sent and received between two looks: {text}")
+        return (
+            Finding(
+                "slow-but-moving",
+                Status.UNKNOWN,
+                f"{where}: no new result, but data still moves",
+                (),
+                (evidence,),
+                cause="the operation is slower than the time allowed for it",
+                would_settle=("run again with a larger --timeout, or with smaller sizes",),
+            ),
+        )
+    return (
+        Finding(
+            "stall-unexplained",
+            Status.FAIL,
+            f"{where}: no progress, and no node shows why",
+            (),
+            tuple(Evidence(artefacts[node], None, f"{node}: all ranks alive, links up, no traffic") for node in looks),
+            cause="the ranks wait for each other; none is stopped or dead, and no interface lost its link",
+            would_settle=("busbw why --live on the next occurrence", "run again with NCCL_DEBUG=INFO"),
+        ),
+    )
+
+
+def _node(node: str, look: Looks, artefact: str, planned: tuple[int, ...], where: str) -> list[Finding]:
+    found = []
+    seen = {state.rank for state in (*look.ranks[0], *look.ranks[1])}
+    gone = tuple(rank for rank in planned if rank not in seen)
+    if gone and look.complete:
+        ranks = ", ".join(map(str, gone))
+        evidence = Evidence(artefact, None, f"ranks found on {node}: {', '.join(map(str, sorted(seen))) or 'none'}; planned: {ranks} too")
+        found.append(_finding("stall-rank-gone", f"rank {ranks} on {node} is gone; the others wait for it ({where})", node, evidence))
+    for state in look.ranks[-1]:
+        if state.state == "T":
+            text = f"rank {state.rank} pid {state.pid} state T (stopped) in both looks, wait channel {state.wait_channel}"
+            evidence = Evidence(artefact, state.line_no, text)
+            title = f"rank {state.rank} on {node} is stopped; the others wait for it ({where})"
+            found.append(_finding("stall-rank-stopped", title, node, evidence))
+        elif state.state == "Z":
+            evidence = Evidence(artefact, state.line_no, f"rank {state.rank} pid {state.pid} state Z (zombie)")
+            found.append(
+                _finding("stall-rank-gone", f"rank {state.rank} on {node} has died; the others wait for it ({where})", node, evidence)
+            )
+    for interface in look.interfaces[-1]:
+        if interface.carrier is False or interface.operstate in ("down", "lowerlayerdown"):
+            text = f"{interface.name} operstate {interface.operstate}, carrier {'no' if interface.carrier is False else 'not told'}"
+            evidence = Evidence(artefact, interface.line_no, text)
+            title = f"{node} has no link on {interface.name}; the collective waits for it ({where})"
+            found.append(_finding("stall-link-down", title, f"{node} {interface.name}", evidence))
+    return found
+
+
+_CAUSES = {
+    "stall-node-unreachable": "the node or its management network is down",
+    "stall-rank-gone": "the process died and the launcher did not end the job",
+    "stall-rank-stopped": "the process was stopped by a signal (SIGSTOP, a debugger, a freezer)",
+    "stall-link-down": "the cable, the port or the far switch port is down; peers see silence, not an error",
+}
+_FIXES = {
+    "stall-node-unreachable": Fix("look at the node's console or BMC", needs="datacenter-hands"),
+    "stall-rank-gone": Fix("look for the reason on the node", ("dmesg -T | tail -50",), needs="root"),
+    "stall-rank-stopped": Fix("find who stopped it; end the job or continue the process", needs="app-owner", disruptive=True),
+    "stall-link-down": Fix("check the cable, the transceiver and the far switch port", ("ip -s link", "ethtool INTERFACE"), needs="root"),
+}
+
+
+def _finding(finding_id: str, title: str, where: str, evidence: Evidence) -> Finding:
+    return Finding(
+        finding_id,
+        Status.FAIL,
+        title,
+        (where,),
+        (evidence,),
+        cause=_CAUSES[finding_id],
+        fixes=(_FIXES[finding_id],),
+        verify=("run the same case again",),
+        confidence=Confidence.CERTAIN if finding_id == "stall-rank-stopped" else Confidence.LIKELY,
+        effect=1.0,
+    )
+
+
+def _moved(look: Looks) -> int:
+    before = {i.name: i for i in look.interfaces[0]}
+    total = 0
+    for after in look.interfaces[1]:
+        first = before.get(after.name)
+        if first is None or None in (first.rx_bytes, first.tx_bytes, after.rx_bytes, after.tx_bytes):
+            continue
+        total += (after.rx_bytes or 0) - (first.rx_bytes or 0) + (after.tx_bytes or 0) - (first.tx_bytes or 0)
+    return total
