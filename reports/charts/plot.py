@@ -1,0 +1,135 @@
+"""Lines over message size: busbw (linear) and time (logarithmic), with bands, reference lines and labels at the lines' ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.reports.charts import svg
+from busbw.reports.charts.scale import Scale
+
+WIDTH, HEIGHT = 860.0, 360.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 160.0, 14.0, 46.0
+_LABEL_STEP = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One measured or expected line."""
+
+    label: str
+    """Written at its right end."""
+    points: tuple[tuple[float, float], ...]
+    """(size in bytes, value), by size."""
+    colour: str
+    """A key of `svg.COLOURS`."""
+    dash: str = ""
+    markers: bool = True
+    bold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The range between two lines, shaded."""
+
+    points: tuple[tuple[float, float, float], ...]
+    """(size in bytes, low, high), by size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Everything one picture shows."""
+
+    key: str
+    title: str
+    description: str
+    x: Scale
+    y: Scale
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    bands: tuple[Band, ...] = ()
+
+
+def place(plot: Plot, size_bytes: float, value: float) -> tuple[float, float]:
+    """Where a point of the plot lies in the picture, in its own units."""
+    return (
+        LEFT + plot.x.place(size_bytes) * (WIDTH - LEFT - RIGHT),
+        HEIGHT - BOTTOM - plot.y.place(value) * (HEIGHT - TOP - BOTTOM),
+    )
+
+
+def draw(plot: Plot) -> svg.Drawing:
+    """The picture: grid and axes, bands, lines the first of them on top, labels, a cursor that a script may show."""
+    parts = [_axes(plot)]
+    parts += [_band(plot, band) for band in plot.bands]
+    parts += [_line(plot, line) for line in reversed(plot.lines)]
+    parts.append(_labels(plot))
+    parts.append(
+        svg.tag(
+            "line",
+            class_="cursor s-ink",
+            x1=0,
+            y1=TOP,
+            x2=0,
+            y2=HEIGHT - BOTTOM,
+            stroke=svg.COLOURS["ink"],
+            stroke_width=1,
+            visibility="hidden",
+        )
+    )
+    return svg.frame(plot.key, WIDTH, HEIGHT, plot.title, plot.description, "".join(parts))
+
+
+def _axes(plot: Plot) -> str:
+    bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+    parts = []
+    for value, label in plot.y.ticks:
+        _, y = place(plot, plot.x.low, value)
+        parts += [svg.line(LEFT, y, right, y), svg.words(label, LEFT - 8, y + 4, "end")]
+    for value, label in plot.x.ticks:
+        x, _ = place(plot, value, plot.y.low)
+        parts += [svg.line(x, bottom, x, bottom + 5, "muted"), svg.words(label, x, bottom + 19, "middle")]
+    parts.append(svg.line(LEFT, bottom, right, bottom, "muted"))
+    parts.append(svg.words(plot.x_label, (LEFT + right) / 2, HEIGHT - 8, "middle"))
+    middle = (TOP + bottom) / 2
+    text = svg.words(plot.y_label, 0, 0, "middle")
+    parts.append(svg.tag("g", text, transform=f"translate(14 {svg.coordinate(middle)}) rotate(-90)"))
+    return "".join(parts)
+
+
+def _d(points: list[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{svg.coordinate(x)} {svg.coordinate(y)}" for x, y in points)
+
+
+def _band(plot: Plot, band: Band) -> str:
+    above = [place(plot, x, high) for x, _, high in band.points]
+    below = [place(plot, x, low) for x, low, _ in reversed(band.points)]
+    return svg.tag("path", d=_d(above + below) + "Z", class_="f-band", fill=svg.COLOURS["band"])
+
+
+def _line(plot: Plot, line: Line) -> str:
+    at = [place(plot, x, y) for x, y in line.points]
+    drawn = svg.path(_d(at), line.colour, 2.5 if line.bold else 1.75, line.dash) if len(at) > 1 else ""
+    if not line.markers and len(at) > 1:
+        return drawn
+    dots = "".join(f"M{svg.coordinate(x)} {svg.coordinate(y)}h0" for x, y in at)
+    return drawn + svg.path(dots, line.colour, 6 if line.bold else 5, cap="round" if line.bold else "square")
+
+
+def _labels(plot: Plot) -> str:
+    ends = []
+    for line in plot.lines:
+        x, y = max(place(plot, px, py) for px, py in line.points)
+        ends.append((y, x, line))
+    ends.sort(key=lambda end: end[0])
+    spots: list[float] = []
+    for y, _, _ in ends:
+        spots.append(max(y, spots[-1] + _LABEL_STEP) if spots else y)
+    # Labels pushed below the axis move the whole stack up by what is missing.
+    over = max(0.0, spots[-1] - (HEIGHT - BOTTOM)) if spots else 0.0
+    parts = []
+    for (y, x, line), spot in zip(ends, spots, strict=True):
+        at = WIDTH - RIGHT + 12
+        parts.append(svg.line(x + 4, y, at - 3, spot - over, line.colour, 0.75, "1 2"))
+        parts.append(svg.words(line.label, at, spot - over + 4, "start", line.colour, 13 if line.bold else 12, line.bold))
+    return "".join(parts)

@@ -1,0 +1,107 @@
+"""One mark per process (or node) in order: who stands apart, and how far each one's own iterations spread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.reports.charts import svg
+from busbw.reports.charts.scale import Scale
+
+WIDTH, HEIGHT = 860.0, 200.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 12.0, 40.0
+_WHISKERS_UP_TO = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One process or node."""
+
+    value: float
+    low: float
+    """The least of its own values; equal to `value` where there is one only."""
+    high: float
+    apart: bool
+    """True = drawn as one that stands apart: another colour, another shape, larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A horizontal line with its word."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Everything the picture shows."""
+
+    key: str
+    title: str
+    description: str
+    y: Scale
+    y_label: str
+    marks: tuple[Mark, ...]
+    first: str
+    """What stands under the left end: `process 0 (gpu-000)`."""
+    last: str
+    rules: tuple[Rule, ...]
+
+
+def place(strip: Strip, index: int) -> float:
+    """Where the mark of that index lies, in the picture's own units."""
+    inner = WIDTH - LEFT - RIGHT
+    return LEFT + (index + 0.5) * inner / max(1, len(strip.marks))
+
+
+def _y(strip: Strip, value: float) -> float:
+    return HEIGHT - BOTTOM - strip.y.place(value) * (HEIGHT - TOP - BOTTOM)
+
+
+def draw(strip: Strip) -> svg.Drawing:
+    """The picture: marks of one kind are one path, so five thousand of them stay a handful of elements."""
+    parts = []
+    for value, label in strip.y.ticks:
+        y = _y(strip, value)
+        parts += [svg.line(LEFT, y, WIDTH - RIGHT, y), svg.words(label, LEFT - 8, y + 4, "end")]
+    for rule in strip.rules:
+        y = _y(strip, rule.value)
+        parts += [svg.line(LEFT, y, WIDTH - RIGHT, y, "limit", 1.25, "6 4"), svg.words(rule.label, WIDTH - RIGHT, y - 4, "end", size=11)]
+    if len(strip.marks) <= _WHISKERS_UP_TO:
+        for apart, colour in ((False, "good"), (True, "bad")):
+            parts.append(_whiskers(strip, apart, colour))
+    small = max(2.0, min(6.0, 500 / max(1, len(strip.marks))))
+    parts.append(_dots(strip, False, "good", small, "round"))
+    parts.append(_dots(strip, True, "bad", max(4.0, small + 1), "square"))
+    bottom = HEIGHT - BOTTOM + 18
+    parts += [svg.words(strip.first, LEFT, bottom), svg.words(strip.last, WIDTH - RIGHT, bottom, "end")]
+    text = svg.words(strip.y_label, 0, 0, "middle")
+    parts.append(svg.tag("g", text, transform=f"translate(14 {svg.coordinate((HEIGHT - BOTTOM + TOP) / 2)}) rotate(-90)"))
+    parts.append(
+        svg.tag(
+            "line",
+            class_="cursor s-ink",
+            x1=0,
+            y1=TOP,
+            x2=0,
+            y2=HEIGHT - BOTTOM,
+            stroke=svg.COLOURS["ink"],
+            stroke_width=1,
+            visibility="hidden",
+        )
+    )
+    return svg.frame(strip.key, WIDTH, HEIGHT, strip.title, strip.description, "".join(parts))
+
+
+def _dots(strip: Strip, apart: bool, colour: str, width: float, cap: str) -> str:
+    spots = [f"M{place(strip, i):.1f} {_y(strip, mark.value):.1f}h0" for i, mark in enumerate(strip.marks) if mark.apart is apart]
+    return svg.path("".join(spots), colour, width, cap=cap) if spots else ""
+
+
+def _whiskers(strip: Strip, apart: bool, colour: str) -> str:
+    d = "".join(
+        f"M{place(strip, i):.1f} {_y(strip, mark.low):.1f}V{_y(strip, mark.high):.1f}"
+        for i, mark in enumerate(strip.marks)
+        if mark.apart is apart and mark.high > mark.low
+    )
+    return svg.path(d, colour, 1) if d else ""

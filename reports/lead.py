@@ -1,0 +1,79 @@
+"""What a run comes down to: the one number, the order of the findings, and the title every output begins with."""
+
+from __future__ import annotations
+
+from busbw.records import CaseOutcome, Comparison, Confidence, Finding, RunResult, Status
+from busbw.reports import phrases
+
+_CONFIDENCE = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
+
+
+def outcome_of(result: RunResult, case_id: str) -> CaseOutcome | None:
+    """The outcome of a case; None = the comparison names a case the run did not keep."""
+    return next((outcome for outcome in result.cases if outcome.case.id == case_id), None)
+
+
+def is_survey(outcome: CaseOutcome | None) -> bool:
+    """It measured groups of nodes to find who is slow: its numbers are never the run's own."""
+    return outcome is not None and (outcome.case.split is not None or outcome.case.purpose == "diagnosis")
+
+
+def whole_cluster(result: RunResult) -> tuple[Comparison, ...]:
+    """Comparisons of all nodes together: those outside the surveys whose group is the widest there is."""
+    surveys = {outcome.case.id for outcome in result.cases if is_survey(outcome)}
+    outside = [comparison for comparison in result.comparisons if comparison.case_id not in surveys]
+    widest = max((len(comparison.nodes) or len(result.nodes) for comparison in outside), default=0)
+    return tuple(comparison for comparison in outside if (len(comparison.nodes) or len(result.nodes)) == widest)
+
+
+def lead(result: RunResult) -> Comparison | None:
+    """The comparison the title speaks of: worst state first, then the largest size, then the lowest share. None = nothing was compared."""
+    candidates = whole_cluster(result) or result.comparisons
+    return min(
+        candidates,
+        key=lambda c: (phrases.SEVERITY[c.status], -c.size_bytes, c.ratio if c.ratio is not None else 9e9, c.case_id),
+        default=None,
+    )
+
+
+def collective(result: RunResult, comparison: Comparison) -> str:
+    """The collective a comparison measured; the case's id where the case is not in the run."""
+    outcome = outcome_of(result, comparison.case_id)
+    return outcome.case.collective.value if outcome else comparison.case_id
+
+
+def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
+    """Findings with the one to act on first: required before advisory, worst state, largest effect, most certain; else as they came."""
+    return tuple(sorted(result.findings, key=lambda f: (not f.required, phrases.SEVERITY[f.status], -f.effect, _CONFIDENCE[f.confidence])))
+
+
+def subject(result: RunResult) -> str:
+    """What the verdict is about, in a few words: the number that decided it, else the first finding, else who could not be reached."""
+    compared = lead(result)
+    if compared is not None and (compared.status is result.verdict or not result.findings):
+        share = phrases.percent(compared.ratio) if compared.ratio is not None else phrases.bandwidth(compared.measured_gb_s)
+        return f"{collective(result, compared)} {share}"
+    findings = ordered_findings(result)
+    if findings:
+        return findings[0].title
+    if result.unreachable and result.verdict in (Status.FAIL, Status.UNKNOWN):
+        return f"{phrases.nodes(u.node for u in result.unreachable)} not reached"
+    return "could not measure" if result.verdict is Status.UNKNOWN else "measured"
+
+
+def title(result: RunResult) -> str:
+    """The page's title, read in a tab bar: `FAIL – all_reduce 52% – gpu-[000-015]`."""
+    return f"{result.verdict.value} – {subject(result)} – {phrases.nodes(result.nodes) or 'no nodes'}"
+
+
+def last_line(result: RunResult, run_dir: str) -> str:
+    """The greppable line: `busbw: FAIL all_reduce 192/372 GB/s (52%) gpu-[000-015] runs/2026…`."""
+    compared = lead(result)
+    if compared is not None and (compared.status is result.verdict or not result.findings):
+        what = f"{collective(result, compared)} {phrases.against(compared)}"
+    elif result.verdict is Status.UNKNOWN:
+        what = f"could not measure: {subject(result)}"
+    else:
+        what = subject(result)
+    emulated = " (emulated)" if result.emulated else ""
+    return f"busbw: {result.verdict.value} {what} {phrases.nodes(result.nodes) or '-'} {run_dir}{emulated}"

@@ -1,0 +1,103 @@
+"""The words every report uses for a state, a share, a bandwidth and a set of nodes: one wording on all pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from busbw.inventory.hostlist import LEGAL_NAME, fold
+from busbw.records import Comparison, Reference, Status
+from busbw.reports.safe import one_line
+from busbw.units import format_bandwidth
+
+SIGNS = {Status.PASS: "✓", Status.WARN: "▲", Status.FAIL: "✖", Status.UNKNOWN: "?", Status.SKIPPED: "–"}
+WORDS = {Status.PASS: "pass", Status.WARN: "warning", Status.FAIL: "fail", Status.UNKNOWN: "unknown", Status.SKIPPED: "skipped"}
+SEVERITY = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.PASS: 3, Status.SKIPPED: 4}
+"""For sorting: the worst first."""
+
+_REFERENCES = {
+    "contract": "contract",
+    "accepted-run": "accepted run",
+    "peers": "peers",
+    "published": "published",
+    "physics": "physical limit",
+    "playbook": "playbook",
+    "none": "no reference",
+}
+
+
+def nodes(names: Iterable[str]) -> str:
+    """Names folded to a host list, `gpu-[001-004,006]`; a name that cannot be a host stays as it is, its odd characters marked.
+
+    >>> nodes(("gpu-001", "gpu-002", "gpu-004"))
+    'gpu-[001-002,004]'
+    """
+    return one_line(fold(names))
+
+
+def where(names: tuple[str, ...], most: int = 12) -> str:
+    """What a finding names: host names are folded, other components (`gpu-001 rail 3`) are listed, at most `most` of them."""
+    plain = [name for name in names if LEGAL_NAME.match(name)]
+    parts = ([nodes(plain)] if plain else []) + [one_line(name) for name in names if not LEGAL_NAME.match(name)]
+    more = f" and {len(parts) - most} more" if len(parts) > most else ""
+    return ", ".join(parts[:most]) + more
+
+
+def percent(ratio: float | None) -> str:
+    """A share for people: whole below 90 %, one digit above, so that 98.7 % of a limit does not read as 99 %.
+
+    >>> percent(0.516), percent(0.9871), percent(1.0), percent(None)
+    ('52%', '98.7%', '100%', 'not known')
+    """
+    if ratio is None:
+        return "not known"
+    if ratio < 0.9:
+        return f"{ratio * 100:.0f}%"
+    return f"{ratio * 100:.1f}".removesuffix(".0") + "%"
+
+
+def number(value: float) -> str:
+    """A figure with as many digits as tell something: three significant ones, none after the point from 100 on.
+
+    >>> number(371.6), number(23.94), number(0.02391), number(0.0)
+    ('372', '23.9', '0.0239', '0')
+    """
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def bandwidth(gb_s: float | None) -> str:
+    """A bandwidth with its unit, or `not measured`."""
+    return format_bandwidth(gb_s)
+
+
+def reference(of: Reference) -> str:
+    """The kind of a reference, in words."""
+    return _REFERENCES.get(of.kind, one_line(of.kind))
+
+
+def against(comparison: Comparison) -> str:
+    """Measured against expected, short enough for a line that is grepped: `192/372 GB/s (52%)`."""
+    measured = "?" if comparison.measured_gb_s is None else number(comparison.measured_gb_s)
+    expected = comparison.reference.busbw_gb_s
+    if expected is None:
+        return f"{measured} GB/s (no reference)"
+    share = f" ({percent(comparison.ratio)})" if comparison.ratio is not None else ""
+    return f"{measured}/{number(expected)} GB/s{share}"
+
+
+def count(many: int, thing: str, things: str | None = None) -> str:
+    """A number with its noun.
+
+    >>> count(1, "node"), count(1200, "node"), count(2, "process", "processes")
+    ('1 node', '1,200 nodes', '2 processes')
+    """
+    return f"{many:,} {thing if many == 1 else (things or thing + 's')}"
+
+
+def cut(text: str, most: int) -> str:
+    """At most `most` characters, the middle left out and said so."""
+    if len(text) <= most:
+        return text
+    half = (most - 40) // 2
+    return f"{text[:half]} … {len(text) - 2 * half} characters left out … {text[-half:]}"

@@ -1,0 +1,1 @@
+"""What each section of the page shows, computed: one module per section that needs more than the record itself."""
