@@ -1,0 +1,47 @@
+"""`-i lab` and `-i lab:NAME`: the embedded lab as a cluster."""
+
+from __future__ import annotations
+
+from busbw.errors import InventoryError, LabError
+from busbw.lab import bringup, enter, files, state
+from busbw.records import Cluster, Node
+
+
+def load(name: str | None = None) -> Cluster:
+    """The lab of that name; without one, the lab this process runs inside, else the one named `lab`, else the only one.
+
+    Raises:
+        InventoryError: there is none, or it does not run.
+    """
+    inside = enter.inside_of()
+    try:
+        lab = state.load_directory(inside) if name is None and inside is not None else state.load(name)
+    except LabError as error:
+        raise InventoryError(error.what, seen=error.seen, next_step=error.next_step) from error
+    if not bringup.is_up(lab):
+        raise InventoryError(
+            f"the lab {lab.name!r} does not run",
+            seen=f"{lab.directory}/lab.json records it, its processes have ended",
+            next_step=f"busbw lab up -n {len(lab.nodes)} --name {lab.name}",
+        )
+    return Cluster(
+        nodes=tuple(_node(lab, node) for node in lab.nodes),
+        head=lab.nodes[0].name,
+        source=f"lab {lab.name} (emulated)",
+        emulated=True,
+        ssh_config=str(files.ssh_config(lab)),
+        notes=tuple(f"the lab {lab.name} cannot {what}" for what in lab.cannot),
+    )
+
+
+def _node(lab: state.LabState, node: state.LabNode) -> Node:
+    return Node(
+        name=node.name,
+        address=node.address,
+        user=lab.user,
+        port=node.ssh_port,
+        identity_file=str(files.identity(lab)),
+        gpus=lab.gpus,
+        rails=tuple(rail.interface for rail in node.rails),
+        labels=(("leaf", node.leaf), ("rack", node.leaf.replace("leaf", "rack"))),
+    )

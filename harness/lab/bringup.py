@@ -1,0 +1,216 @@
+"""Bringing a lab up and taking it down, in any mode. Everything is recorded before it is made; taking down reads only the record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from busbw.errors import LabError, UsageError
+from busbw.lab import cgroups, files, loopback, namespaces, processes, requirements, wiring
+from busbw.lab.state import DEFAULT_NAME, LabState, Mode, Process, directory_of, exists, load, locked, marker, save
+
+_END_TIMEOUT_S = 30.0
+AUTO_RATE_BIT_S_PER_CPU = 2e9
+"""What `--rate auto` shares out per CPU: the links' rates add up to no more than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabOptions:
+    """What is asked for."""
+
+    nodes: int = 4
+    mode: Mode | None = None
+    """None = root, else userns, else loopback: the first that this machine allows."""
+    rails: int = 1
+    leaves: int = 1
+    rate_bit_s: float | None = None
+    """Of every rail, both ways; None = as fast as the machine."""
+    rate_auto: bool = False
+    """True = a rate at which all links together are well within what the CPUs can push."""
+    uplink_rate_bit_s: float | None = None
+    name: str = DEFAULT_NAME
+    gpus: int = 2
+    """Emulated GPUs per node: the ranks a launcher starts there."""
+    node_ssh: bool = True
+    cgroups: bool = True
+    cpus_per_node: float | None = None
+    """CPU time a node may use, in CPUs; None = its equal share."""
+
+
+def up(options: LabOptions, progress: Callable[[str], None]) -> LabState:
+    """Bring a lab up.
+
+    Raises:
+        UsageError: the options make no lab.
+        LabError: it is up already, something it needs is missing, or a step failed; what was made is taken down again.
+    """
+    _check(options)
+    with locked():
+        if exists(options.name):
+            _clear_remains(load(options.name), progress)
+        planned = _plan(options, progress)
+        planned.path.mkdir(mode=0o755)
+        save(planned)
+        try:
+            state = _make(planned)
+        except BaseException:
+            _remove(load(options.name))
+            raise
+        save(state)
+    return state
+
+
+def down(name: str | None) -> LabState | None:
+    """Take a lab down, whole or half made; None = there is none of that name.
+
+    Raises:
+        LabError: something of it did not end; the record is kept.
+    """
+    with locked():
+        if name is not None and not exists(name):
+            return None
+        state = load(name)
+        _remove(state)
+    return state
+
+
+def is_up(state: LabState) -> bool:
+    """True = it was made whole and still runs."""
+    if state.mode is Mode.LOOPBACK:
+        return state.up and any(processes.alive(node.init) for node in state.nodes)
+    return state.up and processes.alive(state.holder) and processes.alive(state.init)
+
+
+def _check(options: LabOptions) -> None:
+    limits = (
+        ("-n", options.nodes, wiring.MAX_NODES),
+        ("--rails", options.rails, wiring.MAX_RAILS),
+        ("--leaves", options.leaves, options.nodes),
+        ("--gpus", options.gpus, 64),
+    )
+    for option, value, most in limits:
+        if not 1 <= value <= most:
+            raise UsageError(f"{option} {value} makes no lab", seen=f"expected 1 to {most}", next_step="busbw lab up --help")
+    if options.uplink_rate_bit_s is not None and options.leaves == 1:
+        raise UsageError("one leaf has no uplinks", seen="--uplink-rate without --leaves 2 or more", next_step="add --leaves 2")
+    directory_of(options.name)
+
+
+def _clear_remains(state: LabState, progress: Callable[[str], None]) -> None:
+    if is_up(state):
+        raise LabError(
+            f"the lab {state.name!r} is up already",
+            seen=f"{len(state.nodes)} nodes, recorded in {state.directory}",
+            next_step=f"busbw lab down --name {state.name}, or give the new one another --name",
+        )
+    progress(f"taking down what is left of an earlier lab {state.name!r}")
+    _remove(state)
+
+
+def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
+    mode, cannot = _choose_mode(options.mode)
+    requirements.demand(mode)
+    directory = directory_of(options.name)
+    if directory.exists():
+        raise LabError(
+            "the lab's directory is taken by something else", seen=f"{directory} has no lab.json", next_step="use another --name"
+        )
+    cgroup: Path | None = None
+    enable, why = False, "switched off by --no-cgroups"
+    if mode is Mode.ROOT and options.cgroups:
+        cgroup, enable, why = cgroups.choose(marker(directory), options.name)
+    if cgroup is None:
+        reason = why if mode is Mode.ROOT else f"a lab in {mode.value} mode makes no control groups"
+        cannot += (f"keep one node's CPU load from the others: {reason}",)
+    if mode is Mode.LOOPBACK:
+        nodes = loopback.plan_nodes(options.nodes, marker(directory))
+        cannot += loopback.CANNOT
+    else:
+        nodes = wiring.plan_nodes(options.nodes, options.rails, options.leaves)
+    rate = _auto_rate(options) if options.rate_auto else options.rate_bit_s
+    state = LabState(
+        name=options.name,
+        directory=str(directory),
+        mode=mode,
+        up=False,
+        nodes=nodes,
+        gpus=options.gpus,
+        user=files.login_name(),
+        node_ssh=options.node_ssh,
+        rate_bit_s=rate,
+        uplink_rate_bit_s=options.uplink_rate_bit_s,
+        leaves=options.leaves,
+        cpus_per_node=options.cpus_per_node,
+        cgroup=str(cgroup) if cgroup else None,
+        cgroup_parent_enabled=enable,
+        cannot=cannot,
+    )
+    progress(f"lab {state.name!r}: {len(nodes)} nodes in {mode.value} mode, recorded in {directory}")
+    return state
+
+
+def _choose_mode(asked: Mode | None) -> tuple[Mode, tuple[str, ...]]:
+    """The mode and, where it is not the best, why the better ones are not possible."""
+    if asked is Mode.LOOPBACK:
+        return asked, ()
+    if asked is not None:
+        requirements.demand(asked)
+        why = _refused(asked)
+        if why:
+            raise LabError(f"no lab in {asked.value} mode can be made here", seen=why, next_step="busbw lab up --mode auto")
+        return asked, ()
+    cannot: tuple[str, ...] = ()
+    for mode in (Mode.ROOT, Mode.USERNS):
+        why = _refused(mode)
+        if not why:
+            return mode, cannot
+        cannot += (f"run in {mode.value} mode: {why}",)
+    return Mode.LOOPBACK, cannot
+
+
+def _refused(mode: Mode) -> str:
+    if mode is Mode.ROOT and os.geteuid() != 0:
+        return "not root"
+    return namespaces.refused(mode)
+
+
+def _auto_rate(options: LabOptions) -> float:
+    """Two digits at most, so that the figure is easy to work with."""
+    share = AUTO_RATE_BIT_S_PER_CPU * (os.cpu_count() or 1) / (options.nodes * options.rails)
+    step = 10.0 ** (len(str(int(share))) - 2)
+    return max(share // step * step, 1e6)
+
+
+def _make(planned: LabState) -> LabState:
+    files.write_all(planned)
+    if planned.mode is Mode.LOOPBACK:
+        state = loopback.start(planned)
+    else:
+        namespaces.write_wiring(planned)
+        cgroups.make(planned)
+        state = namespaces.start(planned)
+    return replace(state, up=True)
+
+
+def _remove(state: LabState) -> None:
+    """End its processes, with them its namespaces and mounts; then remove its control groups, then its directory."""
+    if state.mode is Mode.LOOPBACK:
+        loopback.end(state)
+    else:
+        _end(state.holder, state.init)
+    cgroups.remove(state)
+    shutil.rmtree(state.directory)
+
+
+def _end(holder: Process | None, init: Process | None) -> None:
+    """Killing the holder kills the first process of the lab, which ends only after every other process in it."""
+    if holder is None:
+        return
+    processes.send(holder, signal.SIGKILL)
+    if init is not None:
+        processes.wait_until(lambda: not processes.alive(init), _END_TIMEOUT_S, "the end of the lab's processes")
+    processes.wait_until(lambda: not processes.alive(holder), _END_TIMEOUT_S, "the end of the lab's processes")

@@ -1,0 +1,92 @@
+"""Entering a lab: command lines that run something in its head namespace, in a node's, or in its switch namespace.
+
+The head is where busbw itself runs: it shares this machine's files, processes and user, and only its network is the lab's.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from busbw.errors import LabError
+from busbw.lab import bringup, wiring
+from busbw.lab.state import LabNode, LabState, Mode
+
+INSIDE = "BUSBW_LAB_INSIDE"
+"""Environment variable that holds the directory of the lab a process runs inside."""
+_WITH_HOSTS = 'mount --bind "$0" /etc/hosts && exec "$@"'
+
+
+def inside_lab() -> bool:
+    """True = this process runs inside a lab's head namespace."""
+    return bool(os.environ.get(INSIDE))
+
+
+def inside_of() -> Path | None:
+    """Directory of the lab this process runs inside; None = it runs outside."""
+    given = os.environ.get(INSIDE)
+    return Path(given) if given else None
+
+
+def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """What to execute to have `argv` run in the lab's head namespace, as the same user, with the lab's host names.
+
+    Raises:
+        LabError: the lab does not run.
+    """
+    marked = ("env", f"{INSIDE}={state.directory}", *argv)
+    if state.mode is Mode.LOOPBACK:
+        _demand_up(state)
+        return marked
+    into = (*_into(state, wiring.HEAD), "unshare", "--mount", "sh", "-c", _WITH_HOSTS, str(state.path / "hosts"))
+    if state.mode is Mode.ROOT:
+        return (*into, *marked)
+    return (*into, "unshare", "--user", f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}", *marked)
+
+
+def switch_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """What to execute to have `argv` run, with the rights of the lab's maker, in the namespace of its switches; `ip -n NAME` reaches every other.
+
+    Raises:
+        LabError: the lab does not run, or has no namespaces.
+    """
+    init = _init(state)
+    user = () if state.mode is Mode.ROOT else ("--user", "--preserve-credentials")
+    return ("nsenter", f"--target={init}", *user, "--net", "--mount", *argv)
+
+
+def node_argv(state: LabState, node: LabNode, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """What to execute to have `argv` run on a node, with the rights of the lab's maker: its network, files, host name and processes.
+
+    Raises:
+        LabError: the node does not run, or the lab has no namespaces.
+    """
+    outer = _init(state)
+    if node.init is None:
+        raise LabError(f"{node.name} does not run", next_step="busbw lab status")
+    user = () if state.mode is Mode.ROOT else ("--user", "--preserve-credentials")
+    enter_user = () if not user else ("nsenter", f"--target={outer}", *user)
+    return (*enter_user, "nsenter", f"--target={node.init.pid}", "--net", "--mount", "--uts", "--pid", *argv)
+
+
+def _into(state: LabState, name: str) -> tuple[str, ...]:
+    init = _init(state)
+    user = () if state.mode is Mode.ROOT else (f"--user=/proc/{init}/ns/user", "--preserve-credentials")
+    return ("nsenter", *user, f"--net=/proc/{init}/root/run/netns/{name}")
+
+
+def _init(state: LabState) -> int:
+    if state.mode is Mode.LOOPBACK:
+        raise LabError("a lab in loopback mode has no namespaces", seen=f"lab {state.name!r}", next_step="busbw lab up --mode auto")
+    _demand_up(state)
+    assert state.init is not None  # a lab that is up has one
+    return state.init.pid
+
+
+def _demand_up(state: LabState) -> None:
+    if not bringup.is_up(state):
+        raise LabError(
+            f"the lab {state.name!r} does not run",
+            seen=f"{state.directory}/lab.json records it, its processes have ended",
+            next_step=f"busbw lab down --name {state.name} && busbw lab up -n {len(state.nodes)} --name {state.name}",
+        )

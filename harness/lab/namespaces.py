@@ -1,0 +1,146 @@
+"""Labs of namespaces, by root or in a user namespace: writes the wiring, starts the first process, finds out what it started."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from busbw.errors import LabError
+from busbw.lab import files, processes, requirements, shaping, wiring
+from busbw.lab.state import LabNode, LabState, Mode, save
+
+SCRIPTS = Path(__file__).parent / "scripts"
+_UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+_UNSHARE_USER = ("unshare", "--user", "--map-root-user", *_UNSHARE[1:])
+_PROBE = "ip link add dev up0 type veth peer name down0 && ip link add dev switch0 type bridge && mount -t tmpfs busbw-probe /run"
+START_TIMEOUT_S = 60.0
+
+
+def refused(mode: Mode) -> str:
+    """Why this machine does not allow such a lab, in the words of what refused; empty = it does."""
+    argv = (*_unshare(mode), "sh", "-c", _PROBE)
+    try:
+        tried = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False, env=requirements.environment()
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if tried.returncode == 0 else (tried.stderr.strip() or f"exit status {tried.returncode}")
+
+
+def write_wiring(state: LabState) -> None:
+    """Write what `ip` and `tc` are to do, one file per namespace."""
+    directory = state.path / "wiring"
+    directory.mkdir()
+    (state.path / "run").mkdir()
+    names = (wiring.HEAD, *(node.name for node in state.nodes))
+    _write(directory / "namespaces", tuple(f"netns add {name}" for name in names))
+    _write(directory / "switch", wiring.switch_lines(state))
+    _write(directory / "switch.tc", shaping.all_switch_tc(state) if _shaped(state) else ())
+    _write(directory / "head", wiring.head_lines(state))
+    for number, node in enumerate(state.nodes, 1):
+        _write(files.node_directory(state, node) / "wiring", wiring.node_lines(state, number))
+        _write(files.node_directory(state, node) / "wiring.tc", shaping.node_tc(state, node) if _shaped(state) else ())
+
+
+def start(state: LabState) -> LabState:
+    """Start the lab and wait until every node's sshd listens; gives the record with what was found out.
+
+    Raises:
+        LabError: a step failed; `seen` is what it said.
+    """
+    log = state.path / "log"
+    pid_file = state.path / "holder.pid"
+    plain = () if state.mode is Mode.ROOT else (str(os.geteuid()), str(os.getegid()))
+    lab = (*_unshare(state.mode), "sh", str(SCRIPTS / "lab.sh"), state.directory, str(SCRIPTS), state.cgroup or "", *(plain or ("", "")))
+    # setsid --fork: no terminal signal reaches the lab, and it is nobody's child that could stay behind as a zombie.
+    argv = ("setsid", "--fork", "sh", "-c", 'echo $$ >"$0"; exec "$@"', str(pid_file), *lab)
+    with (
+        open(log, "wb") as said,
+        subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, cwd="/", env=requirements.environment()
+        ) as launcher,
+    ):
+        assert launcher.stdin is not None and launcher.stdout is not None  # both are pipes
+        if _answer(launcher.stdout) != b"ready\n":
+            raise LabError("the lab could not be made", seen=_tail(log), next_step="busbw lab down, then try again")
+        started = _identify(state, int(pid_file.read_text()))
+        save(started)
+        _await_sshd(started)
+        launcher.stdin.write(b"keep\n")
+    return _find_nodes(started)
+
+
+def _await_sshd(state: LabState) -> None:
+    end = time.monotonic() + START_TIMEOUT_S
+    for node in state.nodes:
+        directory = files.node_directory(state, node)
+        while not (directory / "sshd.pid").exists():
+            log = _tail(directory / "log")
+            if time.monotonic() > end or not processes.alive(state.init):
+                raise LabError(
+                    f"{node.name} did not start its sshd within {START_TIMEOUT_S:g} s", seen=log, next_step="busbw lab down, then try again"
+                )
+            time.sleep(0.005)
+
+
+def _identify(state: LabState, holder_pid: int) -> LabState:
+    holder = processes.identify(holder_pid)
+    first = processes.children(holder_pid)
+    init = processes.identify(first[0]) if first else None
+    if holder is None or init is None:
+        raise LabError("the lab ended while it was being made", seen=_tail(state.path / "log"), next_step="busbw lab down, then try again")
+    return replace(state, holder=holder, init=init)
+
+
+def _find_nodes(state: LabState) -> LabState:
+    """The first process of each node is the only child of the `unshare … node.sh NAME` that lab.sh started."""
+    assert state.init is not None  # set by _identify
+    by_name = {_last_words(pid): pid for pid in processes.children(state.init.pid)}
+    return replace(state, nodes=tuple(_find_node(node, by_name) for node in state.nodes))
+
+
+def _find_node(node: LabNode, by_name: dict[str, int]) -> LabNode:
+    first = processes.children(by_name[node.name]) if node.name in by_name else ()
+    init = processes.identify(first[0]) if first else None
+    if init is None:
+        raise LabError(f"{node.name} ended while it was being made", next_step="busbw lab down, then try again")
+    return replace(node, init=init, netns=processes.netns(init.pid))
+
+
+def _last_words(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    script = next((position for position, word in enumerate(words) if word.endswith(b"/node.sh")), None)
+    return "" if script is None else words[script + 1].decode()
+
+
+def _unshare(mode: Mode) -> tuple[str, ...]:
+    return _UNSHARE if mode is Mode.ROOT else _UNSHARE_USER
+
+
+def _shaped(state: LabState) -> bool:
+    return state.rate_bit_s is not None or state.uplink_rate_bit_s is not None
+
+
+def _answer(pipe: IO[bytes]) -> bytes:
+    readable, _, _ = select.select([pipe], [], [], START_TIMEOUT_S)
+    return pipe.readline() if readable else b""
+
+
+def _tail(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")[-2000:].strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _write(path: Path, lines: tuple[str, ...]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines))

@@ -1,0 +1,38 @@
+# First process of a lab of namespaces: makes the switches, the links and the nodes, then waits. Its end ends every process of the lab.
+#
+# Started by busbw.lab.namespaces as  unshare --net --mount --pid --fork --kill-child --mount-proc sh lab.sh STATE SCRIPTS CGROUP UID GID
+# (with --user --map-root-user in front for a plain user), in the switch namespace. Says "ready" on standard output when all nodes are started, then
+# wants the word "keep" on standard input: when its maker dies half way, the input ends, and with it the lab.
+set -eu
+state=$1 scripts=$2 cgroup=$3 uid=$4 gid=$5
+
+# /run is the lab's own: namespaces under their plain names, what sshd needs, and the record of the lab, wherever it lies outside.
+mount -t tmpfs -o mode=755 busbw-lab "$state/run"
+mkdir "$state/run/netns" "$state/run/sshd" "$state/run/node" "$state/run/lab" "$state/run/cgroup"
+mount --bind "$state" "$state/run/lab"
+if [ -d /sys/fs/cgroup ]; then mount --rbind /sys/fs/cgroup "$state/run/cgroup"; fi
+mount --rbind "$state/run" /run
+cd /run/lab
+
+ip -batch wiring/namespaces
+ip -batch wiring/switch
+tc -batch wiring/switch.tc
+ip -n head -batch wiring/head
+
+start_node() {
+    if [ -n "$cgroup" ]; then echo 0 >"$cgroup/$1/cgroup.procs"; fi
+    ip -n "$1" -batch "nodes/$1/wiring"
+    tc -n "$1" -batch "nodes/$1/wiring.tc"
+    exec nsenter --net="/run/netns/$1" unshare --uts --mount --pid --fork --kill-child --mount-proc sh "$scripts/node.sh" "$1" "$uid" "$gid"
+}
+for directory in nodes/*; do
+    start_node "${directory#nodes/}" >"$directory/log" 2>&1 </dev/null &
+done
+
+echo ready
+read -r word || exit 1
+[ "$word" = keep ]
+exec >log 2>&1 </dev/null
+# A child that never ends, so that `wait` never does: it also collects what nodes leave behind.
+sleep infinity &
+while :; do wait || :; done

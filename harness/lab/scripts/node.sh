@@ -1,0 +1,27 @@
+# First process of a node, in its own network, host name, mount and process namespaces: gives it its name and files, then becomes its sshd.
+#
+# Started by lab.sh as  sh node.sh NAME UID GID ; UID is empty where the lab was made by root.
+set -eu
+name=$1 uid=$2 gid=$3
+
+hostname "$name"
+mount --bind "/run/lab/nodes/$name" /run/node
+# The network devices that programs see in /sys are those of the namespace that mounted it.
+if mount -t sysfs sysfs /sys; then
+    if [ -d /sys/fs/cgroup ]; then mount --rbind /run/cgroup /sys/fs/cgroup; fi
+else
+    touch /run/node/no-sysfs
+fi
+mount --bind /run/lab/hosts /etc/hosts
+mount --bind /run/lab/passwd /etc/passwd
+if [ -z "$uid" ] && [ -e /etc/shadow ]; then mount --bind /run/lab/shadow /etc/shadow; fi
+if [ -d /dev/shm ]; then mount -t tmpfs -o mode=1777 tmpfs /dev/shm; fi
+mount --bind /run/node/tmp /tmp
+sshd=$(cat /run/node/sshd-path)
+cd /
+if [ -n "$uid" ]; then
+    # sshd cannot separate privileges where root is the only user there is; as a plain user it does not try, but may not listen on port 22.
+    echo 22 >/proc/sys/net/ipv4/ip_unprivileged_port_start
+    exec unshare --user --map-user="$uid" --map-group="$gid" "$sshd" -D -e -f /run/node/sshd_config
+fi
+exec "$sshd" -D -e -f /run/node/sshd_config

@@ -1,0 +1,258 @@
+"""What is recorded of a lab: one directory per lab, in which `lab.json` names everything that was made for it.
+
+A thing is recorded before it is made and taken down only if it is recorded, so a lab that was left half made, or whose maker was killed, can
+be taken down as well as a whole one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from busbw import codec
+from busbw.errors import LabError
+
+DEFAULT_NAME = "lab"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_FILE = "lab.json"
+
+
+class Mode(StrEnum):
+    """What a lab's nodes are made of."""
+
+    ROOT = "root"
+    """Namespaces made by root."""
+    USERNS = "userns"
+    """The same namespaces inside a user namespace: no root needed."""
+    LOOPBACK = "loopback"
+    """One sshd per loopback address: no namespaces at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process, so that it is never mistaken for a later one with the same number."""
+
+    pid: int
+    """As numbered where the lab was made."""
+    start_ticks: int
+    """Clock ticks between boot and its start (field 22 of /proc/PID/stat)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rail:
+    """One link of a node to the compute network."""
+
+    interface: str
+    """Its name on the node: `eth0`."""
+    address: str
+    port: str
+    """Its other end, in the switch namespace: `node3-eth0`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabNode:
+    """One node of a lab."""
+
+    name: str
+    address: str
+    """Where its sshd listens, on the management link."""
+    ssh_port: int
+    leaf: str
+    """The switch its rails end in: `leaf1`."""
+    rails: tuple[Rail, ...]
+    netns: int | None = None
+    """Inode number of its network namespace; None = not made yet, or loopback mode."""
+    init: Process | None = None
+    """Its first process, the sshd; None = not started yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault that is switched on."""
+
+    kind: str
+    """As given to `busbw lab fault`: `slow`, `loss`, `link-down`…"""
+    target: str
+    """Node or leaf."""
+    detail: str
+    """For people: `200 Mb/s both ways on eth0`."""
+    interfaces: tuple[str, ...] = ()
+    """Links of the node it concerns."""
+    rate_bit_s: float | None = None
+    percent: float | None = None
+    toward: str | None = None
+    """The only destination that is slowed; None = all."""
+    processes: tuple[Process, ...] = ()
+    """What was stopped or started."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabState:
+    """A lab, as recorded."""
+
+    name: str
+    directory: str
+    mode: Mode
+    up: bool
+    """False = it is being made, or was left half made."""
+    nodes: tuple[LabNode, ...]
+    gpus: int
+    """Emulated GPUs per node."""
+    user: str
+    """Login name on every node."""
+    node_ssh: bool
+    """True = every node can log in to every other."""
+    rate_bit_s: float | None
+    """Both directions of every rail; None = as fast as the machine."""
+    uplink_rate_bit_s: float | None
+    leaves: int
+    cpus_per_node: float | None
+    cgroup: str | None
+    """Directory of the lab's own control group; None = it has none."""
+    cgroup_parent_enabled: bool = False
+    """True = the cpu controller was switched on for it and is to be switched off again."""
+    holder: Process | None = None
+    """The process whose end ends every process and namespace of the lab; None = not started, or loopback mode."""
+    init: Process | None = None
+    """First process inside the lab, through which its namespaces are reached."""
+    faults: tuple[Fault, ...] = ()
+    cannot: tuple[str, ...] = ()
+    """What this lab cannot do, and why."""
+
+    @property
+    def path(self) -> Path:
+        """The directory of the lab."""
+        return Path(self.directory)
+
+    @property
+    def rails(self) -> int:
+        """Links per node."""
+        return len(self.nodes[0].rails)
+
+    @property
+    def marker(self) -> str:
+        """What processes of this lab carry in their environment as BUSBW_LAB: unique on this machine."""
+        return marker(self.path)
+
+    def node(self, name: str) -> LabNode:
+        """The node of that name.
+
+        Raises:
+            LabError: the lab has none.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise LabError(
+            f"the lab {self.name!r} has no node {name!r}",
+            seen=f"nodes: {self.nodes[0].name} to {self.nodes[-1].name}",
+            next_step="busbw lab status",
+        )
+
+
+def base_directory() -> Path:
+    """Where labs are recorded: $BUSBW_LAB_DIR, else `busbw-lab` in $XDG_RUNTIME_DIR, /run (root) or ~/.local/state."""
+    given = os.environ.get("BUSBW_LAB_DIR")
+    if given:
+        return Path(given).absolute()
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime:
+        return Path(runtime) / "busbw-lab"
+    if os.geteuid() == 0:
+        return Path("/run/busbw-lab")
+    return Path.home() / ".local/state/busbw-lab"
+
+
+def directory_of(name: str) -> Path:
+    """The directory of the lab of that name, whether it exists or not.
+
+    Raises:
+        LabError: the name cannot be one.
+    """
+    if not _NAME.fullmatch(name):
+        raise LabError(
+            f"{name!r} cannot name a lab", seen="expected up to 32 letters a-z, digits and dashes", next_step="busbw lab up --name demo"
+        )
+    return base_directory() / name
+
+
+def marker(directory: Path) -> str:
+    """Twelve hexadecimal digits that stand for the lab recorded in `directory`."""
+    return hashlib.sha256(str(directory).encode()).hexdigest()[:12]
+
+
+def names() -> tuple[str, ...]:
+    """All recorded labs, sorted."""
+    base = base_directory()
+    if not base.is_dir():
+        return ()
+    return tuple(sorted(entry.name for entry in base.iterdir() if _NAME.fullmatch(entry.name) and (entry / _FILE).exists()))
+
+
+def exists(name: str) -> bool:
+    """True = a lab of that name is recorded, whole or half made."""
+    return (directory_of(name) / _FILE).exists()
+
+
+def load(name: str | None = None) -> LabState:
+    """The recorded lab; without a name the one named `lab`, or the only one there is.
+
+    Raises:
+        LabError: there is none of that name, or its record cannot be read.
+    """
+    chosen = name
+    if chosen is None:
+        known = names()
+        chosen = known[0] if len(known) == 1 else DEFAULT_NAME
+    path = directory_of(chosen) / _FILE
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        known = names()
+        seen = f"labs in {base_directory()}: {', '.join(known)}" if known else f"no lab is recorded in {base_directory()}"
+        step = "busbw lab up -n 4" if not known else f"name one of them, or: busbw lab up -n 4 --name {chosen}"
+        raise LabError(f"there is no lab {chosen!r}", seen=seen, next_step=step) from None
+
+
+def load_directory(directory: Path) -> LabState:
+    """The lab recorded in `directory`.
+
+    Raises:
+        LabError: none is, or its record cannot be read.
+    """
+    try:
+        return _read(directory / _FILE)
+    except FileNotFoundError:
+        raise LabError("there is no lab", seen=f"{directory / _FILE}: no such file", next_step="busbw lab up -n 4") from None
+
+
+def save(state: LabState) -> None:
+    """Record the lab: the new record replaces the old one whole or not at all."""
+    path = state.path / _FILE
+    temporary = path.with_suffix(".new")
+    temporary.write_text(codec.dump_json(state))
+    os.replace(temporary, path)
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Change one lab at a time: holds the directory that all labs are recorded in."""
+    base = base_directory()
+    base.mkdir(mode=0o755, parents=True, exist_ok=True)
+    handle = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _read(path: Path) -> LabState:
+    return codec.parse_json(path.read_bytes(), LabState, str(path), error=LabError)
