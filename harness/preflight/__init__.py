@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from busbw.records import CheckResult, Evidence, Node, Status
 
@@ -65,14 +66,15 @@ class Demand:
     """What the profile and the playbook ask for."""
 
     profile: str
-    required: frozenset[str]
-    advisory: frozenset[str]
+    required: tuple[str, ...]
+    """Dotted ids or globs."""
+    advisory: tuple[str, ...]
 
     def standing(self, check_id: str) -> bool | None:
         """True = required, False = advisory, None = not applicable to this profile."""
-        if check_id in self.required:
+        if any(fnmatchcase(check_id, pattern) for pattern in self.required):
             return True
-        return False if check_id in self.advisory else None
+        return False if any(fnmatchcase(check_id, pattern) for pattern in self.advisory) else None
 
 
 @dataclass(frozen=True, slots=True)

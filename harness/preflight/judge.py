@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 from busbw.preflight import CheckFamily, Demand, NodeAnswer
 from busbw.records import CheckResult, Status
@@ -12,13 +13,15 @@ from busbw.records import CheckResult, Status
 def judge(families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], demand: Demand) -> tuple[CheckResult, ...]:
     """Every check on every node, by id, then in the order of `answers`.
 
-    A required id that no family knows is UNKNOWN on every node: a demand is never dropped silently.
+    A demanded id or glob that fits no family is UNKNOWN on every node: a demand is never dropped silently.
     """
     known = tuple(families)
     results = [result for family in known for answer in answers for result in family.judge(answer)]
     results += [result for family in known for result in family.compare(answers)]
     covered = {check_id for family in known for check_id in family.ids} | {"ssh.connect"}
-    for check_id in sorted((demand.required | demand.advisory) - covered):
+    for check_id in sorted({*demand.required, *demand.advisory}):
+        if any(fnmatchcase(known_id, check_id) for known_id in covered):
+            continue
         why = "this version of busbw does not have this check"
         results += [CheckResult(check_id, a.node.name, Status.UNKNOWN, "not checked", "", "", reason=why) for a in answers]
     place = {answer.node.name: position for position, answer in enumerate(answers)}

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.parsers.nodes import open_mpi
+from busbw.parsers.nodes import looks, open_mpi
 from busbw.parsers.nodes.open_mpi import MpiVersion
 from busbw.preflight import CheckFamily, NodeAnswer, Section, unknown
 from busbw.records import CheckResult, Evidence, Status
@@ -28,6 +28,8 @@ class NodeFacts:
     mpi: MpiVersion | None
     mpi_home: str | None
     """Directory with include/mpi.h; None = no MPI headers found."""
+    linked: tuple[str, ...]
+    """Network interfaces that had a link before anything ran."""
 
 
 def facts(answer: NodeAnswer) -> NodeFacts:
@@ -36,6 +38,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
     values = dict(re.findall(r"^(\w+)=(.*)$", identity.stdout, re.M)) if identity else {}
     version = answer.section("mpirun_version")
     home = answer.section("mpi_home")
+    interfaces = answer.section("interfaces")
     return NodeFacts(
         node=answer.node.name,
         host_name=values.get("host") or None,
@@ -44,6 +47,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         mpirun_path=values.get("mpirun") or None,
         mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
         mpi_home=(home.stdout.strip().splitlines() or [None])[0] if home else None,
+        linked=tuple(i.name for i in looks.parse_interfaces(interfaces.stdout) if i.has_link) if interfaces else (),
     )
 
 
@@ -93,6 +97,13 @@ CHECK = CheckFamily(
             'printf "host=%s\\nhome=%s\\nuid=%s\\nmpirun=%s\\n" "$(uname -n)" "$HOME" "$(id -u)" "$(command -v mpirun)"',
         ),
         Section("mpirun_version", "mpirun --version"),
+        # Which interfaces have a link before anything runs: a stall is judged against this, not against every unused port.
+        Section(
+            "interfaces",
+            "for d in /sys/class/net/*; do "
+            'echo "net ${d#/sys/class/net/} operstate $(cat "$d/operstate" 2>/dev/null || echo -) '
+            'carrier $(cat "$d/carrier" 2>/dev/null || echo -) rx - tx -"; done',
+        ),
         Section(
             "mpi_home",
             'for d in "$MPI_HOME" "$HPCX_MPI_DIR" "$(dirname "$(dirname "$(command -v mpirun)")")" /usr/lib/x86_64-linux-gnu/openmpi '

@@ -94,6 +94,8 @@ class BenchmarkCase:
     """Variables of this case alone, over the profile's."""
     timeout_s: float = 600.0
     """Limit of the whole launch; nccl-tests' own -T does not cover initialisation."""
+    stall_s: float = 120.0
+    """Without a new line of output for this long, the nodes are looked at: stalled, or slow but moving."""
     required: bool = True
     """False = advisory: it cannot fail the run."""
     purpose: str = "bandwidth"

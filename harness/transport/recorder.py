@@ -74,11 +74,12 @@ class _RecordingSession:
         self.inner.close()
 
 
-def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> str:
-    """Write one command and its result; returns the path of standard output inside the run directory."""
+def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> None:
+    """Write one command and its result. A command that failed without a word leaves no output file: none is not an empty one."""
     stem = f"nodes/{result.node}/{number:04d}-{command.label}"
-    out = command.store or f"{stem}.out"
-    run.write_raw(out, result.stdout)
+    out = (command.store or f"{stem}.out") if result.stdout or result.ok else None
+    if out is not None:
+        run.write_raw(out, result.stdout)
     if result.stderr:
         run.write_raw(f"{stem}.err", result.stderr)
     meta = {
@@ -96,7 +97,6 @@ def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> s
     }
     # Last: a record that exists has its streams.
     run.write_raw(f"{stem}.json", json.dumps(meta, indent=2, ensure_ascii=False) + "\n")
-    return f"raw/{out}"
 
 
 def _next_number(run: RunDir, node: str) -> int:

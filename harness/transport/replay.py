@@ -70,7 +70,7 @@ def _load(run: RunDir, node: str) -> dict[str, deque[CommandResult]]:
                 node=node,
                 argv=tuple(meta["argv"]),
                 exit_status=meta["exit_status"],
-                stdout=run.read_raw(meta["stdout"]) or b"",
+                stdout=(run.read_raw(meta["stdout"]) or b"") if meta["stdout"] else b"",
                 stderr=(run.read_raw(meta["stderr"]) or b"") if meta["stderr"] else b"",
                 seconds=meta["seconds"],
                 problem=meta["problem"],

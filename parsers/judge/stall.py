@@ -19,6 +19,7 @@ def judge(
     looks: Mapping[str, Looks],
     artefacts: Mapping[str, str],
     planned_ranks: Mapping[str, tuple[int, ...]],
+    linked_before: Mapping[str, tuple[str, ...]],
     unreachable: tuple[Unreachable, ...],
     where: str,
 ) -> tuple[Finding, ...]:
@@ -28,6 +29,7 @@ def judge(
         looks: node → both looks.
         artefacts: node → path of the looks inside the run directory.
         planned_ranks: node → the ranks that were started there.
+        linked_before: node → interfaces that had a link before the job started; others are not judged.
         unreachable: nodes that did not answer when they were asked.
         where: how far the job was, in words: `all-reduce, after 3 of 12 sizes`.
     """
@@ -36,10 +38,10 @@ def judge(
         evidence = Evidence("raw/reach.json", None, missing.reason)
         findings.append(_finding("stall-node-unreachable", f"{missing.node} stopped answering during {where}", missing.node, evidence))
     for node, look in looks.items():
-        findings += _node(node, look, artefacts[node], planned_ranks.get(node, ()), where)
+        findings += _node(node, look, artefacts[node], planned_ranks.get(node, ()), linked_before.get(node, ()), where)
     if findings:
         return tuple(findings)
-    moved = {node: _moved(look) for node, look in looks.items()}
+    moved = {node: moved_bytes(look) for node, look in looks.items()}
     if any(value > MOVING_BYTES for value in moved.values()):
         text = ", ".join(f"{node} {value} bytes" for node, value in moved.items())
         evidence = Evidence("raw", None, f"sent and received between two looks: {text}")
@@ -67,7 +69,7 @@ def judge(
     )
 
 
-def _node(node: str, look: Looks, artefact: str, planned: tuple[int, ...], where: str) -> list[Finding]:
+def _node(node: str, look: Looks, artefact: str, planned: tuple[int, ...], linked: tuple[str, ...], where: str) -> list[Finding]:
     found = []
     seen = {state.rank for state in (*look.ranks[0], *look.ranks[1])}
     gone = tuple(rank for rank in planned if rank not in seen)
@@ -87,8 +89,9 @@ def _node(node: str, look: Looks, artefact: str, planned: tuple[int, ...], where
                 _finding("stall-rank-gone", f"rank {state.rank} on {node} has died; the others wait for it ({where})", node, evidence)
             )
     for interface in look.interfaces[-1]:
-        if interface.carrier is False or interface.operstate in ("down", "lowerlayerdown"):
-            text = f"{interface.name} operstate {interface.operstate}, carrier {'no' if interface.carrier is False else 'not told'}"
+        if interface.name in linked and not interface.has_link:
+            carrier = "no" if interface.carrier is False else "not told"
+            text = f"{interface.name} operstate {interface.operstate}, carrier {carrier}; it had a link before the run"
             evidence = Evidence(artefact, interface.line_no, text)
             title = f"{node} has no link on {interface.name}; the collective waits for it ({where})"
             found.append(_finding("stall-link-down", title, f"{node} {interface.name}", evidence))
@@ -124,7 +127,8 @@ def _finding(finding_id: str, title: str, where: str, evidence: Evidence) -> Fin
     )
 
 
-def _moved(look: Looks) -> int:
+def moved_bytes(look: Looks) -> int:
+    """Bytes sent and received on all interfaces of the node between the two looks; interfaces without counters are left out."""
     before = {i.name: i for i in look.interfaces[0]}
     total = 0
     for after in look.interfaces[1]:

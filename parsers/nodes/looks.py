@@ -34,6 +34,11 @@ class InterfaceState:
     tx_bytes: int | None
     line_no: int
 
+    @property
+    def has_link(self) -> bool:
+        """The kernel says that there is a link. `operstate unknown` with a carrier is a link (tunnels, loopback, some virtual ports)."""
+        return self.carrier is True and self.operstate not in ("down", "lowerlayerdown")
+
 
 @dataclass(frozen=True, slots=True)
 class Looks:
@@ -63,10 +68,22 @@ def parse(text: str) -> Looks:
             complete = current == 1
         elif current >= 0 and (m := _RANK.match(line)):
             ranks[current].append(RankState(int(m[1]), int(m[2]), m[3], int(m[4]), m[5], line_no))
-        elif current >= 0 and (m := _NET.match(line)):
-            carrier = {"1": True, "0": False}.get(m[3])
-            nets[current].append(InterfaceState(m[1], m[2], carrier, _number(m[4]), _number(m[5]), line_no))
+        elif current >= 0 and (interface := _interface(line, line_no)):
+            nets[current].append(interface)
     return Looks((tuple(ranks[0]), tuple(ranks[1])), (tuple(nets[0]), tuple(nets[1])), complete)
+
+
+def parse_interfaces(text: str) -> tuple[InterfaceState, ...]:
+    """The interface lines alone, wherever they stand."""
+    return tuple(i for line_no, line in enumerate(text.splitlines(), 1) if (i := _interface(line, line_no)))
+
+
+def _interface(line: str, line_no: int) -> InterfaceState | None:
+    match = _NET.match(line)
+    if not match:
+        return None
+    carrier = {"1": True, "0": False}.get(match[3])
+    return InterfaceState(match[1], match[2], carrier, _number(match[4]), _number(match[5]), line_no)
 
 
 def _number(text: str) -> int | None:

@@ -1,0 +1,109 @@
+"""What each stage leaves in `raw/` beside the plain output: small records that say what was done, where its output is, how it ended.
+
+An artefact that exists means that its step is finished: `--resume` goes on after it. Everything in a report is derived from these, the plan
+and the recorded output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from busbw.codec import dump_json, parse_json
+from busbw.errors import RunDirError
+from busbw.records import BenchmarkCase, Invocation, Unreachable
+from busbw.rundir import RunDir
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class ReachArtefact:
+    """`raw/reach.json`: who could be reached."""
+
+    reached: tuple[str, ...]
+    unreachable: tuple[Unreachable, ...]
+    transport: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightEntry:
+    """One node's answer to the script."""
+
+    node: str
+    stdout: str
+    """Path inside the run directory."""
+    stderr: str | None
+    exit_status: int | None
+    problem: str | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightArtefact:
+    """`raw/preflight.json`: all nodes' answers."""
+
+    boundary: str
+    entries: tuple[PreflightEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageFailure:
+    """`raw/failure-STAGE.json`: why a stage ended the run; later stages report on what exists."""
+
+    stage: str
+    what: str
+    seen: str
+    next_step: str
+    exit_status: int
+    nodes: tuple[str, ...] = ()
+    """Nodes it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookFile:
+    """Where the two looks at one node are kept."""
+
+    node: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CaseArtefact:
+    """`raw/cases/ID/outcome.json`: one launch, from its command line to its end."""
+
+    case: BenchmarkCase
+    invocation: Invocation
+    nodes: tuple[str, ...]
+    """In the order of their ranks."""
+    ranks_per_node: int
+    state: str
+    """`ended`, `stalled`, `timed-out`, `lost`, `not-started` or `unwatched` (the head node stopped answering)."""
+    exit_status: int | None
+    seconds: float
+    stdout: str | None
+    """Path inside the run directory; None = there was none."""
+    stderr: str | None
+    json: str | None
+    looks: tuple[LookFile, ...] = ()
+    unreachable: tuple[Unreachable, ...] = ()
+    """Nodes that did not answer when they were looked at."""
+    problem: str = ""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """The groups a survey round measures at once; () = one communicator over all nodes."""
+
+
+def keep(run: RunDir, name: str, record: object) -> None:
+    """Write a record as `raw/NAME`."""
+    run.write_raw(name, dump_json(record))
+
+
+def load(run: RunDir, name: str, kind: type[_T]) -> _T | None:
+    """The record in `raw/NAME`; None = that step did not finish.
+
+    Raises:
+        RunDirError: the file is there and is not such a record.
+    """
+    content = run.read_raw(name)
+    return None if content is None else parse_json(content, kind, f"raw/{name}", error=RunDirError)

@@ -1,0 +1,183 @@
+"""One launch from start to end: started detached on the head node, watched, and looked at before it is ended when it makes no progress.
+
+Time is the sum of what the commands took, not this process's clock: a replay of the recorded answers decides exactly as the run did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw import artefacts, job
+from busbw.artefacts import CaseArtefact, LookFile
+from busbw.parsers.judge import stall
+from busbw.parsers.nodes import looks as looks_parser
+from busbw.records import BenchmarkCase, CommandResult, Invocation, Unreachable
+from busbw.stages.context import Context
+from busbw.transport import Session
+from busbw.triage.look import look
+from busbw.units import format_duration
+
+LOST_POLLS = 3
+"""Polls in a row that may fail before the head node counts as gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A case with its command line and its place."""
+
+    case: BenchmarkCase
+    invocation: Invocation
+    nodes: tuple[str, ...]
+    """In the order of their ranks."""
+    ranks_per_node: int
+    directory: str
+    """Of the job, absolute, on the head node."""
+    job_id: str
+    groups: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    state: str
+    seconds: float
+    problem: str
+    looks: tuple[LookFile, ...] = ()
+    unreachable: tuple[Unreachable, ...] = ()
+
+
+def measure(context: Context, launch: Launch) -> CaseArtefact:
+    """Run one launch, or go on with it where an earlier busbw left it. Leaves nothing of it on the nodes."""
+    name = f"cases/{launch.case.id}/outcome.json"
+    done = artefacts.load(context.run, name, CaseArtefact)
+    if done is not None:
+        return done
+    head = context.fleet.sessions.get(context.plan.head)
+    if head is None:
+        return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {context.plan.head} cannot be reached"))
+    started = head.run(job.start(launch.directory, launch.invocation.argv, ()))
+    if not started.ok:
+        why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
+        return _finish(context, launch, head, _Ending("not-started", started.seconds, why))
+    try:
+        ending = _watch(context, launch, head)
+    except BaseException:
+        # Ctrl-C and the like: nothing of ours goes on running on the nodes.
+        _end(context, launch, head)
+        raise
+    if ending.state != "ended":
+        _end(context, launch, head)
+    return _finish(context, launch, head, ending)
+
+
+def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
+    case = launch.case
+    elapsed = quiet = 0.0
+    patience = case.stall_s
+    seen_bytes = failed = look_number = 0
+    while True:
+        answer = head.run(job.poll(launch.directory, seen_bytes))
+        elapsed += answer.seconds
+        quiet += answer.seconds
+        position = job.parse_poll(answer.out())
+        if position is None:
+            failed += 1
+            if failed >= LOST_POLLS:
+                return _Ending("unwatched", elapsed, f"{head.node} stopped answering: {answer.problem or answer.err().strip()}")
+            continue
+        failed = 0
+        if position.size > seen_bytes:
+            _show(context, launch, head, seen_bytes)
+            seen_bytes, quiet = position.size, 0.0
+        if position.state != "running":
+            problem = "" if position.state == "ended" else "the job left no exit status: its process was killed or the node restarted"
+            return _Ending("ended" if position.state == "ended" else "lost", elapsed, problem)
+        if quiet < patience and elapsed < case.timeout_s:
+            continue
+        look_number += 1
+        context.say(case.id, f"no output for {format_duration(quiet)}: looking at the nodes")
+        found, gone = _look(context, launch, look_number)
+        if elapsed < case.timeout_s and not gone and _moving(context, found):
+            patience = quiet + case.stall_s
+            continue
+        state = "stalled" if quiet >= case.stall_s else "timed-out"
+        limit = f"no output for {quiet:.0f} s" if state == "stalled" else f"not ended after {case.timeout_s:.0f} s"
+        return _Ending(state, elapsed, limit, found, gone)
+
+
+def _show(context: Context, launch: Launch, head: Session, from_byte: int) -> None:
+    """Tell the user the newest data row; what is kept is fetched whole at the end."""
+    result = head.run(job.tail(launch.directory, "stdout", from_byte))
+    rows = [line for line in result.out().splitlines() if line[:1] == " " and line.strip()[:1].isdigit()]
+    if rows:
+        context.say(launch.case.id, rows[-1].rstrip())
+
+
+def _look(context: Context, launch: Launch, number: int) -> tuple[tuple[LookFile, ...], tuple[Unreachable, ...]]:
+    """Two looks at every node of the launch, kept before anything is ended."""
+    prefix = f"cases/{launch.case.id}/look-{number}"
+    commands = {node: look(launch.job_id, f"{prefix}-{node}.txt") for node in launch.nodes if node in context.fleet.sessions}
+    found, gone = [], []
+    for answer in context.fleet.run(commands, deadline_s=60.0):
+        if isinstance(answer, Unreachable):
+            gone.append(answer)
+        elif answer.ok:
+            found.append(LookFile(answer.node, f"raw/{prefix}-{answer.node}.txt"))
+        else:
+            gone.append(Unreachable(answer.node, answer.problem or f"the look ended with exit status {answer.exit_status}"))
+    return tuple(found), tuple(gone)
+
+
+def _moving(context: Context, found: tuple[LookFile, ...]) -> bool:
+    """Data still moves and nothing is wrong with any node: slow, not stalled."""
+    for file in found:
+        content = (context.run.path / file.path).read_bytes().decode("utf-8", "replace")
+        if stall.moved_bytes(looks_parser.parse(content)) > stall.MOVING_BYTES:
+            return True
+    return False
+
+
+def _end(context: Context, launch: Launch, head: Session) -> None:
+    head.run(job.end(launch.directory))
+    commands = {node: job.sweep(launch.job_id) for node in launch.nodes if node in context.fleet.sessions}
+    context.fleet.run(commands, deadline_s=45.0)
+
+
+def _finish(context: Context, launch: Launch, head: Session | None, ending: _Ending) -> CaseArtefact:
+    base = f"cases/{launch.case.id}"
+    exit_status = None
+    paths: dict[str, str | None] = {"stdout": None, "stderr": None, "result.json": None}
+    if head is not None and ending.state != "not-started":
+        for file in paths:
+            store = f"{base}/{file if '.' in file else file + '.txt'}"
+            if _fetched(head.run(job.fetch(launch.directory, file, store))):
+                paths[file] = f"raw/{store}"
+        exit_status = _exit_status(head.run(job.fetch(launch.directory, "status", f"{base}/exit_status")))
+    if head is not None:
+        head.run(job.remove(launch.directory))
+    artefact = CaseArtefact(
+        case=launch.case,
+        invocation=launch.invocation,
+        nodes=launch.nodes,
+        ranks_per_node=launch.ranks_per_node,
+        state=ending.state,
+        exit_status=exit_status if ending.state == "ended" else None,
+        seconds=round(ending.seconds, 3),
+        stdout=paths["stdout"],
+        stderr=paths["stderr"],
+        json=paths["result.json"],
+        looks=ending.looks,
+        unreachable=ending.unreachable,
+        problem=ending.problem,
+        groups=launch.groups,
+    )
+    artefacts.keep(context.run, f"{base}/outcome.json", artefact)
+    return artefact
+
+
+def _fetched(result: CommandResult) -> bool:
+    return result.ok
+
+
+def _exit_status(result: CommandResult) -> int | None:
+    text = result.out().strip()
+    return int(text) if result.ok and text.isdigit() else None

@@ -1,0 +1,149 @@
+"""Is a launch's output the measurement that was planned? A number is believed only after it is proven to be the number meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.records import BenchmarkCase, BenchmarkResult, Confidence, Evidence, Finding, Fix, Status
+from busbw.units import format_size
+
+EMULATED_DEVICE = "host memory"
+"""In the device name of the payload; a device table with it speaks for no GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a launch left behind."""
+
+    case: BenchmarkCase
+    state: str
+    """As `CaseArtefact.state`."""
+    exit_status: int | None
+    results: tuple[BenchmarkResult, ...]
+    planned_ranks: int
+    planned_hosts: tuple[str, ...]
+    """Host names as the ranks report them, cut at the first dot; () = not known."""
+    artefact: str
+    """Path of the standard output."""
+    said: tuple[Evidence, ...]
+    """What the launcher or the binary printed about a failure, most telling first."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseVerdict:
+    """What the launch by itself is worth, before any comparison."""
+
+    status: Status
+    reason: str
+    findings: tuple[Finding, ...]
+
+
+def judge(seen: Seen) -> CaseVerdict:
+    """Wrong data and a wrong shape are FAIL; no data, half the data or the wrong ranks are never a PASS."""
+    findings = tuple(_findings(seen))
+    if not findings:
+        return CaseVerdict(Status.PASS, "complete, verified, and on the ranks that were planned", ())
+    top = max(findings, key=lambda f: (f.status is Status.FAIL, f.status is Status.UNKNOWN))
+    return CaseVerdict(top.status, top.title, findings)
+
+
+def _findings(seen: Seen) -> list[Finding]:
+    rows = [row for result in seen.results for row in result.rows]
+    if not seen.results or not rows:
+        return [_nothing_measured(seen)]
+    found = []
+    if len(seen.results) > 1 and all(result.nranks == 1 for result in seen.results):
+        return [_without_mpi(seen)]
+    result = seen.results[-1]
+    if result.nranks is not None and result.nranks != seen.planned_ranks:
+        text = f"{result.nranks} ranks in the device table, {seen.planned_ranks} planned"
+        found.append(_finding(seen, "ranks-not-as-planned", Status.FAIL, f"{seen.case.id} ran with {text}", text))
+    hosts = tuple(sorted({line.host for line in result.ranks}))
+    if seen.planned_hosts and hosts and set(hosts) != set(seen.planned_hosts):
+        text = f"ranks on {', '.join(hosts)}; planned {', '.join(sorted(seen.planned_hosts))}"
+        found.append(_finding(seen, "hosts-not-as-planned", Status.FAIL, f"{seen.case.id} ran elsewhere: {text}", text))
+    found += _wrong_data(seen, result)
+    missing = _missing_sizes(seen, result)
+    if missing:
+        text = f"{len(missing)} of {len(seen.case.sizes.planned())} sizes are missing, from {format_size(missing[0])} on"
+        found.append(_finding(seen, "sizes-missing", Status.UNKNOWN, f"{seen.case.id} did not finish: {text}", text, fallback=seen.said))
+    elif not result.complete:
+        text = "; ".join(result.problems) or "the output has no footer"
+        found.append(_finding(seen, "output-incomplete", Status.UNKNOWN, f"{seen.case.id} is incomplete: {text}", text, fallback=seen.said))
+    if seen.exit_status not in (0, None) and not found:
+        text = f"exit status {seen.exit_status}"
+        found.append(_finding(seen, "launch-failed", Status.UNKNOWN, f"{seen.case.id} ended with {text}", text, fallback=seen.said))
+    if seen.state != "ended" and not found:
+        found.append(_finding(seen, "launch-not-ended", Status.UNKNOWN, f"{seen.case.id} did not end by itself: {seen.state}", seen.state))
+    return found
+
+
+def _nothing_measured(seen: Seen) -> Finding:
+    how = f"exit status {seen.exit_status}" if seen.exit_status is not None else seen.state
+    evidence = seen.said or (Evidence(seen.artefact, None, f"no data row in the output; {how}"),)
+    title = f"{seen.case.id} measured nothing ({how})"
+    return Finding(
+        "nothing-measured",
+        Status.UNKNOWN,
+        title,
+        (),
+        evidence,
+        cause=seen.said[0].text if seen.said else "",
+        confidence=Confidence.POSSIBLE,
+        required=seen.case.required,
+        effect=1.0,
+    )
+
+
+def _without_mpi(seen: Seen) -> Finding:
+    text = f"{len(seen.results)} device tables of one rank each instead of one of {seen.planned_ranks}"
+    evidence = tuple(Evidence(seen.artefact, r.rows[0].line_no, text) for r in seen.results[:2] if r.rows)
+    return Finding(
+        "binary-without-mpi",
+        Status.FAIL,
+        f"{seen.case.id}: {text}",
+        (),
+        evidence,
+        cause="the binary was built without MPI=1: every process measured itself alone",
+        fixes=(Fix("build with MPI", ("make MPI=1 MPI_HOME=…",)),),
+        verify=("the device table lists all ranks once",),
+        confidence=Confidence.CERTAIN,
+        required=seen.case.required,
+        effect=1.0,
+    )
+
+
+def _wrong_data(seen: Seen, result: BenchmarkResult) -> list[Finding]:
+    bad = [(row, m) for row in result.rows for m in (row.out_of_place, row.in_place) if m is not None and (m.wrong or 0) > 0]
+    if not bad and not result.out_of_bounds:
+        return []
+    evidence = [Evidence(seen.artefact, row.line_no, f"{m.wrong} wrong elements at {format_size(row.size_bytes)}") for row, m in bad[:5]]
+    if result.out_of_bounds:
+        evidence.append(Evidence(seen.artefact, None, f"Out of bounds values : {result.out_of_bounds} FAILED"))
+    return [
+        Finding(
+            "wrong-data",
+            Status.FAIL,
+            f"{seen.case.id}: the collective returned wrong data",
+            (),
+            tuple(evidence),
+            cause="a GPU, a link or a library corrupts data; no bandwidth of this run can be trusted",
+            fixes=(Fix("find the node: run halves of the nodes with -c 1 until one is left"), Fix("take that node out and test its GPUs")),
+            verify=("the same case with -c 1 shows 0 in every #wrong column",),
+            confidence=Confidence.CERTAIN,
+            required=seen.case.required,
+            effect=1.0,
+        )
+    ]
+
+
+def _missing_sizes(seen: Seen, result: BenchmarkResult) -> tuple[int, ...]:
+    """Planned sizes without a row. A printed size may be a little smaller: counts are trimmed to multiples of 16 bytes per rank."""
+    slack = 16 * max(seen.planned_ranks, 1)
+    printed = {row.size_bytes for row in result.rows if row.out_of_place is not None}
+    return tuple(size for size in seen.case.sizes.planned() if not any(size - slack < p <= size for p in printed))
+
+
+def _finding(seen: Seen, finding_id: str, status: Status, title: str, text: str, fallback: tuple[Evidence, ...] = ()) -> Finding:
+    evidence = (Evidence(seen.artefact, None, text), *fallback)
+    return Finding(finding_id, status, title, (), evidence, confidence=Confidence.CERTAIN, required=seen.case.required)

@@ -1,0 +1,158 @@
+"""The verdict of a run: statuses added up, the headline, what would have been caught, the exit status.
+
+FAIL > UNKNOWN > WARN > PASS over everything required; advisory results are listed and never decide. SKIPPED never counts. A run in which
+nothing required was measured is UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.groups import GroupSample
+from busbw.records import (
+    Blame,
+    CaseOutcome,
+    CheckResult,
+    Comparison,
+    Confidence,
+    Evidence,
+    Finding,
+    Fix,
+    Reference,
+    Status,
+    Uncovered,
+    worst,
+)
+from busbw.units import format_bandwidth
+
+EXIT_STATUS = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.UNKNOWN: 3, Status.SKIPPED: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a run comes to."""
+
+    status: Status
+    exit_status: int
+    findings: tuple[Finding, ...]
+    """Worst first, then by effect."""
+    uncovered: tuple[Uncovered, ...]
+
+
+def decide(
+    checks: tuple[CheckResult, ...],
+    cases: tuple[CaseOutcome, ...],
+    comparisons: tuple[Comparison, ...],
+    findings: tuple[Finding, ...],
+    uncovered: tuple[Uncovered, ...],
+) -> Verdict:
+    """Add everything up."""
+    statuses = [c.status for c in checks if c.required and c.status is not Status.SKIPPED]
+    statuses += [c.status for c in cases if c.case.required]
+    required_cases = {c.case.id for c in cases if c.case.required}
+    statuses += [c.status for c in comparisons if c.case_id in required_cases]
+    statuses += [f.status for f in findings if f.required]
+    measured = any(c.results for c in cases)
+    if not measured:
+        statuses.append(Status.UNKNOWN)
+    status = worst(tuple(statuses))
+    rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.PASS: 3, Status.SKIPPED: 4}
+    certainty = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
+    ordered = sorted(findings, key=lambda f: (not f.required, rank[f.status], -f.effect, certainty[f.confidence], f.id, f.where))
+    return Verdict(status, EXIT_STATUS[status], tuple(ordered), uncovered)
+
+
+def compare_groups(case_id: str, samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[Comparison, ...]:
+    """Each group against its peers in this run: the reference is the median of the better half of all nodes' best groups."""
+    reference_gb_s = outcome.reference_gb_s
+    count = len({node for s in samples for node in s.nodes})
+    reference = Reference("peers", reference_gb_s, f"peers in this run: median of the better half of {count} nodes")
+    results = []
+    for sample in sorted(samples, key=lambda s: s.nodes):
+        measured = sample.median_gb_s
+        if reference_gb_s is None:
+            reason = outcome.inseparable or "no peers to compare with"
+            results.append(Comparison(case_id, sample.size_bytes, measured, reference, None, Status.UNKNOWN, reason, nodes=sample.nodes))
+            continue
+        ratio = measured / reference_gb_s
+        slow = ratio < 1 - outcome.tolerance
+        status = Status.FAIL if slow else Status.PASS
+        reason = f"{ratio:.0%} of its peers; called slow below {1 - outcome.tolerance:.0%}"
+        results.append(Comparison(case_id, sample.size_bytes, measured, reference, ratio, status, reason, nodes=sample.nodes))
+    return tuple(results)
+
+
+def blame_finding(blame: Blame, tolerance: float) -> Finding:
+    """A component accused by measurements, as a finding with both numbers in its title."""
+    ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
+    measured, expected = format_bandwidth(blame.capacity_gb_s), format_bandwidth(blame.expected_gb_s)
+    node = blame.kind == "node"
+    partners = len(blame.seen_in)
+    title = (
+        f"{blame.component} is slow with every partner: {measured}, its peers {expected} ({ratio:.0%})"
+        if node
+        else f"the path {blame.component} is slow, both ends are good elsewhere: {measured} instead of {expected} ({ratio:.0%})"
+    )
+    return Finding(
+        id="slow-node" if node else "slow-path",
+        status=Status.FAIL,
+        title=title,
+        where=(blame.component,),
+        evidence=blame.seen_in,
+        cause=(
+            "something that only this node has: a NIC or port at a lower rate, a cable, its PCIe slot, its CPU load or settings"
+            if node
+            else "the path between these two nodes: a switch port or uplink they share with nobody else measured here, or colliding flows"
+        ),
+        fixes=(
+            Fix(f"look at the node's links: rate, errors, discards ({blame.component})", ("ip -s link", "ethtool INTERFACE", "ibstat")),
+            Fix("run without it meanwhile", (f"busbw run -x {blame.component}",) if node else ()),
+        ),
+        verify=("busbw run: the survey shows it with its peers",),
+        confidence=Confidence.LIKELY if partners >= 2 else Confidence.POSSIBLE,
+        would_settle=("measure its rails one by one, and the raw link (ib_write_bw, iperf3)",),
+        effect=max(0.0, 1 - ratio) if ratio < 1 - tolerance else 0.0,
+    )
+
+
+def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
+    """Failed and unanswered checks as findings: equal answers of several nodes are one finding."""
+    grouped: dict[tuple[str, Status, str, str, str, bool], list[CheckResult]] = {}
+    for check in checks:
+        if check.status in (Status.FAIL, Status.WARN, Status.UNKNOWN) and (check.required or check.status is not Status.UNKNOWN):
+            key = (check.check_id, check.status, check.found, check.expected, check.reason, check.required)
+            grouped.setdefault(key, []).append(check)
+    findings = []
+    for (check_id, status, found, expected, reason, required), members in grouped.items():
+        evidence = tuple(m.evidence for m in members if m.evidence)[:8]
+        title = f"{check_id}: {found}" + (f" ({reason})" if reason else "")
+        findings.append(
+            Finding(
+                id=check_id,
+                status=status,
+                title=title,
+                where=tuple(m.node for m in members),
+                evidence=evidence or (Evidence("raw/preflight.json", None, reason or found),),
+                cause=f"expected {expected}" if expected else "",
+                verify=(members[0].command,) if members[0].command else (),
+                confidence=Confidence.CERTAIN if status is Status.FAIL else Confidence.POSSIBLE,
+                required=required,
+            )
+        )
+    return tuple(findings)
+
+
+def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[str, ...]:
+    """What the survey would have caught and what it could not see, from its own noise."""
+    if not samples or outcome.reference_gb_s is None:
+        return ("could not see: a slow node or path (no group of nodes was compared with its peers)",)
+    noise = statistics.median(s.spread for s in samples)
+    iterations = min(len(s.busbw_gb_s) for s in samples)
+    return (
+        f"would have caught: a node or a path that gives less than {1 - outcome.tolerance:.0%} of its peers "
+        f"({len(samples)} groups, at least {iterations} iterations each, noise {noise:.1%})",
+        f"could not see: a loss under {outcome.tolerance:.0%} of one node",
+        "could not see: a fault that slows all nodes alike (peers are the reference; no contract or earlier run was used)",
+    )

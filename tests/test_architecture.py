@@ -1,0 +1,190 @@
+"""The rules of docs/architecture.md, held by reading the sources: packaging lists, floors, purity, imports, the start budget."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {"harness": "busbw", "parsers": "busbw.parsers", "reports": "busbw.reports", "playbooks": "busbw.playbooks"} | {
+    "inventories": "busbw.inventories"
+}
+HEAVY = {"pandas", "numpy", "paramiko", "fabric", "jinja2", "pydantic", "yaml", "rich", "junitparser", "prometheus_client"}
+IMPURE = {"os", "subprocess", "socket", "paramiko", "fabric", "rich", "pathlib", "logging", "tempfile", "shutil", "threading"}
+ONLY_IN = {
+    "rich": ("busbw.cli.console",),
+    "paramiko": ("busbw.transport.ssh", "busbw.transport."),
+    "fabric": ("busbw.transport.ssh", "busbw.transport."),
+    "yaml": ("busbw.codec",),
+    "pydantic": ("busbw.codec",),
+    "pydantic_core": ("busbw.codec",),
+}
+FLOORS = (
+    ("busbw.cli", 7),
+    ("busbw.pipeline", 6),
+    ("busbw.derive", 6),
+    ("busbw.stages", 6),
+    ("busbw.lab", 6),
+    ("busbw.triage", 6),
+    ("busbw.reports", 5),
+    ("busbw.transport", 4),
+    ("busbw.rundir", 4),
+    ("busbw.artefacts", 4),
+    ("busbw.intake", 4),
+    ("busbw.survey", 4),
+    ("busbw.plan", 4),
+    ("busbw.preflight", 3),
+    ("busbw.build", 3),
+    ("busbw.job", 3),
+    ("busbw.parsers.judge", 3),
+    ("busbw.parsers.rules", 3),
+    ("busbw.parsers", 2),
+    ("busbw.inventory", 2),
+    ("busbw.playbook", 2),
+    ("busbw.profile", 2),
+    ("busbw.fabrics", 2),
+    ("busbw.launch", 2),
+    ("busbw.codec", 1),
+    ("busbw.plugins", 1),
+    ("busbw.records", 0),
+    ("busbw.errors", 0),
+    ("busbw.units", 0),
+)
+UPWARD = {
+    # A lab is one way of naming a cluster: the reader looks into the lab's state file, whose layout the lab alone knows.
+    ("busbw.inventory.lab", "busbw.lab"),
+    ("busbw.inventory.select", "busbw.inventory.lab"),
+}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for folder, package in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            name = ".".join((package, *parts))
+            found[name.removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imports(path: Path, *, top_level_only: bool = False) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if top_level_only else list(ast.walk(tree))
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def floor(name: str) -> int | None:
+    for prefix, number in FLOORS:
+        if name == prefix or name.startswith(prefix + "."):
+            return number
+    return None
+
+
+def test_every_package_of_the_tree_is_listed_in_pyproject() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = set(project["tool"]["setuptools"]["packages"])
+    present = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+    assert listed == present
+
+
+def test_every_data_file_of_a_package_is_matched_by_a_packaging_glob() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    globs = project["tool"]["setuptools"]["package-data"]
+    covered = set()
+    for package, patterns in globs.items():
+        base = MODULES[package].parent
+        covered |= {path for pattern in patterns for path in base.glob(pattern)}
+    present = {
+        path
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc") and "__pycache__" not in path.parts
+    }
+    assert sorted(present - covered) == []
+
+
+def test_every_module_stands_on_a_floor() -> None:
+    assert [name for name in MODULES if floor(name) is None and name not in ("busbw", "busbw.__main__", *FOLDERS.values())] == []
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_imports_go_down_the_floors_or_sideways(name: str) -> None:
+    own = floor(name)
+    if own is None:
+        return
+    wrong = []
+    for target in imports(MODULES[name]):
+        if not target.startswith("busbw.") or (target not in MODULES and target.rpartition(".")[0] not in MODULES):
+            continue
+        other = floor(target)
+        allowed = any(name.startswith(a) and target.startswith(b) for a, b in UPWARD)
+        if other is not None and other > own and not allowed:
+            wrong.append(f"{name} (floor {own}) imports {target} (floor {other})")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", sorted(n for n in MODULES if n.startswith(("busbw.parsers", "busbw.reports"))))
+def test_parsers_and_reports_do_no_io(name: str) -> None:
+    roots = {target.partition(".")[0] for target in imports(MODULES[name])}
+    assert roots & IMPURE == set()
+    called = {
+        node.func.id
+        for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert called & {"open", "print", "input", "eval", "exec", "__import__"} == set()
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_each_library_is_imported_only_where_it_belongs(name: str) -> None:
+    roots = {target.partition(".")[0] for target in imports(MODULES[name])}
+    for library, places in ONLY_IN.items():
+        if library in roots:
+            assert name.startswith(places), f"{library} is imported by {name}; it belongs in {places[0]}"
+    if {"pandas", "numpy"} & roots:
+        assert name.startswith(("busbw.parsers.judge", "busbw.parsers.formats", "busbw.reports"))
+        top = {target.partition(".")[0] for target in imports(MODULES[name], top_level_only=True)}
+        assert not {"pandas", "numpy"} & top, "pandas and numpy are imported inside functions only"
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(path for folder in (*FOLDERS, "tests") for path in (ROOT / folder).rglob("*.py")),
+    ids=lambda p: p.relative_to(ROOT).as_posix(),
+)
+def test_no_folder_is_imported_by_its_bare_name(path: Path) -> None:
+    assert {target.partition(".")[0] for target in imports(path)} & set(FOLDERS) == set()
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, busbw.cli; busbw.cli.build_parser(busbw.cli.commands()).format_help();"
+        f"print(sorted({HEAVY!r} & {{m.partition('.')[0] for m in sys.modules}}))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.stdout.strip(), result.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_modules_stay_short_enough_to_read(name: str) -> None:
+    lines = len(MODULES[name].read_text(encoding="utf-8").splitlines())
+    assert lines <= 350, f"{name} has {lines} lines"
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_every_module_says_what_it_knows(name: str) -> None:
+    assert ast.get_docstring(ast.parse(MODULES[name].read_text(encoding="utf-8"))), f"{name} has no docstring"
