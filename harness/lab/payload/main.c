@@ -1,0 +1,103 @@
+/* One collective over MPI in host memory, measured and printed as nccl-tests does. COLLECTIVE is set by the Makefile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "exit_codes.h"
+#include "job.h"
+#include "memory.h"
+#include "record.h"
+#include "table.h"
+#include "watchdog.h"
+
+static int fail(enum exit_code code, const char *host) {
+    TRACE_FAILURE(host);
+    fflush(stdout);
+    record_abandon();
+    return code;
+}
+
+/* Shows every process, or fails where a node has fewer emulated GPUs (LAB_NGPU) than processes. */
+static int show_devices(const struct job *job, const struct place *places, int processes_here) {
+    const char *limit = getenv("LAB_NGPU");
+    int index = local_rank(places, job->rank), gpus = limit != NULL ? atoi(limit) : processes_here;
+    if (index >= gpus) {
+        fprintf(stderr, "Invalid number of GPUs: %d requested but only %d were found.\n", index + 1, gpus);
+        fprintf(stderr, "Please check the number of processes and GPUs per process.\n");
+        return EXIT_NOT_IMPLEMENTED;
+    }
+    const struct place *here = &places[job->rank];
+    struct device mine = {.rank = job->rank, .group = here->colour, .pid = (int)getpid(), .index = index};
+    memcpy(mine.host, here->host, sizeof mine.host);
+    snprintf(mine.bus_id, sizeof mine.bus_id, "0000:00:%02x", (unsigned)index & 0xff);
+    struct device *all = memory_or_exit((size_t)job->size * sizeof *all);
+    job_gather(&mine, all, sizeof mine);
+    if (job->rank == 0) {
+        table_devices(all, job->size);
+        record_devices(all, job->size);
+    }
+    free(all);
+    return EXIT_OK;
+}
+
+/* Two buffers a process must fit into its share of the node, less a sixteenth for everything else. */
+static void limit_sizes(struct options *options, int processes_here) {
+    double physical = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    size_t limit = (size_t)job_fold(physical * 15 / 16 / processes_here / 2, FOLD_MIN);
+    if (options->max_bytes <= limit) return;
+    options->max_bytes = limit;
+    if (options->min_bytes > limit) options->min_bytes = limit;
+    table_reduced_max(limit);
+}
+
+static struct bench set_up(enum collective_id id, const struct options *options, const struct job *job, const struct group *group) {
+    const char *algorithm = getenv("BUSBW_PAYLOAD_ALGO"), *corrupt = getenv("LAB_CORRUPT");
+    struct bench bench = {.id = id, .options = options, .job = job, .group = group};
+    bench.tuned = algorithm != NULL && strcmp(algorithm, "mpi") == 0;
+    if (corrupt != NULL && *corrupt != '\0') {
+        char *end;
+        bench.corrupt = strtol(corrupt, &end, 10) == job->rank;
+        if (*end == ':') bench.corrupt_bytes = strtoull(end + 1, NULL, 10);
+    }
+    return bench;
+}
+
+static int run(enum collective_id id, struct options *options, const struct job *job, int rail, const char *program) {
+    struct place here = {.rail = rail, .colour = job->size > 1 ? split_colour(job->rank) : 0};
+    host_name(here.host);
+    struct place *places = memory_or_exit((size_t)job->size * sizeof *places);
+    job_allgather(&here, places, sizeof here);
+    int processes_here = local_size(places, job->size, job->rank);
+    struct group group = group_make(places, job->size, job->rank);
+    struct bench bench = set_up(id, options, job, &group);
+
+    table_begin(job->rank == 0, options);
+    table_config(program, bench.tuned ? "the MPI library's" : "ring");
+    record_config(options);
+    int status = show_devices(job, places, processes_here);
+    if (status != EXIT_OK) return fail(status, here.host);
+    limit_sizes(options, processes_here);
+    table_header();
+    watchdog_start(options->timeout_s, here.host);
+    struct summary summary = bench_run(&bench);
+    table_summary(&summary, program);
+    record_summary(&summary);
+    group_free(&group);
+    free(places);
+    job_finish();
+    table_last_line();
+    record_end();
+    return summary.errors > 0 || !fast_enough(&summary) ? fail(EXIT_RESULTS, here.host) : EXIT_OK;
+}
+
+int main(int argc, char **argv) {
+    const char *slash = strrchr(argv[0], '/'), *program = slash != NULL ? slash + 1 : argv[0];
+    setlinebuf(stdout);
+    struct options options = options_parse(argc, argv, program);
+    int rail = rail_claim();
+    struct job job = job_start();
+    if (job.rank == 0) record_begin(options.output_file, argc, argv);
+    return run(collective_named(COLLECTIVE), &options, &job, rail, program);
+}
