@@ -52,7 +52,7 @@ def _read(inventory: str) -> Cluster:
     if inventory == "lab" or inventory.startswith("lab:"):
         from busbw.inventory import lab
 
-        return lab.load(inventory.partition(":")[2] or "lab")
+        return lab.load(inventory.partition(":")[2] or None)
     path = Path(inventory)
     try:
         text = path.read_bytes().decode()

@@ -1,1 +1,71 @@
-"""Launchers: pure builders of complete command lines."""
+"""Launchers: pure builders of complete command lines. One file per launcher, each with a `LAUNCHER`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from busbw.profile import MpiOption
+from busbw.records import BenchmarkCase, Invocation, Node, ResolvedVar
+
+
+@dataclass(frozen=True, slots=True)
+class FabricFacts:
+    """What the placeholders of a profile stand for; None or () = not known, and what needs it is left out."""
+
+    socket_ifname: str | None = None
+    """Interface that reaches all nodes and has the same name on all, for bootstrap and for the launcher; several are comma-separated."""
+    rails: tuple[str, ...] = ()
+    """Compute devices, where they have the same names on all nodes."""
+    nccl_version: str | None = None
+    """`2.27.5`; None = not known: values of a limited range of versions are then set only if an unknown name does no harm (`since`)."""
+    log_dir: str | None = None
+    """Directory on every node for NCCL's logs; None = NCCL writes to standard output."""
+
+
+@dataclass(frozen=True, slots=True)
+class MpiFacts:
+    """The MPI that starts the ranks."""
+
+    version: str
+    """As `mpirun --version` says it: `4.1.4`."""
+    path: str = "mpirun"
+    """Absolute path where known: it makes the other nodes use the same installation."""
+    run_as_root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRequest:
+    """Everything a launcher needs for one launch."""
+
+    case: BenchmarkCase
+    nodes: tuple[Node, ...]
+    """The nodes used, in the order their ranks must have."""
+    head: str
+    """Name of the node that the command line is run on."""
+    binary: str
+    """Absolute path on every node."""
+    env: tuple[ResolvedVar, ...]
+    mpi: MpiFacts
+    options: tuple[MpiOption, ...] = ()
+    json_path: str | None = None
+    """Where rank 0 writes its JSON, on the first of `nodes`; None = no JSON."""
+    ssh_agent: str = "ssh"
+    """Command with which the head reaches the other nodes, as one line."""
+    ranks_per_node: int | None = None
+    """For a case that does not say: None = the nodes' own slots or GPUs."""
+
+
+class Launcher(Protocol):
+    """A way of starting ranks on nodes."""
+
+    @property
+    def name(self) -> str:
+        """As given to `--launcher`."""
+
+    def build(self, request: LaunchRequest) -> Invocation:
+        """The complete command line.
+
+        Raises:
+            UsageError: the request contradicts itself, or says too little.
+        """

@@ -1,0 +1,130 @@
+"""The environment of a launch: which value of each variable wins, where it comes from and why it is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from string import Formatter
+
+from busbw.errors import UsageError
+from busbw.launch import FabricFacts, variables
+from busbw.playbook import Playbook
+from busbw.profile import Harmful, MpiOption, NeverSet, Profile, ProfileVar
+from busbw.records import BenchmarkCase, ResolvedVar
+
+STRAY_PREFIXES = ("NCCL_", "UCX_", "OMPI_", "PRTE_", "PMIX_MCA_", "FI_", "RDMAV_")
+"""Variables with these beginnings steer NCCL or MPI: found in the caller's shell, they are named and not passed on."""
+
+
+def parse_overrides(items: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """The (name, value) pairs of `--env NAME=VALUE` options, in the order given.
+
+    Raises:
+        UsageError: one has no `=`, is no legal name, holds a control character, is given twice with two values, or looks like a secret.
+    """
+    found: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise UsageError(f"--env {item!r}: expected NAME=VALUE", next_step="for example --env NCCL_IB_QPS_PER_CONNECTION=4")
+        what = variables.fault(name, value)
+        if what is not None:
+            raise UsageError(f"--env: {what}", next_step="leave it out")
+        if found.get(name, value) != value:
+            raise UsageError(f"--env {name} is given twice, as {found[name]!r} and {value!r}", next_step="give it once")
+        found[name] = value
+    return tuple(found.items())
+
+
+def stray(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """`NAME=VALUE` of the caller's own variables that would steer NCCL or MPI, sorted: to be listed as found and ignored.
+
+    >>> stray({"NCCL_DEBUG": "INFO", "HOME": "/root"})
+    ('NCCL_DEBUG=INFO',)
+    """
+    return tuple(f"{name}={environ[name]}" for name in sorted(environ) if name.startswith(STRAY_PREFIXES))
+
+
+def resolve_env(
+    profile: Profile, playbook: Playbook, case: BenchmarkCase, overrides: tuple[tuple[str, str], ...], facts: FabricFacts
+) -> tuple[ResolvedVar, ...]:
+    """The variables of a launch, sorted by name. A case wins over `--env`, that over the playbook, that over the profile.
+
+    A profile's value with a placeholder whose fact is not known is left out: `left_out` says which."""
+    found: dict[str, ResolvedVar] = {}
+    for variable in profile.env:
+        value = _filled(variable.value, facts)
+        if value is not None and _applies(variable, case, facts):
+            found[variable.name] = ResolvedVar(variable.name, value, f"profile {profile.name}", variable.why, variable.source)
+    layers = (
+        (playbook.env, f"playbook {playbook.name}", "set by the playbook for all its cases"),
+        (overrides, "--env", "given on the command line"),
+        (case.env, f"case {case.id}", "set by the case"),
+        ((("NCCL_TESTS_SPLIT", case.split),) if case.split is not None else (), f"case {case.id}", "cuts the ranks into groups"),
+    )
+    for pairs, origin, why in layers:
+        for name, value in pairs:
+            before = found.get(name)
+            instead = f"; instead of {before.value!r} from {before.origin}" if before is not None and before.value != value else ""
+            found[name] = ResolvedVar(name, value, origin, why + instead)
+    return tuple(found[name] for name in sorted(found))
+
+
+def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
+    """The profile's MCA parameters with their placeholders filled; those whose fact is not known are left out."""
+    filled = ((option, _filled(option.value, facts)) for option in profile.mpi)
+    return tuple(
+        MpiOption(option.name, value, option.why, option.source, option.runtime, option.since, option.until)
+        for option, value in filled
+        if value is not None
+    )
+
+
+def left_out(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
+    """What the profile would set and does not for want of a fact, as sentences."""
+    wanted = [(item.name, item.value) for item in profile.env] + [(item.name, item.value) for item in profile.mpi]
+    missing = [(name, value) for name, value in wanted if _filled(value, facts) is None]
+    return tuple(f"{name} is not set: {value} is not known" for name, value in dict.fromkeys(missing))
+
+
+def cautions(profile: Profile, resolved: tuple[ResolvedVar, ...]) -> tuple[str, ...]:
+    """What is known against a value that a playbook, a case or `--env` sets, as sentences. It is still set: a person asked for it."""
+    found = []
+    for variable in resolved:
+        if variable.origin == f"profile {profile.name}":
+            continue
+        known: list[Harmful | NeverSet] = []
+        known += [item for item in profile.harmful if item.name == variable.name and _any_glob(variable.value, item.values)]
+        if not known:
+            known += [item for item in profile.never_set if item.name == variable.name]
+        reasons = [item.why + (f"; instead: {item.instead}" if item.instead else "") for item in known]
+        found += [f"{variable.name}={variable.value} ({variable.origin}): {reason}" for reason in reasons]
+    return tuple(found)
+
+
+def _applies(variable: ProfileVar, case: BenchmarkCase, facts: FabricFacts) -> bool:
+    """A name that a version does not know does no harm, so `since` lets an unknown version pass; `until` does not."""
+    if variable.purposes and case.purpose not in variable.purposes:
+        return False
+    version = facts.nccl_version
+    if variable.since is not None and version is not None and _numbers(version) < _numbers(variable.since):
+        return False
+    return variable.until is None or (version is not None and _numbers(version) < _numbers(variable.until))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _filled(text: str, facts: FabricFacts) -> str | None:
+    """The text with its placeholders filled; None = a fact is not known."""
+    values = {"socket_ifname": facts.socket_ifname, "rails": ",".join(facts.rails) or None, "log_dir": facts.log_dir}
+    wanted = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+    if any(values[name] is None for name in wanted):
+        return None
+    return text.format_map(values)
+
+
+def _any_glob(value: str, globs: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(value, glob) for glob in globs)

@@ -1,0 +1,53 @@
+"""A command line as text to read and paste: one option per line, the reason of every variable in a comment above. `bash -n` accepts it."""
+
+from __future__ import annotations
+
+import shlex
+
+from busbw.inventory.hostlist import fold
+from busbw.profile import MpiOption
+from busbw.records import Invocation
+from busbw.units import format_duration
+
+_WORDS_AFTER = {"--allow-run-as-root": 0, "--mca": 2, "--prtemca": 2}
+"""Words that belong to an option; every other option has one."""
+
+
+def render(invocation: Invocation, options: tuple[MpiOption, ...] = ()) -> str:
+    """The invocation as shell text that ends in a newline. `options` are the MCA parameters whose reasons are told too."""
+    nodes = "1 node" if len(invocation.nodes) == 1 else f"{len(invocation.nodes)} nodes"
+    limit = format_duration(invocation.timeout_s)
+    lines = [_comment(f"{invocation.case_id}: {invocation.nranks} ranks on {nodes} {fold(invocation.nodes)}, ended after {limit}")]
+    for variable in invocation.env:
+        lines.append(_comment(f"{variable.name}={variable.value}  from {variable.origin}: {variable.why}{_title(variable.source)}"))
+    used = (option for option in options if _used(option, invocation))
+    lines += [_comment(f"{option.name}={option.value}  {option.why}{_title(option.source)}") for option in used]
+    return "\n".join([*lines, " \\\n  ".join(_cut(invocation.argv))]) + "\n"
+
+
+def _used(option: MpiOption, invocation: Invocation) -> bool:
+    return any(pair == (option.name, option.value) for pair in zip(invocation.argv, invocation.argv[1:], strict=False))
+
+
+def _title(source: str) -> str:
+    """The title of a source; its address is in the report."""
+    return f" [{source.partition(', http')[0]}]" if source else ""
+
+
+def _comment(text: str) -> str:
+    """One comment line, whatever the text holds."""
+    return "# " + "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _cut(argv: tuple[str, ...]) -> list[str]:
+    """Options with their words, quoted, one per line."""
+    lines: list[list[str]] = []
+    wanted = 0
+    for word in argv:
+        if wanted > 0:
+            lines[-1].append(word)
+            wanted -= 1
+        else:
+            lines.append([word])
+            wanted = _WORDS_AFTER.get(word, 1) if word.startswith("-") else 0
+    return [" ".join(shlex.quote(word) for word in line) for line in lines]

@@ -1,0 +1,149 @@
+"""Playbooks: what a run checks, measures and demands, as YAML in the units people write, read into records in bytes, seconds and GB/s.
+
+A case, and the playbook as a whole, may say under `lab:` what is different on emulated hosts: the same playbook scales itself down there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from busbw.codec import read_yaml, refuse, unknown
+from busbw.errors import PlaybookError
+from busbw.playbook_form import CaseChange, CaseForm, GateForm, PlaybookForm, SurveyChange, SurveyForm, changed_survey, given_or, problems
+from busbw.profile import ChecksPlan
+from busbw.records import BenchmarkCase
+
+__all__ = ["ChecksPlan", "Gate", "Playbook", "SurveyPlan", "load", "names", "parse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a case must reach; exactly one of the two minimums is given."""
+
+    case: str
+    sizes_from_bytes: int
+    """Sizes below it are not judged."""
+    reference: str
+    """What the number is compared with: `peers`, `contract`, `playbook` (the number given here), …"""
+    minimum_busbw_gb_s: float | None = None
+    minimum_ratio: float | None = None
+    """Least share of the reference, 0..1."""
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyPlan:
+    """When groups of nodes are measured to find the one to blame, and how much time that may take."""
+
+    when: str
+    """`always`, `on-shortfall` or `never`."""
+    budget_s: float
+    size_bytes: int
+    iterations: int
+    groups: tuple[str, ...]
+    """`alone`, `pairs`: in the order they are measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playbook:
+    """A run plan, complete: what emulated hosts change is already in it."""
+
+    name: str
+    description: str
+    fabric: str | None
+    """Fabric profile; None = the inventory's, or as detected."""
+    checks: ChecksPlan
+    cases: tuple[BenchmarkCase, ...]
+    gates: tuple[Gate, ...]
+    survey: SurveyPlan
+    payload: str
+    """`nccl-tests`, or `lab`: the host-memory benchmark over MPI."""
+    env: tuple[tuple[str, str], ...] = ()
+    """Variables of all cases, over the profile's."""
+
+
+def names() -> tuple[str, ...]:
+    """The playbooks that come with busbw, sorted."""
+    entries = (entry.name for entry in resources.files("busbw.playbooks").iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml")))
+
+
+def load(name_or_path: str, *, emulated: bool = False) -> Playbook:
+    """A playbook by its name, or from a file (a text with `/` or ending in `.yaml` or `.yml`). `emulated` = as its `lab:` parts change it.
+
+    Raises:
+        PlaybookError: there is none of that name (the known are listed), or the file cannot be read or is wrong: every problem at once.
+    """
+    if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
+        path = Path(name_or_path)
+        try:
+            text = path.read_bytes().decode()
+        except OSError as error:
+            raise PlaybookError(f"{name_or_path}: {error.strerror or error}", next_step=_known()) from error
+        except UnicodeDecodeError as error:
+            raise PlaybookError(f"{name_or_path}: not a text in UTF-8", seen=str(error)) from error
+        return parse(text, name_or_path, path.stem, emulated=emulated)
+    if name_or_path not in names():
+        raise PlaybookError(unknown("playbook", name_or_path, names()), next_step=f"{_known()}, or give the path of a file")
+    text = (resources.files("busbw.playbooks") / f"{name_or_path}.yaml").read_text(encoding="utf-8")
+    return parse(text, f"playbooks/{name_or_path}.yaml", name_or_path, emulated=emulated)
+
+
+def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playbook:
+    """A playbook from its text; `path` names it in messages.
+
+    Raises:
+        PlaybookError: every problem at once, as `file:line:column: what`.
+    """
+    document = read_yaml(text, path, PlaybookForm, error=PlaybookError)
+    refuse(problems(document), PlaybookError)
+    file = document.value
+    return Playbook(
+        name=name,
+        description=file.description,
+        fabric=file.lab.fabric if emulated else file.fabric,
+        checks=file.checks,
+        cases=tuple(_case(case, emulated) for case in file.cases),
+        gates=tuple(_gate(gate, emulated) for gate in file.gates),
+        survey=_survey(changed_survey(file.survey, file.lab.survey if emulated else SurveyChange())),
+        payload=file.lab.payload if emulated else file.payload,
+        env=tuple(sorted(file.env.items())),
+    )
+
+
+def _known() -> str:
+    return f"known playbooks: {', '.join(names())}"
+
+
+def _case(case: CaseForm, emulated: bool) -> BenchmarkCase:
+    change = case.lab if emulated else CaseChange()
+    return BenchmarkCase(
+        id=case.id,
+        collective=case.collective,
+        sizes=given_or(change.sizes, case.sizes),
+        ranks_per_node=given_or(change.ranks_per_node, case.ranks_per_node),
+        iterations=given_or(change.iterations, case.iterations),
+        warmup=given_or(change.warmup, case.warmup),
+        cycles=given_or(change.cycles, case.cycles),
+        check=given_or(change.check, case.check),
+        blocking=case.blocking,
+        per_iteration=case.per_iteration,
+        json=case.json,
+        split=case.split,
+        env=tuple(sorted(case.env.items())),
+        timeout_s=given_or(change.timeout, case.timeout),
+        stall_s=given_or(change.stall, case.stall),
+        required=case.required,
+        purpose=case.purpose,
+    )
+
+
+def _gate(gate: GateForm, emulated: bool) -> Gate:
+    sizes_from = given_or(gate.lab_sizes_from, gate.sizes_from) if emulated else gate.sizes_from
+    return Gate(gate.case, sizes_from, gate.reference, gate.minimum_busbw_gb_s, gate.minimum_ratio, gate.required)
+
+
+def _survey(survey: SurveyForm) -> SurveyPlan:
+    return SurveyPlan(survey.when, survey.budget, survey.size, survey.iterations, survey.groups)

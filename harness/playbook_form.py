@@ -1,0 +1,244 @@
+"""A playbook as people write it: the YAML's fields, the grammar of sizes, and what no type can refuse.
+
+Sizes are `1G`, `8..8G` (doubling), `8..8G *4` or `1M..16M +1M`; durations are `90s` or `20m`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypeVar
+
+from busbw import profile
+from busbw.codec import Document, Path, Problem, Written, unknown
+from busbw.launch import variables
+from busbw.profile import ChecksPlan
+from busbw.records import Collective, Sizes
+from busbw.units import format_size, parse_duration, parse_size
+
+T = TypeVar("T")
+
+Purpose = Literal["proof", "bandwidth", "latency", "correctness", "diagnosis"]
+ReferenceKind = Literal["contract", "accepted-run", "peers", "published", "physics", "playbook"]
+When = Literal["always", "on-shortfall", "never"]
+Payload = Literal["nccl-tests", "lab"]
+Group = Literal["alone", "pairs"]
+
+
+Bytes = Annotated[int, Written(parse_size)]
+Seconds = Annotated[float, Written(parse_duration)]
+
+
+def parse_sizes(text: str) -> dict[str, int | None]:
+    """`8..8G`, `8..8G *4`, `1M..16M +1M` or a single size, as the fields of `Sizes`."""
+    match = re.fullmatch(r"\s*(\S+?)\s*(?:\.\.\s*(\S+?)\s*(?:([*+])\s*(\S+))?)?\s*", text)
+    if not match:
+        raise ValueError(f"expected sizes such as 1G, 8..8G, 8..8G *4 or 1M..16M +1M, found {text!r}")
+    low = parse_size(match[1])
+    high = parse_size(match[2]) if match[2] else low
+    if not 0 < low <= high:
+        raise ValueError(f"sizes must be more than 0 and in rising order, found {text!r}")
+    if match[3] == "+":
+        step = parse_size(match[4])
+        if step < 1:
+            raise ValueError(f"a step must be more than 0, found {match[4]!r}")
+        return {"minimum_bytes": low, "maximum_bytes": high, "factor": None, "increment_bytes": step}
+    factor = match[4] or "2"
+    if not factor.isdecimal() or int(factor) < 2:
+        raise ValueError(f"a factor is a whole number of 2 or more, found {factor!r}")
+    return {"minimum_bytes": low, "maximum_bytes": high, "factor": int(factor), "increment_bytes": None}
+
+
+SizesText = Annotated[Sizes, Written(parse_sizes)]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseChange:
+    """What emulated hosts change in a case; what is not given stays."""
+
+    sizes: SizesText | None = None
+    ranks_per_node: int | None = None
+    iterations: int | None = None
+    warmup: int | None = None
+    cycles: int | None = None
+    check: int | None = None
+    timeout: Seconds | None = None
+    stall: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseForm:
+    """A case as written; `check: 0` unless it says otherwise: checking belongs into a pass of its own."""
+
+    id: str
+    collective: Collective
+    sizes: SizesText
+    purpose: Purpose = "bandwidth"
+    ranks_per_node: int | None = None
+    iterations: int = 20
+    warmup: int = 5
+    cycles: int = 1
+    check: int = 0
+    blocking: int = 0
+    per_iteration: bool = False
+    json: bool = True
+    split: str | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    timeout: Seconds = 600.0
+    stall: Seconds = 120.0
+    required: bool = True
+    lab: CaseChange = CaseChange()
+
+
+@dataclass(frozen=True, slots=True)
+class GateForm:
+    """A gate as written; `lab_sizes_from` is `sizes_from` on emulated hosts."""
+
+    case: str
+    reference: ReferenceKind = "peers"
+    sizes_from: Bytes = 0
+    minimum_ratio: float | None = None
+    minimum_busbw_gb_s: float | None = None
+    required: bool = True
+    lab_sizes_from: Bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyForm:
+    """A survey as written."""
+
+    when: When = "on-shortfall"
+    budget: Seconds = 600.0
+    size: Bytes = 1 << 30
+    iterations: int = 20
+    groups: tuple[Group, ...] = ("alone", "pairs")
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyChange:
+    """What emulated hosts change in the survey; what is not given stays."""
+
+    when: When | None = None
+    budget: Seconds | None = None
+    size: Bytes | None = None
+    iterations: int | None = None
+    groups: tuple[Group, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabForm:
+    """What emulated hosts change in the playbook."""
+
+    payload: Payload = "lab"
+    fabric: str = "lab"
+    survey: SurveyChange = SurveyChange()
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybookForm:
+    """The whole file."""
+
+    description: str
+    cases: tuple[CaseForm, ...]
+    checks: ChecksPlan = field(default_factory=ChecksPlan)
+    gates: tuple[GateForm, ...] = ()
+    survey: SurveyForm = SurveyForm()
+    fabric: str | None = None
+    payload: Payload = "nccl-tests"
+    env: dict[str, str] = field(default_factory=dict)
+    lab: LabForm = LabForm()
+
+
+def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
+    """What the types cannot refuse."""
+    file = document.value
+    first_line: dict[str, int | None] = {}
+    if not file.cases:
+        yield document.problem(("cases",), "names no case: nothing would be measured")
+    for index, case in enumerate(file.cases):
+        where = ("cases", index)
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", case.id):
+            yield document.problem((*where, "id"), f"an id is kebab-case (all-reduce), not {case.id!r}")
+        here = document.problem((*where, "id"), f"case {case.id!r} is there already, at line {first_line.get(case.id)}")
+        if case.id in first_line:
+            yield here
+        first_line.setdefault(case.id, here.line)
+        yield from (document.problem((*where, *steps), what) for steps, what in _bad_numbers(case))
+        yield from _bad_env(document, (*where, "env"), case.env)
+    for index, gate in enumerate(file.gates):
+        yield from _bad_gate(document, ("gates", index), gate)
+    yield from _bad_env(document, ("env",), file.env)
+    for steps, fabric in ((("fabric",), file.fabric), (("lab", "fabric"), file.lab.fabric)):
+        if fabric is not None and fabric not in profile.names():
+            yield document.problem(steps, unknown("fabric profile", fabric, profile.names()))
+    for steps, survey in ((("survey",), file.survey), (("lab", "survey"), changed_survey(file.survey, file.lab.survey))):
+        if survey.when != "never" and not survey.groups:
+            yield document.problem((*steps, "groups"), "a survey needs groups: alone, pairs")
+        if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
+            yield document.problem(steps, "budget, size and iterations of a survey must be more than 0")
+
+
+def _bad_numbers(case: CaseForm) -> Iterator[tuple[tuple[str, ...], str]]:
+    """(place in the case, what is wrong)."""
+    for prefix, part in (((), case), (("lab",), case.lab)):
+        for name, value, least in (
+            ("iterations", part.iterations, 1),
+            ("warmup", part.warmup, 0),
+            ("cycles", part.cycles, 1),
+            ("check", part.check, 0),
+            ("ranks_per_node", part.ranks_per_node, 1),
+        ):
+            if value is not None and value < least:
+                yield (*prefix, name), f"must be {least} or more, not {value}"
+        for name, limit in (("timeout", part.timeout), ("stall", part.stall)):
+            if limit is not None and limit <= 0:
+                yield (*prefix, name), "must be more than 0"
+    if case.blocking not in range(4):
+        yield ("blocking",), f"nccl-tests' -z is 0 to 3, not {case.blocking}"
+
+
+def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> Iterator[Problem]:
+    cases = {case.id: case for case in document.value.cases}
+    case = cases.get(gate.case)
+    if case is None:
+        yield document.problem((*where, "case"), unknown("case", gate.case, cases))
+    if (gate.minimum_ratio is None) == (gate.minimum_busbw_gb_s is None):
+        yield document.problem(where, "a gate has minimum_ratio or minimum_busbw_gb_s, and not both")
+    if gate.minimum_ratio is not None and not 0 < gate.minimum_ratio <= 1:
+        yield document.problem((*where, "minimum_ratio"), f"a share between 0 and 1, not {gate.minimum_ratio:g}")
+    if gate.minimum_busbw_gb_s is not None and gate.minimum_busbw_gb_s <= 0:
+        yield document.problem((*where, "minimum_busbw_gb_s"), "must be more than 0 GB/s")
+    if case is None:
+        return
+    lab_from = given_or(gate.lab_sizes_from, gate.sizes_from)
+    for key, sizes_from, sizes in (
+        ("sizes_from", gate.sizes_from, case.sizes),
+        ("lab_sizes_from", lab_from, given_or(case.lab.sizes, case.sizes)),
+    ):
+        if sizes_from > sizes.maximum_bytes:
+            reach = f"case {gate.case!r} ends at {format_size(sizes.maximum_bytes)}" + (" in the lab" if key.startswith("lab") else "")
+            yield document.problem((*where, key), f"would judge nothing: {key} is {format_size(sizes_from)}, {reach}")
+
+
+def _bad_env(document: Document[PlaybookForm], where: Path, env: dict[str, str]) -> Iterator[Problem]:
+    for name, value in env.items():
+        what = variables.fault(name, value)
+        if what is not None:
+            yield document.problem((*where, name), what, key=True)
+
+
+def changed_survey(survey: SurveyForm, change: SurveyChange) -> SurveyForm:
+    """The survey with what emulated hosts change in it."""
+    return SurveyForm(
+        when=given_or(change.when, survey.when),
+        budget=given_or(change.budget, survey.budget),
+        size=given_or(change.size, survey.size),
+        iterations=given_or(change.iterations, survey.iterations),
+        groups=given_or(change.groups, survey.groups),
+    )
+
+
+def given_or(given: T | None, otherwise: T) -> T:
+    """What was given, else the other."""
+    return otherwise if given is None else given

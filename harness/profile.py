@@ -1,0 +1,223 @@
+"""Fabric profiles: the environment of each kind of fabric with the reason and source of every value, and what proves that it was used.
+
+The data is in `busbw/fabrics/<name>.yaml`; a profile starts from the one it `inherits` and adds to it, or replaces by name. Adding a fabric
+is adding a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from importlib import resources
+from typing import TypeVar
+
+from busbw.codec import load_yaml, unknown
+from busbw.errors import PlaybookError
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileVar:
+    """A variable that the profile sets."""
+
+    name: str
+    value: str
+    """May hold `{socket_ifname}`, `{rails}` and `{log_dir}`: facts of the cluster. Where the fact is not known the variable is left out."""
+    why: str
+    source: str
+    """Title and address that the reason rests on."""
+    since: str | None = None
+    """First NCCL version it is for; None = all."""
+    until: str | None = None
+    """First NCCL version it is no longer for; None = none."""
+    purposes: tuple[str, ...] = ()
+    """Purposes of a launch it is for (`proof`, `bandwidth`, …); () = all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A variable that may help on some sites: never set by itself, named where a person asks what to try."""
+
+    name: str
+    value: str
+    when: str
+    why: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeverSet:
+    """A variable that no profile sets, and what is wrong with setting it."""
+
+    name: str
+    why: str
+    source: str
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Harmful:
+    """A setting known from articles that does harm or nothing."""
+
+    name: str
+    values: tuple[str, ...]
+    """Globs of the values meant."""
+    why: str
+    instead: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class MpiOption:
+    """An MCA parameter of Open MPI that the profile sets for MPI's own traffic (in the lab: for all traffic)."""
+
+    name: str
+    value: str
+    """May hold the placeholders of `ProfileVar.value`."""
+    why: str
+    source: str
+    runtime: bool = False
+    """True = of the launcher's own network (`--prtemca` from Open MPI 5 on), False = of the ranks (`--mca`)."""
+    since: int | None = None
+    """First major version of Open MPI that knows it; None = all."""
+    until: int | None = None
+    """First major version that does not; None = none."""
+
+
+@dataclass(frozen=True, slots=True)
+class MustSee:
+    """What NCCL's log of a proof run must show on every rank."""
+
+    networks: tuple[str, ...] = ()
+    """Globs of the name in `Using network NAME`; () = the fabric has no NCCL network to prove."""
+    plugin: str | None = None
+    """Text that the plugin's lines carry; None = none needed."""
+    gdr: bool | None = None
+    """True = every channel between nodes ends in `/GDRDMA`, False = none does, None = either."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksPlan:
+    """Preflight checks by dotted id or glob."""
+
+    required: tuple[str, ...] = ()
+    advisory: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One kind of fabric."""
+
+    name: str
+    title: str
+    applies_to: str
+    env: tuple[ProfileVar, ...]
+    trials: tuple[Trial, ...]
+    never_set: tuple[NeverSet, ...]
+    harmful: tuple[Harmful, ...]
+    must_see: MustSee
+    checks: ChecksPlan
+    mpi: tuple[MpiOption, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A profile as written; lists add to those of the profile it inherits, an entry of the same name replaces."""
+
+    title: str
+    applies_to: str
+    inherits: str | None = None
+    abstract: bool = False
+    """True = only there to be inherited."""
+    env: tuple[ProfileVar, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    never_set: tuple[NeverSet, ...] = ()
+    may_set: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Variables taken off the inherited `never_set` list, each with the reason."""
+    harmful: tuple[Harmful, ...] = ()
+    must_see: MustSee | None = None
+    checks: ChecksPlan | None = None
+    mpi: tuple[MpiOption, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    title: str
+    address: str
+
+
+_Item = TypeVar("_Item", ProfileVar, Trial, NeverSet, Harmful, MpiOption)
+
+
+def names() -> tuple[str, ...]:
+    """The profiles there are, sorted."""
+    return tuple(name for name in _stems() if not _file(name).abstract)
+
+
+def load(name: str) -> Profile:
+    """The profile of that name, with what it inherits.
+
+    Raises:
+        PlaybookError: there is none of that name (the known ones are listed), or its file is wrong.
+    """
+    if name not in names():
+        raise PlaybookError(unknown("fabric profile", name, names()), next_step=f"known profiles: {', '.join(names())}")
+    return _load(name)
+
+
+@functools.cache
+def _load(name: str) -> Profile:
+    file = _file(name)
+    base = _load(file.inherits) if file.inherits is not None else Profile(name, "", "", (), (), (), (), MustSee(), ChecksPlan(), (), ())
+    return Profile(
+        name=name,
+        title=file.title,
+        applies_to=file.applies_to,
+        env=_merged(base.env, file.env),
+        trials=_merged(base.trials, file.trials),
+        never_set=tuple(item for item in _merged(base.never_set, file.never_set) if item.name not in file.may_set),
+        harmful=(*base.harmful, *_sourced(file.harmful)),
+        must_see=file.must_see or base.must_see,
+        checks=file.checks or base.checks,
+        mpi=_merged(base.mpi, file.mpi),
+        notes=(*base.notes, *file.notes),
+    )
+
+
+def _merged(inherited: tuple[_Item, ...], own: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    """Own entries replace the inherited ones of the same name."""
+    kept = tuple(item for item in inherited if item.name not in {mine.name for mine in own})
+    return kept + _sourced(own)
+
+
+def _sourced(items: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    """Entries with the title and address of their source in the place of its key."""
+    return tuple(dataclasses.replace(item, source=_source(item.source)) for item in items)
+
+
+def _source(key: str) -> str:
+    sources = _sources()
+    if key not in sources:
+        raise PlaybookError("fabrics/sources.yaml: " + unknown("source", key, sources))
+    return f"{sources[key].title}, {sources[key].address}"
+
+
+@functools.cache
+def _file(name: str) -> _File:
+    return load_yaml(_text(f"{name}.yaml"), f"fabrics/{name}.yaml", _File, error=PlaybookError)
+
+
+@functools.cache
+def _sources() -> dict[str, _Source]:
+    return load_yaml(_text("sources.yaml"), "fabrics/sources.yaml", dict[str, _Source], error=PlaybookError)
+
+
+def _stems() -> tuple[str, ...]:
+    entries = (entry.name for entry in resources.files("busbw.fabrics").iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml") and name != "sources.yaml"))
+
+
+def _text(file_name: str) -> str:
+    return (resources.files("busbw.fabrics") / file_name).read_text(encoding="utf-8")
