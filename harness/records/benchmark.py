@@ -211,3 +211,5 @@ class BenchmarkResult:
     process_times: tuple[ProcessTimes, ...] = ()
     config: tuple[tuple[str, str], ...] = field(default=())
     """The configuration line (or JSON `config`), as (name, value) in the order printed."""
+    faults: tuple[str, ...] = ()
+    """Those of `problems` that make the result bad, complete or not: wrong data, one-rank communicators, numbers that contradict each other."""
