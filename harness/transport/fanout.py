@@ -1,0 +1,268 @@
+"""All nodes at once, within a deadline: a session per node, a command on each, an answer from every one.
+
+Work is done by a bounded number of daemon threads; the caller's thread collects what they bring and never waits beyond the deadline, so a
+node that hangs delays nobody and keeps no process alive. Events are reported from the caller's thread.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType, TracebackType
+from typing import Generic, TypeVar
+
+from busbw.records import Answer, Cluster, Command, CommandResult, Unreachable
+from busbw.transport import Session, Transport
+from busbw.transport.refusal import left
+
+FORKS = 64
+CONNECT_TIMEOUT_S = 10.0
+_MARGIN_S = 2.0
+"""How much before the deadline a command is stopped, in seconds, so that what it wrote until then still arrives."""
+_CLOSE_S = 5.0
+
+Product = TypeVar("Product")
+
+
+class EventKind(StrEnum):
+    """What happened with a node."""
+
+    CONNECTED = "connected"
+    UNREACHABLE = "unreachable"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEvent:
+    """One node is done with what was asked of all."""
+
+    kind: EventKind
+    node: str
+    done: int
+    """Nodes done with it, this one included."""
+    total: int
+    seconds: float
+    """Since all of them were asked."""
+    text: str = ""
+    """The reason or the problem, or what is noteworthy about the connection."""
+
+
+Report = Callable[[FleetEvent], None]
+
+
+class Fleet:
+    """The sessions of a cluster. A context manager: leaving it ends them and the transport, also after Ctrl-C."""
+
+    def __init__(
+        self, cluster: Cluster, transport: Transport, sessions: Mapping[str, Session], unreachable: Mapping[str, Unreachable], forks: int
+    ) -> None:
+        self._order = tuple(node.name for node in cluster.nodes)
+        self._transport = transport
+        self._sessions = {name: sessions[name] for name in self._order if name in sessions}
+        self._missing = {name: unreachable[name] for name in self._order if name in unreachable}
+        self._forks = forks
+
+    @property
+    def sessions(self) -> Mapping[str, Session]:
+        """The open sessions by node name, in inventory order."""
+        return MappingProxyType(self._sessions)
+
+    @property
+    def unreachable(self) -> tuple[Unreachable, ...]:
+        """The nodes without a session, in inventory order."""
+        return tuple(self._missing.values())
+
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """What is noteworthy about connections, as (node, text), in inventory order."""
+        return tuple((name, note) for name, session in self._sessions.items() for note in _notes(session))
+
+    def run(self, command: Command | Mapping[str, Command], *, deadline_s: float, on_event: Report | None = None) -> tuple[Answer, ...]:
+        """Run one command on every node, or on each node its own, and answer in inventory order within `deadline_s`.
+
+        A node that a mapping leaves out is neither asked nor answered for; a node without a session answers with its `Unreachable`. A
+        command that is not finished in time has no exit status and says so; what it wrote until shortly before is kept.
+
+        Raises:
+            KeyError: the mapping names a node that is not of this fleet.
+        """
+        commands = dict.fromkeys(self._order, command) if isinstance(command, Command) else dict(command)
+        strangers = commands.keys() - set(self._order)
+        if strangers:
+            raise KeyError(", ".join(sorted(strangers)))
+        started = time.monotonic()
+        stop_at = started + deadline_s - min(_MARGIN_S, deadline_s / 5)
+        asked = tuple(name for name in self._sessions if name in commands)
+        answers: dict[str, Answer] = {}
+
+        def keep(name: str, answer: CommandResult) -> None:
+            answers[name] = answer
+            if on_event is not None:
+                kind = EventKind.FINISHED if answer.problem is None else EventKind.STOPPED
+                on_event(FleetEvent(kind, name, len(answers), len(asked), time.monotonic() - started, answer.problem or ""))
+
+        work = _Work(asked, lambda name: _ask(self._sessions[name], commands[name], stop_at, deadline_s), self._forks)
+        with closing(work.results(started + deadline_s)) as results:
+            for name, answer in results:
+                keep(name, answer)
+        for name in asked:
+            if name not in answers:
+                keep(name, _unanswered(name, commands[name], time.monotonic() - started, _late(deadline_s, started=name in work.begun)))
+        return tuple(answers.get(name) or self._missing[name] for name in self._order if name in commands)
+
+    def close(self) -> None:
+        """End all sessions, then the transport; a session that does not end within a few seconds is left to itself. Idempotent."""
+        _close_all(self._sessions, self._forks)
+        self._transport.close()
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def open_fleet(
+    cluster: Cluster,
+    transport: Transport,
+    *,
+    forks: int = FORKS,
+    connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    deadline_s: float,
+    on_event: Report | None = None,
+) -> Fleet:
+    """Open a session on every node, `forks` at a time; a node not reached within `deadline_s` is in `Fleet.unreachable`."""
+    started = time.monotonic()
+    deadline = started + deadline_s
+    nodes = {node.name: node for node in cluster.nodes}
+    sessions: dict[str, Session] = {}
+    missing: dict[str, Unreachable] = {}
+
+    def keep(name: str, outcome: Session | Unreachable) -> None:
+        if isinstance(outcome, Unreachable):
+            missing[name] = outcome
+            kind, text = EventKind.UNREACHABLE, outcome.reason
+        else:
+            sessions[name] = outcome
+            kind, text = EventKind.CONNECTED, "; ".join(_notes(outcome))
+        if on_event is not None:
+            on_event(FleetEvent(kind, name, len(sessions) + len(missing), len(nodes), time.monotonic() - started, text))
+
+    work = _Work(tuple(nodes), lambda name: transport.connect(nodes[name], min(connect_timeout_s, left(deadline))), forks, discard=_close)
+    try:
+        with closing(work.results(deadline)) as results:
+            for name, outcome in results:
+                keep(name, outcome)
+        for name in nodes.keys() - sessions.keys() - missing.keys():
+            reason = _late(deadline_s, started=name in work.begun, doing="connected")
+            keep(name, Unreachable(name, reason, "allow more time, or more nodes at once (--forks)"))
+    except BaseException:
+        _close_all(sessions, forks)
+        transport.close()
+        raise
+    return Fleet(cluster, transport, sessions, missing, forks)
+
+
+class _Work(Generic[Product]):
+    """One function for many nodes in a bounded number of daemon threads."""
+
+    def __init__(
+        self, names: Sequence[str], do: Callable[[str], Product], forks: int, *, discard: Callable[[Product], None] | None = None
+    ) -> None:
+        self.begun: set[str] = set()
+        self._do = do
+        self._discard = discard
+        self._count = len(names)
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._pending: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[str, list[Product]]] = queue.SimpleQueue()
+        for name in names:
+            self._pending.put(name)
+        for number in range(min(forks, len(names))):
+            threading.Thread(target=self._run, name=f"fleet-{number}", daemon=True).start()
+
+    def results(self, deadline: float) -> Generator[tuple[str, Product], None, None]:
+        """What comes until `deadline`; what comes later is given to `discard`."""
+        try:
+            for _ in range(self._count):
+                try:
+                    name, product = self._done.get(timeout=left(deadline))
+                except queue.Empty:
+                    return
+                if not product:
+                    raise RuntimeError(f"a thread failed at {name}; its traceback is on stderr")
+                yield name, product[0]
+        finally:
+            with self._lock:
+                self._stopped = True
+            while not self._done.empty():
+                self._drop(self._done.get()[1])
+
+    def _run(self) -> None:
+        while True:
+            try:
+                name = self._pending.get_nowait()
+            except queue.Empty:
+                return
+            if self._stopped:
+                return
+            self.begun.add(name)
+            product: list[Product] = []
+            try:
+                product.append(self._do(name))
+            finally:
+                with self._lock:
+                    stopped = self._stopped
+                    if not stopped:
+                        self._done.put((name, product))
+                if stopped:
+                    self._drop(product)
+
+    def _drop(self, product: list[Product]) -> None:
+        if self._discard is not None and product:
+            self._discard(product[0])
+
+
+def _ask(session: Session, command: Command, stop_at: float, deadline_s: float) -> CommandResult:
+    """Run it, but not longer than until `stop_at`."""
+    left_s = stop_at - time.monotonic()
+    if left_s >= command.timeout_s:
+        return session.run(command)
+    if left_s <= 0:
+        return _unanswered(session.node, command, 0.0, _late(deadline_s, started=False))
+    answer = session.run(replace(command, timeout_s=left_s))
+    if answer.problem is None or not answer.problem.startswith("timed out"):
+        return answer
+    _, semicolon, more = answer.problem.partition(";")
+    return replace(answer, problem=_late(deadline_s, started=True) + semicolon + more)
+
+
+def _late(deadline_s: float, *, started: bool, doing: str = "finished") -> str:
+    return f"not {doing if started else 'started'} within the deadline of {deadline_s:g} s"
+
+
+def _unanswered(node: str, command: Command, seconds: float, problem: str) -> CommandResult:
+    return CommandResult(node=node, argv=command.argv, exit_status=None, stdout=b"", stderr=b"", seconds=seconds, problem=problem)
+
+
+def _notes(session: Session) -> tuple[str, ...]:
+    """Notes are not part of the protocol: a replayed session has none."""
+    notes: tuple[str, ...] = getattr(session, "notes", ())
+    return notes
+
+
+def _close(outcome: Session | Unreachable) -> None:
+    if not isinstance(outcome, Unreachable):
+        outcome.close()
+
+
+def _close_all(sessions: Mapping[str, Session], forks: int) -> None:
+    for _ in _Work(tuple(sessions), lambda name: sessions[name].close(), forks).results(time.monotonic() + _CLOSE_S):
+        pass

@@ -1,0 +1,87 @@
+"""How a command travels in one line of shell, and how its own bytes are told from everybody else's.
+
+A login shell may talk before the command starts (`.bashrc`, `/etc/profile.d`), a client may add its own words (`Connection to … closed`),
+and exit status 255 of `ssh` means two things. So the command is started by `sh` between two marks that no output can forge: the first, on
+both streams, carries the id of the remote process group, which is what a time-out kills; the second, on stderr, carries the exit status.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+
+# `exec` in front of it makes this shell the leader of the process group that sshd makes for a session, whatever the login shell is.
+_SCRIPT = (
+    'm=$1; shift; printf "\\n%s %s\\n" "$m" "$$"; printf "\\n%s %s\\n" "$m" "$$" >&2; '
+    '"$@"; s=$?; printf "\\n%s end %s\\n" "$m" "$s" >&2; exit "$s"'
+)
+# TERM first, so that what has something to clean up can; KILL after a second. Exit status 0 = nothing of the group is left.
+_KILL = (
+    "for g; do $k kill -TERM -- -$g; done 2>/dev/null; "
+    "n=0; while [ $n -lt 10 ]; do a=; for g; do $k kill -0 -- -$g 2>/dev/null && a=1; done; "
+    '[ -z "$a" ] && exit 0; sleep 0.1; n=$((n+1)); done; '
+    "for g; do $k kill -KILL -- -$g; done 2>/dev/null; sleep 0.1; a=0; for g; do $k kill -0 -- -$g 2>/dev/null && a=1; done; exit $a"
+)
+KILL_S = 3.0
+"""The longest that the remote kill line takes, in seconds, its connection included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """The two streams of one command, without what others wrote into them."""
+
+    started: bool
+    """False = the first mark never came: the login shell did not start the command, and the streams are what it left instead."""
+    group: int | None
+    """Process group on the node."""
+    stdout: bytes
+    stderr: bytes
+    exit_status: int | None
+    """128 + n for a command ended by signal n; None = the second mark never came."""
+    noise: bytes
+    """What the login shell wrote to stdout before the command began."""
+
+
+def words(argv: tuple[str, ...], sudo: bool) -> tuple[str, ...]:
+    """The command with `sudo -n --` in front where it is asked for."""
+    return ("sudo", "-n", "--", *argv) if sudo else argv
+
+
+def remote_line(argv: tuple[str, ...], *, sudo: bool, mark: str) -> str:
+    """The line for the login shell of the node: everything quoted, once."""
+    return "exec " + shlex.join(("sh", "-c", _SCRIPT, "sh", mark, *words(argv, sudo)))
+
+
+def kill_line(groups: tuple[int, ...], *, sudo: bool) -> str:
+    """The line that ends these process groups; its exit status is 0 when nothing of them is left."""
+    prefix = "k='sudo -n --'; " if sudo else "k=; "
+    return "exec " + shlex.join(("sh", "-c", prefix + _KILL, "sh", *(str(group) for group in groups)))
+
+
+def group_in(stdout: bytes, mark: str) -> int | None:
+    """The process group, once the first mark has arrived."""
+    found = re.search(rb"\n%s (\d+)\n" % mark.encode(), stdout)
+    return int(found[1]) if found else None
+
+
+def unframe(stdout: bytes, stderr: bytes, mark: str) -> Framed:
+    """Split what came back on both streams.
+
+    >>> unframe(b"Welcome!\\n\\nM 41\\nout", b"\\nM 41\\nerr\\nM end 3\\n", "M")
+    Framed(started=True, group=41, stdout=b'out', stderr=b'err', exit_status=3, noise=b'Welcome!\\n')
+    >>> unframe(b"This account is currently not available.\\n", b"", "M").started
+    False
+    """
+    first = re.compile(rb"\n%s (\d+)\n" % mark.encode())
+    out = first.search(stdout)
+    if out is None:
+        return Framed(False, None, stdout, stderr, None, b"")
+    err = first.search(stderr)
+    stderr = stderr[err.end() :] if err else stderr
+    status = None
+    last = list(re.finditer(rb"\n%s end (\d+)\n" % mark.encode(), stderr))
+    if last:
+        status = int(last[-1][1])
+        stderr = stderr[: last[-1].start()] + stderr[last[-1].end() :]
+    return Framed(True, int(out[1]), stdout[out.end() :], stderr, status, stdout[: out.start()])

@@ -1,0 +1,239 @@
+"""SSH through the OpenSSH program: one master connection per node (ControlMaster), commands as its clients.
+
+For hosts that need what only OpenSSH has, and for who prefers it. The control sockets stand in a private directory; the master belongs to
+this process and ends with it. Exit status 255 of the client is the command's own only when the frame says so (`framing`).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+from busbw.records import Command, CommandResult, Node, Unreachable
+from busbw.transport import Session, framing, ssh_config
+from busbw.transport.refusal import left
+from busbw.transport.streams import LIMIT_BYTES, Pump, Stop, result
+
+_CHANNELS = 8
+_QUIET = tuple(
+    f"-o{option}"
+    for option in (
+        "BatchMode=yes RequestTTY=no RemoteCommand=none PermitLocalCommand=no ForwardAgent=no ForwardX11=no ClearAllForwardings=yes "
+        "ConnectionAttempts=1 ControlPersist=no ServerAliveInterval=10 ServerAliveCountMax=3 LogLevel=INFO"
+    ).split()
+)
+"""What a user's own configuration may set and a program must not meet."""
+
+
+class OpenSshTransport:
+    """Sessions over the ssh program, `--transport openssh`."""
+
+    name = "openssh"
+
+    def __init__(self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> None:
+        self._config_file = ssh_config
+        self._accept_new = accept_new_host_keys
+        self._lock = threading.Lock()
+        self._directory: str | None = None
+        self._opened = 0
+
+    def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
+        """Open a session within `timeout_s`, the resolution of its configuration included."""
+        return self.connect_because(node, timeout_s, None)
+
+    def connect_because(self, node: Node, timeout_s: float, fallback_reason: str | None) -> Session | Unreachable:
+        """As `connect`; `fallback_reason` = why another transport hands the node over, kept in the session's notes."""
+        deadline = time.monotonic() + timeout_s
+        host = ssh_config.resolve(node, config_file=self._config_file, timeout_s=timeout_s)
+        if isinstance(host, Unreachable):
+            return host
+        strict = host.strict_host_key_checking
+        # Never `no`: it would connect to a node whose key has changed.
+        strict = "accept-new" if self._accept_new or strict == "no" else strict
+        if host.control_path and _answers(host.control_path):
+            over = f"over the connection you have open at {host.control_path}"
+            return OpenSshSession(node.name, None, host.control_path, notes=(over,), fallback_reason=fallback_reason)
+        control = self._control_path()
+        argv = (
+            *ssh_config.ssh_command(node, self._config_file, first=(*_QUIET, "-o", f"StrictHostKeyChecking={strict}")),
+            *("-o", f"ConnectTimeout={max(1, round(left(deadline)))}", "-o", "ControlMaster=yes", "-o", f"ControlPath={control}"),
+            *("-N", "-T", "--", host.asked),
+        )
+        with open(f"{control}.log", "ab") as said:
+            master = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+        while not os.path.exists(control):
+            if master.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+                continue
+            late = master.poll() is None
+            _end(master)
+            text = f"ssh {host.asked}: no session within {timeout_s:.3g} s\n{_text(control)}" if late else _text(control)
+            return _unreachable(node.name, host, text.strip(), fallback_reason)
+        added = tuple(line for line in _text(control).splitlines() if "Permanently added" in line)
+        return OpenSshSession(node.name, master, control, notes=added, fallback_reason=fallback_reason)
+
+    def close(self) -> None:
+        """Remove the directory of the control sockets."""
+        with self._lock:
+            directory, self._directory = self._directory, None
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _control_path(self) -> str:
+        with self._lock:
+            if self._directory is None:
+                # Not in a long TMPDIR: the path of a socket, with the 17 letters that ssh appends while it makes it, must fit in 104.
+                self._directory = tempfile.mkdtemp(prefix="busbw-", dir=None if len(tempfile.gettempdir()) < 50 else "/tmp")
+            self._opened += 1
+            return f"{self._directory}/{self._opened}"
+
+
+class OpenSshSession:
+    """One master connection and its clients; `master` None = the user's own, which is left as it is. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        node: str,
+        master: subprocess.Popen[bytes] | None,
+        control: str,
+        *,
+        notes: tuple[str, ...] = (),
+        fallback_reason: str | None = None,
+        limit_bytes: int = LIMIT_BYTES,
+    ) -> None:
+        self._node = node
+        self._master = master
+        self._control = control
+        self.fallback_reason = fallback_reason
+        said = () if fallback_reason is None else (f"reached through the OpenSSH program: {fallback_reason}",)
+        self._notes = said + notes
+        self._limit_bytes = limit_bytes
+        self._gate = threading.Semaphore(_CHANNELS)
+        self._lock = threading.Lock()
+        self._pumps: dict[str, tuple[Pump, bool]] = {}
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+        return self._node
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this connection."""
+        return self._notes
+
+    def run(self, command: Command) -> CommandResult:
+        """Run it to its end, its time limit or the end of the connection."""
+        started = time.monotonic()
+        deadline = started + command.timeout_s
+        if not self._gate.acquire(timeout=left(deadline)):
+            waited = f"timed out after {command.timeout_s:g} s, waiting for other commands on this connection"
+            return result(self._node, command, started, None, waited)
+        try:
+            return self._run(command, started, deadline)
+        finally:
+            self._gate.release()
+
+    def close(self) -> None:
+        """End what is still running, then the master."""
+        with self._lock:
+            pumps = tuple(self._pumps.items())
+        groups = tuple(group for mark, (pump, _) in pumps if (group := framing.group_in(bytes(pump.stdout[:65536]), mark)) is not None)
+        if groups:
+            self._kill(groups, sudo=any(sudo for _, (_, sudo) in pumps))
+        if self._master is not None:
+            _end(self._master)
+
+    def _run(self, command: Command, started: float, deadline: float) -> CommandResult:
+        mark = secrets.token_hex(8)
+        client = self._client(framing.remote_line(command.argv, sudo=command.sudo, mark=mark))
+        pump = Pump(client, command.stdin, self._limit_bytes)
+        end = f"\n{mark} end ".encode()
+        with self._lock:
+            self._pumps[mark] = (pump, command.sudo)
+        try:
+            stop = pump.run(deadline, lambda: end in pump.stderr[-4096:])
+            killed = False
+            if stop is not Stop.ENDED:
+                group = framing.group_in(bytes(pump.stdout[:65536]), mark)
+                killed = group is not None and self._kill((group,), sudo=command.sudo)
+                pump.run(time.monotonic() + 0.2, lambda: True)
+        finally:
+            with self._lock:
+                del self._pumps[mark]
+            _end(client)
+            pump.close()
+        framed = framing.unframe(bytes(pump.stdout), bytes(pump.stderr), mark)
+        problem = stop.problem(command, self._limit_bytes, framed, killed=killed)
+        if problem is None and framed.exit_status is None:
+            problem = self._without_status(client.returncode, framed)
+        return result(self._node, command, started, framed, problem)
+
+    def _client(self, line: str) -> subprocess.Popen[bytes]:
+        # ProxyCommand=false: a client that finds no master must not connect by itself, past everything that was configured.
+        argv = ("ssh", "-F", "none", "-S", self._control, "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-T", "--", "master", line)
+        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+    def _kill(self, groups: tuple[int, ...], *, sudo: bool) -> bool:
+        client = self._client(framing.kill_line(groups, sudo=sudo))
+        try:
+            client.communicate(timeout=framing.KILL_S)
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            _end(client)
+        return client.returncode == 0
+
+    def _without_status(self, status: int, framed: framing.Framed) -> str:
+        if status == 255:
+            master = _text(self._control) if self._master is not None else ""
+            seen = (master or framed.stderr.decode("utf-8", "replace").strip()).rpartition("\n")[2]
+            return f"connection lost: {seen or 'ssh ended with status 255'}"
+        when = "the shell around the command ended early" if framed.started else "the login shell ended before the command began"
+        return f"{when}, with status {status}"
+
+
+def _unreachable(node: str, host: ssh_config.ResolvedHost, text: str, fallback_reason: str | None) -> Unreachable:
+    because = f" (through the OpenSSH program: {fallback_reason})" if fallback_reason else ""
+    return Unreachable(
+        node,
+        f"{text.strip() or f'ssh {host.asked}: ended without a word'}{because}",
+        f"try it alone: ssh {host.asked} true",
+        host_key_mismatch="REMOTE HOST IDENTIFICATION HAS CHANGED" in text or "REVOKED HOST KEY" in text,
+    )
+
+
+def _answers(control: str) -> bool:
+    """Whether a master answers at this control socket."""
+    if not os.path.exists(control):
+        return False
+    argv = ("ssh", "-F", "none", "-S", control, "-O", "check", "--", "master")
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False).returncode == 0
+
+
+def _text(control: str) -> str:
+    """What the master at this control socket has said so far."""
+    try:
+        with open(f"{control}.log", encoding="utf-8", errors="replace") as said:
+            return said.read().replace("\r\n", "\n").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process of ours and reap it."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+TRANSPORT = OpenSshTransport

@@ -1,0 +1,268 @@
+"""SSH through paramiko: one kept connection per node, resolved, verified and authenticated as OpenSSH would.
+
+`ssh_config` says how a host is reached, `dial` makes the socket, `host_keys` judges the key, `ssh_login` logs in. fabric's `Connection`
+holds the result; commands run on paramiko channels (`ssh_session`), because fabric's own `run` polls every 10 ms. Two habits of fabric are
+put off: it accepts any new host key, and it reads configuration files of its own. What paramiko cannot do (ProxyCommand, GSSAPI, security
+keys, host certificates) goes through the OpenSSH program for that host, and says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Sequence
+
+import fabric
+import paramiko
+from busbw.records import Node, Unreachable
+from busbw.transport import Session, ssh_config
+from busbw.transport.dial import dial
+from busbw.transport.host_keys import HostKeys
+from busbw.transport.openssh import OpenSshTransport
+from busbw.transport.refusal import Beyond, Refused, left
+from busbw.transport.ssh_config import ResolvedHost
+from busbw.transport.ssh_login import Keyring, Login
+from busbw.transport.ssh_session import SshSession
+
+_KEEPALIVE_S = 15
+_IDLE_S = 5.0
+_BROKEN_JUMP_S = 30.0
+"""How long a jump host that failed is not tried again, in seconds: the nodes behind it fail at once, not one after the other."""
+
+
+class SshTransport:
+    """Sessions over paramiko, `--transport ssh`."""
+
+    name = "ssh"
+
+    def __init__(self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> None:
+        # Without a handler, Python prints what paramiko's threads log about a broken connection; it is in the `Unreachable` already.
+        logging.getLogger("paramiko").addHandler(logging.NullHandler())
+        self._config_file = ssh_config
+        self._openssh = OpenSshTransport(ssh_config=ssh_config, accept_new_host_keys=accept_new_host_keys)
+        self._host_keys = HostKeys(accept_new=accept_new_host_keys)
+        self._keyring = Keyring()
+        self._fabric = fabric.Config(ssh_config=paramiko.SSHConfig(), lazy=True)
+        self._lock = threading.Lock()
+        self._jumps: dict[str, _Jump] = {}
+
+    def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
+        """Open a session within `timeout_s`, the resolution of its configuration included."""
+        way = _Way(time.monotonic() + timeout_s)
+        host = ssh_config.resolve(node, config_file=self._config_file, timeout_s=timeout_s)
+        if isinstance(host, Unreachable):
+            return host
+        try:
+            connection = self._open(host, None, way)
+        except Beyond as beyond:
+            return self._openssh.connect_because(node, left(way.deadline), str(beyond))
+        except Refused as refused:
+            return refused.unreachable(node.name)
+        return SshSession(node.name, connection.transport, lambda: _hang_up(connection), notes=tuple(way.notes))
+
+    def close(self) -> None:
+        """End the jump connections."""
+        with self._lock:
+            jumps = tuple(self._jumps.values())
+            self._jumps.clear()
+        for jump in jumps:
+            if jump.connection is not None:
+                _hang_up(jump.connection)
+        self._openssh.close()
+
+    def _open(self, host: ResolvedHost, hops: tuple[Node, ...] | None, way: _Way) -> fabric.Connection:
+        """Connect, a second time where that may help; `hops` = the jump hosts on the way, None = as the host's own configuration has it."""
+        beyond = ssh_config.beyond_python(host, jumped=hops is not None)
+        if beyond:
+            raise Beyond(beyond)
+        if hops is None:
+            hops = ssh_config.hops(host.proxy_jump) if host.proxy_jump else ()
+        if host.connect_timeout_s is not None:
+            way = way.within(host.connect_timeout_s)
+        try:
+            return self._attempt(host, hops, way)
+        except Refused as first:
+            # Not at once, and not all together: sshd drops connections at random when many come at the same time (MaxStartups).
+            pause_s = 0.2 + 0.3 * os.urandom(1)[0] / 255
+            if not first.again or left(way.deadline) < 2 * pause_s:
+                raise
+            time.sleep(pause_s)
+        try:
+            return self._attempt(host, hops, way)
+        except Refused as second:
+            raise Refused(f"{second.reason} (2 tries)", second.next_step, mismatch=second.mismatch) from None
+
+    def _attempt(self, host: ResolvedHost, hops: tuple[Node, ...], way: _Way) -> fabric.Connection:
+        sock = self._socket(host, hops, way)
+        connection = fabric.Connection(
+            host.hostname,
+            user=host.user,
+            port=host.port,
+            config=self._fabric,
+            connect_kwargs={
+                "sock": sock,
+                "timeout": left(way.deadline),
+                "banner_timeout": left(way.deadline),
+                "transport_factory": lambda sock, **_: self._transport(host, sock),
+                "auth_strategy": Login(host, self._keyring, way.deadline),
+            },
+        )
+        connection.client.set_missing_host_key_policy(_Policy(self._host_keys, host, way))
+        try:
+            connection.open()
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            _hang_up(connection, sock)
+            raise _unreadable(host, error, way) from None
+        except BaseException:
+            _hang_up(connection, sock)
+            raise
+        # Until here paramiko looks ten times a second whether to give up; a thousand idle connections would keep a core busy with that.
+        sock.settimeout(_IDLE_S)
+        connection.transport.set_keepalive(_KEEPALIVE_S)
+        return connection
+
+    def _transport(self, host: ResolvedHost, sock: socket.socket) -> paramiko.Transport:
+        """A transport that offers nothing ssh would not, and asks for a type of key that the host is known by."""
+        known = self._host_keys.key_types(host)
+        first = [name for kind in known for name in (("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,))]
+        transport = paramiko.Transport(sock)
+        options = transport.get_security_options()
+        key_types = sorted(options.key_types, key=lambda name: first.index(name) if name in first else len(first))
+        options.key_types = _both("HostKeyAlgorithms", key_types, host.host_key_algorithms)
+        options.kex = _both("KexAlgorithms", options.kex, host.key_exchanges)
+        options.ciphers = _both("Ciphers", options.ciphers, host.ciphers)
+        options.digests = _both("MACs", options.digests, host.macs)
+        return transport
+
+    def _socket(self, host: ResolvedHost, hops: tuple[Node, ...], way: _Way) -> socket.socket | paramiko.Channel:
+        if not hops:
+            return dial(host.hostname, host.port, family=host.address_family, deadline=way.deadline)
+        jump = self._jump(hops, way.past(host.asked))
+        try:
+            channel: paramiko.Channel = jump.transport.open_channel(
+                "direct-tcpip", (host.hostname, host.port), ("", 0), timeout=left(way.deadline)
+            )
+            return channel
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            step = f"look whether {hops[-1].name} reaches it: ssh {hops[-1].address} nc -z {host.hostname} {host.port}"
+            raise Refused(f"connect to {host.endpoint} through {hops[-1].name}: {error}", step) from None
+
+    def _jump(self, hops: tuple[Node, ...], way: _Way) -> fabric.Connection:
+        """The one connection to the last of `hops`, shared by all nodes behind it."""
+        last = hops[-1]
+        if last.address in way.passed:
+            raise Refused(
+                f"ProxyJump loop via {last.name}", f"give the jump host itself no jump: `Host {last.address}` with `ProxyJump none`"
+            )
+        with self._lock:
+            jump = self._jumps.setdefault(",".join(hop.name for hop in hops), _Jump())
+        if not jump.lock.acquire(timeout=left(way.deadline)):
+            raise Refused(f"jump host {last.name}: still connecting when the time was over", f"try it alone: ssh {last.address} true")
+        try:
+            if jump.connection is not None and jump.connection.is_connected:
+                return jump.connection
+            if jump.failure is not None and time.monotonic() - jump.failed_at < _BROKEN_JUMP_S:
+                raise jump.failure
+            try:
+                jump.connection = self._open_jump(hops, way)
+            except (Refused, Beyond) as failure:
+                jump.failure, jump.failed_at = failure, time.monotonic()
+                raise
+            return jump.connection
+        finally:
+            jump.lock.release()
+
+    def _open_jump(self, hops: tuple[Node, ...], way: _Way) -> fabric.Connection:
+        last = hops[-1]
+        host = ssh_config.resolve(last, config_file=self._config_file, timeout_s=left(way.deadline))
+        if isinstance(host, Unreachable):
+            raise Refused(f"jump host {last.name}: {host.reason}", host.next_step)
+        try:
+            return self._open(host, hops[:-1] or None, way)
+        except Refused as refused:
+            raise Refused(f"jump host {last.name}: {refused.reason}", refused.next_step, mismatch=refused.mismatch) from None
+        except Beyond as beyond:
+            raise Beyond(f"jump host {last.name}: {beyond}") from None
+
+
+class _Way:
+    """One attempt to reach a node, jump hosts included: until when, past which hosts, and what was noticed."""
+
+    def __init__(self, deadline: float, passed: frozenset[str] = frozenset(), notes: list[str] | None = None) -> None:
+        self.deadline = deadline
+        self.passed = passed
+        self.notes: list[str] = [] if notes is None else notes
+
+    def within(self, timeout_s: float) -> _Way:
+        """The same, but no longer than this."""
+        return _Way(min(self.deadline, time.monotonic() + timeout_s), self.passed, self.notes)
+
+    def past(self, host: str) -> _Way:
+        """The same, one host further from the node."""
+        return _Way(self.deadline, self.passed | {host}, self.notes)
+
+
+class _Jump:
+    """A shared connection to a jump host, or why there is none."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.connection: fabric.Connection | None = None
+        self.failure: Refused | Beyond | None = None
+        self.failed_at = 0.0
+
+
+class _Policy(paramiko.MissingHostKeyPolicy):
+    """Asked for every host key: the client itself is given no known_hosts files, because paramiko reads them by rules of its own."""
+
+    def __init__(self, host_keys: HostKeys, host: ResolvedHost, way: _Way) -> None:
+        self._host_keys = host_keys
+        self._host = host
+        self._way = way
+
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+        """Return when the key may be trusted; raise `Refused` or `Beyond` otherwise."""
+        note = self._host_keys.check(self._host, key.get_name(), key.asbytes())
+        if note is not None:
+            self._way.notes.append(note)
+
+
+def _both(option: str, ours: Sequence[str], allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """What paramiko has and the configuration allows."""
+    names = tuple(name for name in ours if name in allowed)
+    if not names:
+        raise Beyond(f"{option} {','.join(allowed)}")
+    return names
+
+
+def _unreadable(host: ResolvedHost, error: Exception, way: _Way) -> Refused | Beyond:
+    """Why the SSH handshake came to nothing."""
+    where = f"connect to {host.endpoint}"
+    step = f"look at what the node says: ssh -v {host.asked} true"
+    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
+        return Beyond(f"algorithms: {error}")
+    if left(way.deadline) <= 0.001:
+        return Refused(f"{where}: accepts the connection but does not finish the SSH handshake in time ({error})", step)
+    if isinstance(error, (EOFError, ConnectionError)) or "banner" in str(error):
+        # sshd does this when too many connections are not yet logged in (MaxStartups), or when its access rules refuse us.
+        return Refused(f"{where}: the node ended the connection during the SSH handshake ({error or 'end of file'})", step, again=True)
+    return Refused(f"{where}: {error}", step)
+
+
+def _hang_up(connection: fabric.Connection, sock: socket.socket | paramiko.Channel | None = None) -> None:
+    """Close for good, whatever state it is in, and wake paramiko's reading thread, which would sleep on."""
+    transport = connection.client.get_transport()
+    sock = sock or transport.sock
+    try:
+        if isinstance(sock, socket.socket):
+            sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    sock.close()
+    connection.client.close()
+
+
+TRANSPORT = SshTransport

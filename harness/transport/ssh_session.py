@@ -1,0 +1,245 @@
+"""Commands on the channels of one kept paramiko connection: several at once, bounded in time and in bytes."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import paramiko
+from busbw.records import Command, CommandResult
+from busbw.transport import framing
+from busbw.transport.refusal import left
+from busbw.transport.streams import LIMIT_BYTES, QUIET_S, Stop, result
+
+CHANNELS = 8
+"""Commands at once on one connection; sshd's own MaxSessions is 10 unless configured."""
+_INLINE_BYTES = 32 << 10
+_PIECE_BYTES = 256 << 10
+_BROKEN = (paramiko.SSHException, EOFError, OSError)
+
+
+class _Wake(threading.Event):
+    """One event for both buffers of a channel. Each buffer clears it when it is read empty; only `rearm` really does."""
+
+    def clear(self) -> None:
+        """Not done: the other buffer may hold something."""
+
+    def rearm(self) -> None:
+        """Clear it; called before the buffers are looked at, so that nothing which arrives meanwhile is slept through."""
+        super().clear()
+
+
+@dataclass(slots=True)
+class _Job:
+    """A command under way."""
+
+    channel: paramiko.Channel
+    mark: str
+    sudo: bool
+    wake: _Wake = field(default_factory=_Wake)
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+
+
+class SshSession:
+    """One kept connection, `--transport ssh`. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        node: str,
+        transport: paramiko.Transport,
+        hang_up: Callable[[], None],
+        *,
+        notes: tuple[str, ...] = (),
+        limit_bytes: int = LIMIT_BYTES,
+        channels: int = CHANNELS,
+    ) -> None:
+        self._node = node
+        self._transport = transport
+        self._hang_up = hang_up
+        self._limit_bytes = limit_bytes
+        self._gate = threading.Semaphore(channels)
+        self._lock = threading.Lock()
+        self._notes = notes
+        self._jobs: list[_Job] = []
+        self._lost = ""
+
+    @property
+    def node(self) -> str:
+        """Name of the node."""
+        return self._node
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this connection."""
+        return self._notes
+
+    def run(self, command: Command) -> CommandResult:
+        """Run it to its end, its time limit or the end of the connection."""
+        started = time.monotonic()
+        deadline = started + command.timeout_s
+        job = self._start(command, deadline)
+        if isinstance(job, str):
+            return result(self._node, command, started, None, job)
+        try:
+            stop = self._collect(job, deadline)
+            killed = stop is Stop.ENDED or self._end_early(job)
+        finally:
+            self._finish(job)
+        framed = framing.unframe(bytes(job.stdout), bytes(job.stderr), job.mark)
+        if framed.noise:
+            self._note(f"the login shell writes {len(framed.noise)} bytes before every command: {framed.noise[:80]!r}")
+        problem = stop.problem(command, self._limit_bytes, framed, killed=killed)
+        if problem is None and framed.exit_status is None:
+            problem = self._without_status(job, framed)
+        return result(self._node, command, started, framed, problem)
+
+    def close(self) -> None:
+        """End what is still running, then the connection."""
+        with self._lock:
+            jobs = tuple(self._jobs)
+            self._lost = self._lost or "the session was closed"
+        groups = tuple(group for job in jobs if (group := framing.group_in(bytes(job.stdout[:65536]), job.mark)) is not None)
+        if groups and self._transport.is_active():
+            self._kill(groups, sudo=any(job.sudo for job in jobs))
+        self._hang_up()
+
+    def _start(self, command: Command, deadline: float) -> _Job | str:
+        """Begin the command on a channel of its own, or say why that was not possible."""
+        while True:
+            if not self._gate.acquire(timeout=left(deadline)):
+                return f"timed out after {command.timeout_s:g} s, waiting for other commands on this connection"
+            try:
+                channel = self._transport.open_session(timeout=left(deadline))
+                break
+            except paramiko.ChannelException as refused:
+                with self._lock:
+                    alone = not self._jobs
+                if alone:
+                    self._gate.release()
+                    return f"the node opens no session: {refused.text}"
+                # The node allows fewer sessions than we do (MaxSessions): this slot is never given back, one of the others is waited for.
+            except _BROKEN as error:
+                self._gate.release()
+                return self._broken(error, command, deadline)
+        job = _Job(channel, secrets.token_hex(8), command.sudo)
+        channel.in_buffer.set_event(job.wake)
+        channel.in_stderr_buffer.set_event(job.wake)
+        with self._lock:
+            self._jobs.append(job)
+        try:
+            _execute(channel, framing.remote_line(command.argv, sudo=command.sudo, mark=job.mark), deadline)
+            if len(command.stdin) <= _INLINE_BYTES:
+                _feed(channel, command.stdin)
+            else:
+                threading.Thread(target=_feed, args=(channel, command.stdin), name=f"stdin {self._node}", daemon=True).start()
+        except _BROKEN as error:
+            self._finish(job)
+            return self._broken(error, command, deadline)
+        return job
+
+    def _finish(self, job: _Job) -> None:
+        with self._lock:
+            self._jobs.remove(job)
+        try:
+            job.channel.close()
+        except _BROKEN:
+            pass
+        self._gate.release()
+
+    def _collect(self, job: _Job, deadline: float) -> Stop:
+        """Read both streams until the command has ended, the time is over or there is too much."""
+        channel, quiet_since = job.channel, time.monotonic()
+        while True:
+            job.wake.rearm()
+            over = channel.eof_received or channel.closed
+            moved = False
+            if channel.recv_ready():
+                job.stdout += channel.recv(1 << 16)
+                moved = True
+            if channel.recv_stderr_ready():
+                job.stderr += channel.recv_stderr(1 << 16)
+                moved = True
+            now = time.monotonic()
+            if max(len(job.stdout), len(job.stderr)) > self._limit_bytes:
+                return Stop.CUT
+            if now >= deadline:
+                return Stop.LATE
+            if moved or not channel.exit_status_ready():
+                quiet_since = now
+            if over and not moved:
+                return Stop.ENDED if channel.status_event.wait(left(deadline)) else Stop.LATE
+            if now - quiet_since > QUIET_S:
+                return Stop.ENDED
+            if not moved:
+                job.wake.wait(min(left(deadline), 0.5))
+
+    def _end_early(self, job: _Job) -> bool:
+        """Kill what runs on the node and take what it still wrote; False = it may be running on."""
+        group = framing.group_in(bytes(job.stdout[:65536]), job.mark)
+        killed = group is not None and self._transport.is_active() and self._kill((group,), sudo=job.sudo)
+        if max(len(job.stdout), len(job.stderr)) <= self._limit_bytes:
+            self._collect(job, time.monotonic() + 0.2)
+        return killed
+
+    def _kill(self, groups: tuple[int, ...], *, sudo: bool) -> bool:
+        deadline = time.monotonic() + framing.KILL_S
+        try:
+            channel = self._transport.open_session(timeout=left(deadline))
+            try:
+                _execute(channel, framing.kill_line(groups, sudo=sudo), deadline)
+                return channel.status_event.wait(left(deadline)) and channel.exit_status == 0
+            finally:
+                channel.close()
+        except _BROKEN:
+            return False
+
+    def _broken(self, error: Exception, command: Command, deadline: float) -> str:
+        if not self._transport.is_active():
+            return self._loss(error)
+        if left(deadline) <= 0.001:
+            return f"timed out after {command.timeout_s:g} s: the node did not start the command"
+        return f"the node did not start the command: {error}"
+
+    def _without_status(self, job: _Job, framed: framing.Framed) -> str:
+        if job.channel.exit_status < 0 and not self._transport.is_active():
+            return self._loss(None)
+        ended = f"with status {job.channel.exit_status}" if job.channel.exit_status >= 0 else "without a status (killed)"
+        return (
+            f"the shell around the command ended early, {ended}"
+            if framed.started
+            else f"the login shell ended {ended} before the command began"
+        )
+
+    def _loss(self, error: Exception | None) -> str:
+        with self._lock:
+            self._lost = self._lost or str(self._transport.get_exception() or error or "") or "the node closed the connection"
+            return f"connection lost: {self._lost}"
+
+    def _note(self, text: str) -> None:
+        with self._lock:
+            self._notes = self._notes if text in self._notes else (*self._notes, text)
+
+
+def _execute(channel: paramiko.Channel, line: str, deadline: float) -> None:
+    """Start a line of shell; paramiko itself would wait without limit for a node that has stopped answering."""
+    guard = threading.Timer(left(deadline), channel.close)
+    guard.daemon = True
+    guard.start()
+    try:
+        channel.exec_command(line)
+    finally:
+        guard.cancel()
+
+
+def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
+    """Send all of `stdin` and close it; a command that ends without reading it is no error."""
+    try:
+        for start in range(0, len(stdin), _PIECE_BYTES):
+            channel.sendall(stdin[start : start + _PIECE_BYTES])
+        channel.shutdown_write()
+    except _BROKEN:
+        pass
