@@ -1,0 +1,52 @@
+"""The lines of nccl-tests output that are not rows: what each looks like and what it says.
+
+>>> rank_line("#  Rank  0 Group  0 Pid  41011 on     node-a device  0 [0000:18:00] NVIDIA H200").bus_id
+'0000:18:00'
+>>> program_of("mpirun -np 16 ./build/all_reduce_perf -b 8 -e 8G")
+'all_reduce'
+"""
+
+from __future__ import annotations
+
+import re
+
+from busbw.records.benchmark import RankLine
+
+OUT_OF_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d+)\s*(OK|FAILED)?")
+AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf))(\s*)(OK|FAILED)?")
+TESTS_VERSION = re.compile(r"nccl-tests version (\S+)(?:\s+nccl-headers=(\d+))?(?:\s+nccl-library=(\d+))?|rccl-tests: Version (\S+)")
+NCCL_VERSION = re.compile(r"\b[NR]CCL version ?:? ?(\d\S*)")
+REDUCED = re.compile(r"Reducing maxBytes to (\d+)")
+FAILURE = re.compile(r"Test (?:NCCL|CUDA) failure|Test failure \S+:\d+|Test timeout")
+NRANKS = re.compile(r"\bnranks (\d+)")
+HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
+LOG_HOST = re.compile(r"^([A-Za-z0-9][\w.-]*):\d+:\d+ ")
+_RANK = re.compile(
+    r"Rank\s+(?P<rank>\d+)\s+(?:Group\s+(?P<group>\d+)\s+)?Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>.+?)\s+device\s+(?P<device>\d+)\s+"
+    r"\[(?P<bus>[0-9a-fA-Fx:.]+)\]\s*(?P<name>.*)"
+)
+_PROGRAM = re.compile(
+    r"(?<![a-z_])(all_reduce|all_gather|reduce_scatter|alltoallv?|broadcast|reduce|sendrecv|scatter|gather|hypercube)(?:_perf|\.cu:\d)"
+)
+
+
+def rank_line(text: str) -> RankLine | None:
+    """One entry of the device table; None = the line is none."""
+    match = _RANK.search(text)
+    if match is None:
+        return None
+    return RankLine(
+        rank=int(match["rank"]),
+        host=match["host"],
+        device=int(match["device"]),
+        device_name=match["name"].strip(),
+        pid=int(match["pid"]),
+        group=int(match["group"]) if match["group"] is not None else None,
+        bus_id=match["bus"],
+    )
+
+
+def program_of(text: str) -> str | None:
+    """The collective whose program (or source file) a line names; None = none."""
+    match = _PROGRAM.search(text)
+    return match[1] if match else None

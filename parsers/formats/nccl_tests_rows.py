@@ -1,0 +1,127 @@
+"""How a row that other text tore apart is put together again.
+
+nccl-tests writes a row in steps (the head, each placement, the line end) while NCCL logs to the same stream, launchers end unfinished
+lines, and terminals wrap long ones. The pieces are joined where the result is a row whose bandwidths are its size over its times.
+
+>>> rows = RowJoiner(hosts={"node-a"})
+>>> rows.take(Line(1, "", "     8388608       2097152     float     sum      -1node-a:41011:41040 [0] NCCL INFO", True), None).rest
+'node-a:41011:41040 [0] NCCL INFO'
+>>> piece = rows.resume(Line(2, "", "    96.41   87.01  163.14       0    95.88   87.49  164.05       0", True), None)
+>>> piece.found[0].line.number, piece.found[0].read.row.in_place.time_us
+(1, 95.88)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from busbw.parsers.formats.nccl_tests_identity import algbw_fits, factor_interval
+from busbw.parsers.formats.nccl_tests_layout import FRAGMENT, HEAD, Cells, Layout, ReadRow, take_row
+from busbw.parsers.formats.nccl_tests_scan import Line
+
+
+class Found(NamedTuple):
+    """A row, or the line on which one began that was never finished."""
+
+    line: Line
+    """Where it began."""
+    read: ReadRow | None
+    """None = torn."""
+    not_finite: bool = False
+    """True = a measurement is nan or inf and was left out."""
+
+
+class Piece(NamedTuple):
+    """What a line gave."""
+
+    found: tuple[Found, ...]
+    """Rows that are finished with it, and rows given up because of it; () = it only carried a row on."""
+    rest: str
+    """What stands behind the last cell: foreign text, or nothing."""
+
+
+class _Pending(NamedTuple):
+    """The part of a row that was read so far."""
+
+    line: Line
+    text: str
+    single: ReadRow | None = None
+    """The row it is if nothing follows: without column names, half a row looks like a row of one placement."""
+
+
+@dataclass(slots=True)
+class RowJoiner:
+    """Takes rows out of the lines of one writer."""
+
+    hosts: set[str] = field(default_factory=set)
+    """Names that may stand glued to a cell."""
+    pending: _Pending | None = None
+    """The row that was begun and is not finished."""
+
+    def take(self, line: Line, layout: Layout | None, one_placement: bool = False) -> Piece:
+        """The rows that begin in a line. `one_placement` = rows of this table measure only one placement."""
+        text = line.text
+        found: list[Found] = []
+        while (head := HEAD.search(text)) is not None:
+            resumed = self.resume(line._replace(text=text[: head.start()]), layout)
+            found += resumed.found if resumed else ()
+            found += self.give_up(one_placement)
+            cells = take_row(text, layout, self._hosts())
+            if cells is None:
+                break
+            before = text[: cells.begin]
+            part = text[: cells.end] if not before.strip() else text[cells.begin : cells.end]
+            text = text[cells.end :]
+            if cells.read is None:
+                self.pending = _Pending(line, part)
+            elif layout is None and len(cells.read.measured()) == 1 and not cells.not_finite:
+                self.pending = _Pending(line, part, cells.read)
+            else:
+                found.append(_checked(line, cells))
+        return Piece(tuple(found), text)
+
+    def resume(self, line: Line, layout: Layout | None) -> Piece | None:
+        """What a line adds to the row that was begun; None = it is no part of it."""
+        pending = self.pending
+        if pending is None or not FRAGMENT.match(line.text):
+            return None
+        longer: _Pending | None = None
+        rest = ""
+        for joined in (pending.text + line.text, f"{pending.text} {line.text}"):
+            cells = take_row(joined, layout, self._hosts())
+            if cells is None:
+                continue
+            if cells.read is not None and _adds_up(cells.read) and (pending.single is None or len(cells.read.measured()) == 2):
+                self.pending = None
+                return Piece((_checked(pending.line, cells),), joined[cells.end :])
+            if cells.read is None and cells.end > len((longer or pending).text):
+                longer, rest = _Pending(pending.line, joined[: cells.end]), joined[cells.end :]
+        if longer is None:
+            return None
+        self.pending = longer
+        return Piece((), rest)
+
+    def give_up(self, one_placement: bool) -> tuple[Found, ...]:
+        """Ends the row that was begun: torn, unless rows of one placement are what this table has."""
+        pending, self.pending = self.pending, None
+        if pending is None:
+            return ()
+        return (Found(pending.line, pending.single if one_placement else None),)
+
+    def _hosts(self) -> tuple[str, ...]:
+        return tuple(sorted(self.hosts, key=len, reverse=True))
+
+
+def _checked(line: Line, cells: Cells) -> Found:
+    """A whole row; torn after all where it has more elements than bytes, so that its size has lost digits."""
+    read = cells.read
+    if read is not None and read.row.size_bytes < read.row.count:
+        return Found(line, None)
+    return Found(line, read, cells.not_finite)
+
+
+def _adds_up(read: ReadRow) -> bool:
+    """Whether a row that was put together can be one: bandwidth = size / time in both placements, and one factor for both."""
+    exact = all(algbw_fits(read.row.size_bytes, value, slack) for value, slack in read.measured())
+    return exact and (factor_interval((read,)) is not None or all(value.algbw_gb_s < 1 for value, _ in read.measured()))
