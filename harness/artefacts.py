@@ -49,6 +49,24 @@ class PreflightArtefact:
 
 
 @dataclass(frozen=True, slots=True)
+class Excluded:
+    """A node that was reached and takes no part, and why."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Participants:
+    """`raw/participants.json`: who takes part in the measurements."""
+
+    nodes: tuple[str, ...]
+    head: str
+    """The node that starts the launcher: the cluster's head, or the first node left where that one cannot take part."""
+    excluded: tuple[Excluded, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StageFailure:
     """`raw/failure-STAGE.json`: why a stage ended the run; later stages report on what exists."""
 
@@ -92,6 +110,8 @@ class CaseArtefact:
     problem: str = ""
     groups: tuple[tuple[str, ...], ...] = ()
     """The groups a survey round measures at once; () = one communicator over all nodes."""
+    order: int = 0
+    """Place among the launches of the run."""
 
 
 def keep(run: RunDir, name: str, record: object) -> None:

@@ -95,6 +95,18 @@ class RunDir:
         found = (p.relative_to(self.raw).as_posix() for p in top.rglob("*") if p.is_file() and not p.name.startswith(".tmp-"))
         return tuple(sorted(found))
 
+    def set_aside(self, name: str) -> None:
+        """Move `raw/name` (a file or a folder) to `raw/earlier/N/name`: kept as it is, and no longer part of the result.
+
+        For what an earlier try of this run could not finish."""
+        source = self.raw / _inside(name)
+        number = 1
+        while (self.raw / "earlier" / str(number) / name).exists():
+            number += 1
+        target = self.raw / "earlier" / str(number) / name
+        target.parent.mkdir(parents=True, exist_ok=True, mode=MODE_DIRECTORY)
+        os.replace(source, target)
+
     def event(self, at: str, step: str, state: str, **fields: str | float | int | None) -> None:
         """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC."""
         line = json.dumps({"at": at, "step": step, "state": state, **fields}, ensure_ascii=False) + "\n"

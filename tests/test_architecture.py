@@ -28,6 +28,7 @@ FLOORS = (
     ("busbw.cli", 7),
     ("busbw.pipeline", 6),
     ("busbw.derive", 6),
+    ("busbw.planning", 6),
     ("busbw.stages", 6),
     ("busbw.lab", 6),
     ("busbw.triage", 6),

@@ -43,7 +43,7 @@ def build_parser(available: Sequence[CliCommand]) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the console script. Every error ends as its lines on standard error and its exit status; nothing ends as a stack trace."""
+    """Entry point of the console script: every error ends as its lines on standard error and its exit status, none as a stack trace."""
     available = commands()
     parser = build_parser(available)
     args = parser.parse_args(argv)

@@ -29,6 +29,11 @@ def judge(families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], dema
     return tuple(sorted(applied, key=lambda r: (r.check_id, place.get(r.node, len(place)))))
 
 
+def everything(check_ids: tuple[str, ...]) -> Demand:
+    """A demand for just these checks."""
+    return Demand("", check_ids, ())
+
+
 def _apply(result: CheckResult, demand: Demand) -> CheckResult:
     standing = demand.standing(result.check_id)
     if standing is None:

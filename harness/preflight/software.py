@@ -30,6 +30,8 @@ class NodeFacts:
     """Directory with include/mpi.h; None = no MPI headers found."""
     linked: tuple[str, ...]
     """Network interfaces that had a link before anything ran."""
+    ssh_interface: str | None
+    """The interface with the address that this connection came in on; None = `ip` is missing, or another name space has it."""
 
 
 def facts(answer: NodeAnswer) -> NodeFacts:
@@ -47,8 +49,19 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         mpirun_path=values.get("mpirun") or None,
         mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
         mpi_home=(home.stdout.strip().splitlines() or [None])[0] if home else None,
+        ssh_interface=_ssh_interface(values.get("ssh", ""), answer),
         linked=tuple(i.name for i in looks.parse_interfaces(interfaces.stdout) if i.has_link) if interfaces else (),
     )
+
+
+def _ssh_interface(connection: str, answer: NodeAnswer) -> str | None:
+    """`SSH_CONNECTION` is client address, client port, own address, own port."""
+    words = connection.split()
+    addresses = answer.section("addresses")
+    if len(words) != 4 or addresses is None:
+        return None
+    match = re.search(rf"^\d+:\s+(\S+?)(?:@\S+)?\s+inet6?\s+{re.escape(words[2])}/", addresses.stdout, re.M)
+    return match[1] if match else None
 
 
 def _mpirun(answer: NodeAnswer) -> CheckResult:
@@ -94,8 +107,10 @@ CHECK = CheckFamily(
     sections=(
         Section(
             "identity",
-            'printf "host=%s\\nhome=%s\\nuid=%s\\nmpirun=%s\\n" "$(uname -n)" "$HOME" "$(id -u)" "$(command -v mpirun)"',
+            'printf "host=%s\\nhome=%s\\nuid=%s\\nssh=%s\\nmpirun=%s\\n" '
+            '"$(uname -n)" "$HOME" "$(id -u)" "$SSH_CONNECTION" "$(command -v mpirun)"',
         ),
+        Section("addresses", "ip -o addr show"),
         Section("mpirun_version", "mpirun --version"),
         # Which interfaces have a link before anything runs: a stall is judged against this, not against every unused port.
         Section(

@@ -17,6 +17,8 @@ from busbw.transport import Session
 from busbw.triage.look import look
 from busbw.units import format_duration
 
+ROW_WIDTH = 110
+"""Columns of a data row that are shown while it runs: size, times and bandwidths; what -I adds is left to the report."""
 LOST_POLLS = 3
 """Polls in a row that may fail before the head node counts as gone."""
 
@@ -33,7 +35,10 @@ class Launch:
     directory: str
     """Of the job, absolute, on the head node."""
     job_id: str
+    head: str
+    """The node that starts the launcher."""
     groups: tuple[tuple[str, ...], ...] = ()
+    order: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,9 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     done = artefacts.load(context.run, name, CaseArtefact)
     if done is not None:
         return done
-    head = context.fleet.sessions.get(context.plan.head)
+    head = context.fleet.sessions.get(launch.head)
     if head is None:
-        return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {context.plan.head} cannot be reached"))
+        return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached"))
     started = head.run(job.start(launch.directory, launch.invocation.argv, ()))
     if not started.ok:
         why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
@@ -109,7 +114,7 @@ def _show(context: Context, launch: Launch, head: Session, from_byte: int) -> No
     result = head.run(job.tail(launch.directory, "stdout", from_byte))
     rows = [line for line in result.out().splitlines() if line[:1] == " " and line.strip()[:1].isdigit()]
     if rows:
-        context.say(launch.case.id, rows[-1].rstrip())
+        context.say(launch.case.id, rows[-1].rstrip()[:ROW_WIDTH])
 
 
 def _look(context: Context, launch: Launch, number: int) -> tuple[tuple[LookFile, ...], tuple[Unreachable, ...]]:
@@ -169,6 +174,7 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
         unreachable=ending.unreachable,
         problem=ending.problem,
         groups=launch.groups,
+        order=launch.order,
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)
     return artefact

@@ -1,7 +1,8 @@
 """Keeps every command of every node, and what came back, in the run directory.
 
 `raw/nodes/NODE/NNNN-LABEL.json` holds argv, exit status, seconds and where the streams are; the streams stand beside it as `.out`
-and `.err`, or where `Command.store` says. `busbw.transport.replay` answers from these files without any node.
+and `.err`, or where `Command.store` says (standard error then with `.err` added). `busbw.transport.replay` answers from these files without any
+node.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> N
     out = (command.store or f"{stem}.out") if result.stdout or result.ok else None
     if out is not None:
         run.write_raw(out, result.stdout)
-    if result.stderr:
-        run.write_raw(f"{stem}.err", result.stderr)
+    err = (f"{command.store}.err" if command.store else f"{stem}.err") if result.stderr else None
+    if err is not None:
+        run.write_raw(err, result.stderr)
     meta = {
         "label": command.label,
         "argv": list(command.argv),
@@ -92,7 +94,7 @@ def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> N
         "problem": result.problem,
         "seconds": round(result.seconds, 6),
         "stdout": out,
-        "stderr": f"{stem}.err" if result.stderr else None,
+        "stderr": err,
         "key": key_of(command),
     }
     # Last: a record that exists has its streams.

@@ -55,8 +55,10 @@ def _findings(seen: Seen) -> list[Finding]:
     if len(seen.results) > 1 and all(result.nranks == 1 for result in seen.results):
         return [_without_mpi(seen)]
     result = seen.results[-1]
-    if result.nranks is not None and result.nranks != seen.planned_ranks:
-        text = f"{result.nranks} ranks in the device table, {seen.planned_ranks} planned"
+    # With NCCL_TESTS_SPLIT `nranks` is the group's; the device table lists the ranks of all groups.
+    ranks = len(result.ranks) or result.nranks
+    if ranks is not None and ranks != seen.planned_ranks:
+        text = f"{ranks} ranks in the device table, {seen.planned_ranks} planned"
         found.append(_finding(seen, "ranks-not-as-planned", Status.FAIL, f"{seen.case.id} ran with {text}", text))
     hosts = tuple(sorted({line.host for line in result.ranks}))
     if seen.planned_hosts and hosts and set(hosts) != set(seen.planned_hosts):

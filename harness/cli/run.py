@@ -1,0 +1,94 @@
+"""`busbw run`: check the nodes, build, measure, judge, report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from busbw.cli.command import CliCommand
+from busbw.errors import Interrupted, UsageError
+
+DEFAULT_PLAYBOOK = "day-one"
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Options of `busbw run`."""
+    parser.add_argument(
+        "playbook", nargs="?", default=DEFAULT_PLAYBOOK, metavar="PLAYBOOK", help=f"name or file (default {DEFAULT_PLAYBOOK})"
+    )
+    nodes = parser.add_argument_group("nodes")
+    nodes.add_argument(
+        "-i", "--inventory", metavar="FILE", help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab"
+    )
+    nodes.add_argument("-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it")
+    nodes.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    nodes.add_argument("--transport", choices=("ssh", "openssh", "local"), default="ssh", help="how nodes are reached (default ssh)")
+    nodes.add_argument("--accept-new-host-keys", action="store_true", help="take the key of a node never seen before; it is recorded")
+    nodes.add_argument(
+        "--temporary-keys", action="store_true", help="where nodes cannot log in to each other: a key for this run, removed at its end"
+    )
+    nodes.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
+    nodes.add_argument("--connect-timeout", type=float, default=10.0, metavar="S", help="limit of one connection, in seconds (default 10)")
+    what = parser.add_argument_group("what is measured")
+    what.add_argument("-p", "--profile", metavar="NAME", help="fabric profile (default: the inventory's or the playbook's)")
+    what.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable over the profile's; may be repeated")
+    what.add_argument(
+        "--nccl-tests", metavar="PATH", help="nccl-tests: a folder or archive of sources here, or an absolute folder of binaries there"
+    )
+    result = parser.add_argument_group("result")
+    result.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run directories go (default runs)")
+    result.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was cut off; finished steps are not repeated")
+    result.add_argument("--replay", type=Path, metavar="RUN", help="run again from a recording, without any node")
+    result.add_argument("--dry-run", action="store_true", help="print every command line with the reason of each variable; contact no node")
+    result.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
+    result.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; the exit status is the verdict's."""
+    from busbw import planning
+
+    if args.resume and args.replay:
+        raise UsageError("--resume and --replay exclude each other", seen="both were given", next_step="give one of them")
+    if args.dry_run:
+        sys.stdout.write(planning.dry_run(planning.new_plan(args), args))
+        return 0
+    if args.resume is None and args.replay is None:
+        planning.enter_lab(args)
+    return _execute(args)
+
+
+def _execute(args: argparse.Namespace) -> int:
+    from busbw import pipeline, planning
+    from busbw.cli.console import Console, now
+    from busbw.reports import terminal
+
+    console = Console(quiet=args.quiet or args.json)
+    prepared = planning.prepare(args, now())
+    for note in prepared.notes:
+        console.say("note", note)
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    shown = os.path.relpath(prepared.run.path)
+    try:
+        result = pipeline.execute(prepared.run, prepared.plan, prepared.transport, prepared.benchmark, say=console.say, now=now)
+    except KeyboardInterrupt as stop:
+        raise Interrupted(
+            "interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=f"busbw run --resume {shown}"
+        ) from stop
+    if args.json:
+        sys.stdout.write((prepared.run.path / "run.json").read_text(encoding="utf-8"))
+        return result.exit_status
+    lines = terminal.verdict_lines(result, shown)
+    sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
+    return result.exit_status
+
+
+def _as_interrupt(number: int, frame: object) -> None:
+    """SIGTERM ends a run as Ctrl-C does: cleaned up, reported, resumable."""
+    raise KeyboardInterrupt(f"signal {number}")
+
+
+COMMAND = CliCommand("run", "check the nodes, build, measure, judge and report", register, run)

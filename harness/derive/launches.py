@@ -1,0 +1,144 @@
+"""What one launch left in `raw/cases/`, read and judged by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from busbw import artefacts
+from busbw.artefacts import CaseArtefact
+from busbw.errors import ReadError
+from busbw.parsers.formats import nccl_tests_json, nccl_tests_table
+from busbw.parsers.judge import case, groups, stall
+from busbw.parsers.judge.groups import GroupSample
+from busbw.parsers.nodes import looks
+from busbw.preflight.software import NodeFacts
+from busbw.records import BenchmarkResult, CaseOutcome, Evidence, Finding, Status
+from busbw.rundir import RunDir
+
+_NOISE = ("setpgid(", "Warning: Permanently added")
+"""Harmless lines of the launcher (Open MPI 4.1 over ssh) that never explain a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch with what was read from it."""
+
+    artefact: CaseArtefact
+    results: tuple[BenchmarkResult, ...]
+    outcome: CaseOutcome
+    findings: tuple[Finding, ...]
+    samples: tuple[GroupSample, ...]
+    """What each group of a survey round achieved; () for a case over all nodes."""
+
+
+def load(run: RunDir, known: Mapping[str, NodeFacts]) -> tuple[Launch, ...]:
+    """All launches of a run, in the order they were made."""
+    names = [name for name in run.raw_names("cases") if name.endswith("/outcome.json")] if (run.raw / "cases").is_dir() else []
+    found = [artefact for name in names if (artefact := artefacts.load(run, name, CaseArtefact))]
+    return tuple(_read(run, artefact, known) for artefact in sorted(found, key=lambda a: a.order))
+
+
+def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -> Launch:
+    results, problem = _results(run, artefact)
+    hosts = tuple((f.host_name or "").partition(".")[0] for node in artefact.nodes if (f := known.get(node)) and f.host_name)
+    # Emulated nodes without a host name of their own all report the machine's: then hosts prove nothing.
+    distinct = hosts if len(set(hosts)) == len(artefact.nodes) else ()
+    stalled = _stall(run, artefact, known, results)
+    verdict = case.judge(
+        case.Seen(
+            case=artefact.case,
+            state=artefact.state,
+            exit_status=artefact.exit_status,
+            results=results,
+            planned_ranks=len(artefact.nodes) * artefact.ranks_per_node,
+            planned_hosts=distinct,
+            artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
+            said=_said(run, artefact, problem),
+        )
+    )
+    status, reason = verdict.status, verdict.reason
+    if stalled:
+        status, reason = (Status.FAIL if any(f.status is Status.FAIL for f in stalled) else Status.UNKNOWN), stalled[0].title
+    outcome = CaseOutcome(
+        case=artefact.case,
+        status=status,
+        reason=reason,
+        results=results,
+        exit_status=artefact.exit_status,
+        seconds=artefact.seconds,
+        artefacts=tuple(path for path in (artefact.stdout, artefact.stderr, artefact.json) if path),
+        nodes=artefact.nodes,
+    )
+    samples = ()
+    if artefact.groups and results and not any(f.status is Status.FAIL for f in verdict.findings):
+        samples = _samples(artefact, results[-1], known)
+    # A stall explains why output is missing: the missing output is not a second cause.
+    return Launch(artefact, results, outcome, stalled or verdict.findings, samples)
+
+
+def _samples(artefact: CaseArtefact, result: BenchmarkResult, known: Mapping[str, NodeFacts]) -> tuple[GroupSample, ...]:
+    """The groups as planned nodes; a group that ran on other hosts than planned is left out, never believed."""
+    name_of = {(f.host_name or node).partition(".")[0]: node for node, f in known.items()}
+    planned = {frozenset(group) for group in artefact.groups}
+    found = []
+    for sample in groups.group_samples(result, artefact.json or artefact.stdout or ""):
+        nodes = tuple(name_of.get(host, host) for host in sample.nodes)
+        if frozenset(nodes) in planned:
+            found.append(dataclasses.replace(sample, nodes=nodes))
+    return tuple(found)
+
+
+def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult, ...], str]:
+    """The tables on standard output, with the per-process times of the JSON beside them; and why there is none."""
+    text = _text(run, artefact.stdout)
+    problem = ""
+    tables: tuple[BenchmarkResult, ...] = ()
+    try:
+        tables = nccl_tests_table.parse(text) if text.strip() else ()
+    except ReadError as error:
+        problem = error.seen or error.what
+    recorded = _text(run, artefact.json)
+    if recorded.strip() and tables:
+        try:
+            detail = nccl_tests_json.parse(recorded)
+            tables = (*tables[:-1], dataclasses.replace(tables[-1], process_times=detail.process_times))
+        except ReadError as error:
+            problem = error.seen or error.what
+    return tables, problem
+
+
+def _stall(
+    run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts], results: tuple[BenchmarkResult, ...]
+) -> tuple[Finding, ...]:
+    if not artefact.looks and not artefact.unreachable:
+        return ()
+    seen = {file.node: looks.parse(_text(run, file.path)) for file in artefact.looks}
+    planned = {node: tuple(range(i * artefact.ranks_per_node, (i + 1) * artefact.ranks_per_node)) for i, node in enumerate(artefact.nodes)}
+    done = len(results[-1].rows) if results else 0
+    total = len(artefact.case.sizes.planned())
+    where = f"{artefact.case.id}, after {done} of {total} sizes"
+    linked = {node: facts.linked for node, facts in known.items()}
+    return stall.judge(seen, {file.node: file.path for file in artefact.looks}, planned, linked, artefact.unreachable, where)
+
+
+def _said(run: RunDir, artefact: CaseArtefact, problem: str) -> tuple[Evidence, ...]:
+    """What explains a failed launch, in the words of whoever failed: standard error first, without its known noise."""
+    found = []
+    for path in (artefact.stderr, artefact.stdout):
+        lines = [(number, line.strip()) for number, line in enumerate(_text(run, path).splitlines(), 1)]
+        telling = [(n, line) for n, line in lines if line.strip("-") and not any(noise in line for noise in _NOISE)]
+        if path == artefact.stdout:
+            telling = [(n, line) for n, line in telling if not line.startswith("#")]
+        found += [Evidence(path or "", number, line) for number, line in telling[:4]]
+    if problem:
+        found.append(Evidence(artefact.stdout or "", None, problem))
+    if artefact.problem:
+        found.insert(0, Evidence(f"raw/cases/{artefact.case.id}/outcome.json", None, artefact.problem))
+    return tuple(found)
+
+
+def _text(run: RunDir, path: str | None) -> str:
+    content = run.read_raw(path.removeprefix("raw/")) if path else None
+    return (content or b"").decode("utf-8", "replace")

@@ -1,0 +1,177 @@
+"""The result of a run, put together from its plan, its artefacts and its launches."""
+
+from __future__ import annotations
+
+import json
+
+from busbw import artefacts
+from busbw.artefacts import PreflightArtefact, ReachArtefact, StageFailure
+from busbw.build import BuildOutcome
+from busbw.derive import gates, launches, wording
+from busbw.errors import RunDirError
+from busbw.parsers.judge import blame, verdict
+from busbw.plan import RunPlan
+from busbw.preflight import Demand, NodeAnswer, judge, script
+from busbw.preflight.families import families
+from busbw.preflight.software import facts
+from busbw.records import CheckResult, CommandResult, Confidence, Evidence, Finding, RunResult, Status
+from busbw.rundir import RunDir
+
+SCHEMA = "busbw.run/1"
+STAGES = ("reach", "preflight", "build", "keys", "measure", "survey")
+
+
+def load_plan(run: RunDir) -> RunPlan:
+    """The plan of a run.
+
+    Raises:
+        RunDirError: there is none, or it is another version's.
+    """
+    plan = artefacts.load(run, "plan.json", RunPlan)
+    if plan is None:
+        raise RunDirError(
+            f"run {run.run_id} has no plan", seen=f"{run.path}/raw/plan.json is missing", next_step="start a new run: busbw run"
+        )
+    return plan
+
+
+def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
+    """Every node's preflight answer, from the recorded text; () = preflight did not finish."""
+    index = artefacts.load(run, "preflight.json", PreflightArtefact)
+    found = []
+    for entry in index.entries if index else ():
+        result = CommandResult(
+            node=entry.node,
+            argv=("sh", "-s"),
+            exit_status=entry.exit_status,
+            stdout=run.read_raw(entry.stdout.removeprefix("raw/")) or b"",
+            stderr=(run.read_raw(entry.stderr.removeprefix("raw/")) or b"") if entry.stderr else b"",
+            seconds=entry.seconds,
+            problem=entry.problem,
+        )
+        found.append(script.split(plan.cluster.node(entry.node), result, index.boundary if index else "", entry.stdout))
+    return tuple(found)
+
+
+def demand(plan: RunPlan) -> Demand:
+    """What the playbook and the fabric profile ask for; the playbook's word comes first."""
+    required = (*plan.playbook.checks.required, *plan.profile.checks.required)
+    return Demand(plan.profile.name, required, (*plan.playbook.checks.advisory, *plan.profile.checks.advisory))
+
+
+def derive(run: RunDir) -> RunResult:
+    """Judge a run from what it left behind, however far it came.
+
+    Raises:
+        RunDirError: there is no plan, or an artefact is not readable.
+    """
+    plan = load_plan(run)
+    reach = artefacts.load(run, "reach.json", ReachArtefact)
+    asked = answers(run, plan)
+    known = {answer.node.name: facts(answer) for answer in asked}
+    checks = (*_reach_checks(plan, reach), *judge.judge(families(), asked, demand(plan)))
+    build = artefacts.load(run, "build.json", BuildOutcome)
+    failures = tuple(f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure)))
+    made = launches.load(run, known)
+    samples = tuple(sample for launch in made for sample in launch.samples)
+    outcome = blame.solve(samples)
+    comparisons = (
+        *gates.compare(plan.playbook, made, outcome),
+        *(comparison for launch in made for comparison in verdict.compare_groups(launch.artefact.case.id, launch.samples, outcome)),
+    )
+    findings = (
+        *(finding for launch in made for finding in launch.findings),
+        *(verdict.blame_finding(item, outcome.tolerance) for item in outcome.blames),
+        *verdict.check_findings(checks),
+        *(_failure_finding(failure) for failure in failures),
+        *_build_findings(build),
+    )
+    uncovered = wording.uncovered(plan, made, checks, outcome, samples)
+    decided = verdict.decide(checks, tuple(launch.outcome for launch in made), comparisons, findings, uncovered)
+    return RunResult(
+        schema=SCHEMA,
+        run_id=plan.run_id,
+        tool_version=plan.tool_version,
+        playbook=plan.playbook.name,
+        profile=plan.profile.name,
+        started=plan.started,
+        finished=_finished(run),
+        verdict=decided.status,
+        headline=wording.headline(decided, made, outcome),
+        exit_status=decided.exit_status,
+        emulated=wording.EMULATED if plan.cluster.emulated else "",
+        nodes=tuple(node.name for node in plan.cluster.nodes),
+        unreachable=reach.unreachable if reach else (),
+        checks=checks,
+        cases=tuple(launch.outcome for launch in made),
+        comparisons=comparisons,
+        blame=outcome.blames,
+        findings=decided.findings,
+        uncovered=decided.uncovered,
+        sensitivity=verdict.sensitivity(samples, outcome),
+        versions=wording.versions(plan, known, build, made),
+        commands=tuple(wording.command(launch.artefact.invocation) for launch in made),
+    )
+
+
+def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResult, ...]:
+    if reach is None:
+        return ()
+    required = demand(plan).standing("ssh.connect") is not False
+    reasons = {missing.node: missing for missing in reach.unreachable}
+    results = []
+    for node in plan.cluster.nodes:
+        missing = reasons.get(node.name)
+        command = f"ssh {node.name} true"
+        if missing is None:
+            results.append(CheckResult("ssh.connect", node.name, Status.PASS, "reached", "reached", command, required=required))
+        else:
+            evidence = Evidence("raw/reach.json", None, missing.reason)
+            results.append(
+                CheckResult(
+                    "ssh.connect", node.name, Status.UNKNOWN, missing.reason, "reached", command, evidence=evidence, required=required
+                )
+            )
+    return tuple(results)
+
+
+def _failure_finding(failure: StageFailure) -> Finding:
+    return Finding(
+        id=f"{failure.stage}-failed",
+        status=Status.FAIL if failure.exit_status == 1 else Status.UNKNOWN,
+        title=failure.what,
+        where=failure.nodes,
+        evidence=(Evidence(f"raw/failure-{failure.stage}.json", None, failure.seen or failure.what),),
+        would_settle=(failure.next_step,) if failure.next_step else (),
+        confidence=Confidence.CERTAIN,
+        effect=1.0,
+    )
+
+
+def _build_findings(build: BuildOutcome | None) -> tuple[Finding, ...]:
+    problems = build.problems if build else ()
+    return tuple(
+        Finding(
+            id="build-differs",
+            status=Status.UNKNOWN,
+            title=problem,
+            where=(),
+            evidence=(Evidence("raw/build.json", None, problem),),
+            confidence=Confidence.CERTAIN,
+        )
+        for problem in problems
+    )
+
+
+def _finished(run: RunDir) -> str | None:
+    """When the last step ended; None = the run was cut off before it ended."""
+    lines = (run.read_raw("events.jsonl") or b"").decode("utf-8", "replace").splitlines()
+    for line in reversed(lines):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if event.get("step") == "run" and event.get("state") == "ended":
+            at = event.get("at")
+            return at if isinstance(at, str) else None
+    return None

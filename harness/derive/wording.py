@@ -1,0 +1,101 @@
+"""The words around a result: its headline, what was not covered, which versions were seen, the exact commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from busbw.build import BuildOutcome
+from busbw.derive.launches import Launch
+from busbw.launch.render import render
+from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.groups import GroupSample
+from busbw.parsers.judge.verdict import Verdict
+from busbw.plan import RunPlan
+from busbw.preflight.software import NodeFacts
+from busbw.records import BenchmarkRow, CheckResult, Invocation, Status, Uncovered
+from busbw.units import format_bandwidth, format_size
+
+EMULATED = "Emulated: host memory over MPI in an embedded lab; no number here speaks for real hardware."
+
+
+def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome) -> str:
+    """One sentence: what is wrong first; without anything wrong, the number and what it was compared with."""
+    best = best_row(made)
+    number = ""
+    if best is not None:
+        launch, row = best
+        busbw = format_bandwidth(row.out_of_place.busbw_gb_s if row.out_of_place else None)
+        size, count = format_size(row.size_bytes), len(launch.artefact.nodes)
+        number = f"{launch.artefact.case.collective} {busbw} at {size} on {count} nodes"
+    leading = [f for f in decided.findings if f.required and f.status is decided.status]
+    if decided.status in (Status.FAIL, Status.UNKNOWN) and leading:
+        return f"{leading[0].title}" + (f"; {number}" if number else "")
+    if decided.status is Status.UNKNOWN:
+        return f"not enough was measured to tell{'; ' + number if number else ''}"
+    compared = f"; {len(outcome.exonerated)} nodes compared with each other, none slow" if outcome.exonerated else ""
+    return f"{number or 'nothing measured'}{compared}"
+
+
+def best_row(made: tuple[Launch, ...]) -> tuple[Launch, BenchmarkRow] | None:
+    """The row a headline speaks of: the largest size of the first bandwidth case over all nodes."""
+    for purpose in ("bandwidth", "correctness", "proof", "latency"):
+        for launch in made:
+            if launch.artefact.case.purpose == purpose and not launch.artefact.groups and launch.results:
+                rows = [row for row in launch.results[-1].rows if row.out_of_place is not None]
+                if rows:
+                    return launch, max(rows, key=lambda row: row.size_bytes)
+    return None
+
+
+def uncovered(
+    plan: RunPlan, made: tuple[Launch, ...], checks: tuple[CheckResult, ...], outcome: BlameOutcome, samples: tuple[GroupSample, ...]
+) -> tuple[Uncovered, ...]:
+    """Everything that was planned and not done, or done without an answer."""
+    found = []
+    ran = {launch.artefact.case.id for launch in made}
+    for case in plan.playbook.cases:
+        if case.id not in ran:
+            found.append(Uncovered(f"case {case.id}", "the run ended before it", "busbw run --resume " + plan.run_id))
+    advisory: dict[tuple[str, str], list[str]] = {}
+    for check in checks:
+        if check.status is Status.UNKNOWN and not check.required:
+            advisory.setdefault((check.check_id, check.reason or check.found), []).append(check.node)
+    found += [Uncovered(check_id, f"{reason} ({len(nodes)} nodes)") for (check_id, reason), nodes in advisory.items()]
+    if outcome.inseparable and samples:
+        found.append(Uncovered("which node or path is slow", outcome.inseparable, "measure more nodes, or rails one by one"))
+    if not any(launch.artefact.groups for launch in made) and plan.playbook.survey.when != "never":
+        found.append(Uncovered("groups of nodes against each other", "no survey round was measured"))
+    found.append(
+        Uncovered(
+            "the level all nodes share",
+            "no contract, accepted run or published figure was compared with; peers show differences only",
+            "put the contract's number into the playbook's gates",
+        )
+    )
+    return tuple(found)
+
+
+def versions(
+    plan: RunPlan, known: Mapping[str, NodeFacts], build: BuildOutcome | None, made: tuple[Launch, ...]
+) -> tuple[tuple[str, str], ...]:
+    """What a ticket must name."""
+    found = [("busbw", plan.tool_version)]
+    mpi = sorted({f"{f.mpi.implementation} {f.mpi.version}" for f in known.values() if f.mpi})
+    if mpi:
+        found.append(("MPI", ", ".join(mpi)))
+    results = [result for launch in made for result in launch.results]
+    for name, values in (
+        ("NCCL", {r.nccl_version for r in results if r.nccl_version}),
+        ("nccl-tests", {r.tests_version for r in results if r.tests_version}),
+        ("device", {line.device_name for r in results for line in r.ranks}),
+    ):
+        if values:
+            found.append((name, ", ".join(sorted(values))))
+    if build:
+        found.append(("build", f"{build.stamp} on {build.builder}" + (" (reused)" if build.reused else "")))
+    return tuple(found)
+
+
+def command(invocation: Invocation) -> str:
+    """The paste-able command line of a launch."""
+    return render(invocation)

@@ -1,0 +1,158 @@
+"""A run from its plan to its report: stage after stage, each leaving its artefacts. A failed stage ends the measuring, not the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from busbw import artefacts, derive
+from busbw.artefacts import CaseArtefact, Participants, ReachArtefact, StageFailure
+from busbw.errors import BusbwError, ReachError
+from busbw.inventory.hostlist import fold
+from busbw.plan import RunPlan
+from busbw.preflight.software import NodeFacts, facts
+from busbw.records import Command, RunResult
+from busbw.rundir import RunDir
+from busbw.stages import build, keys, launching, participants, preflight, survey
+from busbw.stages.context import Context
+from busbw.stages.launching import Place
+from busbw.stages.measure import measure
+from busbw.stages.publish import publish
+from busbw.transport import Transport
+from busbw.transport.fanout import open_fleet
+from busbw.transport.recorder import RecordingTransport
+from busbw.units import format_duration
+
+Say = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Where the binaries come from: sources to build (tar.gz, with make variables), or a folder that is on all nodes already."""
+
+    sources: bytes | None
+    make_args: tuple[str, ...] = ()
+    directory: str | None = None
+
+
+def execute(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, *, say: Say, now: Callable[[], str]) -> RunResult:
+    """Do what the plan says as far as it goes, then judge and report what there is.
+
+    Raises:
+        KeyboardInterrupt: passed on after the nodes were cleaned and the report was written.
+    """
+    tell = _teller(run, say, now)
+    interrupted = None
+    try:
+        _measure_all(run, plan, transport, benchmark, tell, now)
+        tell("run", "ended")
+    except KeyboardInterrupt as stop:
+        interrupted = stop
+        tell("run", "interrupted")
+    result = publish(run)
+    if interrupted is not None:
+        raise interrupted
+    return result
+
+
+def _measure_all(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, tell: Say, now: Callable[[], str]) -> None:
+    cluster, forks = plan.cluster, plan.forks
+    tell("reach", f"{len(cluster.nodes)} nodes: {fold(node.name for node in cluster.nodes)}")
+    recording = RecordingTransport(transport, run)
+    limit_s = plan.connect_timeout_s
+    # Two tries each, in as many waves as the fan-out needs.
+    deadline_s = 2 * limit_s * (1 + len(cluster.nodes) // forks) + 10
+    with open_fleet(cluster, recording, forks=forks, connect_timeout_s=limit_s, deadline_s=deadline_s) as fleet:
+        context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
+        reached = tuple(fleet.sessions)
+        if artefacts.load(run, "reach.json", ReachArtefact) is None:
+            artefacts.keep(run, "reach.json", ReachArtefact(reached, fleet.unreachable, transport.name))
+        for missing in fleet.unreachable:
+            tell("reach", f"{missing.node} not reached: {missing.reason}")
+        try:
+            if not reached:
+                raise _none_reached(context)
+            _on_nodes(context, benchmark)
+        except BusbwError as error:
+            _keep_failure(run, _stage_of(error), error)
+            tell(_stage_of(error), error.what)
+
+
+def _on_nodes(context: Context, benchmark: Benchmark) -> None:
+    plan, run = context.plan, context.run
+    context.say("check", f"asking {len(context.fleet.sessions)} nodes")
+    preflight.ask(context)
+    answers = derive.answers(run, plan)
+    known = {answer.node.name: facts(answer) for answer in answers}
+    chosen = participants.choose(context, answers)
+    for left_out in chosen.excluded:
+        context.say("check", f"{left_out.node} takes no part: {left_out.reason}")
+    binaries, nodes = _binaries(context, chosen, known, benchmark)
+    place = Place(head=chosen.head, directory=build.work_root(known), binaries=binaries, known=known)
+    with keys.access(context, place, nodes) as ready:
+        _cases(context, ready, nodes)
+    remove = Command(("rm", "-rf", "--", f"{place.directory}/{plan.job_directory}"), timeout_s=60, label="remove")
+    context.fleet.run({chosen.head: remove}, deadline_s=70)
+
+
+def _binaries(context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
+    if benchmark.directory is not None:
+        return benchmark.directory, chosen.nodes
+    outcome = build.build(context, chosen.head, chosen.nodes, known, benchmark.sources or b"", benchmark.make_args)
+    context.say("build", f"{'reused' if outcome.reused else 'built'} {outcome.stamp}; same binaries on {len(outcome.usable)} nodes")
+    return f"{outcome.directory}/build", outcome.usable
+
+
+def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
+    plan = context.plan
+    ranks_per_node = 0
+    order = 0
+    for case in plan.playbook.cases:
+        launch = launching.make(plan, place, case, nodes, order=order)
+        ranks_per_node = launch.ranks_per_node
+        order += 1
+        context.say(case.id, f"{case.collective} on {len(nodes)} nodes, {launch.invocation.nranks} ranks")
+        if not _measured(context, measure(context, launch)):
+            return
+    wanted = plan.playbook.survey
+    if wanted.when != "never" and "pairs" in wanted.groups and len(nodes) > 1:
+        survey.survey(context, place, nodes, max(ranks_per_node, survey.MIN_RANKS_PER_NODE), order)
+
+
+def _measured(context: Context, artefact: CaseArtefact) -> bool:
+    """Whether the launch ended by itself, so that the next one has a chance; tells how it went."""
+    took = format_duration(artefact.seconds)
+    if artefact.state == "ended" and artefact.exit_status == 0:
+        context.say(artefact.case.id, f"ended after {took}")
+        return True
+    how = f"exit status {artefact.exit_status}" if artefact.state == "ended" else artefact.state
+    context.say(artefact.case.id, f"{how} after {took} {artefact.problem}".rstrip())
+    return False
+
+
+def _none_reached(context: Context) -> ReachError:
+    first = context.fleet.unreachable[0] if context.fleet.unreachable else None
+    return ReachError(
+        f"none of {len(context.plan.cluster.nodes)} nodes could be reached",
+        seen=f"{first.node}: {first.reason}" if first else "",
+        next_step=first.next_step if first else "",
+    )
+
+
+def _stage_of(error: BusbwError) -> str:
+    return {"ReachError": "reach", "BuildError": "build", "LaunchError": "measure"}.get(type(error).__name__, "measure")
+
+
+def _keep_failure(run: RunDir, stage: str, error: BusbwError) -> None:
+    name = f"failure-{stage}.json"
+    if run.read_raw(name) is None:
+        artefacts.keep(run, name, StageFailure(stage, error.what, error.seen, error.next_step, error.exit_status))
+
+
+def _teller(run: RunDir, say: Say, now: Callable[[], str]) -> Say:
+    def tell(step: str, text: str) -> None:
+        state = "ended" if (step, text) == ("run", "ended") else "said"
+        run.event(now(), step, state, text=text)
+        say(step, text)
+
+    return tell

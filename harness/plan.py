@@ -1,0 +1,44 @@
+"""What a run is going to do, resolved: `raw/plan.json`, written before any node is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.playbook import Playbook
+from busbw.profile import Profile
+from busbw.records import Cluster
+
+SCHEMA = "busbw.plan/1"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Everything that decides what a run does. Rendering and replaying a run read this, never the files it came from."""
+
+    schema: str
+    tool_version: str
+    run_id: str
+    started: str
+    """RFC 3339, UTC."""
+    cluster: Cluster
+    playbook: Playbook
+    profile: Profile
+    transport: str
+    overrides: tuple[tuple[str, str], ...] = ()
+    """`--env NAME=VALUE`, in the order given."""
+    stray: tuple[str, ...] = ()
+    """NCCL, UCX and MPI variables found in the caller's shell and ignored."""
+    forks: int = 64
+    connect_timeout_s: float = 10.0
+    temporary_keys: bool = False
+    """The user consents to a temporary key between the nodes, removed at the end."""
+
+    @property
+    def head(self) -> str:
+        """The node that starts the launcher."""
+        return self.cluster.head
+
+    @property
+    def job_directory(self) -> str:
+        """Name of this run's folder below the work folder of a node; equal in a replay."""
+        return f"jobs/{self.run_id}"

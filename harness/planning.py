@@ -1,0 +1,215 @@
+"""From the options of `busbw run` to a plan and what carries it out. No node is contacted here."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import tarfile
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import busbw
+from busbw import artefacts, build, derive, inventory, playbook, profile, rundir
+from busbw.artefacts import ReachArtefact
+from busbw.errors import UsageError
+from busbw.launch import env
+from busbw.launch.render import render
+from busbw.parsers.nodes.open_mpi import MpiVersion
+from busbw.pipeline import Benchmark
+from busbw.plan import SCHEMA, RunPlan
+from busbw.preflight.families import families
+from busbw.preflight.software import NodeFacts
+from busbw.records import Cluster
+from busbw.rundir import RunDir
+from busbw.stages import launching
+from busbw.stages.launching import Place
+from busbw.transport import Transport
+
+FALLBACK_PROFILE = "tcp"
+"""Where neither the user nor the inventory names a fabric: it sets least, and its numbers are never compared with a faster fabric's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything `pipeline.execute` needs."""
+
+    run: RunDir
+    plan: RunPlan
+    transport: Transport
+    benchmark: Benchmark
+    notes: tuple[str, ...]
+    """What the user should know before it starts."""
+
+
+def prepare(args: argparse.Namespace, started: str) -> Prepared:
+    """A new run, a run to go on with, or a recording to run again.
+
+    Raises:
+        BusbwError: an option, the inventory, the playbook or the run directory is wrong.
+    """
+    from busbw.transport.choose import make
+    from busbw.transport.replay import ReplayTransport
+
+    if args.replay:
+        recording = rundir.open_existing(args.replay)
+        plan = derive.load_plan(recording)
+        run = rundir.create(args.out, started, f"{plan.playbook.name}-replay")
+        run.write_raw("plan.json", recording.read_raw("plan.json") or b"")
+        reach = artefacts.load(recording, "reach.json", ReachArtefact)
+        transport: Transport = ReplayTransport(recording, reach.unreachable if reach else ())
+        return Prepared(run, plan, transport, benchmark(args, plan), (f"replay of {recording.run_id}: no node is contacted",))
+    if args.resume:
+        run = rundir.open_existing(args.resume)
+        plan = derive.load_plan(run)
+        enter_lab_of(plan.cluster)
+        set_aside_unfinished(run)
+    else:
+        plan = new_plan(args, started=started)
+        run = rundir.create(args.out, started, plan.playbook.name)
+        plan = dataclasses.replace(plan, run_id=run.run_id)
+        artefacts.keep(run, "plan.json", plan)
+    transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
+    notes = [
+        f"{len(plan.cluster.nodes)} nodes from {plan.cluster.source}; head {plan.head}; profile {plan.profile.name}",
+        *plan.cluster.notes,
+    ]
+    notes += [f"found in your shell, ignored: {item}; pass it with --env" for item in plan.stray]
+    return Prepared(run, plan, transport, benchmark(args, plan), tuple(notes))
+
+
+def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
+    """The plan that the options, the inventory, the playbook and the profile make together.
+
+    Raises:
+        UsageError: one of them is wrong; nothing was contacted.
+    """
+    cluster = inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ)
+    book = playbook.load(args.playbook, emulated=cluster.emulated)
+    return RunPlan(
+        schema=SCHEMA,
+        tool_version=busbw.__version__,
+        run_id="dry-run",
+        started=started,
+        cluster=cluster,
+        playbook=book,
+        profile=profile.load(args.profile or book.fabric or cluster.fabric or FALLBACK_PROFILE),
+        transport=args.transport,
+        overrides=env.parse_overrides(args.env),
+        stray=env.stray(os.environ),
+        forks=args.forks,
+        connect_timeout_s=args.connect_timeout,
+        temporary_keys=args.temporary_keys,
+    )
+
+
+def enter_lab(args: argparse.Namespace) -> None:
+    """`-i lab` outside the lab: become the same command inside its head namespace. Does not return then."""
+    if args.inventory == "lab" or (args.inventory or "").startswith("lab:"):
+        enter_lab_of(inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ))
+
+
+def enter_lab_of(cluster: Cluster) -> None:
+    """Become the same command inside the lab that `cluster` is, unless it is no lab or this process is inside already."""
+    from busbw.lab import enter, state
+
+    if not cluster.emulated or enter.inside_lab():
+        return
+    name = cluster.source.removeprefix("lab ").partition(" ")[0]
+    argv = enter.reexec_argv(state.load(name), (sys.executable, "-m", "busbw", *sys.argv[1:]))
+    sys.stdout.flush()
+    os.execvp(argv[0], argv)
+
+
+def set_aside_unfinished(run: RunDir) -> None:
+    """Make room for the steps that an earlier try could not finish; what is finished stays and is not repeated."""
+    from busbw.artefacts import CaseArtefact
+
+    names = run.raw_names()
+    for name in names:
+        if name.startswith("failure-"):
+            run.set_aside(name)
+    for name in names:
+        if name.startswith("cases/") and name.endswith("/outcome.json"):
+            outcome = artefacts.load(run, name, CaseArtefact)
+            if outcome is not None and not (outcome.state == "ended" and outcome.exit_status == 0):
+                run.set_aside(name.removesuffix("/outcome.json"))
+
+
+def benchmark(args: argparse.Namespace, plan: RunPlan) -> Benchmark:
+    """Where the binaries come from: --nccl-tests, else the host-memory payload where the playbook asks for it.
+
+    Raises:
+        UsageError: the playbook wants nccl-tests and none was given.
+    """
+    if args.nccl_tests:
+        return nccl_tests(args.nccl_tests)
+    if plan.playbook.payload == "lab":
+        folder = resources.files("busbw.lab") / "payload"
+        files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}
+        return Benchmark(build.archive(files))
+    raise UsageError(
+        f"playbook {plan.playbook.name} measures with nccl-tests, and none was given",
+        seen="no --nccl-tests",
+        next_step="--nccl-tests PATH: its source folder or archive here, or an absolute folder of binaries that is on every node",
+    )
+
+
+def nccl_tests(text: str) -> Benchmark:
+    """Sources here (a folder or an archive), or binaries there (an absolute folder that need not exist here).
+
+    Raises:
+        UsageError: it is neither.
+    """
+    path = Path(text)
+    if path.is_dir() and (path / "Makefile").is_file():
+        files = {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file() and ".git" not in p.parts}
+        return Benchmark(build.archive(files))
+    if path.is_file() and tarfile.is_tarfile(path):
+        return Benchmark(_repacked(path))
+    if path.is_absolute():
+        return Benchmark(None, directory=text.rstrip("/"))
+    raise UsageError(
+        f"--nccl-tests {text}: neither sources nor an absolute path of binaries",
+        seen="no folder with a Makefile, no tar archive",
+        next_step="give the checkout of nccl-tests, a tar of it, or the absolute folder of all_reduce_perf on the nodes",
+    )
+
+
+def _repacked(path: Path) -> bytes:
+    """An archive as `build.archive` makes it: without the one folder that most archives put everything into."""
+    with tarfile.open(path) as tar:
+        members = {m.name: stream.read() for m in tar.getmembers() if m.isfile() and (stream := tar.extractfile(m))}
+    makefiles = sorted((name for name in members if name.split("/")[-1] == "Makefile"), key=len)
+    if not makefiles:
+        raise UsageError(f"--nccl-tests {path}: no Makefile in the archive", seen=f"{len(members)} files")
+    top = makefiles[0].removesuffix("Makefile")
+    return build.archive({name.removeprefix(top): data for name, data in members.items() if name.startswith(top)})
+
+
+def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
+    """Every command line of the run as shell text. What only the nodes can tell is assumed, and the assumption is said."""
+    nodes = tuple(node.name for node in plan.cluster.nodes)
+    assumed = MpiVersion("Open MPI", "4.1.0", 4)
+    known = {name: NodeFacts(name, name, None, 0 if plan.cluster.emulated else None, "mpirun", assumed, None, (), None) for name in nodes}
+    made = benchmark(args, plan)
+    binaries = made.directory or "nccl-tests/build"
+    place = Place(head=plan.head, directory=".cache/busbw", binaries=binaries, known=known)
+    lines = [
+        f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source}; profile {plan.profile.name}; nothing was contacted",
+        "# assumed until the nodes have said: Open MPI 4.1 on the head; no interface names; paths relative to the home directory",
+        "",
+        f"# check: each node once, through one script on standard input ({sum(len(f.sections) for f in families())} sections)",
+    ]
+    lines += [
+        f"#   {section.name} (at most {section.timeout_s} s): {section.shell}" for family in families() for section in family.sections
+    ]
+    if made.sources is not None:
+        lines += ["", f"# build, on {plan.head}, then copied to the others", f"make -C nccl-tests {' '.join(('MPI=1', *made.make_args))}"]
+    lines += [f"# found in your shell, ignored: {item.partition('=')[0]}" for item in plan.stray]
+    for order, case in enumerate(plan.playbook.cases):
+        launch = launching.make(plan, place, case, nodes, order=order)
+        lines += ["", render(launch.invocation, plan.profile.mpi).rstrip("\n")]
+    return "\n".join(lines) + "\n"

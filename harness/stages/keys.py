@@ -1,0 +1,171 @@
+"""How the launcher on the head node reaches the other nodes: checked first; with the user's consent, a temporary key, removed again.
+
+Host keys of the other nodes come from the nodes themselves, over the connections that busbw verified; the launcher's ssh then verifies them
+too. Nobody's own key or agent is ever copied to a node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from busbw.errors import LaunchError
+from busbw.inventory.hostlist import fold
+from busbw.launch.mpirun import ssh_agent
+from busbw.records import Command, CommandResult
+from busbw.stages.context import Context
+from busbw.stages.launching import Place
+
+CHECK_TIMEOUT_S = 90.0
+
+_CHECK = """\
+agent=$1; shift
+printf '%s\\n' "$@" | xargs -P 32 -I{} sh -c '
+  e=$('"$agent"' {} true 2>&1 </dev/null) && echo "ok {}" || echo "no {} $(echo "$e" | tail -n 1)"'
+"""
+
+_MAKE = """\
+umask 077; mkdir -p "$1" && cd "$1" || exit 70
+[ -f key ] || ssh-keygen -q -t ed25519 -N '' -C "$2" -f key || exit 71
+cat key.pub
+"""
+
+_WHO = """\
+set -- $SSH_CONNECTION
+echo "user $(id -un)"; echo "address $3"; echo "port $4"
+ssh-keyscan -T 5 -p "$4" "$3" 2>/dev/null
+"""
+
+_ALLOW = """\
+umask 077; mkdir -p "$HOME/.ssh"; file=$HOME/.ssh/authorized_keys
+[ -f "$file" ] || echo created
+grep -qF "$1" "$file" 2>/dev/null || printf '\\n%s\\n' "$(cat)" >> "$file"
+"""
+
+_FORGET = """\
+file=$HOME/.ssh/authorized_keys
+[ -f "$file" ] || exit 0
+rest=$(grep -vF "$1" "$file")
+if [ -n "$(printf '%s' "$rest" | tr -d '\\n')" ]; then printf '%s\\n' "$rest" > "$file"
+elif [ "$2" = created ]; then rm -f "$file"; else : > "$file"; fi
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Peer:
+    node: str
+    user: str
+    address: str
+    port: str
+    host_keys: tuple[str, ...]
+    """`TYPE BASE64` each."""
+
+
+@contextlib.contextmanager
+def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[Place]:
+    """A place from which the launcher reaches all `nodes`; whatever was made for that is gone afterwards.
+
+    Raises:
+        LaunchError: the head cannot log in to a node, and there is no consent to a temporary key.
+    """
+    others = tuple(node for node in nodes if node != place.head)
+    refused = _refused(context, place, others) if others else {}
+    if not refused:
+        yield place
+        return
+    node, seen = next(iter(refused.items()))
+    if not context.plan.temporary_keys:
+        raise LaunchError(
+            f"{place.head} cannot log in to {fold(refused)} by ssh, which mpirun needs",
+            seen=f"{node}: {seen}",
+            next_step="allow it yourself, or run again with --temporary-keys (a key for this run only, removed at the end)",
+        )
+    directory = f"{place.directory}/{context.plan.job_directory}/keys"
+    mark = f"busbw-{context.plan.run_id}"
+    created: dict[str, bool] = {}
+    try:
+        config = _install(context, place, others, directory, mark, created)
+        context.say("keys", f"temporary key for {len(others)} nodes, removed at the end")
+        ready = dataclasses.replace(place, ssh_config=config)
+        still = _refused(context, ready, others)
+        if still:
+            node, seen = next(iter(still.items()))
+            raise LaunchError(
+                f"{place.head} cannot log in to {fold(still)} even with a temporary key",
+                seen=f"{node}: {seen}",
+                next_step="the nodes may forbid keys or this path: ask their administrator for ssh between nodes",
+            )
+        yield ready
+    finally:
+        _remove(context, place.head, directory, mark, created)
+
+
+def _refused(context: Context, place: Place, others: tuple[str, ...]) -> dict[str, str]:
+    """Nodes that the head cannot log in to, with the last thing ssh said."""
+    command = Command(("sh", "-c", _CHECK, "busbw-login", ssh_agent(place.ssh_config), *others), timeout_s=CHECK_TIMEOUT_S, label="login")
+    result = context.fleet.sessions[place.head].run(command)
+    said = dict(re.findall(r"^no (\S+) ?(.*)$", result.out(), re.M))
+    fine = set(re.findall(r"^ok (\S+)$", result.out(), re.M))
+    unanswered = result.problem or result.err().strip() or "no answer"
+    return {node: said.get(node, unanswered) for node in others if node not in fine}
+
+
+def _install(context: Context, place: Place, others: tuple[str, ...], directory: str, mark: str, created: dict[str, bool]) -> str:
+    """Make the key on the head, allow it on the others, write what its ssh must know; returns the path of that ssh_config."""
+    head = context.fleet.sessions[place.head]
+    made = head.run(Command(("sh", "-c", _MAKE, "busbw-key", directory, mark), timeout_s=30, label="key"))
+    if not made.ok:
+        raise LaunchError(f"no temporary key could be made on {place.head}", seen=made.problem or made.err().strip())
+    peers = [
+        _peer(answer)
+        for answer in context.fleet.run(dict.fromkeys(others, _command(_WHO, "who")), deadline_s=40)
+        if isinstance(answer, CommandResult)
+    ]
+    allow = Command(("sh", "-c", _ALLOW, "busbw-allow", mark), stdin=b"restrict " + made.stdout.strip(), timeout_s=30, label="allow")
+    # Noted before it is done: what may have been installed is removed, also when the answer never came.
+    created.update(dict.fromkeys(others, False))
+    for answer in context.fleet.run(dict.fromkeys(others, allow), deadline_s=40):
+        if isinstance(answer, CommandResult):
+            created[answer.node] = "created" in answer.out()
+    files = {"config": _ssh_config(peers, directory), "known_hosts": "".join(f"{p.node} {key}\n" for p in peers for key in p.host_keys)}
+    for name, text in files.items():
+        write = Command(("sh", "-c", 'umask 077; cat > "$1"', "busbw-write", f"{directory}/{name}"), stdin=text.encode(), label="key")
+        head.run(write)
+    return f"{directory}/config"
+
+
+def _command(script: str, label: str) -> Command:
+    return Command(("sh", "-c", script, f"busbw-{label}"), timeout_s=30, label=label)
+
+
+def _peer(answer: CommandResult) -> _Peer:
+    words = dict(re.findall(r"^(user|address|port) (\S+)$", answer.out(), re.M))
+    keys = tuple(re.findall(r"^[^#\s]\S* ((?:ssh|ecdsa)-\S+ \S+)$", answer.out(), re.M))
+    return _Peer(answer.node, words.get("user", "root"), words.get("address", answer.node), words.get("port", "22"), keys)
+
+
+def _ssh_config(peers: list[_Peer], directory: str) -> str:
+    blocks = [
+        f"Host {p.node}\n  HostName {p.address}\n  Port {p.port}\n  User {p.user}\n  HostKeyAlias {p.node}\n"
+        for p in sorted(peers, key=lambda p: p.node)
+    ]
+    common = (
+        f"Host *\n  IdentityFile {directory}/key\n  IdentitiesOnly yes\n  UserKnownHostsFile {directory}/known_hosts\n"
+        "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n"
+    )
+    return "".join(blocks) + common
+
+
+def _remove(context: Context, head: str, directory: str, mark: str, created: dict[str, bool]) -> None:
+    commands = {
+        node: Command(("sh", "-c", _FORGET, "busbw-forget", mark, "created" if fresh else "kept"), timeout_s=30, label="forget")
+        for node, fresh in created.items()
+    }
+    answers = context.fleet.run(commands, deadline_s=40) if commands else ()
+    left = [answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)]
+    if left:
+        context.say("keys", f"the temporary key may remain on {fold(left)}: remove the line ending in {mark} from ~/.ssh/authorized_keys")
+    context.fleet.run({head: Command(("rm", "-rf", "--", directory), timeout_s=30, label="forget")}, deadline_s=40)

@@ -1,0 +1,104 @@
+"""From a case to a launch: the environment, the places, the command line and the directory of its job. No node is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from busbw.errors import LaunchError
+from busbw.launch import FabricFacts, LaunchRequest, MpiFacts
+from busbw.launch.env import mpi_options, resolve_env
+from busbw.launch.mpirun import LAUNCHER, ssh_agent
+from busbw.plan import RunPlan
+from busbw.preflight.software import NodeFacts
+from busbw.records import BenchmarkCase, ResolvedVar
+from busbw.stages.measure import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where launches of a run happen."""
+
+    head: str
+    """The node that starts the launcher."""
+    directory: str
+    """Work folder of busbw on every node, absolute."""
+    binaries: str
+    """Folder of the binaries on every node, absolute."""
+    known: Mapping[str, NodeFacts]
+    ssh_config: str | None = None
+    """On the head, for the launcher's ssh; None = the head user's own."""
+
+
+def common(values: tuple[str | None, ...]) -> str | None:
+    """The value all have; None = they differ, or one is not known.
+
+    >>> common(("eth0", "eth0")), common(("eth0", "ib0")), common(())
+    ('eth0', None, None)
+    """
+    kinds = Counter(values)
+    return next(iter(kinds)) if len(kinds) == 1 else None
+
+
+def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> FabricFacts:
+    """What the profile's placeholders stand for, where all nodes agree."""
+    rails = {plan.cluster.node(name).rails for name in nodes}
+    return FabricFacts(
+        socket_ifname=common(tuple(known[name].ssh_interface if name in known else None for name in nodes)),
+        rails=rails.pop() if len(rails) == 1 else (),
+    )
+
+
+def make(
+    plan: RunPlan,
+    place: Place,
+    case: BenchmarkCase,
+    nodes: tuple[str, ...],
+    *,
+    order: int,
+    groups: tuple[tuple[str, ...], ...] = (),
+) -> Launch:
+    """A complete launch of `case` on `nodes`, ranks in that order.
+
+    Raises:
+        LaunchError: the head node has no usable mpirun.
+        UsageError: the launcher cannot express the case.
+    """
+    head = place.known.get(place.head)
+    if head is None or head.mpi is None or head.mpi.version is None or head.mpirun_path is None:
+        raise LaunchError(
+            f"no Open MPI on the head node {place.head}",
+            seen=f"mpirun: {head.mpirun_path if head else 'the node did not say'}",
+            next_step="install openmpi-bin on it, load the MPI module in its login shell, or name another head in the inventory",
+        )
+    facts = fabric_facts(plan, nodes, place.known)
+    job_id = f"{plan.run_id}/{case.id}"
+    directory = f"{place.directory}/{plan.job_directory}/{case.id}"
+    env = (
+        *resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts),
+        ResolvedVar("BUSBW_JOB", job_id, "busbw", "marks the ranks of this launch, so that they are found and ended by it"),
+    )
+    request = LaunchRequest(
+        case=case,
+        nodes=tuple(plan.cluster.node(name) for name in nodes),
+        head=place.head,
+        binary=f"{place.binaries}/{case.collective}_perf",
+        env=env,
+        mpi=MpiFacts(head.mpi.version, head.mpirun_path, run_as_root=head.user_id == 0),
+        options=mpi_options(plan.profile, facts),
+        json_path=f"{directory}/result.json",
+        ssh_agent=ssh_agent(place.ssh_config),
+    )
+    invocation = LAUNCHER.build(request)
+    return Launch(
+        case=case,
+        invocation=invocation,
+        nodes=nodes,
+        ranks_per_node=invocation.nranks // len(nodes),
+        directory=directory,
+        job_id=job_id,
+        head=place.head,
+        groups=groups,
+        order=order,
+    )

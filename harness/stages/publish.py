@@ -1,0 +1,47 @@
+"""Everything derived: result, report, summary and commands, rebuilt from `raw/` alone; the same `raw/` gives the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+
+from busbw import derive
+from busbw.codec import dump_json
+from busbw.records import RunResult
+from busbw.reports import html, markdown
+from busbw.reports.input import Excerpt, ReportInput
+from busbw.rundir import RunDir
+
+EXCERPT_BYTES = 64 * 1024
+SHELL_HEADER = "#!/bin/sh\n# Every launch of this run, in order, as the head node ran it. The binaries must stand where the run put them.\n"
+
+
+def publish(run: RunDir) -> RunResult:
+    """Judge the run and write every derived file."""
+    result = derive.derive(run)
+    commands = SHELL_HEADER + "".join(f"\n{command}" for command in result.commands)
+    report = ReportInput(result, _excerpts(run, result), commands)
+    run.write_derived("run.json", dump_json(result))
+    run.write_derived("commands.sh", commands)
+    run.write_derived("summary.md", markdown.render(report))
+    run.write_derived("report.html", html.render(report))
+    return result
+
+
+def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
+    """The artefacts that findings and cases point at, each cut in the middle where it is long."""
+    wanted = [e.artefact for finding in result.findings for e in finding.evidence]
+    wanted += [path for outcome in result.cases for path in outcome.artefacts if not path.endswith(".json")]
+    found = []
+    for path in dict.fromkeys(wanted):
+        content = run.read_raw(path.removeprefix("raw/")) if path.startswith("raw/") else None
+        if content is not None:
+            found.append(Excerpt(path, _cut(content), hashlib.sha256(content).hexdigest()))
+    return tuple(found)
+
+
+def _cut(content: bytes) -> str:
+    if len(content) > EXCERPT_BYTES:
+        half = EXCERPT_BYTES // 2
+        left_out = len(content) - 2 * half
+        content = content[:half] + f"\n… {left_out} bytes left out here, the whole is in raw/ …\n".encode() + content[-half:]
+    return content.decode("utf-8", "replace")
