@@ -36,6 +36,13 @@ _WORDS: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value with a foreign tag, kept unread."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """A document: its plain value (dict, list, str, int, float, bool, None) and where each part stood."""
 
@@ -49,6 +56,13 @@ class Tree:
     texts: Mapping[Path, str]
     """Text of every plain scalar that was read as a number or a truth value: a field that wants text takes this."""
 
+    def at(self, where: Path) -> Any:
+        """The plain value at a place."""
+        value = self.value
+        for step in where:
+            value = value[step]
+        return value
+
     def problem(self, where: Path, what: str, *, key: bool = False) -> Problem:
         """A problem at `where`, or at the nearest part around it that stood in the text; `key` = at the key, not at its value."""
         if key and where in self.keys:
@@ -59,11 +73,9 @@ class Tree:
 
 
 def read_tree(
-    text: str, path: str, *, error: type[BusbwError] = UsageError, tag_reasons: Mapping[str, str] | None = None, allow_empty: bool = False
+    text: str, path: str, *, error: type[BusbwError] = UsageError, opaque_tags: tuple[str, ...] = (), allow_empty: bool = False
 ) -> Tree:
-    """Read one YAML document.
-
-    `tag_reasons`: why a certain tag is refused, by tag (`!vault`). `allow_empty`: an empty document is None instead of an error.
+    """Read one YAML document. A value whose tag is among `opaque_tags` (`!vault`) becomes `Opaque`; `allow_empty`: no document is None.
 
     Raises:
         BusbwError: of class `error`; the text is too long, is not YAML, or has several documents, equal keys, a tag or too many aliases.
@@ -83,7 +95,7 @@ def read_tree(
     except (yaml.YAMLError, RecursionError) as caught:
         refuse([Problem(path, f"not YAML: {caught}".replace("\n", " "))], error)
         raise AssertionError from caught
-    reader = _Reader(path, error, tag_reasons or {})
+    reader = _Reader(path, error, opaque_tags)
     value = None if node is None else reader.value(node, ())
     if value is None and not allow_empty:
         reader.problems.append(Problem(path, "empty", 1, 1))
@@ -106,7 +118,7 @@ class _Reader:
 
     path: str
     error: type[BusbwError]
-    tag_reasons: Mapping[str, str]
+    opaque_tags: tuple[str, ...]
     positions: dict[Path, tuple[int, int]] = field(default_factory=dict)
     keys: dict[Path, tuple[int, int]] = field(default_factory=dict)
     texts: dict[Path, str] = field(default_factory=dict)
@@ -128,6 +140,8 @@ class _Reader:
             refuse([Problem(self.path, f"nested deeper than {_MAXIMUM_DEPTH} levels, or an alias that contains itself", *here)], self.error)
         self._depth += 1
         try:
+            if node.tag in self.opaque_tags:
+                return Opaque(str(node.tag))
             if node.id == "scalar":
                 return self._scalar(node, where)
             if self._foreign(node, ("map", "seq")):
@@ -177,6 +191,5 @@ class _Reader:
         if node.tag in {_TAG + name for name in own} or node.tag == "!":
             return False
         tag = str(node.tag).replace(_TAG, "!!")
-        reason = self.tag_reasons.get(tag, "tags are not read here")
-        self.problems.append(Problem(self.path, f"tag {tag!r}: {reason}", node.start_mark.line + 1, node.start_mark.column + 1))
+        self.problems.append(Problem(self.path, f"tag {tag!r} is not read here", node.start_mark.line + 1, node.start_mark.column + 1))
         return True

@@ -7,9 +7,8 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
-from busbw.codec import read_tree
 from busbw.errors import InventoryError
-from busbw.inventory import own, slurm
+from busbw.inventory import recognise, slurm
 from busbw.inventory.hostlist import expand, fold
 from busbw.records import Cluster, Node
 
@@ -55,14 +54,14 @@ def _read(inventory: str) -> Cluster:
         return lab.load(inventory.partition(":")[2] or None)
     path = Path(inventory)
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InventoryError(
             f"{inventory}: {error.strerror or error}", next_step="give the path of an inventory file to -i; a host list goes to -w"
         ) from error
     except UnicodeDecodeError as error:
         raise InventoryError(f"{inventory}: not a text in UTF-8", seen=str(error), next_step="give an inventory file to -i") from error
-    return own.read(read_tree(text, inventory, error=InventoryError))
+    return recognise.read(text, inventory)
 
 
 def _known(cluster: Cluster, wanted: tuple[str, ...], option: str) -> tuple[str, ...]:

@@ -1,0 +1,188 @@
+"""What an Ansible inventory means, in whatever form it was written: groups, the precedence of variables, and the nodes that come out.
+
+Written against ansible-core 2.19. Read are the connection variables (`ansible_host`, `_port`, `_user`, `_ssh_private_key_file`,
+`_ssh_common_args`) and busbw's own (`busbw_gpus`, `busbw_slots`, `busbw_rails`, `busbw_label_NAME`). Nothing is run: plugins, scripts and
+templates are not followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from busbw.codec import Opaque, Problem, Tree, read_tree, refuse, unknown
+from busbw.errors import InventoryError
+from busbw.inventory.ansible_node import Var, node
+from busbw.inventory.hostlist import LEGAL_NAME, fold, illegal
+from busbw.records import Cluster, Node
+
+VAULT_TAGS = ("!vault", "!vault-encrypted", "!unsafe")
+_VAULT_FILE = "$ANSIBLE_VAULT"
+
+
+@dataclass(slots=True)
+class Group:
+    """A group while it is read."""
+
+    hosts: dict[str, int | None] = field(default_factory=dict)
+    """Name → line where the group has it."""
+    children: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    """Name → line and column where the group names it."""
+    variables: dict[str, Var] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Inventory:
+    """An inventory while it is read."""
+
+    path: str
+    groups: dict[str, Group] = field(default_factory=lambda: {"all": Group(), "ungrouped": Group()})
+    hosts: dict[str, dict[str, Var]] = field(default_factory=dict)
+    """Every host in the order written, with its own variables."""
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def group(self, name: str) -> Group:
+        """The group of that name, made if it is new."""
+        return self.groups.setdefault(name, Group())
+
+    def add_hosts(self, group: str, names: tuple[str, ...], pattern: str, variables: dict[str, Var], here: Problem) -> None:
+        """Put hosts into a group; a host that the group has already, or whose own variable changes its value, is a problem.
+
+        `here` is the place of `pattern`, with any text."""
+        known = self.group(group).hosts
+        again = [name for name in names if name in known]
+        if again:
+            line = known[again[0]]
+            of = f" of line {line}" if line is not None else ""
+            hosts = "1 host" if len(again) == 1 else f"{len(again)} hosts"
+            self.problems.append(Problem(here.path, f"{pattern!r} repeats {hosts}{of}: {fold(again)}", here.line, here.column))
+        for name in names:
+            if not LEGAL_NAME.match(name):
+                self.problems.append(Problem(here.path, illegal(name), here.line, here.column))
+                continue
+            known.setdefault(name, here.line)
+            own = self.hosts.setdefault(name, {})
+            for key, variable in variables.items():
+                before = own.get(key)
+                if before is not None and before.text != variable.text:
+                    what = f"{key} of {name!r} is {variable.text!r} here and {before.text!r} at line {before.line}"
+                    self.problems.append(Problem(variable.path, what, variable.line, variable.column))
+                own[key] = variable
+
+
+def cluster(inventory: Inventory, kind: str) -> Cluster:
+    """The nodes of an inventory that was read; `group_vars` and `host_vars` beside its file are read too.
+
+    Raises:
+        InventoryError: every problem at once.
+    """
+    problems = inventory.problems
+    for group in inventory.groups.values():
+        strangers = ((name, place) for name, place in group.children.items() if name not in inventory.groups)
+        problems += [Problem(inventory.path, unknown("group", name, inventory.groups), *place) for name, place in strangers]
+    odd = [name for name in inventory.groups if not LEGAL_NAME.match(name)]
+    problems += [Problem(inventory.path, f"illegal group name {name!r}") for name in odd]
+    order = _by_depth(inventory)
+    members = {group: _members(inventory, group) for group in order}
+    beside = Path(inventory.path).parent
+    group_files = {name: _beside(beside / "group_vars", name, inventory) for name in inventory.groups}
+    host_files = {name: _beside(beside / "host_vars", name, inventory) for name in inventory.hosts}
+    nodes: list[Node] = []
+    for name, own in inventory.hosts.items():
+        groups = [group for group in order if group == "all" or name in members[group]]
+        # Ansible's order: variables of all groups in the inventory, then of all groups in group_vars, then the host's, then its host_vars.
+        inline = (inventory.groups[group].variables for group in groups)
+        merged: dict[str, Var] = {}
+        for layer in (*inline, *(group_files[group] for group in groups), own, host_files[name]):
+            merged |= layer
+        labels = tuple(group for group in groups if group not in ("all", "ungrouped"))
+        found = node(name, merged, labels, problems, inventory.notes)
+        if found is not None:
+            nodes.append(found)
+    if not nodes and not problems:
+        problems.append(Problem(inventory.path, "names no host that is reached over ssh"))
+    refuse(problems, InventoryError)
+    return Cluster(nodes=tuple(nodes), head=nodes[0].name, source=f"{inventory.path} ({kind})", notes=tuple(dict.fromkeys(inventory.notes)))
+
+
+def _by_depth(inventory: Inventory) -> list[str]:
+    """Groups in the order their variables apply: parents before children, at the same depth by name."""
+    depth = {"all": 0, **{name: 1 for name in inventory.groups if name != "all"}}
+    for _ in inventory.groups:
+        before = dict(depth)
+        for name, group in inventory.groups.items():
+            for child in group.children:
+                if child in depth and child != "all":
+                    depth[child] = max(depth[child], depth[name] + 1)
+        if depth == before:
+            return sorted(depth, key=lambda name: (depth[name], name))
+    inside = sorted(name for name in depth if depth[name] > len(inventory.groups) - 1) or sorted(depth)
+    inventory.problems.append(Problem(inventory.path, f"groups contain each other: {', '.join(inside)}"))
+    return sorted(depth)
+
+
+def _members(inventory: Inventory, group: str) -> set[str]:
+    """Hosts of a group and of all groups in it."""
+    found: set[str] = set()
+    waiting, seen = [group], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen and name in inventory.groups:
+            seen.add(name)
+            found |= set(inventory.groups[name].hosts)
+            waiting += inventory.groups[name].children
+    return found
+
+
+def _beside(folder: Path, name: str, inventory: Inventory) -> dict[str, Var]:
+    """Variables of `group_vars/NAME`, `NAME.yml`, … or of all files in a folder of that name."""
+    found: dict[str, Var] = {}
+    if not LEGAL_NAME.match(name) or not folder.is_dir():
+        return found
+    for path in _files(folder, name):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            inventory.problems.append(Problem(str(path), f"cannot be read: {error}"))
+            continue
+        if text.startswith(_VAULT_FILE):
+            inventory.notes.append(f"{path}: encrypted with Ansible Vault, not read; what ssh needs of it belongs in ssh_config")
+            continue
+        try:
+            tree = read_tree(text, str(path), error=InventoryError, opaque_tags=VAULT_TAGS, allow_empty=True)
+        except InventoryError as error:
+            inventory.problems.append(Problem(str(path), error.what.removeprefix(f"{path}:").strip()))
+            continue
+        if tree.value is not None and not isinstance(tree.value, dict):
+            inventory.problems.append(tree.problem((), "expected variables as a mapping"))
+            continue
+        found |= variables_at(tree, ())
+    return found
+
+
+def _files(folder: Path, name: str) -> Iterator[Path]:
+    for suffix in ("", ".yml", ".yaml", ".json"):
+        path = folder / f"{name}{suffix}"
+        if path.is_file():
+            yield path
+        elif path.is_dir() and not suffix:
+            yield from sorted(each for each in path.rglob("*") if each.is_file() and each.suffix in ("", ".yml", ".yaml", ".json"))
+
+
+def variables_at(tree: Tree, where: tuple[str | int, ...]) -> dict[str, Var]:
+    """The variables of the mapping at that place of a document."""
+    return {key: _variable(tree, (*where, key), item) for key, item in (tree.at(where) or {}).items()}
+
+
+def _variable(tree: Tree, where: tuple[str | int, ...], value: object) -> Var:
+    line, column = tree.positions[where]
+    items = None
+    text = None
+    if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
+        items = tuple(tree.texts.get((*where, index), str(item)) for index, item in enumerate(value))
+        text = ",".join(items)
+    elif isinstance(value, str | bool | int | float):
+        text = tree.texts.get(where, str(value))
+    return Var(text, isinstance(value, Opaque) or (text or "").startswith(_VAULT_FILE), tree.path, line, column, items)
