@@ -27,7 +27,7 @@ cat pid
 """
 
 _POLL = """\
-cd "$1" 2>/dev/null || { echo "state=gone size=0"; exit 0; }
+cd "$1" 2>/dev/null || { echo "state=gone"; exit 0; }
 from=$2; i=0
 while [ $i -lt $(($3 * 5)) ]; do
   [ -s status ] && break
@@ -37,7 +37,8 @@ while [ $i -lt $(($3 * 5)) ]; do
 done
 if [ -s status ]; then state=ended; elif kill -0 "$(cat pid)" 2>/dev/null; then state=running; else sleep 0.3
   if [ -s status ]; then state=ended; else state=lost; fi; fi
-echo "state=$state size=$(wc -c < stdout 2>/dev/null || echo 0)"
+echo "state=$state"
+tail -c "+$((from + 1))" stdout 2>/dev/null
 """
 
 _END = """\
@@ -65,8 +66,8 @@ class PollAnswer:
 
     state: str
     """`running`, `ended`, `lost` (no process and no exit status: killed or rebooted) or `gone` (no directory)."""
-    size: int
-    """Bytes of standard output so far."""
+    output: bytes
+    """Standard output since the bytes seen before."""
 
 
 def start(directory: str, argv: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> Command:
@@ -77,24 +78,19 @@ def start(directory: str, argv: tuple[str, ...], environment: tuple[tuple[str, s
 
 
 def poll(directory: str, seen_bytes: int) -> Command:
-    """Waits up to `POLL_WAIT_S` for more output than `seen_bytes`, or for the end."""
+    """Waits up to `POLL_WAIT_S` for more output than `seen_bytes`, or for the end; gives the state and the new output."""
     argv = ("sh", "-c", _POLL, "busbw-poll", directory, str(seen_bytes), str(POLL_WAIT_S))
     return Command(argv, timeout_s=POLL_WAIT_S + 20, label="poll")
 
 
-def parse_poll(stdout: str) -> PollAnswer | None:
-    """Reads `poll`'s line; None = it is not there.
+def parse_poll(stdout: bytes) -> PollAnswer | None:
+    """Reads `poll`'s answer; None = it is not one.
 
-    >>> parse_poll("state=running size=512\\n")
-    PollAnswer(state='running', size=512)
+    >>> parse_poll(b"state=running\\n# nccl-tests")
+    PollAnswer(state='running', output=b'# nccl-tests')
     """
-    match = re.search(r"^state=(\w+) size=(\d+)$", stdout, re.M)
-    return PollAnswer(match[1], int(match[2])) if match else None
-
-
-def tail(directory: str, name: str, from_byte: int) -> Command:
-    """The job's file `name` from byte `from_byte` (from 0) on."""
-    return Command(("tail", "-c", f"+{from_byte + 1}", f"{directory}/{name}"), timeout_s=60, label="tail")
+    match = re.match(rb"state=(\w+)\n", stdout)
+    return PollAnswer(match[1].decode(), stdout[match.end() :]) if match else None
 
 
 def fetch(directory: str, name: str, store: str) -> Command:

@@ -83,16 +83,16 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         answer = head.run(job.poll(launch.directory, seen_bytes))
         elapsed += answer.seconds
         quiet += answer.seconds
-        position = job.parse_poll(answer.out())
+        position = job.parse_poll(answer.stdout)
         if position is None:
             failed += 1
             if failed >= LOST_POLLS:
                 return _Ending("unwatched", elapsed, f"{head.node} stopped answering: {answer.problem or answer.err().strip()}")
             continue
         failed = 0
-        if position.size > seen_bytes:
-            _show(context, launch, head, seen_bytes)
-            seen_bytes, quiet = position.size, 0.0
+        if position.output:
+            _show(context, launch, position.output)
+            seen_bytes, quiet = seen_bytes + len(position.output), 0.0
         if position.state != "running":
             problem = "" if position.state == "ended" else "the job left no exit status: its process was killed or the node restarted"
             return _Ending("ended" if position.state == "ended" else "lost", elapsed, problem)
@@ -109,10 +109,10 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         return _Ending(state, elapsed, limit, found, gone)
 
 
-def _show(context: Context, launch: Launch, head: Session, from_byte: int) -> None:
+def _show(context: Context, launch: Launch, output: bytes) -> None:
     """Tell the user the newest data row; what is kept is fetched whole at the end."""
-    result = head.run(job.tail(launch.directory, "stdout", from_byte))
-    rows = [line for line in result.out().splitlines() if line[:1] == " " and line.strip()[:1].isdigit()]
+    lines = output.decode("utf-8", "replace").splitlines()
+    rows = [line for line in lines if line[:1] == " " and line.strip()[:1].isdigit()]
     if rows:
         context.say(launch.case.id, rows[-1].rstrip()[:ROW_WIDTH])
 

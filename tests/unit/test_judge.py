@@ -1,0 +1,156 @@
+"""Groups, blame, case and run verdicts: what a number may be believed to say."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from busbw.parsers.judge import blame, case, groups, verdict
+from busbw.parsers.judge.groups import GroupSample
+from busbw.records import (
+    BenchmarkCase,
+    BenchmarkResult,
+    BenchmarkRow,
+    Collective,
+    Evidence,
+    Measurement,
+    ProcessTimes,
+    RankLine,
+    Sizes,
+    Status,
+)
+from busbw.survey.schedule import pair_rounds
+
+GOOD, NOISE = 10.0, (1.0, 0.98, 1.02, 0.99, 1.01)
+
+
+def pairs(nodes: tuple[str, ...], capacity: dict[str, float], paths: dict[frozenset[str], float] | None = None) -> tuple[GroupSample, ...]:
+    """Every pair as the slower of its nodes and its path gives it, with a little noise."""
+    found = []
+    for number in pair_rounds(nodes):
+        for group in number.groups:
+            rate = min([capacity.get(node, GOOD) for node in group] + [(paths or {}).get(frozenset(group), GOOD)])
+            found.append(GroupSample(group, 4 << 20, tuple(rate * factor for factor in NOISE), f"raw/cases/survey-{number.id}/result.json"))
+    return tuple(found)
+
+
+FOUR = ("node1", "node2", "node3", "node4")
+
+
+def test_healthy_nodes_are_not_blamed() -> None:
+    outcome = blame.solve(pairs(FOUR, {}))
+    assert (outcome.blames, outcome.exonerated, outcome.inseparable) == ((), FOUR, "")
+
+
+def test_a_node_that_is_slow_with_every_partner_is_blamed_and_its_partners_are_not() -> None:
+    outcome = blame.solve(pairs(FOUR, {"node3": 5.0}))
+    assert [(b.kind, b.component, b.capacity_gb_s) for b in outcome.blames] == [("node", "node3", 5.0)]
+    assert outcome.exonerated == ("node1", "node2", "node4")
+    accused = [e for e in outcome.blames[0].seen_in if "node3" in e.text]
+    assert len(accused) == 3, "every pair with node3 is evidence"
+    assert any("node3" not in e.text for e in outcome.blames[0].seen_in), "the contrast without it is evidence too"
+
+
+def test_two_slow_nodes_of_four_are_both_blamed() -> None:
+    outcome = blame.solve(pairs(FOUR, {"node1": 4.0, "node3": 5.0}))
+    assert {b.component for b in outcome.blames} == {"node1", "node3"}
+
+
+def test_a_slow_path_between_good_nodes_is_not_called_a_slow_node() -> None:
+    outcome = blame.solve(pairs(FOUR, {}, {frozenset(("node1", "node4")): 5.0}))
+    assert [(b.kind, b.component) for b in outcome.blames] == [("link", "node1 – node4")]
+
+
+def test_one_slow_node_of_three_is_found_by_the_pair_without_it() -> None:
+    outcome = blame.solve(pairs(("a", "b", "c"), {"b": 2.0}))
+    assert [b.component for b in outcome.blames] == ["b"]
+
+
+def test_two_nodes_cannot_be_told_apart_and_that_is_said() -> None:
+    outcome = blame.solve(pairs(("a", "b"), {"b": 2.0}))
+    assert (outcome.blames, outcome.reference_gb_s) == ((), None)
+    assert "cannot be told" in outcome.inseparable
+    compared = verdict.compare_groups("survey-pairs-1", pairs(("a", "b"), {"b": 2.0}), outcome)
+    assert [c.status for c in compared] == [Status.UNKNOWN]
+
+
+def test_a_loss_within_the_noise_is_not_blamed() -> None:
+    samples = [
+        dataclasses.replace(s, busbw_gb_s=tuple(s.median_gb_s * f for f in (0.5, 1.0, 1.5, 0.7, 1.3))) for s in pairs(FOUR, {"node3": 7.0})
+    ]
+    assert blame.solve(tuple(samples)).blames == ()
+
+
+def test_every_pair_is_measured_once_and_no_node_is_in_two_groups_of_a_round() -> None:
+    for count in (2, 3, 4, 5, 8, 9, 33):
+        nodes = tuple(f"n{i}" for i in range(count))
+        seen = [frozenset(group) for number in pair_rounds(nodes) for group in number.groups]
+        assert len(seen) == len(set(seen)) == count * (count - 1) // 2
+        for number in pair_rounds(nodes):
+            assert len(number.order()) == len(set(number.order()))
+            assert set(number.order()) | set(number.idle) == set(nodes)
+
+
+def result(**changes: object) -> BenchmarkResult:
+    rows = tuple(
+        BenchmarkRow(size, size // 4, "float", "sum", None, Measurement(10.0, 1.0, 1.5, 0), Measurement(10.0, 1.0, 1.5, 0), line_no=9)
+        for size in (1024, 2048, 4096)
+    )
+    ranks = tuple(RankLine(i, f"node{i // 2 + 1}", i % 2, "host memory", group=0) for i in range(4))
+    base = BenchmarkResult("all_reduce", 4, 2, rows, ranks, 1.5, 0, None, None, True, ())
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]  # the changes are fields by name
+
+
+def seen(*results: BenchmarkResult, **changes: object) -> case.Seen:
+    planned = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1024, 4096))
+    base = case.Seen(planned, "ended", 0, results or (result(),), 4, ("node1", "node2"), "raw/cases/all-reduce/stdout.txt", ())
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]  # the changes are fields by name
+
+
+def test_a_complete_output_on_the_planned_ranks_is_believed() -> None:
+    assert case.judge(seen()).status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("given", "finding", "status"),
+    [
+        (seen(results=()), "nothing-measured", Status.UNKNOWN),
+        (seen(result(rows=result().rows[:2])), "sizes-missing", Status.UNKNOWN),
+        (seen(result(complete=False, problems=("no footer",))), "output-incomplete", Status.UNKNOWN),
+        (seen(result(ranks=result().ranks[::2])), "ranks-not-as-planned", Status.FAIL),
+        (seen(planned_hosts=("node1", "node9")), "hosts-not-as-planned", Status.FAIL),
+        (seen(result(nranks=1), result(nranks=1)), "binary-without-mpi", Status.FAIL),
+        (seen(result(out_of_bounds=8)), "wrong-data", Status.FAIL),
+        (seen(exit_status=7), "launch-failed", Status.UNKNOWN),
+        (seen(state="lost", exit_status=None), "launch-not-ended", Status.UNKNOWN),
+    ],
+)
+def test_a_number_that_is_not_the_number_meant_never_passes(given: case.Seen, finding: str, status: Status) -> None:
+    judged = case.judge(given)
+    assert (judged.status, [f.id for f in judged.findings]) == (status, [finding])
+
+
+def test_wrong_elements_fail_and_cite_the_row() -> None:
+    rows = (dataclasses.replace(result().rows[0], out_of_place=Measurement(10.0, 1.0, 1.5, 3)), *result().rows[1:])
+    judged = case.judge(seen(result(rows=rows)))
+    assert judged.status is Status.FAIL
+    assert judged.findings[0].evidence[0] == Evidence("raw/cases/all-reduce/stdout.txt", 9, "3 wrong elements at 1 KiB")
+
+
+def test_the_group_of_a_survey_is_as_slow_as_its_slowest_process() -> None:
+    times = tuple(ProcessTimes(1 << 20, False, rank, f"node{rank // 2 + 1}", rank // 2, (100.0 + 10 * rank, 200.0)) for rank in range(4))
+    ranks = tuple(RankLine(i, f"node{i // 2 + 1}", i % 2, "host memory", group=i // 2) for i in range(4))
+    samples = groups.group_samples(result(process_times=times, ranks=ranks), "raw/x.json")
+    assert [s.nodes for s in samples] == [("node1",), ("node2",)]
+    assert samples[0].busbw_gb_s == pytest.approx((2 * 1 / 2 * (1 << 20) / 110e3, (1 << 20) / 200e3))
+
+
+def test_a_run_without_any_measurement_is_unknown_not_passed() -> None:
+    assert verdict.decide((), (), (), (), ()).exit_status == 3
+
+
+def test_advisory_findings_never_decide() -> None:
+    findings = case.judge(seen(result(out_of_bounds=8))).findings
+    advisory = tuple(dataclasses.replace(f, required=False) for f in findings)
+    assert verdict.decide((), (), (), advisory, ()).status is Status.UNKNOWN
+    assert verdict.decide((), (), (), findings, ()).status is Status.FAIL

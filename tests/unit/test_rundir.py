@@ -1,0 +1,129 @@
+"""A run directory writes every file once and whole, and a recording answers as the nodes did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from busbw import rundir
+from busbw.errors import RunDirError
+from busbw.records import Command, CommandResult, Node, Unreachable
+from busbw.rundir import RunDir
+from busbw.transport.recorder import RecordingTransport
+from busbw.transport.replay import ReplayTransport
+
+
+def make(tmp_path: Path) -> RunDir:
+    return rundir.create(tmp_path / "runs", "2026-11-20T13:12:00Z", "day-one")
+
+
+def test_two_runs_in_the_same_second_get_two_directories_and_latest_is_the_second(tmp_path: Path) -> None:
+    first, second = make(tmp_path), make(tmp_path)
+    assert (first.run_id, second.run_id) == ("20261120-131200-day-one", "20261120-131200-day-one-2")
+    assert (tmp_path / "runs" / "latest").resolve() == second.path
+
+
+def test_raw_evidence_is_never_overwritten_with_other_content(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    assert run.write_raw("cases/a/stdout.txt", "one") == "raw/cases/a/stdout.txt"
+    run.write_raw("cases/a/stdout.txt", "one")
+    with pytest.raises(RunDirError, match="would be overwritten"):
+        run.write_raw("cases/a/stdout.txt", "two")
+    assert run.read_raw("cases/a/stdout.txt") == b"one"
+
+
+@pytest.mark.parametrize("name", ["../escape", "/etc/passwd", "a/../b", "", "a//b", ".hidden"])
+def test_a_name_that_leaves_the_run_directory_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RunDirError, match="not a name inside a run directory"):
+        make(tmp_path).write_raw(name, "x")
+
+
+def test_a_half_written_temporary_file_is_not_believed(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    (run.raw / ".tmp-1-2-plan.json").write_text("{")
+    assert run.raw_names() == ()
+    assert run.read_raw("plan.json") is None
+
+
+def test_what_is_set_aside_is_kept_and_no_longer_part_of_the_result(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    run.write_raw("cases/a/outcome.json", "stalled")
+    run.set_aside("cases/a")
+    run.write_raw("cases/a/outcome.json", "stalled again")
+    run.set_aside("cases/a")
+    assert run.read_raw("cases/a/outcome.json") is None
+    assert [run.read_raw(f"earlier/{n}/cases/a/outcome.json") for n in (1, 2)] == [b"stalled", b"stalled again"]
+
+
+def test_a_folder_that_is_no_run_is_refused_with_what_was_seen(tmp_path: Path) -> None:
+    with pytest.raises(RunDirError) as caught:
+        rundir.open_existing(tmp_path)
+    assert caught.value.lines() == (
+        f"error: {tmp_path} is not a run directory",
+        f"seen: {tmp_path} has no folder raw/",
+        "next: give a folder that `busbw run` made, e.g. runs/latest",
+    )
+
+
+@dataclass
+class Scripted:
+    """A transport whose node answers from a list: a stand-in for a node, to see what the recorder keeps."""
+
+    results: list[CommandResult]
+    name: str = "scripted"
+    asked: list[Command] = field(default_factory=list)
+
+    @property
+    def node(self) -> str:
+        return "n1"
+
+    def connect(self, node: Node, timeout_s: float) -> Scripted:
+        return self
+
+    def run(self, command: Command) -> CommandResult:
+        self.asked.append(command)
+        return self.results.pop(0)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_recording_gives_back_every_answer_in_order_and_the_last_one_again(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    poll, other = Command(("poll",), stdin=b"a"), Command(("poll",), stdin=b"b")
+    said = [
+        CommandResult("n1", ("poll",), 0, b"running", b"", 0.5),
+        CommandResult("n1", ("poll",), 3, b"", b"gone\n", 0.25),
+        CommandResult("n1", ("poll",), None, b"half", b"", 60.0, problem="timed out after 60 s"),
+    ]
+    session = RecordingTransport(Scripted(list(said)), run).connect(Node("n1"), 1.0)
+    assert not isinstance(session, Unreachable)
+    assert [session.run(poll), session.run(poll), session.run(other)] == said
+    again = ReplayTransport(run, ()).connect(Node("n1"), 1.0)
+    assert not isinstance(again, Unreachable)
+    assert [again.run(other), again.run(poll), again.run(poll), again.run(poll)] == [said[2], said[0], said[1], said[1]]
+
+
+def test_a_command_that_was_never_asked_is_a_result_that_says_so(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    session = RecordingTransport(Scripted([CommandResult("n1", ("a",), 0, b"", b"", 0.1)]), run).connect(Node("n1"), 1.0)
+    assert not isinstance(session, Unreachable)
+    session.run(Command(("a",)))
+    again = ReplayTransport(run, ()).connect(Node("n1"), 1.0)
+    assert not isinstance(again, Unreachable)
+    assert again.run(Command(("b",), label="build")).problem == "not in the recording: build"
+
+
+def test_a_node_that_was_not_reached_is_not_reached_in_the_replay_either(tmp_path: Path) -> None:
+    missing = Unreachable("n2", "connect to n2 port 22: timed out after 10 s")
+    assert ReplayTransport(make(tmp_path), (missing,)).connect(Node("n2"), 1.0) == missing
+
+
+def test_a_command_can_name_where_its_output_is_kept(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    result = CommandResult("n1", ("cat",), 0, b"table\n", b"warning\n", 0.1)
+    session = RecordingTransport(Scripted([result]), run).connect(Node("n1"), 1.0)
+    assert not isinstance(session, Unreachable)
+    session.run(Command(("cat",), label="fetch", store="cases/a/stdout.txt"))
+    assert run.raw_names() == ("cases/a/stdout.txt", "cases/a/stdout.txt.err", "nodes/n1/0001-fetch.json")
