@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+
 from busbw.parsers.judge import blame, case, groups, verdict
 from busbw.parsers.judge.groups import GroupSample
 from busbw.records import (

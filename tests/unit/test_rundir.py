@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from busbw import rundir
 from busbw.errors import RunDirError
 from busbw.records import Command, CommandResult, Node, Unreachable
