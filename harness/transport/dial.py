@@ -54,11 +54,11 @@ def _connect(address: Address, host: str, port: int, timeout_s: float) -> socket
         connection.connect(place)
         if not _speaks(connection, timeout_s - (time.monotonic() - started)):
             step = f"look at sshd on the node (busy, out of processes, or another service on the port): nc {host} {port}"
-            raise Refused(f"{where}: accepts TCP but never sends a banner (waited {timeout_s:.3g} s)", step)
+            raise Refused(f"{where}: accepts TCP but never sends a banner (waited {round(timeout_s, 1):g} s)", step)
     except TimeoutError:
         connection.close()
         step = f"look whether {host} is up, and for a firewall between: ping {host}"
-        raise Refused(f"{where}: timed out after {timeout_s:.3g} s", step) from None
+        raise Refused(f"{where}: timed out after {round(timeout_s, 1):g} s", step) from None
     except OSError as error:
         connection.close()
         step = f"look whether sshd runs on {host} and listens on port {port}"
@@ -96,7 +96,7 @@ def _look_up(host: str, port: int, family: str, timeout_s: float) -> list[Addres
         found = answer.get(timeout=timeout_s)
     except queue.Empty:
         step = "look at the resolver of this machine: /etc/resolv.conf"
-        raise Refused(f"look up {host}: no answer from the resolver within {timeout_s:.3g} s", step) from None
+        raise Refused(f"look up {host}: no answer from the resolver within {round(timeout_s, 1):g} s", step) from None
     if isinstance(found, socket.gaierror):
         step = "correct the name, or give the node an address in the inventory or a HostName in ~/.ssh/config"
         raise Refused(f"look up {host}: {found.strerror}", step)

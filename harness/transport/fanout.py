@@ -169,6 +169,13 @@ def open_fleet(
     return Fleet(cluster, transport, sessions, missing, forks)
 
 
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What a thread raised."""
+
+    error: Exception
+
+
 class _Work(Generic[Product]):
     """One function for many nodes in a bounded number of daemon threads."""
 
@@ -182,7 +189,7 @@ class _Work(Generic[Product]):
         self._lock = threading.Lock()
         self._stopped = False
         self._pending: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[tuple[str, list[Product]]] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[str, Product | _Fault]] = queue.SimpleQueue()
         for name in names:
             self._pending.put(name)
         for number in range(min(forks, len(names))):
@@ -196,9 +203,9 @@ class _Work(Generic[Product]):
                     name, product = self._done.get(timeout=left(deadline))
                 except queue.Empty:
                     return
-                if not product:
-                    raise RuntimeError(f"a thread failed at {name}; its traceback is on stderr")
-                yield name, product[0]
+                if isinstance(product, _Fault):
+                    raise product.error
+                yield name, product
         finally:
             with self._lock:
                 self._stopped = True
@@ -214,20 +221,21 @@ class _Work(Generic[Product]):
             if self._stopped:
                 return
             self.begun.add(name)
-            product: list[Product] = []
+            product: Product | _Fault
             try:
-                product.append(self._do(name))
-            finally:
-                with self._lock:
-                    stopped = self._stopped
-                    if not stopped:
-                        self._done.put((name, product))
-                if stopped:
-                    self._drop(product)
+                product = self._do(name)
+            except Exception as error:  # noqa: BLE001 - a transport is a plugin; whatever it raises, the caller's thread raises
+                product = _Fault(error)
+            with self._lock:
+                stopped = self._stopped
+                if not stopped:
+                    self._done.put((name, product))
+            if stopped:
+                self._drop(product)
 
-    def _drop(self, product: list[Product]) -> None:
-        if self._discard is not None and product:
-            self._discard(product[0])
+    def _drop(self, product: Product | _Fault) -> None:
+        if self._discard is not None and not isinstance(product, _Fault):
+            self._discard(product)
 
 
 def _ask(session: Session, command: Command, stop_at: float, deadline_s: float) -> CommandResult:

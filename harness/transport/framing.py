@@ -16,12 +16,16 @@ _SCRIPT = (
     'm=$1; shift; printf "\\n%s %s\\n" "$m" "$$"; printf "\\n%s %s\\n" "$m" "$$" >&2; '
     '"$@"; s=$?; printf "\\n%s end %s\\n" "$m" "$s" >&2; exit "$s"'
 )
-# TERM first, so that what has something to clean up can; KILL after a second. Exit status 0 = nothing of the group is left.
+# TERM first, so that what has something to clean up can; KILL after a second. Exit status 0 = nothing of the groups is left. A zombie is
+# nothing; what sits in the kernel (a dead GPU's nvidia-smi) is something, and only `ps` can tell: without one that lists its own session,
+# a signal 0 has to do. (`-s NAME --`: dash's own kill takes no other order.)
 _KILL = (
-    "for g; do $k kill -TERM -- -$g; done 2>/dev/null; "
-    "n=0; while [ $n -lt 10 ]; do a=; for g; do $k kill -0 -- -$g 2>/dev/null && a=1; done; "
-    '[ -z "$a" ] && exit 0; sleep 0.1; n=$((n+1)); done; '
-    "for g; do $k kill -KILL -- -$g; done 2>/dev/null; sleep 0.1; a=0; for g; do $k kill -0 -- -$g 2>/dev/null && a=1; done; exit $a"
+    'g="$*"; list=$(IFS=,; echo "$*"); '
+    'send() { r=1; for i in $g; do $k kill -s "$1" -- "-$i" 2>/dev/null && r=0; done; return $r; }; '
+    'some() { own=; set -- $(ps -o sess= -o stat= -s "$list,$$" 2>/dev/null); while [ $# -gt 1 ]; do '
+    'case "$1 $2" in "$$ "*) own=1 ;; *" Z"*) ;; *) return 0 ;; esac; shift 2; done; [ -n "$own" ] && return 1; send 0; }; '
+    "wait_for() { n=0; while some; do [ $n -ge $1 ] && return 1; sleep 0.1; n=$((n+1)); done; }; "
+    "send TERM; wait_for 10 && exit 0; send KILL; wait_for 5"
 )
 KILL_S = 3.0
 """The longest that the remote kill line takes, in seconds, its connection included."""

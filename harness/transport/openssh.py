@@ -20,12 +20,10 @@ from busbw.transport.refusal import left
 from busbw.transport.streams import LIMIT_BYTES, Pump, Stop, result
 
 _CHANNELS = 8
-_QUIET = tuple(
-    f"-o{option}"
-    for option in (
-        "BatchMode=yes RequestTTY=no RemoteCommand=none PermitLocalCommand=no ForwardAgent=no ForwardX11=no ClearAllForwardings=yes "
-        "ConnectionAttempts=1 ControlPersist=no ServerAliveInterval=10 ServerAliveCountMax=3 LogLevel=INFO"
-    ).split()
+_QUIET = (
+    *("-oBatchMode=yes", "-oRequestTTY=no", "-oRemoteCommand=none", "-oPermitLocalCommand=no", "-oLogLevel=INFO"),
+    *("-oForwardAgent=no", "-oForwardX11=no", "-oClearAllForwardings=yes", "-oControlPersist=no"),
+    *("-oConnectionAttempts=1", "-oServerAliveInterval=10", "-oServerAliveCountMax=3"),
 )
 """What a user's own configuration may set and a program must not meet."""
 
@@ -72,7 +70,7 @@ class OpenSshTransport:
                 continue
             late = master.poll() is None
             _end(master)
-            text = f"ssh {host.asked}: no session within {timeout_s:.3g} s\n{_text(control)}" if late else _text(control)
+            text = f"ssh {host.asked}: no session within {round(timeout_s, 1):g} s\n{_text(control)}" if late else _text(control)
             return _unreachable(node.name, host, text.strip(), fallback_reason)
         added = tuple(line for line in _text(control).splitlines() if "Permanently added" in line)
         return OpenSshSession(node.name, master, control, notes=added, fallback_reason=fallback_reason)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import fabric
 import paramiko
+
 from busbw.records import Node, Unreachable
 from busbw.transport import Session, ssh_config
 from busbw.transport.dial import dial

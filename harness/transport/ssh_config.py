@@ -102,12 +102,10 @@ def resolve(node: Node, *, config_file: str | None, timeout_s: float) -> Resolve
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False)
     except FileNotFoundError:
-        return Unreachable(
-            node.name, "the program ssh was not found on this machine", "install the OpenSSH client (package openssh-client)"
-        )
+        return Unreachable(node.name, "the program ssh was not found on this machine", "install the OpenSSH client (openssh-client)")
     except subprocess.TimeoutExpired:
         step = "look for a slow `Match exec` or CanonicalizeHostname in the ssh configuration"
-        return Unreachable(node.name, f"ssh -G {host}: no answer within {timeout_s:.3g} s", step)
+        return Unreachable(node.name, f"ssh -G {host}: no answer within {round(timeout_s, 1):g} s", step)
     if done.returncode != 0:
         seen = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}, nothing on stderr"
         return Unreachable(node.name, f"ssh -G {host}: {seen}", "correct the ssh configuration that the message names")
@@ -164,7 +162,7 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
         "p": str(port),
         "r": user,
     }
-    alias = _expand(given["hostkeyalias"], tokens, local.home) if "hostkeyalias" in given else None
+    alias = given.get("hostkeyalias")
     tokens["k"] = alias or asked
 
     def files(name: str) -> tuple[str, ...]:

@@ -15,10 +15,11 @@ import threading
 from collections.abc import Iterator
 
 import paramiko
-from busbw.transport.refusal import Beyond, Refused, left
-from busbw.transport.ssh_config import ResolvedHost
 from cryptography.exceptions import UnsupportedAlgorithm
 from paramiko.agent import AgentKey, AgentSSH
+
+from busbw.transport.refusal import Beyond, Refused, left
+from busbw.transport.ssh_config import ResolvedHost
 
 _OURS = ("ssh-ed25519", "ecdsa-sha2-", "ssh-rsa")
 """Beginnings of the key types that paramiko can show."""

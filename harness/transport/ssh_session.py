@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import paramiko
+
 from busbw.records import Command, CommandResult
 from busbw.transport import framing
 from busbw.transport.refusal import left
-from busbw.transport.streams import LIMIT_BYTES, QUIET_S, Stop, result
+from busbw.transport.streams import LIMIT_BYTES, QUIET_S, Stop, cut, result
 
 CHANNELS = 8
 """Commands at once on one connection; sshd's own MaxSessions is 10 unless configured."""
@@ -164,7 +165,7 @@ class SshSession:
                 job.stderr += channel.recv_stderr(1 << 16)
                 moved = True
             now = time.monotonic()
-            if max(len(job.stdout), len(job.stderr)) > self._limit_bytes:
+            if cut(job.stdout, self._limit_bytes) or cut(job.stderr, self._limit_bytes):
                 return Stop.CUT
             if now >= deadline:
                 return Stop.LATE
@@ -181,8 +182,7 @@ class SshSession:
         """Kill what runs on the node and take what it still wrote; False = it may be running on."""
         group = framing.group_in(bytes(job.stdout[:65536]), job.mark)
         killed = group is not None and self._transport.is_active() and self._kill((group,), sudo=job.sudo)
-        if max(len(job.stdout), len(job.stderr)) <= self._limit_bytes:
-            self._collect(job, time.monotonic() + 0.2)
+        self._collect(job, time.monotonic() + 0.2)
         return killed
 
     def _kill(self, groups: tuple[int, ...], *, sudo: bool) -> bool:

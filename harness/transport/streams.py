@@ -54,6 +54,14 @@ def result(node: str, command: Command, started: float, framed: Framed | None, p
     )
 
 
+def cut(stream: bytearray, limit_bytes: int) -> bool:
+    """Whether there is more than `limit_bytes` in it; what is more is dropped."""
+    if len(stream) <= limit_bytes:
+        return False
+    del stream[limit_bytes:]
+    return True
+
+
 class Pump:
     """Feeds a local process its standard input and reads both its streams, bounded in time and in bytes."""
 
@@ -84,7 +92,7 @@ class Pump:
             ready = self._selector.select(min(left(deadline), 0.2))
             moved = [self._move(key) for key, _ in ready]
             now = time.monotonic()
-            if max(len(self.stdout), len(self.stderr)) > self._limit_bytes:
+            if cut(self.stdout, self._limit_bytes) or cut(self.stderr, self._limit_bytes):
                 return Stop.CUT
             if now >= deadline:
                 return Stop.LATE
