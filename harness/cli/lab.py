@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from types import FrameType
@@ -17,22 +18,28 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Options of all `busbw lab` commands."""
     parsers = parser.add_subparsers(dest="lab_command", metavar="COMMAND", required=True)
     _register_up(parsers.add_parser("up", help="bring a lab up"))
-    execute = parsers.add_parser(
-        "exec", help="run a command on a node, or without a node in the lab's head namespace", usage="busbw lab exec [NODE] -- CMD…"
-    )
-    execute.add_argument("--name", help="which lab")
+    status = parsers.add_parser("status", help="what the lab is, what is broken in it, what it cannot do")
+    status.add_argument("--name", help=_WHICH)
+    status.add_argument("--json", action="store_true", help="the record of the lab as JSON")
+    usage = "busbw lab exec [NODE] -- CMD…"
+    execute = parsers.add_parser("exec", help="run a command on a node; without a node, in the lab's head namespace", usage=usage)
+    execute.add_argument("--name", help=_WHICH)
     execute.add_argument("words", nargs=argparse.REMAINDER, metavar="[NODE] -- CMD…")
+    _register_faults(parsers.add_parser("fault", help="break something for real, or mend it again"))
     down = parsers.add_parser("down", help="take a lab down, whole or half made")
-    down.add_argument("--name", help="which lab (default: lab, or the only one)")
+    down.add_argument("--name", help=_WHICH)
     down.add_argument("--all", action="store_true", help="every lab")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the `busbw lab` command that was given."""
-    return {"up": _up, "exec": _exec, "down": _down}[args.lab_command](args)
+    return {"up": _up, "status": _status, "exec": _exec, "fault": _fault, "down": _down}[args.lab_command](args)
 
 
 COMMAND = CliCommand("lab", "the embedded cluster: bring it up, break it, take it down", register, run)
+
+
+_WHICH = "which lab (default: the one named lab, or the only one)"
 
 
 def _register_up(up: argparse.ArgumentParser) -> None:
@@ -55,6 +62,36 @@ def _register_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--cpus-per-node", type=float, metavar="CPUS", help="limit of each node's CPU time (default: equal shares)")
     up.add_argument("--no-cgroups", action="store_true", help="make no control groups: nodes take CPU time from each other")
     up.add_argument("--no-node-ssh", action="store_true", help="nodes cannot log in to each other")
+
+
+def _register_faults(fault: argparse.ArgumentParser) -> None:
+    fault.add_argument("--name", help=_WHICH)
+    kinds = fault.add_subparsers(dest="kind", metavar="KIND", required=True)
+    rail = "only this rail (0, 1… or eth0, eth1…)"
+
+    def kind(name: str, text: str, *words: tuple[str, str]) -> argparse.ArgumentParser:
+        parser = kinds.add_parser(name, help=text)
+        for word, meaning in words:
+            parser.add_argument(word.lower(), metavar=word, help=meaning)
+        return parser
+
+    slow = kind("slow", "slow a node's links", ("NODE", "which node"), ("RATE", "such as 200mbit, or 50%% of the lab's --rate"))
+    slow.add_argument("--rail", help=rail)
+    slow.add_argument("--to", metavar="NODE2", help="only what NODE sends to NODE2")
+    loss = kind("loss", "lose packets at random", ("NODE", "which node"), ("PERCENT", "share of packets lost, each way"))
+    loss.add_argument("--rail", help=f"{rail}; mgmt = the management link")
+    down = kind("link-down", "cut a node's links", ("NODE", "which node"))
+    down.add_argument("--rail", help=f"{rail}; mgmt = the management link, which ssh uses")
+    kind("uplink", "slow a leaf's uplinks", ("LEAF", "such as leaf1"), ("RATE", "such as 200mbit, or 50%% of the lab's --uplink-rate"))
+    kind("stall", "stop ranks of a running benchmark (SIGSTOP)", ("TARGET", "node, or number of one rank"))
+    kind("kill", "kill ranks of a running benchmark (SIGKILL)", ("TARGET", "node, or number of one rank"))
+    load = kind("cpu-load", "keep a node's share of the CPUs busy", ("NODE", "which node"))
+    load.add_argument("--seconds", type=float, default=60.0, help="for how long at most (default 60)")
+    load.add_argument("--loops", type=int, help="how many busy loops (default: one per CPU)")
+    kind("hang-ssh", "a node's sshd accepts connections and never answers", ("NODE", "which node"))
+    kind("host-key", "a node shows another host key than known_hosts has", ("NODE", "which node"))
+    clear = kinds.add_parser("clear", help="mend a node, a leaf, or everything")
+    clear.add_argument("target", nargs="?", default="all", help="node, leaf or all (default all)")
 
 
 def _up(args: argparse.Namespace) -> int:
@@ -99,13 +136,58 @@ def _exec(args: argparse.Namespace) -> int:
         raise UsageError("nothing to run", seen=f"lab exec {' '.join(words)}", next_step="busbw lab exec node1 -- hostname")
     state = load(args.name)
     if node is not None:
-        command = ["ssh", "-F", str(files.ssh_config(state)), state.node(node).name, *command]
+        terminal = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
+        command = ["ssh", "-F", str(files.ssh_config(state)), *terminal, state.node(node).name, shlex.join(command)]
     argv = enter.reexec_argv(state, tuple(command))
     sys.stdout.flush()
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
         raise LabError("the lab cannot be entered", seen=f"{argv[0]}: {error}", next_step="busbw lab status") from error
+
+
+def _status(args: argparse.Namespace) -> int:
+    from busbw import codec
+    from busbw.lab import bringup, status
+    from busbw.lab.state import load
+
+    state = load(args.name)
+    sys.stdout.write(codec.dump_json(status.look(state)) if args.json else status.text(state))
+    return 0 if bringup.is_up(state) else 3
+
+
+def _fault(args: argparse.Namespace) -> int:
+    from busbw.lab import faults
+    from busbw.lab.state import load
+
+    state = load(args.name)
+    if args.kind == "slow":
+        rate = _share(args.rate, state.rate_bit_s, "--rate")
+        state = faults.slow(state, args.node, rate, args.rail, args.to)
+    elif args.kind == "loss":
+        state = faults.loss(state, args.node, _percent(args.percent), args.rail)
+    elif args.kind == "link-down":
+        state = faults.link_down(state, args.node, args.rail)
+    elif args.kind == "uplink":
+        state = faults.uplink(state, args.leaf, _share(args.rate, state.uplink_rate_bit_s, "--uplink-rate"))
+    elif args.kind == "stall":
+        state = faults.stall(state, args.target)
+    elif args.kind == "kill":
+        for rank in faults.kill(state, args.target):
+            sys.stdout.write(f"killed rank {rank.rank} on {rank.node}\n")
+    elif args.kind == "cpu-load":
+        state = faults.cpu_load(state, args.node, args.seconds, args.loops)
+    elif args.kind == "hang-ssh":
+        state = faults.hang_ssh(state, args.node)
+    elif args.kind == "host-key":
+        state = faults.host_key(state, args.node)
+    else:
+        state = faults.clear(state, None if args.target == "all" else args.target)
+    for fault in state.faults:
+        sys.stdout.write(f"{fault.target}: {fault.kind} {fault.detail}\n")
+    if not state.faults:
+        sys.stdout.write(f"lab {state.name}: no fault is on\n")
+    return 0
 
 
 def _down(args: argparse.Namespace) -> int:
@@ -126,7 +208,23 @@ def _rate(option: str, text: str) -> float:
     try:
         return units.parse_link_rate(text)
     except ValueError as error:
-        raise UsageError(f"{option} {text!r} is no rate", seen=str(error), next_step=f"{option} 1gbit") from error
+        raise UsageError(f"{option} {text!r} is no rate", seen=str(error), next_step="busbw lab up --help") from error
+
+
+def _share(text: str, whole_bit_s: float | None, option: str) -> float:
+    """A rate, or a share of the lab's own."""
+    if not text.endswith("%"):
+        return _rate("RATE", text)
+    if whole_bit_s is None:
+        raise UsageError(f"{text} of what?", seen=f"the lab was brought up without {option}", next_step="give a rate such as 200mbit")
+    return whole_bit_s * _percent(text) / 100
+
+
+def _percent(text: str) -> float:
+    try:
+        return float(text.removesuffix("%"))
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no share", seen="expected percent such as 1 or 0.5%", next_step="busbw lab fault --help") from error
 
 
 def _progress(text: str) -> None:

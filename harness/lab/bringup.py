@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.errors import LabError, UsageError
 from busbw.lab import cgroups, files, loopback, namespaces, processes, requirements, wiring
-from busbw.lab.state import DEFAULT_NAME, LabState, Mode, Process, directory_of, exists, load, locked, marker, save
+from busbw.lab.state import DEFAULT_NAME, LabState, Mode, directory_of, exists, load, locked, marker, save
 
-_END_TIMEOUT_S = 30.0
 AUTO_RATE_BIT_S_PER_CPU = 2e9
 """What `--rate auto` shares out per CPU: the links' rates add up to no more than this."""
 
@@ -127,6 +125,7 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         reason = why if mode is Mode.ROOT else f"a lab in {mode.value} mode makes no control groups"
         cannot += (f"keep one node's CPU load from the others: {reason}",)
     if mode is Mode.LOOPBACK:
+        _refuse_links(options)
         nodes = loopback.plan_nodes(options.nodes, marker(directory))
         cannot += loopback.CANNOT
     else:
@@ -175,7 +174,18 @@ def _choose_mode(asked: Mode | None) -> tuple[Mode, tuple[str, ...]]:
 def _refused(mode: Mode) -> str:
     if mode is Mode.ROOT and os.geteuid() != 0:
         return "not root"
+    if mode is Mode.USERNS and os.geteuid() == 0:
+        return "an sshd started by root cannot separate privileges in a user namespace"
     return namespaces.refused(mode)
+
+
+def _refuse_links(options: LabOptions) -> None:
+    if (options.rails, options.leaves) != (1, 1) or options.rate_bit_s or options.rate_auto:
+        raise LabError(
+            "a lab in loopback mode has no links to give a number, a switch or a rate",
+            seen="one of --rails, --leaves, --rate with --mode loopback, or with auto where namespaces are refused",
+            next_step="busbw lab up --mode root, as root, says what refuses namespaces",
+        )
 
 
 def _auto_rate(options: LabOptions) -> float:
@@ -201,16 +211,6 @@ def _remove(state: LabState) -> None:
     if state.mode is Mode.LOOPBACK:
         loopback.end(state)
     else:
-        _end(state.holder, state.init)
+        namespaces.end(state)
     cgroups.remove(state)
     shutil.rmtree(state.directory)
-
-
-def _end(holder: Process | None, init: Process | None) -> None:
-    """Killing the holder kills the first process of the lab, which ends only after every other process in it."""
-    if holder is None:
-        return
-    processes.send(holder, signal.SIGKILL)
-    if init is not None:
-        processes.wait_until(lambda: not processes.alive(init), _END_TIMEOUT_S, "the end of the lab's processes")
-    processes.wait_until(lambda: not processes.alive(holder), _END_TIMEOUT_S, "the end of the lab's processes")

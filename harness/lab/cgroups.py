@@ -1,12 +1,13 @@
-"""One CPU control group per node, so that one node's load takes nothing from another's share. Knows version 2 and version 1 (cpu controller).
+"""One CPU control group per node, so that one node's load takes nothing from another's share; version 2 and version 1 (cpu controller).
 
-The lab's own group stands beside everything else on the machine and weighs as many tasks as it has nodes; inside it all nodes weigh the same.
+The lab's own group stands beside everything else on the machine and weighs as many tasks as it has nodes; inside it, all weigh the same.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from pathlib import Path
 
 from busbw.errors import LabError
@@ -77,7 +78,7 @@ def remove(state: LabState) -> None:
         return
     lab = Path(state.cgroup)
     for directory in (*(lab / node.name for node in state.nodes), lab):
-        processes.wait_until(lambda directory=directory: _removed(directory), 10.0, f"the end of the processes in {directory}")  # type: ignore[misc]
+        processes.wait_until(partial(_removed, directory), 10.0, f"the end of the processes in {directory}")
     if state.cgroup_parent_enabled:
         # Refused while another lab uses it; that lab's record does not say so, and the controller stays on.
         with contextlib.suppress(OSError):

@@ -45,14 +45,14 @@ def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def switch_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """What to execute to have `argv` run, with the rights of the lab's maker, in the namespace of its switches; `ip -n NAME` reaches every other.
+    """What to execute to have `argv` run, with the rights of the lab's maker, in the switch namespace; `ip -n NAME` reaches every other.
 
     Raises:
         LabError: the lab does not run, or has no namespaces.
     """
     init = _init(state)
     user = () if state.mode is Mode.ROOT else ("--user", "--preserve-credentials")
-    return ("nsenter", f"--target={init}", *user, "--net", "--mount", *argv)
+    return ("nsenter", f"--target={init}", *user, "--net", "--mount", "--pid", *argv)
 
 
 def node_argv(state: LabState, node: LabNode, argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import re
@@ -88,7 +89,7 @@ def known_hosts_text(state: LabState) -> str:
 
 def _known_hosts(state: LabState, node: LabNode) -> str:
     key = " ".join((node_directory(state, node) / "host_key.pub").read_text().split()[:2])
-    names = (node.name, node.address)
+    names: tuple[str, ...] = (node.name, node.address)
     if node.ssh_port != 22:
         names = tuple(f"[{name}]:{node.ssh_port}" for name in names)
     return f"{','.join(names)} {key}\n"
@@ -115,10 +116,8 @@ def _keygen(path: Path, comment: str) -> None:
 
 def _ssh_config(state: LabState, key: str, known_hosts: str) -> str:
     hosts = "".join(f"Host {node.name}\n    HostName {node.address}\n" for node in state.nodes)
-    return (
-        f"# The lab {state.name}: ssh -F {ssh_config(state)} node1\n{hosts}"
-        f"Host *\n    User {state.user}\n    Port {state.nodes[0].ssh_port}\n    IdentityFile {key}\n    UserKnownHostsFile {known_hosts}\n{_OPTIONS_FOR_ALL}"
-    )
+    login = f"    User {state.user}\n    Port {state.nodes[0].ssh_port}\n    IdentityFile {key}\n    UserKnownHostsFile {known_hosts}\n"
+    return f"# The lab {state.name}: ssh -F {ssh_config(state)} node1\n{hosts}Host *\n{login}{_OPTIONS_FOR_ALL}"
 
 
 def _hosts(state: LabState) -> str:
@@ -130,9 +129,9 @@ def _hosts(state: LabState) -> str:
 
 
 def _write_accounts(state: LabState) -> None:
-    """passwd (and shadow, for sshd started by root) in which the lab's user has the node's home and a shell: the first entry of a name counts."""
+    """passwd (and shadow, for an sshd of root's) that give the lab's user the node's home and a shell: the first entry of a name counts."""
     shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-    own = f"{state.user}:*:{os.geteuid()}:{os.getegid()}:busbw lab:{NODE_DIRECTORY}/home:{shell}\n"
+    own = f"{state.user}:x:{os.geteuid()}:{os.getegid()}:busbw lab:{NODE_DIRECTORY}/home:{shell}\n"
     (state.path / "passwd").write_text(own + Path("/etc/passwd").read_text())
     shadow = state.path / "shadow"
     shadow.touch(mode=0o600)
@@ -190,6 +189,7 @@ def sshd_config(state: LabState, node: LabNode) -> str:
     return "\n".join(lines) + "\n"
 
 
+@functools.cache
 def openssh_version() -> tuple[int, int]:
     """Version of the OpenSSH installed; (0, 0) = it does not say."""
     told = subprocess.run(("ssh", "-V"), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
@@ -198,11 +198,17 @@ def openssh_version() -> tuple[int, int]:
 
 
 def login_name() -> str:
-    """The name of the user who makes the lab; `user` where the system has none for that number."""
+    """The name of the user who makes the lab, under which it is logged in to.
+
+    Raises:
+        LabError: the system knows no name for that user; neither ssh nor ssh-keygen would run.
+    """
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        return "user"
+        raise LabError(
+            "the lab needs a user with a name", seen=f"no user exists for uid {os.geteuid()}", next_step="run as another user"
+        ) from None
 
 
 def _inside(state: LabState, node: LabNode) -> str:

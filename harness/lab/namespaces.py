@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from busbw.errors import LabError
 from busbw.lab import files, processes, requirements, shaping, wiring
-from busbw.lab.state import LabNode, LabState, Mode, save
+from busbw.lab.state import LabNode, LabState, Mode, Process, save
 
 SCRIPTS = Path(__file__).parent / "scripts"
 _UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _UNSHARE_USER = ("unshare", "--user", "--map-root-user", *_UNSHARE[1:])
 _PROBE = "ip link add dev up0 type veth peer name down0 && ip link add dev switch0 type bridge && mount -t tmpfs busbw-probe /run"
-START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 60.0
+_END_TIMEOUT_S = 30.0
 
 
 def refused(mode: Mode) -> str:
@@ -66,7 +69,8 @@ def start(state: LabState) -> LabState:
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, cwd="/", env=requirements.environment()
         ) as launcher,
     ):
-        assert launcher.stdin is not None and launcher.stdout is not None  # both are pipes
+        assert launcher.stdin is not None  # both are pipes
+        assert launcher.stdout is not None
         if _answer(launcher.stdout) != b"ready\n":
             raise LabError("the lab could not be made", seen=_tail(log), next_step="busbw lab down, then try again")
         started = _identify(state, int(pid_file.read_text()))
@@ -76,15 +80,43 @@ def start(state: LabState) -> LabState:
     return _find_nodes(started)
 
 
+def end(state: LabState) -> None:
+    """End every process of the lab, and with them its namespaces and mounts.
+
+    Killing the holder kills the first process of the lab, which ends only after every other process in it.
+
+    Raises:
+        LabError: one did not end.
+    """
+    holder = state.holder or _unrecorded_holder(state)
+    if holder is None:
+        return
+    init = state.init or next(map(processes.identify, processes.children(holder.pid)), None)
+    processes.send(holder, signal.SIGKILL)
+    for process in (init, holder):
+        processes.wait_until(partial(processes.gone, process), _END_TIMEOUT_S, "the end of the lab's processes")
+
+
+def _unrecorded_holder(state: LabState) -> Process | None:
+    """The holder of a lab whose maker was killed before it could record it. It would end by itself, but later."""
+    try:
+        pid = int((state.path / "holder.pid").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return processes.identify(pid) if f"lab.sh {state.directory} " in processes.command_line(pid) else None
+
+
 def _await_sshd(state: LabState) -> None:
-    end = time.monotonic() + START_TIMEOUT_S
+    end = time.monotonic() + _START_TIMEOUT_S
     for node in state.nodes:
         directory = files.node_directory(state, node)
         while not (directory / "sshd.pid").exists():
             log = _tail(directory / "log")
             if time.monotonic() > end or not processes.alive(state.init):
                 raise LabError(
-                    f"{node.name} did not start its sshd within {START_TIMEOUT_S:g} s", seen=log, next_step="busbw lab down, then try again"
+                    f"{node.name} did not start its sshd within {_START_TIMEOUT_S:g} s",
+                    seen=log,
+                    next_step="busbw lab down, then try again",
                 )
             time.sleep(0.005)
 
@@ -131,7 +163,7 @@ def _shaped(state: LabState) -> bool:
 
 
 def _answer(pipe: IO[bytes]) -> bytes:
-    readable, _, _ = select.select([pipe], [], [], START_TIMEOUT_S)
+    readable, _, _ = select.select([pipe], [], [], _START_TIMEOUT_S)
     return pipe.readline() if readable else b""
 
 

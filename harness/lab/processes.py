@@ -1,4 +1,4 @@
-"""What runs where: processes of this machine read from /proc, each proven by its network namespace or its environment before it is touched."""
+"""What runs where: processes of this machine, each proven to be a node's by its namespace or its environment before it is touched."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class Rank:
 
 def start_ticks(pid: int) -> int | None:
     """When the process started, in clock ticks since boot; None = there is no such process, or it has ended and waits to be collected."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as handle:
-            fields = handle.read().rpartition(b") ")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    fields = _stat(pid)
+    return None if not fields or fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def stopped(process: Process) -> bool:
+    """True = it is stopped by a signal, or has ended. A stop takes effect when the process is next given a CPU."""
+    fields = _stat(process.pid)
+    return gone(process) or fields[:1] == [b"T"]
 
 
 def identify(pid: int) -> Process | None:
@@ -43,6 +45,11 @@ def identify(pid: int) -> Process | None:
 def alive(process: Process | None) -> bool:
     """True = it still runs, and it is the same one."""
     return process is not None and start_ticks(process.pid) == process.start_ticks
+
+
+def gone(process: Process | None) -> bool:
+    """True = it has ended."""
+    return not alive(process)
 
 
 def send(process: Process, number: signal.Signals) -> bool:
@@ -90,6 +97,15 @@ def executable(pid: int) -> str:
     """The file the process runs; empty = it has ended, or is somebody else's."""
     try:
         return os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+    except OSError:
+        return ""
+
+
+def command_line(pid: int) -> str:
+    """The words the process was started with, or calls itself by, with spaces between; empty = it has ended, or has none."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as handle:
+            return handle.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     except OSError:
         return ""
 
@@ -156,11 +172,17 @@ def reap(process: Process) -> None:
 
 
 def _parent(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else None
+
+
+def _stat(pid: int) -> list[bytes]:
+    """/proc/PID/stat from the third field on (state, parent, …); empty = there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:
-            return int(handle.read().rpartition(b") ")[2].split()[1])
+            return handle.read().rpartition(b") ")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return None
+        return []
 
 
 def _carries(pid: int, marker: str, node: str | None) -> bool:

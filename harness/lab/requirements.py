@@ -30,8 +30,8 @@ def environment() -> dict[str, str]:
 
 
 def missing(mode: Mode | None = None) -> tuple[str, ...]:
-    """Packages whose programs are not here, sorted: those the lab itself needs in that mode; None = in any, and what its benchmark is built with."""
-    needed = _SSH if mode is Mode.LOOPBACK else _SSH + _NAMESPACES
+    """Packages whose programs are not here, sorted: those a lab of that mode needs; None = of any, and what its benchmark is built with."""
+    needed: tuple[tuple[str, str], ...] = _SSH if mode is Mode.LOOPBACK else _SSH + _NAMESPACES
     if mode is None:
         needed = needed + _PAYLOAD
     return tuple(sorted({package for program, package in needed if find(program) is None}))

@@ -1,8 +1,8 @@
 """What every link of a lab should be like, as text for `tc -batch` and `nft -f`: the lab's own rates, and the faults that are switched on.
 
-Pure: a lab's record in, lines out. A fault is switched on or off by changing the record and rendering the links it concerns again, so faults add
-up and any of them can be taken away. Written against iproute2 6.1 and nftables 1.0.6; uses tbf, htb with u32, and nft's bridge family, which ordinary
-kernels have (netem is missing from many).
+Pure: a lab's record in, lines out. A fault is switched on or off by changing the record and rendering the links it concerns again, so that
+faults add up and any of them can be taken away. Written against iproute2 6.1 and nftables 1.0.6; uses tbf, htb with u32, and nft's bridge
+family, which ordinary kernels have (netem is missing from many).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from busbw.lab.state import Fault, LabNode, LabState, Rail
 from busbw.lab.wiring import MANAGEMENT, leaf_names, uplinks
 
 BURST_BYTES = 128 * 1024
-"""Of every shaped link. At least one 64 KiB segment as TCP hands it down, else the kernel must cut it up; small, so that a transfer of 32 bursts
-shows the rate within 3 %."""
+"""Of every shaped link. More than one 64 KiB segment as TCP hands it down, else the kernel must cut that up; small, so that a transfer of
+32 bursts shows the rate within 3 %."""
 _QUEUE = "50ms"
 _UNSHAPED_BIT_S = 100e9
 """Rate of the class for all other traffic where only one destination is slowed and the lab's links have no rate."""
@@ -78,6 +78,8 @@ def _egress(state: LabState, node: LabNode, rail: Rail) -> tuple[str, ...]:
         return (_tbf(rail.interface, rate),)
     device = f"dev {rail.interface}"
     lines = [
+        # An htb cannot be replaced by another of the same handle.
+        f"qdisc replace {device} root pfifo limit 1000",
         f"qdisc replace {device} root handle 1: htb default 1",
         f"class replace {device} parent 1: classid 1:1 htb {_htb(rate or _UNSHAPED_BIT_S)}",
     ]

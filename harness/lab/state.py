@@ -1,11 +1,12 @@
 """What is recorded of a lab: one directory per lab, in which `lab.json` names everything that was made for it.
 
-A thing is recorded before it is made and taken down only if it is recorded, so a lab that was left half made, or whose maker was killed, can
-be taken down as well as a whole one.
+A thing is recorded before it is made and taken down only if it is recorded, so that a lab left half made, or one whose maker was killed,
+can be taken down as well as a whole one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -242,15 +243,27 @@ def save(state: LabState) -> None:
 
 
 @contextmanager
-def locked() -> Iterator[None]:
-    """Change one lab at a time: holds the directory that all labs are recorded in."""
-    base = base_directory()
-    base.mkdir(mode=0o755, parents=True, exist_ok=True)
-    handle = os.open(base, os.O_RDONLY | os.O_DIRECTORY)
+def locked(base: Path | None = None) -> Iterator[None]:
+    """Change one lab at a time: holds the directory that labs are recorded in, and removes it when no lab is left in it."""
+    directory = base or base_directory()
+    handle = _lock(directory)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+        with contextlib.suppress(OSError):
+            directory.rmdir()
     finally:
+        os.close(handle)
+
+
+def _lock(directory: Path) -> int:
+    while True:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        # Whoever held it before may have removed it.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), os.stat(directory)):
+                return handle
         os.close(handle)
 
 

@@ -1,8 +1,8 @@
 """How a lab is wired: addresses, switches and links, as text for `ip -batch`. Pure: a lab's record in, lines out.
 
 All switches are bridges in one namespace. Every node has a management link (`mgmt0`: ssh, and what a launcher says to its daemons), which
-no option and no rail fault ever slows, and its rails `eth0`, `eth1`…, each rail with switches and a subnet of its own. With two leaves or more, the
-nodes are spread over them in blocks and each leaf has one uplink per rail to that rail's spine. The other end of a node's link is named
+no option ever slows, and its rails `eth0`, `eth1`…, each rail with switches and a subnet of its own. With two leaves or more, the nodes are
+spread over them in blocks, and each leaf has one uplink per rail to that rail's spine. The other end of a node's link is named
 `NODE-INTERFACE`, the two ends of an uplink `LEAF-up-RAIL` and `LEAF-down-RAIL`.
 """
 
@@ -15,13 +15,17 @@ MAX_RAILS = 16
 MANAGEMENT = "mgmt0"
 HEAD = "head"
 HEAD_ADDRESS = "10.77.255.254"
+_HEAD_NUMBER = 65534
+_MTU = 1500
+RAIL_MTU = 9000
+"""Jumbo frames, as compute networks have them: a rail's rate is met within 2 % by TCP, with 1500 bytes within 5 %."""
 
 
 def plan_nodes(count: int, rails: int, leaves: int) -> tuple[LabNode, ...]:
     """The nodes of a lab of namespaces: `node1`… in blocks of equal size over the leaves.
 
-    >>> [(node.name, node.leaf, node.address, node.rails[0].address) for node in plan_nodes(3, 1, 2)]
-    [('node1', 'leaf1', '10.77.0.1', '10.100.0.1'), ('node2', 'leaf1', '10.77.0.2', '10.100.0.2'), ('node3', 'leaf2', '10.77.0.3', '10.100.0.3')]
+    >>> [(node.name, node.leaf, node.address) for node in plan_nodes(3, 1, 2)]
+    [('node1', 'leaf1', '10.77.0.1'), ('node2', 'leaf1', '10.77.0.2'), ('node3', 'leaf2', '10.77.0.3')]
     """
     return tuple(_plan_node(number, count, rails, leaves) for number in range(1, count + 1))
 
@@ -34,13 +38,13 @@ def _plan_node(number: int, count: int, rails: int, leaves: int) -> LabNode:
 
 def switch_lines(state: LabState) -> tuple[str, ...]:
     """What makes the switches and all links; to be run in the switch namespace, where the namespaces of head and nodes are named."""
-    lines = ["link set dev lo up", *_bridge(MANAGEMENT), *_link(MANAGEMENT, "head-mgmt0", MANAGEMENT, _mac(77, 65534), HEAD)]
+    lines = ["link set dev lo up", *_bridge(MANAGEMENT), *_link(MANAGEMENT, "head-mgmt0", MANAGEMENT, _mac(77, _HEAD_NUMBER), HEAD, _MTU)]
     for rail in range(state.rails):
         lines += _rail_switches(rail, state.leaves)
     for number, node in enumerate(state.nodes, 1):
-        lines += _link(MANAGEMENT, f"{node.name}-{MANAGEMENT}", MANAGEMENT, _mac(77, number), node.name)
+        lines += _link(MANAGEMENT, f"{node.name}-{MANAGEMENT}", MANAGEMENT, _mac(77, number), node.name, _MTU)
         for rail, link in enumerate(node.rails):
-            lines += _link(leaf_switch(node.leaf, rail), link.port, link.interface, _mac(100 + rail, number), node.name)
+            lines += _link(leaf_switch(node.leaf, rail), link.port, link.interface, _mac(100 + rail, number), node.name, RAIL_MTU)
     return tuple(lines)
 
 
@@ -58,7 +62,7 @@ def node_lines(state: LabState, number: int) -> tuple[str, ...]:
     """
     node = state.nodes[number - 1]
     others = tuple((other, peer) for other, peer in enumerate(state.nodes, 1) if other != number)
-    peers = ((HEAD_ADDRESS, _mac(77, 65534)), *((peer.address, _mac(77, other)) for other, peer in others))
+    peers = ((HEAD_ADDRESS, _mac(77, _HEAD_NUMBER)), *((peer.address, _mac(77, other)) for other, peer in others))
     lines = ["link set dev lo up", *_interface(MANAGEMENT, node.address, peers)]
     for rail, link in enumerate(node.rails):
         lines += _interface(
@@ -91,7 +95,7 @@ def _rail_switches(rail: int, leaves: int) -> list[str]:
     lines += _bridge(spine)
     for leaf in names:
         up, down = f"{leaf}-up-{rail}", f"{leaf}-down-{rail}"
-        lines.append(f"link add dev {up} type veth peer name {down}")
+        lines.append(f"link add dev {up} mtu {RAIL_MTU} type veth peer name {down} mtu {RAIL_MTU}")
         lines += _raise(f"{up} master {leaf_switch(leaf, rail)}") + _raise(f"{down} master {spine}")
     return lines
 
@@ -100,9 +104,9 @@ def _bridge(name: str) -> list[str]:
     return [f"link add dev {name} type bridge mcast_snooping 0", *_raise(name)]
 
 
-def _link(bridge: str, port: str, interface: str, mac: str, netns: str) -> list[str]:
+def _link(bridge: str, port: str, interface: str, mac: str, netns: str, mtu: int) -> list[str]:
     return [
-        f"link add dev {port} type veth peer name {interface} address {mac} netns {netns}",
+        f"link add dev {port} mtu {mtu} type veth peer name {interface} address {mac} mtu {mtu} netns {netns}",
         *_raise(f"{port} master {bridge}"),
     ]
 

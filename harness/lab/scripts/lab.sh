@@ -22,7 +22,7 @@ ip -n head -batch wiring/head
 start_node() {
     if [ -n "$cgroup" ]; then echo 0 >"$cgroup/$1/cgroup.procs"; fi
     ip -n "$1" -batch "nodes/$1/wiring"
-    tc -n "$1" -batch "nodes/$1/wiring.tc"
+    if [ -s "nodes/$1/wiring.tc" ]; then tc -n "$1" -batch "nodes/$1/wiring.tc"; fi
     exec nsenter --net="/run/netns/$1" unshare --uts --mount --pid --fork --kill-child --mount-proc sh "$scripts/node.sh" "$1" "$uid" "$gid"
 }
 for directory in nodes/*; do

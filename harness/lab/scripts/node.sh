@@ -17,7 +17,7 @@ mount --bind /run/lab/passwd /etc/passwd
 if [ -z "$uid" ] && [ -e /etc/shadow ]; then mount --bind /run/lab/shadow /etc/shadow; fi
 if [ -d /dev/shm ]; then mount -t tmpfs -o mode=1777 tmpfs /dev/shm; fi
 mount --bind /run/node/tmp /tmp
-sshd=$(cat /run/node/sshd-path)
+read -r sshd </run/node/sshd-path
 cd /
 if [ -n "$uid" ]; then
     # sshd cannot separate privileges where root is the only user there is; as a plain user it does not try, but may not listen on port 22.
