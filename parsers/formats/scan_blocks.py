@@ -1,0 +1,92 @@
+"""How a stream of bytes becomes blocks of whole, clean lines: no ANSI sequences, carriage returns or NULs, no line cut in two."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+BLOCK_BYTES = 256 * 1024
+"""Fits the second-level cache; larger blocks are slower."""
+LONGEST_LINE = 4096
+"""NCCL cuts its own lines at about 1 KiB; what is longer is not a log line, and some expressions take quadratic time on it."""
+WARN = b" NCCL WARN "
+_WARN_TAIL = 4096
+_ANSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive whole lines."""
+
+    text: bytes
+    """Clean lines, separated by newlines; without the last newline."""
+    lines: int
+    size_bytes: int
+    """As read, before cleaning."""
+    long_lines: int
+    """Lines that were cut to `LONGEST_LINE`."""
+
+
+def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Regroup chunks of any size into blocks of at most `size_bytes`. Where they end does not depend on how the input was cut.
+
+    A line longer than a block is given by its beginning only. A warning is never near the end of a block: its continuation is with it.
+    """
+    buffer, start, skipping = b"", 0, False
+    for chunk in chunks:
+        buffer, start = buffer[start:] + chunk, 0
+        while len(buffer) - start > size_bytes:
+            end = _border(buffer, start, start + size_bytes)
+            block, skipping = _block(buffer[start:end], skipping)
+            yield block
+            start = end
+    if start < len(buffer):
+        yield _block(buffer[start:], skipping)[0]
+
+
+def _border(buffer: bytes, start: int, limit: int) -> int:
+    """Where the block ends: after its last newline; before a warning that is so near the end that its continuation may be cut off."""
+    end = buffer.rfind(b"\n", start, limit) + 1
+    if end == 0:
+        return limit
+    warning = buffer.rfind(WARN, max(start, end - _WARN_TAIL), end)
+    if warning >= 0:
+        line_start = buffer.rfind(b"\n", start, warning) + 1
+        if line_start > start:
+            return line_start
+    return end
+
+
+def _block(raw: bytes, skipping: bool) -> tuple[Block, bool]:
+    """The block of these bytes, and whether it ends inside a line. `skipping`: it begins inside a line that has been given already."""
+    text = raw
+    if skipping:
+        text = raw[raw.find(b"\n") + 1 :] if b"\n" in raw else b""
+    unfinished = b"\n" not in raw[-1:] and ((skipping and not text) or b"\n" not in text)
+    lines = text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
+    if b"\x1b" in text:
+        text = _ANSI.sub(b"", text)
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"")
+    if b"\0" in text:
+        text = text.replace(b"\0", b"")
+    text = text.removesuffix(b"\n")
+    text, long_lines = _cut_long_lines(text)
+    return Block(text, lines, len(raw), long_lines), unfinished
+
+
+def _cut_long_lines(text: bytes) -> tuple[bytes, int]:
+    """The text with lines cut to `LONGEST_LINE`, and how many were. Hopping from newline to newline is cheaper than any search."""
+    kept, copied, at, cut = [], 0, 0, 0
+    while len(text) - at > LONGEST_LINE:
+        newline = text.rfind(b"\n", at, at + LONGEST_LINE + 1)
+        if newline < 0:
+            cut += 1
+            kept.append(text[copied : at + LONGEST_LINE])
+            newline = text.find(b"\n", at + LONGEST_LINE)
+            copied = newline if newline >= 0 else len(text)
+            if newline < 0:
+                break
+        at = newline + 1
+    return (b"".join((*kept, text[copied:])) if cut else text), cut

@@ -1,0 +1,206 @@
+"""Which lines of a block could match which expressions, with the standard library alone: by shape, by literal, by wrapped warning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Protocol
+
+from busbw.parsers.formats.scan_blocks import WARN
+from busbw.parsers.formats.scan_regex import HEX, erased, required_literals, shape_of
+
+_LOWER = bytes(range(256)).lower()
+_ERASE = (HEX + "ABCDEF").encode()
+_WARN_SHAPE = shape_of(WARN.decode()).encode()
+_MOST_SHAPES = 100_000
+_SHORTEST_SHAPE_LITERAL = 2
+"""Shorter ones are in every other line (`cuda` becomes `u`)."""
+_CONTINUATION_LINES = 3
+_CONTINUATION_BYTES = 2048
+_NOT_CONTINUATION = re.compile(rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^  ")
+_TAG = re.compile(
+    rb"^(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>: ?|^\[(?:rank|default)\d+\]: ?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An expression with its necessary conditions."""
+
+    index: int
+    text: str
+    regex: re.Pattern[bytes]
+    literals: tuple[bytes, ...]
+    """Lower case; a matching line contains one of them. () = none is known."""
+    shape: re.Pattern[bytes]
+    """Matches the shape of every matching line."""
+    shape_literals: tuple[bytes, ...]
+    """The shape of a matching line contains one of them; () = none is known."""
+    sieved: bool
+    """False = its shape says too little (`dead` is all hex letters): its lines are found by its literals instead, which costs more."""
+
+
+class Booking(Protocol):
+    """Takes lines, and says which ones it still wants."""
+
+    def common(self) -> frozenset[int]:
+        """Expressions of which the first matching line of a block is enough."""
+
+    def untried(self, index: int, line: bytes) -> bool:
+        """False = this expression has had such a line of this process, and wants no more. Always True for most expressions."""
+
+    def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Collection[int]:
+        """Run these expressions on a line (`at` = its index in the block, from 0); gives the indexes of those that match."""
+
+
+class Sieve(Protocol):
+    """Finds the lines worth examining."""
+
+    def search(self, text: bytes, booking: Booking) -> None:
+        """Have every line of the block examined that an expression may match and that is wanted."""
+
+
+def compiled(index: int, text: str) -> Compiled:
+    """The expression, ready.
+
+    Raises:
+        ValueError: as `scan_regex.required_literals`.
+    """
+    literals = required_literals(text)
+    shapes = {shape_of(literal) for literal in literals}
+    shape = re.compile(erased(text).encode(), re.IGNORECASE)
+    return Compiled(
+        index=index,
+        text=text,
+        regex=re.compile(text.encode(), re.IGNORECASE),
+        literals=tuple(literal.encode() for literal in literals),
+        shape=shape,
+        shape_literals=() if "" in shapes else tuple(sorted(each.encode() for each in shapes)),
+        sieved=bool(shapes) and min(len(each) for each in shapes) >= _SHORTEST_SHAPE_LITERAL and shape.search(b"") is None,
+    )
+
+
+class ShapeSieve:
+    """Looks at each distinct shape once, and remembers shapes from block to block."""
+
+    def __init__(self, expressions: tuple[Compiled, ...]) -> None:
+        self.sieved = tuple(each for each in expressions if each.sieved)
+        self.unsieved = tuple(each for each in expressions if not each.sieved)
+        self.known: dict[bytes, tuple[int, ...]] = {}
+        self.hot: set[bytes] = set()
+        """The known shapes that some expression may match, and those of warnings."""
+
+    def search(self, text: bytes, booking: Booking) -> None:
+        """As `Sieve`."""
+        shapes = text.translate(_LOWER, _ERASE).split(b"\n")
+        distinct = set(shapes)
+        fresh = distinct.difference(self.known)
+        if fresh:
+            self._learn(fresh)
+        hot = distinct & self.hot
+        claimed = self.search_wrapped(text, booking) if any(_WARN_SHAPE in shape for shape in hot) else {}
+        if hot:
+            self._search_hot(text, shapes, hot, claimed, booking)
+        for expression in self.unsieved:
+            search_literally(text, expression, expression.index in booking.common(), claimed, booking)
+
+    def search_wrapped(self, text: bytes, booking: Booking) -> dict[int, Collection[int]]:
+        """Examine the wrapped warnings of a block, each as one line. Gives what matched, for the index of each line they consist of."""
+        claimed: dict[int, Collection[int]] = {}
+        for at, joined, count in _wrapped_warnings(text):
+            indexes = (*self._may_match(joined.translate(_LOWER, _ERASE)), *(each.index for each in self.unsieved))
+            matched = booking.examine(at, joined, indexes)
+            claimed.update((at + step, matched) for step in range(count))
+        return claimed
+
+    def _may_match(self, shape: bytes) -> tuple[int, ...]:
+        """Indexes of the expressions that can match a line of this shape."""
+        return tuple(
+            each.index
+            for each in self.sieved
+            if (not each.shape_literals or any(literal in shape for literal in each.shape_literals)) and each.shape.search(shape)
+        )
+
+    def _learn(self, fresh: set[bytes]) -> None:
+        if len(self.known) + len(fresh) > _MOST_SHAPES:
+            self.known.clear()
+            self.hot.clear()
+        for shape in fresh:
+            self.known[shape] = self._may_match(shape)
+            if self.known[shape] or _WARN_SHAPE in shape:
+                self.hot.add(shape)
+
+    def _search_hot(self, text: bytes, shapes: list[bytes], hot: set[bytes], claimed: dict[int, Collection[int]], booking: Booking) -> None:
+        common = booking.common()
+        pending = common.intersection(index for shape in hot for index in self.known[shape])
+        rare = {shape for shape in hot if not common.issuperset(self.known[shape])}
+        active = hot if pending else rare
+        lines = text.split(b"\n") if active else []
+        for at, line in enumerate(lines):
+            if shapes[at] not in active:
+                continue
+            taken = claimed.get(at, ())
+            wanted = [
+                index
+                for index in self.known[shapes[at]]
+                if (index not in common or index in pending) and index not in taken and booking.untried(index, line)
+            ]
+            matched = booking.examine(at, line, wanted) if wanted else ()
+            if pending and not pending.isdisjoint(matched):
+                pending = pending.difference(matched)
+                active = active if pending else rare
+                if not active:
+                    break
+
+
+def search_literally(text: bytes, expression: Compiled, first_only: bool, claimed: dict[int, Collection[int]], booking: Booking) -> None:
+    """Have the lines of the block examined that contain a literal of the expression (all lines where it has none)."""
+    index = expression.index
+    for at, line in _lines_with(text, expression.literals):
+        if index in claimed.get(at, ()) or not booking.untried(index, line):
+            continue
+        if booking.examine(at, line, (index,)) and first_only:
+            return
+
+
+def _lines_with(text: bytes, literals: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
+    """(index, line) of the lines that contain one of the literals, ascending; all lines when there are none."""
+    if not literals:
+        yield from enumerate(text.split(b"\n"))
+        return
+    low = text.lower()
+    following = [low.find(literal) for literal in literals]
+    at = counted = 0
+    while found := [position for position in following if position >= 0]:
+        position = min(found)
+        at += low.count(b"\n", counted, position)
+        counted = position
+        end = low.find(b"\n", position)
+        end = len(low) if end < 0 else end
+        yield at, text[low.rfind(b"\n", 0, position) + 1 : end]
+        for which, literal in enumerate(literals):
+            if 0 <= following[which] < end:
+                following[which] = low.find(literal, end)
+
+
+def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """(index of the first line, the warning as one line, how many lines it consists of) of each warning that runs on in further lines."""
+    at = counted = 0
+    found = text.find(WARN)
+    while found >= 0:
+        at += text.count(b"\n", counted, found)
+        counted = found
+        end = text.find(b"\n", found)
+        if end < 0:
+            return
+        following = [_TAG.sub(b"", line) for line in text[end + 1 : end + 1 + _CONTINUATION_BYTES].split(b"\n")[:_CONTINUATION_LINES]]
+        parts = [text[text.rfind(b"\n", 0, found) + 1 : end], *takewhile(_continues, following)]
+        if len(parts) > 1:
+            yield at, b" ".join(parts), len(parts)
+        found = text.find(WARN, end)
+
+
+def _continues(line: bytes) -> bool:
+    return _NOT_CONTINUATION.search(line) is None

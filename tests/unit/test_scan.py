@@ -1,0 +1,207 @@
+"""The scanner finds what a naive search of every line finds, whatever the chunks, with and without hyperscan."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import re
+
+import pytest
+
+from busbw.parsers.formats.scan import COMMON_LINES, Hit, Line, Pattern, Scanner, process_of
+from busbw.parsers.formats.scan_blocks import BLOCK_BYTES, LONGEST_LINE, blocks
+from busbw.parsers.formats.scan_regex import erased, required_literals, shape_of
+
+PATTERNS = (
+    Pattern("no-ib", r"NET/IB ?: No device found"),
+    Pattern("retry", r"Got completion.*(?:status=(?:IBV_WC_RETRY_EXC_ERR\()?12|error 12)\b"),
+    Pattern("not-gdr", r"via NET/IB/\d+(?:\(\d+\))?(?:/Shared)?\s*$"),
+    Pattern("gdr", r"via NET/\S+/GDRDMA"),
+    Pattern("init", r"Init COMPLETE"),
+    Pattern("using-without-ro", r"NET/IB ?: Using(?!.*\[RO\])"),
+    Pattern("dead", r"(?-i:\bDEAD\b)|considered dead"),
+    Pattern("modify-qp", r"ibv_modify_qp failed with (?:error )?(?:61 )?No data available"),
+    Pattern("affinity", r"[Ss]etting affinity for GPU \d+ to"),
+)
+
+
+def composed_log(lines: int, seed: int = 1) -> list[str]:
+    """Lines in the documented grammar, of 16 processes, with rare ones among many plain ones."""
+    rng = random.Random(seed)
+    made = []
+    for _ in range(lines):
+        rank = rng.randrange(16)
+        prefix = f"gpu-{rank // 8:02d}:{4000 + rank}:{5000 + rank} [{rank % 8}] "
+        kind = rng.random()
+        if kind < 0.5:
+            made.append(prefix + f"NCCL INFO Channel {rank:02d}/0 : {rank}[1] -> {rank + 1}[2] [send] via NET/IB/{rank % 8}/GDRDMA")
+        elif kind < 0.98:
+            made.append(prefix + f"NCCL INFO AllReduce: opCount {rng.getrandbits(16):x} sendbuff 0x{rng.getrandbits(48):x} [nranks=16]")
+        else:
+            made.append(prefix + rng.choice(RARE))
+    return made
+
+
+RARE = (
+    "NCCL INFO NET/IB : No device found.",
+    "transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> with error 12, opcode 0, len 0, vendor err 129",
+    "transport/net_ib.cc:95 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<47001> with status=IBV_WC_RETRY_EXC_ERR(12) vendor_err=129",
+    "transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> with error 4, opcode 0, len 0, vendor err 81",
+    "NCCL INFO Channel 01/0 : 8[0] -> 15[7] [send] via NET/IB/0(1)/Shared",
+    "NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>",
+    "NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.0.0.1<0>",
+    "NCCL INFO comm 0xdead rank 3 nranks 16 cudaDev 3 busId 18000 - Init COMPLETE",
+    "NCCL INFO setting affinity for GPU 3 to ff",
+    "peer is DEAD",
+)
+
+
+def naive(lines: list[str], patterns: tuple[Pattern, ...] = PATTERNS) -> dict[tuple[str, str | None], list[int]]:
+    """What every line, searched with every expression, gives: the lines per pattern and process."""
+    found: dict[tuple[str, str | None], list[int]] = {}
+    for line_no, line in enumerate(lines, 1):
+        for pattern in patterns:
+            if re.search(pattern.regex, line, re.IGNORECASE | re.ASCII):
+                process = process_of(line.encode())
+                found.setdefault((pattern.id, process.decode() if process else None), []).append(line_no)
+    return found
+
+
+def booked(hits: tuple[Hit, ...]) -> dict[tuple[str, str | None], tuple[int, list[int]]]:
+    return {(hit.pattern, hit.process): (hit.count, [line.line_no for line in hit.examples]) for hit in hits}
+
+
+def sieves() -> list[object]:
+    try:
+        import hyperscan  # noqa: F401
+    except ImportError:
+        return [
+            pytest.param(False, id="shapes"),
+            pytest.param(True, id="hyperscan", marks=pytest.mark.skip(reason="hyperscan is not installed")),
+        ]
+    return [pytest.param(False, id="shapes"), pytest.param(True, id="hyperscan")]
+
+
+@pytest.mark.parametrize("hyperscan", sieves())
+@pytest.mark.parametrize("chunk", [37, 4096, 1 << 20])
+def test_every_match_of_a_naive_search_is_found_with_its_line_and_process(hyperscan: bool, chunk: int) -> None:
+    lines = composed_log(3000)
+    data = ("\n".join(lines) + "\n").encode()
+    scan = Scanner(PATTERNS, hyperscan=hyperscan).scan(data[at : at + chunk] for at in range(0, len(data), chunk))
+    expected = {key: (len(line_nos), line_nos[:4]) for key, line_nos in naive(lines).items()}
+    assert booked(scan.hits) == expected
+    assert (scan.lines, scan.size_bytes, scan.common, scan.problems) == (3000, len(data), (), ())
+
+
+@pytest.mark.parametrize("hyperscan", sieves())
+def test_a_common_pattern_is_named_and_counted_no_further_than_one_line_per_block(hyperscan: bool) -> None:
+    lines = [
+        f"gpu{n % 4}:{n % 4 + 10}:77 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via NET/IB/0/GDRDMA" for n in range(COMMON_LINES + 30_000)
+    ]
+    data = ("\n".join(lines) + "\n").encode()
+    scan = Scanner((Pattern("gdr", r"via NET/\S+/GDRDMA"),), hyperscan=hyperscan).scan([data])
+    total = sum(hit.count for hit in scan.hits)
+    assert scan.common == ("gdr",)
+    assert COMMON_LINES < total < COMMON_LINES + 2 * BLOCK_BYTES // 70 + len(data) // BLOCK_BYTES
+    assert [hit.process for hit in scan.hits] == ["gpu0:10", "gpu1:11", "gpu2:12", "gpu3:13"]
+
+
+@pytest.mark.parametrize("hyperscan", sieves())
+def test_every_process_patterns_give_one_line_per_process_and_last_word_however_many_there_are(hyperscan: bool) -> None:
+    pattern = Pattern("via", r" via (?:NET|P2P)/", keep=16, every_process=True)
+    lines = [
+        f"gpu{n % 3}:{n % 3 + 10}:77 [0] NCCL INFO Channel {n % 16:02d}/0 : 1[1] -> 2[2] via NET/IB/{n % 2}/GDRDMA" for n in range(30_000)
+    ]
+    lines.append("gpu9:19:77 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via P2P/IPC")
+    scan = Scanner((pattern,), hyperscan=hyperscan).scan([("\n".join(lines)).encode()])
+    assert scan.common == ()
+    assert {(hit.process, line.text.split()[-1]) for hit in scan.hits for line in hit.examples} == {
+        *((f"gpu{host}:{host + 10}", f"NET/IB/{device}/GDRDMA") for host in range(3) for device in range(2)),
+        ("gpu9:19", "P2P/IPC"),
+    }
+    assert scan.hits[-1].examples == (Line(30_001, lines[-1]),)
+
+
+@pytest.mark.parametrize("hyperscan", sieves())
+def test_a_warning_wrapped_over_two_lines_is_searched_as_one(hyperscan: bool) -> None:
+    text = (
+        b"plain\n[2026-07-10 09:00:00] gpu1:41:42 [0] misc/ibvwrap.cc:380 (wrap) NCCL WARN Call to ibv_modify_qp failed with 61\n"
+        b"No data available, on dev mlx5_0:1, curr state INIT\ngpu1:41:42 [0] NCCL INFO misc/x.cc:1 -> 2\n"
+    )
+    (hit,) = Scanner(PATTERNS, hyperscan=hyperscan).scan([text]).hits
+    assert (hit.pattern, hit.process, hit.count) == ("modify-qp", "gpu1:41", 1)
+    assert hit.examples[0].line_no == 2
+    assert hit.examples[0].text.endswith(
+        "NCCL WARN Call to ibv_modify_qp failed with 61 No data available, on dev mlx5_0:1, curr state INIT"
+    )
+
+
+def test_what_follows_a_warning_but_is_a_statement_of_its_own_is_not_joined_to_it() -> None:
+    scanner = Scanner((Pattern("both", r"NCCL WARN .*CUDA error"),), hyperscan=False)
+    assert scanner.scan([b"a:1:2 [0] x.cc:1 NCCL WARN something else\nRuntimeError: CUDA error: unknown\n"]).hits == ()
+
+
+def test_colours_carriage_returns_and_zero_bytes_do_not_hide_a_match() -> None:
+    scanner = Scanner((Pattern("end", r"via NET/IB/\d+$"),), hyperscan=False)
+    (hit,) = scanner.scan([b"x\r\n\x1b[31mgpu1:4:5 [0] NCCL INFO Channel 00 : 0 -> 1 \x00via NET/IB/0\x1b[0m\r\n"]).hits
+    assert hit.examples == (Line(2, "gpu1:4:5 [0] NCCL INFO Channel 00 : 0 -> 1 via NET/IB/0"),)
+
+
+def test_a_line_longer_than_any_log_line_is_cut_and_said_to_be() -> None:
+    scanner = Scanner((Pattern("needle", "needle"),), hyperscan=False)
+    scan = scanner.scan([b"needle" + b"x" * 10_000 + b"needle\nneedle\n" + b"y" * (3 * BLOCK_BYTES) + b"needle\nneedle"])
+    assert [line.line_no for line in scan.hits[0].examples] == [1, 2, 4]
+    assert scan.lines == 4
+    assert scan.problems == (f"2 lines are longer than {LONGEST_LINE} bytes and were searched only up to there",)
+
+
+def test_a_scanner_survives_pickling_as_a_pool_of_workers_needs_it() -> None:
+    scanner = pickle.loads(pickle.dumps(Scanner(PATTERNS, hyperscan=False)))
+    assert scanner.scan([b"a:1:2 [0] NCCL INFO NET/IB : No device found.\n"]).hits[0].pattern == "no-ib"
+
+
+def test_a_wrong_or_double_pattern_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="not a regular expression"):
+        Scanner((Pattern("bad", "(unclosed"),))
+    with pytest.raises(ValueError, match="pattern ids given twice: \\['same'\\]"):
+        Scanner((Pattern("same", "a"), Pattern("same", "b")))
+    with pytest.raises(ValueError, match="group not known here"):
+        Scanner((Pattern("atomic", "(?>a)b"),))
+
+
+def test_a_pattern_made_of_hex_letters_is_found_and_named_as_slow() -> None:
+    scanner = Scanner((Pattern("ecc", r"dead|802"), Pattern("fine", "uncorrectable")), hyperscan=False)
+    assert scanner.slow == ("ecc",)
+    assert [line.line_no for line in scanner.scan([b"x\nCUDA error 802\nit is Dead\n"]).hits[0].examples] == [2, 3]
+
+
+def test_blocks_do_not_depend_on_how_the_input_was_cut() -> None:
+    data = ("\n".join(composed_log(4000, seed=3))).encode()
+    whole = list(blocks([data]))
+    assert list(blocks(data[at : at + 1000] for at in range(0, len(data), 1000))) == whole
+    assert b"\n".join(block.text for block in whole) == data
+    assert sum(block.lines for block in whole) == 4000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literals"),
+    [
+        (r"NET/IB ?: No device found", ("net/ib : no device found", "net/ib: no device found")),
+        (r"Failed to open libibverbs\.so|Coun?t not open", ("cout not open", "count not open", "failed to open libibverbs.so")),
+        (r"async (?:fatal )?event:? .*port (?:error|active)", ("port active", "port error")),
+        (r"\d+", ()),
+        (r"a|\d+", ()),
+        (r"NCCL_IB_HCA set to (?![\^=])[^\s]*mlx5_1(?:[:,\s]|$)", ("nccl_ib_hca set to ",)),
+        (r"(?:x{0,3})port{2}", ("por",)),
+    ],
+)
+def test_required_literals_are_the_most_telling_plain_text(pattern: str, literals: tuple[str, ...]) -> None:
+    assert required_literals(pattern) == tuple(sorted(literals))
+
+
+def test_the_erased_expression_matches_the_shape_of_what_the_expression_matches() -> None:
+    line = "node3:41011 [0] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/0(1)/Shared"
+    pattern = r"via NET/IB/\d+(?:\(\d+\))?(?:/Shared)?\s*$"
+    assert re.search(pattern, line)
+    assert re.search(erased(pattern), shape_of(line), re.IGNORECASE)
+    assert not re.search(erased(pattern), shape_of(line + "/GDRDMA"), re.IGNORECASE)
