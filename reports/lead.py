@@ -19,21 +19,32 @@ def is_survey(outcome: CaseOutcome | None) -> bool:
 
 
 def whole_cluster(result: RunResult) -> tuple[Comparison, ...]:
-    """Comparisons of all nodes together: those outside the surveys whose group is the widest there is."""
+    """Comparisons of all nodes together: those outside the surveys whose group is the widest there is, and those of cases that were not run."""
     surveys = {outcome.case.id for outcome in result.cases if is_survey(outcome)}
     outside = [comparison for comparison in result.comparisons if comparison.case_id not in surveys]
-    widest = max((len(comparison.nodes) or len(result.nodes) for comparison in outside), default=0)
-    return tuple(comparison for comparison in outside if (len(comparison.nodes) or len(result.nodes)) == widest)
+    widest = max((len(comparison.nodes) for comparison in outside), default=0)
+    return tuple(comparison for comparison in outside if len(comparison.nodes) in (0, widest))
 
 
 def lead(result: RunResult) -> Comparison | None:
-    """The comparison the title speaks of: worst state first, then the largest size, then the lowest share. None = nothing was compared."""
-    candidates = whole_cluster(result) or result.comparisons
-    return min(
-        candidates,
-        key=lambda c: (phrases.SEVERITY[c.status], -c.size_bytes, c.ratio if c.ratio is not None else 9e9, c.case_id),
-        default=None,
-    )
+    """The comparison the title speaks of: required before advisory, worst state, bandwidth before latency, the largest size, the lowest share.
+
+    None = nothing was compared.
+    """
+
+    def rank(comparison: Comparison) -> tuple[bool, int, bool, bool, int, float, str]:
+        outcome = outcome_of(result, comparison.case_id)
+        return (
+            outcome is not None and not outcome.case.required,
+            phrases.SEVERITY[comparison.status],
+            comparison.measured_gb_s is None,
+            outcome is not None and outcome.case.purpose != "bandwidth",
+            -comparison.size_bytes,
+            comparison.ratio if comparison.ratio is not None else float("inf"),
+            comparison.case_id,
+        )
+
+    return min(whole_cluster(result) or result.comparisons, key=rank, default=None)
 
 
 def collective(result: RunResult, comparison: Comparison) -> str:

@@ -53,7 +53,7 @@ def github_annotations(result: RunResult) -> str:
 def _head(result: RunResult) -> str:
     lines = [f"# {phrases.SIGNS[result.verdict]} {result.verdict.value}: {markdown(result.headline)}", ""]
     if result.emulated:
-        lines += [f"> **Emulated.** {markdown(result.emulated)}", ""]
+        lines += [f"> **{markdown(result.emulated)}**", ""]
     nodes = f"{phrases.count(len(result.nodes), 'node')} {markdown_code(phrases.nodes(result.nodes))}".strip()
     ended = markdown_code(result.finished) if result.finished else "not ended"
     lines += [

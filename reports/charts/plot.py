@@ -10,6 +10,8 @@ from busbw.reports.charts.scale import Scale
 WIDTH, HEIGHT = 860.0, 360.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 160.0, 14.0, 46.0
 _LABEL_STEP = 15.0
+_AT_THE_END = 60.0
+"""A line that ends this near the right edge is labelled beyond it, any other at its own end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class Line:
     """One measured or expected line."""
 
     label: str
-    """Written at its right end."""
+    """Written at its right end; empty = none."""
     points: tuple[tuple[float, float], ...]
     """(size in bytes, value), by size."""
     colour: str
@@ -117,17 +119,19 @@ def _line(plot: Plot, line: Line) -> str:
 
 
 def _labels(plot: Plot) -> str:
-    ends = []
-    for line in plot.lines:
+    parts, ends = [], []
+    for line in filter(lambda line: line.label, plot.lines):
         x, y = max(place(plot, px, py) for px, py in line.points)
-        ends.append((y, x, line))
+        if x > WIDTH - RIGHT - _AT_THE_END:
+            ends.append((y, x, line))
+        else:
+            parts.append(svg.words(line.label, x + 8, y - 8, "middle", line.colour, 12, line.bold))
     ends.sort(key=lambda end: end[0])
     spots: list[float] = []
     for y, _, _ in ends:
         spots.append(max(y, spots[-1] + _LABEL_STEP) if spots else y)
     # Labels pushed below the axis move the whole stack up by what is missing.
     over = max(0.0, spots[-1] - (HEIGHT - BOTTOM)) if spots else 0.0
-    parts = []
     for (y, x, line), spot in zip(ends, spots, strict=True):
         at = WIDTH - RIGHT + 12
         parts.append(svg.line(x + 4, y, at - 3, spot - over, line.colour, 0.75, "1 2"))

@@ -8,8 +8,9 @@ from busbw.reports.charts import svg
 from busbw.reports.charts.scale import Scale
 
 WIDTH, HEIGHT = 860.0, 200.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 12.0, 40.0
-_WHISKERS_UP_TO = 512
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 24.0, 20.0, 40.0
+_WHISKERS_UP_TO = 1500
+_NAMES_UP_TO = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Mark:
     high: float
     apart: bool
     """True = drawn as one that stands apart: another colour, another shape, larger."""
+    name: str
+    """Written beside the first of the marks of that name that stand apart, where they are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ def draw(strip: Strip) -> svg.Drawing:
     small = max(2.0, min(6.0, 500 / max(1, len(strip.marks))))
     parts.append(_dots(strip, False, "good", small, "round"))
     parts.append(_dots(strip, True, "bad", max(4.0, small + 1), "square"))
+    parts += _names(strip)
     bottom = HEIGHT - BOTTOM + 18
     parts += [svg.words(strip.first, LEFT, bottom), svg.words(strip.last, WIDTH - RIGHT, bottom, "end")]
     text = svg.words(strip.y_label, 0, 0, "middle")
@@ -96,6 +100,20 @@ def draw(strip: Strip) -> svg.Drawing:
 def _dots(strip: Strip, apart: bool, colour: str, width: float, cap: str) -> str:
     spots = [f"M{place(strip, i):.1f} {_y(strip, mark.value):.1f}h0" for i, mark in enumerate(strip.marks) if mark.apart is apart]
     return svg.path("".join(spots), colour, width, cap=cap) if spots else ""
+
+
+def _names(strip: Strip) -> list[str]:
+    first: dict[str, int] = {}
+    for index, mark in enumerate(strip.marks):
+        if mark.apart and mark.name:
+            first.setdefault(mark.name, index)
+    if len(first) > _NAMES_UP_TO:
+        return []
+    spots = ((name, place(strip, index), _y(strip, strip.marks[index].value)) for name, index in first.items())
+    # Left of the mark where the text would run out of the picture.
+    return [
+        svg.words(name, x - 8 if x > WIDTH / 2 else x, y - 9, "end" if x > WIDTH / 2 else "start", "bad", 12, True) for name, x, y in spots
+    ]
 
 
 def _whiskers(strip: Strip, apart: bool, colour: str) -> str:

@@ -26,6 +26,10 @@ COLOURS = {
 """Of the light page; Okabe–Ito blue and a vermilion darkened for contrast, so that no pair of them differs by hue alone."""
 
 
+_WIDE = 600.0
+"""From this width on a picture keeps a readable size on a narrow screen and is scrolled sideways there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drawing:
     """Finished markup: every text in it has been escaped, so a template writes it as it is."""
@@ -84,8 +88,9 @@ def path(d: str, colour: str, width: float = 2, dash: str = "", cap: str = "roun
 def frame(key: str, width: float, height: float, title: str, description: str, body: str) -> Drawing:
     """The whole picture: `key` makes its ids unique on the page; `description` says in words and numbers what it shows."""
     named = f'<title id="{key}-t">{escape(one_line(title))}</title><desc id="{key}-d">{escape(one_line(description))}</desc>'
+    kind = "chart wide" if width > _WIDE else "chart"
+    size = f'viewBox="0 0 {coordinate(width)} {coordinate(height)}" width="{coordinate(width)}"'
     return Drawing(
-        f'<svg id="{key}" class="chart" viewBox="0 0 {coordinate(width)} {coordinate(height)}" role="img" '
-        f'aria-labelledby="{key}-t {key}-d" '
+        f'<svg id="{key}" class="{kind}" {size} role="img" preserveAspectRatio="xMinYMin" aria-labelledby="{key}-t {key}-d" '
         f'font-family="system-ui, sans-serif" xmlns="http://www.w3.org/2000/svg">{named}{body}</svg>'
     )
