@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from busbw.parsers.formats.nccl_tests_facts import Quoted, RunFacts, library_version, planned_sizes
-from busbw.parsers.formats.nccl_tests_identity import Hints, Identity, algbw_fits, algbw_interval, identify
+from busbw.parsers.formats.nccl_tests_identity import Hints, Identity, algbw_fits, algbw_interval, convention, identify
 from busbw.parsers.formats.nccl_tests_layout import ELEMENT_BYTES, ReadRow
-from busbw.records.benchmark import BenchmarkResult, Collective, busbw_factor
+from busbw.records.benchmark import BenchmarkResult, Collective
 
 _QUOTE = 160
 _LISTED = 8
@@ -67,17 +67,23 @@ def _hints(facts: RunFacts) -> Hints:
     """What the text says about collective and ranks outside the rows."""
     mine = [line.rank for line in facts.ranks if line.group == facts.ranks[0].group]
     split = len({line.group for line in facts.ranks}) > 1
-    listed = (len(set(mine)) if split else max(mine) + 1) if mine else None
-    per_process = (facts.number("nThread") or 1) * (facts.number("nGpus") or 1)
-    whole = {line.rank for line in facts.ranks} == set(range(max((line.rank for line in facts.ranks), default=-1) + 1))
-    return Hints(facts.program, listed, whole, facts.logged_ranks, per_process)
+    each = facts.ranks_per_line
+    listed = (len(set(mine)) * each if split else max(mine) + each) if mine else None
+    per_process = (facts.number("nThread", "nthreads") or 1) * (facts.number("nGpus", "ngpus") or 1)
+    return Hints(facts.program, listed, _list_is_whole(facts), facts.logged_ranks, per_process)
+
+
+def _list_is_whole(facts: RunFacts) -> bool:
+    """Whether the device list has every rank from 0 to its last one."""
+    ranks = {line.rank for line in facts.ranks}
+    return bool(ranks) and ranks == set(range(0, max(ranks) + 1, facts.ranks_per_line))
 
 
 def _nodes(facts: RunFacts, nranks: int | None) -> int | None:
     """Hosts of the device list, where it has every rank; None = it does not, so hosts may be missing too."""
-    ranks = {line.rank for line in facts.ranks}
-    if not ranks or ranks != set(range(max(ranks) + 1)) or (nranks is not None and len(ranks) < nranks):
-        return None
+    listed = len({line.rank for line in facts.ranks}) * facts.ranks_per_line
+    if not _list_is_whole(facts) or (nranks is not None and listed < nranks):
+        return facts.stated_nodes
     return len({line.host for line in facts.ranks})
 
 
@@ -98,7 +104,9 @@ def _missing_parts(facts: RunFacts) -> Iterator[Problem]:
         yield Problem(why, incomplete=True)
     if facts.average_may_be_cut:
         yield Problem("the text ends in the middle of the 'Avg bus bandwidth' line, the average may lack digits", incomplete=True)
-    if facts.ended and facts.out_of_bounds is None:
+    if facts.footer_is_elsewhere:
+        yield Problem("these records have no footer: average and out-of-bounds count stand in the program's output")
+    elif facts.ended and facts.out_of_bounds is None:
         yield Problem("no 'Out of bounds values' line: whether the data was right is told by the rows alone")
 
 
@@ -107,10 +115,12 @@ def _missing_sizes(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
     if not facts.rows:
         return
     missing = _not_printed(facts, identity)
+    mean = _mean_if_wrong(facts)
     if missing:
         names = ", ".join(str(size) for size in missing[:_LISTED]) + (" …" if len(missing) > _LISTED else "")
-        yield Problem(f"{len(missing)} planned sizes were not printed: {names} bytes", incomplete=True)
-    mean = _mean_if_wrong(facts)
+        shortened = facts.reduction_is_silent and mean is None and missing == list((planned_sizes(facts) or ())[-len(missing) :])
+        why = " (too little memory shortens a sweep so)" if shortened else ""
+        yield Problem(f"{len(missing)} planned sizes were not printed: {names} bytes{why}", incomplete=not shortened)
     if mean is not None:
         yield Problem(
             f"the average printed is {facts.average_gb_s:g} GB/s, that of the rows is {mean:.4g} GB/s: "
@@ -151,7 +161,7 @@ def _mean_if_wrong(facts: RunFacts) -> float | None:
     if facts.average_gb_s is None or facts.copies > 1 or facts.not_finite or facts.torn:
         return None
     values = [pair for read in facts.rows for pair in read.measured()]
-    if not values or ((facts.number("nThread") or 1) > 1 and any(value.error is not None for value, _ in values)):
+    if not values or ((facts.number("nThread", "nthreads") or 1) > 1 and any(value.error is not None for value, _ in values)):
         return None  # before 2.10 each thread had its own times, and the average was over all threads
     mean = sum(value.busbw_gb_s for value, _ in values) / len(values)
     spare = sum(slack.busbw_gb_s for _, slack in values) / len(values) + 1e-5 * abs(facts.average_gb_s) + 1e-9
@@ -201,28 +211,27 @@ def _wrong_numbers(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
     """busbw recomputed from size, time and factor against the printed one; nan and inf."""
     for line in facts.not_finite[:_LISTED]:
         yield Problem(f"not a number: {_at(line)}", fault=True)
-    wrong = [text for read in facts.rows if (text := _disagreement(read, identity))]
+    wrong = [text for read in facts.rows if (text := _disagreement(read, identity, facts.rows))]
     if wrong:
         more = f" (and {len(wrong) - 1} more rows)" if len(wrong) > 1 else ""
         yield Problem(wrong[0] + more, fault=True)
 
 
-def _disagreement(read: ReadRow, identity: Identity) -> str | None:
+def _disagreement(read: ReadRow, identity: Identity, rows: tuple[ReadRow, ...]) -> str | None:
     """What does not fit in one row; None = all does."""
     row = read.row
     line = f"line {row.line_no}: " if row.line_no else ""
-    shrunk = identity.collective in (Collective.HYPERCUBE, Collective.ALLTOALLV)
-    whole = identity.nranks if identity.collective is Collective.HYPERCUBE else None
+    share, factor = 1.0, None
+    if identity.collective is not None and identity.nranks is not None:
+        share, factor = convention(identity.collective, identity.nranks, rows)
     for value, slack in read.measured():
-        carried = row.size_bytes * (whole - 1) // whole if whole else row.size_bytes
-        interval = algbw_interval(row.size_bytes, value, slack)
-        if not algbw_fits(carried, value, slack) and interval and not (shrunk and whole is None and value.algbw_gb_s < interval[1]):
-            return (
-                f"{line}algbw is {value.algbw_gb_s:g} GB/s, but {row.size_bytes} bytes in {value.time_us:g} µs are {interval[0]:.4g} GB/s"
-            )
-        if identity.collective is None or identity.nranks is None:
+        carried = round(row.size_bytes * share)
+        interval = algbw_interval(carried, value, slack)
+        exempt = identity.collective is Collective.ALLTOALLV  # its algbw is of what the busiest rank moved
+        if interval is not None and not exempt and not algbw_fits(carried, value, slack):
+            return f"{line}algbw is {value.algbw_gb_s:g} GB/s, but {carried} bytes in {value.time_us:g} µs are {interval[0]:.4g} GB/s"
+        if factor is None:
             continue
-        factor = busbw_factor(identity.collective, identity.nranks)
         spare = slack.busbw_gb_s + factor * slack.algbw_gb_s + 1e-6 * value.busbw_gb_s + 1e-9
         if abs(value.busbw_gb_s - factor * value.algbw_gb_s) > spare:
             return (

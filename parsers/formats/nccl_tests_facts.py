@@ -49,6 +49,14 @@ class RunFacts:
     """The end is there: the average's line, or a JSON document's `end_time`."""
     end_missing: str = ""
     """Why it did not end, where the format tells more than that the end is missing."""
+    ranks_per_line: int = 1
+    """Ranks that one entry of `ranks` stands for: JSON lists processes."""
+    footer_is_elsewhere: bool = False
+    """The format has no footer: average and out-of-bounds stand in another file."""
+    stated_nodes: int | None = None
+    """Nodes, where the format says how many."""
+    reduction_is_silent: bool = False
+    """True = a sweep shortened for lack of memory shows only in that its last sizes are missing (JSON)."""
     reduced_to_bytes: int | None = None
     """`Reducing maxBytes to`."""
     torn: tuple[Quoted, ...] = ()
@@ -63,9 +71,11 @@ class RunFacts:
     """`# error:` after the footer; sticky, it can stand in a run that ended well."""
     process_times: tuple[ProcessTimes, ...] = ()
 
-    def number(self, name: str) -> int | None:
-        """A number of the configuration line; None = not there."""
-        return next((int(value.partition("(")[0]) for key, value in self.config if key == name), None)
+    def number(self, *names: str) -> int | None:
+        """A number of the configuration, under the first of these names that is there; None = none is."""
+        values = dict(self.config)
+        text = next((values[name] for name in names if name in values), "").partition("(")[0]
+        return int(text) if text.isdigit() else None
 
 
 def planned_sizes(facts: RunFacts) -> tuple[int, ...] | None:
@@ -73,13 +83,12 @@ def planned_sizes(facts: RunFacts) -> tuple[int, ...] | None:
 
     As nccl-tests counts: from minBytes, times the factor (or plus the step), while not above maxBytes.
     """
-    size, last = facts.number("minBytes"), facts.number("maxBytes")
-    if facts.reduced_to_bytes is not None:
-        last = facts.reduced_to_bytes
-    step = next((value for key, value in facts.config if key == "step"), None)
-    if size is None or last is None or step is None:
+    size, last = facts.number("minBytes", "minimum_bytes"), facts.number("maxBytes", "maximum_bytes")
+    last = facts.reduced_to_bytes if facts.reduced_to_bytes is not None else last
+    amount = facts.number("step", "step_factor", "step_bytes")
+    factor = any(name == "step_factor" or (name == "step" and "factor" in value) for name, value in facts.config)
+    if size is None or last is None or amount is None:
         return None
-    amount, factor = int(step.partition("(")[0]), "factor" in step
     if amount <= 0 or (factor and (amount == 1 or size == 0)):
         return None
     sizes: list[int] = []

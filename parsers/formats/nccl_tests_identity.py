@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from busbw.parsers.formats.nccl_tests_layout import ELEMENT_BYTES, ReadRow, Slack
-from busbw.records.benchmark import Collective, Measurement
+from busbw.records.benchmark import Collective, Measurement, busbw_factor
 
 _UNIT_FACTOR = (Collective.BROADCAST, Collective.REDUCE, Collective.SENDRECV, Collective.HYPERCUBE)
 _SCALED = (
@@ -57,6 +57,11 @@ class Hints:
     ranks_per_process: int = 1
 
 
+def is_scaled(collective: Collective) -> bool:
+    """Whether the size is count × element size × ranks."""
+    return collective in _SCALED
+
+
 def identify(rows: Sequence[ReadRow], hints: Hints) -> Identity:
     """The collective and the number of ranks of a table's rows, with what does not fit in words."""
     problems: list[str] = []
@@ -72,6 +77,20 @@ def identify(rows: Sequence[ReadRow], hints: Hints) -> Identity:
     if collective is None and nranks is not None:
         collective = _settle(candidates, rows, nranks)
     return Identity(collective, nranks, tuple(problems))
+
+
+def convention(collective: Collective, nranks: int, rows: Sequence[ReadRow]) -> tuple[float, float]:
+    """What algbw counts of the size (1 = all of it), and busbw / algbw, for these rows.
+
+    hypercube, and all_gather and reduce_scatter before June 2020 (nccl-tests commit ec1b5e2), count (n−1)/n of the size in algbw
+    already and print it again as busbw.
+    """
+    share = (nranks - 1) / nranks
+    factors = factor_interval(rows)
+    before_2020 = collective in (Collective.ALL_GATHER, Collective.REDUCE_SCATTER) and nranks > 1
+    if collective is Collective.HYPERCUBE or (before_2020 and factors is not None and factors[0] - 1e-6 <= 1 <= factors[1] + 1e-6):
+        return share, 1.0
+    return 1.0, busbw_factor(collective, nranks)
 
 
 def algbw_interval(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
@@ -180,8 +199,8 @@ def _in_place_unchecked(rows: Sequence[ReadRow]) -> bool:
 def _settle(candidates: tuple[Collective, ...], rows: Sequence[ReadRow], nranks: int) -> Collective | None:
     """One of several candidates, where the number of ranks leaves only one whose bandwidths fit."""
     factors = factor_interval(rows)
-    if factors is None:
-        return None
+    if factors is None or any(value.error is not None for read in rows for value, _ in read.measured()):
+        return None  # with an error column: before 2.13, whose all_gather and hypercube can print the same numbers
     fitting = []
     for candidate in candidates:
         if candidate in (Collective.ALLTOALLV, Collective.REDUCE_SCATTER) and _scale(rows) == 1 and nranks > 1:

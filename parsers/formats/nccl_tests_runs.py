@@ -8,67 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from dataclasses import dataclass, field
 
 from busbw.parsers.formats import nccl_tests_lines as lines_of
 from busbw.parsers.formats.nccl_tests_facts import CONFIG, Quoted, RunFacts
-from busbw.parsers.formats.nccl_tests_layout import FRAGMENT, HEAD, Layout, ReadRow, header, with_groups, with_units
+from busbw.parsers.formats.nccl_tests_layout import FRAGMENT, HEAD, Layout, header, with_groups, with_units
 from busbw.parsers.formats.nccl_tests_rows import Found, RowJoiner
+from busbw.parsers.formats.nccl_tests_run import MOST_QUOTED, Phase, Run
 from busbw.parsers.formats.nccl_tests_scan import Line
-
-_MOST_QUOTED = 1000
-
-
-class Phase(IntEnum):
-    """How far a run has come."""
-
-    PREFACE = 0
-    DEVICES = 1
-    HEADER = 2
-    ROWS = 3
-    OUT_OF_BOUNDS = 4
-    AVERAGE = 5
-
-
-@dataclass(slots=True)
-class Run:
-    """A run while it is being read."""
-
-    first_line: int
-    phase: Phase = Phase.PREFACE
-    facts: RunFacts = field(default_factory=RunFacts)
-    rows: list[ReadRow] = field(default_factory=list)
-    torn: list[Quoted] = field(default_factory=list)
-    logged_ranks: Counter[int] = field(default_factory=Counter)
-    layout: Layout | None = None
-    footers: int = 0
-    is_table: bool = False
-    """Something of a table was seen, not only a version or a program's name."""
-
-    def set(self, **changes: object) -> None:
-        """Replaces fields of `facts`."""
-        self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]  # dataclasses.replace cannot type a field by its name
-
-    def one_placement(self) -> bool:
-        """Whether its rows measure only one placement."""
-        return bool(self.rows) and all(len(read.measured()) == 1 for read in self.rows)
-
-    def add(self, found: Iterable[Found]) -> None:
-        """Takes rows, whole and torn."""
-        for line, read, not_finite in found:
-            quoted = Quoted(line.number, line.text)
-            if read is None:
-                self.torn += [quoted] if len(self.torn) < _MOST_QUOTED else []
-                continue
-            self.rows.append(replace(read, row=replace(read.row, line_no=line.number)))
-            if not_finite:
-                self.set(not_finite=(*self.facts.not_finite, quoted)[:_MOST_QUOTED])
-
-    def sealed(self) -> RunFacts:
-        """The facts with rows and what was counted along the way."""
-        ranks = tuple(number for number, _ in self.logged_ranks.most_common())
-        return replace(self.facts, rows=tuple(self.rows), torn=tuple(self.torn), logged_ranks=ranks, has_header=self.layout is not None)
 
 
 @dataclass(slots=True)
@@ -85,15 +32,15 @@ class _Reader:
     logged_ranks: Counter[int] = field(default_factory=Counter)
     failures: tuple[Quoted, ...] = ()
     groups: str = ""
-    head_text: str = ""
-    head_line: int = 0
+    half_header: Line | None = None
+    """Column names that may go on in the next line."""
 
     def feed(self, line: Line) -> None:
         """Takes the next line."""
         text = line.text
         if HEAD.search(text):
             self._rows(line)
-        elif "algbw" in text or "busbw" in text or lines_of.HEADER_PART.search(text) or line.number == self.head_line + 1:
+        elif "algbw" in text or "busbw" in text or lines_of.HEADER_PART.search(text) or self.half_header is not None:
             if not self._header(line):
                 self._other(line)
         else:
@@ -142,31 +89,32 @@ class _Reader:
         """Column names, whole or wrapped over several lines."""
         text, run = line.text, self.current
         layout = header(text)
-        if line.number == self.head_line + 1 and self.head_text and not FRAGMENT.match(text):
-            joined = (self.head_text + text, f"{self.head_text} {text.lstrip()}")
+        wrapped = self.half_header is not None and line.number == self.half_header.number + 1 and layout is None and "(" not in text
+        if wrapped and self.half_header is not None and not FRAGMENT.match(text):
+            joined = (self.half_header.text + text, f"{self.half_header.text} {text.lstrip()}")
             layouts = [found for candidate in joined if (found := header(candidate)) is not None]
-            wider = max(layouts, key=lambda found: sum(column.name != "other" for column in found.columns), default=None)
-            if wider is not None and run is not None and run.phase is Phase.HEADER and run.layout is not None:
-                if wider.blocks > run.layout.blocks and layout is None:
-                    run.layout, self.head_text, self.head_line = wider, joined[0], line.number
-                    return True
-            else:
-                layout = layout or wider
+            layout = max(layouts, key=lambda found: sum(column.name != "other" for column in found.columns), default=None)
+            if layout is not None and run is not None and run.phase is Phase.HEADER and run.layout is not None:
+                run.layout, self.half_header = layout, line._replace(text=joined[0])
+                return True
         if layout is None and not lines_of.HEADER_PART.search(text):
             return False
         if layout is not None:
             self._set_header(line, with_groups(layout, self.groups))
-        self.head_text, self.head_line = text, line.number
+        self.half_header = line if layout is None or layout.blocks == 1 else None
         return True
 
     def _set_header(self, line: Line, layout: Layout) -> None:
         run = self.current
-        twin = run is not None and run.phase in (Phase.HEADER, Phase.ROWS) and (self.waiting or not run.rows)
-        if run is not None and twin:
-            for other in self.waiting:
+        if (
+            run is not None
+            and run.phase in (Phase.HEADER, Phase.ROWS)
+            and (not run.rows or self.waiting or run.writers() > run.facts.copies)
+        ):
+            if self.waiting:
+                other = self.waiting.pop(0)
                 run.set(ranks=run.facts.ranks + other.facts.ranks)
                 run.first_line = min(run.first_line, other.first_line)
-            self.waiting = []
             run.set(copies=run.facts.copies + 1)
             return
         run = self._run(line, Phase.HEADER, again=run is not None and run.phase >= Phase.HEADER)
@@ -274,7 +222,8 @@ class _Reader:
                 ended=run.footers >= run.facts.copies,
             )
             if run.footers >= run.facts.copies:
-                self.runs, self.waiting = self.runs + self.waiting, []
+                self.runs += self.waiting if run.facts.copies == 1 else []
+                self.waiting = []
         elif "Collective test concluded" in text:
             run = self.current or self._begin(line)
             run.set(program=lines_of.program_of(text) or run.facts.program)
@@ -314,8 +263,8 @@ class _Reader:
         if lines_of.FAILURE.search(text):
             quoted = Quoted(line.number, text)
             if run is None:
-                self.failures = (*self.failures, quoted)[:_MOST_QUOTED]
-            elif len(run.facts.failures) < _MOST_QUOTED:
+                self.failures = (*self.failures, quoted)[:MOST_QUOTED]
+            elif len(run.facts.failures) < MOST_QUOTED:
                 run.set(failures=(*run.facts.failures, quoted))
 
 
