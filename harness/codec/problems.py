@@ -56,7 +56,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     "unknown profile 'token-ring'; known: efa, tcp"
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
     if close:
         return f"unknown {kind} {name!r}; did you mean {close[0]!r}?"
     listed = ", ".join(names[:40]) + (f" and {len(names) - 40} more" if len(names) > 40 else "")

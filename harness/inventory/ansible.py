@@ -150,11 +150,7 @@ def _beside(folder: Path, name: str, inventory: Inventory) -> dict[str, Var]:
         if text.startswith(_VAULT_FILE):
             inventory.notes.append(f"{path}: encrypted with Ansible Vault, not read; what ssh needs of it belongs in ssh_config")
             continue
-        try:
-            tree = read_tree(text, str(path), error=InventoryError, opaque_tags=VAULT_TAGS, allow_empty=True)
-        except InventoryError as error:
-            inventory.problems.append(Problem(str(path), error.what.removeprefix(f"{path}:").strip()))
-            continue
+        tree = read_tree(text, str(path), error=InventoryError, opaque_tags=VAULT_TAGS, allow_empty=True)
         if tree.value is not None and not isinstance(tree.value, dict):
             inventory.problems.append(tree.problem((), "expected variables as a mapping"))
             continue

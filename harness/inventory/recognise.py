@@ -16,6 +16,7 @@ from busbw.records import Cluster
 
 _LIST_HINT = "write what it lists to a file: ansible-inventory -i {path} --list > hosts.json"
 _YAML_LINE = re.compile(r"---|\{|[\w.\"'-][^\[\]=#]*:(\s|$)")
+_ANSIBLE_LINE = re.compile(r"^\s*\[[^\]]+\]\s*(?:[#;]|$)|\bansible_\w+\s*=|\[\w+:\w+")
 
 
 def read(text: str, path: str) -> Cluster:
@@ -33,7 +34,7 @@ def read(text: str, path: str) -> Cluster:
         refuse([Problem(path, "empty: no node is named")], InventoryError)
     if path.endswith((".yaml", ".yml", ".json")) or _YAML_LINE.match(lines[0]):
         return _tree(text, path)
-    if any(re.match(r"\s*\[[^\]]+\]\s*(?:[#;]|$)", line) or re.search(r"\bansible_\w+\s*=|\[\w+:\w+", line) for line in lines):
+    if path.endswith(".ini") or any(_ANSIBLE_LINE.search(line) for line in lines):
         return ansible_ini.read(text, path)
     return hostfile.read(text, path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 
 from busbw.inventory.hostlist import fold
 from busbw.profile import MpiOption
@@ -14,19 +15,21 @@ _WORDS_AFTER = {"--allow-run-as-root": 0, "--mca": 2, "--prtemca": 2}
 
 
 def render(invocation: Invocation, options: tuple[MpiOption, ...] = ()) -> str:
-    """The invocation as shell text that ends in a newline. `options` are the MCA parameters whose reasons are told too."""
+    """The invocation as shell text that ends in a newline. `options`: MCA parameters whose reasons are told where they are set."""
     nodes = "1 node" if len(invocation.nodes) == 1 else f"{len(invocation.nodes)} nodes"
     limit = format_duration(invocation.timeout_s)
     lines = [_comment(f"{invocation.case_id}: {invocation.nranks} ranks on {nodes} {fold(invocation.nodes)}, ended after {limit}")]
     for variable in invocation.env:
         lines.append(_comment(f"{variable.name}={variable.value}  from {variable.origin}: {variable.why}{_title(variable.source)}"))
-    used = (option for option in options if _used(option, invocation))
-    lines += [_comment(f"{option.name}={option.value}  {option.why}{_title(option.source)}") for option in used]
+    values = _mca_values(invocation.argv)
+    set_here = (option for option in options if option.name in values)
+    lines += [_comment(f"{option.name}={values[option.name]}  {option.why}{_title(option.source)}") for option in set_here]
     return "\n".join([*lines, " \\\n  ".join(_cut(invocation.argv))]) + "\n"
 
 
-def _used(option: MpiOption, invocation: Invocation) -> bool:
-    return any(pair == (option.name, option.value) for pair in zip(invocation.argv, invocation.argv[1:], strict=False))
+def _mca_values(argv: tuple[str, ...]) -> Mapping[str, str]:
+    triples = zip(argv, argv[1:], argv[2:], strict=False)
+    return {name: value for flag, name, value in triples if flag in ("--mca", "--prtemca")}
 
 
 def _title(source: str) -> str:

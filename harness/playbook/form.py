@@ -172,11 +172,14 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
     for steps, fabric in ((("fabric",), file.fabric), (("lab", "fabric"), file.lab.fabric)):
         if fabric is not None and fabric not in profile.names():
             yield document.problem(steps, unknown("fabric profile", fabric, profile.names()))
-    for steps, survey in ((("survey",), file.survey), (("lab", "survey"), changed_survey(file.survey, file.lab.survey))):
+    surveys: dict[Path, SurveyForm] = {("survey",): file.survey}
+    if file.lab.survey != SurveyChange():
+        surveys[("lab", "survey")] = changed_survey(file.survey, file.lab.survey)
+    for place, survey in surveys.items():
         if survey.when != "never" and not survey.groups:
-            yield document.problem((*steps, "groups"), "a survey needs groups: alone, pairs")
+            yield document.problem((*place, "groups"), "a survey needs groups: alone, pairs")
         if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
-            yield document.problem(steps, "budget, size and iterations of a survey must be more than 0")
+            yield document.problem(place, "budget, size and iterations of a survey must be more than 0")
 
 
 def _bad_numbers(case: CaseForm) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -211,13 +214,12 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
         yield document.problem((*where, "minimum_busbw_gb_s"), "must be more than 0 GB/s")
     if case is None:
         return
-    lab_from = given_or(gate.lab_sizes_from, gate.sizes_from)
-    for key, sizes_from, sizes in (
-        ("sizes_from", gate.sizes_from, case.sizes),
-        ("lab_sizes_from", lab_from, given_or(case.lab.sizes, case.sizes)),
-    ):
+    judged = {"sizes_from": (gate.sizes_from, case.sizes)}
+    if gate.lab_sizes_from is not None or case.lab.sizes is not None:
+        judged["lab_sizes_from"] = (given_or(gate.lab_sizes_from, gate.sizes_from), given_or(case.lab.sizes, case.sizes))
+    for key, (sizes_from, sizes) in judged.items():
         if sizes_from > sizes.maximum_bytes:
-            reach = f"case {gate.case!r} ends at {format_size(sizes.maximum_bytes)}" + (" in the lab" if key.startswith("lab") else "")
+            reach = f"case {gate.case!r} ends at {format_size(sizes.maximum_bytes)}" + (" in the lab" if key == "lab_sizes_from" else "")
             yield document.problem((*where, key), f"would judge nothing: {key} is {format_size(sizes_from)}, {reach}")
 
 

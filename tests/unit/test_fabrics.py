@@ -1,0 +1,123 @@
+"""The contract of the fabric profiles: every value has a reason and a source, and what does harm is never set."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from string import Formatter
+
+import pytest
+
+from busbw import profile
+from busbw.errors import PlaybookError
+from busbw.profile import Profile
+
+PLACEHOLDERS = {"socket_ifname", "rails", "log_dir"}
+PROFILES = [profile.load(name) for name in profile.names()]
+
+
+def ids(item: Profile) -> str:
+    return item.name
+
+
+def test_these_fabrics_are_known() -> None:
+    assert profile.names() == (
+        "azure-ib",
+        "efa",
+        "gcp-gib",
+        "gcp-tcpx",
+        "gcp-tcpxo",
+        "infiniband",
+        "lab",
+        "nvlink-only",
+        "rocev2",
+        "spectrum-x",
+        "tcp",
+    )
+
+
+@pytest.mark.parametrize("fabric", PROFILES, ids=ids)
+def test_every_value_has_a_reason_and_a_source(fabric: Profile) -> None:
+    for item in (*fabric.env, *fabric.trials, *fabric.never_set, *fabric.harmful, *fabric.mpi):
+        assert item.why.strip(), item
+        assert re.fullmatch(r".+, (https://\S+|docs/\S+)", item.source), item
+
+
+@pytest.mark.parametrize("fabric", PROFILES, ids=ids)
+def test_no_profile_sets_what_must_never_be_set(fabric: Profile) -> None:
+    assert {item.name for item in fabric.env} & {item.name for item in fabric.never_set} == set()
+    trials = {item.name for item in fabric.trials}
+    assert trials & {item.name for item in fabric.never_set} <= {"NCCL_NVLS_ENABLE"}
+
+
+@pytest.mark.parametrize("fabric", PROFILES, ids=ids)
+def test_no_profile_sets_a_value_that_is_known_to_do_harm(fabric: Profile) -> None:
+    common = profile.load("infiniband").harmful
+    cloud = {"gcp-tcpx", "gcp-tcpxo", "azure-ib"}
+    for item in fabric.env:
+        hits = [bad for bad in common if bad.name == item.name and any(fnmatchcase(item.value, glob) for glob in bad.values)]
+        # On these machines eth0 is the provider's own name for the control network.
+        assert hits == [] or (fabric.name in cloud and (item.name, item.value) == ("NCCL_SOCKET_IFNAME", "eth0")), item
+
+
+@pytest.mark.parametrize("fabric", PROFILES, ids=ids)
+def test_placeholders_are_known_and_names_are_set_once(fabric: Profile) -> None:
+    for item in (*fabric.env, *fabric.mpi):
+        assert {name for _, name, _, _ in Formatter().parse(item.value) if name is not None} <= PLACEHOLDERS
+    keys = [(item.name, item.purposes) for item in fabric.env]
+    assert len(keys) == len(set(keys))
+    options = [(item.name, item.since, item.until) for item in fabric.mpi]
+    assert len(options) == len(set(options))
+
+
+@pytest.mark.parametrize("fabric", [item for item in PROFILES if item.name != "lab"], ids=ids)
+def test_every_fabric_with_gpus_says_what_the_log_must_show_and_what_must_be_checked(fabric: Profile) -> None:
+    assert fabric.must_see.networks or fabric.name == "nvlink-only"
+    assert {"ssh.connect", "gpu.count", "sw.mpirun"} <= set(fabric.checks.required)
+
+
+def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
+    nets = {item.name: [variable.value for variable in item.env if variable.name == "NCCL_NET"] for item in PROFILES}
+    assert nets == {
+        "azure-ib": ["IB"],
+        "efa": ["AWS Libfabric"],
+        "gcp-gib": ["gIB"],
+        "gcp-tcpx": ["GPUDirectTCPX_v7"],
+        "gcp-tcpxo": [],
+        "infiniband": ["IB"],
+        "lab": [],
+        "nvlink-only": [],
+        "rocev2": ["IB"],
+        "spectrum-x": ["IB"],
+        "tcp": ["Socket"],
+    }
+
+
+def test_what_a_profile_inherits_can_be_replaced_by_name() -> None:
+    plain = {item.name: item.value for item in profile.load("infiniband").env if not item.purposes}
+    azure = {item.name: item.value for item in profile.load("azure-ib").env if not item.purposes}
+    assert (plain["NCCL_SOCKET_IFNAME"], azure["NCCL_SOCKET_IFNAME"]) == ("={socket_ifname}", "eth0")
+    assert set(plain) < set(azure)
+
+
+def test_the_lab_sets_no_variable_of_nccl_and_sends_the_data_over_its_links() -> None:
+    lab = profile.load("lab")
+    assert lab.env == ()
+    assert [(item.name, item.value) for item in lab.mpi] == [
+        ("btl", "tcp,self"),
+        ("btl_tcp_if_include", "{rails}"),
+        ("oob_tcp_if_include", "{socket_ifname}"),
+        ("prte_if_include", "{socket_ifname}"),
+        ("mpi_yield_when_idle", "1"),
+    ]
+
+
+def test_an_unknown_fabric_lists_the_known_ones() -> None:
+    with pytest.raises(PlaybookError) as caught:
+        profile.load("infinband")
+    assert caught.value.what == "unknown fabric profile 'infinband'; did you mean 'infiniband'?"
+
+
+def test_what_is_only_there_to_be_inherited_cannot_be_chosen() -> None:
+    with pytest.raises(PlaybookError):
+        profile.load("common")
