@@ -1,0 +1,71 @@
+"""From evidence to causes: the table's signals, the rules, one ranking. A pure function; reading and searching the texts is the caller's.
+
+texts ── search(patterns()) ──▶ hits ─┐
+tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ rank ──▶ Diagnosis
+"""
+
+from __future__ import annotations
+
+import functools
+
+from busbw import plugins
+from busbw.parsers import rules
+from busbw.parsers.formats.scan import Pattern
+from busbw.parsers.judge.diagnose_evidence import Context, Diagnosis, EvidenceSet, Text
+from busbw.parsers.judge.diagnose_rank import rank
+from busbw.parsers.judge.diagnose_signals import fact_clues, line_clues, patterns
+from busbw.parsers.judge.diagnose_view import lines_of, view_for
+from busbw.parsers.rules.rule import Rule
+from busbw.parsers.symptoms import table as symptoms
+from busbw.records import Confidence, Evidence
+
+FAILURE = (
+    r"NCCL WARN |Test (?:NCCL|CUDA|HIP) failure|Test timeout|DistBackendError|nccl(?:UnhandledCuda|System|Internal|Remote)Error"
+    r"|ncclInvalid(?:Usage|Argument)|NCCL error|Watchdog caught|exited on signal|non-zero (?:status|exit code)|srun: error"
+    r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not found|Exception: |\bFAILED\b"
+    r"|fatal error: |UCX +ERROR|\bXid\b"
+)
+"""Lines that report that something went wrong, whatever it is."""
+SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
+"""Lines that are only printed by work that went well so far."""
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """The rules, sorted by name."""
+    return tuple(rule for rule in plugins.discover(rules, "RULE").values() if isinstance(rule, Rule))
+
+
+def search_patterns() -> tuple[Pattern, ...]:
+    """What texts must be searched for: the table's expressions and the rules', each once."""
+    found = {pattern.regex: pattern for pattern in patterns(symptoms.load())}
+    for regex in (FAILURE, SUCCESS, *(watch.regex for rule in all_rules() for watch in rule.watches)):
+        found.setdefault(regex, Pattern(regex, regex))
+    return tuple(found.values())
+
+
+def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis:
+    """What the evidence says, best first. Nothing is concluded from what is not there."""
+    table = symptoms.load()
+    context = context or Context()
+    clues = [*line_clues(table, evidence.texts), *fact_clues(table, evidence)]
+    for rule in all_rules():
+        clues += rule.look(view_for(rule, evidence, tuple(clues), context))
+    findings = rank(table, clues, context)
+    failures = lines_of(evidence, FAILURE)
+    told = {
+        (item.artefact, item.line_no) for finding in findings for item in finding.evidence if finding.confidence is not Confidence.POSSIBLE
+    }
+    unexplained = () if told else tuple(sighting.evidence() for sighting in failures[:3])
+    healthy = not failures and bool(lines_of(evidence, SUCCESS)) and all(finding.confidence is Confidence.POSSIBLE for finding in findings)
+    return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
+
+
+def _notes(unexplained: tuple[Evidence, ...]) -> tuple[str, ...]:
+    if not unexplained:
+        return ()
+    first = unexplained[0]
+    return (f"the first line that reports a failure is {first.artefact}:{first.line_no}; nothing in the evidence says for certain why",)
+
+
+__all__ = ["FAILURE", "SUCCESS", "Context", "Diagnosis", "EvidenceSet", "Text", "all_rules", "diagnose", "search_patterns"]

@@ -1,0 +1,86 @@
+"""From the table's signals to clues: which patterns to search texts with, what their hits and the facts say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from busbw.parsers.formats.scan import Hit, Pattern
+from busbw.parsers.judge.diagnose_evidence import Clue, EvidenceSet, Fact, Place, Sighting, Text, places
+from busbw.parsers.symptoms import expr
+from busbw.parsers.symptoms.table import SymptomTable, Weight
+from busbw.records import Evidence
+
+_NO_PLACE = Place(1 << 30, 0)
+"""Facts come after lines: they have no time."""
+
+
+def patterns(table: SymptomTable) -> tuple[Pattern, ...]:
+    """The table's expressions, each once; the expression itself is the id."""
+    first = dict.fromkeys(signal.regex for symptom in table.symptoms for signal in symptom.signals if signal.regex is not None)
+    return tuple(Pattern(regex, regex) for regex in first)
+
+
+def line_clues(table: SymptomTable, texts: Iterable[Text]) -> tuple[Clue, ...]:
+    """Clues from the lines of the texts."""
+    wanted: dict[str, list[tuple[str, Weight, str]]] = {}
+    for symptom in table.symptoms:
+        for signal in symptom.signals:
+            if signal.regex is not None:
+                wanted.setdefault(signal.regex, []).append((symptom.id, signal.weight, signal.source))
+    clues = []
+    for number, text in enumerate(texts):
+        for hit in text.hits:
+            for symptom_id, weight, source in wanted.get(hit.pattern, ()):
+                clues += [_clue(symptom_id, weight, source, sighting) for sighting in sightings(text, number, hit)]
+    return tuple(clues)
+
+
+def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:
+    """The lines of a hit."""
+    return tuple(Sighting(text.artefact, Place(number, line.line_no), line.text, hit.process, hit.count) for line in hit.examples)
+
+
+def _clue(symptom_id: str, weight: Weight, source: str, sighting: Sighting) -> Clue:
+    return Clue(symptom_id, weight, source, sighting.evidence(), sighting.place, places(sighting.text))
+
+
+def fact_clues(table: SymptomTable, evidence: EvidenceSet) -> tuple[Clue, ...]:
+    """Clues from the facts. A `requires` that does not hold excludes; one that is not known gives no clue."""
+    clues = []
+    for symptom in table.symptoms:
+        for signal in symptom.signals:
+            if signal.expr is None:
+                continue
+            expression = expr.parse(signal.expr)
+            for fact in evidence.facts:
+                if not _same_source(signal.source, fact.source):
+                    continue
+                held = expr.evaluate(expression, fact.record())
+                weight = _weight(signal.weight, held)
+                if weight is not None:
+                    clues.append(Clue(symptom.id, weight, signal.source, _told(fact, expression), _NO_PLACE, fact.where))
+    return tuple(clues)
+
+
+def _weight(weight: Weight, held: bool | None) -> Weight | None:
+    if weight is Weight.REQUIRES:
+        return {True: Weight.REQUIRES, False: Weight.EXCLUDES, None: None}[held]
+    return weight if held else None
+
+
+def _same_source(wanted: str, given: str) -> bool:
+    """Equal, or equal but for the digits that a `*` in the wanted name stands for."""
+    if "*" not in wanted:
+        return wanted == given
+    head, _, tail = wanted.partition("*")
+    middle = given[len(head) : len(given) - len(tail)]
+    return given.startswith(head) and given.endswith(tail) and middle.isdigit()
+
+
+def _told(fact: Fact, expression: expr.Expression) -> Evidence:
+    """The fact with the comparison that held and the values it read."""
+    values = fact.record()
+    read = ", ".join(f"{name} = {values[name]:g}" if isinstance(values[name], float) else f"{name} = {values[name]}"
+                     for name in expression.names() if name in values)  # fmt: skip
+    text = f"{fact.evidence.text}: {read}" if fact.evidence.text else f"{fact.source}: {read}"
+    return Evidence(fact.evidence.artefact, fact.evidence.line_no, text)

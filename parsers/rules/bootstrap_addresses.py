@@ -1,0 +1,100 @@
+"""Which addresses the ranks publish and which they fail to reach: interface, firewall, or a virtual bridge.
+
+An address that two hosts publish belongs to neither (docker0 is 172.17.0.1 everywhere). Hosts that publish addresses of different networks chose
+different interfaces. «No route to host» inside one's own network is a packet filter that rejects; towards another network a missing route.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+from busbw.parsers.judge.diagnose_evidence import Clue, Sighting, View, places
+from busbw.parsers.rules.rule import Fires, Rule, Watch
+from busbw.parsers.symptoms.table import Weight
+
+_USING = Watch("using", r"Bootstrap ?: Using ")
+_FAILED = Watch(
+    "failed",
+    r"(?:connect to|StartConnect|PollConnect|Call to connect).*(?:No route to host|Connection (?:timed out|refused)|Network is unreachable)",
+)
+_OWN = re.compile(r"Bootstrap ?: Using\s+(?:\[\d+\])?(\S+?):([0-9a-fA-F.:]+)(?:%\w+)?<\d+>")
+_PEER = re.compile(r"[Cc]onnect to ([0-9.]+)<\d+>")
+_NO_ROUTE = re.compile(r"No route to host")
+
+
+def _look(view: View) -> Iterator[Clue]:
+    own: dict[str, tuple[str, str, Sighting]] = {}
+    for line in view.sightings(_USING.name):
+        found = _OWN.search(line.text)
+        if found and line.process and ":" in line.process:
+            own.setdefault(line.process.rpartition(":")[0], (found[1], found[2], line))
+    yield from _between_hosts(own)
+    addresses = [address for _, address, _ in own.values()]
+    for line in view.sightings(_FAILED.name):
+        peer = _PEER.search(line.text)
+        if peer and addresses and _NO_ROUTE.search(line.text):
+            near = any(_same_network(peer[1], address) for address in addresses)
+            entry, other = (
+                ("firewall-blocks-ports", "socket-ifname-mismatch") if near else ("socket-ifname-mismatch", "firewall-blocks-ports")
+            )
+            yield Clue(entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, places(line.text))
+            yield Clue(other, Weight.WEAK, "nccl-log", line.evidence(), line.place, places(line.text))
+
+
+def _between_hosts(own: dict[str, tuple[str, str, Sighting]]) -> Iterator[Clue]:
+    """What the published addresses of several hosts say."""
+    if len(own) < 2:
+        return
+    by_address: dict[str, list[str]] = {}
+    for host, (_, address, _) in own.items():
+        by_address.setdefault(address, []).append(host)
+    shared = {address: hosts for address, hosts in by_address.items() if len(hosts) > 1}
+    networks = {address.rsplit(".", 2)[0] for _, address, _ in own.values()}
+    for host, (_, address, line) in sorted(own.items()):
+        if address in shared:
+            entry = "hostname-resolves-loopback" if address.startswith("127.") else "socket-virtual-iface"
+            yield Clue(entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,))
+        elif len(networks) > 1:
+            yield Clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", line.evidence(), line.place, (host,))
+    if len({":" in address for _, address, _ in own.values()}) > 1:
+        for host, (_, _, line) in sorted(own.items()):
+            yield Clue("address-family-mismatch", Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,))
+
+
+def _same_network(one: str, other: str) -> bool:
+    """Both in one /24; masks are not in the log."""
+    try:
+        return ipaddress.ip_address(other) in ipaddress.ip_network(f"{one}/24", strict=False)
+    except ValueError:
+        return False
+
+
+_A = "node-a:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
+
+RULE = Rule(
+    name="bootstrap-addresses",
+    says="One address on two hosts is a virtual interface; no route inside the own network is a firewall, to another network the interface.",
+    watches=(_USING, _FAILED),
+    look=_look,
+    fires=(
+        Fires(
+            "node-a:11:12 [0] NCCL INFO Bootstrap : Using br0:172.19.0.1<0>\nnode-b:11:12 [0] NCCL INFO Bootstrap : Using br0:172.19.0.1<0>\n",
+            (("socket-virtual-iface", "strong"),),
+        ),
+        Fires(
+            _A + "node-a:11:12 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<43791> failed : No route to host\n",
+            (("firewall-blocks-ports", "strong"), ("socket-ifname-mismatch", "weak")),
+        ),
+        Fires(
+            _A + "node-a:11:12 [0] NCCL WARN socketStartConnect: Connect to 10.7.3.2<43791> failed : No route to host\n",
+            (("socket-ifname-mismatch", "strong"), ("firewall-blocks-ports", "weak")),
+        ),
+        Fires(
+            _A + "node-b:11:12 [0] NCCL INFO Bootstrap: Using eth0:fd00::7<0>\n",
+            (("address-family-mismatch", "strong"),),
+        ),
+    ),
+    silent=(_A, _A + "node-b:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>\n"),
+)

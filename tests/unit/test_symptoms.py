@@ -1,0 +1,98 @@
+"""The symptom table: every entry against its own lines, and what holds between entries."""
+
+import re
+
+import pytest
+
+from busbw.errors import ReadError
+from busbw.parsers.formats import scan_regex
+from busbw.parsers.symptoms import table
+from busbw.parsers.symptoms.table import Signal, Symptom, Weight
+
+TABLE = table.load()
+LINES = [
+    pytest.param(symptom, signal, line, id=f"{symptom.id}-{number}")
+    for symptom in TABLE.symptoms
+    for number, signal in enumerate(symptom.signals)
+    for line in signal.matches
+]
+REJECTED = [
+    pytest.param(symptom, signal, line, id=f"{symptom.id}-{number}")
+    for symptom in TABLE.symptoms
+    for number, signal in enumerate(symptom.signals)
+    if signal.regex is not None and signal.weight is not Weight.EXCLUDES
+    for line in symptom.rejects
+]
+BROKEN = "- id: x\n  title: t\n  stage: init\n  fabrics: [any]\n  severity: low\n  role: cause\n  signals:\n  - {source: nccl-log, weight: strong}\n"
+TAIL = "  rejects: []\n  cause: c\n  explanation: e\n  fix: []\n  verify: []\n  trust: t\n"
+
+
+@pytest.mark.parametrize(("symptom", "signal", "line"), LINES)
+def test_a_signal_matches_the_lines_it_must(symptom: Symptom, signal: Signal, line: str) -> None:
+    assert signal.regex is not None, "only a regex has lines to match"
+    assert table.compiled(signal.regex).search(line), f"{symptom.id}: {signal.regex!r} does not match {line!r}"
+
+
+@pytest.mark.parametrize(("symptom", "signal", "line"), REJECTED)
+def test_a_signal_does_not_match_the_lines_of_what_it_is_confused_with(symptom: Symptom, signal: Signal, line: str) -> None:
+    assert signal.regex is not None
+    assert not table.compiled(signal.regex).search(line), f"{symptom.id}: {signal.regex!r} matches {line!r}"
+
+
+def test_every_regex_has_a_line_it_must_match_and_its_entry_one_it_must_not() -> None:
+    for symptom in TABLE.symptoms:
+        wanted = [signal for signal in symptom.signals if signal.regex is not None and signal.weight is not Weight.EXCLUDES]
+        assert all(signal.matches for signal in symptom.signals if signal.regex is not None), symptom.id
+        assert symptom.rejects or not wanted, symptom.id
+
+
+def test_every_regex_needs_some_text_so_that_gigabytes_can_be_searched() -> None:
+    for symptom in TABLE.symptoms:
+        for signal in symptom.signals:
+            if signal.regex is not None:
+                literals = scan_regex.required_literals(signal.regex)
+                assert literals, f"{symptom.id}: {signal.regex}"
+                assert all(len(literal.strip()) > 2 for literal in literals), f"{symptom.id}: {signal.regex} needs only {literals}"
+
+
+def test_every_entry_says_why_and_what_to_do_with_a_known_right() -> None:
+    known = {"user", "root", "switch-admin", "fabric-admin", "cloud-admin", "datacenter-hands", "app-owner", "scheduler-admin"}
+    stages = {"build", "launch", "preflight", "init", "bandwidth", "latency", "variance", "correctness", "stall"}
+    for symptom in TABLE.symptoms:
+        assert symptom.fix, symptom.id
+        assert {step.needs for step in symptom.fix} <= known, symptom.id
+        assert {symptom.stage, *symptom.also_stages} <= stages, symptom.id
+        assert symptom.cause.strip(), symptom.id
+        assert symptom.references, symptom.id
+        assert re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", symptom.id)
+
+
+def test_no_entry_explains_itself() -> None:
+    assert [symptom.id for symptom in TABLE.symptoms if symptom.id in symptom.explains] == []
+
+
+def test_an_unknown_id_is_answered_with_the_likely_one() -> None:
+    with pytest.raises(KeyError, match="did you mean 'duplicate-gpu'"):
+        TABLE.get("duplicate-gpus")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BROKEN + TAIL, "x: a signal has either regex or expr"),
+        (BROKEN.replace("strong", "strong, expr: 'busbw <'") + TAIL, "x: expected NAME OP VALUE"),
+        (
+            BROKEN.replace("strong", "strong, regex: abc").replace("role: cause", "role: cause\n  explains: [duplicate-gp]") + TAIL,
+            "unknown symptom",
+        ),
+    ],
+)
+def test_an_entry_that_is_wrong_is_refused_with_its_id(text: str, message: str) -> None:
+    with pytest.raises(ReadError) as caught:
+        table.table(table.parse(text, "x.yaml"))
+    assert message in str(caught.value)
+
+
+def test_an_unknown_key_is_told_with_its_place() -> None:
+    with pytest.raises(ReadError, match=r"x\.yaml:6:3: .*unknown key 'rolle'"):
+        table.parse((BROKEN + TAIL).replace("role:", "rolle:"), "x.yaml")
