@@ -152,7 +152,7 @@ static const char *apart(const void *in, const void *out, size_t bytes) {
     static char *copy;
     static size_t capacity;
     if (in != out) return in;
-    if (bytes > capacity) {
+    if (copy == NULL || bytes > capacity) { /* NULL would mean that nothing is sent */
         free(copy);
         copy = memory_or_exit(bytes);
         capacity = bytes;

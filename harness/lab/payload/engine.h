@@ -38,6 +38,7 @@ struct lane {
 struct relay {
     int from, to; /* ranks of the job */
     int recv_tag, send_tag;
+    int lane; /* its index */
     int messages;
     char *buffer;
     size_t capacity; /* bytes of the largest message */

@@ -6,7 +6,7 @@
 enum { LANES_PER_CHANNEL = 2, LANES_MAX = CHANNELS_MAX * LANES_PER_CHANNEL };
 static const size_t lane_message_min = 4 << 10;   /* under it a further lane costs more than it brings */
 static const size_t second_lane_min = 32 << 10;
-static const size_t piece_bytes = 512 << 10;      /* well above Open MPI's 64 KiB eager limit, well below the caches of a socket */
+static const size_t piece_bytes = 128 << 10;      /* a chain of ranks fills soon, and a message still costs more than its handshake */
 static const size_t message_max = 1 << 30;        /* MPI counts are int */
 
 static size_t at_least_one(size_t value) { return value > 0 ? value : 1; }
@@ -77,7 +77,7 @@ static int lay_relays(const struct operation *o, const struct lane *lane, int me
         int from = o->shift > 0 ? i : lane->order[i], to = rank_after(o, lane, i);
         if (to == o->root || relay_between(g, from, to) != g->rank) continue; /* a chain does not return to its root */
         relays[found++] = (struct relay){.from = g->job_rank[from], .to = g->job_rank[to], .recv_tag = tag(lane->index, true),
-                                         .send_tag = tag(lane->index, false), .messages = messages};
+                                         .send_tag = tag(lane->index, false), .lane = lane->index, .messages = messages};
     }
     return found;
 }

@@ -8,6 +8,7 @@
 #include "exit_codes.h"
 #include "job.h"
 #include "memory.h"
+#include "rails.h"
 #include "record.h"
 #include "table.h"
 #include "watchdog.h"
@@ -64,17 +65,26 @@ static struct bench set_up(enum collective_id id, const struct options *options,
     return bench;
 }
 
-static int run(enum collective_id id, struct options *options, const struct job *job, int rail, const char *program) {
-    struct place here = {.rail = rail, .colour = job->size > 1 ? split_colour(job->rank) : 0};
-    host_name(here.host);
+/* Exchanges who runs where, and starts the rails where there are any. */
+static struct place *find_places(const struct job *job, struct place here) {
     struct place *places = memory_or_exit((size_t)job->size * sizeof *places);
     job_allgather(&here, places, sizeof here);
+    int rails = rails_wanted();
+    for (int p = 0; p < job->size; p++) places[p].rail = rails > 0 ? local_rank(places, p) % rails : NO_RAIL;
+    if (rails > 0 && job->size > 1) rails_start(places, job->size, job->rank);
+    return places;
+}
+
+static int run(enum collective_id id, struct options *options, const struct job *job, const char *program) {
+    struct place here = {.colour = job->size > 1 ? split_colour(job->rank) : 0};
+    host_name(here.host);
+    struct place *places = find_places(job, here);
     int processes_here = local_size(places, job->size, job->rank);
     struct group group = group_make(places, job->size, job->rank);
     struct bench bench = set_up(id, options, job, &group);
 
     table_begin(job->rank == 0, options);
-    table_config(program, bench.tuned ? "the MPI library's" : "ring");
+    table_config(program, bench.tuned ? "the MPI library's" : "ring", rails_wanted() > 0 && !bench.tuned ? getenv("LAB_RAILS") : NULL);
     record_config(options);
     int status = show_devices(job, places, processes_here);
     if (status != EXIT_OK) return fail(status, here.host);
@@ -86,9 +96,10 @@ static int run(enum collective_id id, struct options *options, const struct job 
     record_summary(&summary);
     group_free(&group);
     free(places);
-    job_finish();
+    /* The document is complete before MPI ends: the first process to leave with an error has the launcher kill the others. */
     table_last_line();
     record_end();
+    job_finish();
     return summary.errors > 0 || !fast_enough(&summary) ? fail(EXIT_RESULTS, here.host) : EXIT_OK;
 }
 
@@ -96,8 +107,7 @@ int main(int argc, char **argv) {
     const char *slash = strrchr(argv[0], '/'), *program = slash != NULL ? slash + 1 : argv[0];
     setlinebuf(stdout);
     struct options options = options_parse(argc, argv, program);
-    int rail = rail_claim();
     struct job job = job_start();
     if (job.rank == 0) record_begin(options.output_file, argc, argv);
-    return run(collective_named(COLLECTIVE), &options, &job, rail, program);
+    return run(collective_named(COLLECTIVE), &options, &job, program);
 }

@@ -7,48 +7,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* The item of a comma-separated list, copied; counts the items. An index past the end leaves item empty. */
-static int list_item(const char *list, int index, char *item, size_t length) {
-    int count = 0;
-    item[0] = '\0';
-    for (const char *start = list; *start != '\0';) {
-        size_t span = strcspn(start, ",");
-        if (span > 0 && count++ == index) snprintf(item, length, "%.*s", (int)span, start);
-        start += span + (start[span] == ',');
-    }
-    return count;
-}
-
-/* Open MPI reads these once, in MPI_Init. A second interface (LAB_CONTROL) carries what has no rail in common; its bandwidth and latency
- * are declared so poor that Open MPI puts no message on it while the two ends share a rail. */
-static void restrict_tcp_to(const char *rail, const char *control) {
-    char name[96], interfaces[160];
-    bool two = control != NULL && control[0] != '\0' && strcmp(control, rail) != 0;
-    snprintf(interfaces, sizeof interfaces, "%s%s%s", rail, two ? "," : "", two ? control : "");
-    setenv("OMPI_MCA_btl_tcp_if_include", interfaces, 1);
-    if (!two) return;
-    snprintf(name, sizeof name, "OMPI_MCA_btl_tcp_bandwidth_%s", rail);
-    setenv(name, "1000000", 1);
-    snprintf(name, sizeof name, "OMPI_MCA_btl_tcp_latency_%s", rail);
-    setenv(name, "1", 1);
-    snprintf(name, sizeof name, "OMPI_MCA_btl_tcp_bandwidth_%s", control);
-    setenv(name, "1", 1);
-    snprintf(name, sizeof name, "OMPI_MCA_btl_tcp_latency_%s", control);
-    setenv(name, "1000000", 1);
-}
-
-int rail_claim(void) {
-    const char *rails = getenv("LAB_RAILS"), *wanted = getenv("LAB_RAIL_BY_LOCAL_RANK"), *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-    if (rails == NULL || wanted == NULL || strcmp(wanted, "1") != 0 || local == NULL) return NO_RAIL;
-    char item[64];
-    int count = list_item(rails, -1, item, sizeof item);
-    if (count == 0) return NO_RAIL;
-    int rail = atoi(local) % count;
-    list_item(rails, rail, item, sizeof item);
-    restrict_tcp_to(item, getenv("LAB_CONTROL"));
-    return rail;
-}
-
 void host_name(char *host) {
     const char *emulated = getenv("LAB_NODE"); /* where the lab cannot give a node a host name of its own */
     if (emulated != NULL && emulated[0] != '\0') snprintf(host, HOST_LENGTH, "%s", emulated);

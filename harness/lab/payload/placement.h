@@ -28,10 +28,6 @@ struct group {
     int *order;   /* order[channel * size + position] = rank in the group */
 };
 
-/* Gives this process the rail of its local rank: sets the interface that Open MPI's TCP transport may use. Must come before MPI_Init.
- * Does nothing unless LAB_RAIL_BY_LOCAL_RANK=1 and LAB_RAILS names interfaces. Returns the rail's index, or NO_RAIL. */
-int rail_claim(void);
-
 void host_name(char *host);
 int split_colour(int job_rank);
 

@@ -11,9 +11,20 @@
 extern char **environ;
 static struct json json; /* file NULL: nothing is recorded */
 
-/* What explains a measurement. The rest of an environment may hold secrets, and a result file travels. */
-static const char *const environment_kept[] = {"NCCL_", "OMPI_", "PMIX_", "UCX_", "FI_", "SLURM_JOB_ID=", "CUDA_VISIBLE_DEVICES=",
-                                               "LD_LIBRARY_PATH=", "LAB_", "BUSBW_PAYLOAD_"};
+/* What explains a measurement. The rest of an environment may hold secrets, and a result file travels: Open MPI's own part holds the job's key. */
+static const char *const environment_kept[] = {"NCCL_", "OMPI_", "UCX_", "FI_", "SLURM_JOB_ID=", "CUDA_VISIBLE_DEVICES=", "LD_LIBRARY_PATH=",
+                                               "LAB_", "BUSBW_PAYLOAD_"};
+static const char *const environment_dropped = "OMPI_MCA_orte_";
+
+static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
+
+static void put_environment(void) {
+    json_open_array(&json, "env");
+    for (char **variable = environ; *variable != NULL; variable++)
+        for (size_t i = 0; i < sizeof environment_kept / sizeof *environment_kept; i++)
+            if (starts_with(*variable, environment_kept[i]) && !starts_with(*variable, environment_dropped)) json_string(&json, NULL, *variable);
+    json_close(&json);
+}
 
 static void put_now(const char *key) {
     char text[32];
@@ -50,11 +61,7 @@ void record_begin(const char *path, int argc, char **argv) {
     json_open_array(&json, "args");
     for (int i = 0; i < argc; i++) json_string(&json, NULL, argv[i]);
     json_close(&json);
-    json_open_array(&json, "env");
-    for (char **variable = environ; *variable != NULL; variable++)
-        for (size_t i = 0; i < sizeof environment_kept / sizeof *environment_kept; i++)
-            if (strncmp(*variable, environment_kept[i], strlen(environment_kept[i])) == 0) json_string(&json, NULL, *variable);
-    json_close(&json);
+    put_environment();
     json_null(&json, "nccl_version"); /* there is no NCCL here */
 }
 

@@ -21,10 +21,11 @@ void table_begin(bool prints_here, const struct options *options) {
     o = options;
 }
 
-void table_config(const char *program, const char *algorithm) {
+void table_config(const char *program, const char *algorithm, const char *rails) {
     bool factor = o->step_factor > 1;
     /* Not nccl-tests' version line: there is no NCCL here, and no parser shall think so. */
     put("# busbw payload %s (host memory over MPI, %s algorithms, speaks the nccl-tests 2.19.6 dialect)\n", PAYLOAD_VERSION, algorithm);
+    if (rails != NULL) put("# Rails: %s, one a process by local rank\n", rails);
     put("# Collective test starting: %s\n", program);
     put("# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0 unalign: 0\n",
         o->threads, o->gpus, o->min_bytes, o->max_bytes, factor ? o->step_factor : o->step_bytes, factor ? "factor" : "bytes",

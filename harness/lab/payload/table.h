@@ -6,7 +6,8 @@
 #include "report.h"
 
 void table_begin(bool prints, const struct options *options);
-void table_config(const char *program, const char *algorithm);
+/* rails: the interfaces that carry the data between nodes, NULL where MPI chooses. */
+void table_config(const char *program, const char *algorithm, const char *rails);
 void table_devices(const struct device *devices, int count);
 void table_reduced_max(size_t bytes);
 void table_header(void);
