@@ -16,7 +16,7 @@ KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = "kernel", "ras", "fligh
 _FAMILIES = {"dmesg": KERNEL, "ras": RAS, "flight-recorder": RECORDER, "result": RESULT}
 
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d(?:\.\d+)?)")
-_HOST = re.compile(r"(?:^|[\s>\])])(?P<host>[A-Za-z][\w.-]*):\d+:\d+ \[-?\d+\]")
+_HOST = re.compile(r"(?:^|[\s>\])])(?P<host>\w[\w.-]*):\d+:\d+ \[-?\d+\]")
 _RANK = re.compile(r"\[(?:rank|Rank |default)(\d+)\]|\bPG [^\]]*Rank (\d+)\]|\bprocess rank (\d+)\b")
 _DEVICE = re.compile(r"\b(?:hca |dev(?:ice)? |NET/IB ?: )(?P<dev>(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns|rocep)\w*)", re.IGNORECASE)
 _PEER = re.compile(r"(?:peer|connect to|Connect to) (?P<peer>[0-9a-f.:]+|[\w.-]+)<\d+>", re.IGNORECASE)

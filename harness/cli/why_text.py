@@ -1,0 +1,171 @@
+"""How a diagnosis, or an entry of the symptom table, is told: as text for a terminal and as a JSON document."""
+
+from __future__ import annotations
+
+from busbw import codec
+from busbw.cli.why_read import Reading
+from busbw.parsers.judge.diagnose_evidence import Diagnosis
+from busbw.parsers.symptoms.table import Role, Symptom, SymptomTable
+from busbw.records import Confidence, Finding, Fix, Status
+from busbw.reports.safe import one_line
+
+Json = dict[str, object]
+
+_SIGNS = {Status.FAIL: "✖", Status.WARN: "▲", Status.PASS: "✓"}
+_MOST_POSSIBLE = 5
+_EVIDENCE = 4
+_WIDTH = 200
+
+
+def exit_status(diagnosis: Diagnosis) -> int:
+    """0 = nothing is wrong or nothing was found, 1 = findings, 3 = a failure that the evidence does not explain."""
+    if any(finding.status is Status.FAIL or finding.confidence is not Confidence.POSSIBLE for finding in diagnosis.findings):
+        return 1
+    return 3 if diagnosis.unexplained else 0
+
+
+def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+    """All that is at least likely, and the first of what is possible."""
+    stated = [finding for finding in diagnosis.findings if finding.confidence is not Confidence.POSSIBLE]
+    possible = [finding for finding in diagnosis.findings if finding.confidence is Confidence.POSSIBLE]
+    return (*stated, *possible[:_MOST_POSSIBLE])
+
+
+def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> Json:
+    """What `--json` prints."""
+    return {
+        "schema": "busbw.why/1",
+        "findings": [_finding(finding) for finding in shown],
+        "healthy": diagnosis.healthy,
+        "unexplained": [{"file": line.artefact, "line": line.line_no, "text": line.text} for line in diagnosis.unexplained],
+        "notes": list(diagnosis.notes),
+        "problems": list(reading.problems),
+        "read": [{"file": text.artefact, "lines": text.lines} for text in reading.evidence.texts[:1000]],
+    }
+
+
+def _finding(finding: Finding) -> Json:
+    return {
+        "id": finding.id,
+        "confidence": finding.confidence.value,
+        "status": finding.status.value,
+        "title": finding.title,
+        "cause": finding.cause,
+        "where": list(finding.where),
+        "evidence": [{"file": item.artefact, "line": item.line_no, "text": item.text} for item in finding.evidence],
+        "fixes": [
+            {"do": fix.summary, "run": list(fix.commands), "needs": fix.needs, "disruptive": fix.disruptive} for fix in finding.fixes
+        ],
+        "verify": list(finding.verify),
+        "would_settle": list(finding.would_settle),
+        "also": list(finding.also),
+    }
+
+
+def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> str:
+    """The diagnosis for people: verdict, cause, evidence, fix, what else is possible."""
+    texts = reading.evidence.texts
+    lines = sum(text.lines for text in texts)
+    out = [f"read {len(texts)} {'file' if len(texts) == 1 else 'files'}, {lines:,} lines"]
+    out += [f"  not read: {problem}" for problem in reading.problems[:5]]
+    stated = [finding for finding in shown if finding.confidence is not Confidence.POSSIBLE]
+    possible = [finding for finding in shown if finding.confidence is Confidence.POSSIBLE]
+    for finding in stated:
+        out += ["", *_told(finding)]
+    if not stated:
+        out += ["", *_nothing(diagnosis, bool(possible))]
+    if possible:
+        out += ["", "possible, not shown by the evidence alone:" if stated else "what it may be:"]
+        for finding in possible:
+            out += _brief(finding)
+    hidden = len(diagnosis.findings) - len(shown)
+    out += [f"  and {hidden} more: --all"] if hidden > 0 else []
+    return "\n".join(one_line(line) for line in out) + "\n"
+
+
+def _nothing(diagnosis: Diagnosis, guesses: bool) -> list[str]:
+    if diagnosis.healthy:
+        return ["nothing wrong: the work shown completed, and no line speaks against it"]
+    if diagnosis.unexplained:
+        first = diagnosis.unexplained[0]
+        return [
+            "CAUSE not found: something failed, and the evidence does not say why",
+            f"  first line  {first.artefact}:{first.line_no}  {first.text.strip()[:_WIDTH]}",
+            "  next        run again with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET and one file per rank, and give all files",
+        ]
+    return [
+        "nothing found"
+        + ("; settings and conditions worth a look are listed below" if guesses else ": no line that the table knows as a sign of trouble")
+    ]
+
+
+def _told(finding: Finding) -> list[str]:
+    label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
+    out = [f"{_SIGNS.get(finding.status, '?')} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]"]
+    out.append(f"  {finding.cause}")
+    if finding.where:
+        out.append(f"  where     {', '.join(finding.where)}")
+    for number, item in enumerate(finding.evidence[:_EVIDENCE]):
+        at = item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
+        out.append(f"  {'evidence' if number == 0 else '        '}  {at}  {item.text.strip()[:_WIDTH]}")
+    out += _steps(finding.fixes)
+    out += [f"  {'verify' if number == 0 else '      '}    {step}" for number, step in enumerate(finding.verify)]
+    out += [f"  {'settle' if number == 0 else '      '}    {step}" for number, step in enumerate(finding.would_settle)]
+    out += [f"  also      {', '.join(finding.also)}"] if finding.also else []
+    return out
+
+
+def _steps(fixes: tuple[Fix, ...]) -> list[str]:
+    out = []
+    for number, fix in enumerate(fixes, 1):
+        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (["disrupts running jobs"] if fix.disruptive else [])
+        out.append(f"  {'fix' if number == 1 else '   '}       {number}  {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}")
+        out += [f"               {command}" for command in fix.commands]
+    return out
+
+
+def _brief(finding: Finding) -> list[str]:
+    item = finding.evidence[0]
+    at = item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
+    return [f"  {finding.id:<28}  {finding.title}", f"  {'':<28}  {at}  {item.text.strip()[:_WIDTH]}"]
+
+
+def entry(symptom: Symptom) -> str:
+    """One entry of the table, explained."""
+    out = [
+        f"{symptom.id}  {symptom.title}",
+        f"  cause     {symptom.cause}",
+        f"  costs     {symptom.severity.value}; shows at {', '.join((symptom.stage, *symptom.also_stages))}",
+    ]
+    out += [f"  why       {symptom.explanation}"]
+    seen = [
+        signal.matches[0] if signal.matches else f"{signal.source}: {signal.expr}"
+        for signal in symptom.signals
+        if signal.weight.value != "excludes"
+    ]
+    out += [f"  {'signs' if number == 0 else '     '}     {text}" for number, text in enumerate(dict.fromkeys(seen))]
+    out += _steps(tuple(step.fix() for step in symptom.fix))
+    out += [f"  {'verify' if number == 0 else '      '}    {step}" for number, step in enumerate(symptom.verify)]
+    out.append(f"  trust     {symptom.trust}")
+    out += [f"  {'see' if number == 0 else '   '}       {title}, {address}" for number, (title, address) in enumerate(symptom.references)]
+    return "\n".join(one_line(line) for line in out) + "\n"
+
+
+def listing(table: SymptomTable) -> str:
+    """One line per entry, by stage."""
+    order = ("build", "launch", "preflight", "init", "bandwidth", "latency", "variance", "correctness", "stall")
+    out = []
+    for stage in order:
+        out.append(stage)
+        out += [
+            f"  {symptom.id:<32}  {symptom.title}" for symptom in table.symptoms if symptom.stage == stage and symptom.role is not Role.NOTE
+        ]
+    return "\n".join(out) + "\n"
+
+
+def unknown_word(word: str, table: SymptomTable) -> str:
+    """What to say of a word that is neither a path nor an entry."""
+    return f"{word!r} is no path; as a symptom: {codec.unknown('symptom', word, table.by_id)}"
+
+
+__all__ = ["answer", "document", "entry", "exit_status", "listing", "unknown_word", "worth_showing"]
