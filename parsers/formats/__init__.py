@@ -35,7 +35,7 @@ class Format:
     """One way of writing something down, and how to read it."""
 
     name: str
-    """kebab-case; the `kind` of its documents."""
+    """kebab-case, unique; the `kind` of its documents, where several formats do not share one."""
     title: str
     """For people: `nccl-tests table`, `NCCL debug log`."""
     looks_like: Callable[[bytes], float]

@@ -3,7 +3,7 @@
 Written against `src/util.cu` of nccl-tests 2.17.3 to 2.19.6. Keys that 2.17.3–2.17.8 misspelt are read too. The environment that the file
 holds is not: it has everybody's tokens in it.
 
->>> (result,) = parse('{"version":3,"args":["all_reduce_perf"],"nccl_version":23007,"config":{"nthreads":1,"ngpus":1,"minimum_bytes":8,'
+>>> result = parse('{"version":3,"args":["all_reduce_perf"],"nccl_version":23007,"config":{"nthreads":1,"ngpus":1,"minimum_bytes":8,'
 ...     '"maximum_bytes":8,"step_factor":2,"devices":[]},"results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1",'
 ...     '"out_of_place":{"time":10.0,"alg_bw":0.0008,"bus_bw":0.0008,"nwrong":0.0},"in_place":null}],"out_of_bounds":{"count":0,"ok')
 >>> result.nccl_version, result.rows[0].out_of_place.wrong, result.complete, result.problems[0]
@@ -31,7 +31,7 @@ _LARGEST = 512 << 20
 _MARKS = (b'"nccl_version"', b'"results"', b'"minimum_bytes"', b'"out_of_place"', b'"alg_bw"', b'"device_hex"')
 
 
-def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
+def parse(text: str | bytes | Iterable[bytes]) -> BenchmarkResult:
     """The run of one JSON document.
 
     Raises:
@@ -46,7 +46,7 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
             seen=content.strip()[:200],
             next_step="check that the file was written by -J (2.17.3 or newer); its name is in the line '# Writing JSON output to'",
         )
-    return (result_of(_facts(loaded)),)
+    return result_of(_facts(loaded))
 
 
 def join(chunks: bytes | Iterable[bytes], what: str) -> str:
@@ -195,7 +195,7 @@ def looks_like(head: bytes) -> float:
 
 def read(chunks: Iterable[bytes]) -> Document:
     """The text as a document. Raises UnknownLayout as `parse` does."""
-    return document(parse(chunks))
+    return document((parse(chunks),))
 
 
 FORMAT = Format("nccl-tests-json", "nccl-tests JSON", looks_like, read)

@@ -1,0 +1,321 @@
+"""Where the bytes of a text come from: files, directories, globs, standard input, plain or compressed, always in chunks of bounded size.
+
+Compression is told by the first bytes, not by the name: gzip, zstd, xz, bzip2, one inside the other. zstd is read by the `zstandard` package
+(`pip install busbw[zstd]`) or the `zstd` program. UTF-16 (what PowerShell's `>` writes) is turned into UTF-8.
+
+Limits, so that a small file cannot fill the machine: at most `MOST_BYTES` out of one text, and at most `MOST_RATIO` times what went in
+once `FREE_BYTES` have come out; at most `MOST_FILES` files out of the arguments.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import glob
+import importlib
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from busbw.errors import ReadError, UsageError
+
+CHUNK_BYTES = 1 << 18
+FREE_BYTES = 256 << 20
+"""Out of the ratio limit: small texts may be as repetitive as they like."""
+MOST_RATIO = 400
+"""Bytes out per byte in. Logs reach 20 to 100; 1 GB of zeros in gzip is 1,000."""
+MOST_BYTES = 1 << 40
+MOST_FILES = 100_000
+_SPOOL_BYTES = 64 << 20
+_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
+_DEEPEST = 3
+_ZSTD_BITE = 1024
+"""Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so that at most 32 MiB come out of one bite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One text that can be opened, as often as wanted."""
+
+    name: str
+    """As given, or as found in the directory; `-` = standard input."""
+    path: Path
+
+    def open(self) -> Reading:
+        """A new reading from the start.
+
+        Raises:
+            UsageError: the file is gone, or may not be read.
+            ReadError: it is compressed in a way that cannot be read here; the message says what is missing.
+        """
+        try:
+            return Reading(self.name, self.path.open("rb"))
+        except OSError as error:
+            raise UsageError(
+                f"{self.name} cannot be read", seen=str(error.strerror), next_step="check the path and its permissions"
+            ) from error
+
+
+class Reading:
+    """The chunks of one text. After the last one `problem` says whether the text was damaged."""
+
+    def __init__(self, name: str, file: IO[bytes]) -> None:
+        self.name = name
+        self.problem = ""
+        """Why the text ended early; "" = it did not."""
+        self._file = file
+        self._read = 0
+        self._given = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._file:
+            chunks: Iterable[bytes] = self._raw()
+            for _ in range(_DEEPEST):
+                head, chunks = _peek(chunks)
+                kind = next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
+                if kind is None:
+                    break
+                chunks = self._expanded(kind, chunks)
+            head, chunks = _peek(chunks)
+            yield from self._limited(_utf8(head, chunks))
+
+    def _raw(self) -> Iterator[bytes]:
+        while chunk := self._file.read(CHUNK_BYTES):
+            self._read += len(chunk)
+            yield chunk
+
+    def _expanded(self, kind: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The chunks without one layer of compression; damage ends them and is told in `problem`."""
+        unpack = {"gzip": _gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2}[kind]
+        try:
+            yield from unpack(chunks)
+        except (zlib.error, lzma.LZMAError, OSError, EOFError, _Damaged) as error:
+            self.problem = f"{kind} data is damaged or cut off after {self._given} bytes: {error}"
+
+    def _limited(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self._given += len(chunk)
+            if self._given > MOST_BYTES or (self._given > FREE_BYTES and self._given > MOST_RATIO * max(1, self._read)):
+                raise ReadError(
+                    f"{self.name} expands too far: {self._given} bytes out of {self._read}",
+                    seen=f"limits: {MOST_RATIO} times the input after the first {FREE_BYTES} bytes, {MOST_BYTES} bytes in all",
+                    next_step="if the file is right, expand it yourself and read the result",
+                )
+            yield chunk
+
+
+class _Damaged(Exception):
+    """Compressed data ends early."""
+
+
+class _Decompressor(Protocol):
+    """What bz2 and lzma have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    @property
+    def needs_input(self) -> bool: ...
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
+    """The texts that command-line arguments name: files as given, directories file by file (sorted, hidden ones left out), globs, `-`.
+
+    Raises:
+        UsageError: something named is not there, a directory or glob has no file in it, or there are too many.
+    """
+    sources: list[Source] = []
+    for argument in arguments:
+        if argument == "-":
+            sources.append(Source("-", _spool()))
+            continue
+        path = Path(argument)
+        if path.is_dir():
+            found = [Source(str(file), file) for file in _files(path)]
+        elif path.exists() or not glob.has_magic(argument):
+            found = [Source(argument, path)] if path.exists() else []
+        else:
+            found = [Source(name, Path(name)) for name in sorted(glob.glob(argument, recursive=True)) if not Path(name).is_dir()]
+        if not found:
+            raise UsageError(f"nothing to read at {argument}", seen=_what_is_at(path), next_step="check the path; `-` reads standard input")
+        sources += found
+        if len(sources) > MOST_FILES:
+            raise UsageError(f"more than {MOST_FILES} files at {argument}", next_step="name fewer of them")
+    return tuple(sources)
+
+
+def head_of(source: Source, limit: int) -> bytes:
+    """The first bytes of a text, at most `limit`."""
+    head = b""
+    for chunk in source.open():
+        head += chunk
+        if len(head) >= limit:
+            break
+    return head[:limit]
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether these are no lines of text: NULs, or more control characters than a log has.
+
+    >>> is_binary(b"\\x80\\x04\\x95\\x00\\x00"), is_binary("busbw µs\\x1b[0m\\n".encode()), is_binary(b"")
+    (True, False, False)
+    """
+    controls = sum(head.count(bytes([code])) for code in (*range(1, 9), *range(14, 27)))
+    return head.count(b"\0") > len(head) // 1000 or controls > len(head) // 10
+
+
+def _what_is_at(path: Path) -> str:
+    return "a directory without files" if path.is_dir() else "no such file or directory"
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    """Regular files below a directory, sorted; hidden ones and links to directories are left out."""
+    for folder, folders, names in os.walk(directory):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            file = Path(folder, name)
+            if not name.startswith(".") and file.is_file():
+                yield file
+
+
+def _spool() -> Path:
+    """Standard input in a temporary file, so that it can be read twice; removed when the program ends."""
+    with tempfile.NamedTemporaryFile(prefix="busbw-stdin-", delete=False) as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, CHUNK_BYTES)
+    _cleanup(Path(file.name))
+    return Path(file.name)
+
+
+def _cleanup(path: Path) -> None:
+    import atexit
+
+    atexit.register(path.unlink, missing_ok=True)
+
+
+def _peek(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first bytes (enough for every magic), and the chunks with them."""
+    iterator = iter(chunks)
+    head = b""
+    while len(head) < 8 and (chunk := next(iterator, b"")):
+        head += chunk
+
+    def again() -> Iterator[bytes]:
+        if head:
+            yield head
+        yield from iterator
+
+    return head, again()
+
+
+def _utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks in UTF-8, where a byte order mark says that they are UTF-16; the mark of UTF-8 is taken off."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        for chunk in chunks:
+            yield decoder.decode(chunk).encode("utf-8", "replace")
+        return
+    first = True
+    for chunk in chunks:
+        yield chunk.removeprefix(codecs.BOM_UTF8) if first else chunk
+        first = False
+
+
+def _gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """gzip, several members one after the other too; zeros behind the last one are padding."""
+    engine = zlib.decompressobj(wbits=31)
+    for chunk in chunks:
+        data = chunk
+        while True:
+            if engine.eof:
+                if not data.strip(b"\0"):
+                    break
+                engine = zlib.decompressobj(wbits=31)
+            piece = engine.decompress(data, CHUNK_BYTES)
+            yield piece
+            data = engine.unused_data if engine.eof else engine.unconsumed_tail
+            if not data and len(piece) < CHUNK_BYTES:
+                break
+    if not engine.eof:
+        raise _Damaged("the end is missing")
+
+
+def _members(chunks: Iterable[bytes], new: Callable[[], _Decompressor]) -> Iterator[bytes]:
+    """bzip2 and xz, several streams one after the other too."""
+    engine = new()
+    for chunk in chunks:
+        data = chunk
+        while data or not (engine.needs_input or engine.eof):
+            if engine.eof:
+                engine = new()
+            yield engine.decompress(data, CHUNK_BYTES)
+            data = engine.unused_data if engine.eof else b""
+            if engine.eof and not data.strip(b"\0"):
+                data = b""
+                break
+    if not engine.eof:
+        raise _Damaged("the end is missing")
+
+
+def _zstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """zstd by whatever can read it here."""
+    try:
+        zstandard = importlib.import_module("zstandard")
+    except ImportError:
+        yield from _zstd_program(chunks)
+        return
+    new = zstandard.ZstdDecompressor().decompressobj
+    engine = new()
+    try:
+        for chunk in chunks:
+            for begin in range(0, len(chunk), _ZSTD_BITE):
+                data = chunk[begin : begin + _ZSTD_BITE]
+                while data:
+                    engine = new() if engine.eof else engine
+                    yield engine.decompress(data)
+                    data = engine.unused_data if engine.eof else b""
+    except zstandard.ZstdError as error:
+        raise _Damaged(str(error)) from error
+    if not engine.eof:
+        raise _Damaged("the end is missing")
+
+
+def _zstd_program(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    program = shutil.which("zstd")
+    if program is None:
+        raise ReadError(
+            "zstd data cannot be read here: neither the Python package zstandard nor the program zstd is installed",
+            next_step="pip install 'busbw[zstd]', or install zstd, or expand the file yourself",
+        )
+    with tempfile.TemporaryFile(prefix="busbw-zstd-") as packed:
+        for chunk in chunks:
+            packed.write(chunk)
+        packed.seek(0)
+        with subprocess.Popen((program, "-dcq"), stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            if process.stdout is None or process.stderr is None:
+                raise _Damaged("no pipe to zstd")
+            try:
+                while piece := process.stdout.read(CHUNK_BYTES):
+                    yield piece
+                told = process.stderr.read(4096).decode("utf-8", "replace").strip()
+            finally:
+                process.kill()
+        if process.returncode and told:
+            raise _Damaged(told)
+
+
+def _bzip2(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    return _members(chunks, bz2.BZ2Decompressor)
+
+
+def _xz(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    return _members(chunks, lzma.LZMADecompressor)
