@@ -71,6 +71,8 @@ def _register_faults(fault: argparse.ArgumentParser) -> None:
 
     def kind(name: str, text: str, *words: tuple[str, str]) -> argparse.ArgumentParser:
         parser = kinds.add_parser(name, help=text)
+        # Before KIND or after it; without a default here, which would hide the one given before.
+        parser.add_argument("--name", default=argparse.SUPPRESS, help=_WHICH)
         for word, meaning in words:
             parser.add_argument(word.lower(), metavar=word, help=meaning)
         return parser
@@ -90,7 +92,7 @@ def _register_faults(fault: argparse.ArgumentParser) -> None:
     load.add_argument("--loops", type=int, help="how many busy loops (default: one per CPU)")
     kind("hang-ssh", "a node's sshd accepts connections and never answers", ("NODE", "which node"))
     kind("host-key", "a node shows another host key than known_hosts has", ("NODE", "which node"))
-    clear = kinds.add_parser("clear", help="mend a node, a leaf, or everything")
+    clear = kind("clear", "mend a node, a leaf, or everything")
     clear.add_argument("target", nargs="?", default="all", help="node, leaf or all (default all)")
 
 

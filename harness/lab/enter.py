@@ -36,7 +36,7 @@ def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
     """
     marked = ("env", f"{INSIDE}={state.directory}", *argv)
     if state.mode is Mode.LOOPBACK:
-        _demand_up(state)
+        demand_up(state)
         return marked
     into = (*_into(state, wiring.HEAD), "unshare", "--mount", "sh", "-c", _WITH_HOSTS, str(state.path / "hosts"))
     if state.mode is Mode.ROOT:
@@ -69,6 +69,20 @@ def node_argv(state: LabState, node: LabNode, argv: tuple[str, ...]) -> tuple[st
     return (*enter_user, "nsenter", f"--target={node.init.pid}", "--net", "--mount", "--uts", "--pid", *argv)
 
 
+def demand_up(state: LabState) -> None:
+    """Make sure that the lab runs.
+
+    Raises:
+        LabError: it does not.
+    """
+    if not bringup.is_up(state):
+        raise LabError(
+            f"the lab {state.name!r} does not run",
+            seen=f"{state.directory}/lab.json records it, its processes have ended",
+            next_step=f"busbw lab down --name {state.name} && busbw lab up -n {len(state.nodes)} --name {state.name}",
+        )
+
+
 def _into(state: LabState, name: str) -> tuple[str, ...]:
     init = _init(state)
     user = () if state.mode is Mode.ROOT else (f"--user=/proc/{init}/ns/user", "--preserve-credentials")
@@ -78,15 +92,6 @@ def _into(state: LabState, name: str) -> tuple[str, ...]:
 def _init(state: LabState) -> int:
     if state.mode is Mode.LOOPBACK:
         raise LabError("a lab in loopback mode has no namespaces", seen=f"lab {state.name!r}", next_step="busbw lab up --mode auto")
-    _demand_up(state)
+    demand_up(state)
     assert state.init is not None  # a lab that is up has one
     return state.init.pid
-
-
-def _demand_up(state: LabState) -> None:
-    if not bringup.is_up(state):
-        raise LabError(
-            f"the lab {state.name!r} does not run",
-            seen=f"{state.directory}/lab.json records it, its processes have ended",
-            next_step=f"busbw lab down --name {state.name} && busbw lab up -n {len(state.nodes)} --name {state.name}",
-        )

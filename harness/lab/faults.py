@@ -187,6 +187,7 @@ def _record(state: LabState, fault: Fault) -> LabState:
 
 def _change(state: LabState, change: Callable[[LabState], LabState], concerned: tuple[Fault, ...]) -> LabState:
     """Record first, then switch: a fault that is half on can be cleared."""
+    enter.demand_up(state)
     with locked(state.path.parent):
         changed = change(load_directory(state.path))
         save(changed)

@@ -249,9 +249,9 @@ def locked(base: Path | None = None) -> Iterator[None]:
     handle = _lock(directory)
     try:
         yield
+    finally:
         with contextlib.suppress(OSError):
             directory.rmdir()
-    finally:
         os.close(handle)
 
 
