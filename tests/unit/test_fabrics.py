@@ -8,8 +8,9 @@ from string import Formatter
 
 import pytest
 
-from busbw import profile
+from busbw import playbook, profile
 from busbw.errors import PlaybookError
+from busbw.preflight.families import families
 from busbw.profile import Profile
 
 PLACEHOLDERS = {"socket_ifname", "rails", "log_dir"}
@@ -74,6 +75,19 @@ def test_placeholders_are_known_and_names_are_set_once(fabric: Profile) -> None:
 def test_every_fabric_with_gpus_says_what_the_log_must_show_and_what_must_be_checked(fabric: Profile) -> None:
     assert fabric.must_see.networks or fabric.name == "nvlink-only"
     assert {"ssh.connect", "gpu.count", "sw.mpirun"} <= set(fabric.checks.required)
+
+
+CHECK_IDS = {"ssh.connect"} | {check_id for family in families() for check_id in family.ids}
+
+
+@pytest.mark.parametrize("fabric", PROFILES, ids=ids)
+def test_every_check_that_a_fabric_requires_exists(fabric: Profile) -> None:
+    assert set(fabric.checks.required) - CHECK_IDS == set()
+
+
+@pytest.mark.parametrize("name", playbook.names())
+def test_every_check_that_a_playbook_requires_exists(name: str) -> None:
+    assert set(playbook.load(name).checks.required) - CHECK_IDS == set()
 
 
 def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
