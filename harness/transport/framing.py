@@ -12,8 +12,9 @@ import shlex
 from dataclasses import dataclass
 
 # `exec` in front of it makes this shell the leader of the process group that sshd makes for a session, whatever the login shell is.
+# The scripts hold no quote, exclamation mark or line break, so that single quotes are enough for them in every shell.
 _SCRIPT = (
-    'm=$1; shift; printf "\\n%s %s\\n" "$m" "$$"; printf "\\n%s %s\\n" "$m" "$$" >&2; '
+    'm=$1; eval "set -- $(printf "$2")"; printf "\\n%s %s\\n" "$m" "$$"; printf "\\n%s %s\\n" "$m" "$$" >&2; '
     '"$@"; s=$?; printf "\\n%s end %s\\n" "$m" "$s" >&2; exit "$s"'
 )
 # TERM first, so that what has something to clean up can; KILL after a second. Exit status 0 = nothing of the groups is left. A zombie is
@@ -27,6 +28,7 @@ _KILL = (
     "wait_for() { n=0; while some; do [ $n -ge $1 ] && return 1; sleep 0.1; n=$((n+1)); done; }; "
     "send TERM; wait_for 10 && exit 0; send KILL; wait_for 5"
 )
+_UNSAFE = re.compile(rb"[^A-Za-z0-9 _./=:,@+-]")
 KILL_S = 3.0
 """The longest that the remote kill line takes, in seconds, its connection included."""
 
@@ -53,14 +55,26 @@ def words(argv: tuple[str, ...], sudo: bool) -> tuple[str, ...]:
 
 
 def remote_line(argv: tuple[str, ...], *, sudo: bool, mark: str) -> str:
-    """The line for the login shell of the node: everything quoted, once."""
-    return "exec " + shlex.join(("sh", "-c", _SCRIPT, "sh", mark, *words(argv, sudo)))
+    """The line for the login shell of the node: the command quoted, once, for `sh`, and out of reach of what else may read it.
+
+    A login shell need not be a POSIX one (tcsh expands `!` and fish reads backslashes inside single quotes), so what is not harmless to all
+    of them travels as octal.
+
+    >>> remote_line(("dmesg", "-T"), sudo=False, mark="M").endswith("sh M 'dmesg -T'")
+    True
+    """
+    plain = shlex.join(words(argv, sudo)).encode()
+    return f"exec sh -c '{_SCRIPT}' sh {mark} '{_UNSAFE.sub(_octal, plain).decode()}'"
 
 
 def kill_line(groups: tuple[int, ...], *, sudo: bool) -> str:
     """The line that ends these process groups; its exit status is 0 when nothing of them is left."""
-    prefix = "k='sudo -n --'; " if sudo else "k=; "
-    return "exec " + shlex.join(("sh", "-c", prefix + _KILL, "sh", *(str(group) for group in groups)))
+    prefix = 'k="sudo -n --"; ' if sudo else "k=; "
+    return f"exec sh -c '{prefix}{_KILL}' sh {' '.join(str(group) for group in groups)}"
+
+
+def _octal(found: re.Match[bytes]) -> bytes:
+    return b"\\%03o" % found[0][0]
 
 
 def group_in(stdout: bytes, mark: str) -> int | None:

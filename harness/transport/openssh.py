@@ -17,7 +17,7 @@ import time
 from busbw.records import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, framing, ssh_config
 from busbw.transport.refusal import left
-from busbw.transport.streams import LIMIT_BYTES, Pump, Stop, result
+from busbw.transport.streams import LIMIT_BYTES, Pump, Stop, ended_early, noise_note, result
 
 _CHANNELS = 8
 _QUIET = (
@@ -167,6 +167,10 @@ class OpenSshSession:
             _end(client)
             pump.close()
         framed = framing.unframe(bytes(pump.stdout), bytes(pump.stderr), mark)
+        note = noise_note(framed)
+        with self._lock:
+            if note is not None and note not in self._notes:
+                self._notes = (*self._notes, note)
         problem = stop.problem(command, self._limit_bytes, framed, killed=killed)
         if problem is None and framed.exit_status is None:
             problem = self._without_status(client.returncode, framed)
@@ -189,11 +193,13 @@ class OpenSshSession:
 
     def _without_status(self, status: int, framed: framing.Framed) -> str:
         if status == 255:
-            master = _text(self._control) if self._master is not None else ""
-            seen = (master or framed.stderr.decode("utf-8", "replace").strip()).rpartition("\n")[2]
-            return f"connection lost: {seen or 'ssh ended with status 255'}"
-        when = "the shell around the command ended early" if framed.started else "the login shell ended before the command began"
-        return f"{when}, with status {status}"
+            client = framed.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+            if self._master is not None and self._master.poll() is not None:
+                return f"connection lost: {_text(self._control).rpartition(chr(10))[2] or client or 'the ssh program has ended'}"
+            if not framed.started:
+                return f"the node did not start the command: {client}"
+            return f"connection lost: {client}"
+        return ended_early(framed, status)
 
 
 def _unreachable(node: str, host: ssh_config.ResolvedHost, text: str, fallback_reason: str | None) -> Unreachable:

@@ -256,7 +256,9 @@ def _unreadable(host: ResolvedHost, error: Exception, way: _Way) -> Refused | Be
 def _hang_up(connection: fabric.Connection, sock: socket.socket | paramiko.Channel | None = None) -> None:
     """Close for good, whatever state it is in, and wake paramiko's reading thread, which would sleep on."""
     transport = connection.client.get_transport()
-    sock = sock or transport.sock
+    sock = sock or (transport.sock if transport is not None else None)
+    if sock is None:
+        return
     try:
         if isinstance(sock, socket.socket):
             sock.shutdown(socket.SHUT_RDWR)

@@ -13,12 +13,14 @@ import paramiko
 from busbw.records import Command, CommandResult
 from busbw.transport import framing
 from busbw.transport.refusal import left
-from busbw.transport.streams import LIMIT_BYTES, QUIET_S, Stop, cut, result
+from busbw.transport.streams import LIMIT_BYTES, QUIET_S, Stop, cut, ended_early, noise_note, result
 
 CHANNELS = 8
 """Commands at once on one connection; sshd's own MaxSessions is 10 unless configured."""
 _INLINE_BYTES = 32 << 10
 _PIECE_BYTES = 256 << 10
+_ENDING_S = 1.0
+"""How long a node may still count sessions that have ended on our side, in seconds."""
 _BROKEN = (paramiko.SSHException, EOFError, OSError)
 
 
@@ -91,8 +93,7 @@ class SshSession:
         finally:
             self._finish(job)
         framed = framing.unframe(bytes(job.stdout), bytes(job.stderr), job.mark)
-        if framed.noise:
-            self._note(f"the login shell writes {len(framed.noise)} bytes before every command: {framed.noise[:80]!r}")
+        self._note(noise_note(framed))
         problem = stop.problem(command, self._limit_bytes, framed, killed=killed)
         if problem is None and framed.exit_status is None:
             problem = self._without_status(job, framed)
@@ -110,22 +111,9 @@ class SshSession:
 
     def _start(self, command: Command, deadline: float) -> _Job | str:
         """Begin the command on a channel of its own, or say why that was not possible."""
-        while True:
-            if not self._gate.acquire(timeout=left(deadline)):
-                return f"timed out after {command.timeout_s:g} s, waiting for other commands on this connection"
-            try:
-                channel = self._transport.open_session(timeout=left(deadline))
-                break
-            except paramiko.ChannelException as refused:
-                with self._lock:
-                    alone = not self._jobs
-                if alone:
-                    self._gate.release()
-                    return f"the node opens no session: {refused.text}"
-                # The node allows fewer sessions than we do (MaxSessions): this slot is never given back, one of the others is waited for.
-            except _BROKEN as error:
-                self._gate.release()
-                return self._broken(error, command, deadline)
+        channel = self._channel(command, deadline)
+        if isinstance(channel, str):
+            return channel
         job = _Job(channel, secrets.token_hex(8), command.sudo)
         channel.in_buffer.set_event(job.wake)
         channel.in_stderr_buffer.set_event(job.wake)
@@ -141,6 +129,30 @@ class SshSession:
             self._finish(job)
             return self._broken(error, command, deadline)
         return job
+
+    def _channel(self, command: Command, deadline: float) -> paramiko.Channel | str:
+        """A channel, within what we and the node allow at once; or why there is none."""
+        refused_until = None
+        while True:
+            if not self._gate.acquire(timeout=left(deadline)):
+                return f"timed out after {command.timeout_s:g} s, waiting for other commands on this connection"
+            try:
+                return self._transport.open_session(timeout=left(deadline))
+            except _BROKEN as error:
+                if not self._transport.is_active() or left(deadline) <= 0.001:
+                    self._gate.release()
+                    return self._broken(error, command, deadline)
+                refused = error
+            with self._lock:
+                alone = not self._jobs
+            if not alone:
+                # The node allows fewer sessions than we do (MaxSessions): this slot is never given back, one of the others is waited for.
+                continue
+            self._gate.release()
+            refused_until = refused_until or time.monotonic() + _ENDING_S
+            if time.monotonic() > refused_until:
+                return f"the node opens no session: {getattr(refused, 'text', refused)}"
+            time.sleep(0.05)
 
     def _finish(self, job: _Job) -> None:
         with self._lock:
@@ -207,21 +219,17 @@ class SshSession:
     def _without_status(self, job: _Job, framed: framing.Framed) -> str:
         if job.channel.exit_status < 0 and not self._transport.is_active():
             return self._loss(None)
-        ended = f"with status {job.channel.exit_status}" if job.channel.exit_status >= 0 else "without a status (killed)"
-        return (
-            f"the shell around the command ended early, {ended}"
-            if framed.started
-            else f"the login shell ended {ended} before the command began"
-        )
+        return ended_early(framed, job.channel.exit_status if job.channel.exit_status >= 0 else None)
 
     def _loss(self, error: Exception | None) -> str:
         with self._lock:
             self._lost = self._lost or str(self._transport.get_exception() or error or "") or "the node closed the connection"
             return f"connection lost: {self._lost}"
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: str | None) -> None:
         with self._lock:
-            self._notes = self._notes if text in self._notes else (*self._notes, text)
+            if text is not None and text not in self._notes:
+                self._notes = (*self._notes, text)
 
 
 def _execute(channel: paramiko.Channel, line: str, deadline: float) -> None:

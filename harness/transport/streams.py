@@ -54,6 +54,19 @@ def result(node: str, command: Command, started: float, framed: Framed | None, p
     )
 
 
+def ended_early(framed: Framed, status: int | None) -> str:
+    """The problem of a command whose second mark never came, though the connection lives; `status` = of the shell that carried it."""
+    how = "without a status (killed)" if status is None else f"with status {status}"
+    return f"the shell around the command ended early, {how}" if framed.started else f"the login shell ended {how} before the command began"
+
+
+def noise_note(framed: Framed) -> str | None:
+    """What to tell the user of a login shell that talks: it breaks other programs that run over ssh."""
+    if not framed.noise:
+        return None
+    return f"the login shell writes {len(framed.noise)} bytes before every command: {framed.noise[:80]!r}"
+
+
 def cut(stream: bytearray, limit_bytes: int) -> bool:
     """Whether there is more than `limit_bytes` in it; what is more is dropped."""
     if len(stream) <= limit_bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -10,8 +11,28 @@ import pytest
 
 from busbw.transport.framing import Framed, group_in, kill_line, remote_line, unframe, words
 
-ARGV = ("printf", "%s|", "a b", "it's", "$(reboot)", "`id`", "x\ny", "*", '"', "\\n", "", "é")
-PRINTED = "a b|it's|$(reboot)|`id`|x\ny|*|\"|\\n||é|".encode()
+ARGV = (
+    "printf",
+    "%s|",
+    "a b",
+    "it's",
+    "$(reboot)",
+    "`id`",
+    "x\ny",
+    "*",
+    '"',
+    "\\n",
+    "\\\\",
+    "\\'",
+    "x\\",
+    "",
+    "é",
+    "!",
+    "a!b",
+    "~",
+    "100%",
+    "-n",
+)
 
 
 def login(shell: str, line: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -19,16 +40,21 @@ def login(shell: str, line: str, stdin: bytes = b"") -> subprocess.CompletedProc
     return subprocess.run((shell, "-c", line), input=stdin, capture_output=True, start_new_session=True, check=False)
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh"])
 def test_every_word_arrives_as_it_was_given(shell: str) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"needs {shell}")
-    # fish reads a backslash before a backslash or a quote inside single quotes; no other word differs.
     done = login(shell, remote_line(ARGV, sudo=False, mark="M"))
 
     framed = unframe(done.stdout, done.stderr, "M")
 
-    assert (framed.started, framed.exit_status, framed.stdout, framed.stderr, framed.noise) == (True, 0, PRINTED, b"", b"")
+    assert (framed.started, framed.exit_status, framed.stdout, framed.stderr, framed.noise) == (
+        True,
+        0,
+        ("|".join(ARGV[2:]) + "|").encode(),
+        b"",
+        b"",
+    )
 
 
 def test_both_streams_the_input_and_the_status_come_through() -> None:
@@ -86,13 +112,16 @@ def test_an_output_that_looks_like_the_end_is_only_output() -> None:
 
 def test_sudo_stands_in_front_and_never_asks() -> None:
     assert words(("dmesg",), True) == ("sudo", "-n", "--", "dmesg")
-    assert remote_line(("dmesg", "-T"), sudo=True, mark="M").endswith(" sh M sudo -n -- dmesg -T")
+    assert remote_line(("dmesg", "-T"), sudo=True, mark="M").endswith(" sh M 'sudo -n -- dmesg -T'")
 
 
+@pytest.mark.parametrize("shell", ["bash", "fish", "tcsh"])
 @pytest.mark.parametrize("ignoring", ["", "trap '' TERM; "])
-def test_the_kill_line_ends_the_whole_group_even_one_that_ignores_term(ignoring: str) -> None:
+def test_the_kill_line_ends_the_whole_group_even_one_that_ignores_term(ignoring: str, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"needs {shell}")
     line = remote_line(("sh", "-c", f"{ignoring}sleep 60 & sleep 60 & echo up; wait; wait"), sudo=False, mark="M")
-    process = subprocess.Popen(("bash", "-c", line), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen((shell, "-c", line), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     seen = b""
     while b"up\n" not in seen:
@@ -101,10 +130,24 @@ def test_the_kill_line_ends_the_whole_group_even_one_that_ignores_term(ignoring:
     assert group == process.pid
 
     started = time.monotonic()
-    kill = subprocess.Popen(("bash", "-c", kill_line((group,), sudo=False)), start_new_session=True)
+    kill = subprocess.Popen((shell, "-c", kill_line((group,), sudo=False)), start_new_session=True)
     process.communicate()
     assert kill.wait() == 0
     assert time.monotonic() - started < 2.5
+
+
+def test_a_group_that_may_not_be_killed_is_not_said_to_be_gone() -> None:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("needs root and setpriv, to have a process of somebody else")
+    process = subprocess.Popen(("sleep", "60"), start_new_session=True)
+    other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+    killed = subprocess.run((*other, "sh", "-c", kill_line((process.pid,), sudo=False)), check=False, timeout=10)
+
+    assert process.poll() is None
+    process.kill()
+    process.wait()
+    assert killed.returncode == 1
 
 
 def test_the_group_is_unknown_until_the_first_mark_is_whole() -> None:
