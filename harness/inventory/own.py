@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from busbw.codec import Document, Problem, Tree, from_tree, refuse, unknown
 from busbw.errors import InventoryError
@@ -67,6 +68,7 @@ class Inventory:
     fabric: str | None = None
     launcher: str | None = None
     ssh_config: str | None = None
+    """For `ssh -F`; relative to this file."""
 
 
 def read(tree: Tree) -> Cluster:
@@ -103,6 +105,9 @@ def read(tree: Tree) -> Cluster:
         problems.append(document.problem(("head",), unknown("node", file.head, list(first_index)[:40])))
     if file.launcher is not None and file.launcher not in LAUNCHERS:
         problems.append(document.problem(("launcher",), unknown("launcher", file.launcher, LAUNCHERS)))
+    ssh_config = _ssh_config(file.ssh_config, tree.path)
+    if ssh_config is not None and not Path(ssh_config).is_file():
+        problems.append(document.problem(("ssh_config",), f"no file {ssh_config}"))
     refuse(problems, InventoryError)
     return Cluster(
         nodes=tuple(nodes),
@@ -110,8 +115,13 @@ def read(tree: Tree) -> Cluster:
         source=f"{tree.path} (busbw inventory)",
         fabric=file.fabric,
         launcher=file.launcher,
-        ssh_config=file.ssh_config,
+        ssh_config=ssh_config,
     )
+
+
+def _ssh_config(written: str | None, inventory: str) -> str | None:
+    """The file meant: `~` is the user's home, a relative path starts beside the inventory."""
+    return str(Path(inventory).parent / Path(written).expanduser()) if written is not None else None
 
 
 def _repeated(what: str, again: list[str], first_index: int, tree: Tree) -> str:

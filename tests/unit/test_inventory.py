@@ -95,6 +95,7 @@ ssh_config: ./ssh_config
 
 
 def test_the_own_inventory_says_all_there_is_to_say(write: Write) -> None:
+    write("Host *\n", "ssh_config")
     plain = {"identity_file": "~/.ssh/lab", "gpus": 8, "rails": ("mlx5_0", "mlx5_3"), "labels": (("rack", "07"),)}
     assert resolve(write(OWN), None, None, {}) == Cluster(
         nodes=(
@@ -117,11 +118,16 @@ def test_the_own_inventory_says_all_there_is_to_say(write: Write) -> None:
         source="nodes (busbw inventory)",
         fabric="infiniband",
         launcher="mpirun",
-        ssh_config="./ssh_config",
+        ssh_config="ssh_config",
     )
 
 
+def test_an_ssh_config_that_is_not_there_is_told_at_its_place(write: Write) -> None:
+    assert complaint(write("nodes: [a]\nssh_config: ~/none/such\n"))[0] == f"error: nodes:2:13: no file {Path.home()}/none/such"
+
+
 def test_a_host_list_picks_from_an_inventory_and_a_lost_head_is_told(write: Write) -> None:
+    write("Host *\n", "ssh_config")
     cluster = resolve(write(OWN), "gpu-[003,001]", None, {})
     assert (tuple(node.name for node in cluster.nodes), cluster.head, cluster.source) == (
         ("gpu-001", "gpu-003"),
@@ -132,6 +138,7 @@ def test_a_host_list_picks_from_an_inventory_and_a_lost_head_is_told(write: Writ
 
 
 def test_a_host_list_that_names_a_stranger_is_refused(write: Write) -> None:
+    write("Host *\n", "ssh_config")
     assert complaint(write(OWN), "gpu-[001-004]")[0] == "error: -w names unknown host gpu-004; did you mean 'gpu-003'?"
 
 
