@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 
 from busbw.parsers.judge.groups import group_samples
-from busbw.records import CaseOutcome, Comparison, RunResult, Status
+from busbw.records import CaseOutcome, Collective, Comparison, RunResult, Status
 
 _WORD = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -65,7 +65,9 @@ def usual_gb_s(groups: tuple[Group, ...]) -> float | None:
 
 def _groups_of(outcome: CaseOutcome, judged: list[Comparison], accused: set[str], links: list[frozenset[str]]) -> list[Group]:
     artefact = next((path for path in outcome.artefacts if path.endswith(".json")), next(iter(outcome.artefacts), ""))
-    samples = [sample for result in outcome.results for sample in group_samples(result, artefact)]
+    # A collective nccl-tests does not have is the parser's to report; here it has no bus bandwidth.
+    known = [result for result in outcome.results if result.collective in set(Collective)]
+    samples = [sample for result in known for sample in group_samples(result, artefact)]
     if not samples:
         return _from_comparisons(judged, accused, links, artefact)
     status = {frozenset(comparison.nodes): comparison.status for comparison in judged}

@@ -137,7 +137,7 @@ def _finalize(value: object) -> object:
 
 def _json(value: object) -> Drawing:
     """Data for the page's script, as text that cannot end its element."""
-    return Drawing(safe.script_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)))
+    return Drawing(safe.script_json(json.dumps(value, separators=(",", ":"), sort_keys=True)))
 
 
 def _asset(environment: Environment, name: str) -> str:

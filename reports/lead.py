@@ -72,9 +72,16 @@ def subject(result: RunResult) -> str:
     return "could not measure" if result.verdict is Status.UNKNOWN else "measured"
 
 
+def nodes_of(result: RunResult) -> str:
+    """The nodes the subject belongs to, folded: those of a surveyed group where its number decides, else all; `no nodes` without any."""
+    compared = lead(result)
+    decides = compared is not None and compared.status is result.verdict
+    return phrases.nodes(compared.nodes if compared is not None and decides and compared.nodes else result.nodes) or "no nodes"
+
+
 def title(result: RunResult) -> str:
     """The page's title, read in a tab bar: `FAIL – all_reduce 52% – gpu-[000-015]`."""
-    return f"{result.verdict.value} – {subject(result)} – {phrases.nodes(result.nodes) or 'no nodes'}"
+    return f"{result.verdict.value} – {subject(result)} – {nodes_of(result)}"
 
 
 def last_line(result: RunResult, run_dir: str) -> str:
@@ -87,4 +94,4 @@ def last_line(result: RunResult, run_dir: str) -> str:
     else:
         what = subject(result)
     emulated = " (emulated)" if result.emulated else ""
-    return f"busbw: {result.verdict.value} {what} {phrases.nodes(result.nodes) or '-'} {run_dir}{emulated}"
+    return f"busbw: {result.verdict.value} {what} {nodes_of(result)} {run_dir}{emulated}"

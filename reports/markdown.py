@@ -117,7 +117,8 @@ def _row(comparison: Comparison) -> str:
     expected = comparison.reference.busbw_gb_s
     cells = (
         f"{phrases.SIGNS[comparison.status]} {phrases.WORDS[comparison.status]}",
-        markdown_code(comparison.case_id),
+        # In a table a pipe ends the cell even inside a code span, unless escaped.
+        markdown_code(comparison.case_id).replace("|", "\\|"),
         format_size(comparison.size_bytes),
         phrases.bandwidth(comparison.measured_gb_s),
         phrases.bandwidth(expected) if expected is not None else "none",

@@ -57,12 +57,12 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """A code span, on one line, fit for a table cell: nothing in it is markup. Empty text gives empty text.
+    """A code span, on one line: nothing in it is markup. Empty text gives empty text.
 
     >>> markdown_code("gpu-[001-004]"), markdown_code("a`b|c")
-    ('`gpu-[001-004]`', '`` a`b\\\\|c ``')
+    ('`gpu-[001-004]`', '`` a`b|c ``')
     """
-    flat = " ".join(visible(text).split()).replace("|", "\\|")
+    flat = " ".join(visible(text).split())
     longest = max((len(run) for run in re.findall(r"`+", flat)), default=0)
     fence, space = "`" * (longest + 1), " " if longest else ""
     return f"{fence}{space}{flat}{space}{fence}" if flat else ""

@@ -86,7 +86,8 @@ def path(d: str, colour: str, width: float = 2, dash: str = "", cap: str = "roun
 
 
 def frame(key: str, width: float, height: float, title: str, description: str, body: str) -> Drawing:
-    """The whole picture: `key` makes its ids unique on the page; `description` says in words and numbers what it shows."""
+    """The whole picture: `key` makes its ids, `chart-<key>` and two more, unique; `description` says in words and numbers what it shows."""
+    key = f"chart-{key}"
     named = f'<title id="{key}-t">{escape(one_line(title))}</title><desc id="{key}-d">{escape(one_line(description))}</desc>'
     kind = "chart wide" if width > _WIDE else "chart"
     size = f'viewBox="0 0 {coordinate(width)} {coordinate(height)}" width="{coordinate(width)}"'

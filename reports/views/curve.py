@@ -10,6 +10,7 @@ from busbw.reports import lead, phrases
 from busbw.reports.charts import plot, scale
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
+from busbw.reports.safe import one_line
 from busbw.reports.series import Point, Side, Sweep, sweeps
 from busbw.units import format_size, format_time_us
 
@@ -41,7 +42,7 @@ class Cursor:
 
     def data(self) -> dict[str, object]:
         """As JSON, for the script."""
-        return {"x": [round(at, 1) for at in self.x], "text": list(self.text)}
+        return {"x": [round(at, 1) for at in self.x], "text": [one_line(text) for text in self.text]}
 
 
 @dataclass(frozen=True, slots=True)

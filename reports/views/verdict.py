@@ -47,7 +47,10 @@ def view(report: ReportInput) -> Verdict:
     findings = lead.ordered_findings(result)
     first = next((finding for finding in findings if finding.status in (Status.FAIL, Status.UNKNOWN) and finding.required), None)
     compared = lead.lead(result)
-    of = f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}, bus bandwidth in GB/s" if compared else ""
+    of = ""
+    if compared is not None:
+        group = f" on {phrases.nodes(compared.nodes)}" if compared.nodes and len(compared.nodes) < len(result.nodes) else ""
+        of = f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}{group}, bus bandwidth in GB/s"
     return Verdict(_tiles(compared), of, first, len(findings) - (first is not None), _facts(result))
 
 

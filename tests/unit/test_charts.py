@@ -1,0 +1,153 @@
+"""Axes, lines, marks and matrices: what is drawn where."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from busbw.reports.charts import matrix, members, plot, scale, strip, svg
+from busbw.reports.charts.scale import Scale
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "</text><script>alert(1)</script>\"'\x1b&"
+
+
+def parsed(drawing: svg.Drawing) -> ElementTree.Element:
+    return ElementTree.fromstring(drawing.markup)
+
+
+def texts(drawing: svg.Drawing) -> list[str]:
+    return [element.text or "" for element in parsed(drawing).iter(f"{SVG}text")]
+
+
+def test_size_axis_has_round_powers_of_two_and_few_of_them() -> None:
+    axis = scale.sizes(8, 8 << 30)
+    assert [label for _, label in axis.ticks] == ["8 B", "256 B", "8 KiB", "256 KiB", "8 MiB", "256 MiB", "8 GiB"]
+    assert axis.place(8) == 0.0
+    assert axis.place(8 << 30) == 1.0
+    assert axis.place(256 << 10) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "labels"),
+    [
+        (400.0, 0.0, ["0", "100", "200", "300", "400"]),
+        (371.0, 0.0, ["0", "100", "200", "300", "400"]),
+        (0.0239, 0.0, ["0.000", "0.005", "0.010", "0.015", "0.020", "0.025"]),
+        (1.95, 0.9, ["0.5", "1.0", "1.5", "2.0"]),
+        (0.0, 0.0, ["0.0", "0.2"]),
+    ],
+)
+def test_linear_axis_steps_by_one_two_or_five(high: float, low: float, labels: list[str]) -> None:
+    assert [label for _, label in scale.linear(high, low).ticks] == labels
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0, 1))
+def test_linear_axis_always_covers_what_is_drawn(high: float, share: float) -> None:
+    axis = scale.linear(high, high * share)
+    assert axis.low <= high * share * (1 + 1e-9)
+    assert axis.high >= high * (1 - 1e-6)
+    assert len(axis.ticks) <= 12
+
+
+def test_time_axis_has_every_power_of_ten_with_its_unit() -> None:
+    assert [label for _, label in scale.times(38.0, 88800.0).ticks] == ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]
+    assert [label for _, label in scale.times(0.5, 0.6).ticks] == ["100 ns", "1 µs"]
+
+
+def _plot(*lines: plot.Line) -> plot.Plot:
+    return plot.Plot("k", "A title", "What it says", scale.sizes(8, 1024), scale.linear(400.0), "size", "GB/s", lines)
+
+
+def test_plot_names_itself_and_says_what_it_shows() -> None:
+    root = parsed(plot.draw(_plot(plot.Line("this run 192", ((8.0, 1.0), (1024.0, 192.0)), "bad"))))
+    assert root.attrib["role"] == "img"
+    assert root.attrib["aria-labelledby"] == "chart-k-t chart-k-d"
+    assert [root.find(f"{SVG}title").text, root.find(f"{SVG}desc").text] == ["A title", "What it says"]  # type: ignore[union-attr]  # None fails too
+
+
+def test_labels_of_lines_that_end_together_do_not_overlap() -> None:
+    lines = tuple(plot.Line(f"line {n}", ((8.0, 1.0), (1024.0, 192.0 + n / 10)), "bad") for n in range(5))
+    root = parsed(plot.draw(_plot(*lines)))
+    spots = sorted(float(e.attrib["y"]) for e in root.iter(f"{SVG}text") if (e.text or "").startswith("line "))
+    assert all(below - above >= 14.9 for above, below in pairwise(spots))
+    assert spots[-1] <= plot.HEIGHT
+
+
+def test_label_of_a_line_that_ends_early_stands_at_its_end() -> None:
+    drawing = plot.draw(_plot(plot.Line("short", ((8.0, 1.0), (16.0, 2.0)), "bad"), plot.Line("long", ((8.0, 1.0), (1024.0, 9.0)), "good")))
+    places = {e.text: float(e.attrib["x"]) for e in parsed(drawing).iter(f"{SVG}text")}
+    assert places["short"] < 300 < places["long"]
+
+
+def test_pictures_carry_no_style_attribute_and_no_markup_from_texts() -> None:
+    drawings = (
+        plot.draw(_plot(plot.Line(HOSTILE, ((8.0, 1.0), (1024.0, 2.0)), "bad"))),
+        members.draw(members.Members("m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (members.Row((0,), 0.5, HOSTILE, True),))),
+        strip.draw(
+            strip.Strip("s", HOSTILE, HOSTILE, scale.linear(2), HOSTILE, (strip.Mark(1, 1, 1, True, HOSTILE),), HOSTILE, HOSTILE, ())
+        ),
+        matrix.draw(matrix.Matrix("x", HOSTILE, HOSTILE, (HOSTILE, "b"), ((0, 1, 5.0),), 1.0, 9.0, (0,), (HOSTILE, "z"))),
+    )
+    for drawing in drawings:
+        root = parsed(drawing)
+        assert not [element for element in root.iter() if "style" in element.attrib or element.tag == f"{SVG}script"]
+        assert "</text><script>alert(1)</script>\"'␛&" in "".join(root.itertext())
+
+
+def test_five_thousand_processes_stay_a_handful_of_elements() -> None:
+    marks = tuple(strip.Mark(1.9 if n == 40 else 1.0, 0.9, 2.0, n == 40, f"gpu-{n // 8}") for n in range(5000))
+    drawing = strip.draw(strip.Strip("s", "t", "d", scale.linear(2.0), "×", marks, "first", "last", (strip.Rule(1.1, "1.10 ×"),)))
+    assert sum(1 for _ in parsed(drawing).iter()) < 40
+    assert len(drawing.markup) < 100_000
+    assert "gpu-5" in texts(drawing)
+
+
+def test_marks_that_stand_apart_differ_in_shape_not_in_colour_alone() -> None:
+    marks = (strip.Mark(1.0, 1.0, 1.0, False, ""), strip.Mark(2.0, 2.0, 2.0, True, ""))
+    root = parsed(strip.draw(strip.Strip("s", "t", "d", scale.linear(2.0), "×", marks, "a", "b", ())))
+    caps = {e.attrib["class"]: e.attrib["stroke-linecap"] for e in root.iter(f"{SVG}path")}
+    assert caps == {"s-good": "round", "s-bad": "square"}
+
+
+def test_groups_show_their_members_and_mark_the_accused_column() -> None:
+    picture = members.Members(
+        "m", "t", "d", ("a", "b", "c"), (1,), (members.Row((0, 1), 0.5, "24 GB/s", True), members.Row((0, 2), 1.0, "48 GB/s", False))
+    )
+    root = parsed(members.draw(picture))
+    bars = [float(e.attrib["width"]) for e in root.iter(f"{SVG}rect") if e.attrib["class"] != "f-mark"]
+    assert bars == [130.0, 260.0]
+    assert [e.attrib["class"] for e in root.iter(f"{SVG}rect")] == ["f-mark", "f-bad", "f-good"]
+    assert texts(members.draw(picture)) == ["a", "b", "c", "24 GB/s", "48 GB/s"]
+
+
+def test_a_pixel_shows_the_slowest_pair_of_its_block() -> None:
+    values = [(a, b, 48.0) for a in range(1000) for b in range(a + 1, 1000) if b < 12 or a == 5]
+    cells = matrix.pooled(1000, [(a, b, 24.0 if 5 in (a, b) else v) for a, b, v in values])
+    assert len(cells) == 250
+    assert {cells[1][column] for column in range(250)} == {24.0}
+    assert {cells[row][1] for row in range(250)} == {24.0}
+    assert cells[0][0] == 48.0
+    assert cells[100][100] is None
+
+
+def test_not_measured_has_a_colour_of_its_own() -> None:
+    assert matrix.shade(None, 1.0, 2.0) == 0
+    assert [matrix.shade(v, 1.0, 2.0) for v in (0.0, 1.0, 1.5, 2.0, 9.0)] == [1, 1, 128, 255, 255]
+    assert matrix.palette()[0] not in matrix.palette()[1:]
+    assert len(matrix.palette()) == 256
+
+
+def test_a_place_outside_the_axis_is_held_at_its_end() -> None:
+    axis = Scale(1.0, 100.0, True, ())
+    assert [axis.place(v) for v in (0.0, 1.0, 10.0, 1000.0)] == [0.0, 0.0, 0.5, 1.0]
+
+
+def test_coordinates_have_one_digit() -> None:
+    numbers = re.findall(r"\d+\.\d+", plot.draw(_plot(plot.Line("a", ((8.0, 1.0), (100.0, 3.3), (1024.0, 7.7)), "bad"))).markup)
+    assert [n for n in numbers if len(n.split(".")[1]) > 2] == []

@@ -1,0 +1,113 @@
+"""JUnit: states as CI systems count them, the form of the XSD, and hostile text."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+from junitparser import JUnitXml
+
+from busbw.records import Status
+from busbw.reports import junit
+
+RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+ALL = ("healthy", "failing", "unreachable", "emulated", "acceptance", "hostile", "hostile_lab")
+
+
+def suites(name: str) -> dict[str, tuple[int, int, int]]:
+    """Tests, failures and errors of each suite."""
+    document = JUnitXml.fromstring(junit.render(getattr(RUNS, name)().result).encode())
+    return {suite.name: (suite.tests, suite.failures, suite.errors) for suite in document}
+
+
+def test_a_pass_has_no_failure_and_no_error() -> None:
+    assert suites("healthy") == {
+        "busbw.verdict": (1, 0, 0),
+        "busbw.preflight": (160, 0, 0),
+        "busbw.cases": (6, 0, 0),
+        "busbw.comparisons": (4, 0, 0),
+    }
+
+
+def test_what_failed_is_a_failure_and_what_could_not_be_checked_an_error() -> None:
+    assert suites("failing") == {
+        "busbw.verdict": (1, 1, 0),
+        "busbw.preflight": (160, 1, 2),
+        "busbw.cases": (6, 0, 0),
+        "busbw.comparisons": (4, 4, 0),
+        "busbw.findings": (2, 1, 0),
+    }
+
+
+def test_unreachable_nodes_are_errors_not_failures() -> None:
+    assert suites("unreachable") == {"busbw.verdict": (1, 0, 1), "busbw.reach": (2, 0, 2), "busbw.preflight": (20, 0, 0)}
+
+
+def test_a_run_that_passed_without_a_node_tells_it_and_stays_green() -> None:
+    missing = RUNS.unreachable().result.unreachable
+    text = junit.render(replace(RUNS.healthy(4).result, unreachable=missing))
+    root = ElementTree.fromstring(text)
+    assert root.findall(".//error") == []
+    told = [suite.findtext("system-out") for suite in root if suite.attrib["name"] == "busbw.reach"]
+    assert told[0] is not None
+    assert told[0].startswith("UNKNOWN (advisory) busbw.reach.gpu-001 ssh\nconnect to 10.0.0.2 port 22: timed out after 10 s (2 tries)\n")
+
+
+def test_a_failure_says_the_same_in_attribute_and_body() -> None:
+    root = ElementTree.fromstring(junit.render(RUNS.failing().result))
+    case = next(c for c in root.iter("testcase") if (c.attrib["classname"], c.attrib["name"]) == ("busbw.preflight.gpu-005", "rdma.rate"))
+    failure = case[0]
+    assert failure.attrib == {"message": "mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s", "type": "FAIL"}
+    assert failure.text == "found: mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s\nexpected: 8 × 400 Gb/s\ncommand: ibstat"
+
+
+def test_an_advisory_failure_passes_and_is_told() -> None:
+    plain = RUNS.healthy().result
+    check = replace(plain.checks[0], status=Status.FAIL, found="8.1", required=False)
+    root = ElementTree.fromstring(junit.render(replace(plain, checks=(check, *plain.checks[1:]))))
+    assert root.findall(".//failure") == []
+    assert "FAIL (advisory) busbw.preflight.gpu-000 node.reach" in "".join(root.itertext())
+
+
+def test_a_skipped_check_is_skipped() -> None:
+    plain = RUNS.healthy().result
+    check = replace(plain.checks[0], status=Status.SKIPPED, reason="no RDMA in this profile")
+    root = ElementTree.fromstring(junit.render(replace(plain, checks=(check, *plain.checks[1:]))))
+    assert [e.attrib for e in root.iter("skipped")] == [{"message": "ssh answers, no RDMA in this profile"}]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_form_is_the_one_the_xsd_demands(name: str) -> None:
+    root = ElementTree.fromstring(junit.render(getattr(RUNS, name)().result))
+    assert (root.tag, root.attrib) == ("testsuites", {})
+    for number, suite in enumerate(root):
+        assert {"name", "package", "timestamp", "hostname", "tests", "failures", "errors", "skipped", "time", "id"} == set(suite.attrib)
+        assert suite.attrib["id"] == str(number)
+        assert len(suite.attrib["timestamp"]) == 19
+        assert [suite[0].tag, suite[-2].tag, suite[-1].tag] == ["properties", "system-out", "system-err"]
+        assert {case.tag for case in suite[1:-2]} == {"testcase"}
+        for case in suite[1:-2]:
+            assert set(case.attrib) == {"name", "classname", "time"}
+            assert len(case) <= 1
+            assert {child.tag for child in case} <= {"failure", "error", "skipped"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_two_cases_have_the_same_name(name: str) -> None:
+    root = ElementTree.fromstring(junit.render(getattr(RUNS, name)().result))
+    names = [(case.attrib["classname"], case.attrib["name"]) for case in root.iter("testcase")]
+    assert len(names) == len(set(names))
+
+
+def test_a_thousand_nodes_fold_what_passed() -> None:
+    text = junit.render(RUNS.failing(200).result)
+    assert len(text) < 30_000
+    assert suites("failing")["busbw.preflight"][1:] == (1, 2)
+    root = ElementTree.fromstring(text)
+    names = [c.attrib["classname"] for c in root.iter("testcase") if c.attrib["classname"].startswith("busbw.preflight")]
+    assert names.count("busbw.preflight.all") == 10
+    assert sorted(set(names) - {"busbw.preflight.all"}) == [f"busbw.preflight.gpu-{n}" for n in ("002", "005", "009", "198", "199")]

@@ -1,0 +1,332 @@
+"""The page: what stands on it and in which order, what is left out, and that nothing from a node is ever markup."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import re
+import runpy
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from busbw.records import CheckResult, Confidence, Evidence, Finding, Status
+from busbw.reports import ReportInput, html
+
+RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+VOID = {"meta", "link", "br"}
+
+
+class Page(HTMLParser):
+    """Elements, texts by element, attributes; void elements and end tags are checked to balance."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.stack: list[str] = []
+        self.unbalanced: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.stack or self.stack.pop() != tag:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.texts.append((self.stack[-1] if self.stack else "", " ".join(data.split())))
+
+    def of(self, tag: str) -> list[str]:
+        return [text for at, text in self.texts if at == tag]
+
+    def attributes(self, name: str) -> list[str]:
+        return [attrs[name] for _, attrs in self.elements if name in attrs]
+
+
+@functools.cache
+def rendered(name: str) -> str:
+    return html.render(getattr(RUNS, name)())
+
+
+def page(text: str) -> Page:
+    made = Page(text)
+    assert made.unbalanced == []
+    assert made.stack == []
+    return made
+
+
+ALL = ("healthy", "failing", "unreachable", "emulated", "acceptance", "every_pair", "hostile", "hostile_lab")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_run_gives_the_same_bytes(name: str) -> None:
+    assert rendered(name) == html.render(getattr(RUNS, name)())
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("healthy", "PASS – all_reduce 100.2% – gpu-[000-015]"),
+        ("failing", "FAIL – all_reduce 52% – gpu-[000-015]"),
+        ("unreachable", "UNKNOWN – gpu-[001,003] not reached – gpu-[000-003]"),
+        ("emulated", "FAIL – all_reduce 20% – node[2-3]"),
+    ],
+)
+def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
+    assert page(rendered(name)).of("title")[0] == title
+
+
+@pytest.mark.parametrize(
+    ("name", "headings"),
+    [
+        (
+            "failing",
+            [
+                "Findings",
+                "What was measured",
+                "Bus bandwidth by message size",
+                "Latency",
+                "Processes",
+                "Who is slow: groups of nodes",
+                "Preflight",
+                "What was not checked",
+                "Commands and versions",
+                "Raw evidence",
+            ],
+        ),
+        ("unreachable", ["Not reached", "Findings", "Preflight", "What was not checked", "Commands and versions"]),
+        (
+            "acceptance",
+            [
+                "Acceptance",
+                "Findings",
+                "What was measured",
+                "Bus bandwidth by message size",
+                "Latency",
+                "Processes",
+                "Who is slow: groups of nodes",
+                "Preflight",
+                "What was not checked",
+                "Commands and versions",
+                "Raw evidence",
+            ],
+        ),
+    ],
+)
+def test_sections_stand_in_order_and_empty_ones_are_left_out(name: str, headings: list[str]) -> None:
+    made = page(rendered(name))
+    assert made.of("h2") == headings
+    assert [tag for tag, _ in made.elements].count("h1") == 1
+
+
+def test_pairs_are_drawn_as_a_matrix_only_where_most_were_measured() -> None:
+    assert "Pairs of nodes" in page(html.render(RUNS.every_pair(16))).of("h2")
+    assert "Pairs of nodes" not in page(rendered("failing")).of("h2")
+
+
+def test_every_section_template_is_found_by_its_name() -> None:
+    environment = html._environment()
+    names = html.section_names(environment)
+    assert names == tuple(name for name in environment.list_templates() if name.startswith("sections/"))
+    assert len(names) >= 12
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_is_asked_for_from_outside(name: str) -> None:
+    made = page(rendered(name))
+    for link in made.attributes("href"):
+        assert re.match(r"#|raw/|data:,\Z|data:image/png;base64,", link), link
+    assert made.attributes("src") == []
+    assert {attrs.get("rel") for tag, attrs in made.elements if tag == "link"} == {"icon"}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_links_inside_the_page_lead_somewhere_and_ids_are_unique(name: str) -> None:
+    made = page(rendered(name))
+    ids = made.attributes("id")
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in made.attributes("href") if link.startswith("#")} <= set(ids)
+    named = {part for value in made.attributes("aria-labelledby") for part in value.split()}
+    assert named <= set(ids)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_policy_allows_these_styles_and_this_script_and_nothing_else(name: str) -> None:
+    text = rendered(name)
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy
+    told = policy[1].replace("&#39;", "'")
+    blocks = re.findall(r"<(style|script)>(.*?)</\1>", text, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["style", "style", "script"]
+    hashes = ["'sha256-" + base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() + "'" for _, body in blocks]
+    assert told == (
+        f"default-src 'none'; img-src data:; style-src {hashes[0]} {hashes[1]}; script-src {hashes[2]}; base-uri 'none'; form-action 'none'"
+    )
+    made = Page(text)
+    assert made.attributes("style") == []
+    assert [name for _, attrs in made.elements for name in attrs if name.startswith("on")] == []
+
+
+@pytest.mark.parametrize(("of", "name"), [("acceptance", "hostile"), ("emulated", "hostile_lab")])
+def test_hostile_text_adds_no_element_that_a_plain_run_does_not_have(of: str, name: str) -> None:
+    plain, hostile = page(rendered(of)), page(rendered(name))
+    assert {tag for tag, _ in hostile.elements} <= {tag for tag, _ in plain.elements}
+    count = [[tag for tag, _ in made.elements].count("script") for made in (plain, hostile)]
+    assert count[0] == count[1]
+    text = rendered(name)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e\u2066\ufeff\ud800]", text)
+    assert "{{7*7}}" in text
+    assert "␛]0;owned␇" in text
+
+
+def test_hostile_artefact_names_become_no_link() -> None:
+    assert html.artefact_link("raw/nodes/gpu-005/ibstat") == "raw/nodes/gpu-005/ibstat"
+    for artefact in ("javascript:alert(1)", "raw/../../etc/passwd", "/etc/passwd", "raw/a b", "//evil.example/x", "raw/x?y", "http://x"):
+        assert html.artefact_link(artefact) == ""
+
+
+def test_embedded_data_is_json() -> None:
+    text = rendered("hostile")
+    blocks = re.findall(r'<script type="application/json">(.*?)</script>', text, re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        data = json.loads(block)
+        assert len(data["x"]) == len(data["text"]) > 1
+
+
+def test_an_emulated_run_says_so_before_anything_else_and_on_every_printed_page() -> None:
+    text = rendered("emulated")
+    body = text[text.index("<body") :]
+    assert body.index("no number here speaks for real hardware") < body.index("<h1>")
+    assert '@top-center{content:"EMULATED: no number here speaks for real hardware"' in text
+    assert "emulated" not in rendered("failing").lower()
+
+
+def test_evidence_stands_beside_the_finding_and_leads_to_its_source() -> None:
+    text = rendered("failing")
+    finding = text[text.index('id="F01"') : text.index('id="F02"')]
+    assert '<a class="artefact" href="#E2">raw/nodes/gpu-005/ibstat:61</a>' in finding
+    assert '<a class="artefact" href="raw/cases/all-reduce/rank-40.log">raw/cases/all-reduce/rank-40.log:311</a>' in finding
+    assert "<code>ssh gpu-005 sudo mlxlink -d mlx5_3 -a TG</code>" in finding
+    assert "disrupts running jobs" in finding
+    assert "<button" not in text
+
+
+def test_the_finding_to_act_on_comes_first() -> None:
+    plain = RUNS.failing().result
+    small = Finding("small", Status.FAIL, "costs little", (), (Evidence("raw/x", None, "x"),), effect=0.1, confidence=Confidence.CERTAIN)
+    advisory = Finding("aside", Status.FAIL, "advisory", (), (Evidence("raw/x", None, "x"),), effect=0.9, required=False)
+    made = page(html.render(ReportInput(replace(plain, findings=(small, advisory, *plain.findings)))))
+    titles = [text for at, text in made.texts if at == "h3"][:4]
+    assert titles == [
+        "gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s",
+        "costs little",
+        "advisory",
+        "NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it",
+    ]
+
+
+def test_equal_nodes_are_folded_and_the_odd_one_stands_out() -> None:
+    text = rendered("failing")
+    section = text[text.index('<section id="preflight"') : text.index('<section id="not-checked"')]
+    assert "10 checks on 16 nodes: 7 pass everywhere; 1 × fail, 2 × unknown, 2 × warning." in section
+    assert re.findall(r'<th scope="col">(gpu[^ <]+)', section) == [
+        "gpu-[000-001,003-004,006-008,010-013]",
+        "gpu-[002,009]",
+        "gpu-[014-015]",
+        "gpu-005",
+    ]
+
+
+def test_above_64_nodes_only_checks_that_some_node_did_not_pass_have_rows() -> None:
+    text = html.render(RUNS.failing(100))
+    section = text[text.index('<section id="preflight"') : text.index('<section id="not-checked"')]
+    matrix = section[section.index('<table class="matrix">') :].split("</table>")[0]
+    assert re.findall(r'<th scope="row" class="id">([^<]+)', matrix) == ["rdma.rate", "pci.acs", "limits.memlock"]
+    assert "7 more checks that every node passed." in section
+
+
+def test_a_cluster_of_many_kinds_of_nodes_is_counted() -> None:
+    plain = RUNS.healthy().result
+    odd = {(node, f"odd.{number}") for number, node in enumerate(plain.nodes[:9])}
+    checks = tuple(
+        CheckResult(f"odd.{number}", node, Status.WARN if (node, f"odd.{number}") in odd else Status.PASS, "x", "y", "z")
+        for number in range(9)
+        for node in plain.nodes
+    )
+    text = html.render(ReportInput(replace(plain, checks=checks)))
+    assert "Check by check, nodes counted" in text
+    assert text.count('<td class="n">15</td>') == 9
+
+
+def test_a_case_that_measured_nothing_is_listed_with_its_reason() -> None:
+    plain = RUNS.healthy().result
+    dead = replace(plain.cases[0], status=Status.UNKNOWN, reason="timed out after 600 s", results=(), exit_status=None, seconds=None)
+    text = html.render(ReportInput(replace(plain, cases=(dead,), comparisons=(), verdict=Status.UNKNOWN)))
+    assert "timed out after 600 s" in text
+    assert "not known" in text
+    assert "Bus bandwidth by message size" not in text
+
+
+def test_wrong_elements_are_in_the_table() -> None:
+    plain = RUNS.healthy().result
+    case = plain.cases[0]
+    row = case.results[0].rows[-1]
+    assert row.out_of_place
+    bad = replace(row, out_of_place=replace(row.out_of_place, wrong=12))
+    result = replace(case.results[0], rows=(*case.results[0].rows[:-1], bad))
+    text = html.render(ReportInput(replace(plain, cases=(replace(case, results=(result,)), *plain.cases[1:]))))
+    assert '<td class="n">12</td>' in text
+
+
+def test_acceptance_counts_what_was_not_measured() -> None:
+    made = page(rendered("acceptance"))
+    assert "NOT ACCEPTED" in " ".join(made.of("strong"))
+    assert "1 of 3 criteria met, 1 failed, 1 not measured" in made.of("p")
+
+
+def test_an_emulated_or_incomplete_run_is_never_accepted() -> None:
+    plain = RUNS.acceptance().result
+    met = tuple(c for c in plain.comparisons if c.reference.kind == "contract" and c.status is Status.PASS)
+    good = replace(plain, comparisons=met, verdict=Status.PASS)
+    assert "ACCEPTED" in page(html.render(ReportInput(good))).of("strong")
+    assert "INCONCLUSIVE" in page(html.render(ReportInput(replace(good, emulated="lab")))).of("strong")
+    assert "INCONCLUSIVE" in page(html.render(ReportInput(replace(good, verdict=Status.UNKNOWN)))).of("strong")
+
+
+def test_a_long_text_beyond_the_budget_is_named_but_not_shown() -> None:
+    report = RUNS.failing()
+    big = replace(report.excerpts[0], text="y" * 500_000)
+    text = html.render(replace(report, excerpts=(big, report.excerpts[1])))
+    assert len(text) < 300_000
+    assert "Left out here to keep the page small; the text is in the file." in text
+
+
+@pytest.mark.parametrize("value", [None, 1.5, True, ("x",), {"a": 1}])
+def test_a_template_can_write_text_and_whole_numbers_only(value: object) -> None:
+    with pytest.raises(TypeError, match="only text and whole numbers"):
+        html._finalize(value)
+
+
+def test_the_page_of_a_thousand_nodes_is_small_and_keeps_the_slow_one() -> None:
+    text = rendered("huge")
+    assert len(text.encode()) < 1_500_000
+    assert "15,404 groups of 2 nodes. 31 with gpu-005" in text
+
+
+def test_the_page_of_sixteen_nodes_stays_below_150_kib() -> None:
+    assert max(len(rendered(name).encode()) for name in ("healthy", "failing", "acceptance")) < 150 * 1024

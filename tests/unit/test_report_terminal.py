@@ -1,0 +1,83 @@
+"""The verdict on a terminal: order, wording, and the last line."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from busbw.records import Status
+from busbw.reports.terminal import verdict_lines
+
+RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+
+
+def test_verdict_then_cause_then_fix_then_evidence() -> None:
+    assert verdict_lines(RUNS.failing().result) == (
+        "FAIL  all_reduce reaches 192 GB/s at 8 GiB, 52 % of the accepted runs",
+        "CAUSE (likely)  gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s   [rail-half-rate]",
+        "      Every ring crosses the slow rail, so the whole job runs at that rail's speed.",
+        "DO    1  Read the link's own account of it   # needs root",
+        "         ssh gpu-005 sudo mlxlink -d mlx5_3 -e",
+        "      2  Retrain the link   # needs root, disrupts running jobs",
+        "         ssh gpu-005 sudo mlxlink -d mlx5_3 -a TG",
+        "      3  Reseat or swap the cable, then the far port   # needs datacenter-hands, disrupts running jobs",
+        "SEEN  raw/nodes/gpu-005/ibstat:61  Rate: 200",
+        "      raw/cases/survey-pairs-1/result.json  every pair with gpu-005: 23.9 GB/s; median of the other pairs: 48.1 GB/s",
+        "      raw/cases/all-reduce/rank-40.log:311  gpu-005:3121:3140 [3] NCCL INFO NET/IB : Using [3]mlx5_3:1/IB [RO]; OOB bond0:10.0.5.1<0>",
+        "THEN  busbw run -w gpu-005,gpu-000 --pairs",
+        "ALSO  ▲ warning (certain)  NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it   [gid-index-unset]",
+        "NOT CHECKED  bit error rate of the links; sustained load over 60 minutes",
+        "busbw: FAIL all_reduce 192/371 GB/s (52%) gpu-[000-015] runs/20261120-0212-3f9c",
+    )
+
+
+def test_a_pass_says_what_it_would_have_caught() -> None:
+    assert verdict_lines(RUNS.healthy().result)[1:4] == (
+        "SEES  would have caught: a missing rail (12.5 % at 8 GiB, noise 0.6 %)",
+        "      would have caught: a port at half rate",
+        "      would not have caught: 5 % on one uplink of a leaf (below the floor of 5 %)",
+    )
+
+
+def test_unreachable_nodes_come_with_what_was_seen_and_what_to_do() -> None:
+    assert verdict_lines(RUNS.unreachable().result)[:5] == (
+        "UNKNOWN  could not measure: 2 of 4 nodes could not be reached",
+        "NOT REACHED  gpu-001: connect to 10.0.0.2 port 22: timed out after 10 s (2 tries)",
+        "      try: ssh gpu-001 true",
+        "NOT REACHED  gpu-003: host key is not the one in known_hosts: SHA256:2nJ…",
+        "      try: ssh-keygen -F gpu-003",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("healthy", "busbw: PASS all_reduce 372/371 GB/s (100.2%) gpu-[000-015] out/r1"),
+        ("unreachable", "busbw: UNKNOWN could not measure: gpu-[001,003] not reached gpu-[000-003] out/r1"),
+        ("emulated", "busbw: FAIL all_reduce 0.0203/0.1 GB/s (20%) node[2-3] out/r1 (emulated)"),
+    ],
+)
+def test_the_last_line_can_be_grepped(name: str, line: str) -> None:
+    assert verdict_lines(getattr(RUNS, name)().result, "out/r1")[-1] == line
+
+
+def test_an_emulated_run_says_so_on_the_second_line() -> None:
+    assert "no number here speaks for real hardware" in verdict_lines(RUNS.emulated().result)[1]
+
+
+def test_a_failure_without_a_failed_number_names_the_finding_on_the_last_line() -> None:
+    result = replace(RUNS.healthy().result, verdict=Status.FAIL, findings=RUNS.failing().result.findings[1:])
+    assert verdict_lines(result)[-1] == (
+        "busbw: FAIL gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s gpu-[000-015] runs/20261120-0212-3f9c"
+    )
+
+
+def test_no_line_of_a_hostile_run_moves_a_cursor_or_breaks() -> None:
+    lines = verdict_lines(RUNS.hostile().result)
+    assert all(line.isprintable() for line in lines)
+    assert lines[-1].startswith("busbw: FAIL ")
+    "\n".join(lines).encode("utf-8")
