@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from functools import cache
 from typing import Protocol
 
 from busbw.parsers.formats.scan_blocks import WARN
@@ -20,6 +20,8 @@ _SHORTEST_SHAPE_LITERAL = 2
 _CONTINUATION_LINES = 3
 _CONTINUATION_BYTES = 2048
 _NOT_CONTINUATION = re.compile(rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^  ")
+_CUT = re.compile(rb"(?:failed with(?: error)?(?: \d+)?|[,:;(=-]|\b(?:with|to|for|on|and|of|the|in|from|is|error))\s*$")
+_SECOND = re.compile(rb"[a-z(]|This is usually caused|Disable NVLS|Do not force-enable")
 _TAG = re.compile(
     rb"^(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>: ?|^\[(?:rank|default)\d+\]: ?"
 )
@@ -62,6 +64,7 @@ class Sieve(Protocol):
         """Have every line of the block examined that an expression may match and that is wanted."""
 
 
+@cache
 def compiled(index: int, text: str) -> Compiled:
     """The expression, ready.
 
@@ -196,11 +199,16 @@ def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
         if end < 0:
             return
         following = [_TAG.sub(b"", line) for line in text[end + 1 : end + 1 + _CONTINUATION_BYTES].split(b"\n")[:_CONTINUATION_LINES]]
-        parts = [text[text.rfind(b"\n", 0, found) + 1 : end], *takewhile(_continues, following)]
+        parts = [text[text.rfind(b"\n", 0, found) + 1 : end]]
+        for line in following:
+            if not _continues(parts[-1], line):
+                break
+            parts.append(line)
         if len(parts) > 1:
             yield at, b" ".join(parts), len(parts)
         found = text.find(WARN, end)
 
 
-def _continues(line: bytes) -> bool:
-    return _NOT_CONTINUATION.search(line) is None
+def _continues(before: bytes, line: bytes) -> bool:
+    """The line goes on where the one before was cut, or is the second of those warnings that consist of several."""
+    return _NOT_CONTINUATION.search(line) is None and (_CUT.search(before) is not None or _SECOND.match(line) is not None)

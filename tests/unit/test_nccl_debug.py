@@ -1,0 +1,520 @@
+"""NCCL's debug log, line by line in every documented wording. The lines are composed in the formats of the versions named beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from busbw.errors import UnknownLayout
+from busbw.parsers.formats.nccl_debug import FORMAT, read
+from busbw.parsers.formats.nccl_debug_line import parse_line
+from busbw.parsers.formats.nccl_debug_warnings import warning
+from busbw.records import (
+    CommState,
+    Communicator,
+    Connection,
+    Gdr,
+    HcaPort,
+    InitTimings,
+    Interface,
+    LogLine,
+    NcclLog,
+    Plugin,
+    ProcessFacts,
+    TuningChoice,
+    WarningRole,
+)
+
+PREFIX = "gpu1:4711:4720 [3] NCCL INFO "
+BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        ("[2026-07-10 09:00:00] gpu1:4711:4720 [3] NCCL INFO Using network IB", replace(BASE, timestamp="2026-07-10 09:00:00")),
+        (
+            "[2026-07-10_09:00:00.123456] gpu1:4711:4720 [3] NCCL INFO Using network IB",
+            replace(BASE, timestamp="2026-07-10_09:00:00.123456"),
+        ),
+        ("[1,3]<stdout>:gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        ("[1,3]<stdout>: gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        ("Fri Jul 10 09:00:00 2026[1,3]<stdout>:gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        ("03: gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        ("(Worker pid=742) (RayWorkerWrapper pid=927) gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        ("[gpu1:0]:gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        ("[3] NCCL INFO Using network IB", LogLine(1, "INFO", "Using network IB", device=3)),
+        ("NCCL INFO Using network IB", LogLine(1, "INFO", "Using network IB")),
+        (
+            "gpu1:4711:4720 NCCL CALL ncclAllReduce(7f00,7f00,262144,7,0,0,0x1,0x2)",
+            replace(BASE, level="CALL", device=None, message="ncclAllReduce(7f00,7f00,262144,7,0,0,0x1,0x2)"),
+        ),
+        (
+            "gpu1:4711:4720 [3] 1234.567890 ncclProxyPost:412 NCCL TRACE posted",
+            replace(BASE, level="TRACE", message="posted", source="ncclProxyPost:412"),
+        ),
+        (
+            "gpu1:4711:4720 [3] transport/net_ib.cc:95 NCCL WARN text",
+            replace(BASE, level="WARN", message="text", source="transport/net_ib.cc:95"),
+        ),
+        (
+            "[2026-11-20 13:33:15] gpu1:4711:4720 [3] bootstrap.cc:129 (bootstrapNetInit) NCCL WARN Bootstrap : no socket interface found",
+            replace(
+                BASE,
+                level="WARN",
+                message="Bootstrap : no socket interface found",
+                source="bootstrap.cc:129",
+                function="bootstrapNetInit",
+                timestamp="2026-11-20 13:33:15",
+            ),
+        ),
+        (
+            "misc/ibvwrap.cc:380 (wrap_ibv_modify_qp) NCCL WARN failed",
+            LogLine(1, "WARN", "failed", source="misc/ibvwrap.cc:380", function="wrap_ibv_modify_qp"),
+        ),
+        (
+            "gpu1:4711:4720 [3] int handle(ctx_t*, fid_cq*, uint16_t):46 NCCL WARN NET/OFI failed",
+            replace(BASE, level="WARN", message="NET/OFI failed", source="int handle(ctx_t*, fid_cq*, uint16_t):46"),
+        ),
+    ],
+)
+def test_a_line_is_taken_apart_in_every_version_and_behind_every_tag(text: str, line: LogLine) -> None:
+    assert parse_line(text) == line
+
+
+@pytest.mark.parametrize("text", ["", "plain", "NCCL version 2.22.3+cuda12.5", "MY_NCCL INFO x", "# Using devices"])
+def test_what_is_not_a_log_line_is_none(text: str) -> None:
+    assert parse_line(text) is None
+
+
+def facts_of(*messages: str) -> ProcessFacts:
+    (log,) = read(["".join(f"{PREFIX}{message}\n" for message in messages).encode()]).records
+    assert isinstance(log, NcclLog)
+    (facts,) = log.processes
+    return facts
+
+
+SAME = ProcessFacts(process="gpu1:4711", host="gpu1", pid=4711)
+COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("NCCL version 2.22.3+cuda12.5", {"versions": ("2.22.3+cuda12.5",)}),
+        ("RCCL version : 2.26.6-HEAD:f224e2c", {"versions": ("2.26.6-HEAD:f224e2c",)}),
+        ("cudaDriverVersion 12040", {"cuda_driver": 12040}),
+        ("NCCL_IB_TIMEOUT set by environment to 22.", {"environment": (("NCCL_IB_TIMEOUT", "22"),)}),
+        ("NCCL_IB_HCA set to mlx5", {"environment": (("NCCL_IB_HCA", "mlx5"),)}),
+        ("NCCL_SOCKET_IFNAME set by environment to eth0", {"environment": (("NCCL_SOCKET_IFNAME", "eth0"),)}),
+        ("NCCL_NET_PLUGIN set by environment to libnccl-net.so", {"environment": (("NCCL_NET_PLUGIN", "libnccl-net.so"),)}),
+        ("Bootstrap : Using eth0:10.0.0.1<0>", {"bootstrap": (Interface("eth0", "10.0.0.1"),)}),
+        ("Bootstrap: Using eth0:fe80::1%eth0<0>", {"bootstrap": (Interface("eth0", "fe80::1%eth0"),)}),
+        (
+            "Bootstrap : Using [0]eth0:10.0.0.1<0> [1]ib0:10.1.0.1<0>",
+            {"bootstrap": (Interface("eth0", "10.0.0.1"), Interface("ib0", "10.1.0.1"))},
+        ),
+        ("Bootstrap: Using mlx5_0:1", {"bootstrap": (Interface("mlx5_0:1", ""),)}),
+        ("Using network AWS Libfabric", {"networks": ("AWS Libfabric",)}),
+        ("Using network IBext_v6", {"networks": ("IBext_v6",)}),
+        (
+            "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+            {"plugins": (Plugin("NET", "libnccl-net.so", False, "No plugin found (libnccl-net.so), using internal implementation"),)},
+        ),
+        (
+            "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
+            {"plugins": (Plugin("NET", "libnccl-net.so", False, "Could not find: libnccl-net.so. Using internal network plugin."),)},
+        ),
+        ("NET/Plugin: Loaded net plugin IBext_v8 (v8)", {"plugins": (Plugin("NET", "IBext_v8", True, "Loaded net plugin IBext_v8 (v8)"),)}),
+        ("NET/Plugin: Loaded coll plugin SHARP (v6)", {"plugins": (Plugin("COLLNET", "SHARP", True, "Loaded coll plugin SHARP (v6)"),)}),
+        ("NET/Plugin: Using internal network plugin.", {}),
+        ("NET/Plugin: Failed to find ncclNetPlugin_v9 symbol.", {}),
+        ("TUNER/Plugin: Using X (v4)", {"plugins": (Plugin("TUNER", "X", True, "Using X (v4)"),)}),
+        (
+            "Successfully loaded external network plugin libnccl-net-ofi.so",
+            {"plugins": (Plugin("NET", "libnccl-net-ofi.so", True, "Successfully loaded external network plugin libnccl-net-ofi.so"),)},
+        ),
+        (
+            "External network plugin libold.so is unsupported",
+            {"plugins": (Plugin("NET", "libold.so", False, "External network plugin libold.so is unsupported"),)},
+        ),
+        (
+            "NET/OFI Selected Provider is efa (found 16 nics)",
+            {"plugins": (Plugin("NET", "aws-ofi-nccl", True, "NET/OFI Selected Provider is efa (found 16 nics)"),)},
+        ),
+        (
+            "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
+            {"hcas": (HcaPort(0, "mlx5_0", 1, "IB"), HcaPort(1, "mlx5_1", 1, "RoCE")), "relaxed_ordering": True},
+        ),
+        (
+            "NET/IB : Using [0]mlx5_0:1/IB/SHARP ; OOB eth0:10.0.0.1<0>",
+            {"hcas": (HcaPort(0, "mlx5_0", 1, "IB/SHARP"),), "relaxed_ordering": False},
+        ),
+        (
+            "NET/IB : Using [0]mlx5_0:1:2:0/IB [RO]; OOB eth0:10.0.0.1<0>",
+            {"hcas": (HcaPort(0, "mlx5_0", 1, "IB", 2, 0),), "relaxed_ordering": True},
+        ),
+        ("NET/IB : No device found.", {"no_ib_device": True}),
+        (
+            "NET/Socket : Using [0]eth0:10.0.0.1<0> [1]eth1:10.1.0.1<0>",
+            {"sockets": (Interface("eth0", "10.0.0.1"), Interface("eth1", "10.1.0.1"))},
+        ),
+        ("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", {"gdr": (Gdr(True, "mlx5_0"),)}),
+        ("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)", {"gdr": (Gdr(False, "mlx5_0"),)}),
+        ("NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 0 'rocep1s0f0'", {"gdr": (Gdr(True, "rocep1s0f0"),)}),
+        ("GPU Direct RDMA Enabled for GPU 18000 / HCA 0 (distance 4 <= 5), read 1", {"gdr": (Gdr(True, "0", "18000", 4, 5),)}),
+        ("GPU Direct RDMA Disabled for GPU 3 / HCA 1 (distance 6 > 5)", {"gdr": (Gdr(False, "1", "3", 6, 5),)}),
+        ("DMA-BUF is available on GPU device 0", {"dmabuf": True}),
+        ("16 coll channels, 16 p2p channels, 2 p2p channels per peer", {"channels": 16}),
+        ("24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer", {"channels": 24}),
+        ("NVLS multicast support is available on dev 0", {"nvls": True}),
+        ("NVLS multicast support is not available on dev 0 (NVLS_NCHANNELS 0)", {"nvls": False}),
+        (
+            "Could not enable P2P between dev 0(=18000) and dev 1(=2a000)",
+            {"p2p_refused": ("Could not enable P2P between dev 0(=18000) and dev 1(=2a000)",)},
+        ),
+        ("Ring 00 : 1 -> 8 [send] via NET/IB/0/GDRDMA", {"connections": (Connection("NET", "NET/IB/0/GDRDMA", "IB", 0, None, True),)}),
+        (
+            "Channel 00 : 1[1a000] -> 8[18000] [receive] via NET/Socket/1",
+            {"connections": (Connection("NET", "NET/Socket/1", "Socket", 1, None, False),)},
+        ),
+        (
+            "Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/3(2)/GDRDMA(PCI)/Shared",
+            {"connections": (Connection("NET", "NET/IB/3(2)/GDRDMA(PCI)/Shared", "IB", 3, 2, True),)},
+        ),
+        (
+            "Channel 00/0 : 1[1] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA",
+            {"connections": (Connection("NET", "NET/AWS Libfabric/0/GDRDMA", "AWS Libfabric", 0, None, True),)},
+        ),
+        ("Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read", {"connections": (Connection("P2P", "P2P/CUMEM/read"),)}),
+        ("Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer", {"connections": (Connection("P2P", "P2P/direct pointer"),)}),
+        ("Channel 00 : 0[1] -> 1[2] via direct shared memory", {"connections": (Connection("SHM", "direct shared memory"),)}),
+        ("Channel 00 : 0[1] -> 1[2] via SHM/direct/direct", {"connections": (Connection("SHM", "SHM/direct/direct"),)}),
+        (
+            "CollNet 00/0 : 8 [send] via COLLNET/SHARP/0/GDRDMA",
+            {
+                "connections": (Connection("COLLNET", "COLLNET/SHARP/0/GDRDMA", "SHARP", 0, None, True),),
+                "collnet": ("CollNet 00/0 : 8 [send] via COLLNET/SHARP/0/GDRDMA",),
+            },
+        ),
+        (
+            "comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 - Init COMPLETE",
+            {"communicators": (replace(COMM, cuda_dev=3, nvml_dev=3),), "rank": 3, "nranks": 16},
+        ),
+        (
+            "comm 0x7f01 rank 3 nranks 16 cudaDev 3 busId 18000 - Init COMPLETE",
+            {"communicators": (replace(COMM, cuda_dev=3, bus_id="18000"),), "rank": 3, "nranks": 16},
+        ),
+        (
+            "ncclCommInitRank comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId 18000 commId 0x5c9ac0b1e5a13c77 - Init START",
+            {
+                "communicators": (
+                    replace(
+                        COMM,
+                        cuda_dev=3,
+                        nvml_dev=3,
+                        bus_id="18000",
+                        comm_id="5c9ac0b1e5a13c77",
+                        function="ncclCommInitRank",
+                        state=CommState.STARTED,
+                    ),
+                ),
+                "rank": 3,
+                "nranks": 16,
+            },
+        ),
+        (
+            "[Rank 3] ncclCommSplit comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId 18000 parent 0x7e00 childCount 1 color 5- Init START",
+            {
+                "communicators": (
+                    replace(
+                        COMM, cuda_dev=3, nvml_dev=3, bus_id="18000", parent="0x7e00", function="ncclCommSplit", state=CommState.STARTED
+                    ),
+                ),
+                "rank": 3,
+                "nranks": 16,
+            },
+        ),
+        (
+            "Init timings - ncclCommInitRank: rank 3 nranks 16 total 1.92 (kernels 0.21, bootstrap 0.35, rest 0.02)",
+            {"timings": (InitTimings(3, 16, 1.92, (("kernels", 0.21), ("bootstrap", 0.35), ("rest", 0.02))),)},
+        ),
+        ("1048576 Bytes -> Algo 1 proto 2 time 123.456", {"tuning": (TuningChoice(None, 1048576, "RING", "SIMPLE"),)}),
+        ("AllReduce: 1048576 Bytes -> Algo 4 proto 2 time 123.456", {"tuning": (TuningChoice("AllReduce", 1048576, "NVLS", "SIMPLE"),)}),
+        (
+            "AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..15}",
+            {"tuning": (TuningChoice("AllReduce", 1048576, "RING", "LL128"),)},
+        ),
+        ("Connected all rings, use ring PXN 0 GDR 1", {"topology": ("Connected all rings, use ring PXN 0 GDR 1",)}),
+    ],
+)
+def test_a_line_of_every_version_says_exactly_this(message: str, said: dict[str, object]) -> None:
+    documents = read([f"{PREFIX}P2P Chunksize set to 131072\n".encode(), f"{PREFIX}{message}\n{PREFIX}gpu.cc:1 -> 2\n".encode()])
+    (log,) = documents.records
+    assert isinstance(log, NcclLog)
+    (facts,) = log.processes
+    communicators = tuple(replace(each, line_no=1) for each in facts.communicators)
+    assert replace(facts, communicators=communicators) == replace(SAME, **said)  # type: ignore[arg-type]  # values typed by the table above
+
+
+ECHO, CAUSE, NOTE = WarningRole.ECHO, WarningRole.CAUSE, WarningRole.NOTE
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "role", "told"),
+    [
+        # work completions: <= 2.9, 2.10-2.17, 2.18-2.19, 2.20-2.21, 2.22-2.28.3, 2.28.7-2.28.9, >= 2.29.2
+        (
+            "NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129",
+            "ib-completion",
+            CAUSE,
+            {"status": 12, "opcode": 1, "length": 0, "vendor_err": 129},
+        ),
+        (
+            "NET/IB : Got completion from peer 10.0.0.2<47001> with error 4, opcode 0, len 0, vendor err 81",
+            "ib-completion",
+            CAUSE,
+            {"status": 4, "opcode": 0, "length": 0, "vendor_err": 81, "peer": "10.0.0.2"},
+        ),
+        (
+            "NET/IB : Got completion from peer 10.0.0.2<47001> with error 12, opcode 0, len 0, vendor err 129 (Send) localGid ::ffff:10.0.0.1 "
+            "remoteGid ::ffff:10.0.0.2",
+            "ib-completion",
+            CAUSE,
+            {
+                "status": 12,
+                "opcode": 0,
+                "length": 0,
+                "vendor_err": 129,
+                "peer": "10.0.0.2",
+                "request": "Send",
+                "local_gid": "::ffff:10.0.0.1",
+                "remote_gid": "::ffff:10.0.0.2",
+            },
+        ),
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<47001> with status=5 opcode=31245 len=0 vendor err 249 (Recv) localGid fe80::9e63:1 "
+            "remoteGidsfe80::9e63:2 hca mlx5_9",
+            "ib-flush",
+            ECHO,
+            {
+                "status": 5,
+                "opcode": 31245,
+                "length": 0,
+                "vendor_err": 249,
+                "peer": "10.0.0.2",
+                "request": "Recv",
+                "local_gid": "fe80::9e63:1",
+                "remote_gid": "fe80::9e63:2",
+                "hca": "mlx5_9",
+            },
+        ),
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<47001> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) reqSize=0 "
+            "vendor_err=129 req_type=Send localGid ::ffff:10.0.0.1 remoteGids::ffff:10.0.0.2 hca mlx5_3",
+            "ib-completion",
+            CAUSE,
+            {
+                "status": 12,
+                "opcode": 0,
+                "length": 0,
+                "vendor_err": 129,
+                "peer": "10.0.0.2",
+                "request": "Send",
+                "local_gid": "::ffff:10.0.0.1",
+                "remote_gid": "::ffff:10.0.0.2",
+                "hca": "mlx5_3",
+            },
+        ),
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<47001> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=IBV_WC_SEND(0) vendor_err=249 hca mlx5_3",
+            "ib-flush",
+            ECHO,
+            {"status": 5, "opcode": 0, "vendor_err": 249, "peer": "10.0.0.2", "hca": "mlx5_3"},
+        ),
+        # queue pairs and verbs
+        (
+            "Call to ibv_modify_qp failed with error Connection timed out errno 110",
+            "ib-modify-qp",
+            CAUSE,
+            {"errno": 110, "errno_text": "Connection timed out"},
+        ),
+        (
+            "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3, "
+            "local GID ::ffff:10.0.0.1, remote GID ::ffff:10.0.0.2",
+            "ib-modify-qp",
+            CAUSE,
+            {
+                "errno": 110,
+                "errno_text": "Connection timed out",
+                "hca": "mlx5_0",
+                "local_gid": "::ffff:10.0.0.1",
+                "remote_gid": "::ffff:10.0.0.2",
+            },
+        ),
+        ("Call to ibv_reg_mr failed with error Cannot allocate memory", "ib-verbs", CAUSE, {"errno_text": "Cannot allocate memory"}),
+        ("Call to ibv_open_device failed", "ib-verbs", CAUSE, {}),
+        ("NET/IB : Unable to open device mlx5_0", "ib-open", CAUSE, {"hca": "mlx5_0"}),
+        ("NET/IB : mlx5_0:1 async fatal event: port error", "ib-async-fatal", CAUSE, {"hca": "mlx5_0"}),
+        ("NET/IB : mlx5_0:1 Got non-fatal async event: port active(10)", "ib-port-event", NOTE, {"hca": "mlx5_0"}),
+        ("NET/IB : mlx5_0:1 GID table changed", "ib-port-event", NOTE, {"hca": "mlx5_0"}),
+        ("communicator encountered a fatal error (detected in ncclIbTest)", "ib-fatal-detected", ECHO, {}),
+        # sockets, by version
+        (
+            "Net : Connect to 10.0.0.2<47001> failed : Connection timed out",
+            "connect-failed",
+            CAUSE,
+            {"peer": "10.0.0.2", "errno_text": "Connection timed out"},
+        ),
+        (
+            "socketStartConnect: Connect to 10.0.0.2<47001> failed : No route to host",
+            "connect-failed",
+            CAUSE,
+            {"peer": "10.0.0.2", "errno_text": "No route to host"},
+        ),
+        (
+            "socketPollConnect: connect returned Connection refused, exceeded error retry count (35)",
+            "connect-failed",
+            CAUSE,
+            {"errno_text": "Connection refused"},
+        ),
+        (
+            "ncclOsSocketPollConnect: connect to 10.0.0.2<47001> returned Connection refused, exceeded error retry count after 35 attempts",
+            "connect-failed",
+            CAUSE,
+            {"peer": "10.0.0.2", "errno_text": "Connection refused"},
+        ),
+        ("socketProgress: Connection closed by remote peer node-b<47001>", "connection-closed", ECHO, {"peer": "node-b"}),
+        (
+            "ncclOsSocketProgressOpt: Call to recv from 10.0.0.2<47001> failed : Connection reset by peer",
+            "connection-lost",
+            ECHO,
+            {"peer": "10.0.0.2", "errno_text": "Connection reset by peer"},
+        ),
+        ("socketFinalizeAccept: wrong type 4 != 3", "foreign-connection", CAUSE, {}),
+        ("Message truncated : received 1024 bytes instead of 256", "message-mismatch", CAUSE, {}),
+        ("Bootstrap : no socket interface found", "no-interface", CAUSE, {}),
+        ("Bootstrap Root : rank 0 of 16 ranks has already checked in", "rank-mismatch", CAUSE, {}),
+        ("Mismatched NCCL version detected : rank 3 version 22703 rank 0 version 22907", "version-mismatch", CAUSE, {}),
+        # GPUs
+        ("Cuda failure 'out of memory'", "cuda-failure", CAUSE, {"errno_text": "out of memory"}),
+        ("Cuda failure 1 'invalid argument'", "cuda-failure", CAUSE, {"errno": 1, "errno_text": "invalid argument"}),
+        ("Failed to CUDA calloc 2097152 bytes", "cuda-memory", CAUSE, {}),
+        ("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 18000", "duplicate-gpu", CAUSE, {}),
+        ("Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to", "duplicate-gpu", CAUSE, {}),
+        (
+            "Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 401 'the operation cannot be performed'.",
+            "nvls-bind",
+            CAUSE,
+            {"errno": 401, "errno_text": "the operation cannot be performed"},
+        ),
+        (
+            "Error: failed to extend /dev/shm/nccl-AbC123 to 33030528 bytes, error: No space left on device (28)",
+            "shared-memory",
+            CAUSE,
+            {"errno": 28, "errno_text": "No space left on device"},
+        ),
+        ("[Service thread] Error encountered progressing operation=Connect, res=3, closing connection", "proxy", ECHO, {}),
+        ("Error: network gIB not found.", "net-plugin", CAUSE, {}),
+        ("Cannot initialize CollNet, using point-to-point network instead", "collnet-off", NOTE, {}),
+        ("something that nobody has written yet", "other", WarningRole.UNKNOWN, {}),
+    ],
+)
+def test_a_warning_of_every_version_is_told_with_its_figures(message: str, kind: str, role: WarningRole, told: dict[str, object]) -> None:
+    line = parse_line(f"[2026-07-10 09:00:00] gpu1:41:42 [3] transport/net_ib.cc:95 (poll) NCCL WARN {message}", 9)
+    assert line is not None
+    blank = dict.fromkeys(("peer", "hca", "status", "opcode", "length", "vendor_err", "request", "errno", "errno_text"))
+    found = warning(line)
+    assert (found.line_no, found.process, found.device, found.source, found.function) == (9, "gpu1:41", 3, "transport/net_ib.cc:95", "poll")
+    assert (found.message, found.kind, found.role) == (message, kind, role)
+    expected = {**blank, "local_gid": None, "remote_gid": None, **told}
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def log_of_ranks(*texts: str) -> NcclLog:
+    (log,) = read(["\n".join(texts).encode()]).records
+    assert isinstance(log, NcclLog)
+    return log
+
+
+def test_a_rank_that_never_starts_and_one_that_never_completes_are_named() -> None:
+    lines = []
+    for rank in (0, 1, 2):
+        text = f"n{rank}:4{rank}:5 [0] NCCL INFO ncclCommInitRank comm 0x{rank}1 rank {rank} nranks 4 cudaDev 0 busId 1 commId 0xab - Init "
+        lines.append(text + "START")
+        if rank != 1:
+            lines.append(text + "COMPLETE")
+    log = log_of_ranks(*lines)
+    assert log.missing_ranks == (3,)
+    assert log.stuck == ("communicator ab: 1 of 4 ranks began their start and did not complete it (1)",)
+    document = read(["\n".join(lines).encode()])
+    assert document.faults == (*log.stuck, "1 ranks never logged the start of the communicator: 3")
+    assert document.complete
+
+
+def test_a_log_of_one_rank_of_many_does_not_call_the_others_missing() -> None:
+    log = log_of_ranks("n0:4:5 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0 busId 1 commId 0xab - Init COMPLETE")
+    assert log.missing_ranks == ()
+
+
+def test_a_line_glued_to_a_row_of_the_table_belongs_to_its_process() -> None:
+    log = log_of_ranks(
+        "gpu1:41:42 [0] NCCL INFO Using network IB",
+        "     8388608       2097152     float     sum      -1gpu1:41:42 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0",
+    )
+    assert [(each.process, each.networks, len(each.connections)) for each in log.processes] == [("gpu1:41", ("IB",), 1)]
+
+
+def test_a_destroyed_communicator_is_folded_into_the_one_that_was_started() -> None:
+    (facts,) = log_of_ranks(
+        "n0:4:5 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 1 cudaDev 0 nvmlDev 2 busId 1 commId 0xab - Init COMPLETE",
+        "n0:4:5 [0] NCCL INFO comm 0x1 rank 0 nranks 1 cudaDev 0 busId 1 - Destroy COMPLETE",
+    ).processes
+    assert facts.communicators == (Communicator("0x1", 0, 1, CommState.DESTROYED, 2, "ab", 0, 2, "1", None, "ncclCommInitRank"),)
+
+
+def test_error_traces_are_counted_by_the_name_of_their_result() -> None:
+    log = log_of_ranks(
+        "n0:4:5 [0] NCCL INFO misc/socket.cc:628 -> 3",
+        "n0:4:5 [0] NCCL INFO init.cc:1558 (initTransportsRank) -> 1",
+        "n0:4:5 [0] NCCL INFO group.cc:64 -> 3 [Async thread]",
+    )
+    assert log.results == (("ncclInternalError", 2), ("ncclUnhandledCudaError", 1))
+
+
+def test_a_text_without_a_line_of_nccl_is_refused_with_its_first_line() -> None:
+    with pytest.raises(UnknownLayout) as refused:
+        read([b"\n\n  hello there  \nmore\n"])
+    assert refused.value.lines() == (
+        "error: no line of NCCL's debug log in it",
+        "seen: hello there",
+        "next: run with NCCL_DEBUG=INFO (and NCCL_DEBUG_FILE=nccl.%h.%p.log) and read what it writes",
+    )
+    assert FORMAT.looks_like(b"hello") == 0.0
+    assert FORMAT.looks_like(b"a:1:2 [0] NCCL INFO x\n" * 4) == 0.9
+
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "nccl-debug"
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not beside this checkout")
+def test_every_nccl_line_of_the_corpus_is_understood() -> None:
+    for path in sorted(CORPUS.glob("*.txt")):
+        text = path.read_text(errors="replace")
+        for line_no, text_line in enumerate(text.splitlines(), 1):
+            if any(f"NCCL {level} " in text_line for level in ("INFO", "WARN")):
+                assert parse_line(text_line, line_no) is not None, (path.name, text_line)
+        try:
+            document = read([text.encode()])
+        except UnknownLayout:
+            assert "NCCL INFO" not in text
+            assert "NCCL WARN" not in text
+            continue
+        (log,) = document.records
+        assert isinstance(log, NcclLog)
+        assert log.lines == len(text.splitlines())
+        assert len(log.warnings) == text.count("NCCL WARN ")
