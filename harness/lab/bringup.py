@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,8 +11,10 @@ from pathlib import Path
 
 from busbw.errors import LabError, UsageError
 from busbw.lab import cgroups, files, loopback, namespaces, processes, requirements, wiring
-from busbw.lab.state import DEFAULT_NAME, LabState, Mode, directory_of, exists, load, locked, marker, save
+from busbw.lab.state import DEFAULT_NAME, RECORD, LabState, Mode, directory_of, exists, load, locked, marker, save
 
+_BEFORE_THE_RECORD = {"lab.new"}
+"""What may lie in the directory of a lab whose maker was killed before its first record was complete."""
 AUTO_RATE_BIT_S_PER_CPU = 2e9
 """What `--rate auto` shares out per CPU: the links' rates add up to no more than this."""
 
@@ -51,7 +54,7 @@ def up(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         if exists(options.name):
             _clear_remains(load(options.name), progress)
         planned = _plan(options, progress)
-        planned.path.mkdir(mode=0o755)
+        planned.path.mkdir(mode=0o755, exist_ok=True)
         save(planned)
         try:
             state = _make(planned)
@@ -112,25 +115,16 @@ def _clear_remains(state: LabState, progress: Callable[[str], None]) -> None:
 def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
     mode, cannot = _choose_mode(options.mode)
     requirements.demand(mode)
-    directory = directory_of(options.name)
-    if directory.exists():
-        raise LabError(
-            "the lab's directory is taken by something else", seen=f"{directory} has no lab.json", next_step="use another --name"
-        )
-    cgroup: Path | None = None
-    enable, why = False, "switched off by --no-cgroups"
-    if mode is Mode.ROOT and options.cgroups:
-        cgroup, enable, why = cgroups.choose(marker(directory), options.name)
+    directory = _free_directory(options.name)
+    cgroup, enable, why = _choose_cgroup(options, mode, marker(directory))
     if cgroup is None:
-        reason = why if mode is Mode.ROOT else f"a lab in {mode.value} mode makes no control groups"
-        cannot += (f"keep one node's CPU load from the others: {reason}",)
+        cannot += (f"keep one node's CPU load from the others: {why}",)
     if mode is Mode.LOOPBACK:
         _refuse_links(options)
         nodes = loopback.plan_nodes(options.nodes, marker(directory))
         cannot += loopback.CANNOT
     else:
         nodes = wiring.plan_nodes(options.nodes, options.rails, options.leaves)
-    rate = _auto_rate(options) if options.rate_auto else options.rate_bit_s
     state = LabState(
         name=options.name,
         directory=str(directory),
@@ -140,7 +134,7 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         gpus=options.gpus,
         user=files.login_name(),
         node_ssh=options.node_ssh,
-        rate_bit_s=rate,
+        rate_bit_s=_auto_rate(options) if options.rate_auto else options.rate_bit_s,
         uplink_rate_bit_s=options.uplink_rate_bit_s,
         leaves=options.leaves,
         cpus_per_node=options.cpus_per_node,
@@ -150,6 +144,26 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
     )
     progress(f"lab {state.name!r}: {len(nodes)} nodes in {mode.value} mode, recorded in {directory}")
     return state
+
+
+def _free_directory(name: str) -> Path:
+    directory = directory_of(name)
+    if directory.exists() and {entry.name for entry in directory.iterdir()} - _BEFORE_THE_RECORD:
+        seen = f"{directory} has no lab.json"
+        raise LabError("the lab's directory is taken by something else", seen=seen, next_step="use another --name")
+    if re.search(r"\s", str(directory)):
+        # ssh_config and sshd_config part their values at spaces.
+        raise LabError("a lab's directory may have no space in its path", seen=repr(str(directory)), next_step="set BUSBW_LAB_DIR")
+    return directory
+
+
+def _choose_cgroup(options: LabOptions, mode: Mode, lab_marker: str) -> tuple[Path | None, bool, str]:
+    """As `cgroups.choose`, with the reasons that lie in the lab."""
+    if mode is not Mode.ROOT:
+        return None, False, f"a lab in {mode.value} mode makes no control groups"
+    if not options.cgroups:
+        return None, False, "switched off by --no-cgroups"
+    return cgroups.choose(lab_marker, options.name)
 
 
 def _choose_mode(asked: Mode | None) -> tuple[Mode, tuple[str, ...]]:
@@ -162,6 +176,7 @@ def _choose_mode(asked: Mode | None) -> tuple[Mode, tuple[str, ...]]:
         if why:
             raise LabError(f"no lab in {asked.value} mode can be made here", seen=why, next_step="busbw lab up --mode auto")
         return asked, ()
+    requirements.demand(Mode.ROOT)
     cannot: tuple[str, ...] = ()
     for mode in (Mode.ROOT, Mode.USERNS):
         why = _refused(mode)
@@ -213,4 +228,14 @@ def _remove(state: LabState) -> None:
     else:
         namespaces.end(state)
     cgroups.remove(state)
-    shutil.rmtree(state.directory)
+    _remove_directory(state.path)
+
+
+def _remove_directory(directory: Path) -> None:
+    """The record goes last: stopped half way, this can be done again."""
+    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name == RECORD):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    directory.rmdir()

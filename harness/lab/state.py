@@ -22,7 +22,7 @@ from busbw.errors import LabError
 
 DEFAULT_NAME = "lab"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
-_FILE = "lab.json"
+RECORD = "lab.json"
 
 
 class Mode(StrEnum):
@@ -194,12 +194,12 @@ def names() -> tuple[str, ...]:
     base = base_directory()
     if not base.is_dir():
         return ()
-    return tuple(sorted(entry.name for entry in base.iterdir() if _NAME.fullmatch(entry.name) and (entry / _FILE).exists()))
+    return tuple(sorted(entry.name for entry in base.iterdir() if _NAME.fullmatch(entry.name) and (entry / RECORD).exists()))
 
 
 def exists(name: str) -> bool:
     """True = a lab of that name is recorded, whole or half made."""
-    return (directory_of(name) / _FILE).exists()
+    return (directory_of(name) / RECORD).exists()
 
 
 def load(name: str | None = None) -> LabState:
@@ -212,7 +212,7 @@ def load(name: str | None = None) -> LabState:
     if chosen is None:
         known = names()
         chosen = known[0] if len(known) == 1 else DEFAULT_NAME
-    path = directory_of(chosen) / _FILE
+    path = directory_of(chosen) / RECORD
     try:
         return _read(path)
     except FileNotFoundError:
@@ -229,14 +229,14 @@ def load_directory(directory: Path) -> LabState:
         LabError: none is, or its record cannot be read.
     """
     try:
-        return _read(directory / _FILE)
+        return _read(directory / RECORD)
     except FileNotFoundError:
-        raise LabError("there is no lab", seen=f"{directory / _FILE}: no such file", next_step="busbw lab up -n 4") from None
+        raise LabError("there is no lab", seen=f"{directory / RECORD}: no such file", next_step="busbw lab up -n 4") from None
 
 
 def save(state: LabState) -> None:
     """Record the lab: the new record replaces the old one whole or not at all."""
-    path = state.path / _FILE
+    path = state.path / RECORD
     temporary = path.with_suffix(".new")
     temporary.write_text(codec.dump_json(state))
     os.replace(temporary, path)

@@ -16,7 +16,7 @@ import pytest
 
 from busbw.errors import InventoryError, LabError, UsageError
 from busbw.inventory import lab as inventory
-from busbw.lab import bringup, cgroups, enter, files, processes
+from busbw.lab import bringup, cgroups, enter, faults, files, processes
 from busbw.lab.state import LabState, load, marker, names
 from busbw.records import Node
 
@@ -247,6 +247,36 @@ def test_each_node_has_a_cpu_group_of_its_own(lab_factory: Run, on_node: Run) ->
     limit = group / "cpu.max"
     quota = limit.read_text().split()[0] if limit.exists() else (group / "cpu.cfs_quota_us").read_text().strip()
     assert quota == "50000"
+
+
+def cpu_ticks(state: LabState, name: str) -> int:
+    """CPU time that the node's processes have used, in clock ticks."""
+    used = 0
+    for pid in processes.of_node(state, state.node(name)):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        used += int(fields[11]) + int(fields[12])
+    return used
+
+
+def test_the_load_of_one_node_takes_nothing_from_the_others(lab_factory: Run) -> None:
+    state = lab_factory(nodes=3)
+    if state.cgroup is None:
+        pytest.skip(f"the lab cannot {state.cannot[0]}")
+    for name, loops in (("node1", 1), ("node2", 8), ("node3", 1)):
+        faults.cpu_load(state, name, 60, loops)
+    before = {node.name: cpu_ticks(state, node.name) for node in state.nodes}
+    used = dict(before)
+
+    def enough() -> bool:
+        used.update({name: cpu_ticks(state, name) - before[name] for name in before})
+        return sum(used.values()) > 300
+
+    processes.wait_until(enough, 30, "three seconds of CPU time")
+    # Eight loops of ten would take four fifths.
+    assert used["node2"] / sum(used.values()) < 0.6
 
 
 def test_rails_and_leaves_are_wired_as_asked(lab_factory: Run, on_node: Run, in_head: Run) -> None:

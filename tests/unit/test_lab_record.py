@@ -125,6 +125,27 @@ def test_the_requirements_module_prints_nothing_or_the_command(monkeypatch: pyte
     assert capsys.readouterr().out.endswith("apt-get install -y --no-install-recommends nftables\n")
 
 
+def test_missing_programs_are_not_a_reason_for_a_lesser_mode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BUSBW_LAB_DIR", str(tmp_path / "labs"))
+    monkeypatch.setattr(requirements, "find", lambda program: None if program == "nft" else f"/usr/bin/{program}")
+    with pytest.raises(LabError, match="programs that are not installed"):
+        run("up")
+    assert not (tmp_path / "labs").exists()
+
+
+def test_a_directory_with_a_space_or_with_other_things_in_it_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(requirements, "find", lambda program: f"/usr/bin/{program}")
+    monkeypatch.setenv("BUSBW_LAB_DIR", str(tmp_path / "my labs"))
+    with pytest.raises(LabError, match="may have no space in its path"):
+        run("up", "--mode", "loopback")
+    monkeypatch.setenv("BUSBW_LAB_DIR", str(tmp_path))
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo/precious").touch()
+    with pytest.raises(LabError, match="taken by something else"):
+        run("up", "--mode", "loopback", "--name", "demo")
+    assert (tmp_path / "demo/precious").exists()
+
+
 def fake_groups(root: Path, **contents: str) -> Path:
     for name, text in contents.items():
         path = root / name.replace("__", "/").replace("_dot_", ".")
