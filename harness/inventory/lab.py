@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from busbw.errors import InventoryError, LabError
-from busbw.lab import bringup, enter, files, state
+from busbw.lab import bringup, files, state
 from busbw.records import Cluster, Node
 
 
 def load(name: str | None = None) -> Cluster:
-    """The lab of that name; without one, the lab this process runs inside, else the one named `lab`, else the only one.
+    """The lab of that name; without one, the lab this process runs inside, else the only one, else the one named `lab`.
 
     Raises:
         InventoryError: there is none, or it does not run.
     """
-    inside = enter.inside_of()
     try:
-        lab = state.load_directory(inside) if name is None and inside is not None else state.load(name)
+        lab = state.load(name)
     except LabError as error:
         raise InventoryError(error.what, seen=error.seen, next_step=error.next_step) from error
     if not bringup.is_up(lab):

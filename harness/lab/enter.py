@@ -6,26 +6,17 @@ The head is where busbw itself runs: it shares this machine's files, processes a
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from busbw.errors import LabError
 from busbw.lab import bringup, wiring
-from busbw.lab.state import LabNode, LabState, Mode
+from busbw.lab.state import INSIDE, LabNode, LabState, Mode
 
-INSIDE = "BUSBW_LAB_INSIDE"
-"""Environment variable that holds the directory of the lab a process runs inside."""
 _WITH_HOSTS = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
 
 def inside_lab() -> bool:
     """True = this process runs inside a lab's head namespace."""
     return bool(os.environ.get(INSIDE))
-
-
-def inside_of() -> Path | None:
-    """Directory of the lab this process runs inside; None = it runs outside."""
-    given = os.environ.get(INSIDE)
-    return Path(given) if given else None
 
 
 def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ def _write_node(state: LabState, node: LabNode, known_hosts: str) -> None:
     (ssh / "authorized_keys").write_text(authorized)
     for path in ssh.iterdir():
         os.chmod(path, 0o600)
-    (outside / "sshd-path").write_text(f"{requirements.find('/usr/sbin/sshd') or requirements.find('sshd')}\n")
+    (outside / "sshd-path").write_text(f"{requirements.find('sshd')}\n")
     (outside / "sshd_config").write_text(sshd_config(state, node))
 
 

@@ -77,7 +77,7 @@ def start(state: LabState) -> LabState:
         save(started)
         _await_sshd(started)
         launcher.stdin.write(b"keep\n")
-    return _find_nodes(started)
+    return _without_sysfs(_find_nodes(started))
 
 
 def end(state: LabState) -> None:
@@ -135,6 +135,13 @@ def _find_nodes(state: LabState) -> LabState:
     assert state.init is not None  # set by _identify
     by_name = {_last_words(pid): pid for pid in processes.children(state.init.pid)}
     return replace(state, nodes=tuple(_find_node(node, by_name) for node in state.nodes))
+
+
+def _without_sysfs(state: LabState) -> LabState:
+    """node.sh leaves this mark where the kernel refused the node a /sys of its own."""
+    if not any((files.node_directory(state, node) / "no-sysfs").exists() for node in state.nodes):
+        return state
+    return replace(state, cannot=(*state.cannot, "show a node its own network devices in /sys: the kernel refused to mount it"))
 
 
 def _find_node(node: LabNode, by_name: dict[str, int]) -> LabNode:

@@ -12,8 +12,17 @@ import sys
 from busbw.errors import LabError
 from busbw.lab.state import Mode
 
-_SSH = (("/usr/sbin/sshd", "openssh-server"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client"))
-_NAMESPACES = (("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"), ("unshare", "util-linux"), ("nsenter", "util-linux"))
+_SSH = (("sshd", "openssh-server"), ("ssh", "openssh-client"), ("ssh-keygen", "openssh-client"))
+_NAMESPACES = (
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("nft", "nftables"),
+    ("unshare", "util-linux"),
+    ("nsenter", "util-linux"),
+    ("setsid", "util-linux"),
+    ("mount", "mount"),
+    ("hostname", "hostname"),
+)
 _PAYLOAD = (("mpirun", "openmpi-bin"), ("mpicc", "libopenmpi-dev"), ("make", "make"), ("gcc", "gcc"))
 _PATH = os.pathsep.join(("/usr/local/sbin", "/usr/sbin", "/sbin"))
 """Where Debian keeps these programs; not on an ordinary user's PATH."""

@@ -21,6 +21,8 @@ from busbw import codec
 from busbw.errors import LabError
 
 DEFAULT_NAME = "lab"
+INSIDE = "BUSBW_LAB_INSIDE"
+"""Environment variable that holds the directory of the lab whose head namespace a process runs in."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 RECORD = "lab.json"
 
@@ -203,11 +205,14 @@ def exists(name: str) -> bool:
 
 
 def load(name: str | None = None) -> LabState:
-    """The recorded lab; without a name the one named `lab`, or the only one there is.
+    """The recorded lab; without a name the one this process runs inside, else the only one there is, else the one named `lab`.
 
     Raises:
         LabError: there is none of that name, or its record cannot be read.
     """
+    inside = os.environ.get(INSIDE)
+    if name is None and inside:
+        return load_directory(Path(inside))
     chosen = name
     if chosen is None:
         known = names()

@@ -82,6 +82,12 @@ def test_nodes_log_in_to_each_other_without_questions(lab4: LabState, on_node: R
     assert (seen.exit_status, seen.out) == (0, "node2\nnode3\nnode4\n")
 
 
+def test_what_a_session_leaves_behind_is_collected_when_it_ends(lab4: LabState, on_node: Run) -> None:
+    on_node(lab4, "node1", "setsid sh -c 'sleep 0.2; exit 3' >/dev/null 2>&1 &")
+    processes.wait_until(lambda: on_node(lab4, "node1", "pgrep -c sleep").out == "0\n", 10, "the end of what was left")
+    assert on_node(lab4, "node1", "ps -eo stat= | grep -c Z").out == "0\n"
+
+
 def test_without_node_ssh_nodes_cannot_log_in_to_each_other(lab_factory: Run, on_node: Run) -> None:
     state = lab_factory(nodes=2, node_ssh=False)
     assert on_node(state, "node1", "true").exit_status == 0
