@@ -40,8 +40,9 @@ def render(result: RunResult) -> str:
 
     document = JUnitXml()
     for number, (name, cases) in enumerate(_suites(result)):
-        document.append(_suite(result, number, name, cases))
-    return document.tostring().decode("utf-8").rstrip("\n") + "\n"
+        document.add_testsuite(_suite(result, number, name, cases))
+    text: bytes = document.tostring()  # type: ignore[no-untyped-call]  # junitparser 5.0 leaves it without annotations
+    return text.decode("utf-8").rstrip("\n") + "\n"
 
 
 def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:
@@ -145,8 +146,8 @@ def _suite(result: RunResult, number: int, name: str, cases: list[_Case]) -> Tes
     for key, value in (("run", result.run_id), ("profile", result.profile), ("emulated", result.emulated or "no"), *result.versions):
         suite.add_property(one_line(key), one_line(value))
     suite.add_testcases([_test(case) for case in cases])
-    suite.append(SystemOut("".join(_told(case) for case in cases)))
-    suite.append(SystemErr(""))
+    for output in (SystemOut("".join(_told(case) for case in cases)), SystemErr("")):
+        suite.append(output)  # type: ignore[no-untyped-call]  # junitparser 5.0 leaves it without annotations
     return suite
 
 

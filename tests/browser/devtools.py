@@ -103,7 +103,10 @@ class Browser:
             assert chunk, f"the browser ended; waiting for {waiting_for}"
             self._buffer += chunk
         message, self._buffer = self._buffer.split(b"\0", 1)
-        return dict(json.loads(message))
+        told = dict(json.loads(message))
+        # An open dialog stops the page for ever: nothing here may open one, so it is a failure at once.
+        assert told.get("method") != "Page.javascriptDialogOpening", f"the page opened a dialog: {told['params']}"
+        return told
 
     def open(self, url: str, **settings: Any) -> Page:
         """A new page on that address, loaded."""
