@@ -208,7 +208,8 @@ struct summary bench_run(const struct bench *b) {
     int first_type = o->type == ALL ? 0 : o->type, last_type = o->type == ALL ? DTYPES - 1 : o->type;
     bool every_op = o->op == ALL && c->names_op, every_root = o->root == ALL && c->has_root;
     int first_op = o->op == ALL ? 0 : o->op, last_op = every_op ? REDOPS - 1 : first_op;
-    int first_root = !c->has_root ? NO_ROOT : every_root ? 0 : o->root, last_root = every_root ? b->group->size - 1 : first_root;
+    int smallest_group = (int)fold(b->group->size, FOLD_MIN); /* groups run in step, so all try the roots that all have */
+    int first_root = !c->has_root ? NO_ROOT : every_root ? 0 : o->root, last_root = every_root ? smallest_group - 1 : first_root;
     for (int type = first_type; type <= last_type; type++)
         for (int op = first_op; op <= last_op; op++)
             for (int root = first_root; root <= last_root; root++) {

@@ -76,8 +76,11 @@ static void lane_progressed(struct engine *e, int number) {
 static void relay_receive(struct engine *e, int i) {
     struct relay *relay = &e->relays[i];
     relay->sending = false;
-    if (relay->messages > 0) post(e, 2 * e->lane_count + i, false, relay->from, relay->lane, relay->recv_tag, relay->buffer, relay->capacity);
-    else e->unfinished--;
+    if (relay->messages == 0) {
+        e->unfinished--;
+        return;
+    }
+    post(e, 2 * e->lane_count + i, false, relay->from, relay->lane, relay->recv_tag, relay->buffer, relay->capacity);
 }
 
 static void relay_progressed(struct engine *e, int i, MPI_Status *status) {

@@ -3,7 +3,7 @@
 #include "memory.h"
 
 /* Two lanes a channel: while one waits for its neighbour, reduces, or goes through a relay, the other keeps the wire busy. */
-enum { LANES_PER_CHANNEL = 2, LANES_MAX = CHANNELS_MAX * LANES_PER_CHANNEL };
+enum { LANES_PER_CHANNEL = 2, LANES_MAX = CHANNELS_MAX * LANES_PER_CHANNEL, CACHE_LINE = 64 };
 static const size_t lane_message_min = 4 << 10;   /* under it a further lane costs more than it brings */
 static const size_t second_lane_min = 32 << 10;
 static const size_t piece_bytes = 128 << 10;      /* a chain of ranks fills soon, and a message still costs more than its handshake */
@@ -29,12 +29,6 @@ static char *scratch_take(size_t bytes) {
         capacity = bytes;
     }
     return scratch;
-}
-
-static int rank_after(const struct operation *o, const struct lane *lane, int rank_or_position) {
-    int n = o->group->size;
-    if (o->shift > 0) return (rank_or_position + o->shift) % n;
-    return lane->order[(rank_or_position + 1) % n];
 }
 
 /* The job's rank to talk to on the way from one member to another: the relay's where there is one. */
@@ -74,7 +68,8 @@ static int lay_relays(const struct operation *o, const struct lane *lane, int me
     const struct group *g = o->group;
     int found = 0;
     for (int i = 0; i < g->size; i++) {
-        int from = o->shift > 0 ? i : lane->order[i], to = rank_after(o, lane, i);
+        int from = o->shift > 0 ? i : lane->order[i];
+        int to = o->shift > 0 ? (i + o->shift) % g->size : lane->order[(i + 1) % g->size];
         if (to == o->root || relay_between(g, from, to) != g->rank) continue; /* a chain does not return to its root */
         relays[found++] = (struct relay){.from = g->job_rank[from], .to = g->job_rank[to], .recv_tag = tag(lane->index, true),
                                          .send_tag = tag(lane->index, false), .lane = lane->index, .messages = messages};
@@ -90,7 +85,8 @@ void lanes_run(struct operation *o, struct transfer (*plan)(const struct lane *,
     o->lanes = lanes_for(message, o->shift > 0 ? 1 : g->channels);
     size_t lane_bytes = message / (size_t)o->lanes, limit = o->root != NO_ROOT || g->railed ? piece_bytes : message_max;
     o->pieces = blocks ? 1 : (int)at_least_one((lane_bytes + limit - 1) / limit);
-    size_t largest = lane_bytes / (size_t)o->pieces + 2 * o->element; /* rounding adds an element to a share, and one to a block */
+    /* Cutting blocks, shares and pieces rounds up by an element each; every buffer begins at a cache line. */
+    size_t largest = (lane_bytes / (size_t)o->pieces + 4 * o->element + CACHE_LINE) / CACHE_LINE * CACHE_LINE;
 
     struct lane lanes[LANES_MAX] = {0};
     struct relay *relays = g->railed ? memory_or_exit((size_t)o->lanes * (size_t)g->size * sizeof *relays) : NULL;

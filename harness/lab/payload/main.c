@@ -65,6 +65,15 @@ static struct bench set_up(enum collective_id id, const struct options *options,
     return bench;
 }
 
+/* What cannot be known before the job has started. */
+static const char *mistake_in(const struct bench *bench) {
+    int root = bench->options->root;
+    bool has_root = root == ALL || (root >= 0 && root < bench->group->size);
+    if (collectives[bench->id].has_root && !has_root) return "-r must be a rank of the group, or -1 for every rank in turn";
+    if (bench->tuned && bench->corrupt) return "LAB_CORRUPT works on the ring algorithms, not with BUSBW_PAYLOAD_ALGO=mpi";
+    return NULL;
+}
+
 /* Exchanges who runs where, and starts the rails where there are any. */
 static struct place *find_places(const struct job *job, struct place here) {
     struct place *places = memory_or_exit((size_t)job->size * sizeof *places);
@@ -82,6 +91,11 @@ static int run(enum collective_id id, struct options *options, const struct job 
     int processes_here = local_size(places, job->size, job->rank);
     struct group group = group_make(places, job->size, job->rank);
     struct bench bench = set_up(id, options, job, &group);
+    const char *mistake = mistake_in(&bench);
+    if (mistake != NULL) {
+        fprintf(stderr, "%s: %s\n", program, mistake);
+        return fail(EXIT_INVALID_USAGE, here.host);
+    }
 
     table_begin(job->rank == 0, options);
     table_config(program, bench.tuned ? "the MPI library's" : "ring", rails_wanted() > 0 && !bench.tuned ? getenv("LAB_RAILS") : NULL);

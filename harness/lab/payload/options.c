@@ -116,12 +116,26 @@ static void require(bool good, const char *program, const char *rule) {
     exit(EXIT_ARGUMENT);
 }
 
+/* What nccl-tests would take and this program cannot follow. */
+static void check_ranges(const struct options *o, const char *program) {
+    if (o->threads != 1 || o->gpus != 1) {
+        fprintf(stderr, "%s: one process is one emulated GPU: -t 1 -g 1, not -t %d -g %d; start more processes instead\n", program,
+                o->threads, o->gpus);
+        exit(EXIT_NOT_IMPLEMENTED);
+    }
+    require(o->iters > 0 && o->agg_iters > 0, program, "-n and -m must be at least 1");
+    require(o->warmup_iters >= 0 && o->check_iters >= 0, program, "-w and -c must not be negative");
+    require(o->timeout_s >= 0 && o->run_cycles >= 0, program, "-T and -N must not be negative");
+    require(o->blocking >= 0 && o->blocking <= 3 && o->average >= 0 && o->average <= 3, program, "-z and -a go from 0 to 3");
+}
+
 struct options options_parse(int argc, char **argv, const char *program) {
     struct options o = {.threads = 1, .gpus = 1, .min_bytes = 32 << 20, .max_bytes = 32 << 20, .step_bytes = 1 << 20, .step_factor = 1,
                         .iters = 20, .agg_iters = 1, .warmup_iters = 1, .run_cycles = 1, .check_iters = 1, .op = SUM, .type = FLOAT,
                         .average = 1};
+    const char *letters = "t:g:b:e:i:f:n:m:w:N:p:I:K:c:o:d:r:z:y:T:hG:C:a:R:x:D:V:J:S:M:u:";
     int option;
-    while ((option = getopt_long(argc, argv, "t:g:b:e:i:f:n:m:w:N:p:I:K:c:o:d:r:z:y:T:hG:C:a:R:x:D:V:J:S:M:u:", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
         int number = optarg != NULL ? (int)strtol(optarg, NULL, 0) : 0;
         switch (option) {
         case 't': o.threads = number; break;
@@ -158,13 +172,7 @@ struct options options_parse(int argc, char **argv, const char *program) {
             exit(EXIT_OK);
         }
     }
-    if (o.threads != 1 || o.gpus != 1) {
-        fprintf(stderr, "%s: one process is one emulated GPU: -t 1 -g 1, not -t %d -g %d; start more processes instead\n", program, o.threads, o.gpus);
-        exit(EXIT_NOT_IMPLEMENTED);
-    }
-    require(o.iters > 0 && o.agg_iters > 0, program, "-n and -m must be at least 1");
-    require(o.warmup_iters >= 0 && o.check_iters >= 0 && o.timeout_s >= 0 && o.run_cycles >= 0, program, "-w, -c, -T and -N must not be negative");
-    require(o.blocking >= 0 && o.blocking <= 3 && o.average >= 0 && o.average <= 3, program, "-z and -a go from 0 to 3");
+    check_ranges(&o, program);
     settle(&o);
     return o;
 }

@@ -39,6 +39,7 @@ int split_colour(int job_rank) {
             if (value > 0) return i == 2 ? job_rank % (int)value : job_rank / (int)value;
         }
     }
+    if (split != NULL && job_rank == 0) fprintf(stderr, "NCCL_TESTS_SPLIT=%s is not understood: one group\n", split);
     return 0;
 }
 

@@ -38,7 +38,7 @@ static struct sockaddr_in my_address, *addresses; /* addresses: where each proce
 static struct streams outgoing, incoming;
 
 static void fail(const char *doing, const char *with, const char *why) {
-    printf("%s: Test failure rails.c '%s %s on %s: %s'\n", place_of[my_rank].host, doing, with, interface, why);
+    printf("%s: Test network failure %s:%d '%s %s on %s: %s'\n", place_of[my_rank].host, __FILE__, __LINE__, doing, with, interface, why);
     TRACE_FAILURE(place_of[my_rank].host);
     fflush(stdout);
     exit(EXIT_COMMUNICATION);
@@ -116,7 +116,7 @@ int rails_stream_to(int job_rank, int lane) {
     int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool good = made >= 0 && bind(made, (struct sockaddr *)&from, sizeof from) == 0 &&
                 connect(made, (struct sockaddr *)&addresses[job_rank], sizeof from) == 0 &&
-                write(made, &greeting, sizeof greeting) == sizeof greeting;
+                send(made, &greeting, sizeof greeting, MSG_NOSIGNAL) == sizeof greeting;
     if (!good) fail("connecting to", place_of[job_rank].host, strerror(errno));
     keep(&outgoing, job_rank, lane, made);
     return made;

@@ -11,18 +11,25 @@
 extern char **environ;
 static struct json json; /* file NULL: nothing is recorded */
 
-/* What explains a measurement. The rest of an environment may hold secrets, and a result file travels: Open MPI's own part holds the job's key. */
-static const char *const environment_kept[] = {"NCCL_", "OMPI_", "UCX_", "FI_", "SLURM_JOB_ID=", "CUDA_VISIBLE_DEVICES=", "LD_LIBRARY_PATH=",
-                                               "LAB_", "BUSBW_PAYLOAD_"};
+static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
+
+/* What explains a measurement. The rest of an environment may hold secrets, and a result file travels; even the launcher's part has the
+ * job's key in it. */
+static const char *const environment_kept[] = {"NCCL_", "OMPI_", "UCX_", "FI_", "SLURM_JOB_ID=", "CUDA_VISIBLE_DEVICES=",
+                                               "LD_LIBRARY_PATH=", "LAB_", "BUSBW_PAYLOAD_"};
 static const char *const environment_dropped = "OMPI_MCA_orte_";
 
-static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
+static bool is_kept(const char *variable) {
+    if (starts_with(variable, environment_dropped)) return false;
+    for (size_t i = 0; i < sizeof environment_kept / sizeof *environment_kept; i++)
+        if (starts_with(variable, environment_kept[i])) return true;
+    return false;
+}
 
 static void put_environment(void) {
     json_open_array(&json, "env");
     for (char **variable = environ; *variable != NULL; variable++)
-        for (size_t i = 0; i < sizeof environment_kept / sizeof *environment_kept; i++)
-            if (starts_with(*variable, environment_kept[i]) && !starts_with(*variable, environment_dropped)) json_string(&json, NULL, *variable);
+        if (is_kept(*variable)) json_string(&json, NULL, *variable);
     json_close(&json);
 }
 

@@ -27,9 +27,10 @@ void table_config(const char *program, const char *algorithm, const char *rails)
     put("# busbw payload %s (host memory over MPI, %s algorithms, speaks the nccl-tests 2.19.6 dialect)\n", PAYLOAD_VERSION, algorithm);
     if (rails != NULL) put("# Rails: %s, one a process by local rank\n", rails);
     put("# Collective test starting: %s\n", program);
-    put("# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0 unalign: 0\n",
-        o->threads, o->gpus, o->min_bytes, o->max_bytes, factor ? o->step_factor : o->step_bytes, factor ? "factor" : "bytes",
-        o->warmup_iters, o->iters, o->agg_iters, o->check_iters);
+    put("# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %zu(%s) ", o->threads, o->gpus, o->min_bytes, o->max_bytes,
+        factor ? o->step_factor : o->step_bytes, factor ? "factor" : "bytes");
+    put("warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0 unalign: 0\n", o->warmup_iters, o->iters, o->agg_iters,
+        o->check_iters);
     if (o->blocking == 1) put("# Blocking Enabled: wait and barrier after each inner iteration (-m) \n");
     if (o->blocking == 2) put("# Blocking Enabled: wait after each inner iteration (-m), no barrier \n");
     if (o->blocking == 3) put("# Blocking Enabled: wait and barrier after each outer iteration (-n); time excludes barrier \n");
@@ -44,36 +45,31 @@ void table_config(const char *program, const char *algorithm, const char *rails)
 void table_devices(const struct device *devices, int count) {
     put("# Using devices\n");
     for (const struct device *d = devices; d < devices + count; d++)
-        put("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s\n", d->rank, d->group, d->pid, d->host, d->index, d->bus_id, DEVICE_NAME);
+        put("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%s] %s\n", d->rank, d->group, d->pid, d->host, d->index, d->bus_id,
+            DEVICE_NAME);
 }
 
 void table_reduced_max(size_t bytes) { put("#\n# Reducing maxBytes to %zu due to memory limitation\n", bytes); }
 
-void table_header(void) {
-    const char *time = o->cputime ? "cputime" : "time";
-    int pad = o->timestamps ? 19 : 0;
-    const char *stamp = o->timestamps ? "timestamp" : "", *stamp_format = o->timestamps ? TIME_FORMAT : "";
-    put("#\n");
-    if (o->per_iter) {
-        put("# %10s  %12s  %8s  %6s  %6s              out-of-place (+ per-iteration)                                in-place (+ per-iteration)\n",
-            "", "", "", "", "");
-        put("# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root");
-        for (int direction = 0; direction < 2; direction++)
-            put("  %7s  %6s  %6s  %6s  %7s  %7s  %7s  %7s", time, "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%");
-        put(" %*s\n", pad, stamp);
-        put("# %10s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "");
-        for (int direction = 0; direction < 2; direction++)
-            put("  %7s  %6s  %6s  %6s  %7s  %7s  %7s  %7s", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)");
-        put(" %*s\n", pad, stamp_format);
-        return;
+/* One of the two lines that head the columns: five labels, four a direction, four more with -I. */
+static void header_line(const char *const labels[5], const char *const timed[4], const char *const spread[4], const char *stamp) {
+    put("# %10s  %12s  %8s  %6s  %6s", labels[0], labels[1], labels[2], labels[3], labels[4]);
+    for (int direction = 0; direction < 2; direction++) {
+        put("  %7s  %6s  %6s  %6s", timed[0], timed[1], timed[2], timed[3]);
+        if (o->per_iter) put("  %7s  %7s  %7s  %7s", spread[0], spread[1], spread[2], spread[3]);
     }
-    put("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "", "", "", "", "");
-    put("# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root");
-    for (int direction = 0; direction < 2; direction++) put("  %7s  %6s  %6s  %6s", time, "algbw", "busbw", "#wrong");
-    put(" %*s\n", pad, stamp);
-    put("# %10s  %12s  %8s  %6s  %6s", "(B)", "(elements)", "", "", "");
-    for (int direction = 0; direction < 2; direction++) put("  %7s  %6s  %6s  %6s", "(us)", "(GB/s)", "(GB/s)", "");
-    put(" %*s\n", pad, stamp_format);
+    put(" %*s\n", o->timestamps ? 19 : 0, o->timestamps ? stamp : "");
+}
+
+void table_header(void) {
+    put("#\n# %10s  %12s  %8s  %6s  %6s", "", "", "", "", "");
+    if (o->per_iter) put("%14sout-of-place (+ per-iteration)%32sin-place (+ per-iteration)\n", "", "");
+    else put("%11sout-of-place%23sin-place%10s\n", "", "", "");
+    const char *time = o->cputime ? "cputime" : "time";
+    header_line((const char *const[]){"size", "count", "type", "redop", "root"}, (const char *const[]){time, "algbw", "busbw", "#wrong"},
+                (const char *const[]){"i_min", "i_max", "i_p99", "i_cv%"}, "timestamp");
+    header_line((const char *const[]){"(B)", "(elements)", "", "", ""}, (const char *const[]){"(us)", "(GB/s)", "(GB/s)", ""},
+                (const char *const[]){"(us)", "(us)", "(us)", "(%)"}, TIME_FORMAT);
 }
 
 /* The value right-aligned in the width, with as many decimals as fit. */
