@@ -15,7 +15,7 @@ _FABRICS = ("ib", "roce", "spectrum-x", "tcp", "efa", "gcp")
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw why`."""
-    parser.usage = "busbw why PATH… | RUN | SYMPTOM-ID [--json] [--all]"
+    parser.usage = "busbw why PATH… | RUN | SYMPTOM-ID [--json] [--all] [--fabric NAME]\n       busbw why --list [--markdown]"
     parser.add_argument(
         "what",
         nargs="*",
@@ -25,6 +25,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the findings as JSON, best first")
     parser.add_argument("--all", action="store_true", help="every explanation that is possible, not only the best")
     parser.add_argument("--list", action="store_true", dest="list_entries", help="list what can be found")
+    parser.add_argument("--markdown", action="store_true", help="with --list: the whole table as the document docs/symptoms.md")
     parser.add_argument("--fabric", choices=_FABRICS, help="the fabric it was meant to run on (default: what the logs show)")
 
 
@@ -33,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from busbw.parsers.symptoms import table
 
     if args.list_entries:
-        sys.stdout.write(why_text.listing(table.load()))
+        sys.stdout.write(_document() if args.markdown else why_text.listing(table.load()))
         return 0
     if not args.what:
         raise UsageError("why needs a path, a run or a symptom", next_step="busbw why nccl.log, or busbw why --list")
@@ -42,6 +43,14 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(entries)
         return 0
     return _diagnose(args)
+
+
+def _document() -> str:
+    from busbw.parsers.judge.diagnose import all_rules
+    from busbw.parsers.judge.diagnose_document import markdown
+    from busbw.parsers.symptoms import table
+
+    return markdown(table.load(), all_rules())
 
 
 def _entries(words: list[str]) -> str | None:

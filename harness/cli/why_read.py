@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import gzip
+import functools
+import multiprocessing
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
+from busbw import intake
+from busbw.cli import read_texts
+from busbw.errors import ReadError, UsageError
 from busbw.parsers.formats.scan import Scanner
+from busbw.parsers.judge import diagnose_facts
 from busbw.parsers.judge.diagnose import search_patterns
-from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Text
+from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact, Text
 
-_CHUNK = 1 << 20
+_WORTH_WORKERS = 64 << 20
+"""Bytes in several files from which on starting worker processes pays."""
+_RUN_TEXTS = (".out", ".err", ".log", ".txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,42 +30,77 @@ class Reading:
     evidence: EvidenceSet
     problems: tuple[str, ...]
     """What could not be read, or not wholly."""
+    size_bytes: int = 0
 
 
-def read(names: list[str]) -> Reading:
-    """Read the inputs, in the order given; directories in the order of their names."""
-    scanner = Scanner(search_patterns())
-    texts, problems = [], []
-    for path in _files(names, problems):
-        try:
-            scan = scanner.scan(_chunks(path))
-        except OSError as error:
-            problems.append(f"{path}: {error.strerror or error}")
-            continue
-        problems += [f"{path}: {problem}" for problem in scan.problems]
-        texts.append(Text(path, scan.hits, (), scan.lines))
-    return Reading(EvidenceSet(tuple(texts)), tuple(problems))
+@dataclass(frozen=True, slots=True)
+class _One:
+    """What one text gave."""
+
+    text: Text | None
+    facts: tuple[Fact, ...]
+    problems: tuple[str, ...]
+    size_bytes: int
 
 
-def _files(names: list[str], problems: list[str]) -> Iterator[str]:
-    for name in names:
-        if name == "-":
-            yield name
-        elif os.path.isdir(name):
-            for folder, folders, files in os.walk(name):
-                folders.sort()
-                yield from (os.path.join(folder, file) for file in sorted(files))
-        elif os.path.exists(name):
-            yield name
-        else:
-            problems.append(f"{name}: no such file")
+def read(names: Sequence[str]) -> Reading:
+    """Read the inputs, in the order given; directories file by file, a run's directory by its recorded outputs and its result.
+
+    Raises:
+        UsageError: something named is not there, or may not be read.
+    """
+    runs = [name for name in names if (Path(name) / "raw" / "plan.json").is_file()]
+    sources = [source for name in names for source in (_run_texts(name) if name in runs else intake.expand([name]))]
+    read_ones = _all(sources)
+    texts = tuple(one.text for one in read_ones if one.text is not None)
+    facts = tuple(fact for one in read_ones for fact in one.facts) + tuple(fact for run in runs for fact in _run_facts(run))
+    problems = tuple(problem for one in read_ones for problem in one.problems)
+    return Reading(EvidenceSet(texts, facts), problems, sum(one.size_bytes for one in read_ones))
 
 
-def _chunks(path: str) -> Iterator[bytes]:
-    if path == "-":
-        while chunk := sys.stdin.buffer.read(_CHUNK):
-            yield chunk
-        return
-    with gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            yield chunk
+def _run_texts(name: str) -> tuple[intake.Source, ...]:
+    return tuple(source for source in intake.expand([str(Path(name) / "raw")]) if source.path.suffix in _RUN_TEXTS)
+
+
+def _run_facts(name: str) -> tuple[Fact, ...]:
+    from busbw import rundir
+    from busbw.derive import derive
+
+    result = derive(rundir.open_existing(Path(name)))
+    return (*diagnose_facts.from_checks(result.checks), *diagnose_facts.from_comparisons(result.comparisons))
+
+
+def _all(sources: Sequence[intake.Source]) -> tuple[_One, ...]:
+    size = sum(source.path.stat().st_size for source in sources)
+    workers = min(len(sources), os.cpu_count() or 1)
+    if workers < 2 or size < _WORTH_WORKERS:
+        return tuple(_read_one(source) for source in sources)
+    chunk = max(1, len(sources) // (8 * workers))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return tuple(pool.map(_read_one, sources, chunksize=chunk))
+
+
+@functools.cache
+def _scanner() -> Scanner:
+    """The scanner of this process: building it takes longer than searching a small file."""
+    return Scanner(search_patterns())
+
+
+def _read_one(source: intake.Source) -> _One:
+    """One text: searched, and read by its formats. A text that cannot be read is a problem, not an end."""
+    try:
+        head = intake.head_of(source, intake.CHUNK_BYTES)
+        if intake.is_binary(head):
+            return _One(None, _facts(source), (f"{source.name}: binary data, not searched as a log",), len(head))
+        reading = source.open()
+        scan = _scanner().scan(reading)
+    except (ReadError, UsageError) as error:
+        return _One(None, (), (f"{source.name}: {error.what}",), 0)
+    problems = (*scan.problems, *([reading.problem] if reading.problem else []))
+    text = Text(source.name, scan.hits, (), scan.lines)
+    return _One(text, _facts(source), tuple(f"{source.name}: {problem}" for problem in problems), scan.size_bytes)
+
+
+def _facts(source: intake.Source) -> tuple[Fact, ...]:
+    documents = read_texts.read_one(source).documents
+    return tuple(fact for document in documents for fact in diagnose_facts.from_records(source.name, document.records))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from busbw import codec
 from busbw.cli.why_read import Reading
+from busbw.parsers.judge.diagnose_document import STAGES
 from busbw.parsers.judge.diagnose_evidence import Diagnosis
 from busbw.parsers.symptoms.table import Role, Symptom, SymptomTable
 from busbw.records import Confidence, Finding, Fix, Status
@@ -153,9 +154,8 @@ def entry(symptom: Symptom) -> str:
 
 def listing(table: SymptomTable) -> str:
     """One line per entry, by stage."""
-    order = ("build", "launch", "preflight", "init", "bandwidth", "latency", "variance", "correctness", "stall")
     out = []
-    for stage in order:
+    for stage in STAGES:
         out.append(stage)
         out += [
             f"  {symptom.id:<32}  {symptom.title}" for symptom in table.symptoms if symptom.stage == stage and symptom.role is not Role.NOTE

@@ -11,7 +11,7 @@ import functools
 from busbw import plugins
 from busbw.parsers import rules
 from busbw.parsers.formats.scan import Pattern
-from busbw.parsers.judge.diagnose_evidence import Context, Diagnosis, EvidenceSet, Text
+from busbw.parsers.judge.diagnose_evidence import RESULT, Context, Diagnosis, EvidenceSet, Text
 from busbw.parsers.judge.diagnose_rank import rank
 from busbw.parsers.judge.diagnose_signals import fact_clues, line_clues, patterns
 from busbw.parsers.judge.diagnose_view import lines_of, view_for
@@ -26,6 +26,9 @@ FAILURE = (
     r"|fatal error: |UCX +ERROR|\bXid\b"
 )
 """Lines that report that something went wrong, whatever it is."""
+RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
+LOW = 0.9
+"""Below this share of the expected bandwidth a setting is worth accusing. The articles' mark for a clear loss is 0.85; noise is within 5 %."""
 SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
 """Lines that are only printed by work that went well so far."""
 
@@ -51,7 +54,7 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     clues = [*line_clues(table, evidence.texts), *fact_clues(table, evidence)]
     for rule in all_rules():
         clues += rule.look(view_for(rule, evidence, tuple(clues), context))
-    findings = rank(table, clues, context)
+    findings = rank(table, clues, context, complaint=_complaint(evidence))
     failures = lines_of(evidence, FAILURE)
     told = {
         (item.artefact, item.line_no) for finding in findings for item in finding.evidence if finding.confidence is not Confidence.POSSIBLE
@@ -59,6 +62,12 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     unexplained = () if told else tuple(sighting.evidence() for sighting in failures[:3])
     healthy = not failures and bool(lines_of(evidence, SUCCESS)) and all(finding.confidence is Confidence.POSSIBLE for finding in findings)
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
+
+
+def _complaint(evidence: EvidenceSet) -> bool:
+    """A ratio of measured to expected is below `LOW`."""
+    named = [value for fact in evidence.facts if fact.source == RESULT for name, value in fact.values if name in RATIOS]
+    return any(not isinstance(value, str | bool) and value < LOW for value in named)
 
 
 def _notes(unexplained: tuple[Evidence, ...]) -> tuple[str, ...]:

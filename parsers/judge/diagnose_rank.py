@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.parsers.judge.diagnose_evidence import KERNEL, LOG, RESULT, Clue, Context, Place, family
+from busbw.parsers.judge.diagnose_evidence import KERNEL, Clue, Context, Place, family
 from busbw.parsers.symptoms.table import Role, Severity, Symptom, SymptomTable, Weight
 from busbw.records import Confidence, Evidence, Finding, Status
 
@@ -48,10 +48,9 @@ class _Candidate:
         return any(family(clue.source) == KERNEL and clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in self.clues)
 
 
-def rank(table: SymptomTable, clues: Sequence[Clue], context: Context) -> tuple[Finding, ...]:
-    """The findings that the clues support, best first."""
+def rank(table: SymptomTable, clues: Sequence[Clue], context: Context, *, complaint: bool = False) -> tuple[Finding, ...]:
+    """The findings that the clues support, best first. `complaint`: a measured figure is below what is expected."""
     candidates = _candidates(table, clues, context)
-    complaint = any(family(clue.source) == RESULT for clue in clues if clue.weight is not Weight.EXCLUDES)
     for candidate in candidates.values():
         candidate.confidence = _confidence(candidate, complaint)
     _explain(candidates)
@@ -89,7 +88,7 @@ def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
     required = {signal.expr for signal in symptom.signals if signal.weight is Weight.REQUIRES}
     if required and not any(clue.weight is Weight.REQUIRES for clue in clues):
         return Confidence.POSSIBLE
-    if symptom.role is Role.NOTE or (symptom.role is Role.SETTING and not complaint and all(family(clue.source) == LOG for clue in clues)):
+    if symptom.role is Role.NOTE or (symptom.role is Role.SETTING and not complaint):
         return Confidence.POSSIBLE
     strong = {family(clue.source) for clue in clues if clue.weight in (Weight.CERTAIN, Weight.STRONG)}
     if any(clue.weight is Weight.CERTAIN for clue in clues) or len(strong) > 1:

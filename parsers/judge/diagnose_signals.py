@@ -55,16 +55,19 @@ def fact_clues(table: SymptomTable, evidence: EvidenceSet) -> tuple[Clue, ...]:
             for fact in evidence.facts:
                 if not _same_source(signal.source, fact.source):
                     continue
-                held = expr.evaluate(expression, fact.record())
-                weight = _weight(signal.weight, held)
+                values = fact.record()
+                held = expr.evaluate(expression, values)
+                weight = _weight(signal.weight, held, str(values.get("status")))
                 if weight is not None:
                     clues.append(Clue(symptom.id, weight, signal.source, _told(fact, expression), _NO_PLACE, fact.where))
     return tuple(clues)
 
 
-def _weight(weight: Weight, held: bool | None) -> Weight | None:
+def _weight(weight: Weight, held: bool | None, status: str) -> Weight | None:
     if weight is Weight.REQUIRES:
         return {True: Weight.REQUIRES, False: Weight.EXCLUDES, None: None}[held]
+    if held is None and status in ("fail", "warn") and weight is not Weight.EXCLUDES:
+        return Weight.WEAK  # the check is against it, in a way that its values here do not tell
     return weight if held else None
 
 

@@ -1,0 +1,169 @@
+"""From texts and facts to an order of causes."""
+
+import doctest
+
+import pytest
+
+from busbw.parsers.formats.scan import Scanner
+from busbw.parsers.judge import diagnose, diagnose_evidence
+from busbw.parsers.judge.diagnose_evidence import Context, Diagnosis, EvidenceSet, Fact, Text
+from busbw.parsers.judge.diagnose_facts import from_checks, from_comparisons, from_records
+from busbw.records import (
+    BenchmarkResult,
+    BenchmarkRow,
+    CheckResult,
+    Comparison,
+    Confidence,
+    Evidence,
+    Measurement,
+    Reference,
+    Status,
+)
+
+DUPLICATE = "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 40\n"
+FLUSH = "a:1:2 [5] NCCL WARN NET/IB: Got completion from peer 10.0.0.1<50854> with status=5 opcode=31245 len=0 vendor err 249 (Recv) hca mlx5_9\n"
+RETRY = "b:3:4 [6] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<39226> with status=12 opcode=32224 len=0 vendor err 129 (Recv) hca mlx5_1\n"
+CLOSED = "c:5:6 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer gpu3<45074>\n"
+XID = "[Fri Jul 10 09:00:00 2026] NVRM: Xid (PCI:0000:4f:00): 79, pid=4711, name=python, GPU has fallen off the bus.\n"
+GOOD = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 458.25\n"
+
+
+@pytest.fixture(scope="module")
+def scanner() -> Scanner:
+    return Scanner(diagnose.search_patterns(), hyperscan=False)
+
+
+def ask(scanner: Scanner, *texts: str, facts: tuple[Fact, ...] = (), fabric: str | None = None) -> Diagnosis:
+    searched = tuple(Text(f"{number}.log", scanner.scan([text.encode()]).hits) for number, text in enumerate(texts))
+    return diagnose.diagnose(EvidenceSet(searched, facts), Context(fabric))
+
+
+def told(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    return [(finding.id, finding.confidence.value) for finding in diagnosis.findings]
+
+
+def test_one_line_that_can_mean_nothing_else_is_certain_and_shown_as_evidence(scanner: Scanner) -> None:
+    found = ask(scanner, "NCCL INFO noise\n" + DUPLICATE).findings[0]
+    assert (found.id, found.confidence, found.status) == ("duplicate-gpu", Confidence.CERTAIN, Status.FAIL)
+    assert found.evidence == (Evidence("0.log", 2, DUPLICATE.strip()),)
+    assert found.where == ("node1",)
+    assert found.fixes
+    assert found.would_settle == ()
+
+
+def test_the_flush_error_before_it_is_a_consequence_of_the_retry_error(scanner: Scanner) -> None:
+    diagnosis = ask(scanner, FLUSH + RETRY)
+    assert told(diagnosis)[0] == ("retry-exceeded-at-start", "likely")
+    flush = next(finding for finding in diagnosis.findings if finding.id == "flush-error-secondary")
+    assert flush.confidence is Confidence.POSSIBLE
+    assert "flush-error-secondary" in diagnosis.findings[0].also
+
+
+def test_flush_errors_alone_are_never_more_than_possible(scanner: Scanner) -> None:
+    assert told(ask(scanner, FLUSH))[0] == ("flush-error-secondary", "possible")
+
+
+def test_the_kernel_log_outranks_what_nccl_reports_of_it(scanner: Scanner) -> None:
+    diagnosis = ask(scanner, CLOSED, XID)
+    assert told(diagnosis)[0] == ("gpu-fell-off-bus", "certain")
+    assert dict(told(diagnosis))["dead-process"] == "possible"
+
+
+def test_a_process_killed_for_memory_is_no_consequence_of_the_network_error_it_leads_to(scanner: Scanner) -> None:
+    diagnosis = ask(scanner, RETRY, "[Fri Jul 10 09:00:00 2026] Out of memory: Killed process 3487984 (python3) total-vm:1kB\n")
+    assert ("dead-process", "likely") in told(diagnosis)
+
+
+def test_a_closed_connection_alone_names_no_cause(scanner: Scanner) -> None:
+    diagnosis = ask(scanner, CLOSED)
+    assert told(diagnosis) == [("dead-process", "possible")]
+    assert [line.line_no for line in diagnosis.unexplained] == [1]
+
+
+def test_a_setting_is_accused_only_where_a_number_says_that_something_is_wrong(scanner: Scanner) -> None:
+    setting = "a:1:2 [0] NCCL INFO NCCL_BUFFSIZE set by environment to 65536.\n"
+    ratio = Fact("result", (("busbw_ratio", 0.5),), Evidence("all-reduce", None, "half of expected"))
+    assert dict(told(ask(scanner, setting)))["buffsize-chunk-tuned"] == "possible"
+    assert dict(told(ask(scanner, setting, facts=(ratio,))))["buffsize-chunk-tuned"] == "likely"
+
+
+def test_a_log_of_work_that_completed_is_healthy_and_gives_no_finding(scanner: Scanner) -> None:
+    diagnosis = ask(scanner, GOOD)
+    assert (diagnosis.findings, diagnosis.healthy, diagnosis.unexplained) == ((), True, ())
+
+
+def test_a_failure_the_table_does_not_know_is_told_as_not_explained(scanner: Scanner) -> None:
+    diagnosis = ask(
+        scanner, "node: Test NCCL failure common.cu:958 'internal error - please report this issue to the NCCL developers / '\n"
+    )
+    assert diagnosis.findings == ()
+    assert [(line.artefact, line.line_no) for line in diagnosis.unexplained] == [("0.log", 1)]
+    assert not diagnosis.healthy
+    assert diagnosis.notes == ("the first line that reports a failure is 0.log:1; nothing in the evidence says for certain why",)
+
+
+def test_two_strong_signs_of_independent_sources_are_certain(scanner: Scanner) -> None:
+    flap = "NCCL WARN NET/IB : mlx5_3:1 Got non-fatal async event: port error(10)\n"
+    counter = Fact("counter:link_downed", (("delta", 2.0),), Evidence("counters", None, "mlx5_3"), ("node1",))
+    assert dict(told(ask(scanner, flap)))["link-flaps"] == "likely"
+    certain = next(finding for finding in ask(scanner, flap, facts=(counter,)).findings if finding.id == "link-flaps")
+    assert certain.confidence is Confidence.CERTAIN
+    assert Evidence("counters", None, "mlx5_3: delta = 2") in certain.evidence
+
+
+def test_an_entry_whose_condition_is_not_known_stays_possible_and_falls_where_it_does_not_hold(scanner: Scanner) -> None:
+    spread = Fact("result", (("rank_cv", 0.2),), Evidence("survey", None, ""))
+
+    def layer(name: str) -> Fact:
+        return Fact("preflight:rdma.port_state", (("link_layer", name),), Evidence("preflight", None, ""))
+
+    assert dict(told(ask(scanner, facts=(spread,))))["variance-rule-ethernet"] == "possible"
+    ethernet = dict(told(ask(scanner, facts=(spread, layer("Ethernet")))))
+    assert ethernet["variance-rule-ethernet"] == "likely"
+    assert "variance-rule-infiniband" not in ethernet
+
+
+def test_what_was_not_measured_gives_no_finding(scanner: Scanner) -> None:
+    assert ask(scanner, facts=(Fact("preflight:gpu.count", (("count", 7.0),), Evidence("x", None, "")),)).findings == ()
+
+
+def test_a_check_that_failed_raises_the_entries_it_feeds(scanner: Scanner) -> None:
+    check = CheckResult(
+        "rdma.port_state", "node1", Status.FAIL, "mlx5_3 DOWN", "ACTIVE", "cat …", evidence=Evidence("raw/node1", 7, "DOWN")
+    )
+    passed = CheckResult("rdma.rate", "node1", Status.PASS, "400", "400", "cat …")
+    diagnosis = ask(scanner, facts=from_checks((check, passed)))
+    down = next(finding for finding in diagnosis.findings if finding.id == "ib-port-down")
+    assert (down.confidence, down.where) == (Confidence.POSSIBLE, ("node1",))
+    assert "ib-rate-degraded" not in dict(told(diagnosis))
+
+
+def test_sockets_are_a_fallback_only_on_a_fabric_with_rdma(scanner: Scanner) -> None:
+    log = "a:1:2 [0] NCCL INFO Using network Socket\na:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/Socket/0\n"
+    assert dict(told(ask(scanner, log, fabric="ib")))["silent-tcp-fallback"] == "likely"
+    assert "silent-tcp-fallback" not in dict(told(ask(scanner, log, fabric="tcp")))
+
+
+def test_wrong_data_is_certain_whether_it_comes_from_the_table_or_the_footer(scanner: Scanner) -> None:
+    wrong = Measurement(1234.5, 54.4, 102.0, 12)
+    row = BenchmarkRow(67108864, 16777216, "float", "sum", None, wrong, None)
+    result = BenchmarkResult("all_reduce", 16, 2, (row,), (), None, None, None, None, True, ())
+    facts = from_records("a.txt", (result,))
+    assert dict(facts[0].values) == {"wrong_count": 12.0, "max_bytes": 67108864.0, "busbw": 102.0, "nranks": 16.0, "nodes": 2.0}
+    assert told(ask(scanner, facts=facts))[0] == ("data-corruption", "certain")
+    assert told(ask(scanner, "# Out of bounds values : 3 FAILED\n"))[0] == ("data-corruption", "certain")
+
+
+def test_a_ratio_that_is_not_known_is_no_fact() -> None:
+    reference = Reference("peers", 372.0, "median of 4 like groups in this run")
+    known = Comparison("all-reduce", 1 << 30, 186.0, reference, 0.5, Status.FAIL, "half", nodes=("n1",))
+    unknown = Comparison("alltoall", 1 << 30, 186.0, Reference("none", None, ""), None, Status.UNKNOWN, "no reference")
+    assert [fact.values for fact in from_comparisons((known, unknown))] == [(("busbw_ratio", 0.5),)]
+
+
+def test_the_same_evidence_gives_the_same_answer(scanner: Scanner) -> None:
+    assert ask(scanner, FLUSH + RETRY + CLOSED, XID) == ask(scanner, FLUSH + RETRY + CLOSED, XID)
+
+
+def test_the_examples_in_the_docstrings_hold() -> None:
+    assert doctest.testmod(diagnose_evidence).failed == 0

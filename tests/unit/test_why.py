@@ -1,0 +1,194 @@
+"""`busbw why` from the command line: what it prints, what it ends with, and that nothing makes it fall over."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from busbw.cli import main
+from busbw.parsers.judge.diagnose import all_rules
+from busbw.parsers.judge.diagnose_document import markdown
+from busbw.parsers.symptoms import table
+
+DUPLICATE = "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 40\n"
+GOOD = """\
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+  1073741824     268435456     float     sum      -1   4100.0  261.89  458.31      0   4101.0  261.82  458.19      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 458.25
+"""
+
+
+def why(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    status = main(["why", *argv])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def write(tmp_path: Path, name: str, text: str) -> str:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_log_is_answered_with_cause_line_and_fix_and_ends_with_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = write(tmp_path, "nccl.log", "NCCL INFO x\n" + DUPLICATE)
+    status, out, err = why(capsys, log)
+    assert (status, err) == (1, "")
+    lines = out.splitlines()
+    assert lines[0] == "read 1 file, 2 lines"
+    assert lines[2] == "✖ CAUSE (certain)  Two ranks on one GPU   [duplicate-gpu]"
+    assert f"  evidence  {log}:2  {DUPLICATE.strip()}" in lines
+    assert any(line.startswith("  fix       1  ") for line in lines)
+
+
+def test_json_has_the_fields_that_programs_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = write(tmp_path, "nccl.log", DUPLICATE)
+    status, out, _ = why(capsys, log, "--json")
+    document = json.loads(out)
+    first = document["findings"][0]
+    assert status == 1
+    assert document["schema"] == "busbw.why/1"
+    assert {key: first[key] for key in ("id", "confidence", "title", "where", "evidence")} == {
+        "id": "duplicate-gpu",
+        "confidence": "certain",
+        "title": "Two ranks on one GPU",
+        "where": ["node1"],
+        "evidence": [{"file": log, "line": 1, "text": DUPLICATE.strip()}],
+    }
+    assert set(first) == {
+        "id", "confidence", "status", "title", "cause", "where", "evidence", "fixes", "verify", "would_settle", "also",
+    }  # fmt: skip
+    assert set(first["fixes"][0]) == {"do", "run", "needs", "disruptive"}
+
+
+def test_a_successful_log_is_told_as_such_and_ends_with_0(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, _ = why(capsys, write(tmp_path, "good.txt", GOOD))
+    assert status == 0
+    assert "nothing wrong: the work shown completed, and no line speaks against it" in out
+    document = json.loads(why(capsys, str(tmp_path / "good.txt"), "--json")[1])
+    assert (document["findings"], document["healthy"], document["unexplained"]) == ([], True, [])
+
+
+def test_a_failure_without_a_known_reason_ends_with_3_and_says_what_to_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = write(
+        tmp_path, "x.log", "n: Test NCCL failure common.cu:958 'internal error - please report this issue to the NCCL developers / '\n"
+    )
+    status, out, _ = why(capsys, log)
+    assert status == 3
+    assert "CAUSE not found: something failed, and the evidence does not say why" in out
+    assert f"first line  {log}:1" in out
+    assert "NCCL_DEBUG=INFO" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("half a line", b"node1:8700:8700 [0] init.cc:720 NCCL WARN Dupl"),
+        ("another tool's log", b"2026-07-10 09:00:00 nginx: 200 GET /index.html\n" * 50),
+        ("binary", bytes(range(256)) * 64),
+        ("nothing", b""),
+        ("only blank lines", b"\n\n\n"),
+        ("not UTF-8", b"caf\xe9 \xff\xfe NCCL INFO x\n"),
+        ("a very long line", b"x" * 3_000_000),
+        ("control characters", b"\x1b[31mNCCL INFO\x1b[0m \x00\x07\r\n"),
+    ],
+)
+def test_what_is_no_log_gives_no_finding_and_no_stack_trace(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, content: bytes
+) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(content)
+    status, out, err = why(capsys, str(path), "--json")
+    assert status in (0, 3), name
+    assert "Traceback" not in err
+    if out:
+        assert json.loads(out)["findings"] == [], name
+
+
+def test_text_from_a_node_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = write(tmp_path, "x.log", "\x1b]0;title\x07" + DUPLICATE.replace("rank 0", "rank\x1b[2J 0"))
+    _, out, _ = why(capsys, log)
+    assert "\x1b" not in out
+    assert "\x07" not in out
+
+
+def test_a_directory_is_read_file_by_file_also_compressed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path, "logs/rank0.log", "NCCL INFO fine\n")
+    (tmp_path / "logs" / "rank1.log.gz").write_bytes(gzip.compress(DUPLICATE.encode()))
+    status, out, _ = why(capsys, str(tmp_path / "logs"), "--json")
+    document = json.loads(out)
+    assert status == 1
+    assert document["findings"][0]["evidence"][0]["file"].endswith("rank1.log.gz")
+    assert [entry["lines"] for entry in document["read"]] == [1, 1]
+
+
+def test_a_file_that_is_cut_off_is_named_as_not_wholly_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "cut.log.gz").write_bytes(gzip.compress(DUPLICATE.encode() * 100)[:-8])
+    document = json.loads(why(capsys, str(tmp_path / "cut.log.gz"), "--json")[1])
+    assert len(document["problems"]) == 1
+    assert "damaged or cut off" in document["problems"][0]
+
+
+def test_a_path_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = why(capsys, "no/such/file.log")
+    assert (status, out) == (2, "")
+    assert "no/such/file.log" in err
+
+
+def test_one_entry_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = why(capsys, "duplicate-gpu")
+    assert status == 0
+    assert out.startswith("duplicate-gpu  Two ranks on one GPU\n  cause     ")
+    assert "Duplicate GPU detected" in out
+
+
+def test_a_check_is_explained_by_the_entries_it_feeds(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = why(capsys, "rdma.rate")
+    assert status == 0
+    assert out.startswith("ib-rate-degraded  Port at a lower rate or width than expected\n")
+
+
+def test_an_unknown_word_is_answered_with_the_likely_entry(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = why(capsys, "duplicate-gpus")
+    assert status == 2
+    assert "did you mean 'duplicate-gpu'?" in err
+
+
+def test_without_arguments_it_says_what_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
+    assert why(capsys)[0] == 2
+
+
+def test_the_list_has_every_entry_that_is_worth_looking_for(capsys: pytest.CaptureFixture[str]) -> None:
+    out = why(capsys, "--list")[1]
+    listed = {line.split()[0] for line in out.splitlines() if line.startswith("  ")}
+    assert listed == {symptom.id for symptom in table.load().symptoms if symptom.role is not table.Role.NOTE}
+
+
+def test_all_shows_also_what_is_barely_possible(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    settings = "".join(
+        f"a:1:2 [0] NCCL INFO {line}\n"
+        for line in (
+            "NCCL_BUFFSIZE set by environment to 65536.",
+            "NCCL_PROTO set by environment to Simple",
+            "NCCL_MAX_NCHANNELS set by environment to 2.",
+            "NCCL_P2P_DISABLE set by environment to 1.",
+            "NCCL_NVLS_ENABLE set by environment to 0.",
+            "NCCL_IB_HCA set to mlx5_0",
+            "NCCL_PXN_DISABLE set by environment to 1.",
+        )
+    )
+    log = write(tmp_path, "x.log", settings)
+    some, every = (json.loads(why(capsys, log, "--json", *more)[1])["findings"] for more in ((), ("--all",)))
+    assert len(some) == 5
+    assert len(every) > 5
+    assert {finding["confidence"] for finding in every} == {"possible"}
+
+
+def test_the_document_in_docs_is_the_one_the_table_gives() -> None:
+    path = Path(__file__).parents[2] / "docs" / "symptoms.md"
+    assert path.read_text(encoding="utf-8") == markdown(table.load(), all_rules()), "busbw why --list --markdown > docs/symptoms.md"
