@@ -16,6 +16,7 @@ from busbw.records.benchmark import (
 from busbw.records.cluster import Cluster, LinkRate, Node
 from busbw.records.command import Answer, Command, CommandResult, Unreachable
 from busbw.records.evidence import Confidence, Evidence, Finding, Fix, Status, worst
+from busbw.records.launcher import LauncherFailure, LauncherLog
 from busbw.records.logs import (
     CommState,
     Communicator,
@@ -70,6 +71,8 @@ __all__ = [
     "InitTimings",
     "Interface",
     "Invocation",
+    "LauncherFailure",
+    "LauncherLog",
     "Limit",
     "LinkRate",
     "LogLine",

@@ -42,12 +42,11 @@ def read(chunks: Iterable[bytes]) -> Document:
     Raises:
         UnknownLayout: no line of it is NCCL's.
     """
-    seen: list[bytes] = []
-    scan = Scanner(PATTERNS).scan(_remember_first(chunks, seen))
+    scan = Scanner(PATTERNS).scan(chunks)
     if not scan.hits:
         raise UnknownLayout(
             "no line of NCCL's debug log in it",
-            seen=first_line(seen[0] if seen else b""),
+            seen=scan.first_line,
             next_step="run with NCCL_DEBUG=INFO (and NCCL_DEBUG_FILE=nccl.%h.%p.log) and read what it writes",
         )
     log = log_of(scan)
@@ -88,18 +87,6 @@ def log_of(scan: Scan) -> NcclLog:
         missing_ranks=_missing_ranks(processes),
         stuck=_stuck(processes),
     )
-
-
-def first_line(text: bytes) -> str:
-    """The first line that is not blank, for a message; at most 200 characters."""
-    return next((line.decode("utf-8", "replace").strip()[:200] for line in text.splitlines() if line.strip()), "")
-
-
-def _remember_first(chunks: Iterable[bytes], seen: list[bytes]) -> Iterable[bytes]:
-    for chunk in chunks:
-        if not seen:
-            seen.append(chunk[:4096])
-        yield chunk
 
 
 def _unglued(process: str | None, known: set[str]) -> str | None:

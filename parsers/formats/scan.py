@@ -10,8 +10,8 @@ A wrapped warning (text that runs on in lines without a prefix) is also searched
 
 >>> scanner = Scanner((Pattern("no-ib", r"NET/IB ?: No device found"),))
 >>> found = scanner.scan([b"gpu1:41:42 [0] NCCL INFO NET/IB : No dev", b"ice found.\\ngpu1:41:42 [0] NCCL INFO Using network Socket\\n"])
->>> found.lines, found.hits[0].process, found.hits[0].examples
-(2, 'gpu1:41', (Line(line_no=1, text='gpu1:41:42 [0] NCCL INFO NET/IB : No device found.'),))
+>>> found.lines, found.hits[0].process, found.hits[0].examples[0].text
+(2, 'gpu1:41', 'gpu1:41:42 [0] NCCL INFO NET/IB : No device found.')
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ class Pattern:
     every_process: bool = False
     """True = never treated as common; instead, each process's lines with the same last word are examined once. For lines that every
     process writes by the thousand, of which one per kind is wanted from each (`… via NET/IB/3/GDRDMA`)."""
+    after: int = 0
+    """How many lines behind each kept line are kept with it (fewer at the end of a block)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,9 @@ class Line:
     line_no: int
     """From 1."""
     text: str
-    """Without launcher's line end; a wrapped warning is joined by spaces. Undecodable bytes are shown as U+FFFD."""
+    """Without its line end; a wrapped warning is joined by spaces. Undecodable bytes are shown as U+FFFD."""
+    after: tuple[str, ...] = ()
+    """The lines behind it, where the pattern asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Scan:
 
     size_bytes: int
     lines: int
+    first_line: str
+    """Its first line that is not blank, at most 200 characters; empty = there is none."""
     hits: tuple[Hit, ...]
     """One per pattern and process, by first line."""
     common: tuple[str, ...]
@@ -122,12 +128,15 @@ class Scanner:
         """Search one input, given in chunks of any size. Memory depends on the number of processes and patterns, not on the length."""
         tally = _Tally(self.patterns, self._compiled)
         size_bytes = long_lines = 0
+        first_line = ""
         for block in blocks(chunks):
+            tally.block = block.text
+            first_line = first_line or _first_line(block.text)
             self._sieve.search(block.text, tally)
             tally.lines += block.lines
             size_bytes += block.size_bytes
             long_lines += block.long_lines
-        return tally.result(size_bytes, long_lines)
+        return tally.result(size_bytes, long_lines, first_line)
 
 
 def _scanner(patterns: tuple[Pattern, ...], hyperscan: bool | None) -> Scanner:
@@ -152,6 +161,8 @@ class _Tally:
         self.expressions = expressions
         self.lines = 0
         """Lines of the blocks that are done."""
+        self.block = b""
+        """The block being searched."""
         self.entries: dict[tuple[int, bytes | None], _Entry] = {}
         self.totals = [0] * len(patterns)
         self.uncounted = 0
@@ -190,7 +201,7 @@ class _Tally:
         if matched:
             process = self.process(line)
             for index in matched:
-                self._book(index, process, self.lines + at + 1, line)
+                self._book(index, process, at, line)
         return matched
 
     def process(self, line: bytes) -> bytes | None:
@@ -205,7 +216,7 @@ class _Tally:
                 self.processes[word] = known
         return known
 
-    def _book(self, index: int, process: bytes | None, line_no: int, line: bytes) -> None:
+    def _book(self, index: int, process: bytes | None, at: int, line: bytes) -> None:
         self.totals[index] += 1
         entry = self.entries.get((index, process))
         if entry is None:
@@ -214,10 +225,16 @@ class _Tally:
                 return
             entry = self.entries[index, process] = _Entry()
         entry.count += 1
-        if len(entry.examples) < self.patterns[index].keep:
-            entry.examples.append(Line(line_no, line.decode("utf-8", "replace")))
+        pattern = self.patterns[index]
+        if len(entry.examples) < pattern.keep:
+            after = (
+                tuple(each.decode("utf-8", "replace") for each in self.block.split(b"\n")[at + 1 : at + 1 + pattern.after])
+                if pattern.after
+                else ()
+            )
+            entry.examples.append(Line(self.lines + at + 1, line.decode("utf-8", "replace"), after))
 
-    def result(self, size_bytes: int, long_lines: int) -> Scan:
+    def result(self, size_bytes: int, long_lines: int, first_line: str) -> Scan:
         """The finished record."""
         hits = [
             Hit(
@@ -235,7 +252,11 @@ class _Tally:
         if self.uncounted:
             problems.append(f"{self.uncounted} matches of more than {_MOST_ENTRIES} pairs of pattern and process were not kept")
         common = tuple(self.patterns[index].id for index in sorted(self.common()))
-        return Scan(size_bytes, self.lines, tuple(hits), common, tuple(problems))
+        return Scan(size_bytes, self.lines, first_line, tuple(hits), common, tuple(problems))
+
+
+def _first_line(text: bytes) -> str:
+    return next((line.decode("utf-8", "replace").strip()[:200] for line in text.split(b"\n") if line.strip()), "")
 
 
 def process_of(line: bytes) -> bytes | None:

@@ -11,7 +11,9 @@ BLOCK_BYTES = 256 * 1024
 LONGEST_LINE = 4096
 """NCCL cuts its own lines at about 1 KiB; what is longer is not a log line, and some expressions take quadratic time on it."""
 WARN = b" NCCL WARN "
-_WARN_TAIL = 4096
+_TAIL = 4096
+_DASHES = b"-" * 50
+"""Open MPI's help messages stand between such lines."""
 _ANSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
@@ -31,7 +33,7 @@ class Block:
 def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Regroup chunks of any size into blocks of at most `size_bytes`. Where they end does not depend on how the input was cut.
 
-    A line longer than a block is given by its beginning only. A warning is never near the end of a block: its continuation is with it.
+    A line longer than a block is given by its beginning only. No warning or help message is near the end of a block: its further lines are with it.
     """
     buffer, start, skipping = b"", 0, False
     for chunk in chunks:
@@ -46,16 +48,14 @@ def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[B
 
 
 def _border(buffer: bytes, start: int, limit: int) -> int:
-    """Where the block ends: after its last newline; before a warning that is so near the end that its continuation may be cut off."""
+    """Where the block ends: after its last newline, but before a warning or a help message so near the end that it may be cut off."""
     end = buffer.rfind(b"\n", start, limit) + 1
     if end == 0:
         return limit
-    warning = buffer.rfind(WARN, max(start, end - _WARN_TAIL), end)
-    if warning >= 0:
-        line_start = buffer.rfind(b"\n", start, warning) + 1
-        if line_start > start:
-            return line_start
-    return end
+    tail = max(start, end - _TAIL)
+    opening = min((at for at in (buffer.rfind(WARN, tail, end), buffer.find(_DASHES, tail, end)) if at >= 0), default=-1)
+    line_start = buffer.rfind(b"\n", start, opening) + 1 if opening >= 0 else 0
+    return line_start if line_start > start else end
 
 
 def _block(raw: bytes, skipping: bool) -> tuple[Block, bool]:
