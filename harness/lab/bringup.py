@@ -124,6 +124,7 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         nodes = loopback.plan_nodes(options.nodes, marker(directory))
         cannot += loopback.CANNOT
     else:
+        cannot += namespaces.CANNOT_AS_USER if mode is Mode.USERNS else ()
         nodes = wiring.plan_nodes(options.nodes, options.rails, options.leaves)
     state = LabState(
         name=options.name,

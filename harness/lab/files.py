@@ -58,7 +58,7 @@ def write_all(state: LabState) -> None:
         LabError: a key could not be made.
     """
     for node in state.nodes:
-        for name in ("home/.ssh", "bin", "tmp"):
+        for name in ("home/.ssh", "bin", "tmp", "refused"):
             (node_directory(state, node) / name).mkdir(parents=True)
         os.chmod(node_directory(state, node) / "home/.ssh", 0o700)
         os.chmod(node_directory(state, node) / "tmp", 0o1777)

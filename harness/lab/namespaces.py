@@ -20,6 +20,11 @@ SCRIPTS = Path(__file__).parent / "scripts"
 _UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _UNSHARE_USER = ("unshare", "--user", "--map-root-user", *_UNSHARE[1:])
 _PROBE = "ip link add dev up0 type veth peer name down0 && ip link add dev switch0 type bridge && mount -t tmpfs busbw-probe /run"
+CANNOT_AS_USER = ("make device files on a node: only root may",)
+_REFUSALS = (
+    ("sysfs", "show a node its own network devices in /sys: the kernel refused to mount it"),
+    ("memlock", "raise a node's limit of locked memory above that of the lab's maker: the kernel refused"),
+)
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 30.0
 
@@ -77,7 +82,7 @@ def start(state: LabState) -> LabState:
         save(started)
         _await_sshd(started)
         launcher.stdin.write(b"keep\n")
-    return _without_sysfs(_find_nodes(started))
+    return _note_refusals(_find_nodes(started))
 
 
 def end(state: LabState) -> None:
@@ -137,11 +142,10 @@ def _find_nodes(state: LabState) -> LabState:
     return replace(state, nodes=tuple(_find_node(node, by_name) for node in state.nodes))
 
 
-def _without_sysfs(state: LabState) -> LabState:
-    """node.sh leaves this mark where the kernel refused the node a /sys of its own."""
-    if not any((files.node_directory(state, node) / "no-sysfs").exists() for node in state.nodes):
-        return state
-    return replace(state, cannot=(*state.cannot, "show a node its own network devices in /sys: the kernel refused to mount it"))
+def _note_refusals(state: LabState) -> LabState:
+    """Record what the kernel refused node.sh on any node."""
+    refused = {entry.name for node in state.nodes for entry in (files.node_directory(state, node) / "refused").iterdir()}
+    return replace(state, cannot=state.cannot + tuple(told for mark, told in _REFUSALS if mark in refused))
 
 
 def _find_node(node: LabNode, by_name: dict[str, int]) -> LabNode:

@@ -114,6 +114,7 @@ def test_a_plain_user_gets_a_lab_in_a_user_namespace_with_all_its_faults(user: U
         pytest.skip(f"this machine refuses user namespaces: {up.stderr}")
     assert up.returncode == 0, up
     assert "this lab cannot run in root mode: not root" in up.stderr
+    assert "this lab cannot raise a node's limit of locked memory" in up.stderr
     assert user.lab().mode.value == "userns"
 
     node = user.busbw("lab", "exec", "node2", "--", "sh", "-c", "hostname; id -un; pwd; ls /sys/class/net; ssh node3 hostname")

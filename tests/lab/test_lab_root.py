@@ -60,7 +60,9 @@ def traces(directory: Path) -> Traces:
 def test_every_node_has_its_own_name_home_and_process_table(lab4: LabState, on_node: Run) -> None:
     for node in lab4.nodes:
         seen = on_node(
-            lab4, node.name, "hostname; uname -n; pwd; ls -A /tmp; cat /proc/1/comm; ls /sys/class/net; echo $LAB_NGPU; command -v ssh"
+            lab4,
+            node.name,
+            "hostname; uname -n; pwd; ls -A /tmp; cat /proc/1/comm; ls /sys/class/net; echo $LAB_NGPU; command -v ssh",
         )
         assert seen.exit_status == 0, seen
         assert seen.out.split() == [node.name, node.name, "/run/node/home", "sshd", "eth0", "lo", "mgmt0", "2", "/usr/bin/ssh"]
@@ -75,6 +77,11 @@ def test_nodes_have_different_host_keys_and_the_head_verifies_them(lab4: LabStat
     refused = in_head(lab4, "ssh", "-F", str(files.ssh_config(lab4)), *options, "node1", "true")
     assert refused.exit_status == 255
     assert "Host key verification failed" in refused.err
+
+
+def test_locked_memory_is_unlimited_or_the_lab_says_that_it_is_not(lab4: LabState, on_node: Run) -> None:
+    refused = any("locked memory" in what for what in lab4.cannot)
+    assert (on_node(lab4, "node1", "ulimit -l").out == "unlimited\n") is not refused
 
 
 def test_nodes_log_in_to_each_other_without_questions(lab4: LabState, on_node: Run) -> None:

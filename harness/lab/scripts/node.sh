@@ -6,11 +6,13 @@ name=$1 uid=$2 gid=$3
 
 hostname "$name"
 mount --bind "/run/lab/nodes/$name" /run/node
+# Locked memory as a cluster's nodes have it. What the kernel refuses is noted in refused/, for the lab's record.
+ulimit -l unlimited || touch /run/node/refused/memlock
 # The network devices that programs see in /sys are those of the namespace that mounted it.
 if mount -t sysfs sysfs /sys; then
     if [ -d /sys/fs/cgroup ]; then mount --rbind /run/cgroup /sys/fs/cgroup; fi
 else
-    touch /run/node/no-sysfs
+    touch /run/node/refused/sysfs
 fi
 mount --bind /run/lab/hosts /etc/hosts
 mount --bind /run/lab/passwd /etc/passwd
