@@ -17,7 +17,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from busbw.records import Status
 from busbw.reports import lead, phrases, safe, views
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
@@ -122,7 +121,6 @@ def _environment() -> Environment:
         "link": artefact_link,
         "json": _json,
     }
-    environment.globals |= {"Status": Status, "ordered_findings": lead.ordered_findings}
     return environment
 
 

@@ -42,7 +42,9 @@ def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], .
 
 
 def _first(finding: Finding) -> list[str]:
-    label = "CAUSE" if finding.status in (Status.FAIL, Status.UNKNOWN) else finding.status.value
+    deciding = finding.required and finding.status in (Status.FAIL, Status.UNKNOWN)
+    # An advisory finding decided nothing: it is not the cause of the verdict above it.
+    label = "CAUSE" if deciding else f"NOTE  {phrases.SIGNS[finding.status]} {phrases.WORDS[finding.status]}"
     lines = [f"{label} ({finding.confidence.value})  {finding.title}   [{finding.id}]"]
     if finding.cause:
         lines.append(f"      {phrases.cut(finding.cause, 2 * _TEXT)}")

@@ -8,7 +8,7 @@ from busbw.reports.charts import svg
 from busbw.reports.charts.scale import Scale
 
 WIDTH, HEIGHT = 860.0, 360.0
-LEFT, RIGHT, TOP, BOTTOM = 64.0, 160.0, 14.0, 46.0
+LEFT, RIGHT, TOP, BOTTOM = 78.0, 160.0, 14.0, 46.0
 _LABEL_STEP = 15.0
 _AT_THE_END = 60.0
 """A line that ends this near the right edge is labelled beyond it, any other at its own end."""

@@ -160,7 +160,7 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: float) -> Drawin
         key="groups",
         title="Best and worst group of each node",
         description=_conclusion(result, groups, usual),
-        y=scale.linear(max(1.05, *(mark.high for mark in marks)), 0.0, most=6),
+        y=scale.linear(max(1.05, *(mark.high for mark in marks)), 0.0, most=8),
         y_label="share of the median",
         marks=marks,
         first=nodes[0],

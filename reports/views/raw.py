@@ -1,4 +1,4 @@
-"""Raw evidence at the end of the page: excerpts in full as far as the page's size allows, the others by name and sum."""
+"""Raw evidence at the end of the page: excerpts as far as the page's size allows, the others by name and sum."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from busbw.reports.input import Excerpt, ReportInput
 
-_MOST_CHARACTERS = 400_000
-"""Of all excerpts together: the page stays one that opens at once."""
+_MOST_OF_ONE = 16_000
+_MOST_OF_ALL = 60_000
+"""Characters: the page stays one that opens at once and can be mailed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +16,34 @@ class Shown:
     """One artefact."""
 
     excerpt: Excerpt
-    whole: bool
-    """False = its text is left out here, the page would grow too large."""
+    text: str
+    """Empty = left out, for the reason beside it."""
+    reason: str
 
 
 def view(report: ReportInput) -> tuple[Shown, ...] | None:
     """The excerpts in the order given; None = there are none."""
-    left = _MOST_CHARACTERS
+    left = _MOST_OF_ALL
     made = []
     for excerpt in report.excerpts:
-        fits = len(excerpt.text) <= left
-        left -= len(excerpt.text) if fits else 0
-        made.append(Shown(excerpt, fits))
+        shown = _shown(excerpt, left)
+        left -= len(shown.text)
+        made.append(shown)
     return tuple(made) or None
+
+
+def _shown(excerpt: Excerpt, left: int) -> Shown:
+    if excerpt.artefact.endswith(".json"):
+        # nccl-tests writes its whole environment into its JSON: a report that is mailed must not carry that.
+        return Shown(excerpt, "", "It is for programs, and may hold the environment of the launch: see the file.")
+    text = _cut(excerpt.text)
+    if len(text) > left:
+        return Shown(excerpt, "", "Left out here to keep the page small: see the file.")
+    return Shown(excerpt, text, "" if text else "It is empty.")
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MOST_OF_ONE:
+        return text
+    half = _MOST_OF_ONE // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out here, see the file …\n{text[-half:]}"

@@ -39,6 +39,8 @@ class Verdict:
     others: int
     """How many findings there are beside it."""
     facts: tuple[Fact, ...]
+    caught: tuple[str, ...]
+    """What a verdict that lets the cluster pass would have caught, and what it could not see; () = it does not let it pass."""
 
 
 def view(report: ReportInput) -> Verdict:
@@ -51,7 +53,8 @@ def view(report: ReportInput) -> Verdict:
     if compared is not None:
         group = f" on {phrases.nodes(compared.nodes)}" if compared.nodes and len(compared.nodes) < len(result.nodes) else ""
         of = f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}{group}, bus bandwidth in GB/s"
-    return Verdict(_tiles(compared), of, first, len(findings) - (first is not None), _facts(result))
+    caught = result.sensitivity if result.verdict in (Status.PASS, Status.WARN) else ()
+    return Verdict(_tiles(compared), of, first, len(findings) - (first is not None), _facts(result), caught)
 
 
 def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:

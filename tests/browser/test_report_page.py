@@ -135,7 +135,7 @@ def test_arrow_keys_move_the_cursor_and_say_the_value(browser: Any, pages: Path)
     page.press("ArrowLeft", 37)
     assert page.evaluate(read).startswith("8 B: ")
     cursor = "document.querySelector('#chart-curve-all-reduce .cursor')"
-    assert page.evaluate(f"[{cursor}.getAttribute('visibility'), {cursor}.getAttribute('x1')]") == ["visible", "64"]
+    assert page.evaluate(f"[{cursor}.getAttribute('visibility'), {cursor}.getAttribute('x1')]") == ["visible", "78"]
     assert page.evaluate("document.querySelector('#curve .readout').getAttribute('aria-live')") == "polite"
 
 

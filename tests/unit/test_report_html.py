@@ -308,12 +308,30 @@ def test_an_emulated_or_incomplete_run_is_never_accepted() -> None:
     assert "INCONCLUSIVE" in page(html.render(ReportInput(replace(good, verdict=Status.UNKNOWN)))).of("strong")
 
 
-def test_a_long_text_beyond_the_budget_is_named_but_not_shown() -> None:
+def test_long_texts_are_cut_and_those_beyond_the_budget_named() -> None:
     report = RUNS.failing()
-    big = replace(report.excerpts[0], text="y" * 500_000)
-    text = html.render(replace(report, excerpts=(big, report.excerpts[1])))
-    assert len(text) < 300_000
-    assert "Left out here to keep the page small; the text is in the file." in text
+    big = tuple(replace(report.excerpts[0], artefact=f"raw/log-{n}", text="y" * 64_000) for n in range(10))
+    text = html.render(replace(report, excerpts=big))
+    assert len(text) < 200_000
+    assert text.count("… 48,000 characters left out here, see the file …") == 3
+    assert text.count("Left out here to keep the page small: see the file.") == 7
+
+
+def test_json_artefacts_are_not_quoted_because_they_hold_the_environment() -> None:
+    report = RUNS.failing()
+    secret = replace(report.excerpts[0], artefact="raw/cases/all-reduce/result.json", text='{"env":["API_TOKEN=s3cret"]}')
+    text = html.render(replace(report, excerpts=(secret,)))
+    assert "s3cret" not in text
+    assert "may hold the environment of the launch" in text
+
+
+def test_equal_lines_of_several_nodes_are_shown_once() -> None:
+    plain = RUNS.failing().result
+    lines = tuple(Evidence(f"raw/preflight/{node}.txt", 7, "8192") for node in plain.nodes)
+    text = html.render(ReportInput(replace(plain, findings=(replace(plain.findings[1], evidence=lines),))))
+    finding = text[text.index('id="F01"') : text.index("</article>")]
+    assert finding.count("<pre>8192</pre>") == 1
+    assert ", 12 more places" in finding
 
 
 @pytest.mark.parametrize("value", [None, 1.5, True, ("x",), {"a": 1}])

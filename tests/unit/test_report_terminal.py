@@ -76,6 +76,13 @@ def test_a_failure_without_a_failed_number_names_the_finding_on_the_last_line() 
     )
 
 
+def test_an_advisory_finding_is_not_called_the_cause() -> None:
+    result = replace(RUNS.failing().result, findings=RUNS.failing().result.findings[:1])
+    lines = verdict_lines(result)
+    assert lines[1].startswith("NOTE  ▲ warning (certain)  NCCL_IB_GID_INDEX is set on 2 nodes")
+    assert not [line for line in lines if line.startswith("CAUSE")]
+
+
 def test_no_line_of_a_hostile_run_moves_a_cursor_or_breaks() -> None:
     lines = verdict_lines(RUNS.hostile().result)
     assert all(line.isprintable() for line in lines)
