@@ -17,6 +17,7 @@ from busbw.parsers.judge.diagnose_signals import fact_clues, line_clues, pattern
 from busbw.parsers.judge.diagnose_view import lines_of, view_for
 from busbw.parsers.rules.rule import Rule
 from busbw.parsers.symptoms import table as symptoms
+from busbw.parsers.symptoms.table import Role
 from busbw.records import Confidence, Evidence
 
 FAILURE = (
@@ -54,8 +55,11 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     clues = [*line_clues(table, evidence.texts), *fact_clues(table, evidence)]
     for rule in all_rules():
         clues += rule.look(view_for(rule, evidence, tuple(clues), context))
-    findings = rank(table, clues, context, complaint=_complaint(evidence))
-    failures = lines_of(evidence, FAILURE)
+    bearable = {
+        (clue.evidence.artefact, clue.evidence.line_no) for clue in clues if table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
+    }
+    failures = [line for line in lines_of(evidence, FAILURE) if (line.artefact, line.place.line_no) not in bearable]
+    findings = rank(table, clues, context, complaint=_complaint(evidence), failed=bool(failures))
     told = {
         (item.artefact, item.line_no) for finding in findings for item in finding.evidence if finding.confidence is not Confidence.POSSIBLE
     }

@@ -2,7 +2,8 @@
 
 1. An entry with an excluding clue is out; one whose condition (`requires`) is not known to hold stays possible.
 2. Certain = a clue that can mean nothing else, or two strong clues of different families. Likely = one strong clue. Possible = weak ones.
-3. Notes and settings are never more than possible; a setting is, when a measured figure says that something is wrong.
+3. Notes and settings are never more than possible; a setting is, when a measured figure says that something is wrong. Where something
+   ended in an error, settings and conditions without a strong clue are left out: they may be true, but they are no answer.
 4. An entry that another one explains is its consequence: possible, and after it. What others report of a failure (`echo`) likewise.
    The kernel log is below NCCL: what it reports is no consequence of what NCCL reports.
 5. Then the surer first, causes before states, settings, echoes and notes, the earlier line first.
@@ -48,9 +49,18 @@ class _Candidate:
         return any(family(clue.source) == KERNEL and clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in self.clues)
 
 
-def rank(table: SymptomTable, clues: Sequence[Clue], context: Context, *, complaint: bool = False) -> tuple[Finding, ...]:
-    """The findings that the clues support, best first. `complaint`: a measured figure is below what is expected."""
+def rank(
+    table: SymptomTable, clues: Sequence[Clue], context: Context, *, complaint: bool = False, failed: bool = False
+) -> tuple[Finding, ...]:
+    """The findings that the clues support, best first.
+
+    Args:
+        complaint: a measured figure is below what is expected.
+        failed: something ended in an error. Settings and conditions that a job can live with are then no answer without a strong clue.
+    """
     candidates = _candidates(table, clues, context)
+    if failed and not complaint:
+        candidates = {name: candidate for name, candidate in candidates.items() if not _bearable(candidate)}
     for candidate in candidates.values():
         candidate.confidence = _confidence(candidate, complaint)
     _explain(candidates)
@@ -81,6 +91,11 @@ def _applies(symptom: Symptom, clues: Sequence[Clue], context: Context) -> bool:
     if context.fabric is None:
         return not set(symptom.fabrics) <= {"efa", "gcp", "spectrum-x"}
     return context.fabric in symptom.fabrics or bool({"nvlink", "pcie"} & set(symptom.fabrics))
+
+
+def _bearable(candidate: _Candidate) -> bool:
+    """A setting or condition that nothing strong speaks for."""
+    return candidate.symptom.role in (Role.SETTING, Role.STATE) and candidate.best() not in (Weight.CERTAIN, Weight.STRONG)
 
 
 def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
