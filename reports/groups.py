@@ -38,7 +38,7 @@ def accused_nodes(result: RunResult) -> tuple[str, ...]:
 
 
 def measured_groups(result: RunResult) -> tuple[Group, ...]:
-    """Every group of the surveys, in the order of the plan, then by nodes; from per-process times where there are any, else from comparisons."""
+    """Every group of the surveys, in the order of the run; from per-process times where there are any, else from comparisons."""
     nodes = set(accused_nodes(result))
     links = [frozenset(_WORD.findall(blame.component)) & set(result.nodes) for blame in result.blame if blame.kind == "link"]
     judged: dict[str, list[Comparison]] = {}
@@ -53,7 +53,7 @@ def measured_groups(result: RunResult) -> tuple[Group, ...]:
 
 def is_accusing(nodes: tuple[str, ...], accused: set[str], links: list[frozenset[str]]) -> bool:
     """The group holds an accused node, or is an accused link."""
-    return not accused.isdisjoint(nodes) or frozenset(nodes) in links
+    return not accused.isdisjoint(nodes) or bool(links and frozenset(nodes) in links)
 
 
 def usual_gb_s(groups: tuple[Group, ...]) -> float | None:
@@ -71,7 +71,7 @@ def _groups_of(outcome: CaseOutcome, judged: list[Comparison], accused: set[str]
     if not samples:
         return _from_comparisons(judged, accused, links, artefact)
     status = {frozenset(comparison.nodes): comparison.status for comparison in judged}
-    made = [
+    return [
         Group(
             outcome.case.id,
             sample.nodes,
@@ -84,13 +84,11 @@ def _groups_of(outcome: CaseOutcome, judged: list[Comparison], accused: set[str]
         )
         for sample in samples
     ]
-    return sorted(made, key=lambda group: group.nodes)
 
 
 def _from_comparisons(judged: list[Comparison], accused: set[str], links: list[frozenset[str]], artefact: str) -> list[Group]:
-    made = [
+    return [
         Group(c.case_id, c.nodes, c.size_bytes, c.measured_gb_s, None, c.status, is_accusing(c.nodes, accused, links), artefact)
         for c in judged
         if c.nodes and c.measured_gb_s is not None
     ]
-    return sorted(made, key=lambda group: group.nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 
 from busbw.records import Blame, BlameState, RunResult, Status
@@ -67,11 +68,12 @@ def view(report: ReportInput) -> Survey | None:
     if not groups and not result.blame:
         return None
     usual = usual_gb_s(groups)
-    picture, caption = _picture(result, groups, usual)
-    slowest = sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes))[:_TABLE]
+    conclusion = _conclusion(result, groups, usual)
+    picture, caption = _picture(result, groups, usual, conclusion)
+    slowest = heapq.nsmallest(_TABLE, groups, key=_slowest_first)
     return Survey(
         tuple(_accusation(blame) for blame in result.blame),
-        _conclusion(result, groups, usual),
+        conclusion,
         caption,
         picture,
         tuple(_row(group, usual) for group in slowest),
@@ -115,7 +117,7 @@ def _range(groups: list[Group]) -> str:
     return phrases.bandwidth(low) if low == high else f"{phrases.number(low)} to {phrases.bandwidth(high)}"
 
 
-def _picture(result: RunResult, groups: tuple[Group, ...], usual: float | None) -> tuple[Drawing | None, str]:
+def _picture(result: RunResult, groups: tuple[Group, ...], usual: float | None, conclusion: str) -> tuple[Drawing | None, str]:
     if not groups or not usual:
         return None, ""
     nodes = [node for node in result.nodes if any(node in group.nodes for group in groups)] if len(result.nodes) <= _NODES_IN_GRID else []
@@ -123,15 +125,15 @@ def _picture(result: RunResult, groups: tuple[Group, ...], usual: float | None) 
         caption = (
             "One row per group, the slowest first: squares and orange where it holds what is accused, circles and blue where it does not."
         )
-        return _grid(result, groups, nodes), caption
+        return _grid(result, groups, nodes, conclusion), caption
     caption = (
         "One mark per node: its best group, as a share of the median of the groups without the accused; "
         "the thin line reaches down to its worst. One good group clears a node, so only the marks count."
     )
-    return _strip(result, groups, usual), caption
+    return _strip(result, groups, usual, conclusion), caption
 
 
-def _grid(result: RunResult, groups: tuple[Group, ...], nodes: list[str]) -> Drawing:
+def _grid(result: RunResult, groups: tuple[Group, ...], nodes: list[str], conclusion: str) -> Drawing:
     column = {node: index for index, node in enumerate(nodes)}
     full = max(group.busbw_gb_s for group in groups)
     rows = [
@@ -141,14 +143,13 @@ def _grid(result: RunResult, groups: tuple[Group, ...], nodes: list[str]) -> Dra
             phrases.bandwidth(group.busbw_gb_s),
             group.accused,
         )
-        for group in sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes))
+        for group in sorted(groups, key=_slowest_first)
     ]
     accused = tuple(column[node] for node in accused_nodes(result) if node in column)
-    described = _conclusion(result, groups, usual_gb_s(groups))
-    return members.draw(members.Members("groups", "Groups of nodes and what they gave", described, tuple(nodes), accused, tuple(rows)))
+    return members.draw(members.Members("groups", "Groups of nodes and what they gave", conclusion, tuple(nodes), accused, tuple(rows)))
 
 
-def _strip(result: RunResult, groups: tuple[Group, ...], usual: float) -> Drawing:
+def _strip(result: RunResult, groups: tuple[Group, ...], usual: float, conclusion: str) -> Drawing:
     shares: dict[str, list[float]] = {}
     for group in groups:
         for node in group.nodes:
@@ -159,7 +160,7 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: float) -> Drawin
     picture = strip.Strip(
         key="groups",
         title="Best and worst group of each node",
-        description=_conclusion(result, groups, usual),
+        description=conclusion,
         y=scale.linear(max(1.05, *(mark.high for mark in marks)), 0.0, most=8),
         y_label="share of the median",
         marks=marks,
@@ -168,6 +169,10 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: float) -> Drawin
         rules=(),
     )
     return strip.draw(picture)
+
+
+def _slowest_first(group: Group) -> tuple[float, tuple[str, ...]]:
+    return group.busbw_gb_s, group.nodes
 
 
 def _row(group: Group, usual: float | None) -> Row:
