@@ -29,7 +29,7 @@ class Prefixed(NamedTuple):
 
 
 _CTIME = r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\]?"
-_CONTENT = r"(?=\s*(?:#|$|\d+\s+\d+\s+[a-z]|[\d.]+\s+[\d.]+\s+[\d.]+))"
+_CONTENT = r"(?=\s*(?:#|$|\d+\s+\d+\s+[a-z]|[\d.e+-]+\s+[\d.e+]+\s+[\d.e+]+))"
 """What a table line goes on with: prefixes that are ordinary words are taken only in front of this."""
 
 _PREFIXES = re.compile(

@@ -188,16 +188,18 @@ def _wrong_world(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
     """Communicators that are not the one meant."""
     seen = Counter(line.rank for line in facts.ranks)
     repeats = max(seen.values(), default=1)
-    if max(repeats, facts.copies) > 1:
-        lists = (
-            f"{repeats} device lists name rank {seen.most_common(1)[0][0]}"
-            if repeats > 1
-            else f"{facts.copies} headers stand above the rows"
-        )
+    tables = max(repeats, facts.copies, facts.writers)
+    if tables > 1:
+        if facts.writers > 1:
+            told = f"{facts.writers} ranks of one job each printed a table"
+        else:
+            told = (
+                f"{repeats} device lists name rank {seen.most_common(1)[0][0]}"
+                if repeats > 1
+                else f"{facts.copies} headers above one set of rows"
+            )
         yield Problem(
-            f"{lists}: {max(repeats, facts.copies)} processes made their own table, each a world of its own "
-            "(the binary was built without MPI=1, or found another MPI)",
-            fault=True,
+            f"{told}: {tables} processes, each a world of its own (a binary built without MPI=1, or another MPI at run time)", fault=True
         )
     if identity.nranks == 1 and facts.rows:
         yield Problem("a communicator of one rank: nothing was sent, busbw is 0", fault=True)
@@ -250,6 +252,8 @@ def _remarks(facts: RunFacts) -> Iterator[Problem]:
         yield Problem(f"several NCCL versions in one run: {', '.join(facts.nccl_versions)}")
     if facts.reduced_to_bytes is not None:
         yield Problem(f"the sweep ends at {facts.reduced_to_bytes} bytes, less than asked: not enough memory")
+    for line in facts.notes[:_LISTED]:
+        yield Problem(_at(line))
     if facts.last_error:
         yield Problem(f"NCCL's last error: {facts.last_error}")
 

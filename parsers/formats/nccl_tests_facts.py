@@ -39,6 +39,8 @@ class RunFacts:
     """The column names are there (JSON always names its values)."""
     copies: int = 1
     """How many processes printed their own table into this text, their rows mixed beyond telling apart."""
+    writers: int = 1
+    """Ranks of one job that each printed a table, told apart by the launcher's tags."""
     out_of_bounds: int | None = None
     out_of_bounds_failed: bool = False
     average_gb_s: float | None = None
@@ -65,6 +67,8 @@ class RunFacts:
     """Rows with nan or inf among their measurements."""
     failures: tuple[Quoted, ...] = ()
     """`Test NCCL failure`, `Test CUDA failure`, `Test timeout`."""
+    notes: tuple[Quoted, ...] = ()
+    """What was asked for and not done: `invalid type …, defaulting to`."""
     logged_ranks: tuple[int, ...] = ()
     """`nranks` of NCCL's own lines, most frequent first."""
     last_error: str | None = None

@@ -193,7 +193,7 @@ def guess(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
 def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> Cells | None:
     """The first data row in a text, whole or torn; None = there is none.
 
-    `hosts` are names that may stand glued to a cell (`-1node-a:41011:…`). The header's edges decide first, then they, then the first
+    `hosts` are names that may stand glued to a cell (`-1node-a:41011:…`). They decide first, then the header's edges, then the first
     character that cannot belong to a number.
     """
     head = HEAD.search(text)
@@ -206,11 +206,14 @@ def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
     values: list[str | None] = [head["size"], head["count"], head["type"]]
     position = head.end()
     for column in layout.columns[3:]:
-        taken = _take(text, position, column, None if shift is None else shift, hosts)
+        taken = _take(text, position, column, shift, hosts)
         if taken is None:
             return Cells(None, head.start(), position)
         value, position = taken
         values.append(value)
+        if value is not None and column.edge is not None and shift is not None:
+            moved = position - column.edge  # a value too wide for its column moves all that follow; one too far left says: re-indented
+            shift = moved if moved >= shift else None
     if layout.blocks == 1 and len(_cells(text, position, hosts)[0]) >= 3:
         wider = guess(text, hosts)  # the header has lost its second half: the row's own anchors decide
         if wider is not None and wider.blocks == 2:
@@ -263,13 +266,13 @@ def _take(text: str, position: int, column: Column, shift: int | None, hosts: tu
 
 def _cut(token: str, begin: int, column: Column, pattern: re.Pattern[str], shift: int | None, hosts: tuple[str, ...]) -> int:
     """How much of a token that foreign text is glued to is the value; 0 = none of it."""
-    if column.edge is not None and shift is not None:
-        length = column.edge + shift - begin
-        if 0 < length < len(token) and pattern.fullmatch(token[:length]):
-            return length
     for host in hosts:
         length = token.find(host + ":")
         if length > 0 and pattern.fullmatch(token[:length]):
+            return length
+    if column.edge is not None and shift is not None:
+        length = column.edge + shift - begin
+        if 0 < length < len(token) and pattern.fullmatch(token[:length]):
             return length
     longest = pattern.match(token)
     for length in range(longest.end() if longest else 0, 0, -1):

@@ -17,7 +17,14 @@ AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?
 TESTS_VERSION = re.compile(r"nccl-tests version (\S+)(?:\s+nccl-headers=(\d+))?(?:\s+nccl-library=(\d+))?|rccl-tests: Version (\S+)")
 NCCL_VERSION = re.compile(r"\b[NR]CCL version ?:? ?(\d\S*)")
 REDUCED = re.compile(r"Reducing maxBytes to (\d+)")
-FAILURE = re.compile(r"Test (?:NCCL|CUDA) failure|Test failure \S+:\d+|Test timeout")
+FAILURE = re.compile(
+    r"Test (?:NCCL|CUDA) failure|Test failure \S+:\d+|Test timeout|Invalid number of GPUs: \d|Incompatible NCCL versions"
+    r"|invalid sizes? (?:for|specified)"
+)
+NOTE = re.compile(
+    r"invalid (?:type|op) \S+, defaulting to|[Oo]ption -\w .*(?:not supported|requires)|\(-\w\) .*Disabling\.|skipping json output"
+)
+"""What was asked for and not done."""
 NRANKS = re.compile(r"\bnranks (\d+)")
 HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
 LOG_HOST = re.compile(r"^([A-Za-z0-9][\w.-]*):\d+:\d+ ")

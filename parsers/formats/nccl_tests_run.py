@@ -49,6 +49,18 @@ class Run:
         """How many processes say that they are the first one: device lists that name the same rank."""
         return max(Counter(entry.rank for entry in self.facts.ranks).values(), default=1)
 
+    def parts(self) -> frozenset[str]:
+        """Which parts of a run it has."""
+        facts = self.facts
+        there = {
+            "configuration": bool(facts.config),
+            "devices": bool(facts.ranks),
+            "names": self.layout is not None,
+            "rows": bool(self.rows),
+            "footer": self.footers > 0 or facts.out_of_bounds is not None,
+        }
+        return frozenset(name for name, present in there.items() if present)
+
     def one_placement(self) -> bool:
         """Whether its rows measure only one placement."""
         return bool(self.rows) and all(len(read.measured()) == 1 for read in self.rows)

@@ -6,6 +6,7 @@ new run. Processes that MPI did not join each print a run of their own into the 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from busbw.parsers.formats.nccl_tests_layout import FRAGMENT, HEAD, Layout, head
 from busbw.parsers.formats.nccl_tests_rows import Found, RowJoiner
 from busbw.parsers.formats.nccl_tests_run import MOST_QUOTED, Phase, Run
 from busbw.parsers.formats.nccl_tests_scan import Line
+
+_RANK_TAG = re.compile(r"(?:^|[,/@]|rank|default)\d+$")
+"""A launcher's tag that says which rank of one job wrote the line, not merely which host."""
 
 
 @dataclass(slots=True)
@@ -260,6 +264,8 @@ class _Reader:
             (run.logged_ranks if run is not None else self.logged_ranks)[int(match[1])] += 1
         if "# error:" in text and run is not None:
             run.set(last_error=text.partition("# error:")[2].strip() or None)
+        if run is not None and lines_of.NOTE.search(text):
+            run.set(notes=(*run.facts.notes, Quoted(line.number, text))[:MOST_QUOTED])
         if lines_of.FAILURE.search(text):
             quoted = Quoted(line.number, text)
             if run is None:
@@ -278,15 +284,23 @@ def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
     by_tag: dict[str, _Reader] = {}
     for line in kept:
         by_tag.setdefault(line.tag, _Reader()).feed(line)
-    apart = [run for reader in by_tag.values() for run in reader.finish()]
-    headless = any(run.rows and run.layout is None and run.footers == 0 for run in apart)
-    rowless = any(not run.rows and (run.layout is not None or run.footers) for run in apart)
-    if len(by_tag) > 1 and headless and rowless:
+    apart = [reader.finish() for reader in by_tag.values()]
+    ranked = [runs for tag, runs in zip(by_tag, apart, strict=True) if _RANK_TAG.search(tag) and any("rows" in run.parts() for run in runs)]
+    for run in (run for runs in ranked for run in runs):
+        run.set(writers=len(ranked))
+    if _torn_apart(apart):
         reader = _Reader()
         for line in kept:
             reader.feed(line)
-        apart = reader.finish()
-    return tuple(run.sealed() for run in sorted(apart, key=lambda run: run.first_line))
+        apart = [reader.finish()]
+    return tuple(run.sealed() for run in sorted((run for runs in apart for run in runs), key=lambda run: run.first_line))
+
+
+def _torn_apart(apart: list[list[Run]]) -> bool:
+    """Whether runs of two writers have no part in common, so that they are pieces of one."""
+    parts = [(number, run.parts()) for number, runs in enumerate(apart) for run in runs]
+    with_rows = [(number, mine) for number, mine in parts if "rows" in mine]
+    return any(number != other and not mine & theirs for number, mine in with_rows for other, theirs in parts)
 
 
 def _with(known: tuple[str, ...], new: str) -> tuple[str, ...]:

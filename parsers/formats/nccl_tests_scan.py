@@ -21,7 +21,8 @@ _LONGEST_LINE = 1 << 16
 _TYPE_WORDS = ("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_", "char ", "int ")
 _TABLE_WORDS = (
     "algbw", "busbw", "Rank ", "nThread", "bus bandwidth", "bounds values", "_perf", "nccl-tests", "CCL version", "rccl-tests", "Test ",
-    "Using devices", "maxBytes", "-of-place", "in-place", "(GB/s)", "# error:", "#wrong",
+    "Using devices", "maxBytes", "-of-place", "in-place", "(GB/s)", "# error:", "#wrong", "requested but only", "Incompatible NCCL",
+    "invalid ", "ption -", "Disabling.", "skipping json",
 )  # fmt: skip
 _BLOCK_WORDS = tuple(word.encode() for word in (*_TYPE_WORDS[:-2], *_TABLE_WORDS))
 _FACT_WORDS = ("nranks ", "CCL version", "Test ")
