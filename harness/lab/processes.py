@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -163,12 +162,6 @@ def polling(timeout_s: float) -> Iterator[None]:
     while time.monotonic() < end:
         time.sleep(0.005)
         yield
-
-
-def reap(process: Process) -> None:
-    """Collect it where it is a child of this process, so that no zombie stays."""
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(process.pid, os.WNOHANG)
 
 
 def _parent(pid: int) -> int | None:

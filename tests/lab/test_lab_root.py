@@ -114,6 +114,13 @@ def test_the_head_resolves_nodes_and_knows_that_it_is_inside(lab4: LabState, in_
     assert seen.out.split() == ["10.77.0.3", "node3", lab4.directory, "0"]
 
 
+def test_the_maker_of_a_lab_enters_a_node_as_it_is(lab4: LabState, on_node: Run) -> None:
+    script = "hostname; ip -o -4 address show mgmt0 | grep -o 10.77.0.3; mount -t tmpfs laid-over /mnt; touch /mnt/seen-on-the-node"
+    argv = enter.node_argv(lab4, lab4.node("node3"), ("sh", "-c", script))
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "node3\n10.77.0.3\n"
+    assert on_node(lab4, "node3", "ls /mnt; umount /mnt").out == "seen-on-the-node\n"
+
+
 def test_files_are_copied_to_a_node_by_sftp(lab4: LabState, in_head: Run, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("carried\n")
     ran = in_head(lab4, "scp", "-q", "-F", str(files.ssh_config(lab4)), str(tmp_path / "text"), "node2:copied")

@@ -6,6 +6,8 @@ name=$1 uid=$2 gid=$3
 
 hostname "$name"
 mount --bind "/run/lab/nodes/$name" /run/node
+# What a connection has learnt of a link must not outlive a fault of that link.
+echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save
 # Locked memory as a cluster's nodes have it. What the kernel refuses is noted in refused/, for the lab's record.
 ulimit -l unlimited || touch /run/node/refused/memlock
 # The network devices that programs see in /sys are those of the namespace that mounted it.
