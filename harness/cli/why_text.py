@@ -16,6 +16,8 @@ _SIGNS = {Status.FAIL: "✖", Status.WARN: "▲", Status.PASS: "✓"}
 _MOST_POSSIBLE = 5
 _EVIDENCE = 4
 _WIDTH = 200
+_BEFORE = 40
+"""Characters shown before ` NCCL WARN ` of a line that is too long to be shown whole."""
 
 
 def exit_status(diagnosis: Diagnosis) -> int:
@@ -91,7 +93,7 @@ def _nothing(diagnosis: Diagnosis, guesses: bool) -> list[str]:
         first = diagnosis.unexplained[0]
         return [
             "CAUSE not found: something failed, and the evidence does not say why",
-            f"  first line  {first.artefact}:{first.line_no}  {first.text.strip()[:_WIDTH]}",
+            f"  first line  {first.artefact}:{first.line_no}  {_cut(first.text)}",
             "  next        run again with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET and one file per rank, and give all files",
         ]
     return [
@@ -108,7 +110,7 @@ def _told(finding: Finding) -> list[str]:
         out.append(f"  where     {', '.join(finding.where)}")
     for number, item in enumerate(finding.evidence[:_EVIDENCE]):
         at = item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
-        out.append(f"  {'evidence' if number == 0 else '        '}  {at}  {item.text.strip()[:_WIDTH]}")
+        out.append(f"  {'evidence' if number == 0 else '        '}  {at}  {_cut(item.text)}")
     out += _steps(finding.fixes)
     out += [f"  {'verify' if number == 0 else '      '}    {step}" for number, step in enumerate(finding.verify)]
     out += [f"  {'settle' if number == 0 else '      '}    {step}" for number, step in enumerate(finding.would_settle)]
@@ -128,7 +130,16 @@ def _steps(fixes: tuple[Fix, ...]) -> list[str]:
 def _brief(finding: Finding) -> list[str]:
     item = finding.evidence[0]
     at = item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
-    return [f"  {finding.id:<28}  {finding.title}", f"  {'':<28}  {at}  {item.text.strip()[:_WIDTH]}"]
+    return [f"  {finding.id:<28}  {finding.title}", f"  {'':<28}  {at}  {_cut(item.text)}"]
+
+
+def _cut(text: str) -> str:
+    """The telling part of a line: of a long one what stands around NCCL's level, or its start."""
+    text = text.strip()
+    if len(text) <= _WIDTH:
+        return text
+    start = max(0, text.find(" NCCL ") - _BEFORE)
+    return ("…" if start else "") + text[start : start + _WIDTH] + ("…" if start + _WIDTH < len(text) else "")
 
 
 def entry(symptom: Symptom) -> str:

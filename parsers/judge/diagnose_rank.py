@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ from busbw.records import Confidence, Evidence, Finding, Status
 _SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
 _ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.ECHO: 3, Role.NOTE: 4}
 _SEVERITIES = {Severity.CRITICAL: 0, Severity.HIGH: 1, Severity.MEDIUM: 2, Severity.LOW: 3, Severity.INFO: 4}
+_WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
 _MOST_EVIDENCE = 5
 _MOST_PLACES = 16
 
@@ -162,7 +164,7 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
         symptom.id,
         _status(symptom.role),
         symptom.title,
-        tuple(dict.fromkeys(place for clue in sorted(candidate.clues, key=lambda clue: clue.place) for place in clue.where))[:_MOST_PLACES],
+        _where(candidate.clues),
         evidence,
         cause=symptom.cause,
         fixes=tuple(step.fix() for step in symptom.fix),
@@ -174,6 +176,14 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
     )
 
 
+def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
+    """Whom the best clues name: what most of them name first (many victims point at one culprit), then in order."""
+    best = min((_WEIGHTS[clue.weight] for clue in clues), default=0)
+    named = [place for clue in sorted(clues, key=lambda clue: clue.place) if _WEIGHTS[clue.weight] == best for place in clue.where]
+    counts = Counter(named)
+    return tuple(sorted(counts, key=lambda place: (-counts[place], named.index(place))))[:_MOST_PLACES]
+
+
 def _status(role: Role) -> Status:
     if role in (Role.CAUSE, Role.ECHO):
         return Status.FAIL
@@ -182,8 +192,7 @@ def _status(role: Role) -> Status:
 
 def _evidence(clues: Sequence[Clue]) -> tuple[Evidence, ...]:
     """The best lines, at most five, each once, in order."""
-    weights = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
-    best = sorted(clues, key=lambda clue: (weights[clue.weight], clue.place))
+    best = sorted(clues, key=lambda clue: (_WEIGHTS[clue.weight], clue.place))
     chosen = list(dict.fromkeys((clue.evidence, clue.place) for clue in best))[:_MOST_EVIDENCE]
     return tuple(evidence for evidence, place in sorted(chosen, key=lambda pair: pair[1]))
 
