@@ -43,18 +43,22 @@ def _connect(address: Address, host: str, port: int, timeout_s: float) -> socket
     family, place = address
     numeric = place[0] if place[0] == host else f"{place[0]!s} ({host})"
     where = f"connect to {numeric} port {port}"
-    connection = socket.socket(family, socket.SOCK_STREAM)
+    started = time.monotonic()
     try:
-        started = time.monotonic()
+        connection = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise Refused(f"{where}: {error.strerror}", "raise this machine's limit: ulimit -n") from None
+    try:
         connection.settimeout(timeout_s)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_PEER_MS)
         connection.connect(place)
-        if not _speaks(connection, timeout_s - (time.monotonic() - started)):
-            step = f"look at sshd on the node (busy, out of processes, or another service on the port): nc {host} {port}"
-            raise Refused(f"{where}: accepts TCP but never sends a banner (waited {round(timeout_s, 1):g} s)", step)
+        if _speaks(connection, timeout_s - (time.monotonic() - started)):
+            return connection
+        step = f"look at sshd on the node (busy, out of processes, or another service on the port): nc {host} {port}"
+        raise Refused(f"{where}: accepts TCP but never sends a banner (waited {round(timeout_s, 1):g} s)", step)
     except TimeoutError:
         connection.close()
         step = f"look whether {host} is up, and for a firewall between: ping {host}"
@@ -66,7 +70,6 @@ def _connect(address: Address, host: str, port: int, timeout_s: float) -> socket
     except BaseException:
         connection.close()
         raise
-    return connection
 
 
 def _speaks(connection: socket.socket, timeout_s: float) -> bool:

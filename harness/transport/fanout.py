@@ -7,6 +7,7 @@ node that hangs delays nobody and keeps no process alive. Events are reported fr
 from __future__ import annotations
 
 import queue
+import resource
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -138,6 +139,7 @@ def open_fleet(
     on_event: Report | None = None,
 ) -> Fleet:
     """Open a session on every node, `forks` at a time; a node not reached within `deadline_s` is in `Fleet.unreachable`."""
+    _make_room(len(cluster.nodes), forks)
     started = time.monotonic()
     deadline = started + deadline_s
     nodes = {node.name: node for node in cluster.nodes}
@@ -236,6 +238,14 @@ class _Work(Generic[Product]):
     def _drop(self, product: Product | _Fault) -> None:
         if self._discard is not None and not isinstance(product, _Fault):
             self._discard(product)
+
+
+def _make_room(nodes: int, forks: int) -> None:
+    """Allow this process the open files it needs, as far as it may: the usual soft limit of 1,024 ends near a thousand nodes."""
+    wanted = 256 + nodes + 8 * forks
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
 def _ask(session: Session, command: Command, stop_at: float, deadline_s: float) -> CommandResult:

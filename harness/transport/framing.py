@@ -1,7 +1,7 @@
 """How a command travels in one line of shell, and how its own bytes are told from everybody else's.
 
 A login shell may talk before the command starts (`.bashrc`, `/etc/profile.d`), a client may add its own words (`Connection to … closed`),
-and exit status 255 of `ssh` means two things. So the command is started by `sh` between two marks that no output can forge: the first, on
+and exit status 255 of `ssh` means two things. So the command is started by `sh` between two marks that no output has by chance: the first, on
 both streams, carries the id of the remote process group, which is what a time-out kills; the second, on stderr, carries the exit status.
 """
 
@@ -29,7 +29,7 @@ _KILL = (
     "send TERM; wait_for 10 && exit 0; send KILL; wait_for 5"
 )
 _UNSAFE = re.compile(rb"[^A-Za-z0-9 _./=:,@+-]")
-KILL_S = 3.0
+KILL_S = 5.0
 """The longest that the remote kill line takes, in seconds, its connection included."""
 
 
@@ -79,8 +79,8 @@ def _octal(found: re.Match[bytes]) -> bytes:
 
 def group_in(stdout: bytes, mark: str) -> int | None:
     """The process group, once the first mark has arrived."""
-    found = re.search(rb"\n%s (\d+)\n" % mark.encode(), stdout)
-    return int(found[1]) if found else None
+    found = _number_after(f"\n{mark} ", stdout)
+    return found[0] if found else None
 
 
 def unframe(stdout: bytes, stderr: bytes, mark: str) -> Framed:
@@ -91,15 +91,25 @@ def unframe(stdout: bytes, stderr: bytes, mark: str) -> Framed:
     >>> unframe(b"This account is currently not available.\\n", b"", "M").started
     False
     """
-    first = re.compile(rb"\n%s (\d+)\n" % mark.encode())
-    out = first.search(stdout)
+    out = _number_after(f"\n{mark} ", stdout)
     if out is None:
         return Framed(False, None, stdout, stderr, None, b"")
-    err = first.search(stderr)
-    stderr = stderr[err.end() :] if err else stderr
-    status = None
-    last = list(re.finditer(rb"\n%s end (\d+)\n" % mark.encode(), stderr))
-    if last:
-        status = int(last[-1][1])
-        stderr = stderr[: last[-1].start()] + stderr[last[-1].end() :]
-    return Framed(True, int(out[1]), stdout[out.end() :], stderr, status, stdout[: out.start()])
+    group, begin, end = out
+    err = _number_after(f"\n{mark} ", stderr)
+    if err is not None:
+        stderr = stderr[err[2] :]
+    last = _number_after(f"\n{mark} end ", stderr)
+    if last is not None:
+        stderr = stderr[: last[1]] + stderr[last[2] :]
+    return Framed(True, group, stdout[end:], stderr, last[0] if last is not None else None, stdout[:begin])
+
+
+def _number_after(sign: str, stream: bytes) -> tuple[int, int, int] | None:
+    """The number between `sign` and the end of its line, and where the whole begins and ends; None = not there, or not whole.
+
+    Without a regular expression: the mark is another one for every command, so that compiling would cost more than all the rest."""
+    begin = stream.find(sign.encode())
+    end = stream.find(b"\n", begin + len(sign))
+    if begin < 0 or end < 0 or not stream[begin + len(sign) : end].isdigit():
+        return None
+    return int(stream[begin + len(sign) : end]), begin, end + 1

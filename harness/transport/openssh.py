@@ -17,7 +17,7 @@ import time
 from busbw.records import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, framing, ssh_config
 from busbw.transport.refusal import left
-from busbw.transport.streams import LIMIT_BYTES, Pump, Stop, ended_early, noise_note, result
+from busbw.transport.streams import BEGIN_S, LIMIT_BYTES, Pump, Stop, ended_early, groups_of, noise_note, result
 
 _CHANNELS = 8
 _QUIET = (
@@ -62,8 +62,11 @@ class OpenSshTransport:
             *("-o", f"ConnectTimeout={max(1, round(left(deadline)))}", "-o", "ControlMaster=yes", "-o", f"ControlPath={control}"),
             *("-N", "-T", "--", host.asked),
         )
-        with open(f"{control}.log", "ab") as said:
-            master = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+        try:
+            with open(f"{control}.log", "ab") as said:
+                master = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+        except OSError as error:
+            return Unreachable(node.name, f"ssh cannot be started: {error.strerror}", "raise this machine's limits: ulimit -n, ulimit -u")
         while not os.path.exists(control):
             if master.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -141,15 +144,17 @@ class OpenSshSession:
         """End what is still running, then the master."""
         with self._lock:
             pumps = tuple(self._pumps.items())
-        groups = tuple(group for mark, (pump, _) in pumps if (group := framing.group_in(bytes(pump.stdout[:65536]), mark)) is not None)
-        if groups:
-            self._kill(groups, sudo=any(sudo for _, (_, sudo) in pumps))
+        if pumps:
+            self._kill(groups_of([(pump.stdout, mark) for mark, (pump, _) in pumps]), sudo=any(sudo for _, (_, sudo) in pumps))
         if self._master is not None:
             _end(self._master)
 
     def _run(self, command: Command, started: float, deadline: float) -> CommandResult:
         mark = secrets.token_hex(8)
-        client = self._client(framing.remote_line(command.argv, sudo=command.sudo, mark=mark))
+        try:
+            client = self._client(framing.remote_line(command.argv, sudo=command.sudo, mark=mark))
+        except OSError as error:
+            return result(self._node, command, started, None, f"ssh cannot be started: {error.strerror}")
         pump = Pump(client, command.stdin, self._limit_bytes)
         end = f"\n{mark} end ".encode()
         with self._lock:
@@ -158,7 +163,9 @@ class OpenSshSession:
             stop = pump.run(deadline, lambda: end in pump.stderr[-4096:])
             killed = False
             if stop is not Stop.ENDED:
-                group = framing.group_in(bytes(pump.stdout[:65536]), mark)
+                if framing.group_in(bytes(pump.stdout), mark) is None:
+                    pump.run(time.monotonic() + BEGIN_S, lambda: True)
+                group = framing.group_in(bytes(pump.stdout), mark)
                 killed = group is not None and self._kill((group,), sudo=command.sudo)
                 pump.run(time.monotonic() + 0.2, lambda: True)
         finally:
@@ -182,6 +189,8 @@ class OpenSshSession:
         return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
     def _kill(self, groups: tuple[int, ...], *, sudo: bool) -> bool:
+        if not groups:
+            return False
         client = self._client(framing.kill_line(groups, sudo=sudo))
         try:
             client.communicate(timeout=framing.KILL_S)

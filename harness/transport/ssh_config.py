@@ -106,6 +106,10 @@ def resolve(node: Node, *, config_file: str | None, timeout_s: float) -> Resolve
     except subprocess.TimeoutExpired:
         step = "look for a slow `Match exec` or CanonicalizeHostname in the ssh configuration"
         return Unreachable(node.name, f"ssh -G {host}: no answer within {round(timeout_s, 1):g} s", step)
+    except OSError as error:
+        return Unreachable(
+            node.name, f"ssh -G {host}: cannot be started: {error.strerror}", "raise this machine's limits: ulimit -n, ulimit -u"
+        )
     if done.returncode != 0:
         seen = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}, nothing on stderr"
         return Unreachable(node.name, f"ssh -G {host}: {seen}", "correct the ssh configuration that the message names")

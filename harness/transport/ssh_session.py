@@ -13,7 +13,7 @@ import paramiko
 from busbw.records import Command, CommandResult
 from busbw.transport import framing
 from busbw.transport.refusal import left
-from busbw.transport.streams import LIMIT_BYTES, QUIET_S, Stop, cut, ended_early, noise_note, result
+from busbw.transport.streams import BEGIN_S, LIMIT_BYTES, QUIET_S, Stop, cut, ended_early, groups_of, noise_note, result
 
 CHANNELS = 8
 """Commands at once on one connection; sshd's own MaxSessions is 10 unless configured."""
@@ -21,7 +21,7 @@ _INLINE_BYTES = 32 << 10
 _PIECE_BYTES = 256 << 10
 _ENDING_S = 1.0
 """How long a node may still count sessions that have ended on our side, in seconds."""
-_BROKEN = (paramiko.SSHException, EOFError, OSError)
+_BROKEN = (paramiko.SSHException, EOFError, OSError, RuntimeError)
 
 
 class _Wake(threading.Event):
@@ -104,9 +104,8 @@ class SshSession:
         with self._lock:
             jobs = tuple(self._jobs)
             self._lost = self._lost or "the session was closed"
-        groups = tuple(group for job in jobs if (group := framing.group_in(bytes(job.stdout[:65536]), job.mark)) is not None)
-        if groups and self._transport.is_active():
-            self._kill(groups, sudo=any(job.sudo for job in jobs))
+        if jobs and self._transport.is_active():
+            self._kill(groups_of([(job.stdout, job.mark) for job in jobs]), sudo=any(job.sudo for job in jobs))
         self._hang_up()
 
     def _start(self, command: Command, deadline: float) -> _Job | str:
@@ -192,12 +191,16 @@ class SshSession:
 
     def _end_early(self, job: _Job) -> bool:
         """Kill what runs on the node and take what it still wrote; False = it may be running on."""
-        group = framing.group_in(bytes(job.stdout[:65536]), job.mark)
+        if framing.group_in(bytes(job.stdout), job.mark) is None:
+            self._collect(job, time.monotonic() + BEGIN_S)
+        group = framing.group_in(bytes(job.stdout), job.mark)
         killed = group is not None and self._transport.is_active() and self._kill((group,), sudo=job.sudo)
         self._collect(job, time.monotonic() + 0.2)
         return killed
 
     def _kill(self, groups: tuple[int, ...], *, sudo: bool) -> bool:
+        if not groups:
+            return False
         deadline = time.monotonic() + framing.KILL_S
         try:
             channel = self._transport.open_session(timeout=left(deadline))

@@ -6,15 +6,17 @@ import os
 import selectors
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from busbw.records import Command, CommandResult
-from busbw.transport.framing import Framed
+from busbw.transport.framing import Framed, group_in
 from busbw.transport.refusal import left
 
 LIMIT_BYTES = 64 << 20
 """Largest output kept per stream, in bytes."""
+BEGIN_S = 1.0
+"""How long a command that must be ended may take to show which process group it is, in seconds."""
 QUIET_S = 2.0
 """How long the streams of a command that has ended may stay open and silent (a process it left behind holds them), in seconds."""
 
@@ -73,6 +75,16 @@ def cut(stream: bytearray, limit_bytes: int) -> bool:
         return False
     del stream[limit_bytes:]
     return True
+
+
+def groups_of(running: Sequence[tuple[bytearray, str]]) -> tuple[int, ...]:
+    """The process groups of commands under way, from their standard output and mark; one that has just been started is waited for."""
+    until = time.monotonic() + BEGIN_S
+    while True:
+        found = [group_in(bytes(stdout[:65536]), mark) for stdout, mark in running]
+        if None not in found or time.monotonic() >= until:
+            return tuple(group for group in found if group is not None)
+        time.sleep(0.02)
 
 
 class Pump:

@@ -284,6 +284,21 @@ def test_a_thousand_nodes_are_asked_in_seconds() -> None:
     assert time.monotonic() - started < 5
 
 
+def test_the_limit_of_open_files_is_raised_for_many_nodes_as_far_as_allowed() -> None:
+    code = """
+import resource
+from busbw.transport.fanout import _make_room
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 2000))
+_make_room(1000, 64)
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+_make_room(5000, 64)
+print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+
+    assert done.stdout == "(1768, 2000)\n(2000, 2000)\n"
+
+
 def test_a_node_that_hangs_keeps_no_process_alive() -> None:
     code = """
 import time

@@ -104,3 +104,16 @@ def test_every_address_of_a_name_is_tried(listener: socket.socket, monkeypatch: 
 
     assert "connect to 127.0.0.1 (node1) port" in refused.reason
     assert "never sends a banner" in refused.reason
+
+
+def test_too_many_open_files_is_said_to_be_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> socket.socket:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(dialling.socket, "socket", full)
+    refused, _ = refusal("127.0.0.1", 22, 5)
+
+    assert (refused.reason, refused.next_step) == (
+        "connect to 127.0.0.1 port 22: Too many open files",
+        "raise this machine's limit: ulimit -n",
+    )

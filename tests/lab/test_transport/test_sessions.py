@@ -135,7 +135,7 @@ def test_output_without_end_is_cut_at_the_limit_said_to_be_and_stopped(shared: S
 
     assert (result.exit_status, result.problem, result.ok) == (None, "output over 1 MiB, cut", False)
     assert (1 << 20) - 100 < len(result.stdout) <= 1 << 20
-    assert not alive(pid_in(tmp_path / "pid"))
+    wait_until(lambda: not alive(pid_in(tmp_path / "pid")))
 
 
 @pytest.mark.parametrize("ignoring", ["", "trap '' TERM; "])
@@ -143,7 +143,7 @@ def test_a_timeout_keeps_the_output_and_ends_what_runs_on_the_node(shared: Site,
     result = opener(shared, "good").run(sh(f"{ignoring}sleep 60 & echo $!; echo half >&2; sleep 60", timeout_s=1))
 
     assert (result.exit_status, result.stderr, result.problem) == (None, b"half\n", "timed out after 1 s")
-    assert not alive(int(result.stdout))
+    wait_until(lambda: not alive(int(result.stdout)))
     assert result.seconds < 6
 
 
@@ -232,7 +232,7 @@ def test_closing_a_session_ends_what_runs_in_it(shared: Site, opener: Opener, tm
     session.close()
     thread.join(10)
 
-    assert not alive(remote)
+    wait_until(lambda: not alive(remote))
     assert len(results) == 1
     session.close()
 
