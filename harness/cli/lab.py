@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
 COMMAND = CliCommand("lab", "the embedded cluster: bring it up, break it, take it down", register, run)
 
 
+_LEAST_RATE_BIT_S = 8000.0
+"""Below 1 kB/s the kernel's shapers lose their precision, and no benchmark ends."""
 _WHICH = "which lab (default: the one named lab, or the only one)"
 
 
@@ -208,7 +210,10 @@ def _down(args: argparse.Namespace) -> int:
 
 def _rate(option: str, text: str) -> float:
     try:
-        return units.parse_link_rate(text)
+        rate = units.parse_link_rate(text)
+        if rate < _LEAST_RATE_BIT_S:
+            raise ValueError(f"expected at least {units.format_link_rate(_LEAST_RATE_BIT_S)}, found {text!r}")
+        return rate
     except ValueError as error:
         raise UsageError(f"{option} {text!r} is no rate", seen=str(error), next_step="busbw lab up --help") from error
 
@@ -219,7 +224,7 @@ def _share(text: str, whole_bit_s: float | None, option: str) -> float:
         return _rate("RATE", text)
     if whole_bit_s is None:
         raise UsageError(f"{text} of what?", seen=f"the lab was brought up without {option}", next_step="give a rate such as 200mbit")
-    return whole_bit_s * _percent(text) / 100
+    return _rate("RATE", f"{whole_bit_s * _percent(text) / 100:.0f}bit")
 
 
 def _percent(text: str) -> float:

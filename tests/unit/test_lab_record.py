@@ -248,6 +248,10 @@ def test_without_namespaces_a_node_has_its_files_where_the_lab_is(recorded: LabS
         (("exec", "--"), "nothing to run"),
         (("exec", "--", "true"), "the lab 'lab' does not run"),
         (("up", "--rate", "fast"), "--rate 'fast' is no rate"),
+        (("up", "--rate", "0mbit"), "--rate '0mbit' is no rate"),
+        (("up", "--cpus-per-node", "0"), "--cpus-per-node 0 makes no lab"),
+        (("up", "--name", "new", "--mode", "loopback", "--cpus-per-node", "1"), "the CPU time of nodes cannot be limited"),
+        (("fault", "slow", "node1", "0%"), "RATE '0bit' is no rate"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_changes_nothing(words: tuple[str, ...], told: str, recorded: LabState) -> None:
