@@ -97,7 +97,7 @@ def _read_one(source: intake.Source) -> _One:
     except (ReadError, UsageError) as error:
         return _One(None, (), (f"{source.name}: {error.what}",), 0)
     problems = (*scan.problems, *([reading.problem] if reading.problem else []))
-    text = Text(source.name, scan.hits, (), scan.lines)
+    text = Text(source.name, scan.hits, scan.lines)
     return _One(text, _facts(source), tuple(f"{source.name}: {problem}" for problem in problems), scan.size_bytes)
 
 

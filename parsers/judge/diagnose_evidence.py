@@ -38,8 +38,6 @@ class Text:
     """Its path as given."""
     hits: tuple[Hit, ...]
     """What the patterns of the table and of the rules found in it."""
-    records: tuple[object, ...] = ()
-    """What the formats read from it."""
     lines: int = 0
 
 

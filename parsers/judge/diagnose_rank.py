@@ -23,6 +23,7 @@ _SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
 _ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.ECHO: 3, Role.NOTE: 4}
 _SEVERITIES = {Severity.CRITICAL: 0, Severity.HIGH: 1, Severity.MEDIUM: 2, Severity.LOW: 3, Severity.INFO: 4}
 _WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
+_CLOUD_WORDS: Mapping[str, tuple[str, ...]] = {"efa": ("OFI", "Libfabric", "EFA"), "gcp": ("FasTrak", "TCPX", "gIB"), "spectrum-x": ()}
 _MOST_EVIDENCE = 5
 _MOST_PLACES = 16
 
@@ -87,11 +88,12 @@ def _candidates(table: SymptomTable, clues: Sequence[Clue], context: Context) ->
 
 
 def _applies(symptom: Symptom, clues: Sequence[Clue], context: Context) -> bool:
-    """Entries of other fabrics are out; those of one cloud alone need a strong clue where the fabric is not known."""
+    """Entries of other fabrics are out; those of one cloud alone need a strong clue, or a line that names it, where the fabric is not known."""
     if "any" in symptom.fabrics or any(clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in clues):
         return True
     if context.fabric is None:
-        return not set(symptom.fabrics) <= {"efa", "gcp", "spectrum-x"}
+        named = any(word in clue.evidence.text for clue in clues for fabric in symptom.fabrics for word in _CLOUD_WORDS.get(fabric, ()))
+        return named or not set(symptom.fabrics) <= set(_CLOUD_WORDS)
     return context.fabric in symptom.fabrics or bool({"nvlink", "pcie"} & set(symptom.fabrics))
 
 

@@ -8,6 +8,8 @@ from busbw.parsers.formats.scan import Scanner
 from busbw.parsers.judge import diagnose, diagnose_evidence
 from busbw.parsers.judge.diagnose_evidence import Context, Diagnosis, EvidenceSet, Fact, Text
 from busbw.parsers.judge.diagnose_facts import from_checks, from_comparisons, from_records
+from busbw.parsers.symptoms import table
+from busbw.parsers.symptoms.table import Role, Weight
 from busbw.records import (
     BenchmarkResult,
     BenchmarkRow,
@@ -159,6 +161,24 @@ def test_a_ratio_that_is_not_known_is_no_fact() -> None:
     known = Comparison("all-reduce", 1 << 30, 186.0, reference, 0.5, Status.FAIL, "half", nodes=("n1",))
     unknown = Comparison("alltoall", 1 << 30, 186.0, Reference("none", None, ""), None, Status.UNKNOWN, "no reference")
     assert [fact.values for fact in from_comparisons((known, unknown))] == [(("busbw_ratio", 0.5),)]
+
+
+STRONG = [
+    pytest.param(symptom.id, line, id=f"{symptom.id}-{number}")
+    for symptom in table.load().symptoms
+    for number, signal in enumerate(symptom.signals)
+    if signal.regex is not None and signal.weight in (Weight.CERTAIN, Weight.STRONG) and symptom.role is not Role.SETTING
+    for line in signal.matches
+]
+
+
+@pytest.mark.parametrize(("symptom_id", "line"), STRONG)
+def test_a_line_that_makes_an_entry_likely_leads_to_it_or_to_what_explains_it(symptom_id: str, line: str, scanner: Scanner) -> None:
+    first, *rest = ask(scanner, line + "\n").findings
+    equals = {finding.id for finding in rest if finding.confidence is first.confidence is not Confidence.POSSIBLE}
+    assert symptom_id == first.id or symptom_id in equals or symptom_id in table.load().get(first.id).explains, told(
+        ask(scanner, line + "\n")
+    )
 
 
 def test_the_same_evidence_gives_the_same_answer(scanner: Scanner) -> None:
