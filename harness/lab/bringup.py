@@ -97,8 +97,8 @@ def _check(options: LabOptions) -> None:
         if not 1 <= value <= most:
             raise UsageError(f"{option} {value} makes no lab", seen=f"expected 1 to {most}", next_step="busbw lab up --help")
     if options.cpus_per_node is not None and not 0.01 <= options.cpus_per_node <= (os.cpu_count() or 1):
-        most = f"expected 0.01 to {os.cpu_count()}"
-        raise UsageError(f"--cpus-per-node {options.cpus_per_node:g} makes no lab", seen=most, next_step="busbw lab up --help")
+        allowed = f"expected 0.01 to {os.cpu_count()}"
+        raise UsageError(f"--cpus-per-node {options.cpus_per_node:g} makes no lab", seen=allowed, next_step="busbw lab up --help")
     if options.uplink_rate_bit_s is not None and options.leaves == 1:
         raise UsageError("one leaf has no uplinks", seen="--uplink-rate without --leaves 2 or more", next_step="add --leaves 2")
     directory_of(options.name)
