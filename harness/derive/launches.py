@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from busbw import artefacts
 from busbw.artefacts import CaseArtefact
 from busbw.errors import ReadError
-from busbw.parsers.formats import nccl_tests_json, nccl_tests_table
+from busbw.launch.mpirun import NOISE
+from busbw.parsers.formats import nccl_tests_json, nccl_tests_table, open_mpi
 from busbw.parsers.judge import case, groups, stall
 from busbw.parsers.judge.groups import GroupSample
 from busbw.parsers.nodes import looks
 from busbw.preflight.software import NodeFacts
-from busbw.records import BenchmarkResult, CaseOutcome, Evidence, Finding, Status
+from busbw.records import (
+    BenchmarkResult,
+    BenchmarkRow,
+    CaseOutcome,
+    Evidence,
+    Finding,
+    LauncherFailure,
+    LauncherLog,
+    Status,
+    WarningRole,
+)
 from busbw.rundir import RunDir
-
-_NOISE = ("setpgid(", "Warning: Permanently added")
-"""Harmless lines of the launcher (Open MPI 4.1 over ssh) that never explain a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +51,13 @@ def load(run: RunDir, known: Mapping[str, NodeFacts]) -> tuple[Launch, ...]:
 
 def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -> Launch:
     results, problem = _results(run, artefact)
+    name_of = _names(known)
     hosts = tuple((f.host_name or "").partition(".")[0] for node in artefact.nodes if (f := known.get(node)) and f.host_name)
     # Emulated nodes without a host name of their own all report the machine's: then hosts prove nothing.
     distinct = hosts if len(set(hosts)) == len(artefact.nodes) else ()
     stalled = _stall(run, artefact, known, results)
+    failures = _failures(run, artefact) if artefact.exit_status != 0 else ()
+    named = tuple(dict.fromkeys(f.node for _, f in failures if f.node and f.role is WarningRole.CAUSE))
     verdict = case.judge(
         case.Seen(
             case=artefact.case,
@@ -55,7 +67,9 @@ def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -
             planned_ranks=len(artefact.nodes) * artefact.ranks_per_node,
             planned_hosts=distinct,
             artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
-            said=_said(run, artefact, problem),
+            said=_said(run, artefact, problem, failures),
+            named=tuple(name_of.get(host.partition(".")[0], host) for host in named),
+            cause=failures[0][1].cause if failures else "",
         )
     )
     status, reason = verdict.status, verdict.reason
@@ -80,7 +94,7 @@ def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -
 
 def _samples(artefact: CaseArtefact, result: BenchmarkResult, known: Mapping[str, NodeFacts]) -> tuple[GroupSample, ...]:
     """The groups as planned nodes; a group that ran on other hosts than planned is left out, never believed."""
-    name_of = {(f.host_name or node).partition(".")[0]: node for node, f in known.items()}
+    name_of = _names(known)
     planned = {frozenset(group) for group in artefact.groups}
     found = []
     for sample in groups.group_samples(result, artefact.json or artefact.stdout or ""):
@@ -88,6 +102,11 @@ def _samples(artefact: CaseArtefact, result: BenchmarkResult, known: Mapping[str
         if frozenset(nodes) in planned:
             found.append(dataclasses.replace(sample, nodes=nodes))
     return tuple(found)
+
+
+def _names(known: Mapping[str, NodeFacts]) -> dict[str, str]:
+    """Host name as ranks report it, cut at the first dot → the inventory's name."""
+    return {(facts.host_name or node).partition(".")[0]: node for node, facts in known.items()}
 
 
 def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult, ...], str]:
@@ -103,10 +122,25 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
     if recorded.strip() and tables:
         try:
             detail = nccl_tests_json.parse(recorded)
-            tables = (*tables[:-1], dataclasses.replace(tables[-1], process_times=detail.process_times))
+            rows = _precise(tables[-1].rows, detail.rows)
+            tables = (*tables[:-1], dataclasses.replace(tables[-1], rows=rows, process_times=detail.process_times))
         except ReadError as error:
             problem = error.seen or error.what
     return tables, problem
+
+
+def _precise(printed: tuple[BenchmarkRow, ...], recorded: tuple[BenchmarkRow, ...]) -> tuple[BenchmarkRow, ...]:
+    """The table's rows with the JSON's digits: the table prints two after the point, which is coarse below 1 GB/s.
+
+    Only where both have the same rows; the line numbers stay the table's.
+    """
+    same = [(a.size_bytes, a.count, a.type) == (b.size_bytes, b.count, b.type) for a, b in zip(printed, recorded, strict=False)]
+    if len(printed) != len(recorded) or not all(same):
+        return printed
+    return tuple(
+        dataclasses.replace(a, out_of_place=b.out_of_place or a.out_of_place, in_place=b.in_place or a.in_place)
+        for a, b in zip(printed, recorded, strict=True)
+    )
 
 
 def _stall(
@@ -123,19 +157,33 @@ def _stall(
     return stall.judge(seen, {file.node: file.path for file in artefact.looks}, planned, linked, artefact.unreachable, where)
 
 
-def _said(run: RunDir, artefact: CaseArtefact, problem: str) -> tuple[Evidence, ...]:
-    """What explains a failed launch, in the words of whoever failed: standard error first, without its known noise."""
+def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherFailure], ...]:
+    """What the launcher says went wrong, causes before their echoes; each with the file it stands in."""
     found = []
     for path in (artefact.stderr, artefact.stdout):
-        lines = [(number, line.strip()) for number, line in enumerate(_text(run, path).splitlines(), 1)]
-        telling = [(n, line) for n, line in lines if line.strip("-") and not any(noise in line for noise in _NOISE)]
-        if path == artefact.stdout:
-            telling = [(n, line) for n, line in telling if not line.startswith("#")]
-        found += [Evidence(path or "", number, line) for number, line in telling[:4]]
-    if problem:
-        found.append(Evidence(artefact.stdout or "", None, problem))
+        try:
+            logs = open_mpi.read([_text(run, path).encode()]).records
+        except ReadError:
+            continue
+        found += [(path or "", failure) for log in logs if isinstance(log, LauncherLog) for failure in log.failures]
+    return tuple(
+        sorted((item for item in found if item[1].role is not WarningRole.NOTE), key=lambda item: item[1].role is WarningRole.ECHO)
+    )
+
+
+def _said(run: RunDir, artefact: CaseArtefact, problem: str, failures: tuple[tuple[str, LauncherFailure], ...]) -> tuple[Evidence, ...]:
+    """What explains a failed launch, in the words of whoever failed: known messages first, then plain lines without the known noise."""
+    found = [Evidence(path, failure.line_no, failure.text) for path, failure in failures[:4]]
     if artefact.problem:
         found.insert(0, Evidence(f"raw/cases/{artefact.case.id}/outcome.json", None, artefact.problem))
+    if problem:
+        found.append(Evidence(artefact.stdout or "", None, problem))
+    for path in (artefact.stderr, artefact.stdout) if not failures else ():
+        lines = [(number, line.strip()) for number, line in enumerate(_text(run, path).splitlines(), 1)]
+        telling = [(n, line) for n, line in lines if line.strip("-") and not any(noise.search(line) for noise in NOISE)]
+        # On standard output the benchmark's own comments and rows tell nothing about a failure.
+        telling = [(n, line) for n, line in telling if path != artefact.stdout or not re.match(r"#|\d+ ", line)]
+        found += [Evidence(path or "", number, line) for number, line in telling[:4]]
     return tuple(found)
 
 

@@ -27,6 +27,10 @@ class Seen:
     """Path of the standard output."""
     said: tuple[Evidence, ...]
     """What the launcher or the binary printed about a failure, most telling first."""
+    named: tuple[str, ...] = ()
+    """Nodes that the launcher names as the cause."""
+    cause: str = ""
+    """What its message means, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,9 @@ def _nothing_measured(seen: Seen) -> Finding:
         "nothing-measured",
         Status.UNKNOWN,
         title,
-        (),
+        seen.named,
         evidence,
-        cause=seen.said[0].text if seen.said else "",
+        cause=seen.cause or (seen.said[0].text if seen.said else ""),
         confidence=Confidence.POSSIBLE,
         required=seen.case.required,
         effect=1.0,
@@ -147,5 +151,7 @@ def _missing_sizes(seen: Seen, result: BenchmarkResult) -> tuple[int, ...]:
 
 
 def _finding(seen: Seen, finding_id: str, status: Status, title: str, text: str, fallback: tuple[Evidence, ...] = ()) -> Finding:
-    evidence = (Evidence(seen.artefact, None, text), *fallback)
-    return Finding(finding_id, status, title, (), evidence, confidence=Confidence.CERTAIN, required=seen.case.required)
+    evidence = (*fallback, Evidence(seen.artefact, None, text))
+    return Finding(
+        finding_id, status, title, seen.named, evidence, cause=seen.cause, confidence=Confidence.CERTAIN, required=seen.case.required
+    )

@@ -1,0 +1,304 @@
+"""`busbw run` in the lab, end to end: healthy, broken in every way the lab can break, cut off, resumed, replayed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.lab import faults, files
+from busbw.lab.state import LabState
+
+pytestmark = pytest.mark.lab
+
+SHORT = str(Path(__file__).with_name("short.yaml"))
+LIMIT_S = 240.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A finished `busbw` command."""
+
+    exit_status: int
+    out: str
+    err: str
+    run: Path
+
+    @property
+    def result(self) -> Any:
+        """run.json."""
+        return json.loads((self.run / "run.json").read_text())
+
+    @property
+    def first(self) -> Any:
+        """The leading finding."""
+        return self.result["findings"][0]
+
+
+def argv(*words: str) -> list[str]:
+    return [sys.executable, "-m", "busbw", *words]
+
+
+def latest(out: Path) -> Path:
+    return (out / "latest").resolve()
+
+
+def busbw(out: Path, *words: str, timeout_s: float = LIMIT_S) -> Ended:
+    done = subprocess.run(argv(*words), capture_output=True, text=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL)
+    return Ended(done.returncode, done.stdout, done.stderr, latest(out))
+
+
+def run_in(lab: LabState, out: Path, *words: str) -> Ended:
+    return busbw(out, "run", SHORT, "-i", f"lab:{lab.name}", "--out", str(out), *words)
+
+
+def run_detached(lab: LabState, out: Path, *words: str) -> subprocess.Popen[str]:
+    """A run in the background; the caller ends it."""
+    return subprocess.Popen(
+        argv("run", SHORT, "-i", f"lab:{lab.name}", "--out", str(out), *words),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for(path: Callable[[], bool], deadline_s: float = 60.0) -> None:
+    """Poll until it is so."""
+    end = time.monotonic() + deadline_s
+    while not path():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def started(out: Path, case: str) -> bool:
+    """The launch of that case was told to the user."""
+    events = out / "latest" / "raw" / "events.jsonl"
+    return events.exists() and f'"step": "{case}"' in events.read_text()
+
+
+@pytest.fixture
+def healed(shaped4: LabState) -> Iterator[LabState]:
+    """The shaped lab, with every fault taken away afterwards."""
+    yield shaped4
+    faults.clear(shaped4)
+
+
+def fault(lab: LabState, *words: str) -> None:
+    done = subprocess.run(argv("lab", "fault", "--name", lab.name, *words), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done
+
+
+def leftovers(lab: LabState) -> dict[str, list[str]]:
+    """What busbw left on the nodes besides its build: job folders, ranks, keys."""
+    found: dict[str, list[str]] = {}
+    for node in lab.nodes:
+        home = files.node_directory(lab, node) / "home"
+        jobs = [str(p.relative_to(home)) for p in (home / ".cache/busbw/jobs").rglob("*")] if (home / ".cache/busbw/jobs").is_dir() else []
+        keys = [line for line in (home / ".ssh/authorized_keys").read_text().splitlines() if "busbw-" in line]
+        if jobs or keys:
+            found[node.name] = jobs + keys
+    marked = [pid for pid in os.listdir("/proc") if pid.isdigit() and _marked(pid, lab)]
+    if marked:
+        found["processes"] = marked
+    return found
+
+
+def _marked(pid: str, lab: LabState) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return any(item.startswith(b"BUSBW_JOB=") for item in environment) and str(lab.directory).encode() in b"".join(environment)
+
+
+def test_a_healthy_cluster_passes_and_leaves_nothing_behind(healed: LabState, tmp_path: Path) -> None:
+    ended = run_in(healed, tmp_path)
+    assert (ended.exit_status, ended.result["verdict"]) == (0, "PASS"), ended
+    assert ended.result["emulated"].startswith("Emulated: host memory over MPI")
+    assert [c["status"] for c in ended.result["cases"]] == ["PASS"] * 5
+    assert {tuple(sorted(c["nodes"])) for c in ended.result["comparisons"] if c["case_id"].startswith("survey-")} == {
+        (f"node{a}", f"node{b}") for a in range(1, 5) for b in range(a + 1, 5)
+    }
+    assert leftovers(healed) == {}
+    assert ended.out.splitlines()[-1].startswith("busbw: PASS ")
+
+
+def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measurement(healed: LabState, tmp_path: Path) -> None:
+    fault(healed, "slow", "node3", "60mbit")
+    ended = run_in(healed, tmp_path)
+    assert ended.exit_status == 1, ended
+    assert (ended.first["id"], ended.first["where"]) == ("slow-node", ["node3"])
+    assert ended.first["evidence"][0]["artefact"].startswith("raw/cases/survey-pairs-")
+    assert "node3" in ended.first["evidence"][0]["text"]
+    assert [b["component"] for b in ended.result["blame"]] == ["node3"]
+    assert "node3" in (ended.run / "report.html").read_text()
+
+
+def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(healed: LabState, tmp_path: Path) -> None:
+    ended = run_in(healed, tmp_path)
+    before = {name: (ended.run / name).read_bytes() for name in ("run.json", "report.html", "summary.md", "commands.sh")}
+    for name in before:
+        (ended.run / name).unlink()
+    assert busbw(tmp_path, "report", str(ended.run)).exit_status == ended.exit_status
+    assert {name: (ended.run / name).read_bytes() for name in before} == before
+    replayed = busbw(tmp_path / "replayed", "run", "--replay", str(ended.run), "--out", str(tmp_path / "replayed"))
+    assert replayed.exit_status == ended.exit_status, replayed
+    assert {k: v for k, v in replayed.result.items() if k != "finished"} == {k: v for k, v in ended.result.items() if k != "finished"}
+
+
+def test_a_link_that_goes_down_in_mid_run_is_named_within_the_stated_limits(healed: LabState, tmp_path: Path) -> None:
+    job = run_detached(healed, tmp_path)
+    try:
+        wait_for(lambda: started(tmp_path, "all-reduce"))
+        fault(healed, "link-down", "node2")
+        out, _ = job.communicate(timeout=LIMIT_S)
+    finally:
+        job.kill()
+        job.wait()
+    result = json.loads((latest(tmp_path) / "run.json").read_text())
+    assert job.returncode in (1, 3), out
+    first = result["findings"][0]
+    assert first["id"] == "stall-link-down", out
+    assert first["where"] == ["node2 eth0"]
+    assert leftovers(healed) == {}
+
+
+def test_a_stopped_rank_is_found_before_the_job_is_ended(healed: LabState, tmp_path: Path) -> None:
+    job = run_detached(healed, tmp_path)
+    try:
+        wait_for(lambda: started(tmp_path, "all-reduce"))
+        stop = ("lab", "fault", "--name", healed.name, "stall", "node4")
+        wait_for(lambda: subprocess.run(argv(*stop), capture_output=True, check=False, timeout=60).returncode == 0)
+        out, _ = job.communicate(timeout=LIMIT_S)
+    finally:
+        job.kill()
+        job.wait()
+    result = json.loads((latest(tmp_path) / "run.json").read_text())
+    assert (job.returncode, result["findings"][0]["id"], result["findings"][0]["where"]) == (1, "stall-rank-stopped", ["node4"]), out
+    assert leftovers(healed) == {}
+
+
+def test_a_killed_rank_loses_nothing_that_was_measured(healed: LabState, tmp_path: Path) -> None:
+    job = run_detached(healed, tmp_path)
+    try:
+        wait_for(lambda: started(tmp_path, "all-reduce"))
+        kill = ("lab", "fault", "--name", healed.name, "kill", "node2")
+        wait_for(lambda: subprocess.run(argv(*kill), capture_output=True, check=False, timeout=60).returncode == 0)
+        out, _ = job.communicate(timeout=LIMIT_S)
+    finally:
+        job.kill()
+        job.wait()
+    result = json.loads((latest(tmp_path) / "run.json").read_text())
+    assert job.returncode == 3, out
+    assert [c["status"] for c in result["cases"]] == ["PASS", "UNKNOWN"]
+    said = " ".join(e["text"] for f in result["findings"] for e in f["evidence"])
+    assert "node2" in said, "mpirun says on which node the process died"
+
+
+def test_killing_busbw_itself_and_resuming_ends_in_the_same_verdict(healed: LabState, tmp_path: Path) -> None:
+    job = run_detached(healed, tmp_path)
+    try:
+        wait_for(lambda: started(tmp_path, "survey-pairs-1"))
+    finally:
+        job.send_signal(signal.SIGKILL)
+        job.communicate()
+    cut_off = latest(tmp_path)
+    measured = {p: p.read_bytes() for p in cut_off.glob("raw/cases/*/outcome.json")}
+    assert len(measured) >= 2
+    ended = busbw(tmp_path, "run", "--resume", str(cut_off))
+    assert ended.exit_status == 0, ended
+    assert {p: p.read_bytes() for p in measured} == measured, "what was measured is not measured again"
+    result = json.loads((cut_off / "run.json").read_text())
+    assert [c["case"]["id"] for c in result["cases"]] == ["proof", "all-reduce", "survey-pairs-1", "survey-pairs-2", "survey-pairs-3"]
+    assert leftovers(healed) == {}
+
+
+def test_ctrl_c_cleans_the_nodes_and_says_how_to_go_on(healed: LabState, tmp_path: Path) -> None:
+    job = run_detached(healed, tmp_path)
+    try:
+        wait_for(lambda: started(tmp_path, "all-reduce"))
+        job.send_signal(signal.SIGINT)
+        out, _ = job.communicate(timeout=60)
+    finally:
+        job.kill()
+        job.wait()
+    assert job.returncode == 130, out
+    assert "--resume" in out
+    assert (latest(tmp_path) / "report.html").exists()
+    assert leftovers(healed) == {}
+
+
+def test_a_node_that_accepts_and_never_answers_is_named_and_the_others_are_measured(
+    lab_factory: Callable[..., LabState], tmp_path: Path
+) -> None:
+    lab = lab_factory(nodes=4, rate_bit_s=300e6)
+    faults.hang_ssh(lab, "node3")
+    ended = run_in(lab, tmp_path, "--connect-timeout", "3")
+    assert ended.exit_status == 3, ended
+    assert [u["node"] for u in ended.result["unreachable"]] == ["node3"]
+    assert ended.result["cases"][1]["nodes"] == ["node1", "node2", "node4"]
+    assert ended.result["cases"][1]["status"] == "PASS"
+
+
+def test_a_changed_host_key_is_refused_with_both_keys_named(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:
+    lab = lab_factory(nodes=3, rate_bit_s=300e6)
+    faults.host_key(lab, "node2")
+    ended = run_in(lab, tmp_path)
+    assert ended.exit_status == 3, ended
+    (missing,) = ended.result["unreachable"]
+    assert (missing["node"], missing["host_key_mismatch"]) == ("node2", True)
+    assert missing["reason"].count("SHA256:") == 2
+
+
+def test_a_node_without_mpirun_takes_no_part_and_is_named(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:
+    lab = lab_factory(nodes=3, rate_bit_s=300e6)
+    shim = files.node_directory(lab, lab.nodes[1]) / "bin" / "mpirun"
+    shim.write_text("#!/bin/sh\necho 'mpirun: command not found' >&2\nexit 127\n")
+    shim.chmod(0o755)
+    ended = run_in(lab, tmp_path)
+    assert ended.exit_status == 1, ended
+    missing = next(f for f in ended.result["findings"] if f["id"] == "sw.mpirun")
+    assert (missing["where"], missing["status"]) == (["node2"], "FAIL")
+    assert ended.result["cases"][1]["nodes"] == ["node1", "node3"]
+
+
+def test_a_compile_error_is_told_in_the_compilers_own_words(healed: LabState, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "Makefile").write_text("all:\n\tgcc -c broken.c\n")
+    (broken / "broken.c").write_text("int main(void) { return oops; }\n")
+    ended = run_in(healed, tmp_path / "runs", "--nccl-tests", str(broken))
+    assert ended.exit_status == 3, ended
+    assert ended.first["id"] == "build-failed"
+    assert "oops" in ended.first["evidence"][0]["text"]
+
+
+def test_without_ssh_between_nodes_a_temporary_key_is_used_only_with_consent(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:
+    lab = lab_factory(nodes=3, rate_bit_s=300e6, node_ssh=False)
+    before = {node.name: (files.node_directory(lab, node) / "home/.ssh/authorized_keys").read_text() for node in lab.nodes}
+    refused = run_in(lab, tmp_path)
+    assert refused.exit_status == 3, refused
+    assert "--temporary-keys" in refused.first["would_settle"][0]
+    allowed = run_in(lab, tmp_path, "--temporary-keys")
+    assert allowed.exit_status == 0, allowed
+    assert {node.name: (files.node_directory(lab, node) / "home/.ssh/authorized_keys").read_text() for node in lab.nodes} == before
+    assert leftovers(lab) == {}
+
+
+def test_a_dry_run_contacts_no_node_and_is_valid_shell(healed: LabState, tmp_path: Path) -> None:
+    ended = run_in(healed, tmp_path, "--dry-run")
+    assert ended.exit_status == 0, ended
+    checked = subprocess.run(["bash", "-n"], input=ended.out, text=True, capture_output=True, timeout=30, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert "btl_tcp_if_include" in ended.out
+    assert not (tmp_path / "latest").exists()
