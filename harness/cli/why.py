@@ -81,7 +81,7 @@ def _diagnose(args: argparse.Namespace) -> int:
             seen="\n".join(reading.problems),
             next_step="give a log, a directory of logs, a table or a run",
         )
-    diagnosis = diagnose(reading.evidence, Context(fabric=args.fabric))
+    diagnosis = why_text.with_own(diagnose(reading.evidence, Context(fabric=args.fabric)), reading.findings)
     shown = diagnosis.findings if args.all else why_text.worth_showing(diagnosis)
     if args.json:
         sys.stdout.write(json.dumps(why_text.document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n")

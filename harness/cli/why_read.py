@@ -17,6 +17,7 @@ from busbw.parsers.formats.scan import Scanner
 from busbw.parsers.judge import diagnose_facts
 from busbw.parsers.judge.diagnose import search_patterns
 from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact, Text
+from busbw.records import Finding, RunResult
 
 _WORTH_WORKERS = 64 << 20
 """Bytes in several files from which on starting worker processes pays."""
@@ -30,7 +31,8 @@ class Reading:
     evidence: EvidenceSet
     problems: tuple[str, ...]
     """What could not be read, or not wholly."""
-    size_bytes: int = 0
+    findings: tuple[Finding, ...] = ()
+    """What the runs among the inputs found themselves: blame, stalls, failed checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,6 @@ class _One:
     text: Text | None
     facts: tuple[Fact, ...]
     problems: tuple[str, ...]
-    size_bytes: int
 
 
 def read(names: Sequence[str]) -> Reading:
@@ -53,21 +54,31 @@ def read(names: Sequence[str]) -> Reading:
     sources = [source for name in names for source in (_run_texts(name) if name in runs else intake.expand([name]))]
     read_ones = _all(sources)
     texts = tuple(one.text for one in read_ones if one.text is not None)
-    facts = tuple(fact for one in read_ones for fact in one.facts) + tuple(fact for run in runs for fact in _run_facts(run))
-    problems = tuple(problem for one in read_ones for problem in one.problems)
-    return Reading(EvidenceSet(texts, facts), problems, sum(one.size_bytes for one in read_ones))
+    results = tuple(_run_result(run) for run in runs)
+    judged = tuple(
+        fact
+        for result in results
+        for fact in (*diagnose_facts.from_checks(result.checks), *diagnose_facts.from_comparisons(result.comparisons))
+    )
+    return Reading(
+        EvidenceSet(texts, tuple(fact for one in read_ones for fact in one.facts) + judged),
+        tuple(problem for one in read_ones for problem in one.problems),
+        tuple(finding for result in results for finding in result.findings),
+    )
 
 
 def _run_texts(name: str) -> tuple[intake.Source, ...]:
-    return tuple(source for source in intake.expand([str(Path(name) / "raw")]) if source.path.suffix in _RUN_TEXTS)
+    """What the benchmark, the build and the stalled nodes printed; what busbw and its nodes said to each other is not evidence."""
+    sources = intake.expand([str(Path(name) / "raw")])
+    told = [source for source in sources if "nodes" not in source.path.parts[-3:-1] or "-build." in source.path.name]
+    return tuple(source for source in told if source.path.suffix in _RUN_TEXTS and "preflight" not in source.path.parts)
 
 
-def _run_facts(name: str) -> tuple[Fact, ...]:
+def _run_result(name: str) -> RunResult:
     from busbw import rundir
     from busbw.derive import derive
 
-    result = derive(rundir.open_existing(Path(name)))
-    return (*diagnose_facts.from_checks(result.checks), *diagnose_facts.from_comparisons(result.comparisons))
+    return derive(rundir.open_existing(Path(name)))
 
 
 def _all(sources: Sequence[intake.Source]) -> tuple[_One, ...]:
@@ -91,14 +102,14 @@ def _read_one(source: intake.Source) -> _One:
     try:
         head = intake.head_of(source, intake.CHUNK_BYTES)
         if intake.is_binary(head):
-            return _One(None, _facts(source), (f"{source.name}: binary data, not searched as a log",), len(head))
+            return _One(None, _facts(source), (f"{source.name}: binary data, not searched as a log",))
         reading = source.open()
         scan = _scanner().scan(reading)
     except (ReadError, UsageError) as error:
-        return _One(None, (), (f"{source.name}: {error.what}",), 0)
+        return _One(None, (), (f"{source.name}: {error.what}",))
     problems = (*scan.problems, *([reading.problem] if reading.problem else []))
     text = Text(source.name, scan.hits, scan.lines)
-    return _One(text, _facts(source), tuple(f"{source.name}: {problem}" for problem in problems), scan.size_bytes)
+    return _One(text, _facts(source), tuple(f"{source.name}: {problem}" for problem in problems))
 
 
 def _facts(source: intake.Source) -> tuple[Fact, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from busbw import codec
 from busbw.cli.why_read import Reading
 from busbw.parsers.judge.diagnose_document import STAGES
@@ -13,6 +15,7 @@ from busbw.reports.safe import one_line
 Json = dict[str, object]
 
 _SIGNS = {Status.FAIL: "✖", Status.WARN: "▲", Status.PASS: "✓"}
+_SURER = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
 _MOST_POSSIBLE = 5
 _EVIDENCE = 4
 _WIDTH = 200
@@ -21,10 +24,21 @@ _BEFORE = 40
 
 
 def exit_status(diagnosis: Diagnosis) -> int:
-    """0 = nothing is wrong or nothing was found, 1 = findings, 3 = a failure that the evidence does not explain."""
-    if any(finding.status is Status.FAIL or finding.confidence is not Confidence.POSSIBLE for finding in diagnosis.findings):
+    """0 = nothing is wrong or nothing was found, 1 = findings, 3 = a failure for which there is not even a guess."""
+    if any(finding.confidence is not Confidence.POSSIBLE and finding.status is not Status.PASS for finding in diagnosis.findings):
         return 1
-    return 3 if diagnosis.unexplained else 0
+    if not diagnosis.unexplained:
+        return 0
+    return 1 if diagnosis.findings else 3
+
+
+def with_own(diagnosis: Diagnosis, own: tuple[Finding, ...]) -> Diagnosis:
+    """The diagnosis with what runs found themselves: the surer first, a run's own before what its texts say."""
+    if not own:
+        return diagnosis
+    ids = {finding.id for finding in own}
+    together = (*own, *(finding for finding in diagnosis.findings if finding.id not in ids))
+    return replace(diagnosis, findings=tuple(sorted(together, key=lambda finding: _SURER[finding.confidence])), healthy=False)
 
 
 def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:

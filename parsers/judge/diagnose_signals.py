@@ -83,7 +83,10 @@ def _same_source(wanted: str, given: str) -> bool:
 def _told(fact: Fact, expression: expr.Expression) -> Evidence:
     """The fact with the comparison that held and the values it read."""
     values = fact.record()
-    read = ", ".join(f"{name} = {values[name]:g}" if isinstance(values[name], float) else f"{name} = {values[name]}"
-                     for name in expression.names() if name in values)  # fmt: skip
-    text = f"{fact.evidence.text}: {read}" if fact.evidence.text else f"{fact.source}: {read}"
+    read = ", ".join(f"{name} = {_shown(values[name])}" for name in expression.names() if name in values)
+    text = ": ".join(part for part in (fact.evidence.text or fact.source, read) if part)
     return Evidence(fact.evidence.artefact, fact.evidence.line_no, text)
+
+
+def _shown(value: expr.Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
