@@ -15,7 +15,7 @@ import busbw
 from busbw import artefacts, build, derive, inventory, playbook, profile, rundir
 from busbw.artefacts import ReachArtefact
 from busbw.errors import UsageError
-from busbw.launch import env
+from busbw.launch import FabricFacts, env
 from busbw.launch.render import render
 from busbw.parsers.nodes.open_mpi import MpiVersion
 from busbw.pipeline import Benchmark
@@ -76,7 +76,8 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
         f"{len(plan.cluster.nodes)} nodes from {plan.cluster.source}; head {plan.head}; profile {plan.profile.name}",
         *plan.cluster.notes,
     ]
-    notes += [f"found in your shell, ignored: {item}; pass it with --env" for item in plan.stray]
+    notes += [f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env" for item in plan.stray]
+    notes += cautions(plan)
     return Prepared(run, plan, transport, benchmark(args, plan), tuple(notes))
 
 
@@ -103,6 +104,17 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         connect_timeout_s=args.connect_timeout,
         temporary_keys=args.temporary_keys,
     )
+
+
+def cautions(plan: RunPlan) -> list[str]:
+    """What is known against values that the playbook, a case or --env sets; each once."""
+    facts = FabricFacts()
+    found = [
+        text
+        for case in plan.playbook.cases
+        for text in env.cautions(plan.profile, env.resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts))
+    ]
+    return list(dict.fromkeys(found))
 
 
 def enter_lab(args: argparse.Namespace) -> None:
@@ -209,6 +221,8 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
     if made.sources is not None:
         lines += ["", f"# build, on {plan.head}, then copied to the others", f"make -C nccl-tests {' '.join(('MPI=1', *made.make_args))}"]
     lines += [f"# found in your shell, ignored: {item.partition('=')[0]}" for item in plan.stray]
+    lines += [f"# caution: {text}" for text in cautions(plan)]
+    lines += [f"# {text}" for text in env.left_out(plan.profile, launching.fabric_facts(plan, nodes, known))]
     for order, case in enumerate(plan.playbook.cases):
         launch = launching.make(plan, place, case, nodes, order=order)
         lines += ["", render(launch.invocation, plan.profile.mpi).rstrip("\n")]

@@ -75,9 +75,10 @@ def derive(run: RunDir) -> RunResult:
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
     outcome = blame.solve(samples)
+    best = verdict.best_of(samples)
     comparisons = (
         *gates.compare(plan.playbook, made, outcome),
-        *(comparison for launch in made for comparison in verdict.compare_groups(launch.artefact.case.id, launch.samples, outcome)),
+        *(comparison for launch in made for comparison in verdict.compare_groups(launch.artefact.case.id, launch.samples, outcome, best)),
     )
     findings = (
         *(finding for launch in made for finding in launch.findings),
@@ -97,7 +98,7 @@ def derive(run: RunDir) -> RunResult:
         started=plan.started,
         finished=_finished(run),
         verdict=decided.status,
-        headline=wording.headline(decided, made, outcome),
+        headline=wording.headline(decided, made, outcome, comparisons),
         exit_status=decided.exit_status,
         emulated=wording.EMULATED if plan.cluster.emulated else "",
         nodes=tuple(node.name for node in plan.cluster.nodes),

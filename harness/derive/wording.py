@@ -12,13 +12,13 @@ from busbw.parsers.judge.groups import GroupSample
 from busbw.parsers.judge.verdict import Verdict
 from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts
-from busbw.records import BenchmarkRow, CheckResult, Invocation, Status, Uncovered
+from busbw.records import BenchmarkRow, CheckResult, Comparison, Invocation, Status, Uncovered
 from busbw.units import format_bandwidth, format_size
 
 EMULATED = "Emulated: host memory over MPI in an embedded lab; no number here speaks for real hardware."
 
 
-def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome) -> str:
+def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome, comparisons: tuple[Comparison, ...]) -> str:
     """One sentence: what is wrong first; without anything wrong, the number and what it was compared with."""
     best = best_row(made)
     number = ""
@@ -30,6 +30,11 @@ def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome) 
     leading = [f for f in decided.findings if f.required and f.status is decided.status]
     if decided.status in (Status.FAIL, Status.UNKNOWN) and leading:
         return f"{leading[0].title}" + (f"; {number}" if number else "")
+    short = next((c for c in comparisons if c.status is decided.status), None)
+    if decided.status in (Status.FAIL, Status.UNKNOWN) and short is not None:
+        expected = format_bandwidth(short.reference.busbw_gb_s)
+        what = f"{short.case_id} at {format_size(short.size_bytes)}: {format_bandwidth(short.measured_gb_s)}"
+        return f"{what}, compared with {expected} ({short.reference.source}): {short.reason}"
     if decided.status is Status.UNKNOWN:
         return f"not enough was measured to tell{'; ' + number if number else ''}"
     compared = f"; {len(outcome.exonerated)} nodes compared with each other, none slow" if outcome.exonerated else ""

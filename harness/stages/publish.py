@@ -1,4 +1,4 @@
-"""Everything derived: result, report, summary and commands, rebuilt from `raw/` alone; the same `raw/` gives the same bytes."""
+"""Everything derived: result, report, summary, JUnit, metrics, commands, rebuilt from `raw/` alone; the same `raw/` gives the same bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 from busbw import derive
 from busbw.codec import dump_json
 from busbw.records import RunResult
-from busbw.reports import html, markdown
+from busbw.reports import html, junit, markdown, metrics
 from busbw.reports.input import Excerpt, ReportInput
 from busbw.rundir import RunDir
 
@@ -23,6 +23,8 @@ def publish(run: RunDir) -> RunResult:
     run.write_derived("run.json", dump_json(result))
     run.write_derived("commands.sh", commands)
     run.write_derived("summary.md", markdown.render(report))
+    run.write_derived("junit.xml", junit.render(result))
+    run.write_derived("metrics.prom", metrics.render(result))
     run.write_derived("report.html", html.render(report))
     return result
 
@@ -33,7 +35,8 @@ def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
     wanted += [path for outcome in result.cases for path in outcome.artefacts if not path.endswith(".json")]
     found = []
     for path in dict.fromkeys(wanted):
-        content = run.read_raw(path.removeprefix("raw/")) if path.startswith("raw/") else None
+        # JSON artefacts hold the launch's environment: they stay in raw/ and are never printed into a page that travels.
+        content = run.read_raw(path.removeprefix("raw/")) if path.startswith("raw/") and not path.endswith(".json") else None
         if content is not None:
             found.append(Excerpt(path, _cut(content), hashlib.sha256(content).hexdigest()))
     return tuple(found)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from busbw import derive
 from busbw.artefacts import CaseArtefact
 from busbw.plan import RunPlan
 from busbw.records import BenchmarkCase, Collective, Sizes
 from busbw.stages.context import Context
 from busbw.stages.launching import Place, make
 from busbw.stages.measure import measure
-from busbw.survey.schedule import Round, pair_rounds
+from busbw.survey.schedule import Round, confirmation, pair_rounds
 from busbw.units import format_duration
 
 MIN_RANKS_PER_NODE = 2
@@ -42,24 +43,38 @@ def round_case(plan: RunPlan, number: Round, ranks_per_node: int) -> BenchmarkCa
     )
 
 
-def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_node: int, order: int) -> tuple[CaseArtefact, ...]:
-    """Measure round after round until every pair was measured or the budget is spent; what was left out is told by the report."""
+CONFIRMATIONS = 2
+"""Launches that measure again what was accused: one disturbance does not come twice."""
+
+
+def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_node: int, order: int) -> None:
+    """Measure round after round until every pair was measured or the budget is spent, then what was accused once more.
+
+    What was left out is told by the report."""
     spent = 0.0
-    done: list[CaseArtefact] = []
     rounds = pair_rounds(nodes)
     for position, number in enumerate(rounds):
         if spent > context.plan.playbook.survey.budget_s:
-            context.say(
-                "survey",
-                f"budget of {format_duration(context.plan.playbook.survey.budget_s)} spent after {position} of {len(rounds)} rounds",
-            )
+            budget = format_duration(context.plan.playbook.survey.budget_s)
+            context.say("survey", f"budget of {budget} spent after {position} of {len(rounds)} rounds")
             break
-        case = round_case(context.plan, number, ranks_per_node)
-        launch = make(context.plan, place, case, number.order(), order=order + position, groups=number.groups)
-        context.say(case.id, " | ".join(" + ".join(group) for group in number.groups))
-        artefact = measure(context, launch)
-        done.append(artefact)
+        artefact = _measure(context, place, number, ranks_per_node, order + position)
         spent += artefact.seconds
         if artefact.state != "ended":
-            break
-    return tuple(done)
+            return
+    for number in range(1, CONFIRMATIONS + 1):
+        accused = derive.derive(context.run).blame
+        if not accused:
+            return
+        suspects = tuple(b.component for b in accused if b.kind == "node")
+        paths = tuple((first, second) for b in accused if b.kind == "link" for first, _, second in [b.component.partition(" – ")])
+        again = confirmation(number, nodes, suspects, paths)
+        if not again.groups or _measure(context, place, again, ranks_per_node, order + len(rounds) + number).state != "ended":
+            return
+
+
+def _measure(context: Context, place: Place, number: Round, ranks_per_node: int, order: int) -> CaseArtefact:
+    case = round_case(context.plan, number, ranks_per_node)
+    launch = make(context.plan, place, case, number.order(), order=order, groups=number.groups)
+    context.say(case.id, " | ".join(" + ".join(group) for group in number.groups))
+    return measure(context, launch)

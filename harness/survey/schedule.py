@@ -43,3 +43,31 @@ def pair_rounds(nodes: tuple[str, ...]) -> tuple[Round, ...]:
 def alone(nodes: tuple[str, ...]) -> Round:
     """Every node by itself, all at once: what the inside of a node gives."""
     return Round("alone", tuple((node,) for node in nodes))
+
+
+def confirmation(number: int, nodes: tuple[str, ...], suspects: tuple[str, ...], paths: tuple[tuple[str, str], ...]) -> Round:
+    """One more launch for what was accused: each accused path again, each suspect node with a partner that is good, the good ones among themselves.
+
+    Who finds no partner is idle; the partner of a suspect changes with `number`, from 1.
+
+    >>> confirmation(1, ("a", "b", "c", "d"), ("b",), ()).groups
+    (('b', 'a'), ('c', 'd'))
+    >>> confirmation(2, ("a", "b", "c", "d"), ("b",), ()).groups
+    (('b', 'c'), ('d', 'a'))
+    """
+    groups: list[tuple[str, ...]] = []
+    used: set[str] = set()
+    for path in paths:
+        if not used & set(path):
+            groups.append(path)
+            used |= set(path)
+    good = [node for node in nodes if node not in suspects]
+    shift = (number - 1) % max(len(good), 1)
+    free = [node for node in good[shift:] + good[:shift] if node not in used]
+    for suspect in suspects:
+        if suspect not in used and free:
+            groups.append((suspect, free.pop(0)))
+            used |= set(groups[-1])
+    groups += [(free[i], free[i + 1]) for i in range(0, len(free) - 1, 2)]
+    used |= {node for group in groups for node in group}
+    return Round(f"confirm-{number}", tuple(groups), tuple(node for node in nodes if node not in used))

@@ -49,17 +49,18 @@ def solve(samples: tuple[GroupSample, ...]) -> BlameOutcome:
     if len(nodes) < 3:
         why = "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow node"
         return BlameOutcome((), None, tolerance, (), why)
-    capacity = {node: max(s.median_gb_s for s in pairs if node in s.nodes) for node in nodes}
+    capacity = {node: max(s.capacity_gb_s for s in pairs if node in s.nodes) for node in nodes}
     # The better half: with one bad node of three or two of four the plain median would already be the bad one's.
     ranked = sorted(capacity.values(), reverse=True)
     reference = statistics.median(ranked[: max(2, (len(ranked) + 1) // 2)])
     slow = {node for node in nodes if capacity[node] < (1 - tolerance) * reference}
     good = tuple(node for node in nodes if node not in slow)
     blames = [_node_blame(node, capacity[node], reference, pairs, good) for node in sorted(slow)]
-    for sample in pairs:
-        ceiling = min(capacity[node] for node in sample.nodes)
-        if sample.median_gb_s < (1 - tolerance) * ceiling:
-            blames.append(_path_blame(sample, ceiling, good))
+    for ends in dict.fromkeys(frozenset(s.nodes) for s in pairs):
+        tried = tuple(s for s in pairs if frozenset(s.nodes) == ends)
+        ceiling = min(capacity[node] for node in ends)
+        if max(s.capacity_gb_s for s in tried) < (1 - tolerance) * ceiling:
+            blames.append(_path_blame(tried, ceiling, good))
     blames.sort(key=lambda b: (b.capacity_gb_s or 0.0, b.component))
     inseparable = ""
     lonely = tuple(node for node in sorted(slow) if not any(_partner(s, node) in good for s in pairs if node in s.nodes))
@@ -74,8 +75,8 @@ def _partner(sample: GroupSample, node: str) -> str:
 
 def _evidence(sample: GroupSample, expected: float) -> Evidence:
     text = (
-        f"{' + '.join(sample.nodes)}: {format_bandwidth(sample.median_gb_s)} median of {len(sample.busbw_gb_s)} iterations, "
-        f"{sample.median_gb_s / expected:.0%} of {format_bandwidth(expected)}"
+        f"{' + '.join(sample.nodes)}: {format_bandwidth(sample.capacity_gb_s)} (upper quartile of {len(sample.busbw_gb_s)} iterations, "
+        f"median {format_bandwidth(sample.median_gb_s)}), {sample.capacity_gb_s / expected:.0%} of {format_bandwidth(expected)}"
     )
     return Evidence(sample.artefact, sample.line_no, text)
 
@@ -89,13 +90,14 @@ def _node_blame(node: str, capacity: float, reference: float, pairs: tuple[Group
     return Blame("node", node, BlameState.SLOW, capacity, reference, tuple(evidence), good)
 
 
-def _path_blame(sample: GroupSample, ceiling: float, good: tuple[str, ...]) -> Blame:
+def _path_blame(tried: tuple[GroupSample, ...], ceiling: float, good: tuple[str, ...]) -> Blame:
+    nodes = tried[0].nodes
     return Blame(
         kind="link",
-        component=" – ".join(sample.nodes),
+        component=" – ".join(nodes),
         state=BlameState.SLOW,
-        capacity_gb_s=sample.median_gb_s,
+        capacity_gb_s=max(s.capacity_gb_s for s in tried),
         expected_gb_s=ceiling,
-        seen_in=(_evidence(sample, ceiling),),
-        exonerated=tuple(node for node in sample.nodes if node in good),
+        seen_in=tuple(_evidence(s, ceiling) for s in tried),
+        exonerated=tuple(node for node in nodes if node in good),
     )

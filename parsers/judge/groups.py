@@ -7,9 +7,10 @@ maximum over its processes, and its bus bandwidth follows from size, group size 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from dataclasses import dataclass
 
-from busbw.records import BenchmarkResult, busbw_factor
+from busbw.records import BenchmarkResult, ProcessTimes, busbw_factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,11 @@ class GroupSample:
         return statistics.median(self.busbw_gb_s)
 
     @property
+    def capacity_gb_s(self) -> float:
+        """What the group can do: the upper quartile over the iterations. A passing disturbance lowers the median, not what the links carry."""
+        return statistics.quantiles(self.busbw_gb_s, n=4)[2] if len(self.busbw_gb_s) >= 4 else max(self.busbw_gb_s)
+
+    @property
     def spread(self) -> float:
         """Robust coefficient of variation over the iterations: 1.4826 MAD / median; 0 for a single one."""
         middle = self.median_gb_s
@@ -36,36 +42,30 @@ class GroupSample:
         return 1.4826 * statistics.median(deviations) / middle if middle else 0.0
 
 
-def group_samples(result: BenchmarkResult, artefact: str, in_place: bool = False) -> tuple[GroupSample, ...]:
-    """The groups of one launch at its largest size, by the device table's hosts.
+def group_samples(result: BenchmarkResult, artefact: str) -> tuple[GroupSample, ...]:
+    """The groups of one launch at its largest size, out-of-place and in-place iterations together, by the device table's hosts.
 
     () = the result has no per-process times, or they do not say which process belongs to which group.
 
     Raises:
         ValueError: the collective is not one of nccl-tests'.
     """
-    times = [t for t in result.process_times if t.in_place == in_place]
-    if not times or result.collective is None:
+    if not result.process_times or result.collective is None:
         return ()
-    size_bytes = max(t.size_bytes for t in times)
+    size_bytes = max(entry.size_bytes for entry in result.process_times)
     rank_group = {line.rank: line.group for line in result.ranks}
-    members: dict[int, list[tuple[str, tuple[float, ...]]]] = {}
-    ranks_in: dict[int, int] = {}
-    for line in result.ranks:
-        if line.group is not None:
-            ranks_in[line.group] = ranks_in.get(line.group, 0) + 1
-    for entry in times:
+    ranks_in = Counter(line.group for line in result.ranks)
+    members: dict[tuple[int, bool], list[ProcessTimes]] = {}
+    for entry in result.process_times:
         group = entry.group if entry.group is not None else rank_group.get(entry.process)
-        if entry.size_bytes != size_bytes or group is None or entry.host is None:
-            continue
-        members.setdefault(group, []).append((entry.host, entry.times_us))
+        if entry.size_bytes == size_bytes and group is not None and entry.host is not None:
+            members.setdefault((group, entry.in_place), []).append(entry)
     samples = []
-    for group in sorted(members):
-        nranks = ranks_in.get(group, len(members[group]))
-        factor = busbw_factor(result.collective, nranks)
-        per_iteration = zip(*(series for _, series in members[group]), strict=False)
-        slowest = [max(values) for values in per_iteration]
-        nodes = tuple(dict.fromkeys(host for host, _ in members[group]))
+    for group in sorted({group for group, _ in members}):
+        places = [members[key] for key in ((group, False), (group, True)) if key in members]
+        factor = busbw_factor(result.collective, ranks_in.get(group) or len(places[0]))
+        slowest = [max(values) for entries in places for values in zip(*(e.times_us for e in entries), strict=False)]
+        nodes = tuple(dict.fromkeys(e.host for e in places[0] if e.host))
         busbw = tuple(factor * size_bytes / (time_us * 1000.0) for time_us in slowest if time_us > 0)
         if busbw:
             samples.append(GroupSample(nodes, size_bytes, busbw, artefact))

@@ -7,6 +7,7 @@ nothing required was measured is UNKNOWN.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from busbw.parsers.judge.blame import BlameOutcome
@@ -64,24 +65,38 @@ def decide(
     return Verdict(status, EXIT_STATUS[status], tuple(ordered), uncovered)
 
 
-def compare_groups(case_id: str, samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[Comparison, ...]:
-    """Each group against its peers in this run: the reference is the median of the better half of all nodes' best groups."""
+def compare_groups(
+    case_id: str, samples: tuple[GroupSample, ...], outcome: BlameOutcome, best: Mapping[frozenset[str], float]
+) -> tuple[Comparison, ...]:
+    """Each group against its peers in this run: the reference is the median of the better half of all nodes' best groups.
+
+    A group that is slow in one launch and good in another is WARN: something passed by, and nothing is wrong with its parts now."""
     reference_gb_s = outcome.reference_gb_s
     count = len({node for s in samples for node in s.nodes})
     reference = Reference("peers", reference_gb_s, f"peers in this run: median of the better half of {count} nodes")
     results = []
     for sample in sorted(samples, key=lambda s: s.nodes):
-        measured = sample.median_gb_s
+        measured = sample.capacity_gb_s
         if reference_gb_s is None:
             reason = outcome.inseparable or "no peers to compare with"
             results.append(Comparison(case_id, sample.size_bytes, measured, reference, None, Status.UNKNOWN, reason, nodes=sample.nodes))
             continue
         ratio = measured / reference_gb_s
         slow = ratio < 1 - outcome.tolerance
-        status = Status.FAIL if slow else Status.PASS
+        again = max(best.get(frozenset(sample.nodes), 0.0), measured) / reference_gb_s
+        status = Status.PASS if not slow else Status.FAIL if again < 1 - outcome.tolerance else Status.WARN
         reason = f"{ratio:.0%} of its peers; called slow below {1 - outcome.tolerance:.0%}"
         results.append(Comparison(case_id, sample.size_bytes, measured, reference, ratio, status, reason, nodes=sample.nodes))
     return tuple(results)
+
+
+def best_of(samples: tuple[GroupSample, ...]) -> dict[frozenset[str], float]:
+    """Each group's best capacity over all launches, GB/s."""
+    best: dict[frozenset[str], float] = {}
+    for sample in samples:
+        key = frozenset(sample.nodes)
+        best[key] = max(best.get(key, 0.0), sample.capacity_gb_s)
+    return best
 
 
 def blame_finding(blame: Blame, tolerance: float) -> Finding:

@@ -45,7 +45,7 @@ def test_healthy_nodes_are_not_blamed() -> None:
 
 def test_a_node_that_is_slow_with_every_partner_is_blamed_and_its_partners_are_not() -> None:
     outcome = blame.solve(pairs(FOUR, {"node3": 5.0}))
-    assert [(b.kind, b.component, b.capacity_gb_s) for b in outcome.blames] == [("node", "node3", 5.0)]
+    assert [(b.kind, b.component, b.capacity_gb_s) for b in outcome.blames] == [("node", "node3", pytest.approx(5.0, rel=0.03))]
     assert outcome.exonerated == ("node1", "node2", "node4")
     accused = [e for e in outcome.blames[0].seen_in if "node3" in e.text]
     assert len(accused) == 3, "every pair with node3 is evidence"
@@ -71,7 +71,7 @@ def test_two_nodes_cannot_be_told_apart_and_that_is_said() -> None:
     outcome = blame.solve(pairs(("a", "b"), {"b": 2.0}))
     assert (outcome.blames, outcome.reference_gb_s) == ((), None)
     assert "cannot be told" in outcome.inseparable
-    compared = verdict.compare_groups("survey-pairs-1", pairs(("a", "b"), {"b": 2.0}), outcome)
+    compared = verdict.compare_groups("survey-pairs-1", pairs(("a", "b"), {"b": 2.0}), outcome, {})
     assert [c.status for c in compared] == [Status.UNKNOWN]
 
 
@@ -80,6 +80,23 @@ def test_a_loss_within_the_noise_is_not_blamed() -> None:
         dataclasses.replace(s, busbw_gb_s=tuple(s.median_gb_s * f for f in (0.5, 1.0, 1.5, 0.7, 1.3))) for s in pairs(FOUR, {"node3": 7.0})
     ]
     assert blame.solve(tuple(samples)).blames == ()
+
+
+def test_a_path_that_was_slow_once_and_good_in_the_next_launch_is_not_blamed() -> None:
+    disturbed = pairs(FOUR, {}, {frozenset(("node1", "node4")): 5.0})
+    again = GroupSample(("node1", "node4"), 4 << 20, tuple(GOOD * f for f in NOISE), "raw/cases/survey-confirm-1/result.json")
+    outcome = blame.solve((*disturbed, again))
+    assert outcome.blames == ()
+    compared = verdict.compare_groups("survey-pairs-1", disturbed, outcome, verdict.best_of((*disturbed, again)))
+    assert {c.status for c in compared if set(c.nodes) == {"node1", "node4"}} == {Status.WARN}
+
+
+def test_a_disturbance_of_half_the_iterations_does_not_accuse() -> None:
+    half = tuple(
+        dataclasses.replace(s, busbw_gb_s=(5.0,) * 8 + (10.0, 9.9, 10.1, 10.0) * 2) if set(s.nodes) == {"node1", "node4"} else s
+        for s in pairs(FOUR, {})
+    )
+    assert blame.solve(half).blames == ()
 
 
 def test_every_pair_is_measured_once_and_no_node_is_in_two_groups_of_a_round() -> None:
