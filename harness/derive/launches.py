@@ -85,7 +85,7 @@ def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -
         artefacts=tuple(path for path in (artefact.stdout, artefact.stderr, artefact.json) if path),
         nodes=artefact.nodes,
     )
-    samples = ()
+    samples: tuple[GroupSample, ...] = ()
     if artefact.groups and results and not any(f.status is Status.FAIL for f in verdict.findings):
         samples = _samples(artefact, results[-1], known)
     # A stall explains why output is missing: the missing output is not a second cause.

@@ -48,7 +48,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         user_id=int(values["uid"]) if values.get("uid", "").isdigit() else None,
         mpirun_path=values.get("mpirun") or None,
         mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
-        mpi_home=(home.stdout.strip().splitlines() or [None])[0] if home else None,
+        mpi_home=next(iter(home.stdout.split()), None) if home else None,
         ssh_interface=_ssh_interface(values.get("ssh", ""), answer),
         linked=tuple(i.name for i in looks.parse_interfaces(interfaces.stdout) if i.has_link) if interfaces else (),
     )

@@ -62,14 +62,14 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
         spent += artefact.seconds
         if artefact.state != "ended":
             return
-    for number in range(1, CONFIRMATIONS + 1):
+    for attempt in range(1, CONFIRMATIONS + 1):
         accused = derive.derive(context.run).blame
         if not accused:
             return
         suspects = tuple(b.component for b in accused if b.kind == "node")
         paths = tuple((first, second) for b in accused if b.kind == "link" for first, _, second in [b.component.partition(" – ")])
-        again = confirmation(number, nodes, suspects, paths)
-        if not again.groups or _measure(context, place, again, ranks_per_node, order + len(rounds) + number).state != "ended":
+        again = confirmation(attempt, nodes, suspects, paths)
+        if not again.groups or _measure(context, place, again, ranks_per_node, order + len(rounds) + attempt).state != "ended":
             return
 
 

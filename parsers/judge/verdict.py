@@ -50,7 +50,7 @@ def decide(
     uncovered: tuple[Uncovered, ...],
 ) -> Verdict:
     """Add everything up."""
-    statuses = [c.status for c in checks if c.required and c.status is not Status.SKIPPED]
+    statuses: list[Status] = [c.status for c in checks if c.required and c.status is not Status.SKIPPED]
     statuses += [c.status for c in cases if c.case.required]
     required_cases = {c.case.id for c in cases if c.case.required}
     statuses += [c.status for c in comparisons if c.case_id in required_cases]
