@@ -1,4 +1,4 @@
-"""What `ofed_info -s` prints (MLNX_OFED 4.9 to 24.10, DOCA-OFED 2 and 3): one line, the package's name and a colon."""
+"""What `ofed_info -s` prints (MLNX_OFED 4.9 to 24.10, DOCA-OFED 2 and 3): one line, the package's name and mostly a colon."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 _LINE = re.compile(r"^\s*((?:MLNX_OFED_LINUX|MLNX_OFED|OFED-internal|DOCA-OFED|doca-ofed)[-_]?([0-9][^\s:]*)?)\s*:?\s*$", re.M)
+_KERNEL = re.compile(r"^(?:ii\s+)?mlnx-ofed-kernel(?:-dkms|-modules)?\s+(\S+)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +25,24 @@ def parse_release(stdout: str) -> OfedRelease | None:
     """
     match = _LINE.search(stdout)
     return OfedRelease(match[1], match[2]) if match else None
+
+
+def parse_kernel_package(text: str) -> str | None:
+    """The version of the kernel package that `dpkg -l` lists; None = not listed.
+
+    >>> parse_kernel_package("mlnx-ofed-kernel-dkms  24.10.OFED.24.10.0.7.0.1\\n")
+    '24.10.OFED.24.10.0.7.0.1'
+    """
+    match = _KERNEL.search(text)
+    return match[1] if match else None
+
+
+def same_release(userspace: str, kernel: str) -> bool:
+    """Whether both are of one release: the kernel's version holds the user space's numbers.
+
+    >>> same_release("24.10-0.7.0.0", "24.10.OFED.24.10.0.7.0.1"), same_release("24.10-0.7.0.0", "23.10.OFED.23.10.1.1.9.1")
+    (True, False)
+    """
+    # The last number counts rebuilds of one of the two only.
+    numbers = re.findall(r"\d+", userspace)[:-1]
+    return bool(numbers) and ".".join(numbers) in ".".join(re.findall(r"\d+", kernel))

@@ -1,0 +1,43 @@
+"""What `show_gids` of MLNX_OFED prints: one line per GID with its index, IPv4 address, RoCE version and network device."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ROW = re.compile(
+    r"^(\S+)[ \t]+(\d+)[ \t]+(\d+)[ \t]+([0-9a-f]{4}(?::[0-9a-f]{4}){7})[ \t]*(\d+\.\d+\.\d+\.\d+)?[ \t]+(v1|v2)(?:[ \t]+(\S+))?[ \t]*$",
+    re.M,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gid:
+    """One entry of a port's GID table."""
+
+    device: str
+    port: int
+    index: int
+    gid: str
+    ipv4: str | None
+    """None = the GID holds no IPv4 address."""
+    version: str
+    """`v1` or `v2` of RoCE."""
+    netdev: str | None
+
+    @property
+    def routable(self) -> bool:
+        """RoCE v2 with an IPv4 address: what NCCL picks by default."""
+        return self.version == "v2" and self.ipv4 is not None
+
+
+def parse(text: str) -> tuple[Gid, ...]:
+    """The entries listed; () = none in the text.
+
+    >>> parse("mlx5_0\\t1\\t3\\t0000:0000:0000:0000:0000:ffff:0a00:0001\\t10.0.0.1  \\tv2\\teth0\\n")[0].routable
+    True
+    """
+    return tuple(
+        Gid(device, int(port), int(index), gid, ipv4 or None, version, netdev or None)
+        for device, port, index, gid, ipv4, version, netdev in _ROW.findall(text)
+    )

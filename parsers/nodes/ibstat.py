@@ -1,0 +1,98 @@
+"""What `ibstat` prints (infiniband-diags 44 to 58): one block per CA, one per port. A device that vanishes ends it with `ibpanic: …` (255)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_CA = re.compile(r"^\s*CA '([^']+)'\s*$")
+_PORT = re.compile(r"^\s*Port (\d+):\s*$")
+_FIELD = re.compile(r"^\s+([A-Z][\w ]*?):\s*(\S.*?)\s*$")
+_PANIC = re.compile(r"^ibpanic: .*$", re.M)
+_PANIC_DEVICE = re.compile(r"IB device '([^']+)'")
+
+
+@dataclass(frozen=True, slots=True)
+class IbstatPort:
+    """One port; None = not printed."""
+
+    number: int
+    state: str | None
+    """`Active`, `Down`, `Initializing`…"""
+    physical_state: str | None
+    """`LinkUp`, `Polling`, `Disabled`…"""
+    rate_gbit_s: float | None
+    """A port that is down shows what it was built for (40, 10), not a rate."""
+    base_lid: int | None
+    sm_lid: int | None
+    link_layer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class IbstatDevice:
+    """One CA."""
+
+    name: str
+    ca_type: str | None
+    firmware: str | None
+    ports: tuple[IbstatPort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ibstat:
+    """All CAs listed."""
+
+    devices: tuple[IbstatDevice, ...]
+    panic: str | None
+    """The line it died with; None = it ended by itself."""
+    missing: str | None
+    """The device that the panic names."""
+
+
+def parse(text: str) -> Ibstat | None:
+    """The CAs listed; None = the text is not of `ibstat`.
+
+    >>> parse("CA 'mlx5_0'\\n\\tCA type: MT4129\\n\\tPort 1:\\n\\t\\tState: Down\\n\\t\\tRate: 10\\n").devices[0].ports[0].state
+    'Down'
+    """
+    devices: list[IbstatDevice] = []
+    name: str | None = None
+    fields: dict[str, str] = {}
+    ports: list[tuple[int, dict[str, str]]] = []
+
+    def finish() -> None:
+        if name is not None:
+            made = tuple(_port(number, values) for number, values in ports)
+            devices.append(IbstatDevice(name, fields.get("CA type"), fields.get("Firmware version"), made))
+
+    for line in text.splitlines():
+        if match := _CA.match(line):
+            finish()
+            name, fields, ports = match[1], {}, []
+        elif match := _PORT.match(line):
+            ports.append((int(match[1]), {}))
+        elif name is not None and (match := _FIELD.match(line)):
+            (ports[-1][1] if ports else fields)[match[1]] = match[2]
+    finish()
+    panic = _PANIC.search(text)
+    if not devices and not panic:
+        return None
+    missing = _PANIC_DEVICE.search(panic[0]) if panic else None
+    return Ibstat(tuple(devices), panic[0] if panic else None, missing[1] if missing else None)
+
+
+def _port(number: int, values: dict[str, str]) -> IbstatPort:
+    rate = values.get("Rate", "")
+    return IbstatPort(
+        number=number,
+        state=values.get("State"),
+        physical_state=values.get("Physical state"),
+        rate_gbit_s=float(rate) if re.fullmatch(r"[\d.]+", rate) else None,
+        base_lid=_number(values.get("Base lid")),
+        sm_lid=_number(values.get("SM lid")),
+        link_layer=values.get("Link layer"),
+    )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None

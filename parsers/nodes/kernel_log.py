@@ -1,0 +1,56 @@
+"""What the kernel log says of GPUs, NVSwitches, RDMA adapters, PCIe and links (`dmesg -T`, `journalctl -k`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),? ?(.*)")
+_SXID = re.compile(r"nvidia-nvswitch\d+: SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+),? ?(.*)")
+_OTHERS = (
+    (
+        "mlx5",
+        re.compile(
+            r"mlx5_core ([0-9a-f:.]+).*(?:health|poll_health|tx timeout|CQE error|syndrome|firmware version.*failed|high temperature).*",
+            re.I,
+        ),
+    ),
+    ("aer", re.compile(r"(?:AER: |pcieport ([0-9a-f:.]+): AER).*(?:Uncorrected|Uncorrectable|Fatal|Corrected error).*", re.I)),
+    ("link-down", re.compile(r"(?:mlx5_core [0-9a-f:.]+ )?(\S+): (?:Link down|NIC Link is Down)")),
+    ("hung-task", re.compile(r"task (\S+?):\d+ blocked for more than \d+ seconds")),
+    ("oom", re.compile(r"Out of memory: Killed process (\d+)")),
+    ("mce", re.compile(r"mce: .*(Hardware Error|Machine check).*")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEvent:
+    """One telling line."""
+
+    kind: str
+    """`xid`, `sxid`, `mlx5`, `aer`, `link-down`, `hung-task`, `oom` or `mce`."""
+    number: int | None
+    """Of an Xid or SXid."""
+    device: str | None
+    """PCI address, interface or process that the line names."""
+    text: str
+    line_no: int
+
+
+def parse(text: str) -> tuple[KernelEvent, ...]:
+    """The telling lines, in order; () = none.
+
+    >>> parse("[Mon Nov 16 03:02:01 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\\n")[0].number
+    79
+    """
+    return tuple(event for line_no, line in enumerate(text.splitlines(), 1) if (event := _event(line, line_no)))
+
+
+def _event(line: str, line_no: int) -> KernelEvent | None:
+    for kind, pattern in (("xid", _XID), ("sxid", _SXID)):
+        if match := pattern.search(line):
+            return KernelEvent(kind, int(match[2]), match[1], line.strip(), line_no)
+    for kind, pattern in _OTHERS:
+        if match := pattern.search(line):
+            return KernelEvent(kind, None, match[1] if match.groups() else None, line.strip(), line_no)
+    return None

@@ -1,0 +1,43 @@
+"""What `mlnx_qos -i IF` of MLNX_OFED prints: trust state, the DSCP map, priority flow control."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ROW = re.compile(r"^\s*enabled\s+((?:[01]\s+)*[01])\s*$", re.M)
+_MAP = re.compile(r"^\s*prio:(\d) dscp:([\d,]+)", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Qos:
+    """Quality of service of one interface; None = not printed."""
+
+    dcbx: str | None
+    trust: str | None
+    """`dscp` or `pcp`."""
+    pfc_priorities: tuple[int, ...] | None
+    """Priorities with flow control."""
+    dscp_priorities: tuple[tuple[int, int], ...]
+    """(DSCP, priority), by DSCP; () = not printed (trust pcp)."""
+    cable_length_m: int | None
+
+
+def parse(text: str) -> Qos | None:
+    """The settings; None = the text is not of `mlnx_qos`.
+
+    >>> parse("DCBX mode: OS controlled\\nPriority trust state: pcp\\nPFC configuration:\\n\\tenabled     0   0   0   1   0   0   0   0   \\n")
+    Qos(dcbx='OS controlled', trust='pcp', pfc_priorities=(3,), dscp_priorities=(), cable_length_m=None)
+    """
+    dcbx, trust, length = (_after(label, text) for label in ("DCBX mode", "Priority trust state", "Cable len"))
+    row = _ROW.search(text) if "PFC configuration" in text else None
+    if dcbx is None and trust is None and row is None:
+        return None
+    enabled = tuple(i for i, bit in enumerate(row[1].split()) if bit == "1") if row else None
+    mapped = sorted((int(dscp), int(prio)) for prio, numbers in _MAP.findall(text) for dscp in numbers.split(",") if dscp)
+    return Qos(dcbx, trust, enabled, tuple(mapped), int(length) if length and length.isdigit() else None)
+
+
+def _after(label: str, text: str) -> str | None:
+    match = re.search(rf"^\s*{label}:\s*(\S.*?)\s*$", text, re.M)
+    return match[1] if match else None

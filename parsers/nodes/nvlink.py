@@ -1,0 +1,59 @@
+"""What `nvidia-smi nvlink -s` (status) and `-e` (error counters) print, per GPU and link (drivers 450 to 580)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from busbw.parsers.nodes.blocks import blocks
+
+_GPU = re.compile(r"^GPU (\d+): (.+?)(?: \(UUID: \S+\))?\s*$", re.M)
+_STATUS = re.compile(r"^\s+Link (\d+):\s+(?:<inactive>|inactive|([\d.]+) GB/s)", re.M)
+_ERRORS = re.compile(r"^\s+Link (\d+): (Replay|Recovery|CRC)(?: FLIT| Data)? Errors: (\d+)", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class NvlinkErrors:
+    """The counters of one link since the driver was loaded; None = not printed."""
+
+    link: int
+    replay: int | None
+    recovery: int | None
+    crc: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NvlinkGpu:
+    """The links of one GPU."""
+
+    index: int
+    model: str
+    rates_gb_s: tuple[tuple[int, float | None], ...]
+    """(link, GB/s one way; None = inactive); () = the text has no status."""
+    errors: tuple[NvlinkErrors, ...]
+    """() = the text has no counters."""
+
+    @property
+    def inactive(self) -> tuple[int, ...]:
+        """Links that are down."""
+        return tuple(link for link, rate in self.rates_gb_s if rate is None)
+
+
+def parse(text: str) -> tuple[NvlinkGpu, ...]:
+    """The GPUs with what is said of their links; () = the text is not of `nvidia-smi nvlink`.
+
+    >>> parse("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\\n\\t Link 0: 26.562 GB/s\\n\\t Link 1: <inactive>\\n")[0].inactive
+    (1,)
+    """
+    found = []
+    for head, block in blocks(_GPU, text):
+        rates = tuple((int(link), float(rate) if rate else None) for link, rate in _STATUS.findall(block))
+        found.append(NvlinkGpu(int(head[1]), head[2], rates, _errors(block)))
+    return tuple(gpu for gpu in found if gpu.rates_gb_s or gpu.errors)
+
+
+def _errors(block: str) -> tuple[NvlinkErrors, ...]:
+    counts: dict[int, dict[str, int]] = {}
+    for link, kind, number in _ERRORS.findall(block):
+        counts.setdefault(int(link), {})[kind] = int(number)
+    return tuple(NvlinkErrors(link, c.get("Replay"), c.get("Recovery"), c.get("CRC")) for link, c in sorted(counts.items()))

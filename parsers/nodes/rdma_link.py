@@ -1,0 +1,35 @@
+"""What `rdma link` of iproute2 prints (5.x, 6.x): one line per port of each RDMA device."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LINE = re.compile(r"^link (\S+)/(\d+) (.*)$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaLink:
+    """One port."""
+
+    device: str
+    port: int
+    state: str | None
+    """`ACTIVE`, `DOWN`…"""
+    physical_state: str | None
+    """`LINK_UP`, `POLLING`, `DISABLED`…"""
+    netdev: str | None
+
+
+def parse(text: str) -> tuple[RdmaLink, ...]:
+    """The ports listed; () = none in the text.
+
+    >>> parse("link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth0\\n")
+    (RdmaLink(device='mlx5_0', port=1, state='ACTIVE', physical_state='LINK_UP', netdev='eth0'),)
+    """
+    found = []
+    for device, port, rest in _LINE.findall(text):
+        words = rest.split()
+        fields = dict(zip(words[::2], words[1::2], strict=False))
+        found.append(RdmaLink(device, int(port), fields.get("state"), fields.get("physical_state"), fields.get("netdev")))
+    return tuple(found)

@@ -1,0 +1,54 @@
+"""From any text of a node to the records in it: every parser of this package is tried, and one text may hold several outputs.
+
+For texts that people hand in (a ticket's attachment, a forum post). The preflight script knows which section it asked and needs none of this.
+"""
+
+from __future__ import annotations
+
+from busbw.parsers.nodes import (
+    container_dev,
+    dcgm,
+    ethtool,
+    fi_info,
+    gids,
+    ibstat,
+    ibverbs,
+    mlnx_qos,
+    nvidia_smi,
+    nvlink,
+    ofed,
+    pci,
+    pkeys,
+    rdma_link,
+    topology,
+)
+
+
+def read(text: str) -> tuple[object, ...]:
+    """Every record found, in a fixed order; () = nothing known is in the text.
+
+    >>> read("FEC parameters for eth0:\\nActive FEC encoding: RS\\n")
+    (Fec(interface='eth0', configured=None, active='RS'),)
+    """
+    whole = (
+        ibverbs.parse_devices(text, ""),
+        ibstat.parse(text),
+        ofed.parse_release(text),
+        nvidia_smi.parse_table(text),
+        topology.parse(text),
+        mlnx_qos.parse(text),
+        ethtool.parse_fec(text),
+        pci.parse_link(text),
+        container_dev.parse(text) if "/dev/infiniband" in text else None,
+    )
+    several: tuple[tuple[object, ...], ...] = (
+        ibverbs.parse_devinfo(text),
+        rdma_link.parse(text),
+        gids.parse(text),
+        pkeys.parse(text),
+        fi_info.parse(text),
+        nvlink.parse(text),
+        pci.parse_acs(text) if "ACSC" in text else (),
+        dcgm.parse_diag(text),
+    )
+    return (*(record for record in whole if record is not None), *(group for group in several if group))
