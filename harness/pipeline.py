@@ -57,7 +57,8 @@ def execute(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchma
 
 def _measure_all(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, tell: Say, now: Callable[[], str]) -> None:
     cluster, forks = plan.cluster, plan.forks
-    tell("reach", f"{len(cluster.nodes)} nodes: {fold(node.name for node in cluster.nodes)}")
+    count = len(cluster.nodes)
+    tell("reach", f"{count} {'node' if count == 1 else 'nodes'}: {fold(node.name for node in cluster.nodes)}")
     recording = RecordingTransport(transport, run)
     limit_s = plan.connect_timeout_s
     # Two tries each, in as many waves as the fan-out needs.

@@ -28,6 +28,8 @@ class RunPlan:
     """`--env NAME=VALUE`, in the order given."""
     stray: tuple[str, ...] = ()
     """NCCL, UCX and MPI variables found in the caller's shell and ignored."""
+    ranks_per_node: int | None = None
+    """`--ranks-per-node`; None = the inventory's slots or GPUs, else the GPUs that the nodes list."""
     forks: int = 64
     connect_timeout_s: float = 10.0
     temporary_keys: bool = False

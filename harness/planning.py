@@ -15,6 +15,7 @@ import busbw
 from busbw import artefacts, build, derive, inventory, playbook, profile, rundir
 from busbw.artefacts import ReachArtefact
 from busbw.errors import UsageError
+from busbw.inventory import fold
 from busbw.launch import FabricFacts, env
 from busbw.launch.render import render
 from busbw.parsers.nodes.open_mpi import MpiVersion
@@ -28,8 +29,8 @@ from busbw.stages import launching
 from busbw.stages.launching import Place
 from busbw.transport import Transport
 
-FALLBACK_PROFILE = "tcp"
-"""Where neither the user nor the inventory names a fabric: it sets least, and its numbers are never compared with a faster fabric's."""
+ASSUMED_GPUS = 8
+"""GPUs per node in a dry run where the inventory does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
         artefacts.keep(run, "plan.json", plan)
     transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
     notes = [
-        f"{len(plan.cluster.nodes)} nodes from {plan.cluster.source}; head {plan.head}; profile {plan.profile.name}",
+        f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head {plan.head}; profile {plan.profile.name}",
         *plan.cluster.notes,
     ]
     notes += [f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env" for item in plan.stray]
@@ -96,14 +97,30 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         started=started,
         cluster=cluster,
         playbook=book,
-        profile=profile.load(args.profile or book.fabric or cluster.fabric or FALLBACK_PROFILE),
+        profile=profile.load(_fabric(args.profile or book.fabric or cluster.fabric)),
         transport=args.transport,
         overrides=env.parse_overrides(args.env),
         stray=env.stray(os.environ),
+        ranks_per_node=args.ranks_per_node,
         forks=args.forks,
         connect_timeout_s=args.connect_timeout,
         temporary_keys=args.temporary_keys,
     )
+
+
+def _fabric(name: str | None) -> str:
+    """The fabric profile's name.
+
+    Raises:
+        UsageError: nobody named one; a wrong guess would measure the wrong network.
+    """
+    if name is None:
+        raise UsageError(
+            "which fabric the nodes have is not known",
+            seen="no -p, and neither the inventory nor the playbook names one",
+            next_step=f"-p NAME, one of: {', '.join(profile.names())}",
+        )
+    return name
 
 
 def cautions(plan: RunPlan) -> list[str]:
@@ -205,13 +222,17 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
     """Every command line of the run as shell text. What only the nodes can tell is assumed, and the assumption is said."""
     nodes = tuple(node.name for node in plan.cluster.nodes)
     assumed = MpiVersion("Open MPI", "4.1.0", 4)
-    known = {name: NodeFacts(name, name, None, 0 if plan.cluster.emulated else None, "mpirun", assumed, None, (), None) for name in nodes}
+    known = {
+        name: NodeFacts(name, name, None, 0 if plan.cluster.emulated else None, "mpirun", assumed, None, (), ASSUMED_GPUS, None)
+        for name in nodes
+    }
     made = benchmark(args, plan)
     binaries = made.directory or "nccl-tests/build"
     place = Place(head=plan.head, directory=".cache/busbw", binaries=binaries, known=known)
     lines = [
         f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source}; profile {plan.profile.name}; nothing was contacted",
-        "# assumed until the nodes have said: Open MPI 4.1 on the head; no interface names; paths relative to the home directory",
+        "# assumed until the nodes have said: Open MPI 4.1 on the head; no interface names; paths relative to the home directory; "
+        f"{ASSUMED_GPUS} GPUs per node where the inventory does not say",
         "",
         f"# check: each node once, through one script on standard input ({sum(len(f.sections) for f in families())} sections)",
     ]

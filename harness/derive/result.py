@@ -88,7 +88,9 @@ def derive(run: RunDir) -> RunResult:
         *_build_findings(build),
     )
     uncovered = wording.uncovered(plan, made, checks, outcome, samples)
-    decided = verdict.decide(checks, tuple(launch.outcome for launch in made), comparisons, findings, uncovered)
+    ran = {launch.artefact.case.id for launch in made}
+    left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
+    decided = verdict.decide(checks, tuple(launch.outcome for launch in made), comparisons, findings, uncovered, left_out)
     return RunResult(
         schema=SCHEMA,
         run_id=plan.run_id,

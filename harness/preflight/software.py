@@ -30,6 +30,8 @@ class NodeFacts:
     """Directory with include/mpi.h; None = no MPI headers found."""
     linked: tuple[str, ...]
     """Network interfaces that had a link before anything ran."""
+    gpus: int | None
+    """GPUs that nvidia-smi lists; None = it is missing or listed none."""
     ssh_interface: str | None
     """The interface with the address that this connection came in on; None = `ip` is missing, or another name space has it."""
 
@@ -41,6 +43,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
     version = answer.section("mpirun_version")
     home = answer.section("mpi_home")
     interfaces = answer.section("interfaces")
+    listed = answer.section("nvidia_smi_list")
     return NodeFacts(
         node=answer.node.name,
         host_name=values.get("host") or None,
@@ -49,6 +52,7 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         mpirun_path=values.get("mpirun") or None,
         mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
         mpi_home=next(iter(home.stdout.split()), None) if home else None,
+        gpus=len(re.findall(r"^GPU \d+:", listed.stdout, re.M)) or None if listed else None,
         ssh_interface=_ssh_interface(values.get("ssh", ""), answer),
         linked=tuple(i.name for i in looks.parse_interfaces(interfaces.stdout) if i.has_link) if interfaces else (),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from busbw.errors import LaunchError
 from busbw.launch import FabricFacts, LaunchRequest, MpiFacts
@@ -14,6 +15,8 @@ from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts
 from busbw.records import BenchmarkCase, ResolvedVar
 from busbw.stages.measure import Launch
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class Place:
     """On the head, for the launcher's ssh; None = the head user's own."""
 
 
-def common(values: tuple[str | None, ...]) -> str | None:
+def common(values: tuple[_T | None, ...]) -> _T | None:
     """The value all have; None = they differ, or one is not known.
 
     >>> common(("eth0", "eth0")), common(("eth0", "ib0")), common(())
@@ -48,6 +51,13 @@ def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, Node
         socket_ifname=common(tuple(known[name].ssh_interface if name in known else None for name in nodes)),
         rails=rails.pop() if len(rails) == 1 else (),
     )
+
+
+def _listed_gpus(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> int | None:
+    """The GPUs that every node lists, where the inventory says nothing of slots or GPUs."""
+    if any(plan.cluster.node(name).slots or plan.cluster.node(name).gpus for name in nodes):
+        return None
+    return common(tuple(known[name].gpus if name in known else None for name in nodes))
 
 
 def make(
@@ -89,6 +99,7 @@ def make(
         options=mpi_options(plan.profile, facts),
         json_path=f"{directory}/result.json",
         ssh_agent=ssh_agent(place.ssh_config),
+        ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
     )
     invocation = LAUNCHER.build(request)
     return Launch(

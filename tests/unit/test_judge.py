@@ -12,6 +12,7 @@ from busbw.records import (
     BenchmarkCase,
     BenchmarkResult,
     BenchmarkRow,
+    CaseOutcome,
     Collective,
     Evidence,
     Measurement,
@@ -165,6 +166,13 @@ def test_the_group_of_a_survey_is_as_slow_as_its_slowest_process() -> None:
 
 def test_a_run_without_any_measurement_is_unknown_not_passed() -> None:
     assert verdict.decide((), (), (), (), ()).exit_status == 3
+
+
+def test_a_required_case_that_never_ran_is_unknown_whatever_else_passed() -> None:
+    planned = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1024, 4096))
+    passed = CaseOutcome(planned, Status.PASS, "", (result(),), 0, 1.0, (), ("node1",))
+    assert verdict.decide((), (passed,), (), (), ()).status is Status.PASS
+    assert verdict.decide((), (passed,), (), (), (), ("alltoall",)).exit_status == 3
 
 
 def test_advisory_findings_never_decide() -> None:
