@@ -12,6 +12,10 @@ from fnmatch import fnmatchcase
 
 from busbw.records import CheckResult, Evidence, Node, Status
 
+MAX_OUTPUT_BYTES = 256 * 1024
+"""Of a section's standard output; an `nvidia-smi -q` of 8 GPUs has about 70 KiB."""
+MAX_ERROR_BYTES = 64 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -20,6 +24,10 @@ class Section:
     name: str
     shell: str
     timeout_s: int = 10
+    after: str = ""
+    """Not asked where that section was ended by its limit: a tool that hung once would hang again and cost its time again."""
+    small: bool = False
+    """True = reads a few files of the kernel with the shell's own means: no tool that could print megabytes or hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +51,11 @@ class SectionOutput:
     def missing(self) -> bool:
         """The tool is not there, or may not be run."""
         return self.exit_status in (126, 127)
+
+    @property
+    def cut(self) -> bool:
+        """It printed more than is kept: what it would have said after that is not known."""
+        return len(self.stdout.encode()) >= MAX_OUTPUT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +104,69 @@ class CheckFamily:
     """All nodes against each other."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a rule says of one text, before it is known from which node the text is."""
+
+    check_id: str
+    status: Status
+    found: str
+    """In a few words that are equal on equal nodes: no temperatures, loads or times that differ without meaning anything."""
+    expected: str
+    reason: str = ""
+    """Why it is UNKNOWN or SKIPPED."""
+    line_no: int | None = None
+    """Line of the section's output that shows it, from 1; None = all of it."""
+
+
 def unknown(answer: NodeAnswer, check_id: str, section: str, expected: str, command: str) -> CheckResult | None:
-    """The result of a check whose section cannot be judged: not reached, timed out, tool missing. None = it can be judged."""
+    """The result of a check whose section cannot be judged: not reached, timed out, tool missing, cut off. None = it can be judged."""
     output = answer.section(section)
     if output is None or output.exit_status is None:
         why = answer.problem or "the node's answer has no such section"
         return CheckResult(check_id, answer.node.name, Status.UNKNOWN, "no answer", expected, command, reason=why)
-    evidence = Evidence(
-        answer.artefact, output.line_no, (output.stderr or output.stdout).strip()[:400] or f"exit status {output.exit_status}"
-    )
+    evidence = evidence_of(answer, output)
     if output.timed_out:
         why = f"{command} did not end within its time limit"
         return CheckResult(check_id, answer.node.name, Status.UNKNOWN, "timed out", expected, command, why, evidence)
     if output.missing:
         why = f"{command.split()[0]} is not installed on the node or not on PATH"
         return CheckResult(check_id, answer.node.name, Status.UNKNOWN, "tool missing", expected, command, why, evidence)
+    if output.cut:
+        why = f"{command} printed more than {MAX_OUTPUT_BYTES >> 10} KiB; the rest was not read"
+        return CheckResult(check_id, answer.node.name, Status.UNKNOWN, "output cut off", expected, command, why, evidence)
     return None
+
+
+def evidence_of(answer: NodeAnswer, output: SectionOutput, line_no: int | None = None) -> Evidence:
+    """Where a section's output stands in the run directory; `line_no` = one line of it, from 1."""
+    if line_no is not None:
+        return Evidence(answer.artefact, output.line_no + line_no - 1, output.stdout.splitlines()[line_no - 1].strip()[:400])
+    said = (output.stdout if output.stdout.strip() else output.stderr).strip()[:400]
+    return Evidence(answer.artefact, output.line_no, said or f"(nothing printed; exit status {output.exit_status})")
+
+
+def ruled(
+    answer: NodeAnswer,
+    section: str,
+    command: str,
+    ids: tuple[str, ...],
+    rule: Callable[[SectionOutput], tuple[Ruling, ...]],
+) -> tuple[CheckResult, ...]:
+    """The results of all checks that read one section: what the rule says, or UNKNOWN for each id where there is nothing to judge."""
+    blocked = tuple(result for check_id in ids if (result := unknown(answer, check_id, section, "", command)))
+    if blocked:
+        return blocked
+    output = answer.sections[section]
+    rulings = {ruling.check_id: ruling for ruling in rule(output)}
+    results = []
+    for check_id in ids:
+        said = rulings.get(check_id)
+        if said is None:
+            why = f"exit status {output.exit_status}; not a text that {command} is known to print"
+            evidence = evidence_of(answer, output)
+            results.append(CheckResult(check_id, answer.node.name, Status.UNKNOWN, "unreadable", "", command, why, evidence))
+            continue
+        evidence = evidence_of(answer, output, said.line_no)
+        results.append(CheckResult(check_id, answer.node.name, said.status, said.found, said.expected, command, said.reason, evidence))
+    return tuple(results)

@@ -10,23 +10,38 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from busbw.preflight import CheckFamily, NodeAnswer, Section, SectionOutput
+from busbw.preflight import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, CheckFamily, NodeAnswer, Section, SectionOutput
 from busbw.records import Command, CommandResult, Node
 
-_PROLOGUE = """\
+_PROLOGUE = f"""\
 LC_ALL=C; export LC_ALL
-if command -v timeout >/dev/null 2>&1; then limit() { timeout -k 2 "$@"; }; else limit() { shift; "$@"; }; fi
-mark() { printf '\\n@@%s %s\\n' "$B" "$*"; printf '\\n@@%s %s\\n' "$B" "$*" >&2; }
-ask() { mark begin "$1"; limit "$2" sh -c "$3" </dev/null; mark end "$1" $?; }
+if command -v timeout >/dev/null 2>&1; then T='timeout -k 2'; else T=; fi
+mark() {{ printf '\\n@@%s %s\\n' "$B" "$*"; printf '\\n@@%s %s\\n' "$B" "$*" >&2; }}
+limit() {{ if [ -n "$T" ]; then $T "$@"; else shift; "$@"; fi; }}
+ended() {{ case $2 in 124|137) HUNG="$HUNG $1 ";; esac; mark end "$1" "$2"; }}
+after() {{ case $HUNG in *" $1 "*) echo "not asked: $1 did not end" >&2; return 0;; esac; return 1; }}
+W='exec 3>&1 4>&2; s=$({{ {{ {{ $L sh -c "$1" 2>&5 3>&- 4>&- 5>&- 6>&-; echo $? >&6; }} | head -c {MAX_OUTPUT_BYTES} >&3; }} 5>&1 \
+| head -c {MAX_ERROR_BYTES} >&4; }} 6>&1); exit ${{s:-125}}'
+HUNG=
+small() {{ mark begin "$1"; limit "$2" sh -c "$3" </dev/null; ended "$1" $?; }}
+ask() {{ mark begin "$1"; if after "${{4:--}}"; then ended "$1" 124; return; fi
+L=${{T:+$T $2}}; export L; limit $(($2 + 4)) sh -c "$W" sh "$3" </dev/null; ended "$1" $?; }}
 """
+"""`W` keeps the start of both streams and the exit status. The limit inside it ends the tool, so that what it printed still arrives; the
+limit around it ends the wait for a tool that no signal ends and that holds its output open."""
 
 
 def build(families: Iterable[CheckFamily], boundary: str, timeout_s: float) -> Command:
     """The script of all sections as one command. `boundary` is a word that the output will not contain by chance: the run's id."""
     sections = [section for family in families for section in family.sections]
-    asks = [f"ask {shlex.quote(s.name)} {s.timeout_s} {shlex.quote(s.shell)}" for s in sections]
+    asks = [_line(section) for section in sections]
     text = f"B={shlex.quote(boundary)}\n{_PROLOGUE}" + "\n".join(asks) + "\nmark done\n"
     return Command(argv=("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, label="preflight")
+
+
+def _line(section: Section) -> str:
+    words = (section.name, str(section.timeout_s), section.shell, *((section.after,) if section.after else ()))
+    return f"{'small' if section.small else 'ask'} {shlex.join(words)}"
 
 
 def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> NodeAnswer:
@@ -66,4 +81,4 @@ def _frames(text: str, boundary: str) -> dict[str, tuple[str, int | None, int]]:
 
 def limit_s(sections: Iterable[Section]) -> float:
     """The longest the script may take: every section at its own limit, and some for the shell."""
-    return 10.0 + sum(section.timeout_s + 2 for section in sections)
+    return 10.0 + sum(section.timeout_s + 6 for section in sections)
