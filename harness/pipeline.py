@@ -90,10 +90,12 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
         context.say("check", f"{left_out.node} takes no part: {left_out.reason}")
     binaries, nodes = _binaries(context, chosen, known, benchmark)
     place = Place(head=chosen.head, directory=build.work_root(known), binaries=binaries, known=known)
-    with keys.access(context, place, nodes) as ready:
-        _cases(context, ready, nodes)
-    remove = Command(("rm", "-rf", "--", f"{place.directory}/{plan.job_directory}"), timeout_s=60, label="remove")
-    context.fleet.run({chosen.head: remove}, deadline_s=70)
+    try:
+        with keys.access(context, place, nodes) as ready:
+            _cases(context, ready, nodes)
+    finally:
+        remove = Command(("rm", "-rf", "--", f"{place.directory}/{plan.job_directory}"), timeout_s=60, label="remove")
+        context.fleet.run({chosen.head: remove}, deadline_s=70)
 
 
 def _binaries(context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:

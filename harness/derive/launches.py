@@ -11,7 +11,7 @@ from busbw import artefacts
 from busbw.artefacts import CaseArtefact
 from busbw.errors import ReadError
 from busbw.launch.mpirun import NOISE
-from busbw.parsers.formats import nccl_tests_json, nccl_tests_table, open_mpi
+from busbw.parsers.formats import nccl_tests_json, nccl_tests_table, open_mpi, payload
 from busbw.parsers.judge import case, groups, stall
 from busbw.parsers.judge.groups import GroupSample
 from busbw.parsers.nodes import looks
@@ -57,7 +57,11 @@ def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -
     distinct = hosts if len(set(hosts)) == len(artefact.nodes) else ()
     stalled = _stall(run, artefact, known, results)
     failures = _failures(run, artefact) if artefact.exit_status != 0 else ()
-    named = tuple(dict.fromkeys(f.node for _, f in failures if f.node and f.role is WarningRole.CAUSE))
+    lost = payload.origins(payload.lost_peers(_text(run, artefact.stdout))) if artefact.exit_status != 0 else ()
+    # The launcher names who ended first: a survivor. Where survivors name whom they lost, theirs is the origin.
+    named = tuple(dict.fromkeys(item.peer for item in lost)) or tuple(
+        dict.fromkeys(f.node for _, f in failures if f.node and f.role is WarningRole.CAUSE)
+    )
     verdict = case.judge(
         case.Seen(
             case=artefact.case,
@@ -67,9 +71,9 @@ def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -
             planned_ranks=len(artefact.nodes) * artefact.ranks_per_node,
             planned_hosts=distinct,
             artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
-            said=_said(run, artefact, problem, failures),
+            said=(*(Evidence(artefact.stdout or "", item.line_no, item.text) for item in lost), *_said(run, artefact, problem, failures)),
             named=tuple(name_of.get(host.partition(".")[0], host) for host in named),
-            cause=failures[0][1].cause if failures else "",
+            cause=_cause(lost, failures),
         )
     )
     status, reason = verdict.status, verdict.reason
@@ -169,6 +173,12 @@ def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherF
     return tuple(
         sorted((item for item in found if item[1].role is not WarningRole.NOTE), key=lambda item: item[1].role is WarningRole.ECHO)
     )
+
+
+def _cause(lost: tuple[payload.LostPeer, ...], failures: tuple[tuple[str, LauncherFailure], ...]) -> str:
+    if lost:
+        return f"{lost[0].peer} went away: its rank died, or its link; the ranks that ended after it only lost their neighbour"
+    return failures[0][1].cause if failures else ""
 
 
 def _said(run: RunDir, artefact: CaseArtefact, problem: str, failures: tuple[tuple[str, LauncherFailure], ...]) -> tuple[Evidence, ...]:

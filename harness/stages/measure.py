@@ -66,8 +66,9 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     try:
         ending = _watch(context, launch, head)
     except BaseException:
-        # Ctrl-C and the like: nothing of ours goes on running on the nodes.
+        # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run starts this launch afresh.
         _end(context, launch, head)
+        head.run(job.remove(launch.directory))
         raise
     if ending.state != "ended":
         _end(context, launch, head)

@@ -72,7 +72,7 @@ def run_detached(lab: LabState, out: Path, *words: str) -> subprocess.Popen[str]
     )
 
 
-def wait_for(path: Callable[[], bool], deadline_s: float = 60.0) -> None:
+def wait_for(path: Callable[[], bool], deadline_s: float = 180.0) -> None:
     """Poll until it is so."""
     end = time.monotonic() + deadline_s
     while not path():
