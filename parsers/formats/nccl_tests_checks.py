@@ -213,19 +213,19 @@ def _wrong_numbers(facts: RunFacts, identity: Identity) -> Iterator[Problem]:
     """busbw recomputed from size, time and factor against the printed one; nan and inf."""
     for line in facts.not_finite[:_LISTED]:
         yield Problem(f"not a number: {_at(line)}", fault=True)
-    wrong = [text for read in facts.rows if (text := _disagreement(read, identity, facts.rows))]
+    share, factor = 1.0, None
+    if identity.collective is not None and identity.nranks is not None:
+        share, factor = convention(identity.collective, identity.nranks, facts.rows)
+    wrong = [text for read in facts.rows if (text := _disagreement(read, identity, share, factor))]
     if wrong:
         more = f" (and {len(wrong) - 1} more rows)" if len(wrong) > 1 else ""
         yield Problem(wrong[0] + more, fault=True)
 
 
-def _disagreement(read: ReadRow, identity: Identity, rows: tuple[ReadRow, ...]) -> str | None:
-    """What does not fit in one row; None = all does."""
+def _disagreement(read: ReadRow, identity: Identity, share: float, factor: float | None) -> str | None:
+    """What does not fit in one row; None = all does. `share` of the size is what algbw counts, `factor` is busbw / algbw (None = not known)."""
     row = read.row
     line = f"line {row.line_no}: " if row.line_no else ""
-    share, factor = 1.0, None
-    if identity.collective is not None and identity.nranks is not None:
-        share, factor = convention(identity.collective, identity.nranks, rows)
     for value, slack in read.measured():
         carried = round(row.size_bytes * share)
         interval = algbw_interval(carried, value, slack)

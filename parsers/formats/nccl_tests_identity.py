@@ -72,6 +72,8 @@ def identify(rows: Sequence[ReadRow], hints: Hints) -> Identity:
         collective = named
     elif named is not None:
         problems.append(f"the program is {named}_perf, but the rows are not of that collective")
+    elif candidates == (Collective.ALL_REDUCE, Collective.SENDRECV) and _in_place_counted(rows) and hints.listed_ranks in (None, 2):
+        collective = Collective.ALL_REDUCE  # since 2.13.1 sendrecv leaves the in-place check out
     nranks, fitting = _count_ranks(rows, collective, hints)
     problems += _contradictions(nranks, fitting, hints, rows)
     if collective is None and nranks is not None:
@@ -86,11 +88,16 @@ def convention(collective: Collective, nranks: int, rows: Sequence[ReadRow]) -> 
     already and print it again as busbw.
     """
     share = (nranks - 1) / nranks
-    factors = factor_interval(rows)
-    before_2020 = collective in (Collective.ALL_GATHER, Collective.REDUCE_SCATTER) and nranks > 1
-    if collective is Collective.HYPERCUBE or (before_2020 and factors is not None and factors[0] - 1e-6 <= 1 <= factors[1] + 1e-6):
+    if collective is Collective.HYPERCUBE:
+        return share, 1.0
+    if collective in (Collective.ALL_GATHER, Collective.REDUCE_SCATTER) and not _all_fit(rows, 1.0) and _all_fit(rows, share):
         return share, 1.0
     return 1.0, busbw_factor(collective, nranks)
+
+
+def _all_fit(rows: Sequence[ReadRow], share: float) -> bool:
+    """Whether every algbw is this share of size / time."""
+    return all(algbw_fits(round(read.row.size_bytes * share), value, slack) for read in rows for value, slack in read.measured())
 
 
 def algbw_interval(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
@@ -107,6 +114,14 @@ def algbw_fits(size_bytes: int, value: Measurement, slack: Slack) -> bool:
         return True
     spare = slack.algbw_gb_s * (1 + 1e-6) + _NUDGE
     return interval[0] - spare <= value.algbw_gb_s <= interval[1] + spare
+
+
+def share_interval(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
+    """Lowest and highest algbw / (size / time), which is 1 where algbw counts the whole size; None = nothing was moved, or -C 1."""
+    interval = algbw_interval(size_bytes, value, slack)
+    if interval is None or interval[0] <= 0:
+        return None
+    return (value.algbw_gb_s - slack.algbw_gb_s) / interval[1], (value.algbw_gb_s + slack.algbw_gb_s) / interval[0]
 
 
 def factor_interval(rows: Iterable[ReadRow]) -> tuple[float, float] | None:
@@ -167,7 +182,7 @@ def _candidates(rows: Sequence[ReadRow]) -> tuple[Collective, ...]:
     if _in_place_unchecked(rows):
         return (Collective.SENDRECV,)
     factors = factor_interval(rows)
-    certain = _in_place_counted(rows) or _factor_is_zero(rows) or (factors is not None and factors[0] > 1 + 1e-6)
+    certain = _factor_is_zero(rows) or (factors is not None and factors[0] > 1 + 1e-6)
     return (Collective.ALL_REDUCE,) if certain else (Collective.ALL_REDUCE, Collective.SENDRECV)
 
 

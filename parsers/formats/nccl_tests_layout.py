@@ -5,8 +5,8 @@ worked out from the row's own anchors: two integers and a type in front, a reduc
 
 >>> layout = header("#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error")
 >>> cells = take_row("           8             2     float     sum    58.23    0.00    0.00  2e-07    56.02    0.00    0.00  4e-07", layout)
->>> cells.complete, cells.row.type, cells.row.redop, cells.row.root, cells.row.in_place.error
-(True, 'float', 'sum', None, 4e-07)
+>>> cells.row.type, cells.row.redop, cells.row.root, cells.row.in_place.error
+('float', 'sum', None, 4e-07)
 """
 
 from __future__ import annotations
@@ -34,14 +34,19 @@ _TOKEN = re.compile(r"\s*(\S+)")
 _TYPES = "|".join(sorted(ELEMENT_BYTES, key=len, reverse=True))
 HEAD = re.compile(rf"(?<![\w.])(?P<size>\d+)\s+(?P<count>\d+)\s+(?P<type>{_TYPES})(?=\s|$|[A-Z\[(<`\"']|[\w.-]+:\d+:\d+ )")
 """The three cells that make a line a data row."""
-FRAGMENT = re.compile(rf"\s*(?:{_NUMBER.pattern}|N/A|(?:{_TYPES}|{'|'.join(REDOPS)})(?![\w-]))(?=\s|$|[A-Za-z\[({{<`\"'|*\\])")
+_HOST = r"[\w.-]+:\d+:\d+ "
+FRAGMENT = re.compile(
+    rf"\s*(?:(?:{_NUMBER.pattern}|N/A)(?=\s|$|[A-Za-z\[({{<`\"'|*#\\])|(?:{_TYPES}|{'|'.join(REDOPS)})(?=\s|$|[^\w-]|{_HOST}))"
+)
 """What the rest of a torn row begins with."""
+START = re.compile(r"\s*\d+(?:\s+\d+)?(?=\s*$|[A-Za-z])")
+"""A row torn before its type."""
 _NAMES = {
     "size": "size", "bytes": "size", "count": "count", "n": "count", "type": "type", "redop": "redop", "op": "redop", "root": "root",
     "time": "time", "cputime": "cputime", "algbw": "algbw", "busbw": "busbw", "#wrong": "wrong", "wrong": "wrong", "error": "error",
     "res": "error", "i_min": "i_min", "i_max": "i_max", "i_p99": "i_p99", "i_cv%": "i_cv", "i_cv": "i_cv", "timestamp": "timestamp",
 }  # fmt: skip
-_GLUE = re.compile(r"[A-Za-z\[({<`\"'|*\\]")
+_GLUE = re.compile(r"[A-Za-z\[({<`\"'|*#\\]")
 """What foreign text glued to a number may begin with; digits, dots and signs would make it another number."""
 
 
@@ -80,7 +85,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """How far a printed value may be from the true one: half a unit of its last digit. Same units as the measurement's fields."""
+    """How far a printed value may be from the true one: half a unit of its last digit."""
 
     time_us: float
     algbw_gb_s: float
@@ -112,11 +117,6 @@ class Cells:
     """Where the row's text ends; behind it stands foreign text or nothing."""
     not_finite: bool = False
     """True = a measurement is nan or inf and was left out of the row."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether every column has a value."""
-        return self.read is not None
 
     @property
     def row(self) -> BenchmarkRow:

@@ -12,8 +12,10 @@ import re
 
 from busbw.records.benchmark import RankLine
 
-OUT_OF_BOUNDS = re.compile(r"Out of bounds values\s*:\s*(\d+)\s*(OK|FAILED)?")
-AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf))(\s*)(OK|FAILED)?")
+_END = r"[\s\"'`,;\\|]*$"
+"""Quotes may follow, but not words: those make it a sentence about such a line."""
+OUT_OF_BOUNDS = re.compile(rf"Out of bounds values\s*:\s*(\d+)\s*(OK|FAILED)?{_END}")
+AVERAGE = re.compile(rf"Avg bus bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf))(\s*)(?:GB/s)?(OK|FAILED)?{_END}")
 TESTS_VERSION = re.compile(r"nccl-tests version (\S+)(?:\s+nccl-headers=(\d+))?(?:\s+nccl-library=(\d+))?|rccl-tests: Version (\S+)")
 NCCL_VERSION = re.compile(r"\b[NR]CCL version ?:? ?(\d\S*)")
 REDUCED = re.compile(r"Reducing maxBytes to (\d+)")

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from busbw.parsers.formats.nccl_tests_identity import algbw_fits, factor_interval
-from busbw.parsers.formats.nccl_tests_layout import FRAGMENT, HEAD, Cells, Layout, ReadRow, take_row
+from busbw.parsers.formats.nccl_tests_identity import algbw_fits, factor_interval, share_interval
+from busbw.parsers.formats.nccl_tests_layout import FRAGMENT, HEAD, START, Cells, Layout, ReadRow, take_row
 from busbw.parsers.formats.nccl_tests_scan import Line
 
 
@@ -90,6 +90,8 @@ class RowJoiner:
         rest = ""
         for joined in (pending.text + line.text, f"{pending.text} {line.text}"):
             cells = take_row(joined, layout, self._hosts())
+            if cells is None and (start := START.match(joined)) and start.end() > len(pending.text):
+                longer, rest = _Pending(pending.line, start[0]), joined[start.end() :]
             if cells is None:
                 continue
             if cells.read is not None and _adds_up(cells.read) and (pending.single is None or len(cells.read.measured()) == 2):
@@ -102,11 +104,19 @@ class RowJoiner:
         self.pending = longer
         return Piece((), rest)
 
+    def begin(self, line: Line) -> bool:
+        """Takes a line as the start of a row that was torn before its type; False = it is none."""
+        start = START.match(line.text)
+        if start is None or self.pending is not None:
+            return False
+        self.pending = _Pending(line, start[0])
+        return True
+
     def give_up(self, one_placement: bool) -> tuple[Found, ...]:
         """Ends the row that was begun: torn, unless rows of one placement are what this table has."""
         pending, self.pending = self.pending, None
-        if pending is None:
-            return ()
+        if pending is None or not HEAD.search(pending.text):
+            return ()  # numbers that were no row
         return (Found(pending.line, pending.single if one_placement else None),)
 
     def _hosts(self) -> tuple[str, ...]:
@@ -122,6 +132,10 @@ def _checked(line: Line, cells: Cells) -> Found:
 
 
 def _adds_up(read: ReadRow) -> bool:
-    """Whether a row that was put together can be one: bandwidth = size / time in both placements, and one factor for both."""
-    exact = all(algbw_fits(read.row.size_bytes, value, slack) for value, slack in read.measured())
-    return exact and (factor_interval((read,)) is not None or all(value.algbw_gb_s < 1 for value, _ in read.measured()))
+    """Whether a row that was put together can be one: bandwidth is size / time, or the same share of it in both placements (alltoallv and
+    hypercube count less than the size), and busbw / algbw is one factor in both."""
+    measured = read.measured()
+    exact = all(algbw_fits(read.row.size_bytes, value, slack) for value, slack in measured)
+    shares = [share for value, slack in measured if (share := share_interval(read.row.size_bytes, value, slack)) is not None]
+    alike = len(shares) == 2 and max(low for low, _ in shares) <= min(high for _, high in shares) and shares[0][0] <= 1
+    return (exact or alike) and (factor_interval((read,)) is not None or all(value.algbw_gb_s < 1 for value, _ in measured))

@@ -10,6 +10,7 @@ from enum import IntEnum
 from busbw.parsers.formats.nccl_tests_facts import Quoted, RunFacts
 from busbw.parsers.formats.nccl_tests_layout import Layout, ReadRow
 from busbw.parsers.formats.nccl_tests_rows import Found
+from busbw.records.benchmark import RankLine
 
 MOST_QUOTED = 1000
 """Lines of one kind that are kept to be quoted."""
@@ -35,6 +36,7 @@ class Run:
     facts: RunFacts = field(default_factory=RunFacts)
     rows: list[ReadRow] = field(default_factory=list)
     torn: list[Quoted] = field(default_factory=list)
+    ranks: list[RankLine] = field(default_factory=list)
     logged_ranks: Counter[int] = field(default_factory=Counter)
     layout: Layout | None = None
     footers: int = 0
@@ -47,14 +49,14 @@ class Run:
 
     def writers(self) -> int:
         """How many processes say that they are the first one: device lists that name the same rank."""
-        return max(Counter(entry.rank for entry in self.facts.ranks).values(), default=1)
+        return max(Counter(entry.rank for entry in self.ranks).values(), default=1)
 
     def parts(self) -> frozenset[str]:
         """Which parts of a run it has."""
         facts = self.facts
         there = {
             "configuration": bool(facts.config),
-            "devices": bool(facts.ranks),
+            "devices": bool(self.ranks),
             "names": self.layout is not None,
             "rows": bool(self.rows),
             "footer": self.footers > 0 or facts.out_of_bounds is not None,
@@ -62,8 +64,8 @@ class Run:
         return frozenset(name for name, present in there.items() if present)
 
     def one_placement(self) -> bool:
-        """Whether its rows measure only one placement."""
-        return bool(self.rows) and all(len(read.measured()) == 1 for read in self.rows)
+        """Whether its rows can be of one placement: none of them has two."""
+        return not any(len(read.measured()) == 2 for read in self.rows)
 
     def add(self, found: Iterable[Found]) -> None:
         """Takes rows, whole and torn."""
@@ -78,5 +80,11 @@ class Run:
 
     def sealed(self) -> RunFacts:
         """The facts with rows and what was counted along the way."""
-        ranks = tuple(number for number, _ in self.logged_ranks.most_common())
-        return replace(self.facts, rows=tuple(self.rows), torn=tuple(self.torn), logged_ranks=ranks, has_header=self.layout is not None)
+        return replace(
+            self.facts,
+            rows=tuple(self.rows),
+            ranks=tuple(self.ranks),
+            torn=tuple(sorted(self.torn, key=lambda line: line.line_no)),
+            logged_ranks=tuple(number for number, _ in self.logged_ranks.most_common()),
+            has_header=self.layout is not None,
+        )

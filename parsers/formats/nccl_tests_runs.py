@@ -117,7 +117,7 @@ class _Reader:
         ):
             if self.waiting:
                 other = self.waiting.pop(0)
-                run.set(ranks=run.facts.ranks + other.facts.ranks)
+                run.ranks += other.ranks
                 run.first_line = min(run.first_line, other.first_line)
             run.set(copies=run.facts.copies + 1)
             return
@@ -159,14 +159,12 @@ class _Reader:
                 run.layout = with_units(run.layout, text)
         elif not self._preface(line) and not self._footer(line):
             self._facts(line, text)
-            self._orphan(line)
+            if run is not None and run.phase in (Phase.HEADER, Phase.ROWS) and not self.rows.begin(line):
+                self._orphan(line, run)
 
-    def _orphan(self, line: Line) -> None:
+    def _orphan(self, line: Line, run: Run) -> None:
         """Cells without a row: at least three of them, between column names and footer, beginning the line."""
-        run = self.current
-        if run is None or run.phase not in (Phase.HEADER, Phase.ROWS) or not FRAGMENT.match(line.text):
-            return
-        words = line.text.split()
+        words = line.text.split() if FRAGMENT.match(line.text) else []
         cells = next((at for at, word in enumerate(words) if not FRAGMENT.fullmatch(word)), len(words))
         if cells >= 3:
             run.add((Found(line, None),))
@@ -174,7 +172,7 @@ class _Reader:
     def _preface(self, line: Line) -> bool:
         """Versions, configuration, devices."""
         text = line.text
-        if match := lines_of.TESTS_VERSION.search(text):
+        if "ersion" in text and (match := lines_of.TESTS_VERSION.search(text)):
             modern = match[1] is not None
             run = self._run(line, Phase.PREFACE, again=modern and self.current is not None and self.current.facts.tests_version is not None)
             run.set(tests_version=match[1] or match[4], headers_code=_int(match[2]), library_code=_int(match[3]))
@@ -188,11 +186,11 @@ class _Reader:
             run.is_table = True
         elif "Using devices" in text:
             self._devices(line)
-        elif entry := lines_of.rank_line(text):
+        elif "Rank" in text and (entry := lines_of.rank_line(text)):
             self.rows.hosts.add(entry.host)
             run = self._devices(line)
-            run.set(ranks=(*run.facts.ranks, entry))
-        elif match := lines_of.REDUCED.search(text):
+            run.ranks.append(entry)
+        elif "maxBytes" in text and (match := lines_of.REDUCED.search(text)):
             self._devices(line).set(reduced_to_bytes=int(match[1]))
         else:
             return False
@@ -208,13 +206,13 @@ class _Reader:
     def _footer(self, line: Line) -> bool:
         """Out of bounds, average, the program's last words."""
         text = line.text
-        if match := lines_of.OUT_OF_BOUNDS.search(text):
+        if "bounds" in text and (match := lines_of.OUT_OF_BOUNDS.search(text)):
             run = self._run_of_footer(line, Phase.OUT_OF_BOUNDS)
             run.set(
                 out_of_bounds=max(int(match[1]), run.facts.out_of_bounds or 0),
                 out_of_bounds_failed=run.facts.out_of_bounds_failed or match[2] == "FAILED",
             )
-        elif match := lines_of.AVERAGE.search(text):
+        elif "bandwidth" in text and (match := lines_of.AVERAGE.search(text)):
             run = self._run_of_footer(line, Phase.AVERAGE)
             run.footers += 1
             number = None if "n" in match[1] else float(match[1])
@@ -285,15 +283,27 @@ def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
     for line in kept:
         by_tag.setdefault(line.tag, _Reader()).feed(line)
     apart = [reader.finish() for reader in by_tag.values()]
-    ranked = [runs for tag, runs in zip(by_tag, apart, strict=True) if _RANK_TAG.search(tag) and any("rows" in run.parts() for run in runs)]
-    for run in (run for runs in ranked for run in runs):
-        run.set(writers=len(ranked))
+    _count_writers(by_tag, apart)
     if _torn_apart(apart):
         reader = _Reader()
         for line in kept:
             reader.feed(line)
         apart = [reader.finish()]
     return tuple(run.sealed() for run in sorted((run for runs in apart for run in runs), key=lambda run: run.first_line))
+
+
+def _count_writers(tags: Iterable[str], apart: list[list[Run]]) -> None:
+    """Tells runs of several ranks of one job that they are several."""
+    by_shape: dict[str, list[Run]] = {}
+    ranks: Counter[str] = Counter()
+    for tag, runs in zip(tags, apart, strict=True):
+        if _RANK_TAG.search(tag) and any(run.rows for run in runs):
+            shape = tag.rstrip("0123456789")
+            by_shape.setdefault(shape, []).extend(runs)
+            ranks[shape] += 1
+    for shape, runs in by_shape.items():
+        for run in runs:
+            run.set(writers=ranks[shape])
 
 
 def _torn_apart(apart: list[list[Run]]) -> bool:

@@ -24,7 +24,16 @@ _TABLE_WORDS = (
     "Using devices", "maxBytes", "-of-place", "in-place", "(GB/s)", "# error:", "#wrong", "requested but only", "Incompatible NCCL",
     "invalid ", "ption -", "Disabling.", "skipping json",
 )  # fmt: skip
-_BLOCK_WORDS = tuple(word.encode() for word in (*_TYPE_WORDS[:-2], *_TABLE_WORDS))
+_BLOCK_WORDS = tuple(
+    word.encode()
+    for word in (
+        *("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_"),
+        *("algbw", " Pid ", "nThread", "us bandwidth", "bounds values", "_perf", "CCL version", "ccl-tests", "Test ", "Using devices"),
+    )
+)
+"""Words of which every piece of a run has one: a block without any is not looked at. Pieces of torn rows follow a row that has one."""
+_PIECE = re.compile(r"(?:^|\s|>:)(?:-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|N/A|none|sum|prod|max|min|avg|mulsum)(?:\s|$|[A-Za-z\[({<#])")
+"""A cell somewhere in the line: what the rest of a torn row has."""
 _FACT_WORDS = ("nranks ", "CCL version", "Test ")
 
 
@@ -88,7 +97,7 @@ def _wanted(line: str, in_table: bool) -> bool:
     """Cheap test on a raw line; what it lets through is looked at again."""
     if " NCCL " in line:
         return "  " in line or "\t" in line or any(word in line for word in _FACT_WORDS)
-    if in_table and any(mark in line for mark in "0123456789"):
+    if in_table and _PIECE.search(line):
         return True
     return any(word in line for word in _TABLE_WORDS) or any(word in line for word in _TYPE_WORDS)
 
