@@ -25,7 +25,7 @@ trap 'down; exit 130' INT TERM
 trap down EXIT
 down
 
-"$BUSBW" lab up -n 4 --name $NAME --rate auto || exit 3
+"$BUSBW" lab up -n 4 --name $NAME --rate 500mbit || exit 3
 echo
 echo "== a healthy cluster =="
 "$BUSBW" run -i lab:$NAME --out "$OUT"

@@ -87,7 +87,7 @@ def _findings(seen: Seen) -> list[Finding]:
 def _nothing_measured(seen: Seen) -> Finding:
     how = f"exit status {seen.exit_status}" if seen.exit_status is not None else seen.state
     evidence = seen.said or (Evidence(seen.artefact, None, f"no data row in the output; {how}"),)
-    title = f"{seen.case.id} measured nothing ({how})"
+    title = f"{seen.case.id} measured nothing ({how})" + _named(seen)
     return Finding(
         "nothing-measured",
         Status.UNKNOWN,
@@ -153,5 +153,16 @@ def _missing_sizes(seen: Seen, result: BenchmarkResult) -> tuple[int, ...]:
 def _finding(seen: Seen, finding_id: str, status: Status, title: str, text: str, fallback: tuple[Evidence, ...] = ()) -> Finding:
     evidence = (*fallback, Evidence(seen.artefact, None, text))
     return Finding(
-        finding_id, status, title, seen.named, evidence, cause=seen.cause, confidence=Confidence.CERTAIN, required=seen.case.required
+        finding_id,
+        status,
+        title + _named(seen),
+        seen.named,
+        evidence,
+        cause=seen.cause,
+        confidence=Confidence.CERTAIN,
+        required=seen.case.required,
     )
+
+
+def _named(seen: Seen) -> str:
+    return f": {', '.join(seen.named)}" if seen.named else ""
