@@ -1,0 +1,75 @@
+"""A given number against the limit, the contract and what tuned systems reach: what it proves and what it does not.
+
+Published figures can show that something is slow; they never pass a fabric, because a ring that lost one of eight rails still lies among them.
+"""
+
+from __future__ import annotations
+
+from busbw.parsers.judge.baselines import LARGE_BYTES, implausible, share_at
+from busbw.parsers.judge.baselines_table import Curve
+from busbw.parsers.judge.limits_table import Expectation, Expected
+from busbw.records import Comparison, Reference, Status
+from busbw.units import format_size
+
+FAULTY = 0.7
+"""Below this share of the low end of the band something is broken, not merely untuned: a choice made from the published runs."""
+
+
+def judge(
+    measured_gb_s: float,
+    size_bytes: int,
+    expectation: Expectation,
+    reference: Reference,
+    curves: tuple[Curve, ...] = (),
+    *,
+    contract_gb_s: float | None = None,
+    algorithm: str | None = None,
+) -> Comparison:
+    """A measured busbw of one message size. `reference` is the published one; `algorithm` None = not known, so the lowest band counts."""
+    case_id = expectation.question.collective
+    limit = expectation.limit
+
+    def told(status: Status, against: Reference, reason: str) -> Comparison:
+        ratio = measured_gb_s / against.busbw_gb_s if against.busbw_gb_s else None
+        return Comparison(case_id, size_bytes, measured_gb_s, against, ratio, status, reason, limit)
+
+    too_much = implausible(measured_gb_s, limit)
+    if too_much is not None:
+        reason = f"{too_much}; the description is wrong: fewer nodes, more NICs, ranks on one host, or bits taken for bytes"
+        return told(Status.FAIL, Reference("physics", limit.value_gb_s, limit.formula), reason)
+    if contract_gb_s is not None:
+        met = measured_gb_s >= contract_gb_s
+        reason = f"{measured_gb_s:g} GB/s {'meets' if met else 'misses'} the contract's {contract_gb_s:g} GB/s"
+        return told(Status.PASS if met else Status.FAIL, Reference("contract", contract_gb_s, "--contract"), reason)
+    band = _band(expectation.expected, algorithm)
+    if band is None:
+        return told(
+            Status.UNKNOWN, reference, "no band of published runs for this case; compare with peers or with an accepted run of this cluster"
+        )
+    share = _share(size_bytes, curves)
+    if share is None:
+        reason = f"figures describe messages of {format_size(LARGE_BYTES)} and more, and no curve tells what {format_size(size_bytes)} should give"
+        return told(Status.UNKNOWN, reference, reason)
+    low, name = band[0] * share, band[1]
+    if measured_gb_s < FAULTY * low:
+        return told(
+            Status.FAIL, reference, f"under {FAULTY:.0%} of {low:.0f} GB/s, where tuned systems begin ({name}): something is broken"
+        )
+    if measured_gb_s < low:
+        return told(Status.WARN, reference, f"under {low:.0f} GB/s, where tuned systems begin ({name}): degraded")
+    reason = f"as published runs ({name}, from {low:.0f} GB/s on), which alone prove no fabric; a contract, an accepted run or peers would"
+    return told(Status.UNKNOWN, reference, reason)
+
+
+def _band(expected: tuple[Expected, ...], algorithm: str | None) -> tuple[float, str] | None:
+    """Where the band begins, GB/s, and for which algorithm; of several that may have run, the lowest. None = no band."""
+    bands = [(item.low_gb_s, item.name) for item in expected if item.low_gb_s is not None and algorithm in (None, item.name)]
+    return min(bands) if bands else None
+
+
+def _share(size_bytes: int, curves: tuple[Curve, ...]) -> float | None:
+    """1 for large messages; below, the lowest share among the curves; None = none covers the size."""
+    if size_bytes >= LARGE_BYTES:
+        return 1.0
+    shares = [share for share in (share_at(curve, size_bytes) for curve in curves) if share is not None]
+    return min(shares) if shares else None

@@ -1,0 +1,164 @@
+"""The tables of published figures, shipped thresholds, article figures, size curves and perftest results: their records and their one loader.
+
+They are the YAML files of this package, each figure with its source; what a source does not state is absent there and None here.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
+from typing import TypeVar
+
+from busbw.codec import load_yaml
+from busbw.errors import UsageError
+
+
+class Grade(StrEnum):
+    """What a figure is good for."""
+
+    GOOD = "good"
+    FAIR = "fair"
+    COMPLAINT = "complaint"
+    """Posted as a problem: a symptom, never an expectation."""
+    IMPLAUSIBLE = "implausible"
+    """Above what the hardware can do: refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a figure stands."""
+
+    title: str
+    address: str | None = None
+    """None = the address is not known."""
+    date: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NicSet:
+    """The NICs of a node, as far as the source says."""
+
+    count: int | None = None
+    rate_gbit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure with what the source says about its spread; at least one of the three."""
+
+    low: float | None = None
+    typical: float | None = None
+    high: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The one number to compare with: typical, else the middle of low and high, else the one there is."""
+        if self.typical is not None:
+            return self.typical
+        known = [value for value in (self.low, self.high) if value is not None]
+        return sum(known) / len(known)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyFigure:
+    """A measured time, µs."""
+
+    size_bytes: int | None = None
+    low: float | None = None
+    typical: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure. None = not stated by the source."""
+
+    id: str
+    grade: Grade
+    collective: str
+    fabric: str
+    """`intra-node`, `mnnvl` (NVLink between trays), `infiniband`, `roce`, `spectrum-x`, `efa`, `tcp`, `tcpx` or `tcpxo`."""
+    source: Source
+    gpu: str | None = None
+    gpus_per_node: int | None = None
+    nodes: int | None = None
+    nics: NicSet | None = None
+    algorithm: str | None = None
+    algorithm_basis: str | None = None
+    """`stated` by the source, or `inferred` from the figure and the topology."""
+    size_bytes: int | None = None
+    busbw_gb_s: Spread | None = None
+    latency_us: LatencyFigure | None = None
+    library: str = "nccl"
+    library_version: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """busbw of one system over message sizes."""
+
+    id: str
+    gpu: str
+    gpus_per_node: int
+    nodes: int
+    fabric: str
+    points: tuple[tuple[int, float], ...]
+    """Size in bytes, busbw in GB/s; ascending."""
+    source: Source
+    nics: NicSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NicFigure:
+    """One NIC by perftest."""
+
+    id: str
+    link: str
+    test: str
+    kind: str
+    """`published` or `acceptance-threshold`."""
+    source: Source
+    rate_gbit_s: float | None = None
+    size_bytes: int | None = None
+    rdma_mtu: int | None = None
+    gbit_s: float | None = None
+    latency_max_us: float | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Everything there is, in the order of the files."""
+
+    published: tuple[Row, ...]
+    thresholds: tuple[Row, ...]
+    articles: tuple[Row, ...]
+    curves: tuple[Curve, ...]
+    perftest: tuple[NicFigure, ...]
+
+
+_Kind = TypeVar("_Kind")
+
+
+@functools.cache
+def load() -> Tables:
+    """The packaged tables.
+
+    Raises:
+        UsageError: a file is not as the records want it.
+    """
+    return Tables(
+        _read("published", tuple[Row, ...]),
+        _read("thresholds", tuple[Row, ...]),
+        _read("articles", tuple[Row, ...]),
+        _read("curves", tuple[Curve, ...]),
+        _read("perftest", tuple[NicFigure, ...]),
+    )
+
+
+def _read(name: str, kind: type[_Kind]) -> _Kind:
+    text = (resources.files("busbw.parsers.judge") / f"{name}.yaml").read_text(encoding="utf-8")
+    return load_yaml(text, f"judge/{name}.yaml", kind, error=UsageError)
