@@ -1,0 +1,92 @@
+"""Texts recorded from the lab's payload, which prints and writes as nccl-tests 2.19.6 does (tests/fixtures/nccl_tests/README.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw.parsers.formats import nccl_tests_json, nccl_tests_table
+from busbw.records.benchmark import BenchmarkResult, Measurement, ProcessTimes
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "nccl_tests"
+
+
+def tables(name: str) -> tuple[BenchmarkResult, ...]:
+    return nccl_tests_table.parse((FIXTURES / name).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("all_reduce.txt", ("all_reduce", 4, 1, 5, True)),
+        ("all_gather-I-S-tagged.txt", ("all_gather", 4, 1, 4, True)),
+        ("alltoall-C.txt", ("alltoall", 2, 1, 4, True)),
+        ("sendrecv-N-c0.txt", ("sendrecv", 4, 1, 9, True)),
+        ("corrupt.txt", ("reduce_scatter", 2, 1, 3, True)),
+        ("too-few-gpus.txt", ("broadcast", None, None, 0, False)),
+    ],
+)
+def test_what_each_recording_is_of(name: str, expected: tuple[str, int | None, int | None, int, bool]) -> None:
+    (result,) = tables(name)
+    assert (result.collective, result.nranks, result.nodes, len(result.rows), result.complete) == expected
+
+
+def test_per_iteration_columns_and_time_stamps_are_read_behind_launcher_tags() -> None:
+    (result,) = tables("all_gather-I-S-tagged.txt")
+    row = result.rows[1]
+    assert (row.size_bytes, row.timestamp) == (4096, "2026-11-21 13:24:03")
+    assert row.in_place == Measurement(
+        time_us=10882.1,
+        algbw_gb_s=0.0,
+        busbw_gb_s=0.0,
+        wrong=0,
+        iter_min_us=8043.2,
+        iter_max_us=27824.7,
+        iter_p99_us=27824.7,
+        iter_cv_percent=45.18,
+    )
+
+
+def test_cpu_time_is_marked_and_bandwidth_is_not_held_against_it() -> None:
+    (result,) = tables("alltoall-C.txt")
+    assert {value.cputime for row in result.rows for value in (row.out_of_place, row.in_place) if value} == {True}
+    assert result.faults == ()
+
+
+def test_corrupted_data_is_a_fault_and_the_failure_lines_are_quoted() -> None:
+    (result,) = tables("corrupt.txt")
+    assert result.faults == (
+        "wrong data: #wrong is not 0 in 6 measurements, first at 65536 bytes (1 elements)",
+        "wrong data: Out of bounds values : 6 FAILED",
+        "line 21: .. vm pid 3183: Test failure main.c:17",
+        "line 22: .. vm pid 3182: Test failure main.c:17",
+    )
+
+
+def test_too_few_gpus_are_told_by_the_program_itself() -> None:
+    (result,) = tables("too-few-gpus.txt")
+    assert "line 1: Invalid number of GPUs: 2 requested but only 1 were found." in result.problems
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("without-mpi.txt", "a communicator of one"), ("without-mpi-tagged.txt", "2 ranks of one job each")]
+)
+def test_a_build_without_mpi_is_bad_however_its_tables_arrive(name: str, first: str) -> None:
+    results = tables(name)
+    assert [(result.nranks, result.complete) for result in results] == [(1, True), (1, True)]
+    assert [result.faults[0].startswith(first) for result in results] == [True, True]
+
+
+def test_the_json_beside_a_table_says_the_same_and_has_every_process() -> None:
+    document = nccl_tests_json.parse((FIXTURES / "all_gather-I-S.json").read_bytes())
+    (table,) = tables("all_gather-I-S-tagged.txt")
+    assert (document.collective, document.nranks, document.nodes, document.complete, document.problems) == ("all_gather", 4, 1, True, ())
+    assert [row.size_bytes for row in document.rows] == [row.size_bytes for row in table.rows]
+    assert document.rows[0].out_of_place is not None
+    assert table.rows[0].out_of_place is not None
+    assert round(document.rows[0].out_of_place.time_us, 2) == table.rows[0].out_of_place.time_us
+    assert len(document.process_times) == 4 * 2 * 4
+    first = document.process_times[0]
+    assert (first.size_bytes, first.in_place, first.process, first.host, len(first.times_us)) == (1024, False, 0, "vm", 5)
+    assert isinstance(first, ProcessTimes)
