@@ -1,39 +1,150 @@
-"""The GPUs a node has: `gpu.count`."""
+"""The GPUs of a node: how many, their settings, errors, limits, who uses them."""
 
 from __future__ import annotations
 
-import re
+from busbw.parsers.nodes import nvidia_query, nvidia_smi
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, gpu_state, ruled
+from busbw.preflight.gpu_state import GpuState
+from busbw.records import CheckResult, Status
 
-from busbw.preflight import CheckFamily, NodeAnswer, Section, unknown
-from busbw.records import CheckResult, Evidence, Status
+_QUERY = (
+    "index,uuid,name,driver_version,persistence_mode,mig.mode.current,power.limit,power.default_limit,pcie.link.width.current,"
+    "pcie.link.width.max,memory.used,vbios_version,ecc.errors.uncorrected.volatile.total"
+)
+_REMAP = "gpu_uuid,remapped_rows.correctable,remapped_rows.uncorrectable,remapped_rows.pending,remapped_rows.failure"
+_UNCORRECTABLE_ROWS = 512
+"""Above it a GPU is replaced: Azure node health checks."""
+_TEMPERATURE_MARGIN_C = 5
+_REASONS = (
+    (0x8, "hardware slowdown", Status.FAIL),
+    (0x40, "hardware thermal slowdown", Status.FAIL),
+    (0x80, "power brake", Status.FAIL),
+    (0x20, "software thermal slowdown", Status.WARN),
+)
+"""Bits of the clocks event reasons: nvml.h. Idle (0x1) and the software power cap (0x4) are normal."""
 
-_GPU = re.compile(r"^GPU (\d+): (.+?) \(UUID: \S+\)\s*$", re.M)
 
-
-def _count(answer: NodeAnswer) -> CheckResult:
+def _count(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     wanted = answer.node.gpus
     expected = f"{wanted} GPUs" if wanted is not None else "GPUs, as many as on the other nodes"
-    result = unknown(answer, "gpu.count", "nvidia_smi_list", expected, "nvidia-smi -L")
-    if result:
-        return result
-    output = answer.sections["nvidia_smi_list"]
-    models = [model for _, model in _GPU.findall(output.stdout)]
-    said = (output.stdout + output.stderr).strip()
-    evidence = Evidence(answer.artefact, output.line_no, said[:400] or "(nothing printed)")
-    if not models:
-        found = f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
-        return CheckResult("gpu.count", answer.node.name, Status.FAIL, found, expected, "nvidia-smi -L", evidence=evidence)
-    kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
-    bad = output.exit_status != 0 or (wanted is not None and len(models) != wanted)
-    status = Status.FAIL if bad else Status.PASS
-    reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
-    return CheckResult("gpu.count", answer.node.name, status, kinds, expected, "nvidia-smi -L", reason, evidence)
+
+    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+        models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
+        said = (output.stdout + output.stderr).strip()
+        if not models:
+            found = f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
+            return (Ruling("gpu.count", Status.FAIL, found, expected),)
+        kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
+        bad = output.exit_status != 0 or (wanted is not None and len(models) != wanted)
+        reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
+        return (Ruling("gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason),)
+
+    return ruled(answer, "nvidia_smi_list", "nvidia-smi -L", ("gpu.count",), rule)
 
 
+def _states(output: SectionOutput | None) -> tuple[GpuState, ...]:
+    rows = nvidia_query.parse(output.stdout) if output is not None else None
+    return gpu_state.from_query(rows) if rows else ()
+
+
+def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
+    said = output.stdout + output.stderr
+    if "Driver/library version mismatch" in said:
+        expected = "one driver version, every GPU answers it"
+        return (Ruling("gpu.driver", Status.FAIL, "Driver/library version mismatch: upgraded without a reboot", expected),)
+    gpus = _states(output)
+    return (*gpu_state.rule(gpus), gpu_state.pcie_width(gpus)) if gpus else ()
+
+
+def _remap(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows"
+    rows = nvidia_query.parse(output.stdout)
+    if rows is None:
+        return ()
+    bad = []
+    for position, row in enumerate(rows):
+        if row.text("remapped_rows.failure") not in (None, "0", "No"):
+            bad.append(f"GPU {position}: remapping failed (replace it)")
+        elif row.text("remapped_rows.pending") not in (None, "0", "No"):
+            bad.append(f"GPU {position}: pending until the GPU is reset")
+        elif (row.number("remapped_rows.uncorrectable") or 0) > _UNCORRECTABLE_ROWS:
+            bad.append(f"GPU {position}: more than {_UNCORRECTABLE_ROWS} uncorrectable rows")
+    if bad:
+        return (Ruling("gpu.remap", Status.FAIL, ", ".join(bad), expected),)
+    if all(row.text("remapped_rows.failure") is None for row in rows):
+        return (Ruling("gpu.remap", Status.SKIPPED, "not shown", expected, "these GPUs do not remap rows"),)
+    return (Ruling("gpu.remap", Status.PASS, "none", expected),)
+
+
+def _throttle(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "no GPU slowed down by heat, power brake or hardware"
+    rows = nvidia_query.parse(output.stdout) or ()
+    masks = [row.number("clocks_event_reasons.active") or row.number("clocks_throttle_reasons.active") for row in rows]
+    known = [(i, int(mask)) for i, mask in enumerate(masks) if mask is not None]
+    hits = [(status, f"GPU {i}: {words}") for i, mask in known for bit, words, status in _REASONS if mask & bit]
+    if hits:
+        status = Status.FAIL if any(status is Status.FAIL for status, _ in hits) else Status.WARN
+        return (Ruling("gpu.throttle", status, ", ".join(text for _, text in hits), expected),)
+    idle = [row for row in rows if row.number("clocks_event_reasons.active") == 0 or row.number("clocks_throttle_reasons.active") == 0]
+    return (Ruling("gpu.throttle", Status.PASS, "none", expected),) if known or idle else ()
+
+
+def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = f"every GPU at least {_TEMPERATURE_MARGIN_C} °C below the temperature at which it slows down"
+    known, hot = 0, []
+    for position, gpu in enumerate(nvidia_smi.parse_details(output.stdout)):
+        margin = gpu.headroom_c
+        if margin is None and gpu.slowdown_c is not None and gpu.temperature_c is not None:
+            margin = gpu.slowdown_c - gpu.temperature_c
+        if margin is not None:
+            known += 1
+            hot += [str(position)] if margin < _TEMPERATURE_MARGIN_C else []
+    if hot:
+        return (Ruling("gpu.temp", Status.WARN, f"too close: GPU {', '.join(hot)}", expected),)
+    return (Ruling("gpu.temp", Status.PASS, f"so on {known} GPUs", expected),) if known else ()
+
+
+def _processes(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    gpus = _states(answer.section("gpu_query"))
+
+    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+        rows = nvidia_query.parse(output.stdout)
+        pids = tuple(int(pid) for row in rows if (pid := row.number("pid")) is not None) if rows is not None else None
+        return (gpu_state.processes(pids, gpus),) if pids is not None or gpus else ()
+
+    return ruled(answer, "gpu_apps", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory", ("gpu.procs",), rule)
+
+
+def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    return (
+        *_count(answer),
+        *ruled(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*gpu_state.IDS, "gpu.pcie_link"), _settings),
+        *ruled(answer, "gpu_remap", f"nvidia-smi --query-remapped-rows={_REMAP}", ("gpu.remap",), _remap),
+        *ruled(answer, "gpu_throttle", "nvidia-smi --query-gpu=index,clocks_event_reasons.active", ("gpu.throttle",), _throttle),
+        *ruled(answer, "gpu_details", "nvidia-smi -q", ("gpu.temp",), _temperature),
+        *_processes(answer),
+    )
+
+
+_FIRST = "nvidia_smi_list"
 CHECK = CheckFamily(
     name="gpu",
-    ids=("gpu.count",),
-    # 30 s: without persistence mode the driver loads first; a GPU off the bus can hang it.
-    sections=(Section("nvidia_smi_list", "nvidia-smi -L", timeout_s=30),),
-    judge=lambda answer: (_count(answer),),
+    ids=("gpu.count", *gpu_state.IDS, "gpu.pcie_link", "gpu.remap", "gpu.throttle", "gpu.temp", "gpu.procs"),
+    sections=(
+        # 30 s: without persistence mode the driver loads first; a GPU off the bus can hang it.
+        Section(_FIRST, "nvidia-smi -L", timeout_s=30),
+        Section("gpu_query", f"nvidia-smi --query-gpu={_QUERY} --format=csv,nounits", timeout_s=30, after=_FIRST),
+        Section("gpu_remap", f"nvidia-smi --query-remapped-rows={_REMAP} --format=csv,nounits", timeout_s=15, after=_FIRST),
+        # The field was renamed with driver 535; an unknown field ends the whole query.
+        Section(
+            "gpu_throttle",
+            "nvidia-smi --query-gpu=index,clocks_event_reasons.active --format=csv,nounits"
+            " || nvidia-smi --query-gpu=index,clocks_throttle_reasons.active --format=csv,nounits",
+            timeout_s=15,
+            after=_FIRST,
+        ),
+        Section("gpu_apps", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,nounits", timeout_s=15, after=_FIRST),
+        Section("gpu_details", "nvidia-smi -q", timeout_s=30, after=_FIRST),
+    ),
+    judge=_judge,
 )

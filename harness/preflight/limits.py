@@ -1,39 +1,52 @@
-"""Limits of the login session: `os.limits.memlock`."""
+"""Limits of the login session: locked memory, open files, stack."""
 
 from __future__ import annotations
 
-from busbw.preflight import CheckFamily, NodeAnswer, Section, unknown
-from busbw.records import CheckResult, Evidence, Status
+from busbw.parsers.nodes import os_facts
+from busbw.preflight import CheckFamily, Ruling, Section, SectionOutput, ruled
+from busbw.records import Status
+
+_FILES = 65536
+"""A rank opens sockets and files for every peer; 1024 end a job of some hundred ranks."""
 
 
-def _memlock(answer: NodeAnswer) -> CheckResult:
+def _memlock(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "unlimited locked memory (RDMA registers what it sends)"
-    result = unknown(answer, "os.limits.memlock", "memlock", expected, "ulimit -l")
-    if result:
-        return result
-    output = answer.sections["memlock"]
     words = output.stdout.split()
     value = words[0] if words else ""
-    evidence = Evidence(answer.artefact, output.line_no, output.stdout.strip() or "(nothing printed)")
     if value == "unlimited":
-        return CheckResult("os.limits.memlock", answer.node.name, Status.PASS, value, expected, "ulimit -l", evidence=evidence)
-    if value.isdigit():
-        found = f"{value} KiB"
-        return CheckResult("os.limits.memlock", answer.node.name, Status.FAIL, found, expected, "ulimit -l", evidence=evidence)
-    why = f"exit status {output.exit_status}; neither a number nor `unlimited`"
-    return CheckResult("os.limits.memlock", answer.node.name, Status.UNKNOWN, "unreadable", expected, "ulimit -l", why, evidence)
+        return (Ruling("os.limits.memlock", Status.PASS, value, expected),)
+    return (Ruling("os.limits.memlock", Status.FAIL, f"{value} KiB", expected),) if value.isdigit() else ()
+
+
+def _others(output: SectionOutput) -> tuple[Ruling, ...]:
+    facts = os_facts.parse(output.stdout)
+    files, stack = facts.text("nofile"), facts.text("stack")
+    found = []
+    if files is not None and (files == "unlimited" or files.isdigit()):
+        low = files.isdigit() and int(files) < _FILES
+        found.append(Ruling("os.limits.nofile", Status.WARN if low else Status.PASS, files, f"at least {_FILES} open files"))
+    if stack is not None:
+        status = Status.WARN if stack == "unlimited" else Status.PASS
+        found.append(Ruling("os.limits.stack", status, stack, "a stack limit (without one some libraries map memory badly)"))
+    return tuple(found)
 
 
 CHECK = CheckFamily(
     name="limits",
-    ids=("os.limits.memlock",),
+    ids=("os.limits.memlock", "os.limits.nofile", "os.limits.stack"),
     # `ulimit -l` is no POSIX option of sh (dash has it, a strict one may not); /proc is the fallback, in bytes.
     sections=(
         Section(
             "memlock",
             "ulimit -l 2>/dev/null || "
             "awk '/^Max locked memory/ {if ($4 == \"unlimited\") print $4; else print int($4 / 1024)}' /proc/self/limits",
+            small=True,
         ),
+        Section("limits", "echo nofile=$(ulimit -n); echo stack=$(ulimit -s)", small=True),
     ),
-    judge=lambda answer: (_memlock(answer),),
+    judge=lambda answer: (
+        *ruled(answer, "memlock", "ulimit -l", ("os.limits.memlock",), _memlock),
+        *ruled(answer, "limits", "ulimit -n; ulimit -s", ("os.limits.nofile", "os.limits.stack"), _others),
+    ),
 )

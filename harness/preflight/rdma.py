@@ -1,62 +1,129 @@
-"""RDMA devices and the package they come with: `rdma.devices`, `rdma.ofed`."""
+"""RDMA devices, their ports, and the software they come with."""
 
 from __future__ import annotations
 
-from busbw.parsers.nodes import ibverbs, ofed
-from busbw.preflight import CheckFamily, NodeAnswer, Section, unknown
-from busbw.records import CheckResult, Evidence, Status
+from busbw.parsers.nodes import container_dev, ibverbs, ofed, rdma_sysfs
+from busbw.parsers.nodes.container_dev import RdmaNodes
+from busbw.parsers.nodes.ibverbs import VerbsDevices
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, rdma_ports, ruled
+from busbw.records import CheckResult, Status
+
+_SYSFS = (
+    "[ -d /sys/class/infiniband ] || exit 0; r() { v=; [ -r $2 ] && read -r v <$2 && echo $1 $v; }; for d in /sys/class/infiniband/*; do "
+    '[ -d $d ] || continue; n=${d##*/}; echo rdma $n present 1; for k in fw_ver board_id hca_type; do r "rdma $n $k" $d/$k; done; '
+    'r "rdma $n numa_node" $d/device/numa_node; for p in $d/ports/*; do i=${p##*/}; '
+    'for k in state phys_state rate link_layer sm_lid; do r "port $n $i $k" $p/$k; done; r "pkey $n $i pkeys/0" $p/pkeys/0; '
+    'for g in $p/gids/*; do x=${g##*/}; v=; read -r v <$g; case $v in ""|0000:0000:0000:0000:0000:0000:0000:0000) continue;; esac; '
+    "t=; read -r t <$p/gid_attrs/types/$x; echo gid $n $i $x $v $t; done; done; done 2>/dev/null; :"
+)
 
 
-def _devices(answer: NodeAnswer) -> CheckResult:
-    node = answer.node
-    wanted = len(node.rails)
-    expected = f"{wanted} RDMA devices ({', '.join(node.rails)})" if wanted else "at least one RDMA device"
-    result = unknown(answer, "rdma.devices", "ibv_devices", expected, "ibv_devices")
-    if result:
-        return result
-    output = answer.sections["ibv_devices"]
-    listed = ibverbs.parse_devices(output.stdout, output.stderr)
-    text = (output.stdout + output.stderr).strip()
-    evidence = Evidence(answer.artefact, output.line_no, text[:400] or "(nothing printed)")
-    if listed is None:
-        why = f"exit status {output.exit_status}; not a text ibv_devices is known to print"
-        return CheckResult("rdma.devices", node.name, Status.UNKNOWN, "unreadable", expected, "ibv_devices", why, evidence)
+def present(listed: VerbsDevices, rails: tuple[str, ...]) -> Ruling:
+    """The devices there are against the rails of the inventory, else against none at all."""
+    expected = f"{len(rails)} RDMA devices ({', '.join(rails)})" if rails else "at least one RDMA device"
     if not listed.devices:
         said = listed.empty_text or "only the header lines"
-        found = f"no RDMA device ({said})"
-        return CheckResult("rdma.devices", node.name, Status.FAIL, found, expected, "ibv_devices", evidence=evidence)
+        return Ruling("rdma.devices", Status.FAIL, f"no RDMA device ({said})", expected)
     names = tuple(device.name for device in listed.devices)
-    missing = tuple(rail for rail in node.rails if rail not in names)
-    found = f"{len(names)} devices: {', '.join(names)}"
-    status = Status.FAIL if missing else Status.PASS
-    if missing:
-        found += f"; missing {', '.join(missing)}"
-    return CheckResult("rdma.devices", node.name, status, found, expected, "ibv_devices", evidence=evidence)
+    missing = tuple(rail for rail in rails if rail not in names)
+    found = f"{len(names)} devices: {', '.join(names)}" + (f"; missing {', '.join(missing)}" if missing else "")
+    return Ruling("rdma.devices", Status.FAIL if missing else Status.PASS, found, expected)
 
 
-def _ofed(answer: NodeAnswer) -> CheckResult:
+def vendor_package(text: str) -> tuple[Ruling, ...]:
+    """The vendor package, and whether its kernel part is of the same release where that is shown."""
     expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
+    release = ofed.parse_release(text)
+    if release is None:
+        return ()
+    kernel = ofed.parse_kernel_package(text)
+    if kernel and release.version and not ofed.same_release(release.version, kernel):
+        return (Ruling("rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected),)
+    return (Ruling("rdma.ofed", Status.PASS, release.name, expected),)
+
+
+def device_nodes(nodes: RdmaNodes, *, efa: bool) -> Ruling:
+    """What user space opens. EFA needs no rdma_cm."""
+    expected = "/dev/infiniband/uverbsN" + ("" if efa else " and rdma_cm")
+    lacking = [name for name, there in (("uverbsN", nodes.uverbs > 0), ("rdma_cm", efa or "rdma_cm" in nodes.names)) if not there]
+    if lacking:
+        return Ruling("rdma.container_dev", Status.FAIL, f"missing {', '.join(lacking)}", expected)
+    return Ruling("rdma.container_dev", Status.PASS, f"{nodes.uverbs} x uverbs", expected)
+
+
+def _devices(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+        listed = ibverbs.parse_devices(output.stdout, output.stderr)
+        return (present(listed, answer.node.rails),) if listed else ()
+
+    return ruled(answer, "ibv_devices", "ibv_devices", ("rdma.devices",), rule)
+
+
+def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     output = answer.section("ofed_info")
     if output is not None and output.missing:
         # Inbox drivers are a supported choice: no vendor package is a fact, not a failure.
         found = "no vendor package (ofed_info not installed): inbox drivers"
-        evidence = Evidence(answer.artefact, output.line_no, (output.stderr or output.stdout).strip()[:400] or "exit status 127")
-        return CheckResult("rdma.ofed", answer.node.name, Status.PASS, found, expected, "ofed_info -s", evidence=evidence)
-    result = unknown(answer, "rdma.ofed", "ofed_info", expected, "ofed_info -s")
-    if result:
-        return result
-    output = answer.sections["ofed_info"]
-    release = ofed.parse_release(output.stdout)
-    evidence = Evidence(answer.artefact, output.line_no, (output.stdout + output.stderr).strip()[:400] or "(nothing printed)")
-    if release is None:
-        why = f"exit status {output.exit_status}; no release line in the output"
-        return CheckResult("rdma.ofed", answer.node.name, Status.UNKNOWN, "unreadable", expected, "ofed_info -s", why, evidence)
-    return CheckResult("rdma.ofed", answer.node.name, Status.PASS, release.name, expected, "ofed_info -s", evidence=evidence)
+        expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
+        evidence = evidence_of(answer, output)
+        return (CheckResult("rdma.ofed", answer.node.name, Status.PASS, found, expected, "ofed_info -s", evidence=evidence),)
+    return ruled(answer, "ofed_info", "ofed_info -s", ("rdma.ofed",), lambda output: vendor_package(output.stdout))
 
 
+def _ports(output: SectionOutput) -> tuple[Ruling, ...]:
+    ports = rdma_ports.from_sysfs(rdma_sysfs.parse(output.stdout))
+    if not ports:
+        why = "the kernel lists no RDMA device"
+        return tuple(Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS)
+    return (rdma_ports.state(ports), rdma_ports.rate(ports), rdma_ports.gid(ports), rdma_ports.subnet_manager(ports))
+
+
+def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
+    devices = ibverbs.parse_devinfo(output.stdout)
+    if devices:
+        return (rdma_ports.mtu(rdma_ports.from_devinfo(devices)),)
+    listed = ibverbs.parse_devices(output.stdout, output.stderr)
+    if listed is None:
+        return ()
+    return (Ruling("rdma.mtu", Status.UNKNOWN, "no RDMA device", "", listed.empty_text or "ibv_devinfo lists no device"),)
+
+
+def _libraries(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "libibverbs.so.1 known to the linker (without it NCCL uses TCP and says nothing)"
+    if ".so" not in output.stdout:
+        return ()
+    found = "libibverbs.so.1" in output.stdout
+    return (Ruling("rdma.libs", Status.PASS if found else Status.FAIL, "found" if found else "libibverbs.so.1 not found", expected),)
+
+
+def _nodes(output: SectionOutput) -> tuple[Ruling, ...]:
+    listed = container_dev.parse(output.stdout)
+    if listed is None:
+        expected = "/dev/infiniband/uverbsN and rdma_cm"
+        return (Ruling("rdma.container_dev", Status.FAIL, "nothing in /dev/infiniband", expected),)
+    return (device_nodes(listed, efa="rdmap" in output.stdout),)
+
+
+_PORT_IDS = ("rdma.port_state", "rdma.rate", "rdma.gid", "rdma.sm")
 CHECK = CheckFamily(
     name="rdma",
-    ids=("rdma.devices", "rdma.ofed"),
-    sections=(Section("ibv_devices", "ibv_devices"), Section("ofed_info", "ofed_info -s")),
-    judge=lambda answer: (_devices(answer), _ofed(answer)),
+    ids=("rdma.devices", "rdma.ofed", *_PORT_IDS, "rdma.mtu", "rdma.libs", "rdma.container_dev"),
+    sections=(
+        Section("ibv_devices", "ibv_devices"),
+        Section("ofed_info", "ofed_info -s"),
+        Section("rdma_sysfs", _SYSFS, small=True),
+        Section("ibv_devinfo", "ibv_devinfo", timeout_s=20, after="ibv_devices"),
+        Section("ldconfig", "ldconfig -p 2>/dev/null || /sbin/ldconfig -p"),
+        Section(
+            "rdma_nodes", 'for n in /dev/infiniband/* /sys/class/infiniband/rdmap*; do [ -e "$n" ] && echo "${n##*/}"; done; :', small=True
+        ),
+    ),
+    judge=lambda answer: (
+        *_devices(answer),
+        *_ofed(answer),
+        *ruled(answer, "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/*", _PORT_IDS, _ports),
+        *ruled(answer, "ibv_devinfo", "ibv_devinfo", ("rdma.mtu",), _mtu),
+        *ruled(answer, "ldconfig", "ldconfig -p", ("rdma.libs",), _libraries),
+        *ruled(answer, "rdma_nodes", "ls /dev/infiniband", ("rdma.container_dev",), _nodes),
+    ),
 )

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 _COLUMN = re.compile(r"^(GPU|NIC)\d+$|^(mlx5_|rdmap|bnxt_re|ibp)\S+$")
+_JOINED = re.compile(r"^(NV\d+|PIX|PXB|PHB|NODE|SYS)(NV\d+|PIX|PXB|PHB|NODE|SYS)$")
 _WORD = re.compile(r"^(X|NV\d+|PIX|PXB|PHB|NODE|SYS)$")
 
 
@@ -19,7 +20,7 @@ class TopologyRow:
     numa: str | None
     """NUMA node; None = not in the text, or the row is torn."""
     torn: bool
-    """True = a cell holds no known word or cells are missing: columns after it cannot be trusted."""
+    """True = cells are missing or lost the tab between them; `paths` holds what can be read."""
 
     def path(self, column: str) -> str | None:
         """The word under a column; None = none that can be trusted."""
@@ -76,13 +77,20 @@ def parse(text: str) -> Topology | None:
 
 def _row(name: str, cells: list[str], columns: list[str], numa_at: int | None) -> TopologyRow:
     paths: list[tuple[str, str]] = []
-    for column, cell in zip(columns, cells, strict=False):
+    whole = [part for cell in cells for part in _parts(cell)]
+    for column, cell in zip(columns, whole, strict=False):
         if not _WORD.match(cell):
             return TopologyRow(name, tuple(paths), None, torn=True)
         paths.append((column, cell))
-    torn = len(paths) < len(columns)
+    torn = len(paths) < len(columns) or len(whole) != len(cells)
     numa = cells[numa_at] if numa_at is not None and not torn and len(cells) > numa_at and cells[numa_at].isdigit() else None
     return TopologyRow(name, tuple(paths), numa, torn)
+
+
+def _parts(cell: str) -> tuple[str, ...]:
+    """Two words that lost the tab between them (`PIXNODE`, from a chat) are two cells."""
+    joined = _JOINED.match(cell)
+    return (joined[1], joined[2]) if joined else (cell,)
 
 
 def _plain(line: str) -> str:

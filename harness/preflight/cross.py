@@ -1,0 +1,134 @@
+"""All nodes against each other: what differs from the majority is named. Each comparison reads what another family asked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from busbw.parsers.nodes import ibverbs, nvidia_query, ofed, os_facts, rdma_sysfs, topology
+from busbw.preflight import CheckFamily, NodeAnswer, SectionOutput
+from busbw.records import CheckResult, Evidence, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One thing that must be equal on all nodes."""
+
+    check_id: str
+    section: str
+    command: str
+    severity: Status
+    """Of the nodes that differ."""
+    value: Callable[[SectionOutput], str | None]
+    """What is compared, in a few words; None = the node does not say."""
+
+
+def _gpu_field(field: str) -> Callable[[SectionOutput], str | None]:
+    def value(output: SectionOutput) -> str | None:
+        rows = nvidia_query.parse(output.stdout) or ()
+        counts = Counter(row.text(field) or "not shown" for row in rows)
+        return ", ".join(f"{count} x {text}" for text, count in sorted(counts.items())) or None
+
+    return value
+
+
+def _firmware(output: SectionOutput) -> str | None:
+    found = sorted({f"{d.board_id or d.hca_type or d.name} {d.firmware}" for d in rdma_sysfs.parse(output.stdout) if d.firmware})
+    return ", ".join(found) or None
+
+
+def _rates(output: SectionOutput) -> str | None:
+    ports = [port for device in rdma_sysfs.parse(output.stdout) for port in device.ports]
+    counts = Counter(f"{port.rate_gbit_s:g} Gb/s" for port in ports if port.state == "ACTIVE" and port.rate_gbit_s is not None)
+    return ", ".join(f"{count} x {rate}" for rate, count in sorted(counts.items())) or None
+
+
+def _active(output: SectionOutput) -> str | None:
+    devices = rdma_sysfs.parse(output.stdout)
+    up = sum(port.state == "ACTIVE" for device in devices for port in device.ports)
+    return f"{up} active ports of {len(devices)} devices" if devices else None
+
+
+def _mtus(output: SectionOutput) -> str | None:
+    counts = Counter(port.active_mtu for info in ibverbs.parse_devinfo(output.stdout) for port in info.ports if port.active_mtu)
+    return ", ".join(f"{count} x {mtu}" for mtu, count in sorted(counts.items())) or None
+
+
+def _package(output: SectionOutput) -> str | None:
+    if output.missing:
+        return "no vendor package"
+    release = ofed.parse_release(output.stdout)
+    return release.name if release else None
+
+
+def _rails(output: SectionOutput) -> str | None:
+    matrix = topology.parse(output.stdout)
+    if matrix is None or not matrix.nics or any(row.torn for row in matrix.rows):
+        return None
+    text = repr([(row.name, row.paths) for row in matrix.rows])
+    return f"matrix {hashlib.sha256(text.encode()).hexdigest()[:8]} of {len(matrix.gpus)} GPUs and {len(matrix.nics)} NICs"
+
+
+def _fact(name: str) -> Callable[[SectionOutput], str | None]:
+    return lambda output: os_facts.parse(output.stdout).text(name)
+
+
+def _memlock(output: SectionOutput) -> str | None:
+    return output.stdout.strip() or None
+
+
+COMPARISONS = (
+    Comparison("cross.gpu_model", "gpu_query", "nvidia-smi --query-gpu=name", Status.FAIL, _gpu_field("name")),
+    Comparison("cross.driver", "gpu_query", "nvidia-smi --query-gpu=driver_version", Status.FAIL, _gpu_field("driver_version")),
+    Comparison("cross.vbios", "gpu_query", "nvidia-smi --query-gpu=vbios_version", Status.WARN, _gpu_field("vbios_version")),
+    Comparison("cross.nic_fw", "rdma_sysfs", "cat /sys/class/infiniband/*/fw_ver", Status.WARN, _firmware),
+    Comparison("cross.rate", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/rate", Status.FAIL, _rates),
+    Comparison("cross.active_ports", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/state", Status.FAIL, _active),
+    Comparison("cross.mtu", "ibv_devinfo", "ibv_devinfo", Status.FAIL, _mtus),
+    Comparison("cross.ofed", "ofed_info", "ofed_info -s", Status.WARN, _package),
+    Comparison("cross.rail_map", "gpu_topology", "nvidia-smi topo -m", Status.FAIL, _rails),
+    Comparison("cross.kernel", "system", "uname -r", Status.WARN, _fact("kernel")),
+    Comparison("cross.cpu_model", "system", "cat /proc/cpuinfo", Status.WARN, _fact("cpu_model")),
+    Comparison("cross.limits", "memlock", "ulimit -l", Status.WARN, _memlock),
+)
+"""Severities: the consistency table of docs/checks.md."""
+
+
+def compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """Every comparison on every node."""
+    return tuple(result for comparison in COMPARISONS for result in _compare(comparison, answers))
+
+
+def _compare(what: Comparison, answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    sections = {a.node.name: a.section(what.section) for a in answers}
+    said = {name: what.value(output) for name, output in sections.items() if output is not None and not output.cut}
+    known = {name: text for name, text in said.items() if text is not None}
+    if len(known) < 2:
+        absent = [a for a in answers if (output := sections[a.node.name]) is None or output.exit_status is None or output.timed_out]
+        status = Status.UNKNOWN if absent else Status.SKIPPED
+        reason = "fewer than two nodes say it: nothing to compare"
+        return tuple(CheckResult(what.check_id, a.node.name, status, "not compared", "", what.command, reason) for a in answers)
+    counts = Counter(known.values()).most_common()
+    best = counts[0][1]
+    leaders = sorted(text for text, count in counts if count == best)
+    # Without a majority nobody is the odd one out: every node is shown to differ.
+    expected = (
+        f"the same on all nodes: {leaders[0]} ({best} of {len(known)})" if len(leaders) == 1 else "the same on all nodes: no majority"
+    )
+    results = []
+    for answer in answers:
+        name = answer.node.name
+        text, output = known.get(name), sections[name]
+        if text is None or output is None:
+            why = answer.problem or "the node does not say"
+            results.append(CheckResult(what.check_id, name, Status.UNKNOWN, "not known", expected, what.command, why))
+            continue
+        status = Status.PASS if leaders == [text] else what.severity
+        evidence = Evidence(answer.artefact, output.line_no, text[:400])
+        results.append(CheckResult(what.check_id, name, status, text, expected, what.command, evidence=evidence))
+    return tuple(results)
+
+
+CHECK = CheckFamily(name="cross", ids=tuple(c.check_id for c in COMPARISONS), sections=(), judge=lambda answer: (), compare=compare)

@@ -1,0 +1,37 @@
+"""Settings that were left on a node: NCCL's configuration files and variables of the login session."""
+
+from __future__ import annotations
+
+from busbw.preflight import CheckFamily, Ruling, Section, SectionOutput, ruled
+from busbw.records import Status
+
+
+def _files(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "no NCCL configuration file (its lines are used by every job)"
+    lines = [line.strip() for line in output.stdout.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if not lines:
+        return (Ruling("sw.env_file", Status.PASS, "none", expected),)
+    return (Ruling("sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected),)
+
+
+def _variables(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "no NCCL, UCX, libfabric or MPI variable in the login session"
+    names = sorted({line.partition("=")[0] for line in output.stdout.splitlines() if "=" in line})
+    if not names:
+        return (Ruling("sw.env_leftovers", Status.PASS, "none", expected),)
+    return (Ruling("sw.env_leftovers", Status.WARN, ", ".join(names), expected),)
+
+
+CHECK = CheckFamily(
+    name="environment",
+    ids=("sw.env_file", "sw.env_leftovers"),
+    sections=(
+        Section("nccl_conf", 'for f in /etc/nccl.conf "$HOME/.nccl.conf" "$NCCL_CONF_FILE"; do [ -r "$f" ] && cat "$f"; done; :'),
+        # Only the names that matter leave the node: the whole environment may hold secrets.
+        Section("environment", "env | grep -E '^(NCCL|FI|RDMAV|UCX|OMPI_MCA)_[A-Za-z0-9_]*='; :"),
+    ),
+    judge=lambda answer: (
+        *ruled(answer, "nccl_conf", "cat /etc/nccl.conf ~/.nccl.conf", ("sw.env_file",), _files),
+        *ruled(answer, "environment", "env", ("sw.env_leftovers",), _variables),
+    ),
+)

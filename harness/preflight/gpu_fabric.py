@@ -1,0 +1,151 @@
+"""What joins the GPUs of a node and the GPUs with the NICs: NVLink, the NVSwitch fabric, GPUDirect, the topology."""
+
+from __future__ import annotations
+
+import re
+
+from busbw.parsers.nodes import nvidia_smi, nvlink, os_facts, topology
+from busbw.parsers.nodes.dcgm import DiagTest
+from busbw.parsers.nodes.nvlink import NvlinkGpu
+from busbw.parsers.nodes.topology import Topology
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, ruled
+from busbw.records import CheckResult, Status
+
+_LINKS = (("B200", 18), ("B300", 18), ("H100", 18), ("H200", 18), ("A100", 12))
+"""NVLinks of an SXM card: NVIDIA data sheets. PCIe cards have fewer or none."""
+_DMABUF_KERNEL = (5, 12)
+"""First kernel with dma-buf for RDMA."""
+
+
+def nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
+    """Links that are down, and links that are missing from an SXM card."""
+    expected = "every NVLink active (A100 12, H100, H200 and B200 18)"
+    down = [f"GPU {gpu.index} link {', '.join(map(str, gpu.inactive))}" for gpu in gpus if gpu.inactive]
+    if down:
+        return Ruling("gpu.nvlink_status", Status.FAIL, f"inactive: {'; '.join(down)}", expected)
+    bad = [f"GPU {g.index} link {e.link}" for g in gpus for e in g.errors if e.recovery]
+    if bad:
+        return Ruling("gpu.nvlink_status", Status.FAIL, f"recovery errors: {', '.join(bad)}", expected)
+    few = [f"GPU {g.index}: {len(g.rates_gb_s)} of {n}" for g in gpus if g.rates_gb_s and (n := _wanted(g.model)) > len(g.rates_gb_s)]
+    if few:
+        return Ruling("gpu.nvlink_status", Status.FAIL, f"links missing: {', '.join(few)}", expected)
+    counts = sorted({len(gpu.rates_gb_s) or len(gpu.errors) for gpu in gpus})
+    what = "links active" if any(gpu.rates_gb_s for gpu in gpus) else "links without recovery errors"
+    return Ruling("gpu.nvlink_status", Status.PASS, f"{' or '.join(map(str, counts))} {what} per GPU", expected)
+
+
+def _wanted(model: str) -> int:
+    if "PCIe" in model or "NVL" in model:
+        return 0
+    return next((count for name, count in _LINKS if name in model), 0)
+
+
+def fabric_states(output: SectionOutput) -> tuple[Ruling, ...]:
+    """The state of the NVSwitch fabric, per GPU; without one the check does not apply."""
+    expected = "fabric state Completed, status Success (GPUs behind NVSwitch)"
+    gpus = nvidia_smi.parse_details(output.stdout)
+    states = [(i, gpu.fabric_state, gpu.fabric_status) for i, gpu in enumerate(gpus) if gpu.fabric_state is not None]
+    if not gpus:
+        return ()
+    if not states:
+        return (Ruling("gpu.fabric_state", Status.SKIPPED, "no fabric", expected, "these GPUs are not behind an NVSwitch"),)
+    bad = [f"GPU {i}: {state} / {status}" for i, state, status in states if state != "Completed" or status not in (None, "Success")]
+    if bad:
+        return (Ruling("gpu.fabric_state", Status.FAIL, ", ".join(bad), expected),)
+    return (Ruling("gpu.fabric_state", Status.PASS, f"Completed on {len(states)} GPUs", expected),)
+
+
+def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[Ruling, ...]:
+    """What `dcgmi diag` says when CUDA cannot start for want of the fabric manager (CUDA 802)."""
+    if not any("system not yet initialized" in test.warning for test in tests):
+        return ()
+    found = "cuInit: system not yet initialized (CUDA 802)"
+    return (
+        Ruling("gpu.fabricmanager", Status.FAIL, found, "the fabric manager runs, in the driver's version"),
+        Ruling("gpu.fabric_state", Status.FAIL, found, "fabric state Completed, status Success (GPUs behind NVSwitch)"),
+    )
+
+
+def affinity(matrix: Topology) -> Ruling:
+    """Whether each GPU has a NIC that it reaches without crossing to another NUMA node."""
+    expected = "every GPU has a NIC at PIX or PXB"
+    check_id = "os.numa"
+    if not matrix.nics:
+        return Ruling(check_id, Status.SKIPPED, "no NIC in the matrix", expected, "nvidia-smi shows no RDMA device beside the GPUs")
+    far = [row.name for row in matrix.rows if not row.torn and not row.nics_at("PIX") and not row.nics_at("PXB")]
+    if far:
+        worst = sorted({word for row in matrix.rows if row.name in far for name, word in row.paths if not name.startswith("GPU")})
+        return Ruling(check_id, Status.WARN, f"{', '.join(far)}: only {', '.join(worst)} to every NIC", expected)
+    unread = [gpu for gpu in matrix.gpus if gpu not in {row.name for row in matrix.rows if not row.torn or row.nics_at("PIX")}]
+    if unread:
+        return Ruling(check_id, Status.UNKNOWN, f"not readable: {', '.join(unread)}", expected, "rows are torn or cut off")
+    return Ruling(check_id, Status.PASS, f"so for {len(matrix.rows)} GPUs", expected)
+
+
+def _nvlink(output: SectionOutput) -> tuple[Ruling, ...]:
+    gpus = nvlink.parse(output.stdout)
+    if gpus:
+        return (nvlinks(gpus),)
+    if output.exit_status == 0:
+        reason = "nvidia-smi nvlink -s lists no link: PCIe cards"
+        return (Ruling("gpu.nvlink_status", Status.SKIPPED, "no NVLink", "every NVLink active", reason),)
+    return ()
+
+
+def _topology(output: SectionOutput) -> tuple[Ruling, ...]:
+    matrix = topology.parse(output.stdout)
+    return (affinity(matrix),) if matrix else ()
+
+
+def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    details = answer.section("gpu_details")
+    switched = any(gpu.fabric_state is not None for gpu in nvidia_smi.parse_details(details.stdout)) if details else False
+
+    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+        expected = "nvidia-fabricmanager active where GPUs are behind NVSwitch"
+        state = output.stdout.split()[0] if output.stdout.split() else ""
+        if not switched:
+            reason = "no GPU says that it is behind an NVSwitch"
+            return (Ruling("gpu.fabricmanager", Status.SKIPPED, state or "not asked", expected, reason),)
+        if state not in ("active", "inactive", "failed", "activating", "deactivating", "unknown"):
+            return ()
+        return (Ruling("gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected),)
+
+    return ruled(answer, "fabric_manager", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule)
+
+
+def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "nvidia_peermem loaded, or dma-buf (kernel 5.12 or later with the open modules)"
+    facts = os_facts.parse(output.stdout)
+    if facts.text("nvidia") is None:
+        return (Ruling("gpu.peermem", Status.SKIPPED, "no NVIDIA driver", expected, "no NVIDIA kernel module is loaded"),)
+    if facts.text("peermem"):
+        return (Ruling("gpu.peermem", Status.PASS, f"{facts.text('peermem')} loaded", expected),)
+    version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
+    if version >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
+        return (Ruling("gpu.peermem", Status.PASS, "dma-buf possible: open modules, no nvidia_peermem", expected),)
+    return (Ruling("gpu.peermem", Status.FAIL, "neither: GPUDirect RDMA is off", expected),)
+
+
+CHECK = CheckFamily(
+    name="gpu-fabric",
+    ids=("gpu.nvlink_status", "gpu.fabric_state", "gpu.fabricmanager", "gpu.peermem", "os.numa"),
+    sections=(
+        Section("gpu_nvlink", "nvidia-smi nvlink -s", timeout_s=15, after="nvidia_smi_list"),
+        Section("gpu_topology", "nvidia-smi topo -m", timeout_s=30, after="nvidia_smi_list"),
+        Section("fabric_manager", "systemctl is-active nvidia-fabricmanager"),
+        Section(
+            "gpu_modules",
+            "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r nvidia /proc/driver/nvidia/version; r kernel /proc/sys/kernel/osrelease; "
+            "for m in nvidia_peermem nv_peer_mem; do [ -d /sys/module/$m ] && echo peermem=$m; done; :",
+            small=True,
+        ),
+    ),
+    judge=lambda answer: (
+        *ruled(answer, "gpu_nvlink", "nvidia-smi nvlink -s", ("gpu.nvlink_status",), _nvlink),
+        *ruled(answer, "gpu_details", "nvidia-smi -q", ("gpu.fabric_state",), fabric_states),
+        *_manager(answer),
+        *ruled(answer, "gpu_modules", "cat /proc/driver/nvidia/version; ls /sys/module", ("gpu.peermem",), _peermem),
+        *ruled(answer, "gpu_topology", "nvidia-smi topo -m", ("os.numa",), _topology),
+    ),
+)

@@ -1,0 +1,169 @@
+"""The operating system of a node: load, pressure, governor, memory placement, disks, names, time, firewall."""
+
+from __future__ import annotations
+
+import re
+
+from busbw.parsers.nodes import os_facts
+from busbw.parsers.nodes.os_facts import OsFacts
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, ruled
+from busbw.records import CheckResult, Status
+
+_FACTS = (
+    "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r kernel /proc/sys/kernel/osrelease; "
+    "r numa_balancing /proc/sys/kernel/numa_balancing; r loadavg /proc/loadavg; r psi_cpu /proc/pressure/cpu; "
+    "for p in memory io; do v=; [ -r /proc/pressure/$p ] && { read -r _; read -r v; } </proc/pressure/$p; echo psi_$p=$v; done; "
+    "echo cpus=$(nproc); g=; for f in /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor; do v=; [ -r $f ] && read -r v <$f; "
+    'case " $g " in *" $v "*) ;; *) g="$g $v";; esac; done; echo governor=$g; '
+    "i=; for f in /sys/kernel/iommu_groups/*/type; do v=; [ -r $f ] && read -r v <$f; "
+    'case " $i " in *" $v "*) ;; *) i="$i $v";; esac; done; echo iommu=$i; '
+    "grep -q '^flags.* hypervisor' /proc/cpuinfo && echo virtual=1; "
+    "while read -r k c m; do case $k in model) echo cpu_model=${m#*: }; break;; esac; done </proc/cpuinfo; :"
+)
+_LOAD_PER_CPU = 0.5
+_CPU_PRESSURE = 10.0
+_STALL_PRESSURE = 5.0
+_SHM_MIB = 1024
+_DISK_PERCENT = 95
+_OFFSET_MS = 100.0
+"""Limits of the preflight table: docs/checks.md."""
+
+
+def _rules(output: SectionOutput) -> tuple[Ruling, ...]:
+    facts = os_facts.parse(output.stdout)
+    return (_load(facts), _pressure(facts), _governor(facts), _balancing(facts), _iommu(facts))
+
+
+def _load(facts: OsFacts) -> Ruling:
+    expected = f"load below {_LOAD_PER_CPU:g} per CPU before the run"
+    load, cpus = (facts.text("loadavg") or "").split(), facts.number("cpus")
+    if not load or not cpus:
+        return Ruling("os.cpu_load", Status.UNKNOWN, "not shown", expected, "/proc/loadavg or nproc gave nothing")
+    busy = float(load[0]) / cpus > _LOAD_PER_CPU
+    return Ruling("os.cpu_load", Status.WARN if busy else Status.PASS, "busy" if busy else "idle", expected)
+
+
+def _pressure(facts: OsFacts) -> Ruling:
+    expected = "no tasks waiting for CPU, memory or disks"
+    cpu = _average(facts.text("psi_cpu"))
+    if cpu is None:
+        return Ruling("os.psi", Status.SKIPPED, "not shown", expected, "this kernel does not count pressure")
+    stalled = [name for name in ("memory", "io") if (_average(facts.text(f"psi_{name}")) or 0.0) > _STALL_PRESSURE]
+    bad = (["cpu"] if cpu > _CPU_PRESSURE else []) + stalled
+    return Ruling("os.psi", Status.WARN if bad else Status.PASS, f"waiting for {', '.join(bad)}" if bad else "none", expected)
+
+
+def _average(line: str | None) -> float | None:
+    match = re.search(r"avg60=([\d.]+)", line or "")
+    return float(match[1]) if match else None
+
+
+def _governor(facts: OsFacts) -> Ruling:
+    expected = "CPU governor performance"
+    governors = (facts.text("governor") or "").split()
+    if not governors:
+        return Ruling("os.cpu_governor", Status.SKIPPED, "none", expected, "no frequency scaling is shown (virtual machine)")
+    good = governors == ["performance"]
+    return Ruling("os.cpu_governor", Status.PASS if good else Status.WARN, ", ".join(sorted(governors)), expected)
+
+
+def _balancing(facts: OsFacts) -> Ruling:
+    expected = "automatic NUMA balancing off (0)"
+    value = facts.text("numa_balancing")
+    if value is None:
+        return Ruling("os.numa_balancing", Status.SKIPPED, "not shown", expected, "this kernel has no NUMA balancing")
+    return Ruling("os.numa_balancing", Status.PASS if value == "0" else Status.WARN, value, expected)
+
+
+def _iommu(facts: OsFacts) -> Ruling:
+    expected = "IOMMU off or passthrough (iommu=pt)"
+    kinds = (facts.text("iommu") or "").split()
+    if facts.text("virtual"):
+        return Ruling("os.iommu", Status.SKIPPED, "virtual machine", expected, "in a virtual machine the host decides")
+    translated = any(kind.startswith("DMA") for kind in kinds)
+    found = "translated" if translated else "passthrough" if kinds else "off"
+    return Ruling("os.iommu", Status.WARN if translated else Status.PASS, found, expected)
+
+
+def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    expected = f"every disk answers and is at most {_DISK_PERCENT} % full"
+    output = answer.section("disks")
+    if output is not None and output.timed_out:
+        found = "df did not end: a mount that does not answer"
+        evidence = evidence_of(answer, output)
+        return tuple(
+            CheckResult(i, answer.node.name, Status.FAIL, found, expected, "df -P", evidence=evidence) for i in ("os.disk", "os.shm")
+        )
+    return ruled(answer, "disks", "df -P / /tmp /dev/shm", ("os.disk", "os.shm"), _disk_rules)
+
+
+def _disk_rules(output: SectionOutput) -> tuple[Ruling, ...]:
+    rows = re.findall(r"^\S+\s+(\d+)\s+\d+\s+\d+\s+(\d+)%\s+(\S+)$", output.stdout, re.M)
+    if not rows:
+        return ()
+    expected = f"every disk answers and is at most {_DISK_PERCENT} % full"
+    full = [mount for _, percent, mount in rows if int(percent) > _DISK_PERCENT]
+    found = [Ruling("os.disk", Status.WARN if full else Status.PASS, f"full: {', '.join(full)}" if full else "room", expected)]
+    shm = next((int(size) // 1024 for size, _, mount in rows if mount == "/dev/shm"), None)
+    if shm is not None:
+        wanted = f"at least {_SHM_MIB} MiB of shared memory (64 MiB is a container's default)"
+        good = shm >= _SHM_MIB
+        found.append(Ruling("os.shm", Status.PASS if good else Status.FAIL, "enough" if good else f"{shm} MiB", wanted))
+    return tuple(found)
+
+
+def _own_name(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "the node's own name resolves to an address that others reach"
+    addresses = sorted({line.split()[0] for line in output.stdout.splitlines() if line.split()})
+    if not addresses:
+        return (Ruling("os.hosts", Status.WARN, "its own name does not resolve", expected),)
+    loopback = [address for address in addresses if address.startswith("127.") or address == "::1"]
+    if loopback:
+        return (Ruling("os.hosts", Status.WARN, f"its own name resolves to {', '.join(loopback)}", expected),)
+    return (Ruling("os.hosts", Status.PASS, "resolves", expected),)
+
+
+def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "no firewall between the nodes (NCCL and MPI use any port)"
+    states = output.stdout.split()
+    known = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
+    if len(states) != len(_FIREWALLS) or not set(states) <= known:
+        said = (output.stderr or output.stdout).strip().splitlines()[:1] or ["systemctl printed nothing"]
+        return (Ruling("os.firewall", Status.UNKNOWN, "not shown", expected, said[0]),)
+    on = [name for name, state in zip(_FIREWALLS, states, strict=True) if state == "active"]
+    return (Ruling("os.firewall", Status.WARN if on else Status.PASS, f"active: {', '.join(on)}" if on else "none active", expected),)
+
+
+def _time(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = f"clock synchronised, offset at most {_OFFSET_MS:g} ms"
+    offset = re.search(r"^System time\s*:\s*([\d.]+) seconds", output.stdout, re.M)
+    synchronised = re.search(r"^NTPSynchronized=(yes|no)$", output.stdout, re.M)
+    if offset and float(offset[1]) * 1000 > _OFFSET_MS:
+        return (Ruling("os.time", Status.WARN, f"offset above {_OFFSET_MS:g} ms", expected),)
+    if synchronised and synchronised[1] == "no" and not offset:
+        return (Ruling("os.time", Status.WARN, "not synchronised", expected),)
+    if offset or synchronised:
+        return (Ruling("os.time", Status.PASS, "synchronised", expected),)
+    return (Ruling("os.time", Status.UNKNOWN, "not shown", expected, "neither timedatectl nor chronyc tells"),)
+
+
+_FIREWALLS = ("firewalld", "ufw", "nftables")
+_IDS = ("os.cpu_load", "os.psi", "os.cpu_governor", "os.numa_balancing", "os.iommu")
+CHECK = CheckFamily(
+    name="system",
+    ids=(*_IDS, "os.disk", "os.shm", "os.hosts", "os.firewall", "os.time"),
+    sections=(
+        Section("system", _FACTS, small=True),
+        Section("disks", "df -P / /tmp /dev/shm"),
+        Section("own_name", 'getent ahosts "$(uname -n)"; :'),
+        Section("firewall", f"systemctl is-active {' '.join(_FIREWALLS)}"),
+        Section("time", "timedatectl show -p NTPSynchronized; chronyc -n tracking; :"),
+    ),
+    judge=lambda answer: (
+        *ruled(answer, "system", "cat /proc/loadavg /proc/pressure/cpu …", _IDS, _rules),
+        *_disks(answer),
+        *ruled(answer, "own_name", "getent ahosts $(uname -n)", ("os.hosts",), _own_name),
+        *ruled(answer, "firewall", f"systemctl is-active {' '.join(_FIREWALLS)}", ("os.firewall",), _firewall),
+        *ruled(answer, "time", "timedatectl show -p NTPSynchronized; chronyc tracking", ("os.time",), _time),
+    ),
+)
