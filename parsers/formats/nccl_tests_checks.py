@@ -261,4 +261,5 @@ def _remarks(facts: RunFacts) -> Iterator[Problem]:
 def _at(line: Quoted) -> str:
     """A quoted line, cut to a readable length."""
     text = line.text.strip()
-    return f"line {line.line_no}: {text[:_QUOTE]}{'…' if len(text) > _QUOTE else ''}"
+    where = f"line {line.line_no}: " if line.line_no else ""
+    return f"{where}{text[:_QUOTE]}{'…' if len(text) > _QUOTE else ''}"

@@ -18,6 +18,7 @@ class Quoted:
     """A line worth quoting."""
 
     line_no: int
+    """From 1; 0 = the text has no lines worth counting (JSON)."""
     text: str
 
 

@@ -66,12 +66,13 @@ def _facts(loaded: Loaded) -> RunFacts:
     average = get(tree, "average_bus_bandwidth") or get(tree, "average_bus_bandwidith")
     mean = get(average, "bandwidth")
     ended = loaded.whole and text_of(get(tree, "end_time")) is not None
-    rows, torn = _rows(tree)
+    rows, torn, not_finite = _rows(tree)
     devices = tuple(_devices(tree))
     bound, okay = whole_number(get(tree, "out_of_bounds", "count")), flag(get(tree, "out_of_bounds", "okay"))
     return RunFacts(
         rows=rows,
         torn=torn,
+        not_finite=not_finite,
         ranks=devices,
         ranks_per_line=(whole_number(get(tree, "config", "nthreads")) or 1) * (whole_number(get(tree, "config", "ngpus")) or 1),
         config=tuple(_config(get(tree, "config"))),
@@ -116,30 +117,36 @@ def _devices(tree: Tree) -> Iterator[RankLine]:
         )
 
 
-def _rows(tree: Tree) -> tuple[tuple[ReadRow, ...], tuple[Quoted, ...]]:
-    """The rows, and the ones that lack a value."""
+def _rows(tree: Tree) -> tuple[tuple[ReadRow, ...], tuple[Quoted, ...], tuple[Quoted, ...]]:
+    """The rows, the ones that lack a value, and the placements whose numbers are not finite."""
     rows: list[ReadRow] = []
     torn: list[Quoted] = []
+    not_finite: list[Quoted] = []
     for position, entry in enumerate(items(get(tree, "results")), 1):
         size, count, kind = whole_number(get(entry, "size")), whole_number(get(entry, "count")), text_of(get(entry, "type"))
         whole = isinstance(entry, dict) and "out_of_place" in entry and "in_place" in entry
         if size is None or count is None or kind is None or not whole:
-            torn.append(Quoted(position, f"element {position} of results (size {size})"))
+            torn.append(Quoted(0, f"element {position} of results (size {size})"))
             continue
         root = whole_number(get(entry, "root"))
         redop = text_of(get(entry, "redop"))
-        out, into = _measurement(entry, "out_of_place"), _measurement(entry, "in_place")
+        values = {name: _measurement(entry, name) for name in ("out_of_place", "in_place")}
+        not_finite += [
+            Quoted(0, f"{name} of element {position} of results (size {size})")
+            for name, value in values.items()
+            if value is None and get(entry, name) is not None
+        ]
         row = BenchmarkRow(
             size_bytes=size,
             count=count,
             type=kind,
             redop=None if redop in ("", "none") else redop,
             root=root if root is not None and root >= 0 else None,
-            out_of_place=out,
-            in_place=into,
+            out_of_place=values["out_of_place"],
+            in_place=values["in_place"],
         )
-        rows.append(ReadRow(row, _SLACK if out else None, _SLACK if into else None))
-    return tuple(rows), tuple(torn)
+        rows.append(ReadRow(row, *(_SLACK if value else None for value in values.values())))
+    return tuple(rows), tuple(torn), tuple(not_finite)
 
 
 def _measurement(entry: Tree, name: str) -> Measurement | None:

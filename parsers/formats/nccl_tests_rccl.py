@@ -82,7 +82,7 @@ def _facts(name: str, records: Sequence[Tree], whole: bool, why: str) -> RunFact
     for position, record in enumerate(records, 1):
         size, kind, value = whole_number(get(record, "size")), text_of(get(record, "type")), _measurement(record)
         if size is None or kind is None or value is None:
-            torn.append(Quoted(position, f"record {position} of {name}"))
+            torn.append(Quoted(0, f"record {position} of {name}"))
             continue
         in_place = whole_number(get(record, "inPlace")) == 1
         key = _Key(whole_number(get(record, "numCycle")) or 0, name, kind, text_of(get(record, "redop")) or "none", size, 0)
