@@ -5,34 +5,39 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+STAMP_DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test check types lint dev clean bench
+.PHONY: demo test check types lint dev clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "busbw needs Python 3.11 or newer; set PYTHON=…")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo 'next: apt-get install -y python3-venv'; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(STAMP_DEV): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
 demo: $(STAMP)
 	@BUSBW=$(BIN)/busbw PYTHON=$(BIN)/python sh tests/demo.sh
 
-test: $(STAMP)
+test: $(STAMP_DEV)
 	@PYTHON=$(BIN)/python sh tests/all.sh
 
 check: lint types
 
-lint: $(STAMP)
+lint: $(STAMP_DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 # mypy does not follow an editable install of mapped folders: type-check an installed copy (docs/architecture.md).
-types: $(STAMP)
+types: $(STAMP_DEV)
 	@rm -rf build/types build/lib
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/types .
 	MYPYPATH=build/types $(BIN)/mypy --strict -p busbw
 
-dev: $(STAMP)
+dev: $(STAMP_DEV)
 	$(BIN)/python -m pip install --quiet -e . --config-settings editable_mode=strict
 
 clean:

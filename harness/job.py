@@ -45,9 +45,9 @@ _END = """\
 cd "$1" 2>/dev/null || exit 0
 [ -s status ] && exit 0
 pid=$(cat pid 2>/dev/null) || exit 0
-kill -TERM -- "-$pid" 2>/dev/null
-i=0; while [ $i -lt 50 ] && kill -0 -- "-$pid" 2>/dev/null; do i=$((i + 1)); sleep 0.1; done
-kill -KILL -- "-$pid" 2>/dev/null
+kill -s TERM -- "-$pid" 2>/dev/null
+i=0; while [ $i -lt 50 ] && kill -s 0 -- "-$pid" 2>/dev/null; do i=$((i + 1)); sleep 0.1; done
+kill -s KILL -- "-$pid" 2>/dev/null
 exit 0
 """
 
@@ -99,7 +99,9 @@ def fetch(directory: str, name: str, store: str) -> Command:
 
 
 def end(directory: str) -> Command:
-    """Ends the job's session by its recorded pid, politely, then not. Nothing happens when it has ended."""
+    """Ends the job's session by its recorded pid, politely, then not. Nothing happens when it has ended.
+
+    `-s` because dash takes the `--` of `kill -TERM -- -PID` for a number."""
     return Command(("sh", "-c", _END, "busbw-end", directory), timeout_s=30, label="end")
 
 

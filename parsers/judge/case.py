@@ -46,7 +46,8 @@ def judge(seen: Seen) -> CaseVerdict:
     """Wrong data and a wrong shape are FAIL; no data, half the data or the wrong ranks are never a PASS."""
     findings = tuple(_findings(seen))
     if not findings:
-        return CaseVerdict(Status.PASS, "complete, verified, and on the ranks that were planned", ())
+        verified = any(m.wrong is not None for r in seen.results for row in r.rows for m in (row.out_of_place, row.in_place) if m)
+        return CaseVerdict(Status.PASS, "complete, on the ranks that were planned" + (", data verified" if verified else ""), ())
     top = max(findings, key=lambda f: (f.status is Status.FAIL, f.status is Status.UNKNOWN))
     return CaseVerdict(top.status, top.title, findings)
 

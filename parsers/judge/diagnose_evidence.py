@@ -18,6 +18,8 @@ _FAMILIES = {"dmesg": KERNEL, "ras": RAS, "flight-recorder": RECORDER, "result":
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d(?:\.\d+)?)")
 _HOST = re.compile(r"(?:^|[\s>\])])(?P<host>\w[\w.-]*):\d+:\d+ \[-?\d+\]")
 _RANK = re.compile(r"\[(?:rank|Rank |default)(\d+)\]|\bPG [^\]]*Rank (\d+)\]|\bprocess rank (\d+)\b")
+_BLAMED = re.compile(r"\bRanks? (\d+)[\d, ]* failed to pass")
+"""A rank that the line is about, whoever wrote it."""
 _DEVICE = re.compile(r"\b(?:hca |dev(?:ice)? |NET/IB ?: )(?P<dev>(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns|rocep)\w*)", re.IGNORECASE)
 _PEER = re.compile(r"(?:peer|connect to|Connect to) (?P<peer>[0-9a-f.:]+|[\w.-]+)<\d+>", re.IGNORECASE)
 _GPU = re.compile(r"\((?:PCI:)?(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?)\)", re.IGNORECASE)
@@ -154,7 +156,14 @@ def places(text: str) -> tuple[str, ...]:
     ('gpu7', 'mlx5_3', 'peer 10.0.0.8')
     """
     found = []
-    for pattern, form in ((_HOST, "{}"), (_RANK, "rank {}"), (_NODE, "{}"), (_DEVICE, "{}"), (_GPU, "GPU {}"), (_PEER, "peer {}")):
+    for pattern, form in (
+        (_HOST, "{}"),
+        (_BLAMED if "failed to pass" in text else _RANK, "rank {}"),
+        (_NODE, "{}"),
+        (_DEVICE, "{}"),
+        (_GPU, "GPU {}"),
+        (_PEER, "peer {}"),
+    ):
         match = pattern.search(text)
         if match:
             found.append(form.format(next(group for group in match.groups() if group)))

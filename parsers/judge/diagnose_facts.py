@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import fmean, median, quantiles, stdev
 
 from busbw.parsers.judge.diagnose_evidence import RESULT, Fact
 from busbw.parsers.symptoms.expr import Value
 from busbw.records import BenchmarkResult, CheckResult, Comparison, Evidence, Measurement, Status
+
+_FEWEST = 3
+"""Processes, or iterations, from which on a spread is told."""
+_ENOUGH_FOR_A_TAIL = 20
+_PLAN = (("iters", ("iters", "iterations")), ("warmup", ("warmup iters", "warmup_iters", "warmup")))
+"""Names of the table's expressions, and of the configuration as versions of nccl-tests write it."""
 
 
 def from_records(artefact: str, records: Sequence[object]) -> tuple[Fact, ...]:
@@ -30,11 +37,35 @@ def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
     largest = _at_largest(tables)
     if largest is not None:
         values.append(("busbw", largest.busbw_gb_s))
+        if largest.iter_cv_percent is not None:
+            values.append(("iter_cv", largest.iter_cv_percent / 100))
+    values += _spread(tables)
+    values += [(name, float(min(found))) for name, keys in _PLAN if (found := _planned(tables, keys))]
     for name, numbers in (("nranks", [table.nranks for table in tables]), ("nodes", [table.nodes for table in tables])):
         known = [number for number in numbers if number is not None]
         if known:
             values.append((name, float(max(known))))
     return Fact(RESULT, tuple(values), Evidence(artefact, None, "nccl-tests"))
+
+
+def _planned(tables: Sequence[BenchmarkResult], names: Sequence[str]) -> list[int]:
+    texts = (value for table in tables for name, value in table.config if name in names)
+    return [int(text) for text in texts if text.isdigit()]
+
+
+def _spread(tables: Sequence[BenchmarkResult]) -> list[tuple[str, Value]]:
+    """How much the processes differ, and the iterations of one process, at the largest size that was timed one by one."""
+    timed = [each for table in tables for each in table.process_times if not each.in_place]
+    largest = max((each.size_bytes for each in timed), default=0)
+    runs = [each.times_us for each in timed if each.size_bytes == largest and len(each.times_us) >= _FEWEST]
+    found: list[tuple[str, Value]] = []
+    if len(runs) >= _FEWEST:
+        speeds = [1 / fmean(times) for times in runs]
+        found.append(("rank_cv", stdev(speeds) / fmean(speeds)))
+    tails = [quantiles(times, n=100)[-1] / median(times) for times in runs if len(times) >= _ENOUGH_FOR_A_TAIL]
+    if tails:
+        found.append(("iter_p99_over_median", max(tails)))
+    return found
 
 
 def _at_largest(tables: Sequence[BenchmarkResult]) -> Measurement | None:

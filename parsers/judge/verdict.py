@@ -126,7 +126,7 @@ def blame_finding(blame: Blame, tolerance: float) -> Finding:
             Fix(f"look at the node's links: rate, errors, discards ({blame.component})", ("ip -s link", "ethtool INTERFACE", "ibstat")),
             Fix("run without it meanwhile", (f"busbw run -x {blame.component}",) if node else ()),
         ),
-        verify=("busbw run: the survey shows it with its peers",),
+        verify=("busbw run",),
         confidence=Confidence.LIKELY if partners >= 2 else Confidence.POSSIBLE,
         would_settle=("measure its rails one by one, and the raw link (ib_write_bw, iperf3)",),
         effect=max(0.0, 1 - ratio) if ratio < 1 - tolerance else 0.0,

@@ -1,0 +1,102 @@
+"""Building once, never half; a detached job that can be found again; both by running the real scripts here."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from busbw import build, job
+from busbw.records import Command
+
+MAKEFILE = b"build/all_reduce_perf: main.c\n\tmkdir -p build && cc -o $@ main.c && echo made\n"
+
+
+def run(command: Command) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False)
+
+
+def planned(tmp_path: Path, main: bytes = b"int main(void) { return 0; }\n", mpi: str = "4.1.4") -> build.BuildPlan:
+    return build.plan(build.archive({"Makefile": MAKEFILE, "main.c": main}), ("MPI=1",), mpi, str(tmp_path / "with space"))
+
+
+def test_a_build_is_made_once_proven_and_copied_whole(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    first, second = run(build.build_command(plan)), run(build.build_command(plan))
+    assert (first.returncode, first.stdout.splitlines()[-1]) == (0, f"built {plan.directory}".encode())
+    assert second.stdout == f"reused {plan.directory}\n".encode()
+    proof = build.parse_proof("n1", run(build.prove_command(plan.directory)).stdout.decode())
+    assert [name for name, _ in proof.hashes] == ["all_reduce_perf"]
+    packed = run(build.pack_command(plan.directory)).stdout
+    copy = str(tmp_path / "copy")
+    assert run(build.unpack_command(copy, packed)).returncode == 0
+    assert build.parse_proof("n1", run(build.prove_command(copy)).stdout.decode()).hashes == proof.hashes
+
+
+def test_a_build_that_fails_leaves_nothing_and_says_the_compilers_line(tmp_path: Path) -> None:
+    plan = planned(tmp_path, b"int main(void) { return oops; }\n")
+    failed = run(build.build_command(plan))
+    assert failed.returncode == 2
+    assert "oops" in build.first_error((failed.stdout + failed.stderr).decode())
+    assert list((tmp_path / "with space" / "build").iterdir()) == []
+
+
+def test_other_inputs_are_another_build(tmp_path: Path) -> None:
+    stamps = {planned(tmp_path).stamp, planned(tmp_path, b"int main(void) { return 1; }\n").stamp, planned(tmp_path, mpi="5.0.3").stamp}
+    assert len(stamps) == 3
+    assert planned(tmp_path).stamp == planned(tmp_path).stamp
+
+
+def test_a_job_is_found_again_by_whoever_comes_back(tmp_path: Path) -> None:
+    directory = str(tmp_path / "job")
+    started = run(job.start(directory, ("sh", "-c", "echo one; sleep 0.3; echo two; exit 7"), (("A", "b c"),)))
+    again = run(job.start(directory, ("sh", "-c", "echo never"), ()))
+    assert started.returncode == again.returncode == 0
+    assert started.stdout == again.stdout, "a second start finds the first"
+    seen, state, end = b"", "running", time.monotonic() + 30
+    while state == "running":
+        assert time.monotonic() < end
+        answer = job.parse_poll(run(job.poll(directory, len(seen))).stdout)
+        assert answer is not None
+        seen, state = seen + answer.output, answer.state
+    assert (state, seen, run(job.fetch(directory, "status", "x")).stdout) == ("ended", b"one\ntwo\n", b"7\n")
+
+
+def test_a_job_that_was_killed_is_lost_not_ended(tmp_path: Path) -> None:
+    directory = str(tmp_path / "job")
+    pid = int(run(job.start(directory, ("sleep", "60"), ())).stdout)
+    subprocess.run(["kill", "-KILL", "--", f"-{pid}"], check=True)
+    answer = job.parse_poll(run(job.poll(directory, 0)).stdout)
+    assert answer is not None
+    assert answer.state == "lost"
+
+
+def test_ending_a_job_ends_its_whole_session(tmp_path: Path) -> None:
+    directory = str(tmp_path / "job")
+    run(job.start(directory, ("sh", "-c", "sleep 61 & sleep 62"), ()))
+    pid = Path(directory, "pid").read_text().strip()
+    assert run(job.end(directory)).returncode == 0
+    left = subprocess.run(["ps", "-o", "pid=", "-g", pid], capture_output=True, text=True, check=False).stdout.split()
+    assert left == []
+    run(job.remove(directory))
+    assert not Path(directory).exists()
+
+
+def test_a_sweep_kills_only_what_carries_the_mark() -> None:
+    ours = subprocess.Popen(["sleep", "60"], env={"BUSBW_JOB": "test-run/a.b"})
+    other = subprocess.Popen(["sleep", "60"], env={"BUSBW_JOB": "test-run/aXb"})
+    try:
+        assert run(job.sweep("test-run/a.b")).stdout.strip() == b"killed 1"
+        assert ours.wait(timeout=10) == -9
+        assert other.poll() is None
+    finally:
+        for process in (ours, other):
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("text", [b"", b"bash: line 1: cd: no", b"state", b"noise state=running\n"])
+def test_what_is_no_answer_to_a_poll_is_not_taken_for_one(text: bytes) -> None:
+    assert job.parse_poll(text) is None

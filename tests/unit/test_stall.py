@@ -1,0 +1,103 @@
+"""From two looks at every node to the culprit; and what survivors of a lost neighbour say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from busbw.parsers.formats import payload
+from busbw.parsers.judge import stall
+from busbw.parsers.nodes import looks
+from busbw.parsers.nodes.looks import Looks
+from busbw.records import Finding, Status, Unreachable
+from busbw.triage.look import look
+
+
+def two(rank_line: str = "", first: str = "", second: str = "", end: str = "end\n") -> Looks:
+    """Two looks composed in the format of busbw.triage.look: one healthy interface, and what is given besides."""
+    net = "net eth0 operstate up carrier 1 rx {0} tx {0}\n"
+    one = f"look 1\n{rank_line}{first or net.format(1000)}"
+    return looks.parse(f"{one}look 2\n{rank_line}{second or net.format(1200)}{end}")
+
+
+def judged(nodes: dict[str, Looks], unreachable: tuple[Unreachable, ...] = ()) -> tuple[Finding, ...]:
+    planned = {node: (position,) for position, node in enumerate(nodes)}
+    artefacts = {node: f"raw/cases/a/look-1-{node}.txt" for node in nodes}
+    return stall.judge(nodes, artefacts, planned, dict.fromkeys(nodes, ("eth0",)), unreachable, "a, after 1 of 3 sizes")
+
+
+WAITING = "rank {} pid 7{} state S ticks 5 wchan ep_poll\n"
+
+
+def test_a_stopped_rank_is_named_and_the_waiting_ones_are_not() -> None:
+    stopped = "rank 1 pid 71 state T ticks 5 wchan do_signal_stop\n"
+    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two(stopped)})
+    assert (found.id, found.where, found.status) == ("stall-rank-stopped", ("n1",), Status.FAIL)
+    assert found.evidence[0].line_no == 5
+    assert "state T (stopped) in both looks" in found.evidence[0].text
+
+
+def test_a_rank_that_is_gone_is_named_by_what_was_planned() -> None:
+    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two()})
+    assert (found.id, found.where) == ("stall-rank-gone", ("n1",))
+
+
+def test_a_link_that_went_down_is_named_and_one_that_was_never_up_is_not() -> None:
+    down = "net eth0 operstate down carrier 0 rx 9 tx 9\nnet docker0 operstate down carrier 0 rx 0 tx 0\n"
+    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two(WAITING.format(1, 1), first=down, second=down)})
+    assert (found.id, found.where) == ("stall-link-down", ("n1 eth0",))
+
+
+def test_data_that_still_moves_is_slow_not_stalled() -> None:
+    moved = "net eth0 operstate up carrier 1 rx 90000000 tx 90000000\n"
+    (found,) = judged({"n0": two(WAITING.format(0, 0), second=moved)})
+    assert (found.id, found.status) == ("slow-but-moving", Status.UNKNOWN)
+
+
+def test_nothing_that_explains_a_stall_is_said_as_such() -> None:
+    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two(WAITING.format(1, 1))})
+    assert (found.id, found.status, found.where) == ("stall-unexplained", Status.FAIL, ())
+
+
+def test_a_node_that_does_not_answer_any_more_is_evidence() -> None:
+    found = judged({"n0": two(WAITING.format(0, 0))}, (Unreachable("n1", "connection lost: reset by peer"),))
+    assert [(f.id, f.where) for f in found] == [("stall-node-unreachable", ("n1",))]
+
+
+def test_a_look_that_was_cut_off_accuses_nobody_of_being_gone() -> None:
+    (found,) = judged({"n0": two("", end="")})
+    assert found.id == "stall-unexplained"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_look_finds_a_stopped_process_by_its_mark_and_changes_nothing() -> None:
+    marked = {"BUSBW_JOB": "run-1/all-reduce", "OMPI_COMM_WORLD_RANK": "3", "PATH": "/usr/bin:/bin"}
+    process = subprocess.Popen(["sleep", "60"], env=marked)
+    try:
+        process.send_signal(19)
+        end = time.monotonic() + 10
+        while Path(f"/proc/{process.pid}/stat").read_text().split()[2] != "T":
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        command = look("run-1/all-reduce", "x.txt")
+        done = subprocess.run(command.argv, capture_output=True, text=True, timeout=60, check=False)
+        found = looks.parse(done.stdout)
+        assert found.complete
+        assert [(r.rank, r.pid, r.state) for r in found.ranks[1]] == [(3, process.pid, "T")]
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_origin_is_the_one_that_is_named_and_names_nobody() -> None:
+    text = (
+        "node1: Test network failure rails.c:41 'receiving from node4 on eth0: connection closed by the peer'\n"
+        "node3: Test network failure rails.c:41 'receiving from node2 on eth0: connection closed by the peer'\n"
+        "node4: Test network failure rails.c:41 'sending to node3 on eth0: Broken pipe'\n"
+    )
+    assert [(lost.peer, lost.line_no) for lost in payload.origins(payload.lost_peers(text))] == [("node2", 2)]
