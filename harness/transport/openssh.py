@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import weakref
 
 from busbw.records import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, framing, ssh_config
@@ -36,9 +37,6 @@ class OpenSshTransport:
     def __init__(self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> None:
         self._config_file = ssh_config
         self._accept_new = accept_new_host_keys
-        self._lock = threading.Lock()
-        self._directory: str | None = None
-        self._opened = 0
 
     def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
         """Open a session within `timeout_s`, the resolution of its configuration included."""
@@ -56,42 +54,51 @@ class OpenSshTransport:
         if host.control_path and _answers(host.control_path):
             over = f"over the connection you have open at {host.control_path}"
             return OpenSshSession(node.name, None, host.control_path, notes=(over,), fallback_reason=fallback_reason)
-        control = self._control_path()
-        argv = (
-            *ssh_config.ssh_command(node, self._config_file, first=(*_QUIET, "-o", f"StrictHostKeyChecking={strict}")),
-            *("-o", f"ConnectTimeout={max(1, round(left(deadline)))}", "-o", "ControlMaster=yes", "-o", f"ControlPath={control}"),
-            *("-N", "-T", "--", host.asked),
-        )
+        options = ("-o", f"StrictHostKeyChecking={strict}", "-o", f"ConnectTimeout={max(1, round(left(deadline)))}")
         try:
-            with open(f"{control}.log", "ab") as said:
-                master = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+            master = _Master(ssh_config.ssh_command(node, self._config_file, first=(*_QUIET, *options)), host.asked)
         except OSError as error:
             return Unreachable(node.name, f"ssh cannot be started: {error.strerror}", "raise this machine's limits: ulimit -n, ulimit -u")
-        while not os.path.exists(control):
-            if master.poll() is None and time.monotonic() < deadline:
+        while not os.path.exists(master.control):
+            if master.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)
                 continue
-            late = master.poll() is None
-            _end(master)
-            text = f"ssh {host.asked}: no session within {round(timeout_s, 1):g} s\n{_text(control)}" if late else _text(control)
+            late = f"ssh {host.asked}: no session within {round(timeout_s, 1):g} s\n" if master.process.poll() is None else ""
+            text = late + master.said()
+            master.close()
             return _unreachable(node.name, host, text.strip(), fallback_reason)
-        added = tuple(line for line in _text(control).splitlines() if "Permanently added" in line)
-        return OpenSshSession(node.name, master, control, notes=added, fallback_reason=fallback_reason)
+        added = tuple(line for line in master.said().splitlines() if "Permanently added" in line)
+        return OpenSshSession(node.name, master, master.control, notes=added, fallback_reason=fallback_reason)
 
     def close(self) -> None:
-        """Remove the directory of the control sockets."""
-        with self._lock:
-            directory, self._directory = self._directory, None
-        if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
+        """Nothing is shared between sessions."""
 
-    def _control_path(self) -> str:
-        with self._lock:
-            if self._directory is None:
-                # Not in a long TMPDIR: the path of a socket, with the 17 letters that ssh appends while it makes it, must fit in 104.
-                self._directory = tempfile.mkdtemp(prefix="busbw-", dir=None if len(tempfile.gettempdir()) < 50 else "/tmp")
-            self._opened += 1
-            return f"{self._directory}/{self._opened}"
+
+class _Master:
+    """The ssh process that holds a connection, with a private directory for its control socket and its messages."""
+
+    def __init__(self, command: tuple[str, ...], host: str) -> None:
+        # Not in a long TMPDIR: the path of a socket, with the 17 letters that ssh appends while it makes it, must fit in 104.
+        directory = tempfile.mkdtemp(prefix="busbw-", dir=None if len(tempfile.gettempdir()) < 50 else "/tmp")
+        self.control = f"{directory}/control"
+        self._said = f"{directory}/said"
+        argv = (*command, "-o", "ControlMaster=yes", "-o", f"ControlPath={self.control}", "-N", "-T", "--", host)
+        try:
+            with open(self._said, "ab") as said:
+                self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+        except OSError:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        # At the end of the program at the latest: a master that was forgotten would live as long as the node does.
+        self.close = weakref.finalize(self, _dispose, self.process, directory)
+
+    def said(self) -> str:
+        """Its messages so far."""
+        try:
+            with open(self._said, encoding="utf-8", errors="replace") as said:
+                return said.read().replace("\r\n", "\n").strip()
+        except FileNotFoundError:
+            return ""
 
 
 class OpenSshSession:
@@ -100,7 +107,7 @@ class OpenSshSession:
     def __init__(
         self,
         node: str,
-        master: subprocess.Popen[bytes] | None,
+        master: _Master | None,
         control: str,
         *,
         notes: tuple[str, ...] = (),
@@ -147,7 +154,7 @@ class OpenSshSession:
         if pumps:
             self._kill(groups_of([(pump.stdout, mark) for mark, (pump, _) in pumps]), sudo=any(sudo for _, (_, sudo) in pumps))
         if self._master is not None:
-            _end(self._master)
+            self._master.close()
 
     def _run(self, command: Command, started: float, deadline: float) -> CommandResult:
         mark = secrets.token_hex(8)
@@ -161,13 +168,11 @@ class OpenSshSession:
             self._pumps[mark] = (pump, command.sudo)
         try:
             stop = pump.run(deadline, lambda: end in pump.stderr[-4096:])
-            killed = False
-            if stop is not Stop.ENDED:
-                if framing.group_in(bytes(pump.stdout), mark) is None:
-                    pump.run(time.monotonic() + BEGIN_S, lambda: True)
-                group = framing.group_in(bytes(pump.stdout), mark)
-                killed = group is not None and self._kill((group,), sudo=command.sudo)
-                pump.run(time.monotonic() + 0.2, lambda: True)
+            killed = stop is Stop.ENDED or self._end_early(pump, mark, sudo=command.sudo)
+        except BaseException:
+            # Ctrl-C in this thread: nothing is left running.
+            self._end_early(pump, mark, sudo=command.sudo)
+            raise
         finally:
             with self._lock:
                 del self._pumps[mark]
@@ -188,6 +193,15 @@ class OpenSshSession:
         argv = ("ssh", "-F", "none", "-S", self._control, "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-T", "--", "master", line)
         return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
+    def _end_early(self, pump: Pump, mark: str, *, sudo: bool) -> bool:
+        """Kill what runs on the node and take what it still wrote; False = it may be running on."""
+        if framing.group_in(bytes(pump.stdout), mark) is None:
+            pump.run(time.monotonic() + BEGIN_S, lambda: True)
+        group = framing.group_in(bytes(pump.stdout), mark)
+        killed = group is not None and self._kill((group,), sudo=sudo)
+        pump.run(time.monotonic() + 0.2, lambda: True)
+        return killed
+
     def _kill(self, groups: tuple[int, ...], *, sudo: bool) -> bool:
         if not groups:
             return False
@@ -203,8 +217,8 @@ class OpenSshSession:
     def _without_status(self, status: int, framed: framing.Framed) -> str:
         if status == 255:
             client = framed.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-            if self._master is not None and self._master.poll() is not None:
-                return f"connection lost: {_text(self._control).rpartition(chr(10))[2] or client or 'the ssh program has ended'}"
+            if self._master is not None and self._master.process.poll() is not None:
+                return f"connection lost: {self._master.said().rpartition(chr(10))[2] or client or 'the ssh program has ended'}"
             if not framed.started:
                 return f"the node did not start the command: {client}"
             return f"connection lost: {client}"
@@ -229,13 +243,9 @@ def _answers(control: str) -> bool:
     return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False).returncode == 0
 
 
-def _text(control: str) -> str:
-    """What the master at this control socket has said so far."""
-    try:
-        with open(f"{control}.log", encoding="utf-8", errors="replace") as said:
-            return said.read().replace("\r\n", "\n").strip()
-    except FileNotFoundError:
-        return ""
+def _dispose(process: subprocess.Popen[bytes], directory: str) -> None:
+    _end(process)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

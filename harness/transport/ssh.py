@@ -207,8 +207,8 @@ class _Jump:
 
 
 def _both(option: str, ours: Sequence[str], allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """What paramiko has and the configuration allows."""
-    names = tuple(name for name in ours if name in allowed)
+    """What paramiko has and the configuration allows; an old `ssh -G` may name nothing, which forbids nothing."""
+    names = tuple(name for name in ours if name in allowed or not allowed)
     if not names:
         raise Beyond(f"{option} {','.join(allowed)}")
     return names

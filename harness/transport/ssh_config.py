@@ -66,7 +66,6 @@ class ResolvedHost:
     ciphers: tuple[str, ...] = ()
     macs: tuple[str, ...] = ()
     host_key_algorithms: tuple[str, ...] = ()
-    user_key_algorithms: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Every other line of `ssh -G`, as (lower-case name, value)."""
 
@@ -200,13 +199,15 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
         ciphers=_names(given.get("ciphers", "")),
         macs=_names(given.get("macs", "")),
         host_key_algorithms=_names(given.get("hostkeyalgorithms", "")),
-        user_key_algorithms=_names(given.get("pubkeyacceptedalgorithms", "")),
         settings=tuple(pairs),
     )
 
 
 def beyond_python(host: ResolvedHost, *, jumped: bool = False) -> str | None:
-    """The option of this host that only OpenSSH itself can follow, in words; None = there is none. `jumped` = its way is given already."""
+    """The option of this host that only OpenSSH itself can follow, in words; None = there is none. `jumped` = its way is given already.
+
+    CheckHostIP is passed over: a host that is known by its name with this key is the right one, which is why OpenSSH gave it up as its default.
+    """
     if host.proxy_command and not host.proxy_jump and not jumped:
         return f"ProxyCommand {host.proxy_command}"
     if host.certificate_files:
@@ -223,7 +224,6 @@ def beyond_python(host: ResolvedHost, *, jumped: bool = False) -> str | None:
         if _unless_none(host.setting(name)):
             return f"{said} {host.setting(name)}"
     for name, said in (
-        ("checkhostip", "CheckHostIP"),
         ("verifyhostkeydns", "VerifyHostKeyDNS"),
         ("nohostauthenticationforlocalhost", "NoHostAuthenticationForLocalhost"),
         ("gssapikeyexchange", "GSSAPIKeyExchange"),

@@ -90,6 +90,10 @@ class SshSession:
         try:
             stop = self._collect(job, deadline)
             killed = stop is Stop.ENDED or self._end_early(job)
+        except BaseException:
+            # Ctrl-C in this thread: nothing is left running.
+            self._end_early(job)
+            raise
         finally:
             self._finish(job)
         framed = framing.unframe(bytes(job.stdout), bytes(job.stderr), job.mark)
@@ -120,6 +124,7 @@ class SshSession:
             self._jobs.append(job)
         try:
             _execute(channel, framing.remote_line(command.argv, sudo=command.sudo, mark=job.mark), deadline)
+            channel.settimeout(left(deadline))
             if len(command.stdin) <= _INLINE_BYTES:
                 _feed(channel, command.stdin)
             else:
@@ -226,7 +231,8 @@ class SshSession:
 
     def _loss(self, error: Exception | None) -> str:
         with self._lock:
-            self._lost = self._lost or str(self._transport.get_exception() or error or "") or "the node closed the connection"
+            seen = str(self._transport.get_exception() or error or "")
+            self._lost = self._lost or seen or "closed by the node, or nothing acknowledged by it for 30 s"
             return f"connection lost: {self._lost}"
 
     def _note(self, text: str | None) -> None:

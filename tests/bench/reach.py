@@ -12,6 +12,7 @@ import os
 import resource
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -90,7 +91,7 @@ def measure(config: Path, names: tuple[str, ...]) -> None:
     for job, (times, argv) in JOBS.items():
         lines = tools(config, names, times, argv)
         costs: dict[str, list[Cost]] = {tool: [] for tool in lines}
-        rounds = ROUNDS if times == 1 else max(1, ROUNDS // 2)
+        rounds = ROUNDS if times == 1 else 1
         for _ in range(rounds):
             for tool, line in lines.items():
                 costs[tool].append(turn(line))
@@ -146,6 +147,7 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--measure"]:
         measure(Path(sys.argv[2]), tuple(sys.argv[3].split(",")))
     else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the lab is taken down then, too
         with tempfile.TemporaryDirectory(prefix="busbw-bench-") as directory:
             os.environ["BUSBW_LAB_DIR"] = directory + "/labs"
             main(tuple(int(word) for word in sys.argv[1:]) or SIZES)

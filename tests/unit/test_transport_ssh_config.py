@@ -64,12 +64,11 @@ def test_a_proxy_command_is_beyond_python_unless_the_way_is_given() -> None:
         ("certificatefile ~/.ssh/id-cert.pub", "CertificateFile /root/.ssh/id-cert.pub"),
         ("pkcs11provider /usr/lib/token.so", "PKCS11Provider /usr/lib/token.so"),
         ("knownhostscommand /usr/bin/keys %H", "KnownHostsCommand /usr/bin/keys %H"),
-        ("checkhostip yes", "CheckHostIP yes"),
         ("verifyhostkeydns true", "VerifyHostKeyDNS yes"),
         ("bindaddress 10.1.0.1", "BindAddress 10.1.0.1"),
         ("pubkeyauthentication false", "PubkeyAuthentication no"),
         ("pkcs11provider none", None),
-        ("checkhostip no", None),
+        ("checkhostip yes", None),
     ],
 )
 def test_an_option_only_openssh_can_follow_is_named(line: str, said: str | None) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -235,6 +237,26 @@ def test_closing_a_session_ends_what_runs_in_it(shared: Site, opener: Opener, tm
     wait_until(lambda: not alive(remote))
     assert len(results) == 1
     session.close()
+
+
+@pytest.mark.parametrize("kind", ["ssh", "openssh"])
+def test_ctrl_c_ends_what_runs_on_the_node(shared: Site, tmp_path: Path, kind: str) -> None:
+    code = f"""
+from busbw.records import Command, Node
+from busbw.transport.choose import make
+session = make({kind!r}, ssh_config={str(shared.config)!r}).connect(Node("good"), 20)
+session.run(Command(("sh", "-c", "echo $$ > {tmp_path}/pid; exec sleep 60")))
+"""
+    process = subprocess.Popen((sys.executable, "-c", code), stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)})
+    remote = pid_in(tmp_path / "pid")
+
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+
+    assert b"KeyboardInterrupt" in errors
+    wait_until(lambda: not alive(remote))
+    assert list(tmp_path.iterdir()) == [tmp_path / "pid"]
+    wait_until(lambda: not shared.servers["good"].children())
 
 
 def test_sudo_stands_in_front_of_the_command(site: Site, opener: Opener) -> None:
