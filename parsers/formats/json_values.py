@@ -1,0 +1,61 @@
+"""Reading single values out of JSON of unknown truthfulness: of the wanted type, or None; never an exception."""
+
+from __future__ import annotations
+
+import math
+
+
+def mapping(value: object) -> dict[str, object]:
+    """The value as an object; {} when it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: dict[str, object], key: str) -> list[object]:
+    """The array under the key; [] when there is none."""
+    found = value.get(key)
+    return list(found) if isinstance(found, list | tuple) else []
+
+
+def text_of(value: dict[str, object], key: str) -> str | None:
+    """The string under the key (a number is written out); None when there is none."""
+    found = value.get(key)
+    if isinstance(found, bool) or not isinstance(found, str | int | float):
+        return None
+    return str(found)
+
+
+def whole(value: dict[str, object], key: str) -> int | None:
+    """The integer under the key, also when it is written as a string or a whole float; None when there is none.
+
+    >>> whole({"a": "57", "b": 5.0, "c": True, "d": "x"}, "a"), whole({"b": 5.0}, "b"), whole({"c": True}, "c"), whole({}, "d")
+    (57, 5, None, None)
+    """
+    found = value.get(key)
+    if isinstance(found, str) and found.removeprefix("-").isdecimal() and len(found) < 40:
+        return int(found)
+    if isinstance(found, bool):
+        return None
+    if isinstance(found, float):
+        return int(found) if math.isfinite(found) and found == int(found) else None
+    return found if isinstance(found, int) else None
+
+
+def number(value: dict[str, object], key: str) -> float | None:
+    """The finite number under the key; None when there is none."""
+    found = value.get(key)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    try:
+        return float(found) if math.isfinite(found) else None
+    except OverflowError:
+        return None
+
+
+def flag(value: dict[str, object], key: str) -> bool | None:
+    """The truth value under the key, also as 0/1 or "true"/"false"; None when there is none."""
+    found = value.get(key)
+    if isinstance(found, bool):
+        return found
+    if isinstance(found, str) and found.lower() in ("true", "false"):
+        return found.lower() == "true"
+    return bool(found) if isinstance(found, int) else None
