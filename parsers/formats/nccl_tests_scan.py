@@ -20,7 +20,7 @@ _BLOCK = 1 << 18
 _LONGEST_LINE = 1 << 16
 _TYPE_WORDS = ("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_", "char ", "int ")
 _TABLE_WORDS = (
-    "algbw", "busbw", "Rank ", "nThread", "bus bandwidth", "bounds values", "_perf", "nccl-tests", "CCL version", "rccl-tests", "Test ",
+    "algbw", "busbw", "Rank", "nThread", "bandwidth", "bounds", "_perf", "nccl-tests", "CCL version", "rccl-tests", "Test ",
     "Using devices", "maxBytes", "-of-place", "in-place", "(GB/s)", "# error:", "#wrong", "requested but only", "Incompatible NCCL",
     "invalid ", "ption -", "Disabling.", "skipping json",
 )  # fmt: skip
@@ -28,13 +28,16 @@ _BLOCK_WORDS = tuple(
     word.encode()
     for word in (
         *("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_"),
-        *("algbw", " Pid ", "nThread", "us bandwidth", "bounds values", "_perf", "CCL version", "ccl-tests", "Test ", "Using devices"),
+        *("algbw", "Pid", "nThread", "bandwidth", "bounds", "_perf", "CCL version", "ccl-tests", "Test ", "Using devices"),
     )
 )
 """Words of which every piece of a run has one: a block without any is not looked at. Pieces of torn rows follow a row that has one."""
 _PIECE = re.compile(r"(?:^|\s|>:)(?:-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|N/A|none|sum|prod|max|min|avg|mulsum)(?:\s|$|[A-Za-z\[({<#])")
 """A cell somewhere in the line: what the rest of a torn row has."""
 _FACT_WORDS = ("nranks ", "CCL version", "Test ")
+
+_CELLS = 8
+"""So many bars or commas make a line one of a Markdown table or a CSV file."""
 
 
 class Line(NamedTuple):
@@ -90,7 +93,7 @@ def _still_in_table(text: str, in_table: bool) -> bool:
     """Whether rows may follow: from the column names or a first row to the average."""
     if "algbw" in text or HEAD.search(text):
         return True
-    return in_table and "bus bandwidth" not in text
+    return in_table and "bandwidth" not in text
 
 
 def _wanted(line: str, in_table: bool) -> bool:
@@ -110,6 +113,8 @@ def _lines(number: int, raw: str, ended: bool, in_table: bool) -> Iterator[Line]
     pieces = re.split(r"[\r\n]+", raw)
     for position, piece in enumerate(pieces):
         tag, text = split(undecorate(piece))
+        if text.count("|") >= _CELLS or text.count(",") >= _CELLS:
+            text = _unlined(text)
         if (
             " NCCL " in text
             and not HEAD.search(text)
@@ -118,3 +123,9 @@ def _lines(number: int, raw: str, ended: bool, in_table: bool) -> Iterator[Line]
         ):
             continue
         yield Line(number, tag, text, ended or position < len(pieces) - 1)
+
+
+def _unlined(text: str) -> str:
+    """A row or the column names of a Markdown table or a CSV file, with blanks for the bars or commas; other text as it is."""
+    plain = text.replace("|", " ").replace(",", " ")
+    return plain if "algbw" in text or HEAD.search(plain) else text
