@@ -70,12 +70,17 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return ruled(answer, "ofed_info", "ofed_info -s", ("rdma.ofed",), lambda output: vendor_package(output.stdout))
 
 
-def _ports(output: SectionOutput) -> tuple[Ruling, ...]:
-    ports = rdma_ports.from_sysfs(rdma_sysfs.parse(output.stdout))
-    if not ports:
-        why = "the kernel lists no RDMA device"
-        return tuple(Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS)
-    return (rdma_ports.state(ports), rdma_ports.rate(ports), rdma_ports.gid(ports), rdma_ports.subnet_manager(ports))
+def _ports(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+        devices = rdma_sysfs.parse(output.stdout)
+        # Unused ports are often down: where the inventory names the rails, only they count.
+        ports = rdma_ports.from_sysfs(tuple(d for d in devices if d.name in answer.node.rails) or devices)
+        if not ports:
+            why = "the kernel lists no RDMA device"
+            return tuple(Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS)
+        return (rdma_ports.state(ports), rdma_ports.rate(ports), rdma_ports.gid(ports), rdma_ports.subnet_manager(ports))
+
+    return ruled(answer, "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/*", _PORT_IDS, rule)
 
 
 def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
@@ -121,7 +126,7 @@ CHECK = CheckFamily(
     judge=lambda answer: (
         *_devices(answer),
         *_ofed(answer),
-        *ruled(answer, "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/*", _PORT_IDS, _ports),
+        *_ports(answer),
         *ruled(answer, "ibv_devinfo", "ibv_devinfo", ("rdma.mtu",), _mtu),
         *ruled(answer, "ldconfig", "ldconfig -p", ("rdma.libs",), _libraries),
         *ruled(answer, "rdma_nodes", "ls /dev/infiniband", ("rdma.container_dev",), _nodes),

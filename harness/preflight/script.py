@@ -6,6 +6,7 @@ standard error can be told apart without a temporary file, and noise of a login 
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from collections.abc import Iterable
@@ -31,9 +32,14 @@ L=${{T:+$T $2}}; export L; limit $(($2 + 4)) sh -c "$W" sh "$3" </dev/null; ende
 limit around it ends the wait for a tool that no signal ends and that holds its output open."""
 
 
-def build(families: Iterable[CheckFamily], boundary: str, timeout_s: float) -> Command:
-    """The script of all sections as one command. `boundary` is a word that the output will not contain by chance: the run's id."""
+def build(families: Iterable[CheckFamily], boundary: str, timeout_s: float, at_most_s: int | None = None) -> Command:
+    """The script of all sections as one command. `boundary` is a word that the output will not contain by chance: the run's id.
+
+    `at_most_s` shortens the limit of every section; None = each at its own.
+    """
     sections = [section for family in families for section in family.sections]
+    if at_most_s is not None:
+        sections = [dataclasses.replace(section, timeout_s=min(section.timeout_s, at_most_s)) for section in sections]
     asks = [_line(section) for section in sections]
     text = f"B={shlex.quote(boundary)}\n{_PROLOGUE}" + "\n".join(asks) + "\nmark done\n"
     return Command(argv=("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, label="preflight")

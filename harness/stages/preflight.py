@@ -12,16 +12,19 @@ from busbw.records import CommandResult
 from busbw.stages.context import Context
 
 
-def ask(context: Context) -> PreflightArtefact:
-    """Ask all reached nodes at once; what was asked in an earlier try of this run is not asked again."""
+def ask(context: Context, *, within_s: float | None = None, section_s: int | None = None) -> PreflightArtefact:
+    """Ask all reached nodes at once; what was asked in an earlier try of this run is not asked again.
+
+    `within_s` ends the whole, `section_s` every section earlier than their own limits do; what was not answered by then is missing.
+    """
     done = artefacts.load(context.run, "preflight.json", PreflightArtefact)
     if done is not None:
         return done
     known = families()
     sections = [section for family in known for section in family.sections]
-    limit_s = script.limit_s(sections)
+    limit_s = script.limit_s(sections) if within_s is None else within_s
     boundary = context.plan.run_id
-    command = script.build(known, boundary, limit_s)
+    command = script.build(known, boundary, limit_s, section_s)
     commands = {node: dataclasses.replace(command, store=f"preflight/{node}.txt") for node in context.fleet.sessions}
     entries = []
     for answer in context.fleet.run(commands, deadline_s=limit_s + 10):

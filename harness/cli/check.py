@@ -1,0 +1,121 @@
+"""`busbw check`: is every node what it should be, and are they all the same? Reads only, on every node once."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.cli.command import CliCommand
+from busbw.errors import Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from busbw.plan import RunPlan
+
+_PLAYBOOK = "day-one"
+"""Its checks are the ones required, beside the fabric profile's."""
+_LOCAL_WITHIN_S = 4.0
+"""Of the whole script with --local: a prolog has to answer in 5 s."""
+_LOCAL_SECTION_S = 2
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Options of `busbw check`."""
+    nodes = parser.add_argument_group("nodes")
+    nodes.add_argument(
+        "-i", "--inventory", metavar="FILE", help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab"
+    )
+    nodes.add_argument("-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it")
+    nodes.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    nodes.add_argument(
+        "--local",
+        action="store_true",
+        help="this machine alone, in 5 s, one line for a drain reason; with -i: what the inventory expects of it",
+    )
+    nodes.add_argument("--transport", choices=("ssh", "openssh", "local"), default="ssh", help="how nodes are reached (default ssh)")
+    nodes.add_argument("--accept-new-host-keys", action="store_true", help="take the key of a node never seen before; it is recorded")
+    nodes.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
+    nodes.add_argument("--connect-timeout", type=float, default=10.0, metavar="S", help="limit of one connection, in seconds (default 10)")
+    parser.add_argument("-p", "--profile", metavar="NAME", help="fabric profile, such as infiniband or rocev2 (default: the inventory's)")
+    result = parser.add_argument_group("result")
+    result.add_argument("-o", "--out", type=Path, metavar="DIR", help="where run directories go (default runs; with --local none is kept)")
+    result.add_argument("--json", action="store_true", help="print check.json instead of the verdict")
+    result.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; the exit status is the verdict's."""
+    from busbw import planning
+
+    if args.local:
+        return _local(args)
+    planning.enter_lab(args)
+    return _check(args, _plan(args), args.out or Path("runs"))
+
+
+def _local(args: argparse.Namespace) -> int:
+    if args.nodes or args.exclude:
+        raise UsageError("--local means this machine", seen="-w or -x beside --local", next_step="leave them out")
+    args.nodes = os.uname().nodename.partition(".")[0]
+    args.transport = "local"
+    args.quiet = True
+    plan = _plan(args)
+    if args.out is not None:
+        return _check(args, plan, args.out)
+    with tempfile.TemporaryDirectory(prefix="busbw-check-") as folder:
+        return _check(args, plan, Path(folder))
+
+
+def _plan(args: argparse.Namespace) -> RunPlan:
+    """The plan of a run without cases."""
+    from busbw import planning
+    from busbw.cli.console import now
+
+    wanted = {"playbook": _PLAYBOOK, "env": [], "ranks_per_node": None, "temporary_keys": False}
+    plan = planning.new_plan(argparse.Namespace(**{**vars(args), **wanted}), started=now())
+    survey = dataclasses.replace(plan.playbook.survey, when="never")
+    return dataclasses.replace(plan, playbook=dataclasses.replace(plan.playbook, name="check", cases=(), gates=(), survey=survey))
+
+
+def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
+    from busbw import artefacts, rundir
+    from busbw.cli import check_print
+    from busbw.cli.console import Console, now
+    from busbw.stages import checking
+    from busbw.transport.choose import make
+
+    console = Console(quiet=args.quiet or args.json)
+    directory = rundir.create(out, plan.started, "check")
+    plan = dataclasses.replace(plan, run_id=directory.run_id)
+    artefacts.keep(directory, "plan.json", plan)
+    for note in plan.cluster.notes:
+        console.say("note", note)
+    transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
+    limits = checking.Limits(_LOCAL_WITHIN_S, _LOCAL_SECTION_S) if args.local else checking.Limits()
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    shown = os.path.relpath(directory.path)
+    try:
+        report = checking.check(directory, plan, transport, limits, say=console.say, now=now)
+    except KeyboardInterrupt as stop:
+        raise Interrupted("interrupted before the checks ended", seen=f"{shown}/raw", next_step="busbw check again") from stop
+    if args.json:
+        sys.stdout.write((directory.path / "check.json").read_text(encoding="utf-8"))
+    elif args.local:
+        sys.stdout.write(f"{check_print.drain_reason(report)}\n")
+    else:
+        lines = check_print.lines(report, shown)
+        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
+    return report.exit_status
+
+
+def _as_interrupt(number: int, frame: object) -> None:
+    """SIGTERM ends a check as Ctrl-C does: connections are closed, what was answered is kept."""
+    raise KeyboardInterrupt(f"signal {number}")
+
+
+COMMAND = CliCommand("check", "is every node what it should be, and are they all the same", register, run)

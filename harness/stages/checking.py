@@ -1,0 +1,98 @@
+"""A run that stops after the checks: reach, preflight, and what they come to. Nothing is built, launched or changed on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from busbw import artefacts, derive
+from busbw.artefacts import ReachArtefact
+from busbw.codec import dump_json
+from busbw.parsers.judge.verdict import EXIT_STATUS
+from busbw.plan import RunPlan
+from busbw.records import CheckResult, Status, Unreachable, worst
+from busbw.rundir import RunDir
+from busbw.stages import preflight
+from busbw.stages.context import Context
+from busbw.transport import Transport
+from busbw.transport.fanout import open_fleet
+from busbw.transport.recorder import RecordingTransport
+
+SCHEMA = "busbw.check/1"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """check.json: what the checks come to. Like everything derived it can be rebuilt from `raw/`."""
+
+    schema: str
+    run_id: str
+    tool_version: str
+    profile: str
+    started: str
+    verdict: Status
+    """The worst of what the profile and the playbook require; advisory results are listed and never decide."""
+    exit_status: int
+    emulated: str
+    """Why nothing here speaks for real hardware; empty for a real cluster."""
+    nodes: tuple[str, ...]
+    unreachable: tuple[Unreachable, ...]
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long asking may take; None = as long as the checks themselves allow."""
+
+    within_s: float | None = None
+    section_s: int | None = None
+
+
+def check(
+    run: RunDir, plan: RunPlan, transport: Transport, limits: Limits, *, say: Callable[[str, str], None], now: Callable[[], str]
+) -> CheckReport:
+    """Reach the nodes, ask each once, judge."""
+    cluster, forks = plan.cluster, plan.forks
+
+    def tell(step: str, text: str) -> None:
+        run.event(now(), step, "ended" if (step, text) == ("run", "ended") else "said", text=text)
+        say(step, text)
+
+    # Two tries each, in as many waves as the fan-out needs.
+    deadline_s = 2 * plan.connect_timeout_s * (1 + len(cluster.nodes) // forks) + 10
+    recording = RecordingTransport(transport, run)
+    with open_fleet(cluster, recording, forks=forks, connect_timeout_s=plan.connect_timeout_s, deadline_s=deadline_s) as fleet:
+        artefacts.keep(run, "reach.json", ReachArtefact(tuple(fleet.sessions), fleet.unreachable, transport.name))
+        for missing in fleet.unreachable:
+            tell("reach", f"{missing.node} not reached: {missing.reason}")
+        if fleet.sessions:
+            tell("check", f"asking {len(fleet.sessions)} of {len(cluster.nodes)} nodes")
+            context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
+            preflight.ask(context, within_s=limits.within_s, section_s=limits.section_s)
+    tell("run", "ended")
+    report = conclude(run)
+    run.write_derived("check.json", dump_json(report))
+    return report
+
+
+def conclude(run: RunDir) -> CheckReport:
+    """The report of a run directory, from its `raw/` alone.
+
+    Raises:
+        RunDirError: there is no plan, or an artefact is not readable.
+    """
+    result = derive.derive(run)
+    verdict = worst(tuple(check.status for check in result.checks if check.required and check.status is not Status.SKIPPED))
+    return CheckReport(
+        schema=SCHEMA,
+        run_id=result.run_id,
+        tool_version=result.tool_version,
+        profile=result.profile,
+        started=result.started,
+        verdict=verdict,
+        exit_status=EXIT_STATUS[verdict],
+        emulated="Emulated: the nodes are not real hardware." if result.emulated else "",
+        nodes=result.nodes,
+        unreachable=result.unreachable,
+        checks=result.checks,
+    )
