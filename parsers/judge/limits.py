@@ -50,18 +50,18 @@ class Rates:
 
     @property
     def w(self) -> float:
-        """W of several nodes.
+        """W of several nodes, or g P where the GPUs' own PCIe links carry less: what every formula calls W.
 
         Raises:
             ValueError: there is one node, and nothing crosses the network.
         """
         if self.network_gb_s is None or self.nodes == 1:
             raise ValueError("one node: nothing crosses the network")
-        return self.network_gb_s
+        return self.network_gb_s if self.pcie_gb_s is None else min(self.network_gb_s, self.gpus_per_node * self.pcie_gb_s)
 
     @property
     def share(self) -> float:
-        """B, the network share of one GPU. Raises as `w`."""
+        """B = W / g, the network share of one GPU. Raises as `w`."""
         return self.w / self.gpus_per_node
 
     @property
@@ -79,9 +79,9 @@ def _least(formula: str, rates: Rates, *candidates: float | None) -> Limit | Non
 
 def _limit(value: float, formula: str, rates: Rates) -> Limit:
     inputs = [("k", str(rates.nodes)), ("g", str(rates.gpus_per_node))]
-    for name, rate in (("W", rates.network_gb_s if rates.nodes > 1 else None), ("N", rates.nvlink_gb_s), ("P", rates.pcie_gb_s)):
-        if rate is not None:
-            inputs.append((name, rounded(rate)))
+    if rates.nodes > 1:
+        inputs.append(("W", rounded(rates.w) + ("" if rates.w == rates.network_gb_s else " = g P")))
+    inputs += [(name, rounded(rate)) for name, rate in (("N", rates.nvlink_gb_s), ("P", rates.pcie_gb_s)) if rate is not None]
     return Limit(value, formula, tuple(inputs))
 
 
@@ -111,13 +111,12 @@ def information_bound(rates: Rates) -> Limit:
 def ring(rates: Rates) -> Limit | None:
     """all_reduce, all_gather, reduce_scatter as a ring; None = no rate of the node's inside is known.
 
-    One node: N, or PCIe where there is no NVLink. Several: min(W, N g/(g-1), g P).
+    One node: N, or PCIe where there is no NVLink. Several: min(W, N g/(g-1)).
     """
     if rates.nodes == 1:
         inside = rates.nvlink_gb_s if rates.nvlink_gb_s is not None else rates.pcie_gb_s
         return _least("N" if rates.nvlink_gb_s is not None else "P", rates, inside)
-    outside = None if rates.pcie_gb_s is None else rates.gpus_per_node * rates.pcie_gb_s
-    return _least("min(W, N g/(g-1), g P)", rates, rates.w, rates.ring_nvlink_gb_s, outside)
+    return _least("min(W, N g/(g-1))", rates, rates.w, rates.ring_nvlink_gb_s)
 
 
 def tree(rates: Rates) -> Limit | None:
@@ -187,26 +186,19 @@ def all_reduce_any(rates: Rates) -> Limit | None:
         return max(found, key=lambda limit: limit.value_gb_s) if found else None
     inside = [value for value in (nvls_nvlink(rates), _into_one_gpu(rates)) if value is not None]
     formula = "min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))" if rates.switch_adds else "min((n-1)/(g(k-1)) W, N + B)"
-    return _least(formula, rates, information_bound(rates).value_gb_s, max(inside) if inside else None, _out_of_node(rates))
+    return _least(formula, rates, information_bound(rates).value_gb_s, max(inside) if inside else None)
 
 
 def gather_any(rates: Rates) -> Limit | None:
     """all_gather and reduce_scatter by any algorithm: each GPU takes in (n-1)/n S through NVLink and its NIC share; None as in `ring`."""
     if rates.nodes == 1:
         return ring(rates)
-    return _least("min((n-1)/(g(k-1)) W, N + B)", rates, information_bound(rates).value_gb_s, _into_one_gpu(rates), _out_of_node(rates))
+    return _least("min((n-1)/(g(k-1)) W, N + B)", rates, information_bound(rates).value_gb_s, _into_one_gpu(rates))
 
 
 def _into_one_gpu(rates: Rates) -> float | None:
     """N + B; None = N is not known, or it has nobody to talk to."""
     return None if rates.nvlink_gb_s is None or rates.gpus_per_node == 1 else rates.nvlink_gb_s + rates.share
-
-
-def _out_of_node(rates: Rates) -> float | None:
-    """The information bound again, over the PCIe links of the node's GPUs; None = not known."""
-    if rates.pcie_gb_s is None:
-        return None
-    return (rates.ranks - 1) / (rates.gpus_per_node * (rates.nodes - 1)) * rates.gpus_per_node * rates.pcie_gb_s
 
 
 def alltoall(rates: Rates) -> Limit | None:
@@ -215,16 +207,14 @@ def alltoall(rates: Rates) -> Limit | None:
     if k == 1:
         return ring(rates)
     inside = None if rates.nvlink_gb_s is None or g == 1 else rates.nvlink_gb_s * (n - 1) / (g - 1)
-    shares = [value for value in (rates.share, rates.pcie_gb_s) if value is not None]
-    return _least("min((n-1)/n k/(k-1) min(B, P), N (n-1)/(g-1))", rates, (n - 1) / n * k / (k - 1) * min(shares), inside)
+    return _least("min((n-1)/n k/(k-1) B, N (n-1)/(g-1))", rates, (n - 1) / n * k / (k - 1) * rates.share, inside)
 
 
 def broadcast(rates: Rates) -> Limit | None:
     """broadcast and reduce: min(W, N), one node N. Each GPU takes in S."""
     if rates.nodes == 1:
         return ring(rates)
-    outside = None if rates.pcie_gb_s is None else rates.gpus_per_node * rates.pcie_gb_s
-    return _least("min(W, N, g P)", rates, rates.w, rates.nvlink_gb_s if rates.gpus_per_node > 1 else None, outside)
+    return _least("min(W, N)", rates, rates.w, rates.nvlink_gb_s if rates.gpus_per_node > 1 else None)
 
 
 def sendrecv(rates: Rates) -> Limit | None:
@@ -244,7 +234,7 @@ def gather(rates: Rates, *, through_peers: bool = True) -> Limit | None:
     if rates.nodes == 1:
         return ring(rates)
     if not through_peers:
-        return _least("(n-1)/(n-g) min(B, P)", rates, (n - 1) / (n - g) * min(rates.share, rates.pcie_gb_s or rates.share))
+        return _least("(n-1)/(n-g) B", rates, (n - 1) / (n - g) * rates.share)
     return _least("min((n-1)/(n-g) W, N)", rates, (n - 1) / (n - g) * rates.w, rates.nvlink_gb_s if g > 1 else None)
 
 

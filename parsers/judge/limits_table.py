@@ -305,8 +305,8 @@ def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
     notes = []
     if question.collective == "all_reduce" and rates.nodes > 1:
         notes += _fabric_notes(rates, expected)
-    if rates.nodes > 1 and rates.pcie_gb_s is not None and rates.gpus_per_node * rates.pcie_gb_s < rates.w:
-        text = f"PCIe holds the GPUs to {rates.gpus_per_node * rates.pcie_gb_s:.0f} of the {rates.w:.0f} GB/s that the NICs have"
+    if rates.nodes > 1 and rates.w != rates.network_gb_s:
+        text = f"PCIe holds the GPUs to {rates.w:.0f} of the {rates.network_gb_s:.0f} GB/s that the NICs have"
         notes.append(f"{text}: the NICs need a newer host link, or two")
     if question.gpu is not None and question.gpu.name.startswith("GB") and question.gpus_per_node == question.gpu.gpus_per_node:
         notes.append("a node here is one tray with NVLink between trays off; for a rack of 72 say --gpus-per-node 72 --nics 72x400")
