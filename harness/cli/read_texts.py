@@ -75,8 +75,8 @@ def _nothing(head: bytes, binary: bool, seen: str) -> str:
         return "unknown layout: the text is empty"
     if binary:
         return f"unknown layout: binary data that begins with {head[:16].hex(' ')}"
-    first = seen or next((line for line in head.decode("utf-8", "replace").splitlines() if line.strip()), "")
-    return f"unknown layout: nothing known in it; it begins with {first.strip()[:200]!r}"
+    lines = (seen or head.decode("utf-8", "replace")).strip().splitlines()
+    return f"unknown layout: nothing known in it; it begins with {lines[0].strip()[:200] if lines else ''!r}"
 
 
 def exit_status(texts: Sequence[ReadText]) -> int:
