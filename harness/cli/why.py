@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 
-from busbw.cli import why_text
 from busbw.cli.command import CliCommand
 from busbw.errors import ReadError, UsageError
 
@@ -31,6 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose, or explain an entry. 0 = nothing found, 1 = findings, 3 = something failed and the evidence does not say why."""
+    from busbw.cli import why_text
     from busbw.parsers.symptoms import table
 
     if args.list_entries:
@@ -57,6 +57,7 @@ def _entries(words: list[str]) -> str | None:
     """The explanation where the one word is an id of the table or of a check and no file of that name is there; None = diagnose."""
     import os
 
+    from busbw.cli import why_text
     from busbw.parsers.symptoms import table
 
     if len(words) != 1 or os.path.exists(words[0]) or os.sep in words[0] or words[0] == "-":
@@ -71,7 +72,7 @@ def _entries(words: list[str]) -> str | None:
 
 
 def _diagnose(args: argparse.Namespace) -> int:
-    from busbw.cli import why_read
+    from busbw.cli import why_read, why_text
     from busbw.parsers.judge.diagnose import Context, diagnose
 
     reading = why_read.read(args.what)
