@@ -23,7 +23,7 @@ PLAYBOOK = """\
 description: One case for the benchmark of busbw's own cost.
 checks: {required: [ssh.connect, sw.mpirun]}
 cases:
-  - {id: all-reduce, collective: all_reduce, sizes: 256K..8M, iterations: 20, warmup: 3, timeout: 5m}
+  - {id: all-reduce, collective: all_reduce, sizes: 256K..2M, iterations: 20, warmup: 3, timeout: 5m}
 survey: {when: never, budget: 10s, size: 1M, iterations: 2, groups: [pairs]}
 lab: {payload: lab, fabric: lab}
 """
@@ -37,7 +37,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="busbw-bench-") as folder:
         os.environ["BUSBW_LAB_DIR"] = f"{folder}/labs"
-        lab = bringup.up(LabOptions(nodes=args.nodes, rate_bit_s=300e6), lambda text: None)
+        lab = bringup.up(LabOptions(nodes=args.nodes, rate_bit_s=1e9), lambda text: None)
         try:
             playbook = Path(folder, "bench.yaml")
             playbook.write_text(PLAYBOOK)
