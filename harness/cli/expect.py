@@ -89,7 +89,7 @@ def answer(args: argparse.Namespace) -> Answer:
         if refused is not None:
             raise UsageError(f"no cluster can meet this contract: {refused}", seen=f"--contract {args.contract:g}", next_step=_ASK_PROVIDER)
     tables = baselines_table.load()
-    matches = _matches(tables, question, args.algorithm)
+    matches = _matches(tables, expectation, args.algorithm)
     reference = baselines.reference(matches)
     curves = baselines.curves(tables, question.collective, question.gpu, question.nodes)
     comparison = None
@@ -191,16 +191,19 @@ def _limits_by_nodes(asked: Callable[[int, str], Question], fabric: str, *, has_
     return f"without --nodes; the limit in GB/s by node count is {', '.join(limits)}"
 
 
-def _matches(tables: Tables, question: Question, algorithm: str | None) -> Matches:
+def _matches(tables: Tables, expectation: Expectation, algorithm: str | None) -> Matches:
     """Published rows; none at all for links given by hand, which are no GPU that anybody published."""
     from busbw.parsers.judge import baselines, limits_table
     from busbw.parsers.judge.baselines_table import NicSet
 
+    question, best = expectation.question, expectation.expected[:1]
     if question.gpu is None or question.nvlink_gb_s is not None or question.network_gb_s is not None:
         return baselines.Matches((), (), (), (), (), ())
     nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
     fabric = limits_table.FABRICS[question.fabric][1]
-    regime = baselines.Regime(question.collective, question.gpu, question.nodes, question.gpus_per_node, nics, fabric, algorithm)
+    # Within 1 % NCCL's own choice cannot be told.
+    near_best = tuple(e.name for e in expectation.expected if e.estimate.value_gb_s > 0.99 * best[0].estimate.value_gb_s)
+    regime = baselines.Regime(question.collective, question.gpu, question.nodes, question.gpus_per_node, nics, fabric, algorithm, near_best)
     return baselines.match(tables, regime)
 
 

@@ -95,7 +95,7 @@ def _published(found: Answer) -> list[str]:
         lines = ["published: no row of this regime or near it"]
     if matches.other:
         lines.append("  shown, not counted:")
-        lines += [_row(row, f"{row.grade.value}; ") for row in matches.other]
+        lines += [_row(row, f"{row.grade.value}; {row.algorithm or 'algorithm not stated'}; ") for row in matches.other]
     return lines
 
 

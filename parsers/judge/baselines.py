@@ -35,6 +35,8 @@ class Regime:
     """As `Row.fabric`; ignored for one node."""
     algorithm: str | None = None
     """None = whatever ran."""
+    usual: tuple[str, ...] = ()
+    """What NCCL is expected to take by itself; a row that states another algorithm was forced. () = not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Matches:
     nearest: tuple[Near, ...]
     """Fewest differences, which are named; only where `exact` is empty."""
     other: tuple[Row, ...]
-    """Same regime, grade fair or complaint: shown, not counted."""
+    """Same regime, grade fair or complaint, or an algorithm that NCCL would not take by itself: shown, not counted."""
     thresholds: tuple[Near, ...]
     """Floors for this regime or near it; `differences` () = of this very regime."""
     refused: tuple[Row, ...]
@@ -84,12 +86,12 @@ def match(tables: Tables, regime: Regime) -> Matches:
     """Everything of the regime, by kind."""
     rows = [row for row in tables.published if row.busbw_gb_s is not None and row.collective == regime.collective]
     same = [row for row in rows if differences(row, regime) == ()]
-    exact = tuple(row for row in same if row.grade is Grade.GOOD)
+    exact = tuple(row for row in same if row.grade is Grade.GOOD and not _forced(row, regime))
     floors = [row for row in tables.thresholds if row.collective == regime.collective]
     return Matches(
         exact=exact,
         nearest=() if exact else _nearest(rows, regime),
-        other=tuple(row for row in same if row.grade in (Grade.FAIR, Grade.COMPLAINT)),
+        other=tuple(row for row in same if row not in exact),
         thresholds=tuple(_near(floors, regime)),
         refused=tuple(row for row in floors if row.grade is Grade.IMPLAUSIBLE and _gpu_of(row) == regime.gpu),
         articles=tuple(row for row in tables.articles if row.collective == regime.collective and _article_fits(row, regime)),
@@ -154,6 +156,13 @@ def _nearest(rows: list[Row], regime: Regime) -> tuple[Near, ...]:
     near = _near(rows, regime)
     fewest = min((len(item.differences) for item in near), default=0)
     return tuple(item for item in near if len(item.differences) == fewest)
+
+
+def _forced(row: Row, regime: Regime) -> bool:
+    """The source states an algorithm, and NCCL would take another."""
+    if regime.algorithm is not None or not regime.usual or row.algorithm is None or row.algorithm_basis != "stated":
+        return False
+    return not set(row.algorithm.split(" or ")) & set(regime.usual)
 
 
 def _near(rows: list[Row], regime: Regime) -> list[Near]:

@@ -126,9 +126,7 @@ def node_class(nodes: int) -> int:
     return 0 if nodes == 1 else 1 if nodes < 4 else 2
 
 
-def channel_busbw(
-    algorithm: Algorithm, protocol: Protocol, generation: str, nodes: int, gpus_per_node: int, channels: int, rate_gb_s: float
-) -> float:
+def channel_busbw(algorithm: Algorithm, protocol: Protocol, generation: str, nodes: int, channels: int, rate_gb_s: float) -> float:
     """busbw of all_reduce by NCCL's tuning, GB/s, from `channels` channels of `rate_gb_s` each as its topology search found them.
 
     Raises:

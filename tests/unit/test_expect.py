@@ -1,0 +1,215 @@
+"""`busbw expect` as a person and as a machine reads it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from busbw import cli
+
+H100 = ("expect", "--gpu", "H100", "--nics", "8x400", "--fabric", "infiniband")
+
+
+def answered(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    status = cli.main(argv)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_the_answer_leads_with_the_limit_and_what_tuned_systems_reach(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = answered(capsys, *H100, "--nodes", "8")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[:5] == [
+        "all_reduce on 8 nodes of 8 x H100, 8 x 400 Gb/s, infiniband",
+        "",
+        "limit       450.0 GB/s  nothing exceeds it: min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))",
+        "         k = 8, g = 8, W = 400 GB/s, N = 450 GB/s, P = 63.015 GB/s",
+        "expect        330 to 378 GB/s where ring runs, for large messages",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "published, same regime: 3 rows, median 365.8 GB/s",
+        "     386.6 GB/s at 8 GiB  8 nodes; CoreWeave nccl-tests README, https://github.com/coreweave/nccl-tests/blob/master/README.md, 2026-05",
+        "floors that clouds and tools ship (to pass, not to expect)",
+        "     800.0 GB/s  refused, above what the hardware can do: AWS distributed training samples",
+        "quoted by articles, without a run's output: never judged by",
+        "by message size, share of the figure for the largest",
+        "  B200-SXM6, 4 x 8 GPUs, another GPU: 1 MiB 1% · 16 MiB 17% · 64 MiB 41% · 256 MiB 60% · 1 GiB 95% · 4 GiB 99% · 16 GiB 100%; ",
+        "  384 Gb/s  floor, ib_write_bw, 400G; OCI HPC stack health checks",
+        "a few bytes, by NCCL's model: tree 45.2 µs, ring 156.4 µs",
+        "source   GPU: 18 NVLinks x 25, NVIDIA H100 data sheet",
+    ],
+)
+def test_each_kind_of_figure_stands_apart_with_its_source(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    assert line in answered(capsys, *H100, "--nodes", "8")[1]
+
+
+@pytest.mark.parametrize(("nodes", "limit"), [(1, 700.0), (2, 750.0), (3, 575.0), (4, 516.7), (8, 450.0), (16, 423.3), (64, 405.6)])
+def test_json_carries_the_same_limit_as_the_text(capsys: pytest.CaptureFixture[str], nodes: int, limit: float) -> None:
+    status, out, _ = answered(capsys, *H100, "--nodes", str(nodes), "--json")
+    document = json.loads(out)
+    assert (status, round(document["expectation"]["limit"]["value_gb_s"], 1)) == (0, limit)
+    assert (document["comparison"], document["expectation"]["question"]["nodes"]) == (None, nodes)
+
+
+def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(capsys, *H100, "--nodes", "2", "--json") == answered(capsys, *H100, "--nodes", "2", "--json")
+
+
+def test_two_nodes_end_with_the_trap(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(capsys, *H100, "--nodes", "2")[1].splitlines()[-1] == (
+        "note: NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so the number cannot show that the fabric is healthy. "
+        "To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall"
+    )
+
+
+def test_one_node_needs_neither_nics_nor_fabric(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = answered(capsys, "expect", "--gpu", "H200", "--nodes", "1")
+    assert (status, out.splitlines()[0]) == (0, "all_reduce on 1 node of 8 x H200")
+    assert "published, same regime: 4 rows, median 477.5 GB/s" in out
+    assert "  shown, not counted:\n     367.6 GB/s at 16 GiB  good; ring; 1 node; " in out
+    assert "one NIC by perftest" not in out
+
+
+def test_nearest_rows_are_called_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    out = answered(capsys, "expect", "--gpu", "H200", "--nodes", "64", "--nics", "8x400", "--fabric", "rocev2")[1]
+    assert "published: no row of this regime; 1 nearest (nearest, not the same)\n     320.0 GB/s  differs: GPU H100; 4 nodes; " in out
+
+
+def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ("expect", "--nvlink-gb-s", "500", "--gpus-per-node", "8", "--nodes", "4", "--network-gb-s", "300", "--fabric", "rocev2")
+    status, out, _ = answered(capsys, *argv)
+    assert status == 0
+    assert out.startswith(
+        "all_reduce on 4 nodes of 8 x GPU with 500 GB/s of NVLink, 300 GB/s of network per node, rocev2\n\nlimit       387.5 GB/s"
+    )
+    assert "published: no row of this regime or near it" in out
+    assert out.splitlines()[-1] == "note: NCCL's rate for these links is not known: limits only, no estimate"
+
+
+@pytest.mark.parametrize(
+    ("argv", "lines"),
+    [
+        (
+            ("--gpu", "H101", "--nodes", "8", "--nics", "8x400"),
+            (
+                "busbw: error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200, H800, B200, GB200, B300, GB300, Rubin, MI300X, RTX5090",
+                "busbw: seen: --gpu H101",
+                "busbw: next: every limit can still be given from rates: --nvlink-gb-s 450 --gpus-per-node 8 in the place of --gpu "
+                "(NVLink of one GPU, one direction); NCCL's own estimate and published rows cannot",
+            ),
+        ),
+        (
+            ("--gpu", "H100", "--nics", "8x400"),
+            (
+                "busbw: error: the node count is missing: one node, two, three, and four or more are different regimes",
+                "busbw: seen: without --nodes; the limit in GB/s by node count is 1: 700, 2: 750, 3: 575, 4: 517, 8: 450, 16: 423, 64: 406",
+                "busbw: next: --nodes 8",
+            ),
+        ),
+        (
+            ("--gpu", "H100", "--nodes", "8", "--nics", "8x400", "--fabric", "infiniband", "--contract", "800"),
+            (
+                "busbw: error: no cluster can meet this contract: 800 GB/s is above the physical limit of 450.0 GB/s: "
+                "min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B)), k = 8, g = 8, W = 400 GB/s, N = 450 GB/s, P = 63.015 GB/s",
+                "busbw: seen: --contract 800",
+                "busbw: next: ask for the node count, the algorithm and the unit behind the number: Gb/s are eight times GB/s, "
+                "and NVLink sums count both directions",
+            ),
+        ),
+        (
+            ("--gpu", "H100", "--nodes", "8", "--fabric", "infiniband"),
+            (
+                "busbw: error: 8 nodes need a network: the NICs are missing",
+                "busbw: seen: neither --nics nor --network-gb-s",
+                "busbw: next: --nics 8x400, or ask for one node: --nodes 1",
+            ),
+        ),
+        (
+            ("--gpu", "H100", "--nodes", "8", "--nics", "8x400"),
+            (
+                "busbw: error: 8 nodes need a fabric; known: infiniband, azure-ib, rocev2, spectrum-x, gcp-gib, efa, gcp-tcpx, gcp-tcpxo, tcp",
+                "busbw: next: --fabric infiniband",
+            ),
+        ),
+        (
+            (
+                "--nodes",
+                "8",
+            ),
+            (
+                "busbw: error: the GPU is missing",
+                "busbw: seen: neither --gpu nor --nvlink-gb-s",
+                "busbw: next: --gpu H100, or --nvlink-gb-s 450 --gpus-per-node 8",
+            ),
+        ),
+        (
+            ("--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--fabric", "infiniband", "--collective", "allreduce"),
+            (
+                "busbw: error: unknown collective 'allreduce'",
+                "busbw: seen: --collective allreduce",
+                "busbw: next: known: all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv, gather, scatter",
+            ),
+        ),
+        (
+            ("--gpu", "H100", "--nodes", "-2"),
+            ("busbw: error: --nodes must be above 0", "busbw: seen: -2", "busbw: next: leave it out where it is not known"),
+        ),
+        (
+            ("--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--fabric", "rocev2", "--mtu", "100"),
+            (
+                "busbw: error: RoCE needs a device MTU of at least 300, found 100",
+                "busbw: seen: --mtu 100",
+                "busbw: next: give the MTU of the network device, such as 9000",
+            ),
+        ),
+        (
+            ("--gpu", "H100", "--nodes", "1", "--gpus-per-node", "1"),
+            ("busbw: error: a collective needs two GPUs or more", "busbw: seen: 1 node with 1 GPU", "busbw: next: --nodes 2"),
+        ),
+    ],
+)
+def test_bad_input_ends_with_what_is_missing_and_what_can_be_said(
+    capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], lines: tuple[str, ...]
+) -> None:
+    assert answered(capsys, "expect", *argv) == (2, "", "".join(f"{line}\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("extra", "status", "head"),
+    [
+        (("--measured", "338"), 3, "UNKNOWN  338.0 GB/s at 8 GiB"),
+        (("--measured", "200"), 1, "FAIL  200.0 GB/s at 8 GiB"),
+        (("--measured", "300", "--size", "16G"), 0, "WARN  300.0 GB/s at 16 GiB"),
+        (("--measured", "381", "--contract", "380"), 0, "PASS  381.0 GB/s at 8 GiB"),
+        (("--measured", "500"), 1, "FAIL  500.0 GB/s at 8 GiB"),
+    ],
+)
+def test_a_measured_number_sets_the_exit_status(capsys: pytest.CaptureFixture[str], extra: tuple[str, ...], status: int, head: str) -> None:
+    found, out, _ = answered(capsys, *H100, "--nodes", "8", *extra)
+    assert (found, out.splitlines()[2]) == (status, head)
+
+
+@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv", "gather", "scatter"])
+@pytest.mark.parametrize("gpu", ["A100", "GB200", "MI300X", "RTX5090", "Rubin"])
+@pytest.mark.parametrize("nodes", ["1", "2", "64"])
+def test_every_collective_is_answered_on_every_kind_of_gpu(
+    capsys: pytest.CaptureFixture[str], collective: str, gpu: str, nodes: str
+) -> None:
+    argv = ("expect", "--gpu", gpu, "--nodes", nodes, "--nics", "8x400", "--fabric", "rocev2", "--collective", collective)
+    status, out, err = answered(capsys, *argv)
+    assert (status, err, out.startswith(f"{collective} on {nodes} node")) == (0, "", True)
+
+
+def test_it_answers_in_a_directory_without_anything(tmp_path_factory: pytest.TempPathFactory) -> None:
+    argv = [sys.executable, "-m", "busbw", "expect", "--gpu", "B200", "--nodes", "2", "--nics", "8x400", "--fabric", "rocev2"]
+    result = subprocess.run(
+        argv, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path_factory.mktemp("nowhere"), env={"PATH": "/nonexistent"}
+    )
+    assert (result.returncode, result.stderr, result.stdout.splitlines()[2][:22]) == (0, "", "limit       750.0 GB/s")
