@@ -76,7 +76,7 @@ def _plan(args: argparse.Namespace) -> RunPlan:
     from busbw import planning
     from busbw.cli.console import now
 
-    wanted = {"playbook": _PLAYBOOK, "env": [], "ranks_per_node": None, "temporary_keys": False}
+    wanted: dict[str, object] = {"playbook": _PLAYBOOK, "env": [], "ranks_per_node": None, "temporary_keys": False}
     plan = planning.new_plan(argparse.Namespace(**{**vars(args), **wanted}), started=now())
     survey = dataclasses.replace(plan.playbook.survey, when="never")
     return dataclasses.replace(plan, playbook=dataclasses.replace(plan.playbook, name="check", cases=(), gates=(), survey=survey))
