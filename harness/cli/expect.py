@@ -36,6 +36,10 @@ class Answer:
     nic_figures: tuple[NicFigure, ...]
     comparison: Comparison | None
     """None = no --measured."""
+    contract_gb_s: float | None
+    """None = no --contract."""
+    contract_notes: tuple[str, ...]
+    """What meeting it would prove, and what not."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +95,7 @@ def answer(args: argparse.Namespace) -> Answer:
     tables = baselines_table.load()
     matches = _matches(tables, expectation, args.algorithm)
     reference = baselines.reference(matches)
-    curves = baselines.curves(tables, question.collective, question.gpu, question.nodes)
+    curves = baselines.curves(tables, question.collective, question.gpu, question.nodes, question.gpus_per_node)
     comparison = None
     if args.measured is not None:
         try:
@@ -102,7 +106,8 @@ def answer(args: argparse.Namespace) -> Answer:
             args.measured, size_bytes, expectation, reference, curves, contract_gb_s=args.contract, algorithm=args.algorithm
         )
     nics = baselines.nic_figures(tables, question.nics.rate_gbit_s) if question.nics is not None and question.nodes > 1 else ()
-    return Answer(expectation, reference, matches, curves, nics, comparison)
+    contract_notes = () if args.contract is None else baselines_judge.contract_notes(args.contract, expectation)
+    return Answer(expectation, reference, matches, curves, nics, comparison, args.contract, contract_notes)
 
 
 _ASK_PROVIDER = (

@@ -24,6 +24,7 @@ def answer(found: Answer) -> str:
         comparison = found.comparison
         head = f"{comparison.status.value.upper()}  {format_bandwidth(comparison.measured_gb_s)} at {format_size(comparison.size_bytes)}"
         blocks.append([head, f"  {comparison.reason}"])
+    blocks.append([f"contract: {note}" for note in found.contract_notes])
     blocks.append(_headline(expectation))
     blocks.append(
         ["bounds by specification", *(f"  {_number(b.limit.value_gb_s)}  {b.name}: {b.limit.formula}" for b in expectation.bounds)]
@@ -127,7 +128,8 @@ def _thresholds(found: Answer) -> list[str]:
     for row in found.matches.refused:
         figure = row.busbw_gb_s
         assert figure is not None
-        lines.append(f"  {_number(figure.value)}  refused, above what the hardware can do: {_source(row.source)}")
+        size = "" if row.size_bytes is None else f" at {format_size(row.size_bytes)}"
+        lines.append(f"  {_number(figure.value)}  refused, no system of this kind gives it{size}: {_source(row.source)}")
     return ["floors that clouds and tools ship (to pass, not to expect)", *lines] if lines else []
 
 

@@ -218,13 +218,22 @@ def share_at(curve: Curve, size_bytes: int) -> float | None:
     return None
 
 
-def curves(tables: Tables, collective: str, gpu: Gpu | None, nodes: int) -> tuple[Curve, ...]:
-    """Curves of all_reduce with the same GPU and class of node count; those of other GPUs of the same class where there is none."""
+def curves(tables: Tables, collective: str, gpu: Gpu | None, nodes: int, gpus_per_node: int) -> tuple[Curve, ...]:
+    """Curves of all_reduce with the same GPU and class of node count, racks apart from nodes; those of other GPUs where there is none."""
     if collective != "all_reduce":
         return ()
-    # The NVL72 curve counts trays; it is one NVLink domain.
-    alike = tuple(curve for curve in tables.curves if node_class(1 if curve.fabric == "mnnvl" else curve.nodes) == node_class(nodes))
+    alike = tuple(curve for curve in tables.curves if _curve_place(curve) == (node_class(nodes), gpus_per_node > _GPUS_OF_A_NODE))
     return tuple(curve for curve in alike if find_gpu(curve.gpu) == gpu) or alike
+
+
+_GPUS_OF_A_NODE = 8
+"""More than that share NVLink only over a rack."""
+
+
+def _curve_place(curve: Curve) -> tuple[str, bool]:
+    """The NVL72 curve counts trays; it is one NVLink domain."""
+    joined = curve.fabric == "mnnvl"
+    return node_class(1 if joined else curve.nodes), curve.gpus_per_node * (curve.nodes if joined else 1) > _GPUS_OF_A_NODE
 
 
 def nic_figures(tables: Tables, rate_gbit_s: float) -> tuple[NicFigure, ...]:

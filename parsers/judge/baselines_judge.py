@@ -61,6 +61,27 @@ def judge(
     return told(Status.UNKNOWN, reference, reason)
 
 
+def contract_notes(contract_gb_s: float, expectation: Expectation) -> tuple[str, ...]:
+    """What a promised busbw, already known to be below the limit, is worth: its share, whether NCCL reaches it, what it would not catch."""
+    notes = [f"{contract_gb_s:g} GB/s is {contract_gb_s / expectation.limit.value_gb_s:.0%} of the limit"]
+    best = expectation.expected[0] if expectation.expected else None
+    if best is None:
+        return (*notes, "NCCL's rate for these links is not known, so what it would catch cannot be told")
+    value = best.estimate.value_gb_s
+    if contract_gb_s > value:
+        notes.append(f"physics allows it, but NCCL's best algorithm here ({best.name}) is estimated at {value:.1f} GB/s")
+    nics = expectation.question.nics
+    if expectation.question.nodes == 1 or nics is None:
+        return tuple(notes)
+    if best.binds != "network":
+        notes.append(f"{best.binds} binds, so no number of this case catches the loss of a NIC; ask for NCCL_ALGO=Ring or alltoall")
+    elif nics.count > 1:
+        left = value * (nics.count - 1) / nics.count
+        sees = "would catch" if contract_gb_s > left else "would not catch"
+        notes.append(f"meeting it {sees} the loss of one of {nics.count} NICs, which leaves {left:.1f} GB/s at best")
+    return tuple(notes)
+
+
 def _band(expected: tuple[Expected, ...], algorithm: str | None) -> tuple[float, str] | None:
     """Where the band begins, GB/s, and for which algorithm; of several that may have run, the lowest. None = no band."""
     bands = [(item.low_gb_s, item.name) for item in expected if item.low_gb_s is not None and algorithm in (None, item.name)]

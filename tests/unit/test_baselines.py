@@ -240,7 +240,7 @@ def test_no_number_passes_without_a_contract(gpu: str, nodes: int) -> None:
 
 def test_small_messages_are_held_to_a_curve_or_to_nothing() -> None:
     asked = expectation("B200", 4, (8, 400.0), "efa")
-    curves = baselines.curves(TABLES, "all_reduce", find_gpu("B200"), 4)
+    curves = baselines.curves(TABLES, "all_reduce", find_gpu("B200"), 4, 8)
     assert [curve.id for curve in curves] == ["b200-4n-efa-allreduce"]
     reference = Reference("published", 381.8, "one")
     judged = [
@@ -260,6 +260,65 @@ def test_small_messages_are_held_to_a_curve_or_to_nothing() -> None:
 )
 def test_curves_give_the_share_of_the_largest_message(index: int, size: int, share: float) -> None:
     assert baselines.share_at(TABLES.curves[index], size) == pytest.approx(share, abs=0.006)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "nodes", "gpus", "found"),
+    [
+        ("H200", 1, 8, ["h200-1n-allreduce"]),
+        ("A100", 1, 8, ["h200-1n-allreduce", "b200-1n-allreduce"]),
+        ("GB200", 1, 72, ["gb200-nvl72-allreduce"]),
+        ("H100", 8, 8, ["b200-4n-efa-allreduce"]),
+        ("H100", 2, 8, []),
+    ],
+)
+def test_curves_are_those_of_the_same_node_class(gpu: str, nodes: int, gpus: int, found: list[str]) -> None:
+    assert [curve.id for curve in baselines.curves(TABLES, "all_reduce", find_gpu(gpu), nodes, gpus)] == found
+    assert baselines.curves(TABLES, "alltoall", find_gpu(gpu), nodes, gpus) == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "contract", "notes"),
+    [
+        (
+            JUDGED,
+            360.0,
+            ("360 GB/s is 80% of the limit", "meeting it would catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best"),
+        ),
+        (
+            JUDGED,
+            330.0,
+            ("330 GB/s is 73% of the limit", "meeting it would not catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best"),
+        ),
+        (
+            JUDGED,
+            430.0,
+            (
+                "430 GB/s is 96% of the limit",
+                "physics allows it, but NCCL's best algorithm here (ring) is estimated at 397.5 GB/s",
+                "meeting it would catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best",
+            ),
+        ),
+        (
+            ("H100", 2, (8, 400.0), "infiniband"),
+            440.0,
+            (
+                "440 GB/s is 59% of the limit",
+                "NVLink binds, so no number of this case catches the loss of a NIC; ask for NCCL_ALGO=Ring or alltoall",
+            ),
+        ),
+        (("H100", 1, None, "nvlink-only"), 460.0, ("460 GB/s is 66% of the limit",)),
+        (
+            ("Rubin", 1, None, "nvlink-only"),
+            460.0,
+            ("460 GB/s is 16% of the limit", "NCCL's rate for these links is not known, so what it would catch cannot be told"),
+        ),
+    ],
+)
+def test_a_contract_says_what_it_would_catch(
+    asked: tuple[str, int, tuple[int, float] | None, str], contract: float, notes: tuple[str, ...]
+) -> None:
+    assert baselines_judge.contract_notes(contract, expectation(*asked)) == notes
 
 
 def test_a_curve_says_nothing_outside_its_sizes() -> None:

@@ -37,7 +37,7 @@ def test_the_answer_leads_with_the_limit_and_what_tuned_systems_reach(capsys: py
         "published, same regime: 3 rows, median 365.8 GB/s",
         "     386.6 GB/s at 8 GiB  8 nodes; CoreWeave nccl-tests README, https://github.com/coreweave/nccl-tests/blob/master/README.md, 2026-05",
         "floors that clouds and tools ship (to pass, not to expect)",
-        "     800.0 GB/s  refused, above what the hardware can do: AWS distributed training samples",
+        "     800.0 GB/s  refused, no system of this kind gives it at 128 MiB: AWS distributed training samples",
         "quoted by articles, without a run's output: never judged by",
         "by message size, share of the figure for the largest",
         "  B200-SXM6, 4 x 8 GPUs, another GPU: 1 MiB 1% · 16 MiB 17% · 64 MiB 41% · 256 MiB 60% · 1 GiB 95% · 4 GiB 99% · 16 GiB 100%; ",
@@ -67,6 +67,14 @@ def test_two_nodes_end_with_the_trap(capsys: pytest.CaptureFixture[str]) -> None
         "note: NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so the number cannot show that the fabric is healthy. "
         "To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall"
     )
+
+
+def test_a_contract_is_told_what_it_would_catch(capsys: pytest.CaptureFixture[str]) -> None:
+    out = answered(capsys, *H100, "--nodes", "8", "--contract", "360")[1]
+    assert out.splitlines()[2:4] == [
+        "contract: 360 GB/s is 80% of the limit",
+        "contract: meeting it would catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best",
+    ]
 
 
 def test_one_node_needs_neither_nics_nor_fabric(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,6 +50,15 @@ def test_a_link_carries_what_its_headers_and_codes_leave(limit: Limit, value: fl
     assert limit.value_gb_s == pytest.approx(value, rel=4e-3)
 
 
+def test_nvlink_of_a_gpu_names_its_source_and_none_is_none() -> None:
+    b200, bare = find_gpu("B200"), find_gpu("RTX5090")
+    assert b200 is not None
+    assert bare is not None
+    found = limits_link.nvlink(b200)
+    assert found is not None
+    assert (found.value_gb_s, found.inputs[0], limits_link.nvlink(bare)) == (900.0, ("GPU", "B200"), None)
+
+
 def test_a_vlan_tag_costs_four_bytes_of_each_packet() -> None:
     assert limits_link.roce_payload(50.0, 9000, vlan=True) == Limit(
         50.0 * 4096 / 4182,
