@@ -45,8 +45,9 @@ def drain_reason(report: CheckReport) -> str:
         warned = sum(c.status is Status.WARN or (c.status is Status.FAIL and not c.required) for c in report.checks)
         passed = sum(c.status is Status.PASS for c in report.checks)
         return one_line(f"busbw: {report.verdict.value} {phrases.count(passed, 'check')} passed, {phrases.count(warned, 'warning')}")
-    told = "; ".join(f"{c.check_id} {c.found}" + (f" ({c.reason})" if c.status is Status.UNKNOWN and c.reason else "") for c in bad[:3])
-    more = f"; and {len(bad) - 3} more" if len(bad) > 3 else ""
+    said = dict.fromkeys(f"{c.check_id} {c.found}" + (f" ({c.reason})" if c.status is Status.UNKNOWN and c.reason else "") for c in bad)
+    told = "; ".join(list(said)[:3])
+    more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
     return one_line(phrases.cut(f"busbw: {report.verdict.value} {told}{more}", 2 * _TEXT))
 
 

@@ -1,0 +1,121 @@
+"""`busbw check` on the command line: what is printed, what is refused, the exit status; on this machine through the local transport."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from busbw import cli
+from busbw.cli import check_print
+from busbw.records import CheckResult, Evidence, Status, Unreachable
+from busbw.stages.checking import CheckReport
+
+NODES = tuple(f"gpu-{i:03}" for i in range(1, 5))
+
+
+def result(check_id: str, node: str, status: Status, found: str, *, reason: str = "", required: bool = True) -> CheckResult:
+    evidence = Evidence(f"raw/preflight/{node}.txt", 12, "GPU 0: NVIDIA H100 80GB HBM3")
+    return CheckResult(check_id, node, status, found, "8 GPUs", "nvidia-smi -L", reason, evidence, required)
+
+
+def report(*checks: CheckResult, verdict: Status, exit_status: int, unreachable: tuple[Unreachable, ...] = ()) -> CheckReport:
+    return CheckReport(
+        schema="busbw.check/1",
+        run_id="20261121-1200-check",
+        tool_version="1.0",
+        profile="infiniband",
+        started="2026-11-21T12:00:00Z",
+        verdict=verdict,
+        exit_status=exit_status,
+        emulated="",
+        nodes=NODES,
+        unreachable=unreachable,
+        checks=checks,
+    )
+
+
+FAILING = report(
+    *(result("gpu.count", n, Status.PASS, "8 x H100") for n in NODES[:2]),
+    *(result("gpu.count", n, Status.FAIL, "7 x H100") for n in NODES[2:]),
+    *(result("rdma.mtu", n, Status.UNKNOWN, "tool missing", reason="ibv_devinfo is not installed", required=False) for n in NODES),
+    *(result("efa.devices", n, Status.SKIPPED, "0", reason="not applicable to profile infiniband", required=False) for n in NODES),
+    verdict=Status.FAIL,
+    exit_status=1,
+)
+
+
+def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and_where() -> None:
+    assert check_print.lines(FAILING, "runs/x") == (
+        "FAIL  2 of 4 nodes not as required: gpu-[003-004]; profile infiniband",
+        "  gpu    2/4  ✖ gpu-[003-004] gpu.count",
+        "  rdma   0/4  ? gpu-[001-004] rdma.mtu",
+        "✖ fail  gpu.count  gpu-[003-004]",
+        "      found     7 x H100",
+        "      expected  8 GPUs",
+        "      command   nvidia-smi -L",
+        "      seen      raw/preflight/gpu-003.txt:12  GPU 0: NVIDIA H100 80GB HBM3",
+        "NOT CHECKED  rdma.mtu  gpu-[001-004]: ibv_devinfo is not installed",
+        "NOT APPLICABLE  1 check to these nodes with profile infiniband (reasons in check.json)",
+        "busbw: CHECK FAIL 2 failed, 0 warnings, 2 passed, 4 not checked  runs/x",
+    )
+
+
+def test_a_drain_reason_is_one_line_that_leads_with_what_failed() -> None:
+    assert check_print.drain_reason(FAILING) == "busbw: FAIL gpu.count 7 x H100"
+    well = report(result("gpu.count", NODES[0], Status.PASS, "8 x H100"), verdict=Status.PASS, exit_status=0)
+    assert check_print.drain_reason(well) == "busbw: PASS 1 check passed, 0 warnings"
+
+
+def test_text_of_a_node_can_neither_move_the_cursor_nor_make_a_line() -> None:
+    hostile = report(result("gpu.count", NODES[0], Status.FAIL, "\x1b[2J\nbusbw: PASS"), verdict=Status.FAIL, exit_status=1)
+    for line in (*check_print.lines(hostile, "runs/x"), check_print.drain_reason(hostile)):
+        assert "\x1b" not in line
+        assert "\n" not in line
+
+
+def test_this_machine_is_asked_through_the_local_transport_and_the_run_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["check", "-w", "a,b", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "--json"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["schema"] == "busbw.check/1"
+    assert printed["exit_status"] == status
+    assert printed["nodes"] == ["a", "b"]
+    by_id = {(c["check_id"], c["node"]): c["status"] for c in printed["checks"]}
+    assert (by_id["ssh.connect", "a"], by_id["cross.kernel", "b"]) == ("PASS", "PASS")
+    assert (tmp_path / "latest" / "raw" / "preflight" / "a.txt").is_file()
+    assert json.loads((tmp_path / "latest" / "check.json").read_text()) == printed
+
+
+def test_the_report_of_a_check_is_the_same_bytes_when_it_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from busbw import rundir
+    from busbw.codec import dump_json
+    from busbw.stages import checking
+
+    cli.main(["check", "-w", "a", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "-q"])
+    assert capsys.readouterr().out.startswith("busbw: CHECK ")
+    run = rundir.open_existing(tmp_path / "latest")
+    kept = (run.path / "check.json").read_text()
+    (run.path / "check.json").unlink()
+    assert dump_json(checking.conclude(run)) == kept
+
+
+def test_local_prints_one_line_and_leaves_no_run_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status = cli.main(["check", "--local", "-p", "tcp"])
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert out.startswith({0: "busbw: ", 1: "busbw: FAIL ", 3: "busbw: UNKNOWN "}[status])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_local_together_with_a_host_list_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "--local", "-w", "gpu-1", "-p", "tcp"]) == 2
+    assert "--local means this machine" in capsys.readouterr().err
+
+
+def test_without_a_fabric_nothing_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "-w", "gpu-1", "--transport", "local"]) == 2
+    assert "which fabric" in capsys.readouterr().err
