@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -217,6 +218,17 @@ def test_limits_of_all_reduce_by_gpu_and_node_count(gpu: str, nics: str) -> None
     assert [e.limit.value_gb_s for e in found] == pytest.approx(LIMITS[gpu, nics], abs=0.05)
     rings = [next(b.limit.value_gb_s for b in e.bounds if b.name == "ring") for e in found]
     assert rings == pytest.approx([RINGS[gpu][0], *[RINGS[gpu][1]] * 6])
+
+
+def test_the_documentation_shows_the_same_limits() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "expect.md").read_text(encoding="utf-8")
+    rows = {cells[0]: tuple(float(cell) for cell in cells[1:]) for cells in _cells(text) if cells[0].split(",")[0] in RINGS}
+    shown = {name: values for names, values in rows.items() for name in names.split(", ")}
+    assert shown == {gpu: values for (gpu, _), values in LIMITS.items()}
+
+
+def _cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line.startswith("|")]
 
 
 @dataclass(frozen=True)
