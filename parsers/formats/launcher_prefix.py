@@ -51,7 +51,8 @@ _PREFIXES = re.compile(
             rf"\s*(?P<compose>[A-Za-z][\w.-]*)\s*\|{_CONTENT}",  # docker compose
             rf"(?P<grep>[\w./-]+\.(?:log|out|txt|err|o\d+)(?:\.\d+)?)[:-](?:\d+[:-])?{_CONTENT}",  # grep over several files
             rf"\s*\d{{1,7}}\t{_CONTENT}",  # cat -n
-            rf"""\s*(?:[>+]|[-*•] |["'`]|:mark:`|\{{"log":"){_CONTENT}""",  # quoting, docker's JSON log
+            r"\s*[>+](?=\s*(?:[#\[(<\d]|$))",  # quoting
+            rf"""\s*(?:[-*•] |["'`]|:mark:`|\{{"log":"){_CONTENT}""",  # lists, strings, docker's JSON log
         )
     )
 )

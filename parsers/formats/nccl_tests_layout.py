@@ -18,9 +18,9 @@ from busbw.records.benchmark import BenchmarkRow, Measurement
 
 ELEMENT_BYTES = {
     "int8": 1, "char": 1, "uint8": 1, "int32": 4, "int": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
-    "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1,
+    "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
 }  # fmt: skip
-"""Size of one element by the name in the type column; `char` and `int` are of NCCL 1, `fp8_*` of RCCL."""
+"""Size of one element by the name in the type column; `char` and `int` are of NCCL 1, `fp8_*` of RCCL, the last four of relatives."""
 
 REDOPS = ("sum", "prod", "max", "min", "avg", "mulsum", "none")
 
@@ -32,7 +32,9 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 _TOKEN = re.compile(r"\s*(\S+)")
 _TYPES = "|".join(sorted(ELEMENT_BYTES, key=len, reverse=True))
-HEAD = re.compile(rf"(?<![\w.])(?P<size>\d+)\s+(?P<count>\d+)\s+(?P<type>{_TYPES})(?=\s|$|[A-Z\[(<`\"']|[\w.-]+:\d+:\d+ )")
+_ANY_TYPE = r"[a-z]\w{1,15}(?=\s+(?:[a-z]+\s+)?(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+[\d.]+\s)"
+"""A type not known here, where the cells behind it are those of a row."""
+HEAD = re.compile(rf"(?<![\w.])(?P<size>\d+)\s+(?P<count>\d+)\s+(?P<type>(?:{_TYPES})(?=\s|$|[A-Z\[(<`\"']|[\w.-]+:\d+:\d+ )|{_ANY_TYPE})")
 """The three cells that make a line a data row."""
 _HOST = r"[\w.-]+:\d+:\d+ "
 FRAGMENT = re.compile(
@@ -47,7 +49,7 @@ _NAMES = {
     "res": "error", "i_min": "i_min", "i_max": "i_max", "i_p99": "i_p99", "i_cv%": "i_cv", "i_cv": "i_cv", "timestamp": "timestamp",
 }  # fmt: skip
 _GLUE = re.compile(r"[A-Za-z\[({<`\"'|*#\\]")
-"""What foreign text glued to a number may begin with; digits, dots and signs would make it another number."""
+"""What foreign text glued to a number may begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Column:
     block: int = -1
     """0, 1 = first, second block; -1 = before them."""
     edge: int | None = None
-    """Offset just behind the column's last character in the header line; None = not known."""
+    """Offset just behind its last character in the header line; None = not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,6 @@ class Layout:
     def blocks(self) -> int:
         """Number of blocks of measurements, 1 or 2."""
         return 1 + max(column.block for column in self.columns)
-
-    def has(self, name: str) -> bool:
-        """Whether a column of this name exists."""
-        return any(column.name == name for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +138,13 @@ def header(text: str) -> Layout | None:
         elif name in ("time", "cputime"):
             block += 1
         columns.append(Column(name or "other", -1 if name == "timestamp" else block, match.end()))
-    names = [column.name for column in columns]
     milliseconds = "bytes" in text.lower().split()  # nccl-tests 1.x, whose columns are bytes, N, type, op, time (ms), algbw, busbw, res
-    if names[:1] != ["size"] or not {"count", "type", "busbw"} <= set(names) or block not in (0, 1):
+    blocks = [{column.name for column in columns if column.block == number} for number in range(block + 1)]
+    whole = [names for names in blocks if {"algbw", "busbw"} <= names]
+    front = [column.name for column in columns if column.block < 0]
+    if front[:1] != ["size"] or not {"count", "type"} <= set(front) or not 1 <= len(whole) <= 2 or blocks[: len(whole)] != whole:
         return None
-    return Layout(tuple(columns), (False, True)[: block + 1], 1e3 if milliseconds else 1.0)
+    return Layout(tuple(c for c in columns if c.block < len(whole)), (False, True)[: len(whole)], 1e3 if milliseconds else 1.0)
 
 
 def with_groups(layout: Layout, group_line: str) -> Layout:

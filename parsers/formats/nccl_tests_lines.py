@@ -48,7 +48,7 @@ def rank_line(text: str) -> RankLine | None:
         rank=int(match["rank"]),
         host=match["host"],
         device=int(match["device"]),
-        device_name=match["name"].strip(),
+        device_name=match["name"].strip(" `\"',\t"),
         pid=int(match["pid"]),
         group=int(match["group"]) if match["group"] is not None else None,
         bus_id=match["bus"],

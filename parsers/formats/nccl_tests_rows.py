@@ -13,12 +13,16 @@ lines, and terminals wrap long ones. The pieces are joined where the result is a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from busbw.parsers.formats.nccl_tests_identity import algbw_fits, factor_interval, share_interval
 from busbw.parsers.formats.nccl_tests_layout import FRAGMENT, HEAD, START, Cells, Layout, ReadRow, take_row
 from busbw.parsers.formats.nccl_tests_scan import Line
+
+_CUT_CELL = re.compile(r"\s*(?:-?\d*\.?\d*(?:e[+-]?\d*)?|N/?|[a-z]{1,7})")
+_CELL_END = re.compile(r"(?:\.\d*|/?A|e?[+-]?\d+)(?=\s|$)")
 
 
 class Found(NamedTuple):
@@ -46,6 +50,11 @@ class _Pending(NamedTuple):
 
     line: Line
     text: str
+    """Up to its last whole cell."""
+    begun: str
+    """Behind that, the beginning of a cell that the line's end cut; mostly nothing."""
+    last: int
+    """Number of the last line it was read from."""
     single: ReadRow | None = None
     """The row it is if nothing follows: without column names, half a row looks like a row of one placement."""
 
@@ -74,31 +83,37 @@ class RowJoiner:
             part = text[: cells.end] if not before.strip() else text[cells.begin : cells.end]
             text = text[cells.end :]
             if cells.read is None:
-                self.pending = _Pending(line, part)
+                self.pending = _Pending(line, part, _begun(text), line.number)
             elif layout is None and len(cells.read.measured()) == 1 and not cells.not_finite:
-                self.pending = _Pending(line, part, cells.read)
+                self.pending = _Pending(line, part, _begun(text), line.number, cells.read)
             else:
                 found.append(_checked(line, cells))
         return Piece(tuple(found), text)
 
+    def goes_on(self, line: Line) -> bool:
+        """Whether a line begins as the rest of the row that was begun: with a cell, or, in the very next line, with the end of one."""
+        if self.pending is None:
+            return False
+        return bool(FRAGMENT.match(line.text) or (line.number == self.pending.last + 1 and _CELL_END.match(line.text)))
+
     def resume(self, line: Line, layout: Layout | None) -> Piece | None:
         """What a line adds to the row that was begun; None = it is no part of it."""
         pending = self.pending
-        if pending is None or not FRAGMENT.match(line.text):
+        if pending is None or not self.goes_on(line):
             return None
         longer: _Pending | None = None
         rest = ""
-        for joined in (pending.text + line.text, f"{pending.text} {line.text}"):
+        for joined in (pending.text + pending.begun + line.text, f"{pending.text} {line.text}"):
             cells = take_row(joined, layout, self._hosts())
             if cells is None and (start := START.match(joined)) and start.end() > len(pending.text):
-                longer, rest = _Pending(pending.line, start[0]), joined[start.end() :]
+                longer, rest = _Pending(pending.line, start[0], _begun(joined[start.end() :]), line.number), joined[start.end() :]
             if cells is None:
                 continue
             if cells.read is not None and _adds_up(cells.read) and (pending.single is None or len(cells.read.measured()) == 2):
                 self.pending = None
                 return Piece((_checked(pending.line, cells),), joined[cells.end :])
             if cells.read is None and cells.end > len((longer or pending).text):
-                longer, rest = _Pending(pending.line, joined[: cells.end]), joined[cells.end :]
+                longer, rest = _Pending(pending.line, joined[: cells.end], _begun(joined[cells.end :]), line.number), joined[cells.end :]
         if longer is None:
             return None
         self.pending = longer
@@ -109,7 +124,7 @@ class RowJoiner:
         start = START.match(line.text)
         if start is None or self.pending is not None:
             return False
-        self.pending = _Pending(line, start[0])
+        self.pending = _Pending(line, start[0], "", line.number)
         return True
 
     def give_up(self, one_placement: bool) -> tuple[Found, ...]:
@@ -121,6 +136,11 @@ class RowJoiner:
 
     def _hosts(self) -> tuple[str, ...]:
         return tuple(sorted(self.hosts, key=len, reverse=True))
+
+
+def _begun(rest: str) -> str:
+    """What stands behind the last whole cell, where it can be the beginning of one."""
+    return rest if _CUT_CELL.fullmatch(rest) else ""
 
 
 def _checked(line: Line, cells: Cells) -> Found:

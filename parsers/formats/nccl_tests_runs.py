@@ -50,6 +50,10 @@ class _Reader:
         else:
             self._other(line)
 
+    def goes_on(self, line: Line) -> bool:
+        """Whether a line without a tag is the rest of this writer's last one, which a terminal wrapped."""
+        return self.half_header is not None or self.rows.goes_on(line)
+
     def finish(self) -> list[Run]:
         """All runs, in the order they began."""
         self._give_up()
@@ -280,8 +284,11 @@ def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
     """
     kept = tuple(lines)
     by_tag: dict[str, _Reader] = {}
+    before = Line(-1, "", "", True)
     for line in kept:
-        by_tag.setdefault(line.tag, _Reader()).feed(line)
+        tag = before.tag if not line.tag and line.number == before.number + 1 and by_tag[before.tag].goes_on(line) else line.tag
+        before = line._replace(tag=tag)
+        by_tag.setdefault(tag, _Reader()).feed(line)
     apart = [reader.finish() for reader in by_tag.values()]
     _count_writers(by_tag, apart)
     if _torn_apart(apart):
@@ -289,6 +296,8 @@ def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
         for line in kept:
             reader.feed(line)
         apart = [reader.finish()]
+    else:
+        _share(list(by_tag.values()), apart)
     return tuple(run.sealed() for run in sorted((run for runs in apart for run in runs), key=lambda run: run.first_line))
 
 
@@ -304,6 +313,22 @@ def _count_writers(tags: Iterable[str], apart: list[list[Run]]) -> None:
     for shape, runs in by_shape.items():
         for run in runs:
             run.set(writers=ranks[shape])
+
+
+def _share(readers: list[_Reader], apart: list[list[Run]]) -> None:
+    """Gives what writers without a table said (versions, number of ranks, failures) to the one run there is."""
+    runs = [run for runs in apart for run in runs]
+    if len(runs) != 1:
+        return
+    run = runs[0]
+    for reader, own in zip(readers, apart, strict=True):
+        if not own:
+            run.logged_ranks.update(reader.logged_ranks)
+            versions = run.facts.nccl_versions
+            for version in reader.nccl_versions:
+                versions = _with(versions, version)
+            failures = sorted(run.facts.failures + reader.failures, key=lambda line: line.line_no)
+            run.set(nccl_versions=versions, failures=tuple(failures)[:MOST_QUOTED])
 
 
 def _torn_apart(apart: list[list[Run]]) -> bool:

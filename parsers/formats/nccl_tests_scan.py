@@ -32,7 +32,9 @@ _BLOCK_WORDS = tuple(
     )
 )
 """Words of which every piece of a run has one: a block without any is not looked at. Pieces of torn rows follow a row that has one."""
-_PIECE = re.compile(r"(?:^|\s|>:)(?:-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|N/A|none|sum|prod|max|min|avg|mulsum)(?:\s|$|[A-Za-z\[({<#])")
+_PIECE = re.compile(
+    r"^\s*[.\d]|^/?A\s|^/?A$|(?:^|\s|>:)(?:-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|N/A|none|sum|prod|max|min|avg|mulsum)(?:\s|$|[A-Za-z\[({<#])"
+)
 """A cell somewhere in the line: what the rest of a torn row has."""
 _FACT_WORDS = ("nranks ", "CCL version", "Test ")
 

@@ -407,3 +407,19 @@ def test_a_text_without_any_table_is_an_error_that_quotes_its_first_line(text: s
     first = text.strip().split("\n")[0]
     assert caught.value.seen == (first[:200] if first.strip("\0") else "(empty)") or "\0" in text
     assert caught.value.exit_status == 3
+
+
+def test_what_other_ranks_say_reaches_the_one_table_there_is() -> None:
+    mine = "".join(f"[1,0]<stdout>:{line}\n" for line in GOOD[: GOOD.index(ROW_8)].splitlines())
+    other = "[1,9]<stdout>:node-b:41009:41050 [1] NCCL INFO NCCL version 2.30.7+cuda13.0\n"
+    failed = "[1,9]<stderr>:node-b: Test NCCL failure common.cu:1041 'unhandled system error'\n"
+    result = one(other + mine + failed)
+    assert (result.nccl_version, result.complete) == ("2.30.7+cuda13.0", False)
+    assert "line 27: node-b: Test NCCL failure common.cu:1041 'unhandled system error'" in result.problems
+
+
+@pytest.mark.parametrize("width", range(72, 121))
+def test_a_text_wrapped_at_any_width_is_read_exactly(width: int) -> None:
+    wrapped = "\n".join(line[at : at + width] for line in GOOD.splitlines() for at in range(0, max(1, len(line)), width)) + "\n"
+    result = one(wrapped)
+    assert (busbw(result), result.avg_busbw_gb_s, result.nranks, result.complete) == (WHOLE, 147.28, 16, True)
