@@ -67,7 +67,10 @@ def _measure_all(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Be
         context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
         reached = tuple(fleet.sessions)
         if artefacts.load(run, "reach.json", ReachArtefact) is None:
-            artefacts.keep(run, "reach.json", ReachArtefact(reached, fleet.unreachable, transport.name))
+            notes = tuple(f"{node}: {note}" for node, note in fleet.notes)
+            artefacts.keep(run, "reach.json", ReachArtefact(reached, fleet.unreachable, transport.name, notes))
+            for note in notes:
+                tell("reach", note)
         for missing in fleet.unreachable:
             tell("reach", f"{missing.node} not reached: {missing.reason}")
         try:

@@ -19,6 +19,10 @@ class Session(Protocol):
     def node(self) -> str:
         """Name of the node."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of this connection: a host key accepted for the first time, a noisy login shell; () = nothing."""
+
     def run(self, command: Command) -> CommandResult:
         """Run it to its end, its time limit or the end of the connection. Never raises for what the node does."""
 

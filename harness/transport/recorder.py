@@ -64,6 +64,10 @@ class _RecordingSession:
     def node(self) -> str:
         return self.inner.node
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.inner.notes
+
     def run(self, command: Command) -> CommandResult:
         with self._lock:
             number = next(self._numbers)

@@ -44,6 +44,7 @@ class ReplayTransport:
 class _ReplaySession:
     node: str
     answers: dict[str, deque[CommandResult]]
+    notes: tuple[str, ...] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, command: Command) -> CommandResult:

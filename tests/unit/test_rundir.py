@@ -73,6 +73,7 @@ class Scripted:
 
     results: list[CommandResult]
     name: str = "scripted"
+    notes: tuple[str, ...] = ()
     asked: list[Command] = field(default_factory=list)
 
     @property
