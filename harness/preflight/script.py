@@ -52,13 +52,14 @@ def _line(section: Section) -> str:
 
 def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> NodeAnswer:
     """One node's answer, section by section. What is missing is missing, with the reason in `problem`."""
-    out = _frames(result.out(), boundary)
+    stdout = result.out()
+    out = _frames(stdout, boundary)
     err = _frames(result.err(), boundary)
     sections = {
         name: SectionOutput(name, text, err[name][0] if name in err else "", status, line_no)
         for name, (text, status, line_no) in out.items()
     }
-    whole = re.search(rf"^@@{re.escape(boundary)} done$", result.out(), re.M) is not None
+    whole = f"\n@@{boundary} done\n" in stdout
     problem = None
     if not whole:
         ended = f"exit status {result.exit_status}" if result.exit_status is not None else "no exit status"
@@ -68,20 +69,23 @@ def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> No
 
 def _frames(text: str, boundary: str) -> dict[str, tuple[str, int | None, int]]:
     """{section: (its text, exit status or None, line number of its first line)}."""
-    marker = re.compile(rf"^@@{re.escape(boundary)} (begin|end) (\S+)(?: (\d+))?$", re.M)
+    # A literal start lets the search skip megabytes; every marker stands on a line of its own, behind a newline of its own.
+    marker = re.compile(rf"\n@@{re.escape(boundary)} (begin|end) (\S+)(?: (\d+))?(?=\n)")
     found: dict[str, tuple[str, int | None, int]] = {}
-    opened: tuple[str, int] | None = None
+    opened: tuple[str, int, int] | None = None
+    line_no, counted = 1, 0
     for match in marker.finditer(text):
         kind, name, status = match[1], match[2], match[3]
         if kind == "begin":
-            opened = (name, match.end() + 1)
+            start = match.end() + 1
+            line_no += text.count("\n", counted, start)
+            counted = start
+            opened = (name, start, line_no)
         elif opened and opened[0] == name:
-            # The marker starts on a line of its own: the newline before it is the marker's, not the section's.
-            body = text[opened[1] : max(opened[1], match.start() - 1)]
-            found[name] = (body, int(status), text.count("\n", 0, opened[1]) + 1)
+            found[name] = (text[opened[1] : max(opened[1], match.start())], int(status), opened[2])
             opened = None
     if opened:
-        found[opened[0]] = (text[opened[1] :], None, text.count("\n", 0, opened[1]) + 1)
+        found[opened[0]] = (text[opened[1] :], None, opened[2])
     return found
 
 

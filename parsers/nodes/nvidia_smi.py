@@ -13,6 +13,7 @@ _SECOND = re.compile(r"^\|\s*\S+\s+(\S+)\s+P\d+\s+(\d+)W\s*/\s*(\d+)W\s+\|\s+(\d
 _MIG = re.compile(r"\|\s+(Enabled|Disabled|N/A)\*?\s+\|\s*$")
 _PROCESS = re.compile(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s", re.M)
 _LISTED = re.compile(r"^GPU (\d+): (.+?) \(UUID: (\S+)\)\s*$", re.M)
+_GROUP = re.compile(r"(?:\n {8}.*)*")
 _BLOCK = re.compile(r"^GPU ([0-9A-Fa-f:.]+)\s*$", re.M)
 
 
@@ -134,16 +135,25 @@ def parse_details(text: str) -> tuple[GpuDetails, ...]:
 
 
 def _details(bus_id: str, text: str) -> GpuDetails:
-    fabric = re.search(r"^    Fabric\s*\n((?: {8}.*\n)*)", text, re.M)
-    inside = fabric[1] if fabric else ""
+    fabric = _from("\n    Fabric", text)
+    heat = _from("\n    Temperature", text)
     return GpuDetails(
         bus_id=bus_id,
-        fabric_state=_value("State", inside),
-        fabric_status=_value("Status", inside),
-        temperature_c=_degrees(_value("GPU Current Temp", text)),
-        slowdown_c=_degrees(_value("GPU Slowdown Temp", text)),
-        headroom_c=_degrees(_value("GPU T.Limit Temp", text)),
+        fabric_state=_value("State", fabric),
+        fabric_status=_value("Status", fabric),
+        temperature_c=_degrees(_value("GPU Current Temp", heat)),
+        slowdown_c=_degrees(_value("GPU Slowdown Temp", heat)),
+        headroom_c=_degrees(_value("GPU T.Limit Temp", heat)),
     )
+
+
+def _from(title: str, text: str) -> str:
+    """The lines of one group: those behind its title that are indented deeper. A GPU has 250 lines of which these are ten."""
+    start = text.find(title)
+    if start < 0:
+        return ""
+    group = _GROUP.match(text, text.find("\n", start + 1))
+    return group[0] if group else ""
 
 
 def _value(label: str, text: str) -> str | None:

@@ -49,27 +49,28 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
     ... ''')[0].ports[0].rate_gbit_s
     400.0
     """
-    names = list(dict.fromkeys(match[0] for match in _DEVICE.findall(text)))
-    return tuple(_device(name, text) for name in names)
-
-
-def _device(name: str, text: str) -> SysfsDevice:
-    fields = {key: value.strip() for device, key, value in _DEVICE.findall(text) if device == name}
-    ports: dict[int, dict[str, str]] = {}
-    for device, number, key, value in _PORT.findall(text):
-        if device == name:
-            ports.setdefault(int(number), {})[key] = value.strip()
-    gids: dict[int, list[int]] = {}
-    for device, number, index, gid, kind in _GID.findall(text):
-        if device == name and kind == "RoCE v2" and gid.startswith("0000:0000:0000:0000:0000:ffff:"):
-            gids.setdefault(int(number), []).append(int(index))
-    return SysfsDevice(
-        name=name,
-        firmware=fields.get("fw_ver") or None,
-        board_id=fields.get("board_id") or None,
-        hca_type=fields.get("hca_type") or None,
-        numa=fields.get("numa_node") or None,
-        ports=tuple(_port(number, values, tuple(sorted(gids.get(number, ())))) for number, values in sorted(ports.items())),
+    fields: dict[str, dict[str, str]] = {}
+    ports: dict[str, dict[int, dict[str, str]]] = {}
+    gids: dict[tuple[str, int], list[int]] = {}
+    for name, key, value in _DEVICE.findall(text):
+        fields.setdefault(name, {})[key] = value.strip()
+    for name, number, key, value in _PORT.findall(text):
+        ports.setdefault(name, {}).setdefault(int(number), {})[key] = value.strip()
+    for name, number, index, gid, kind in _GID.findall(text):
+        if kind == "RoCE v2" and gid.startswith("0000:0000:0000:0000:0000:ffff:"):
+            gids.setdefault((name, int(number)), []).append(int(index))
+    return tuple(
+        SysfsDevice(
+            name=name,
+            firmware=said.get("fw_ver") or None,
+            board_id=said.get("board_id") or None,
+            hca_type=said.get("hca_type") or None,
+            numa=said.get("numa_node") or None,
+            ports=tuple(
+                _port(number, values, tuple(sorted(gids.get((name, number), ())))) for number, values in sorted(ports.get(name, {}).items())
+            ),
+        )
+        for name, said in fields.items()
     )
 
 
