@@ -32,6 +32,14 @@ class Gpu:
     pcie_generation: int | None
     """Of the x16 link through which it reaches its NIC; None = it reaches it another way."""
     source: str
+    mesh: bool = False
+    """Each pair of the node's GPUs has one link of its own, without a switch: fewer GPUs use fewer links."""
+
+    def inside_gb_s(self, gpus: int) -> tuple[float | None, float | None]:
+        """NVLink or xGMI of one GPU that `gpus` of a node can use: by specification, and as NCCL counts it. One GPU by itself uses none of it."""
+        used = min(1.0, (gpus - 1) / (self.gpus_per_node - 1)) if self.mesh and gpus > 1 else 1.0
+        spec, nccl = self.nvlink_gb_s, self.nvlink_nccl_gb_s
+        return None if spec is None else spec * used, None if nccl is None else nccl * used
 
 
 _TOPO = "NCCL 2.30.7 src/graph/topo.h for NCCL's rate"
@@ -71,6 +79,7 @@ GPUS = (
         8,
         5,
         "7 xGMI links x 64, AMD Instinct MI300X data sheet; RCCL reaches about 48 per link (ROCm performance guide)",
+        mesh=True,
     ),
     Gpu(
         "RTX5090", ("RTX5090 (PCIe, no NVLink)",), "blackwell", None, None, False, 8, 5, "no NVLink, PCIe 5 x16, NVIDIA RTX 5090 data sheet"

@@ -165,7 +165,9 @@ def payload_gb_s(question: Question) -> float | None:
 
 def _physical(question: Question) -> Rates:
     gpu = question.gpu
-    nvlink = question.nvlink_gb_s if question.nvlink_gb_s is not None else gpu.nvlink_gb_s if gpu else None
+    nvlink = gpu.inside_gb_s(question.gpus_per_node)[0] if gpu is not None else None
+    if question.nvlink_gb_s is not None:
+        nvlink = question.nvlink_gb_s
     pcie = limits_link.pcie(gpu.pcie_generation).value_gb_s if gpu and gpu.pcie_generation else None
     return _rates(question, line_gb_s(question), nvlink, pcie)
 
@@ -176,12 +178,13 @@ def _model(question: Question) -> Rates | None:
     if gpu is None or question.nvlink_gb_s is not None or (gpu.nvlink_nccl_gb_s is None and gpu.nvlink_gb_s is not None):
         return None
     pcie = limits_link.pcie_usable(gpu.pcie_generation).value_gb_s if gpu.pcie_generation else None
-    return _rates(question, payload_gb_s(question), gpu.nvlink_nccl_gb_s, pcie)
+    return _rates(question, payload_gb_s(question), gpu.inside_gb_s(question.gpus_per_node)[1], pcie)
 
 
 def _rates(question: Question, network: float | None, nvlink: float | None, pcie: float | None) -> Rates:
     nic = network / question.nics.count if network is not None and question.nics is not None and question.network_gb_s is None else None
-    adds = question.gpu is not None and question.gpu.multicast
+    # A limit must hold for hardware that is not known too: its switch may add up.
+    adds = question.gpu is None or question.gpu.multicast
     return Rates(question.nodes, question.gpus_per_node, network, nvlink, pcie, adds, nic)
 
 
@@ -310,6 +313,8 @@ def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
         notes.append(f"{text}: the NICs need a newer host link, or two")
     if question.gpu is not None and question.gpu.name.startswith("GB") and question.gpus_per_node == question.gpu.gpus_per_node:
         notes.append("a node here is one tray with NVLink between trays off; for a rack of 72 say --gpus-per-node 72 --nics 72x400")
+    if question.gpu is None and question.collective == "all_reduce":
+        notes.append("whether the NVLink switch adds up (NVLS) is not known: the limit allows for it")
     if not expected:
         notes.append("NCCL's rate for these links is not known: limits only, no estimate")
     if FABRICS[question.fabric][0] is Wire.TCP and rates.nodes > 1:

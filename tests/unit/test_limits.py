@@ -334,6 +334,24 @@ def test_each_class_keeps_its_band(nodes: int, algorithm: str, band: tuple[float
     assert all(band[0] <= ratio <= band[1] for ratio in ratios)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "limit", "model", "measured"), [(2, 64.0, 48.0, 47.67), (4, 192.0, 144.0, None), (8, 448.0, 336.0, 315.7)]
+)
+def test_fewer_gpus_of_a_mesh_use_fewer_links(gpus: int, limit: float, model: float, measured: float | None) -> None:
+    found = limits_table.answer(question("MI300X", 1, None, gpus=gpus))
+    assert (found.limit.value_gb_s, found.expected[0].estimate.value_gb_s) == (pytest.approx(limit), pytest.approx(model))
+    assert measured is None or 0.92 * model < measured < limit
+
+
+def test_the_limit_of_unknown_hardware_allows_for_a_switch_that_adds() -> None:
+    found = limits_table.answer(Question("all_reduce", 1, 8, "nvlink-only", nvlink_gb_s=450.0))
+    assert (found.limit.value_gb_s, found.expected, found.notes[0]) == (
+        pytest.approx(700.0),
+        (),
+        "whether the NVLink switch adds up (NVLS) is not known: the limit allows for it",
+    )
+
+
 def test_two_h100_nodes_say_that_they_cannot_show_the_fabric() -> None:
     found = limits_table.answer(question("H100", 2, "8x400"))
     assert found.notes == (
