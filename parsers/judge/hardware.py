@@ -63,7 +63,7 @@ GPUS = (
     Gpu("H800", ("H800-SXM5",), "hopper", 200.0, 164.8, True, 8, 5, f"8 NVLinks x 25, NVIDIA/nccl-tests reports of H800; {_TOPO}"),
     Gpu("B200", ("B200-SXM6",), "blackwell", 900.0, 721.8, True, 8, 5, f"18 NVLinks x 50, NVIDIA DGX B200 data sheet; {_TOPO}"),
     Gpu("GB200", ("GB200-NVL72",), "blackwell", 900.0, 721.8, True, 4, None, f"18 NVLinks x 50, NVIDIA GB200 NVL72 data sheet; {_TOPO}"),
-    # NVLink 5 as on B200; NCCL 2.30.7 gives every compute capability from 10.0 on the same rate per link.
+    # NVLink 5 as on B200, and taken to have B200's rate in NCCL: no published run of B300 was seen that would show it.
     Gpu("B300", ("B300-SXM6",), "blackwell", 900.0, 721.8, True, 8, 6, f"18 NVLinks x 50, NVIDIA DGX B300 data sheet; {_TOPO}"),
     Gpu("GB300", ("GB300-NVL72",), "blackwell", 900.0, 721.8, True, 4, None, f"18 NVLinks x 50, NVIDIA GB300 NVL72 data sheet; {_TOPO}"),
     Gpu(

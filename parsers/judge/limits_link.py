@@ -18,8 +18,8 @@ TCP_WIRE_BYTES = 38
 TCP_HEADER_BYTES = 52
 """IPv4 20, TCP 20, timestamps 12, inside the MTU."""
 _RDMA_MTUS = (256, 512, 1024, 2048, 4096)
-_ROCE_IN_PACKET_BYTES = 44
-"""IPv4 20, UDP 8, BTH 12, ICRC 4 lie inside the device's MTU; RETH does not decide which RDMA MTU fits."""
+_ROCE_RESERVED_BYTES = 96
+"""What Linux sets aside of the device's MTU: GRH 40, UDP 8, BTH 12, XRC 4, AtomicETH 28, ICRC 4 (`iboe_get_mtu`, include/rdma/ib_addr.h)."""
 
 _PCIE_RAW_GB_S = {3: 16.0 * 128 / 130, 4: 32.0 * 128 / 130, 5: 64.0 * 128 / 130, 6: 128.0 * 236 / 256}
 _PCIE_TLP_EFFICIENCY = 256 / (256 + 24)
@@ -42,9 +42,9 @@ def rdma_mtu(device_mtu: int) -> int:
     Raises:
         ValueError: not even 256 bytes fit.
     """
-    fitting = [mtu for mtu in _RDMA_MTUS if mtu + _ROCE_IN_PACKET_BYTES <= device_mtu]
+    fitting = [mtu for mtu in _RDMA_MTUS if mtu + _ROCE_RESERVED_BYTES <= device_mtu]
     if not fitting:
-        raise ValueError(f"RoCE needs a device MTU of at least {_RDMA_MTUS[0] + _ROCE_IN_PACKET_BYTES}, found {device_mtu}")
+        raise ValueError(f"RoCE needs a device MTU of at least {_RDMA_MTUS[0] + _ROCE_RESERVED_BYTES}, found {device_mtu}")
     return fitting[-1]
 
 

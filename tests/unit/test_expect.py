@@ -172,7 +172,7 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
         (
             ("--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--fabric", "rocev2", "--mtu", "100"),
             (
-                "busbw: error: RoCE needs a device MTU of at least 300, found 100",
+                "busbw: error: RoCE needs a device MTU of at least 352, found 100",
                 "busbw: seen: --mtu 100",
                 "busbw: next: give the MTU of the network device, such as 9000",
             ),

@@ -68,13 +68,13 @@ def test_a_vlan_tag_costs_four_bytes_of_each_packet() -> None:
     )
 
 
-@pytest.mark.parametrize(("device_mtu", "mtu"), [(1500, 1024), (2199, 2048), (2000, 1024), (4139, 2048), (4140, 4096), (9000, 4096)])
+@pytest.mark.parametrize(("device_mtu", "mtu"), [(1500, 1024), (2143, 1024), (2144, 2048), (4191, 2048), (4192, 4096), (9000, 4096)])
 def test_roce_takes_the_largest_mtu_that_fits_the_device(device_mtu: int, mtu: int) -> None:
     assert limits_link.rdma_mtu(device_mtu) == mtu
 
 
 def test_an_mtu_without_room_is_refused_not_taken_for_zero() -> None:
-    with pytest.raises(ValueError, match="at least 300, found 200"):
+    with pytest.raises(ValueError, match="at least 352, found 200"):
         limits_link.rdma_mtu(200)
     with pytest.raises(ValueError, match="above 52, found 52"):
         limits_link.tcp_payload(1.0, 52)
