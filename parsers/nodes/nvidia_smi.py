@@ -14,7 +14,8 @@ _MIG = re.compile(r"\|\s+(Enabled|Disabled|N/A)\*?\s+\|\s*$")
 _PROCESS = re.compile(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s", re.M)
 _LISTED = re.compile(r"^GPU (\d+): (.+?) \(UUID: (\S+)\)\s*$", re.M)
 _GROUP = re.compile(r"(?:\n {8}.*)*")
-_BLOCK = re.compile(r"^GPU ([0-9A-Fa-f:.]+)\s*$", re.M)
+_BLOCK = re.compile(r"\nGPU ([0-9A-Fa-f:.]+)[ \t]*(?=\n)")
+"""A literal start: the search skips the lines between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def parse_details(text: str) -> tuple[GpuDetails, ...]:
     >>> gpu.fabric_state, gpu.fabric_status, gpu.temperature_c
     ('In Progress', None, 31)
     """
-    return tuple(_details(head[1], body) for head, body in blocks(_BLOCK, text))
+    return tuple(_details(head[1], body) for head, body in blocks(_BLOCK, f"\n{text}"))
 
 
 def _details(bus_id: str, text: str) -> GpuDetails:
