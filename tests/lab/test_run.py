@@ -156,6 +156,20 @@ def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(healed
     assert {k: v for k, v in replayed.result.items() if k != "finished"} == {k: v for k, v in ended.result.items() if k != "finished"}
 
 
+def test_an_output_cut_in_the_middle_of_a_row_is_unknown_and_keeps_the_rows_before(healed: LabState, tmp_path: Path) -> None:
+    ended = run_in(healed, tmp_path)
+    stdout = ended.run / "raw/cases/all-reduce/stdout.txt"
+    whole = stdout.read_text()
+    rows = [line for line in whole.splitlines() if line.strip().startswith(("524288", "1048576", "2097152"))]
+    stdout.write_text(whole[: whole.index(rows[2]) + 40])
+    judged = busbw(tmp_path, "report", str(ended.run))
+    assert judged.exit_status == 3, judged
+    case = json.loads((ended.run / "run.json").read_text())["cases"][1]
+    assert case["status"] == "UNKNOWN"
+    assert case["results"][0]["complete"] is False
+    assert [row["size_bytes"] for row in case["results"][0]["rows"]][:2] == [524288, 1048576]
+
+
 def test_a_link_that_goes_down_in_mid_run_is_named_within_the_stated_limits(healed: LabState, tmp_path: Path) -> None:
     job = run_detached(healed, tmp_path)
     try:
