@@ -11,16 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import intake
-from busbw.cli import read_texts
-from busbw.errors import ReadError, UsageError
+from busbw.errors import ReadError, UnknownLayout, UsageError
+from busbw.parsers.formats import HEAD_BYTES
+from busbw.parsers.formats.flight_recorder import of_rank, rank_of
+from busbw.parsers.formats.recognise import to_try
 from busbw.parsers.formats.scan import Scanner
-from busbw.parsers.judge import diagnose_facts
+from busbw.parsers.judge import diagnose_facts, diagnose_nodes, diagnose_stalls
 from busbw.parsers.judge.diagnose import search_patterns
 from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact, Text
-from busbw.records import Finding, RunResult
+from busbw.parsers.judge.diagnose_stalls import Progress
+from busbw.parsers.nodes import recognise as node_tools
+from busbw.records import Finding, FlightDump, RasReport, RunResult
 
 _WORTH_WORKERS = 64 << 20
 """Bytes in several files from which on starting worker processes pays."""
+_LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog")
+"""Formats whose lines the table's own expressions find: reading them too would tell nothing more here."""
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
 
 
@@ -36,11 +42,20 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class _Records:
+    """What its formats gave, as far as it matters here."""
+
+    facts: tuple[Fact, ...] = ()
+    dumps: tuple[Progress, ...] = ()
+    reports: tuple[tuple[str, RasReport], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class _One:
     """What one text gave."""
 
     text: Text | None
-    facts: tuple[Fact, ...]
+    records: _Records
     problems: tuple[str, ...]
 
 
@@ -60,8 +75,16 @@ def read(names: Sequence[str]) -> Reading:
         for result in results
         for fact in (*diagnose_facts.from_checks(result.checks), *diagnose_facts.from_comparisons(result.comparisons))
     )
+    told = tuple(fact for one in read_ones for fact in one.records.facts)
+    facts = (
+        *told,
+        *diagnose_nodes.across(told),
+        *diagnose_stalls.from_dumps(each for one in read_ones for each in one.records.dumps),
+        *diagnose_stalls.from_reports(tuple(each for one in read_ones for each in one.records.reports)),
+        *judged,
+    )
     return Reading(
-        EvidenceSet(texts, tuple(fact for one in read_ones for fact in one.facts) + judged),
+        EvidenceSet(texts, facts),
         tuple(problem for one in read_ones for problem in one.problems),
         tuple(finding for result in results for finding in result.findings),
     )
@@ -100,18 +123,46 @@ def _scanner() -> Scanner:
 def _read_one(source: intake.Source) -> _One:
     """One text: searched, and read by its formats. A text that cannot be read is a problem, not an end."""
     try:
-        head = intake.head_of(source, intake.CHUNK_BYTES)
-        if intake.is_binary(head):
-            return _One(None, _facts(source), (f"{source.name}: binary data, not searched as a log",))
+        head = intake.head_of(source, HEAD_BYTES)
+        binary = intake.is_binary(head)
+        records = _records(source, head, binary=binary)
+        if binary and records == _Records():
+            return _One(None, records, (f"{source.name}: binary data, not searched as a log",))
+        if binary:
+            return _One(Text(source.name, ()), records, ())
         reading = source.open()
         scan = _scanner().scan(reading)
     except (ReadError, UsageError) as error:
-        return _One(None, (), (f"{source.name}: {error.what}",))
+        return _One(None, _Records(), (f"{source.name}: {error.what}",))
     problems = (*scan.problems, *([reading.problem] if reading.problem else []))
-    text = Text(source.name, scan.hits, scan.lines)
-    return _One(text, _facts(source), tuple(f"{source.name}: {problem}" for problem in problems))
+    return _One(Text(source.name, scan.hits, scan.lines), records, tuple(f"{source.name}: {problem}" for problem in problems))
 
 
-def _facts(source: intake.Source) -> tuple[Fact, ...]:
-    documents = read_texts.read_one(source).documents
-    return tuple(fact for document in documents for fact in diagnose_facts.from_records(source.name, document.records))
+def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
+    """Tables, dumps and reports; what stands in lines is searched for."""
+    found: list[object] = []
+    for entry in to_try(head, binary=binary):
+        if entry.name in _LINES:
+            continue
+        try:
+            found += entry.read(source.open()).records
+        except UnknownLayout:
+            continue
+        if not entry.embedded:
+            break
+    return _Records(
+        (*diagnose_facts.from_records(source.name, found), *_node_facts(source, head)),
+        tuple(each for dump in found if isinstance(dump, FlightDump) for each in _progress(source.name, dump)),
+        tuple((source.name, report) for report in found if isinstance(report, RasReport) and report.ranks),
+    )
+
+
+def _node_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
+    if not diagnose_nodes.looks_like(head):
+        return ()
+    text = intake.head_of(source, diagnose_nodes.MOST_BYTES).decode("utf-8", "replace")
+    return diagnose_nodes.from_nodes(source.name, node_tools.read(text), text)
+
+
+def _progress(name: str, dump: FlightDump) -> tuple[Progress, ...]:
+    return diagnose_stalls.progress(name, dump if dump.rank is not None else of_rank(dump, rank_of(name)))

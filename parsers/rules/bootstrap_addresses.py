@@ -14,12 +14,12 @@ from busbw.parsers.judge.diagnose_evidence import Clue, Sighting, View, places
 from busbw.parsers.rules.rule import Fires, Rule, Watch
 from busbw.parsers.symptoms.table import Weight
 
-_USING = Watch("using", r"Bootstrap ?: Using ")
+_USING = Watch("using", r"Bootstrap ?: Using |NET ?: Using interface ")
 _FAILED = Watch(
     "failed",
     r"(?:connect to|StartConnect|PollConnect|Call to connect).*(?:No route to host|Connection (?:timed out|refused)|Network is unreachable)",
 )
-_OWN = re.compile(r"Bootstrap ?: Using\s+(?:\[\d+\])?(\S+?):([0-9a-fA-F.:]+)(?:%\w+)?<\d+>")
+_OWN = re.compile(r"(?:Bootstrap ?: Using|NET ?: Using interface)\s+(?:\[\d+\])?(\S+?):([0-9a-fA-F.:]+)(?:%\w+)?<\d+>")
 _PEER = re.compile(r"[Cc]onnect to ([0-9.]+)<\d+>")
 _NO_ROUTE = re.compile(r"No route to host")
 
@@ -82,6 +82,10 @@ RULE = Rule(
         Fires(
             "node-a:11:12 [0] NCCL INFO Bootstrap : Using br0:172.19.0.1<0>\nnode-b:11:12 [0] NCCL INFO Bootstrap : Using br0:172.19.0.1<0>\n",
             (("socket-virtual-iface", "strong"),),
+        ),
+        Fires(
+            "node-a:11:12 [0] NCCL INFO NET : Using interface lo:127.0.0.1<0>\nnode-b:11:12 [0] INFO NET : Using interface lo:127.0.0.1<0>\n",
+            (("hostname-resolves-loopback", "strong"),),
         ),
         Fires(
             _A + "node-a:11:12 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<43791> failed : No route to host\n",

@@ -12,7 +12,7 @@ from busbw.parsers.judge.diagnose_evidence import Clue, Sighting, View
 from busbw.parsers.rules.rule import Fires, Rule, Watch
 from busbw.parsers.symptoms.table import Weight
 
-_DISABLED = Watch("disabled", r"NET/.*GPU Direct RDMA Disabled for HCA")
+_DISABLED = Watch("disabled", r"NET/.*GPU Direct RDMA Disabled for (?:HCA|GPU \S+ / HCA \d+ .*\(no module)")
 _WITH = Watch("with", r"via NET/[^/]+/\d+(?:\(\d+\))?/GDRDMA")
 _WITHOUT = Watch("without", r"via NET/(?:IB|IBext\w*|AWS Libfabric|Libfabric)/\d+(?:\(\d+\))?(?:/Shared)?\s*$")
 
@@ -43,6 +43,10 @@ RULE = Rule(
     look=_look,
     fires=(
         Fires("a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n", (("peermem-missing", "strong"),)),
+        Fires(
+            "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for GPU 0[0] / HCA 0 'mlx5_0' (no module or not supported by GPU)\n",
+            (("peermem-missing", "strong"),),
+        ),
         Fires(
             "a:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
             "b:1:2 [0] NCCL INFO Channel 00/0 : 8[0] -> 1[1] [send] via NET/IB/0\n",
