@@ -220,7 +220,7 @@ def _wait_for_each_other(report: RasReport) -> bool:
 def _frozen(reports: Sequence[tuple[str, RasReport]]) -> list[Fact]:
     """Communicators whose counts are equal on all ranks, and the same in two answers."""
     facts: list[Fact] = []
-    before: dict[str, frozenset[tuple[object, ...]]] = {}
+    before: dict[str, set[tuple[object, ...]]] = {}
     for artefact, report in reports:
         now: dict[str, set[tuple[object, ...]]] = {}
         counts: dict[str, set[tuple[tuple[str, int], ...]]] = {}
@@ -232,5 +232,5 @@ def _frozen(reports: Sequence[tuple[str, RasReport]]) -> list[Fact]:
             if same and len(states) > 1 and before.get(communicator) == states:
                 text = f"communicator {communicator}: all {len(states)} ranks launched the same, and nothing since the report before"
                 facts.append(Fact("ras", (("counts_frozen", True),), Evidence(artefact, None, text)))
-            before[communicator] = frozenset(states)
+            before[communicator] = states
     return facts
