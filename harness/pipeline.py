@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from busbw import artefacts, derive
-from busbw.artefacts import CaseArtefact, Participants, ReachArtefact, StageFailure
+from busbw.artefacts import CaseArtefact, Participants, StageFailure
 from busbw.errors import BusbwError, ReachError
-from busbw.inventory.hostlist import fold
 from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts, facts
 from busbw.records import Command, RunResult
@@ -18,9 +17,8 @@ from busbw.stages.context import Context
 from busbw.stages.launching import Place
 from busbw.stages.measure import measure
 from busbw.stages.publish import publish
+from busbw.stages.reach import reach
 from busbw.transport import Transport
-from busbw.transport.fanout import open_fleet
-from busbw.transport.recorder import RecordingTransport
 from busbw.units import format_duration
 
 Say = Callable[[str, str], None]
@@ -56,25 +54,10 @@ def execute(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchma
 
 
 def _measure_all(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, tell: Say, now: Callable[[], str]) -> None:
-    cluster, forks = plan.cluster, plan.forks
-    count = len(cluster.nodes)
-    tell("reach", f"{count} {'node' if count == 1 else 'nodes'}: {fold(node.name for node in cluster.nodes)}")
-    recording = RecordingTransport(transport, run)
-    limit_s = plan.connect_timeout_s
-    # Two tries each, in as many waves as the fan-out needs.
-    deadline_s = 2 * limit_s * (1 + len(cluster.nodes) // forks) + 10
-    with open_fleet(cluster, recording, forks=forks, connect_timeout_s=limit_s, deadline_s=deadline_s) as fleet:
+    with reach(run, plan, transport, tell) as fleet:
         context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
-        reached = tuple(fleet.sessions)
-        if artefacts.load(run, "reach.json", ReachArtefact) is None:
-            notes = tuple(f"{node}: {note}" for node, note in fleet.notes)
-            artefacts.keep(run, "reach.json", ReachArtefact(reached, fleet.unreachable, transport.name, notes))
-            for note in notes:
-                tell("reach", note)
-        for missing in fleet.unreachable:
-            tell("reach", f"{missing.node} not reached: {missing.reason}")
         try:
-            if not reached:
+            if not fleet.sessions:
                 raise _none_reached(context)
             _on_nodes(context, benchmark)
         except BusbwError as error:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from busbw import artefacts, derive
-from busbw.artefacts import ReachArtefact
+from busbw import derive
 from busbw.codec import dump_json
 from busbw.parsers.judge.verdict import EXIT_STATUS
 from busbw.plan import RunPlan
@@ -14,9 +13,8 @@ from busbw.records import CheckResult, Status, Unreachable, worst
 from busbw.rundir import RunDir
 from busbw.stages import preflight
 from busbw.stages.context import Context
+from busbw.stages.reach import reach
 from busbw.transport import Transport
-from busbw.transport.fanout import open_fleet
-from busbw.transport.recorder import RecordingTransport
 
 SCHEMA = "busbw.check/1"
 
@@ -52,21 +50,14 @@ def check(
     run: RunDir, plan: RunPlan, transport: Transport, limits: Limits, *, say: Callable[[str, str], None], now: Callable[[], str]
 ) -> CheckReport:
     """Reach the nodes, ask each once, judge."""
-    cluster, forks = plan.cluster, plan.forks
 
     def tell(step: str, text: str) -> None:
         run.event(now(), step, "ended" if (step, text) == ("run", "ended") else "said", text=text)
         say(step, text)
 
-    # Two tries each, in as many waves as the fan-out needs.
-    deadline_s = 2 * plan.connect_timeout_s * (1 + len(cluster.nodes) // forks) + 10
-    recording = RecordingTransport(transport, run)
-    with open_fleet(cluster, recording, forks=forks, connect_timeout_s=plan.connect_timeout_s, deadline_s=deadline_s) as fleet:
-        artefacts.keep(run, "reach.json", ReachArtefact(tuple(fleet.sessions), fleet.unreachable, transport.name))
-        for missing in fleet.unreachable:
-            tell("reach", f"{missing.node} not reached: {missing.reason}")
+    with reach(run, plan, transport, tell) as fleet:
         if fleet.sessions:
-            tell("check", f"asking {len(fleet.sessions)} of {len(cluster.nodes)} nodes")
+            tell("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
             context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
             preflight.ask(context, within_s=limits.within_s, section_s=limits.section_s)
     tell("run", "ended")

@@ -114,12 +114,12 @@ def test_what_a_profile_inherits_can_be_replaced_by_name() -> None:
     assert set(plain) < set(azure)
 
 
-def test_the_lab_sets_no_variable_of_nccl_and_sends_the_data_over_its_links() -> None:
+def test_the_lab_sets_no_variable_of_nccl_and_sends_only_the_data_over_its_links() -> None:
     lab = profile.load("lab")
-    assert lab.env == ()
+    assert [(item.name, item.value) for item in lab.env] == [("LAB_RAILS", "{rails}"), ("LAB_RAIL_BY_LOCAL_RANK", "1")]
     assert [(item.name, item.value) for item in lab.mpi] == [
         ("btl", "tcp,self"),
-        ("btl_tcp_if_include", "{rails}"),
+        ("btl_tcp_if_include", "{socket_ifname}"),
         ("oob_tcp_if_include", "{socket_ifname}"),
         ("prte_if_include", "{socket_ifname}"),
         ("mpi_yield_when_idle", "1"),

@@ -65,7 +65,7 @@ def test_a_case_wins_over_the_command_line_that_over_the_playbook_that_over_the_
 
 def test_groups_are_cut_by_the_case_alone() -> None:
     resolved = resolve_env(profile.load("lab"), BOOK, dataclasses.replace(CASE, split="DIV 2"), (("NCCL_TESTS_SPLIT", "MOD 8"),), FACTS)
-    assert values(resolved) == {"NCCL_TESTS_SPLIT": "DIV 2"}
+    assert values(resolved)["NCCL_TESTS_SPLIT"] == "DIV 2"
 
 
 def test_a_value_whose_fact_is_not_known_is_left_out_and_told() -> None:
@@ -105,7 +105,6 @@ def test_mca_parameters_are_filled_or_left_out() -> None:
     lab = profile.load("lab")
     assert [(item.name, item.value) for item in mpi_options(lab, FabricFacts(None, ("eth0", "eth1")))] == [
         ("btl", "tcp,self"),
-        ("btl_tcp_if_include", "eth0,eth1"),
         ("mpi_yield_when_idle", "1"),
     ]
 
