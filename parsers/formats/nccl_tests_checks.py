@@ -76,7 +76,8 @@ def _hints(facts: RunFacts) -> Hints:
 def _list_is_whole(facts: RunFacts) -> bool:
     """Whether the device list has every rank from 0 to its last one."""
     ranks = {line.rank for line in facts.ranks}
-    return bool(ranks) and ranks == set(range(0, max(ranks) + 1, facts.ranks_per_line))
+    each = facts.ranks_per_line
+    return bool(ranks) and len(ranks) == max(ranks) // each + 1 and all(rank % each == 0 for rank in ranks)
 
 
 def _nodes(facts: RunFacts, nranks: int | None) -> int | None:

@@ -9,7 +9,7 @@ from busbw.parsers.formats.nccl_tests_layout import ReadRow
 from busbw.records.benchmark import ProcessTimes, RankLine
 
 _MOST_PLANNED = 100_000
-CONFIG = re.compile(r"(nThread|nGpus|minBytes|maxBytes|step|warmup iters|iters|agg iters|validation|graph|unalign):? +(\d+)(\(\w+\))?")
+CONFIG = re.compile(r"(nThread|nGpus|minBytes|maxBytes|step|warmup iters|iters|agg iters|validation|graph|unalign):? +(\d{1,18})(\(\w+\))?")
 """The configuration line's pairs; the order, the colons and the last names differ by version."""
 
 
@@ -80,7 +80,7 @@ class RunFacts:
         """A number of the configuration, under the first of these names that is there; None = none is."""
         values = dict(self.config)
         text = next((values[name] for name in names if name in values), "").partition("(")[0]
-        return int(text) if text.isdigit() else None
+        return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def planned_sizes(facts: RunFacts) -> tuple[int, ...] | None:

@@ -11,6 +11,7 @@ worked out from the row's own anchors: two integers and a type in front, a reduc
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -24,9 +25,9 @@ ELEMENT_BYTES = {
 
 REDOPS = ("sum", "prod", "max", "min", "avg", "mulsum", "none")
 
-_NUMBER = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)")
+_NUMBER = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d{1,4})?|nan|inf)")
 _COUNT_CELL = re.compile(rf"{_NUMBER.pattern}|N/A")
-_ROOT = re.compile(r"-?\d+")
+_ROOT = re.compile(r"-?\d{1,9}")
 _REDOP = re.compile("|".join(sorted(REDOPS, key=len, reverse=True)))
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
@@ -34,7 +35,9 @@ _TOKEN = re.compile(r"\s*(\S+)")
 _TYPES = "|".join(sorted(ELEMENT_BYTES, key=len, reverse=True))
 _ANY_TYPE = r"[a-z]\w{1,15}(?=\s+(?:[a-z]+\s+)?(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+[\d.]+\s)"
 """A type not known here, where the cells behind it are those of a row."""
-HEAD = re.compile(rf"(?<![\w.])(?P<size>\d+)\s+(?P<count>\d+)\s+(?P<type>(?:{_TYPES})(?=\s|$|[A-Z\[(<`\"']|[\w.-]+:\d+:\d+ )|{_ANY_TYPE})")
+HEAD = re.compile(
+    rf"(?<![\w.])(?P<size>\d{{1,19}})\s+(?P<count>\d{{1,19}})\s+(?P<type>(?:{_TYPES})(?=\s|$|[A-Z\[(<`\"']|[\w.-]+:\d+:\d+ )|{_ANY_TYPE})"
+)
 """The three cells that make a line a data row."""
 _HOST = r"[\w.-]+:\d+:\d+ "
 FRAGMENT = re.compile(
@@ -142,7 +145,7 @@ def header(text: str) -> Layout | None:
     blocks = [{column.name for column in columns if column.block == number} for number in range(block + 1)]
     whole = [names for names in blocks if {"algbw", "busbw"} <= names]
     front = [column.name for column in columns if column.block < 0]
-    if front[:1] != ["size"] or not {"count", "type"} <= set(front) or not 1 <= len(whole) <= 2 or blocks[: len(whole)] != whole:
+    if front[:3] != ["size", "count", "type"] or len(set(front)) < len(front) or not 1 <= len(whole) <= 2 or blocks[: len(whole)] != whole:
         return None
     return Layout(tuple(c for c in columns if c.block < len(whole)), (False, True)[: len(whole)], 1e3 if milliseconds else 1.0)
 
@@ -313,9 +316,9 @@ def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Sl
     """One block of a row; None = a time or bandwidth in it is nan or inf."""
     cputime = "cputime" in cells
     printed = (cells["cputime" if cputime else "time"], cells["algbw"], cells["busbw"])
-    if any("n" in text for text in printed):
-        return None
     time, algbw, busbw = printed
+    if not all(math.isfinite(float(text)) for text in printed):
+        return None
     minimum, maximum, p99, cv = (_finite(cells.get(name)) for name in ("i_min", "i_max", "i_p99", "i_cv"))
     wrong = _finite(cells.get("wrong"))
     value = Measurement(
@@ -336,15 +339,12 @@ def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Sl
 
 def _finite(printed: str | None) -> float | None:
     """A number; None = N/A, nan, inf, or no such column."""
-    return None if printed is None or printed == "N/A" or "n" in printed else float(printed)
+    number = math.nan if printed is None or printed == "N/A" else float(printed)
+    return number if math.isfinite(number) else None
 
 
 def half_unit(printed: str) -> float:
-    """Half a unit of the last digit of a printed number.
-
-    >>> half_unit("96.41"), half_unit("13867"), half_unit("1.2e+07")
-    (0.005, 0.5, 500000.0)
-    """
+    """Half a unit of the last digit of a printed number: 0.005 of `96.41`, 500000 of `1.2e+07`."""
     mantissa, _, exponent = printed.partition("e")
     decimals = len(mantissa.partition(".")[2])
     return float(f"0.5e{int(exponent or 0) - decimals}")

@@ -14,11 +14,13 @@ from busbw.records.benchmark import RankLine
 
 _END = r"[\s\"'`,;\\|]*$"
 """Quotes may follow, but not words: those make it a sentence about such a line."""
-OUT_OF_BOUNDS = re.compile(rf"Out of bounds values\s*:\s*(\d+)\s*(OK|FAILED)?{_END}")
-AVERAGE = re.compile(rf"Avg bus bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|nan|inf))(\s*)(?:GB/s)?(OK|FAILED)?{_END}")
-TESTS_VERSION = re.compile(r"nccl-tests version (\S+)(?:\s+nccl-headers=(\d+))?(?:\s+nccl-library=(\d+))?|rccl-tests: Version (\S+)")
+OUT_OF_BOUNDS = re.compile(rf"Out of bounds values\s*:\s*(\d{{1,18}})\s*(OK|FAILED)?{_END}")
+AVERAGE = re.compile(rf"Avg bus bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d{{1,4}})?|nan|inf))(\s*)(?:GB/s)?(OK|FAILED)?{_END}")
+TESTS_VERSION = re.compile(
+    r"nccl-tests version (\S+)(?:\s+nccl-headers=(\d{1,9}))?(?:\s+nccl-library=(\d{1,9}))?|rccl-tests: Version (\S+)"
+)
 NCCL_VERSION = re.compile(r"\b[NR]CCL version ?:? ?(\d\S*)")
-REDUCED = re.compile(r"Reducing maxBytes to (\d+)")
+REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18})")
 FAILURE = re.compile(
     r"Test (?:NCCL|CUDA) failure|Test failure \S+:\d+|Test timeout|Invalid number of GPUs: \d|Incompatible NCCL versions"
     r"|invalid sizes? (?:for|specified)"
@@ -27,12 +29,12 @@ NOTE = re.compile(
     r"invalid (?:type|op) \S+, defaulting to|[Oo]ption -\w .*(?:not supported|requires)|\(-\w\) .*Disabling\.|skipping json output"
 )
 """What was asked for and not done."""
-NRANKS = re.compile(r"\bnranks (\d+)")
+NRANKS = re.compile(r"\bnranks (\d{1,9})")
 HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
 LOG_HOST = re.compile(r"^([A-Za-z0-9][\w.-]*):\d+:\d+ ")
 _RANK = re.compile(
-    r"Rank\s+(?P<rank>\d+)\s+(?:Group\s+(?P<group>\d+)\s+)?Pid\s+(?P<pid>\d+)\s+on\s+(?P<host>.+?)\s+device\s+(?P<device>\d+)\s+"
-    r"\[(?P<bus>[0-9a-fA-Fx:.]+)\]\s*(?P<name>.*)"
+    r"Rank\s+(?P<rank>\d{1,9})\s+(?:Group\s+(?P<group>\d{1,9})\s+)?Pid\s+(?P<pid>\d{1,9})\s+on\s+(?P<host>\S.{0,255}?)\s+device\s+(?P<device>\d{1,9})\s+"
+    r"\[(?P<bus>[0-9a-fA-Fx:.]+)\]\s*(?P<name>.{0,255})"
 )
 _PROGRAM = re.compile(
     r"(?<![a-z_])(all_reduce|all_gather|reduce_scatter|alltoallv?|broadcast|reduce|sendrecv|scatter|gather|hypercube)(?:_perf|\.cu:\d)"

@@ -6,6 +6,7 @@ new run. Processes that MPI did not join each print a run of their own into the 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -219,7 +220,7 @@ class _Reader:
         elif "bandwidth" in text and (match := lines_of.AVERAGE.search(text)):
             run = self._run_of_footer(line, Phase.AVERAGE)
             run.footers += 1
-            number = None if "n" in match[1] else float(match[1])
+            number = float(match[1]) if math.isfinite(float(match[1])) else None
             digits = len(match[1].lstrip("-0.").replace(".", ""))
             run.set(
                 average_gb_s=number if run.facts.average_gb_s is None else run.facts.average_gb_s,

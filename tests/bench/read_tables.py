@@ -50,6 +50,19 @@ def filled(line: Callable[[int], bytes], size: int) -> bytes:
     return b"".join(lines)
 
 
+HOSTILE = {
+    "words of a device list": b"Rank 1 Pid 1 on ",
+    "words of a header": b"size count ",
+    "halves of rows": b"8 2 float sum -1 1 1 1 0 ",
+    "rows in one line": b"8 2 float sum -1 1 1 1 0 1 1 1 0\\n",
+    "cells": b"1 ",
+    "prefixes": b"[1,0]<stdout>:",
+    "opened escapes": b"\x1b]",
+    "bars": b"1|",
+}
+"""Pieces of which lines of 64 KiB are made that a careless expression would search for hours."""
+
+
 def main() -> None:
     """Print one line per kind of text."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -69,6 +82,11 @@ def main() -> None:
         if len(result.rows) != rows:
             raise SystemExit(f"{name}: {len(result.rows)} rows read, {rows} written")
         print(f"{name:28} {len(text) / 1e6:6.1f} MB {len(text) / 1e6 / seconds:8.1f} MB/s, complete {result.complete}")
+    for name, piece in HOSTILE.items():
+        text = HEADER + (piece * (65000 // len(piece)) + b"\n") * 16
+        started = time.process_time()
+        nccl_tests_table.parse(text)
+        print(f"hostile: {name:22} {(time.process_time() - started) / len(text) * 1e6:8.2f} s/MB")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -295,6 +296,23 @@ def test_a_table_squeezed_to_single_blanks_or_tabs_is_read_exactly(case: tuple[D
     _, written = case
     for blank in (" ", "\t"):
         check("\n".join(blank.join(line.replace("\0", "").split()) for line in written.lines) + "\n", written)
+
+
+SPLICES = st.lists(
+    st.tuples(st.integers(0, 5000), st.integers(0, 80), st.text(alphabet='0123456789.e+-# \n|"N/Ainf', max_size=12)), max_size=8
+)
+
+
+@QUICK
+@given(texts(torn=True), SPLICES)
+def test_a_mangled_table_raises_nothing_and_gives_only_finite_numbers(
+    case: tuple[str, Written], splices: list[tuple[int, int, str]]
+) -> None:
+    text, _ = case
+    for at, length, instead in splices:
+        text = text[:at] + instead + text[at + length :]
+    with contextlib.suppress(UnknownLayout):
+        assert not re.search(r"=-?(?:nan|inf)\b", repr(nccl_tests_table.parse(text)))
 
 
 @pytest.mark.parametrize("parse", [nccl_tests_table.parse, nccl_tests_json.parse, nccl_tests_rccl.parse], ids=["table", "json", "rccl"])
