@@ -90,3 +90,25 @@ def test_the_json_beside_a_table_says_the_same_and_has_every_process() -> None:
     first = document.process_times[0]
     assert (first.size_bytes, first.in_place, first.process, first.host, len(first.times_us)) == (1024, False, 0, "vm", 5)
     assert isinstance(first, ProcessTimes)
+
+
+@pytest.mark.parametrize("name", ["I-S-wrong", "C", "slow", "fast"])
+def test_what_nccl_tests_own_functions_print_and_write_is_the_same_to_the_last_digit(name: str) -> None:
+    (table,) = tables(f"printer-2.19.6-{name}.txt")
+    document = nccl_tests_json.parse((FIXTURES / f"printer-2.19.6-{name}.json").read_bytes())
+    for result in (table, document):
+        known = (result.collective, result.nranks, result.nodes, result.nccl_version, len(result.rows), result.complete)
+        assert known == ("all_reduce", 8, 1, "2.30.7", 11, True)
+    for printed, written in zip(table.rows, document.rows, strict=True):
+        assert (printed.size_bytes, printed.count, printed.type, printed.redop, printed.root) == (
+            written.size_bytes, written.count, written.type, written.redop, written.root,
+        )  # fmt: skip
+        for short, exact in ((printed.out_of_place, written.out_of_place), (printed.in_place, written.in_place)):
+            assert short is not None
+            assert exact is not None
+            for field in ("time_us", "algbw_gb_s", "busbw_gb_s", "wrong", "iter_min_us", "iter_max_us", "iter_p99_us", "iter_cv_percent"):
+                seen, true = getattr(short, field), getattr(exact, field)
+                rough = 0.25 if name in ("slow", "fast") else 3e-5  # one digit is left of a bandwidth beyond its column
+                assert seen is true is None or seen == pytest.approx(true, abs=0.0050001, rel=rough), field
+            assert short.cputime is exact.cputime is (name == "C")
+    assert (table.faults != ()) is (name == "I-S-wrong")
