@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import sys
 import tarfile
 from dataclasses import dataclass
 from importlib import resources
@@ -16,6 +15,7 @@ from busbw import artefacts, build, derive, inventory, playbook, profile, rundir
 from busbw.artefacts import ReachArtefact
 from busbw.errors import UsageError
 from busbw.inventory import fold
+from busbw.lab import enter
 from busbw.launch import FabricFacts, env
 from busbw.launch.render import render
 from busbw.parsers.nodes.open_mpi import MpiVersion
@@ -23,7 +23,6 @@ from busbw.pipeline import Benchmark
 from busbw.plan import SCHEMA, RunPlan
 from busbw.preflight.families import families
 from busbw.preflight.software import NodeFacts
-from busbw.records import Cluster
 from busbw.rundir import RunDir
 from busbw.stages import launching
 from busbw.stages.launching import Place
@@ -65,7 +64,8 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
     if args.resume:
         run = rundir.open_existing(args.resume)
         plan = derive.load_plan(run)
-        enter_lab_of(plan.cluster)
+        if plan.cluster.emulated:
+            enter.become_inside("lab:" + plan.cluster.source.removeprefix("lab ").partition(" ")[0])
         set_aside_unfinished(run)
     else:
         plan = new_plan(args, started=started)
@@ -132,24 +132,6 @@ def cautions(plan: RunPlan) -> list[str]:
         for text in env.cautions(plan.profile, env.resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts))
     ]
     return list(dict.fromkeys(found))
-
-
-def enter_lab(args: argparse.Namespace) -> None:
-    """`-i lab` outside the lab: become the same command inside its head namespace. Does not return then."""
-    if args.inventory == "lab" or (args.inventory or "").startswith("lab:"):
-        enter_lab_of(inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ))
-
-
-def enter_lab_of(cluster: Cluster) -> None:
-    """Become the same command inside the lab that `cluster` is, unless it is no lab or this process is inside already."""
-    from busbw.lab import enter, state
-
-    if not cluster.emulated or enter.inside_lab():
-        return
-    name = cluster.source.removeprefix("lab ").partition(" ")[0]
-    argv = enter.reexec_argv(state.load(name), (sys.executable, "-m", "busbw", *sys.argv[1:]))
-    sys.stdout.flush()
-    os.execvp(argv[0], argv)
 
 
 def set_aside_unfinished(run: RunDir) -> None:

@@ -50,11 +50,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; the exit status is the verdict's."""
-    from busbw import planning
+    from busbw.lab.enter import become_inside
 
     if args.local:
         return _local(args)
-    planning.enter_lab(args)
+    become_inside(args.inventory)
     return _check(args, _plan(args), args.out or Path("runs"))
 
 

@@ -50,15 +50,18 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; the exit status is the verdict's."""
-    from busbw import planning
+    from busbw.lab.enter import become_inside
 
     if args.resume and args.replay:
         raise UsageError("--resume and --replay exclude each other", seen="both were given", next_step="give one of them")
+    if not (args.dry_run or args.resume or args.replay):
+        # Before anything heavy is imported: the command starts over inside the lab.
+        become_inside(args.inventory)
+    from busbw import planning
+
     if args.dry_run:
         sys.stdout.write(planning.dry_run(planning.new_plan(args), args))
         return 0
-    if args.resume is None and args.replay is None:
-        planning.enter_lab(args)
     return _execute(args)
 
 

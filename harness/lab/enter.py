@@ -6,10 +6,11 @@ The head is where busbw itself runs: it shares this machine's files, processes a
 from __future__ import annotations
 
 import os
+import sys
 
-from busbw.errors import LabError
+from busbw.errors import InventoryError, LabError
 from busbw.lab import bringup, wiring
-from busbw.lab.state import INSIDE, LabNode, LabState, Mode
+from busbw.lab.state import INSIDE, LabNode, LabState, Mode, load
 
 _WITH_HOSTS = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
@@ -33,6 +34,23 @@ def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
     if state.mode is Mode.ROOT:
         return (*into, *marked)
     return (*into, "unshare", "--user", f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}", *marked)
+
+
+def become_inside(inventory: str | None) -> None:
+    """`lab` or `lab:NAME` outside that lab: start this command over inside its head namespace. Does not return then.
+
+    Raises:
+        InventoryError: there is no such lab, or it does not run.
+    """
+    word, _, name = (inventory or "").partition(":")
+    if word != "lab" or inside_lab():
+        return
+    try:
+        argv = reexec_argv(load(name or None), (sys.executable, "-m", "busbw", *sys.argv[1:]))
+    except LabError as error:
+        raise InventoryError(error.what, seen=error.seen, next_step=error.next_step) from error
+    sys.stdout.flush()
+    os.execvp(argv[0], argv)
 
 
 def switch_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -21,10 +21,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
+    busbw = [sys.executable, "-m", "busbw"]
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
-        "busbw --help": [sys.executable, "-m", "busbw", "--help"],
-        "busbw run --dry-run": [sys.executable, "-m", "busbw", "run", "-w", "n[1-4]", "-p", "infiniband", "--dry-run", "--nccl-tests", "/opt/nccl-tests/build"],
+        "busbw --help": [*busbw, "--help"],
+        "busbw run --dry-run": [*busbw, "run", "-w", "n[1-4]", "-p", "infiniband", "--dry-run", "--nccl-tests", "/opt/nccl-tests"],
     }
     found: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(rounds):

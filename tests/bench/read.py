@@ -1,0 +1,155 @@
+"""How fast a large NCCL debug log is read, against `grep -cF` of one literal on the same file.
+
+usage: python tests/bench/read.py [--size 1000] [--rounds 3] [--keep FILE]
+
+Writes the log (`gen_log.py`), then per round runs, one after the other and each in a process of its own:
+
+- grep: `grep -cF 'NCCL WARN' FILE | cat` (into a pipe: with /dev/null behind it, grep stops at the first match)
+- scan: the scanner with all expressions of the symptom table and all that the facts of a log need, by shape
+- scan-hyperscan: the same with hyperscan, where it is installed
+- facts: the facts alone, as `busbw read` has them
+- structure: every line taken apart (`nccl_debug_calls`)
+
+Prints the best CPU time (user and system) and wall time of each, MB/s, the ratio to grep by CPU time, and the peak memory. CPU time is compared
+because it says the same on a busy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import gen_log
+
+_CHUNK_BYTES = 1 << 20
+_GOALS = {"scan": 0.15, "scan-hyperscan": 0.30, "structure": 0.10}
+"""Of grep's speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run took."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """The file, 1 MB at a time."""
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def grep(path: Path) -> str:
+    """Counts one literal as fast as this machine can."""
+    with os.popen(f"grep -cF 'NCCL WARN' {path} | cat") as output:
+        return output.read().strip()
+
+
+def scan(path: Path, *, hyperscan: bool = False) -> str:
+    """Searches for everything."""
+    from busbw.parsers.formats.nccl_debug import PATTERNS
+    from busbw.parsers.formats.scan import Scanner
+    from busbw.parsers.judge.diagnose import search_patterns
+
+    patterns = {pattern.id: pattern for pattern in (*PATTERNS, *search_patterns())}
+    found = Scanner(tuple(patterns.values()), hyperscan=hyperscan).scan(chunks(path))
+    return f"{len(patterns)} expressions, {found.lines} lines, {len(found.hits)} hits, {len(found.common)} common"
+
+
+def facts(path: Path) -> str:
+    """Reads the facts of all processes."""
+    from busbw.parsers.formats.nccl_debug import read
+
+    (log,) = read(chunks(path)).records
+    return f"{len(log.processes)} processes, {len(log.warnings)} warnings"  # type: ignore[attr-defined]  # an NcclLog
+
+
+def structure(path: Path) -> str:
+    """Takes every line apart."""
+    from busbw.parsers.formats.nccl_debug_calls import read_activity
+
+    activity = read_activity(chunks(path))
+    return f"{len(activity)} processes, {sum(each.lines for each in activity)} lines"
+
+
+def measured(run: Callable[[Path], str], path: Path) -> tuple[Cost, str]:
+    """Runs it in a process of its own."""
+    reader, writer = os.pipe()
+    started = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        os.write(writer, run(path).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as output:
+        told = output.read()
+    _, status, usage = os.wait4(child, 0)
+    if status:
+        sys.exit(f"{run} ended with status {status}")
+    return Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - started, usage.ru_maxrss / 1024), told
+
+
+def methods() -> dict[str, Callable[[Path], str]]:
+    """By name; hyperscan only where it is installed."""
+    found: dict[str, Callable[[Path], str]] = {"grep": grep, "scan": scan, "facts": facts, "structure": structure}
+    try:
+        import hyperscan  # noqa: F401
+    except ImportError:
+        return found
+    return {**found, "scan-hyperscan": lambda path: scan(path, hyperscan=True)}
+
+
+def main() -> int:
+    """Runs the benchmark; 1 = a goal was missed."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--size", type=int, default=1000, help="MB of log to write")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="comma-separated names of the methods to run besides grep")
+    parser.add_argument("--keep", type=Path, help="write the log here and leave it")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = arguments.keep or Path(folder) / "nccl.log"
+        if not path.exists():
+            gen_log.write(path, max(1, round(arguments.size * gen_log.COMMUNICATORS / 1000)))
+        return report(path, arguments.rounds, {name for name in arguments.only.split(",") if name})
+
+
+def report(path: Path, rounds: int, only: set[str]) -> int:
+    """Measures and prints."""
+    size_mb = path.stat().st_size / 1e6
+    chosen = {name: run for name, run in methods().items() if name == "grep" or not only or name in only}
+    print(f"{path}: {size_mb:.0f} MB, {rounds} rounds")
+    costs: dict[str, list[Cost]] = {name: [] for name in chosen}
+    told = {}
+    for _ in range(rounds):
+        for name, run in chosen.items():
+            cost, told[name] = measured(run, path)
+            costs[name].append(cost)
+    grep_cpu = min(cost.cpu_s for cost in costs["grep"])
+    missed = 0
+    for name, all_costs in costs.items():
+        cpu, wall = min(cost.cpu_s for cost in all_costs), min(cost.wall_s for cost in all_costs)
+        ratio = grep_cpu / cpu
+        goal = _GOALS.get(name)
+        verdict = "" if goal is None else f"  goal {goal:.2f} {'met' if ratio >= goal else 'MISSED'}"
+        missed += goal is not None and ratio < goal
+        peak = max(cost.peak_mb for cost in all_costs)
+        print(f"{name:15s} cpu {cpu:7.2f} s {size_mb / cpu:7.0f} MB/s  wall {wall:7.2f} s  x{ratio:5.3f} of grep  {peak:5.0f} MB{verdict}")
+        print(f"{'':15s} {told[name]}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
