@@ -7,24 +7,19 @@ new run. Processes that MPI did not join each print a run of their own into the 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from busbw.parsers.formats import nccl_tests_lines as lines_of
-from busbw.parsers.formats.nccl_tests_facts import CONFIG, Quoted, RunFacts
+from busbw.parsers.formats.nccl_tests_facts import CONFIG, Quoted
 from busbw.parsers.formats.nccl_tests_layout import FRAGMENT, HEAD, Layout, header, with_groups, with_units
 from busbw.parsers.formats.nccl_tests_rows import Found, RowJoiner
 from busbw.parsers.formats.nccl_tests_run import MOST_QUOTED, Phase, Run
 from busbw.parsers.formats.nccl_tests_scan import Line
 
-_RANK_TAG = re.compile(r"(?:^|[,/@]|rank|default)\d+$")
-"""A launcher's tag that says which rank of one job wrote the line, not merely which host."""
-
 
 @dataclass(slots=True)
-class _Reader:
+class RunReader:
     """Turns the lines of one writer into runs."""
 
     runs: list[Run] = field(default_factory=list)
@@ -260,9 +255,9 @@ class _Reader:
                 self.program = program
         if match := lines_of.NCCL_VERSION.search(text):
             if run is not None and run.phase is not Phase.AVERAGE:
-                run.set(nccl_versions=_with(run.facts.nccl_versions, match[1]))
+                run.set(nccl_versions=extended(run.facts.nccl_versions, match[1]))
             else:
-                self.nccl_versions = _with(self.nccl_versions, match[1])
+                self.nccl_versions = extended(self.nccl_versions, match[1])
         if match := lines_of.NRANKS.search(text):
             (run.logged_ranks if run is not None else self.logged_ranks)[int(match[1])] += 1
         if "# error:" in text and run is not None:
@@ -277,69 +272,8 @@ class _Reader:
                 run.set(failures=(*run.facts.failures, quoted))
 
 
-def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
-    """The runs in a text, in the order they began.
-
-    Lines are kept apart by who wrote them. Where that tears tables (column names of one writer, rows of another), the tags are no
-    writers after all, and the lines are read as one stream.
-    """
-    kept = tuple(lines)
-    by_tag: dict[str, _Reader] = {}
-    before = Line(-1, "", "", True)
-    for line in kept:
-        tag = before.tag if not line.tag and line.number == before.number + 1 and by_tag[before.tag].goes_on(line) else line.tag
-        before = line._replace(tag=tag)
-        by_tag.setdefault(tag, _Reader()).feed(line)
-    apart = [reader.finish() for reader in by_tag.values()]
-    _count_writers(by_tag, apart)
-    if _torn_apart(apart):
-        reader = _Reader()
-        for line in kept:
-            reader.feed(line)
-        apart = [reader.finish()]
-    else:
-        _share(list(by_tag.values()), apart)
-    return tuple(run.sealed() for run in sorted((run for runs in apart for run in runs), key=lambda run: run.first_line))
-
-
-def _count_writers(tags: Iterable[str], apart: list[list[Run]]) -> None:
-    """Tells runs of several ranks of one job that they are several."""
-    by_shape: dict[str, list[Run]] = {}
-    ranks: Counter[str] = Counter()
-    for tag, runs in zip(tags, apart, strict=True):
-        if _RANK_TAG.search(tag) and any(run.rows for run in runs):
-            shape = tag.rstrip("0123456789")
-            by_shape.setdefault(shape, []).extend(runs)
-            ranks[shape] += 1
-    for shape, runs in by_shape.items():
-        for run in runs:
-            run.set(writers=ranks[shape])
-
-
-def _share(readers: list[_Reader], apart: list[list[Run]]) -> None:
-    """Gives what writers without a table said (versions, number of ranks, failures) to the one run there is."""
-    runs = [run for runs in apart for run in runs]
-    if len(runs) != 1:
-        return
-    run = runs[0]
-    for reader, own in zip(readers, apart, strict=True):
-        if not own:
-            run.logged_ranks.update(reader.logged_ranks)
-            versions = run.facts.nccl_versions
-            for version in reader.nccl_versions:
-                versions = _with(versions, version)
-            failures = sorted(run.facts.failures + reader.failures, key=lambda line: line.line_no)
-            run.set(nccl_versions=versions, failures=tuple(failures)[:MOST_QUOTED])
-
-
-def _torn_apart(apart: list[list[Run]]) -> bool:
-    """Whether runs of two writers have no part in common, so that they are pieces of one."""
-    parts = [(number, run.parts()) for number, runs in enumerate(apart) for run in runs]
-    with_rows = [(number, mine) for number, mine in parts if "rows" in mine]
-    return any(number != other and not mine & theirs for number, mine in with_rows for other, theirs in parts)
-
-
-def _with(known: tuple[str, ...], new: str) -> tuple[str, ...]:
+def extended(known: tuple[str, ...], new: str) -> tuple[str, ...]:
+    """The values with a new one behind them, once."""
     return known if new in known else (*known, new)
 
 

@@ -25,9 +25,9 @@ from collections.abc import Iterable, Iterator
 from busbw.errors import UnknownLayout
 from busbw.parsers.formats import Document, Format
 from busbw.parsers.formats.nccl_tests_checks import result_of
-from busbw.parsers.formats.nccl_tests_runs import runs_of
 from busbw.parsers.formats.nccl_tests_scan import candidates
 from busbw.parsers.formats.nccl_tests_summary import document
+from busbw.parsers.formats.nccl_tests_writers import runs_of
 from busbw.records.benchmark import BenchmarkResult
 
 _SURE = re.compile(rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.*\bPid\s+\d+")

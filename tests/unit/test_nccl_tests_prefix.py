@@ -128,6 +128,14 @@ def test_rows_of_several_hosts_running_their_own_job_stay_apart() -> None:
     assert [(len(result.rows), result.complete, result.faults) for result in results] == [(1, True, ())] * 2
 
 
+def test_a_host_whose_job_died_leaves_the_others_table_whole() -> None:
+    died = "# nThread 1 nGpus 8 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0"
+    lines = TEXT.splitlines()
+    text = "".join(f"node01: {line}\n" + (f"node02: {died}\n" if at == 0 else "") for at, line in enumerate(lines))
+    good, bad = sorted(parse(text), key=lambda result: -len(result.rows))
+    assert (len(good.rows), good.complete, len(bad.rows), bad.complete) == (1, True, 0, False)
+
+
 def test_tags_that_tear_a_table_apart_are_no_writers() -> None:
     text = "".join(f"[{number}] {line}\n" for number, line in enumerate(TEXT.splitlines(), 100))
     (result,) = parse(text)
