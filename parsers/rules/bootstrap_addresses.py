@@ -19,6 +19,7 @@ _FAILED = Watch(
     "failed",
     r"(?:connect to|StartConnect|PollConnect|Call to connect).*(?:No route to host|Connection (?:timed out|refused)|Network is unreachable)",
 )
+_COMPLETE = Watch("complete", r" - Init COMPLETE")
 _OWN = re.compile(r"(?:Bootstrap ?: Using|NET ?: Using interface)\s+(?:\[\d+\])?(\S+?):([0-9a-fA-F.:]+)(?:%\w+)?<\d+>")
 _PEER = re.compile(r"[Cc]onnect to ([0-9.]+)<\d+>")
 _NO_ROUTE = re.compile(r"No route to host")
@@ -30,7 +31,7 @@ def _look(view: View) -> Iterator[Clue]:
         found = _OWN.search(line.text)
         if found and line.process and ":" in line.process:
             own.setdefault(line.process.rpartition(":")[0], (found[1], found[2], line))
-    yield from _between_hosts(own)
+    yield from _between_hosts(own, reached=bool(view.sightings(_COMPLETE.name)))
     addresses = [address for _, address, _ in own.values()]
     for line in view.sightings(_FAILED.name):
         peer = _PEER.search(line.text)
@@ -43,8 +44,8 @@ def _look(view: View) -> Iterator[Clue]:
             yield Clue(other, Weight.WEAK, "nccl-log", line.evidence(), line.place, places(line.text))
 
 
-def _between_hosts(own: dict[str, tuple[str, str, Sighting]]) -> Iterator[Clue]:
-    """What the published addresses of several hosts say."""
+def _between_hosts(own: dict[str, tuple[str, str, Sighting]], *, reached: bool) -> Iterator[Clue]:
+    """What the published addresses of several hosts say; networks that differ say nothing where communicators came about (`reached`)."""
     if len(own) < 2:
         return
     by_address: dict[str, list[str]] = {}
@@ -56,7 +57,7 @@ def _between_hosts(own: dict[str, tuple[str, str, Sighting]]) -> Iterator[Clue]:
         if address in shared:
             entry = "hostname-resolves-loopback" if address.startswith("127.") else "socket-virtual-iface"
             yield Clue(entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,))
-        elif len(networks) > 1:
+        elif len(networks) > 1 and not reached:
             yield Clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", line.evidence(), line.place, (host,))
     if len({":" in address for _, address, _ in own.values()}) > 1:
         for host, (_, _, line) in sorted(own.items()):
@@ -76,7 +77,7 @@ _A = "node-a:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
 RULE = Rule(
     name="bootstrap-addresses",
     says="One address on two hosts is a virtual interface; no route inside the own network is a firewall, to another network the interface.",
-    watches=(_USING, _FAILED),
+    watches=(_USING, _FAILED, _COMPLETE),
     look=_look,
     fires=(
         Fires(
@@ -100,5 +101,11 @@ RULE = Rule(
             (("address-family-mismatch", "strong"),),
         ),
     ),
-    silent=(_A, _A + "node-b:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>\n"),
+    silent=(
+        _A,
+        _A + "node-b:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>\n",
+        _A
+        + "node-b:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.1.0.2<0>\n"
+        + "node-b:11:12 [0] NCCL INFO comm 0x1 rank 1 nranks 2 cudaDev 0 busId 1000 - Init COMPLETE\n",
+    ),
 )
