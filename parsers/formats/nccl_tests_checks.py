@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -138,16 +139,21 @@ def _not_printed(facts: RunFacts, identity: Identity) -> list[int]:
     missing: list[int] = []
     position, block = len(plan), None
     for read in facts.rows:
-        row = read.row
-        spare = _trim(read, identity)
-        found = next((at for at in range(position, len(plan)) if plan[at] - spare < row.size_bytes <= plan[at]), None)
-        if block != (row.type, row.redop, row.root) or found is None:
+        key = (read.row.type, read.row.redop, read.row.root)
+        found = _planned_at(plan, read, identity, position)
+        if block != key or found is None:
             missing += plan[position:]
-            block, position = (row.type, row.redop, row.root), 0
-            found = next((at for at in range(len(plan)) if plan[at] - spare < row.size_bytes <= plan[at]), 0)
+            block, position = key, 0
+            found = _planned_at(plan, read, identity, 0) or 0
         missing += plan[position:found]
         position = found + 1
     return missing + list(plan[position:])
+
+
+def _planned_at(plan: tuple[int, ...], read: ReadRow, identity: Identity, start: int) -> int | None:
+    """Where in the plan, from `start` on, the size is that the row was made of; None = nowhere."""
+    at = max(start, bisect.bisect_left(plan, read.row.size_bytes))
+    return at if at < len(plan) and plan[at] - _trim(read, identity) < read.row.size_bytes else None
 
 
 def _trim(read: ReadRow, identity: Identity) -> int:
