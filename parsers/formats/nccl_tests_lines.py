@@ -29,7 +29,7 @@ NOTE = re.compile(
     r"invalid (?:type|op) \S+, defaulting to|[Oo]ption -\w .*(?:not supported|requires)|\(-\w\) .*Disabling\.|skipping json output"
 )
 """What was asked for and not done."""
-NRANKS = re.compile(r"\bnranks (\d{1,9})")
+NRANKS = re.compile(r"\bnranks ([1-9]\d{0,8})")
 HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
 LOG_HOST = re.compile(r"^([A-Za-z0-9][\w.-]*):\d+:\d+ ")
 _RANK = re.compile(

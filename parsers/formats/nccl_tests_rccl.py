@@ -89,7 +89,7 @@ def _facts(name: str, records: Sequence[Tree], whole: bool, why: str) -> RunFact
         while in_place in pairs.get(key, {}):
             key = key._replace(nth=key.nth + 1)
         pairs.setdefault(key, {})[in_place] = value
-    ranks = next((number for one in records if (number := whole_number(get(one, "ranks")))), None)
+    ranks = next((number for one in records if (number := whole_number(get(one, "ranks")) or 0) > 0), None)
     return RunFacts(
         rows=tuple(_row(key, values, ranks) for key, values in pairs.items()),
         torn=tuple(torn),
