@@ -18,6 +18,8 @@ from busbw.records.command import Answer, Command, CommandResult, Unreachable
 from busbw.records.evidence import Confidence, Evidence, Finding, Fix, Status, worst
 from busbw.records.launcher import LauncherFailure, LauncherLog
 from busbw.records.logs import (
+    CollectiveCall,
+    CommCalls,
     CommState,
     Communicator,
     Connection,
@@ -29,6 +31,7 @@ from busbw.records.logs import (
     NcclLog,
     NcclWarning,
     Plugin,
+    ProcessActivity,
     ProcessFacts,
     TuningChoice,
     WarningRole,
@@ -73,6 +76,8 @@ __all__ = [
     "CheckResult",
     "Cluster",
     "Collective",
+    "CollectiveCall",
+    "CommCalls",
     "CommState",
     "Command",
     "CommandResult",
@@ -105,6 +110,7 @@ __all__ = [
     "NcclWarning",
     "Node",
     "Plugin",
+    "ProcessActivity",
     "ProcessFacts",
     "ProcessTimes",
     "RankLine",

@@ -15,12 +15,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TypeVar
 
 from busbw.errors import UnknownLayout
 from busbw.parsers.formats import Document, Format
-from busbw.parsers.formats.nccl_debug_facts import BACKTRACE_ID, PATTERNS, WARN_ID, take
+from busbw.parsers.formats.nccl_debug_facts import BACKTRACE_ID, COMMUNICATOR_ID, PATTERNS, WARN_ID, communicator_of, take
 from busbw.parsers.formats.nccl_debug_line import BACKTRACE, parse_line, result_name
 from busbw.parsers.formats.nccl_debug_warnings import warning
 from busbw.parsers.formats.scan import Scan, Scanner
@@ -66,6 +65,10 @@ def log_of(scan: Scan) -> NcclLog:
             continue
         process = _unglued(hit.process, known)
         parts = facts.setdefault(process, [])
+        if hit.pattern == COMMUNICATOR_ID:
+            named = (communicator_of(example.text, example.line_no) for example in hit.examples)
+            parts.append(ProcessFacts(communicators=tuple(each for each in named if each is not None)))
+            continue
         for example in hit.examples:
             line = parse_line(example.text, example.line_no) or LogLine(example.line_no, "INFO", example.text.strip())
             if hit.pattern == WARN_ID:
@@ -153,13 +156,19 @@ def _last_states(logged: Iterable[Communicator]) -> tuple[Communicator, ...]:
 
 
 def _fold(before: Communicator, after: Communicator) -> Communicator:
-    return replace(
-        after,
+    """Later lines leave out what earlier ones said."""
+    return Communicator(
+        pointer=after.pointer,
+        rank=after.rank,
+        nranks=after.nranks,
+        state=max(before.state, after.state, key=_ORDER.index),
+        line_no=after.line_no,
         comm_id=after.comm_id or before.comm_id,
+        cuda_dev=after.cuda_dev if after.cuda_dev is not None else before.cuda_dev,
+        nvml_dev=after.nvml_dev if after.nvml_dev is not None else before.nvml_dev,
+        bus_id=after.bus_id or before.bus_id,
         parent=after.parent or before.parent,
         function=before.function or after.function,
-        nvml_dev=after.nvml_dev if after.nvml_dev is not None else before.nvml_dev,
-        state=max(before.state, after.state, key=_ORDER.index),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from busbw.parsers.formats.scan import Pattern
+from busbw.parsers.formats.scan import COMMON_LINES, Pattern
 from busbw.records import (
     CommState,
     Communicator,
@@ -145,24 +145,32 @@ _STATES = {
     "abort complete": CommState.ABORTED,
     "destroy complete": CommState.DESTROYED,
 }
+_COMMUNICATOR_PATTERN = (
+    r"(?:(nccl\w+) )?comm (0x[0-9a-f]+) rank (\d+) n[rR]anks (\d+)(?: cudaDev (\d+))?(?: nvmlDev (\d+))?(?: busId ([0-9a-f]+))?"
+    r"(?: commId 0x([0-9a-f]+))?(?: parent (0x[0-9a-f]+))?[^-]*- ?(Init START|Init COMPLETE|Abort START|Abort COMPLETE|Destroy COMPLETE)"
+)
+_COMMUNICATOR = re.compile(_COMMUNICATOR_PATTERN, re.IGNORECASE)
 
 
-def _communicator(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    fields = dict(re.findall(r"\b(cudaDev|nvmlDev|busId|commId|parent) (?:0x)?([0-9a-f]+)\b", found["fields"]))
-    communicator = Communicator(
-        pointer=found["comm"],
-        rank=int(found["rank"]),
-        nranks=int(found["nranks"]),
-        state=_STATES[found["state"].lower()],
-        line_no=line.line_no,
-        comm_id=fields.get("commId"),
-        cuda_dev=int(fields["cudaDev"]) if "cudaDev" in fields else None,
-        nvml_dev=int(fields["nvmlDev"]) if "nvmlDev" in fields else None,
-        bus_id=fields.get("busId"),
-        parent=f"0x{fields['parent']}" if "parent" in fields else None,
-        function=found["function"],
+def communicator_of(text: str, line_no: int) -> Communicator | None:
+    """The communicator that a line of its life is about. Not through `take`: a large job has a hundred thousand of these lines."""
+    found = _COMMUNICATOR.search(text)
+    if found is None:
+        return None
+    function, pointer, rank, nranks, cuda_dev, nvml_dev, bus_id, comm_id, parent, state = found.groups()
+    return Communicator(
+        pointer=pointer,
+        rank=int(rank),
+        nranks=int(nranks),
+        state=_STATES[state.lower()],
+        line_no=line_no,
+        comm_id=comm_id,
+        cuda_dev=int(cuda_dev) if cuda_dev else None,
+        nvml_dev=int(nvml_dev) if nvml_dev else None,
+        bus_id=bus_id,
+        parent=parent,
+        function=function,
     )
-    return ProcessFacts(communicators=(communicator,))
 
 
 def _timings(found: re.Match[str], line: LogLine) -> ProcessFacts:
@@ -208,18 +216,15 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
         _gdr_gpu,
     ),
     ("dmabuf", r"DMA-BUF is available on GPU device \d+", 2, _dmabuf),
-    ("connection", r" via (?P<path>(?:NET|P2P|SHM|COLLNET)/.+|direct shared memory.*)$", 64, _connection),
+    ("network-gdr", r" via (?P<path>NET/.+/GDRDMA.*)$", 64, _connection),
+    ("network-host", r" via (?P<path>NET/.+/\d+(?:\(\d+\))?(?:/Shared)?)\s*$", 64, _connection),
+    ("peer", r" via (?P<path>P2P/.+)$", 64, _connection),
+    ("shared-memory", r" via (?P<path>SHM/.+|direct shared memory.*)$", 64, _connection),
+    ("collnet-path", r" via (?P<path>COLLNET/.+)$", 64, _connection),
     ("channels", r"\b(?P<count>\d+) coll channels", 2, _channels),
     ("nvls", r"NVLS multicast support is (?P<no>not )?available", 2, _nvls),
     ("collnet", r"CollNet \d|CollNet node|Connected CollNet|COLLNET/|initialize CollNet|SHARP coll", 8, _collnet),
     ("p2p", r"Could not enable P2P between dev", 16, _p2p_refused),
-    (
-        "communicator",
-        r"(?:(?P<function>nccl\w+) )?comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) n[rR]anks (?P<nranks>\d+)(?P<fields>.*?)- ?"
-        r"(?P<state>Init START|Init COMPLETE|Abort START|Abort COMPLETE|Destroy COMPLETE)",
-        400,
-        _communicator,
-    ),
     (
         "timings",
         r"Init timings(?: - \w+)?: rank (?P<rank>\d+) nranks (?P<nranks>\d+) total (?P<total>\d+\.\d+) \((?P<parts>[^)]*)\)",
@@ -229,26 +234,36 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
     (
         "tuning",
         r"(?:(?P<collective>\w+): )?(?P<size>\d+) Bytes -> Algo (?P<algo>\w+) proto (?P<proto>\w+)",
-        64,
+        COMMON_LINES,
         _tuning,
     ),
     ("layout", r"comm 0x\w+ rank \d+ nRanks \d+ nNodes \d+ localRanks \d+ localRank \d+", 4, _topology),
     ("trees", r"NCCL INFO Trees \[0\]", 1, _topology),
-    ("rings", r"NCCL INFO Channel \d+/\d+ : +\d+ +\d", 1, _topology),
+    ("rings", r"NCCL INFO Channel \d+/\d+ :(?: +\d+)+(?: \.\.\.)?\s*$", 1, _topology),
     ("search", r"Pattern \d+, crossNic \d+, nChannels \d+", 4, _topology),
     ("connected", r"Connected all (?:rings|trees)|Connected (?:binomial trees|NVLS tree)", 4, _topology),
     ("mnnvl", r"MNNVL busId 0x\w+ fabric UUID", 2, _topology),
 )
 _PREFIX = "nccl-debug."
 _TAKERS = {_PREFIX + name: (re.compile(pattern, re.IGNORECASE), take_fact) for name, pattern, _, take_fact in _FACTS}
-_EVERY_PROCESS = ("connection", "tuning")
+_SEVERAL = ("environment", "timings", "gdr-hca", "gdr-gpu", "p2p", "plugin", "tuning")
+"""Facts of which one process has several whose lines may end alike."""
+_ALL_LINES = 10_000_000
+
+
+def _pattern(name: str, expression: str, keep: int) -> Pattern:
+    most = _ALL_LINES if name == "environment" else COMMON_LINES
+    return Pattern(_PREFIX + name, expression, keep, distinct=name not in _SEVERAL, common_after=most)
+
 
 WARN_ID = _PREFIX + "warn"
 BACKTRACE_ID = _PREFIX + "backtrace"
+COMMUNICATOR_ID = _PREFIX + "communicator"
 PATTERNS: tuple[Pattern, ...] = (
-    Pattern(WARN_ID, r"NCCL WARN ", keep=64),
+    Pattern(WARN_ID, r"NCCL WARN ", keep=64, common_after=_ALL_LINES),
+    Pattern(COMMUNICATOR_ID, _COMMUNICATOR_PATTERN, keep=400, common_after=_ALL_LINES),
     Pattern(BACKTRACE_ID, r"NCCL INFO \S+\.\w+:\d+(?: \(.*\))? -> \d", keep=16),
-    *(Pattern(_PREFIX + name, pattern, keep, every_process=name in _EVERY_PROCESS) for name, pattern, keep, _ in _FACTS),
+    *(_pattern(name, expression, keep) for name, expression, keep, _ in _FACTS),
 )
 """What `nccl_debug` looks for; ids begin with `nccl-debug.`."""
 

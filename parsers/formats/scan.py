@@ -17,18 +17,24 @@ A wrapped warning (text that runs on in lines without a prefix) is also searched
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
-from busbw.parsers.formats.scan_blocks import LONGEST_LINE, blocks
+from busbw.parsers.formats.scan_blocks import LONGEST_LINE, Block, blocks
 from busbw.parsers.formats.scan_hyperscan import HyperscanSieve
 from busbw.parsers.formats.scan_sieve import Compiled, ShapeSieve, Sieve, compiled
 
-COMMON_LINES = 20_000
-"""Lines after which an expression counts as common: from then on its first match in each block is enough."""
+COMMON_LINES = 5_000
+"""Default of `Pattern.common_after`. Five lines of each of a thousand ranks say what there is to say."""
+SAMPLED_BLOCKS = 8
+"""In every eighth block the first match of a common pattern is still taken: one line in 2 MB."""
 _MOST_ENTRIES = 500_000
 _PROCESS = re.compile(rb"((?!\d\d?:)[\w.-]+):(\d+):\d+ ")
 _RANK = re.compile(rb"\[(?:\d+,)?(\d+)\](?:\[[^\]\n]*\])?<std|\[(?:rank|default|Rank )(\d+)\]")
+
+
+_LINE_NO = attrgetter("line_no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +45,12 @@ class Pattern:
     regex: str
     keep: int = 4
     """How many lines are kept of each process."""
-    every_process: bool = False
-    """True = never treated as common; instead, each process's lines with the same last word are examined once. For lines that every
-    process writes by the thousand, of which one per kind is wanted from each (`… via NET/IB/3/GDRDMA`)."""
+    distinct: bool = False
+    """True = of each process's lines with the same last word (`… via NET/IB/3/GDRDMA`) only the first is kept; the others are taken to match
+    as it did, and counted."""
+    common_after: int = COMMON_LINES
+    """Matching lines (of a distinct pattern: in a row, without anything new) after which it counts as common: from then on only one line in
+    2 MB is taken."""
     after: int = 0
     """How many lines behind each kept line are kept with it (fewer at the end of a block)."""
 
@@ -67,7 +76,7 @@ class Hit:
     process: str | None
     """`host:pid` of the line's NCCL prefix, else `rank N` of its launcher tag; None = the line names neither."""
     count: int
-    """Matching lines of this process that were examined; a lower bound where the pattern is common or `every_process`."""
+    """Matching lines of this process; a lower bound where the pattern is common."""
     examples: tuple[Line, ...]
     """The first of them, at most the pattern's `keep`."""
 
@@ -83,7 +92,7 @@ class Scan:
     hits: tuple[Hit, ...]
     """One per pattern and process, by first line."""
     common: tuple[str, ...]
-    """Patterns that matched more than `COMMON_LINES` lines: after that only one line per block was taken."""
+    """Patterns that became common (`Pattern.common_after`): after that only one line in 2 MB was taken."""
     problems: tuple[str, ...]
     """What was not searched as it should have been, in words."""
 
@@ -127,16 +136,10 @@ class Scanner:
     def scan(self, chunks: Iterable[bytes]) -> Scan:
         """Search one input, given in chunks of any size. Memory depends on the number of processes and patterns, not on the length."""
         tally = _Tally(self.patterns, self._compiled)
-        size_bytes = long_lines = 0
-        first_line = ""
-        for block in blocks(chunks):
-            tally.block = block.text
-            first_line = first_line or _first_line(block.text)
-            self._sieve.search(block.text, tally)
-            tally.lines += block.lines
-            size_bytes += block.size_bytes
-            long_lines += block.long_lines
-        return tally.result(size_bytes, long_lines, first_line)
+        for block in blocks(tally.counted(chunks)):
+            tally.begin(block)
+            tally.lines += self._sieve.search(block.text, tally)
+        return tally.result()
 
 
 def _scanner(patterns: tuple[Pattern, ...], hyperscan: bool | None) -> Scanner:
@@ -163,46 +166,102 @@ class _Tally:
         """Lines of the blocks that are done."""
         self.block = b""
         """The block being searched."""
+        self.blocks = 0
+        self.common: frozenset[int] = frozenset()
+        """Patterns that have matched enough lines; see `Booking` for the two parts of it."""
+        self.newly_common: frozenset[int] = frozenset()
+        self.once: frozenset[int] = frozenset()
+        self.never: frozenset[int] = frozenset()
+        self.size_bytes = 0
+        self.long_lines = 0
+        self.first_line = ""
         self.entries: dict[tuple[int, bytes | None], _Entry] = {}
         self.totals = [0] * len(patterns)
         self.uncounted = 0
         self.processes: dict[bytes, bytes | None] = {}
         """What the first word of a line says of its process."""
-        self.seen: set[tuple[int, bytes | None, bytes]] = set()
-        """(pattern, process, last word) of the lines that `every_process` patterns have been tried on."""
+        self.distinct = frozenset(index for index, pattern in enumerate(patterns) if pattern.distinct)
+        self.like: dict[tuple[int, bytes | None, bytes], _Entry] = {}
+        """(pattern, process, last word) of the lines that `distinct` patterns matched."""
+        self.settled: dict[tuple[bytes, bytes, bytes], tuple[tuple[int, _Entry], ...]] = {}
+        """(first word, shape, last word) of lines that only `distinct` patterns want → what such a line counts for."""
 
-    def common(self) -> frozenset[int]:
-        """Patterns of which one line per block is enough from now on."""
-        return frozenset(
-            index for index, total in enumerate(self.totals) if total > COMMON_LINES and not self.patterns[index].every_process
-        )
+    def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The chunks as they are, their bytes counted."""
+        for chunk in chunks:
+            self.size_bytes += len(chunk)
+            yield chunk
 
-    def untried(self, index: int, line: bytes) -> bool:
-        """False = an `every_process` pattern has had a line of this process with this last word."""
-        if not self.patterns[index].every_process:
-            return True
-        key = (index, self.process(line), line[line.rfind(b" ") + 1 :])
-        if key in self.seen:
-            return False
-        if len(self.seen) < _MOST_ENTRIES:
-            self.seen.add(key)
-        return True
+    def begin(self, block: Block) -> None:
+        """Look at the next block. What has become common is treated so from here on."""
+        self.block = block.text
+        self.first_line = self.first_line or _first_line(block.text)
+        self.long_lines += block.long_lines
+        if self.newly_common:
+            self.common |= self.newly_common
+            self.newly_common = frozenset()
+        self.once = self.common if self.blocks % SAMPLED_BLOCKS == 0 else frozenset()
+        self.never = frozenset() if self.once else self.common
+        self.blocks += 1
 
     def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
         """Run the candidate expressions on a line and book those that match; gives their indexes."""
         low = line.lower()
-        matched = []
+        matched: list[int] = []
+        alike: list[int] = []
         for index in candidates:
-            expression = self.expressions[index]
-            if expression.literals and not any(literal in low for literal in expression.literals):
+            if index in self.distinct and self._is_like_another(index, line):
+                alike.append(index)
                 continue
+            expression = self.expressions[index]
+            for literal in expression.literals:
+                if literal in low:
+                    break
+            else:
+                if expression.literals:
+                    continue
             if expression.regex.search(line) is not None:
                 matched.append(index)
         if matched:
             process = self.process(line)
             for index in matched:
                 self._book(index, process, at, line)
-        return matched
+        return [*matched, *alike] if alike else matched
+
+    def repeats(self, line: bytes, shape: bytes) -> bool:
+        """As `Booking`."""
+        known = self.settled.get((line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :]))
+        if known is None:
+            return False
+        for index, entry in known:
+            if index not in self.common:
+                entry.count += 1
+                self._count(index)
+        return True
+
+    def settle(self, line: bytes, shape: bytes, matched: Sequence[int]) -> None:
+        """As `Booking`. Only where the first word tells the process, so that it is the same for all lines that are alike."""
+        word = line[: line.find(b" ") + 1]
+        process = self.processes.get(word)
+        if process is not None and len(self.settled) < _MOST_ENTRIES:
+            entries = ((index, self.entries.get((index, process))) for index in matched)
+            booked = tuple((index, entry) for index, entry in entries if entry is not None)
+            self.settled[word, shape, line[line.rfind(b" ") :]] = booked
+
+    def _is_like_another(self, index: int, line: bytes) -> bool:
+        """It is counted with a matching line of the same process and with the same last word: by far the most lines end here."""
+        process = self.processes.get(line[: line.find(b" ") + 1])
+        entry = self.like.get((index, process, line[line.rfind(b" ") :])) if process is not None else None
+        if entry is None:
+            return False
+        entry.count += 1
+        self._count(index)
+        return True
+
+    def _count(self, index: int) -> None:
+        self.totals[index] += 1
+        if self.totals[index] > self.patterns[index].common_after and index not in self.common:
+            self.newly_common |= {index}
 
     def process(self, line: bytes) -> bytes | None:
         """As `process_of`, remembered by the line's first word."""
@@ -217,7 +276,7 @@ class _Tally:
         return known
 
     def _book(self, index: int, process: bytes | None, at: int, line: bytes) -> None:
-        self.totals[index] += 1
+        self._count(index)
         entry = self.entries.get((index, process))
         if entry is None:
             if len(self.entries) >= _MOST_ENTRIES:
@@ -226,33 +285,37 @@ class _Tally:
             entry = self.entries[index, process] = _Entry()
         entry.count += 1
         pattern = self.patterns[index]
+        if pattern.distinct:
+            key = (index, process, line[line.rfind(b" ") :])
+            if key in self.like:
+                return
+            self.totals[index] = 0
+            if len(self.like) < _MOST_ENTRIES:
+                self.like[key] = entry
         if len(entry.examples) < pattern.keep:
-            after = (
-                tuple(each.decode("utf-8", "replace") for each in self.block.split(b"\n")[at + 1 : at + 1 + pattern.after])
-                if pattern.after
-                else ()
-            )
-            entry.examples.append(Line(self.lines + at + 1, line.decode("utf-8", "replace"), after))
+            after = self.block.split(b"\n")[at + 1 : at + 1 + pattern.after] if pattern.after else []
+            further = tuple(each.decode("utf-8", "replace") for each in after)
+            entry.examples.append(Line(self.lines + at + 1, line.decode("utf-8", "replace"), further))
 
-    def result(self, size_bytes: int, long_lines: int, first_line: str) -> Scan:
+    def result(self) -> Scan:
         """The finished record."""
         hits = [
             Hit(
                 self.patterns[index].id,
                 process.decode("utf-8", "replace") if process is not None else None,
                 entry.count,
-                tuple(sorted(entry.examples, key=lambda line: line.line_no)),
+                tuple(entry.examples) if len(entry.examples) == 1 else tuple(sorted(entry.examples, key=_LINE_NO)),
             )
             for (index, process), entry in self.entries.items()
         ]
         hits.sort(key=lambda hit: (hit.examples[0].line_no, hit.pattern))
         problems = []
-        if long_lines:
-            problems.append(f"{long_lines} lines are longer than {LONGEST_LINE} bytes and were searched only up to there")
+        if self.long_lines:
+            problems.append(f"{self.long_lines} lines are longer than {LONGEST_LINE} bytes and were searched only up to there")
         if self.uncounted:
             problems.append(f"{self.uncounted} matches of more than {_MOST_ENTRIES} pairs of pattern and process were not kept")
-        common = tuple(self.patterns[index].id for index in sorted(self.common()))
-        return Scan(size_bytes, self.lines, first_line, tuple(hits), common, tuple(problems))
+        common = tuple(self.patterns[index].id for index in sorted(self.common | self.newly_common))
+        return Scan(self.size_bytes, self.lines, self.first_line, tuple(hits), common, tuple(problems))
 
 
 def _first_line(text: bytes) -> str:

@@ -22,10 +22,7 @@ class Block:
     """Consecutive whole lines."""
 
     text: bytes
-    """Clean lines, separated by newlines; without the last newline."""
-    lines: int
-    size_bytes: int
-    """As read, before cleaning."""
+    """Clean lines with newlines between them: one line more than it has newlines."""
     long_lines: int
     """Lines that were cut to `LONGEST_LINE`."""
 
@@ -33,7 +30,8 @@ class Block:
 def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Regroup chunks of any size into blocks of at most `size_bytes`. Where they end does not depend on how the input was cut.
 
-    A line longer than a block is given by its beginning only. No warning or help message is near the end of a block: its further lines are with it.
+    A line longer than a block is given by its beginning only. No warning or help message is near the end of a block: its further lines
+    are with it.
     """
     buffer, start, skipping = b"", 0, False
     for chunk in chunks:
@@ -41,10 +39,13 @@ def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[B
         while len(buffer) - start > size_bytes:
             end = _border(buffer, start, start + size_bytes)
             block, skipping = _block(buffer[start:end], skipping)
-            yield block
+            if block is not None:
+                yield block
             start = end
     if start < len(buffer):
-        yield _block(buffer[start:], skipping)[0]
+        block, _ = _block(buffer[start:], skipping)
+        if block is not None:
+            yield block
 
 
 def _border(buffer: bytes, start: int, limit: int) -> int:
@@ -58,22 +59,28 @@ def _border(buffer: bytes, start: int, limit: int) -> int:
     return line_start if line_start > start else end
 
 
-def _block(raw: bytes, skipping: bool) -> tuple[Block, bool]:
-    """The block of these bytes, and whether it ends inside a line. `skipping`: it begins inside a line that has been given already."""
+def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
+    """The block of these bytes (None = they are all of a line given already), and whether they end inside a line.
+
+    `skipping`: they begin inside a line that has been given already.
+    """
     text = raw
     if skipping:
-        text = raw[raw.find(b"\n") + 1 :] if b"\n" in raw else b""
-    unfinished = b"\n" not in raw[-1:] and ((skipping and not text) or b"\n" not in text)
-    lines = text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
+        newline = raw.find(b"\n")
+        if newline < 0:
+            return None, True
+        text = raw[newline + 1 :]
+        if not text:
+            return None, False
+    unfinished = not raw.endswith(b"\n")
     if b"\x1b" in text:
         text = _ANSI.sub(b"", text)
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"")
     if b"\0" in text:
         text = text.replace(b"\0", b"")
-    text = text.removesuffix(b"\n")
-    text, long_lines = _cut_long_lines(text)
-    return Block(text, lines, len(raw), long_lines), unfinished
+    text, long_lines = _cut_long_lines(text.removesuffix(b"\n"))
+    return Block(text, long_lines), unfinished
 
 
 def _cut_long_lines(text: bytes) -> tuple[bytes, int]:

@@ -30,26 +30,28 @@ class HyperscanSieve:
         self.shapes = ShapeSieve(expressions)
         """For warnings that are wrapped: they are no line of the block."""
         self.always = frozenset(each.index for each in expressions if not each.literals)
+        self.texts: list[bytes] = []
+        """The literals."""
         self.owners: list[tuple[int, ...]] = []
-        """Indexes of the expressions that each literal belongs to."""
+        """Indexes of the expressions that each of them belongs to."""
         self.literals = self._literal_database()
         self.exact = {each.index: self._database(each) for each in expressions}
 
-    def search(self, text: bytes, booking: Booking) -> None:
+    def search(self, text: bytes, booking: Booking) -> int:
         """As `scan_sieve.Sieve`."""
-        seen: set[int] = set(self.always)
-
-        def found(which: int, start: int, end: int, flags: int, context: object) -> None:
-            seen.update(self.owners[which])
-
-        self.literals.scan(text, match_event_handler=found)
-        if not seen:
-            return
-        claimed = self.shapes.search_wrapped(text, booking) if _WARNED in seen else {}
-        common = booking.common()
-        for index in sorted(seen - {_WARNED}):
-            if self._occurs(index, text):
-                search_literally(text, self.expressions[index], index in common, claimed, booking)
+        found: list[int] = []
+        self.literals.scan(text, match_event_handler=lambda which, start, end, flags, context: found.append(which))
+        lines = text.count(b"\n") + 1
+        present: dict[int, list[bytes]] = {index: [] for index in self.always}
+        for which in found:
+            for index in self.owners[which]:
+                present.setdefault(index, []).append(self.texts[which])
+        claimed = self.shapes.search_wrapped(text, booking) if present.pop(_WARNED, None) else {}
+        occurring = [index for index in sorted(present) if index not in booking.never and self._occurs(index, text)]
+        low = text.lower() if occurring else b""
+        for index in occurring:
+            search_literally(text, low, self.expressions[index], present[index], claimed, booking)
+        return lines
 
     def _occurs(self, index: int, text: bytes) -> bool:
         database = self.exact[index]
@@ -64,10 +66,11 @@ class HyperscanSieve:
         for expression in self.expressions:
             for literal in expression.literals:
                 owners.setdefault(literal, []).append(expression.index)
+        self.texts = list(owners)
         self.owners = [tuple(indexes) for indexes in owners.values()]
         database = self._hyperscan.Database(mode=self._hyperscan.HS_MODE_BLOCK)
         flags = self._hyperscan.HS_FLAG_CASELESS | self._hyperscan.HS_FLAG_SINGLEMATCH
-        database.compile(expressions=list(owners), ids=list(range(len(owners))), elements=len(owners), flags=flags, literal=True)
+        database.compile(expressions=self.texts, ids=list(range(len(owners))), elements=len(owners), flags=flags, literal=True)
         return database
 
     def _database(self, expression: Compiled) -> Any | None:

@@ -15,8 +15,6 @@ _LOWER = bytes(range(256)).lower()
 _ERASE = (HEX + "ABCDEF").encode()
 _WARN_SHAPE = shape_of(WARN.decode()).encode()
 _MOST_SHAPES = 100_000
-_SHORTEST_SHAPE_LITERAL = 2
-"""Shorter ones are in every other line (`cuda` becomes `u`)."""
 _CONTINUATION_LINES = 3
 _CONTINUATION_BYTES = 2048
 _NOT_CONTINUATION = re.compile(rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^  ")
@@ -47,21 +45,29 @@ class Compiled:
 class Booking(Protocol):
     """Takes lines, and says which ones it still wants."""
 
-    def common(self) -> frozenset[int]:
-        """Expressions of which the first matching line of a block is enough."""
+    once: frozenset[int]
+    """Expressions of which the first matching line of this block is enough."""
+    never: frozenset[int]
+    """Expressions that are not looked for in this block."""
 
-    def untried(self, index: int, line: bytes) -> bool:
-        """False = this expression has had such a line of this process, and wants no more. Always True for most expressions."""
+    distinct: frozenset[int]
+    """Expressions that want each kind of line of a process only once."""
 
-    def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Collection[int]:
+    def repeats(self, line: bytes, shape: bytes) -> bool:
+        """True = it is counted like one that was settled: same first word, shape and last word."""
+
+    def settle(self, line: bytes, shape: bytes, matched: Sequence[int]) -> None:
+        """The line was examined for `distinct` expressions only, and these matched."""
+
+    def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
         """Run these expressions on a line (`at` = its index in the block, from 0); gives the indexes of those that match."""
 
 
 class Sieve(Protocol):
     """Finds the lines worth examining."""
 
-    def search(self, text: bytes, booking: Booking) -> None:
-        """Have every line of the block examined that an expression may match and that is wanted."""
+    def search(self, text: bytes, booking: Booking) -> int:
+        """Have every line of the block examined that an expression may match and that is wanted. Gives the number of its lines."""
 
 
 @cache
@@ -81,7 +87,7 @@ def compiled(index: int, text: str) -> Compiled:
         literals=tuple(literal.encode() for literal in literals),
         shape=shape,
         shape_literals=() if "" in shapes else tuple(sorted(each.encode() for each in shapes)),
-        sieved=bool(shapes) and min(len(each) for each in shapes) >= _SHORTEST_SHAPE_LITERAL and shape.search(b"") is None,
+        sieved=shape.search(b"") is None,
     )
 
 
@@ -95,7 +101,7 @@ class ShapeSieve:
         self.hot: set[bytes] = set()
         """The known shapes that some expression may match, and those of warnings."""
 
-    def search(self, text: bytes, booking: Booking) -> None:
+    def search(self, text: bytes, booking: Booking) -> int:
         """As `Sieve`."""
         shapes = text.translate(_LOWER, _ERASE).split(b"\n")
         distinct = set(shapes)
@@ -106,8 +112,11 @@ class ShapeSieve:
         claimed = self.search_wrapped(text, booking) if any(_WARN_SHAPE in shape for shape in hot) else {}
         if hot:
             self._search_hot(text, shapes, hot, claimed, booking)
-        for expression in self.unsieved:
-            search_literally(text, expression, expression.index in booking.common(), claimed, booking)
+        if self.unsieved:
+            low = text.lower()
+            for expression in self.unsieved:
+                search_literally(text, low, expression, expression.literals, claimed, booking)
+        return len(shapes)
 
     def search_wrapped(self, text: bytes, booking: Booking) -> dict[int, Collection[int]]:
         """Examine the wrapped warnings of a block, each as one line. Gives what matched, for the index of each line they consist of."""
@@ -136,44 +145,53 @@ class ShapeSieve:
                 self.hot.add(shape)
 
     def _search_hot(self, text: bytes, shapes: list[bytes], hot: set[bytes], claimed: dict[int, Collection[int]], booking: Booking) -> None:
-        common = booking.common()
-        pending = common.intersection(index for shape in hot for index in self.known[shape])
-        rare = {shape for shape in hot if not common.issuperset(self.known[shape])}
+        common = booking.once | booking.never
+        pending = booking.once.intersection(index for shape in hot for index in self.known[shape])
+        # What is wanted of every line of a shape. Of expressions that are wanted once, some shapes may have one that is pending.
+        plans = {shape: [index for index in self.known[shape] if index not in common] for shape in hot}
+        rare = {shape for shape, plan in plans.items() if plan}
+        repeatable = {shape for shape in rare if booking.distinct.issuperset(plans[shape]) and _WARN_SHAPE not in shape}
         active = hot if pending else rare
         lines = text.split(b"\n") if active else []
-        for at, line in enumerate(lines):
-            if shapes[at] not in active:
+        for at in [at for at, shape in enumerate(shapes) if shape in active]:
+            shape = shapes[at]
+            wanted: Sequence[int] = plans[shape]
+            if not pending and (not wanted or (shape in repeatable and booking.repeats(lines[at], shape))):
                 continue
-            taken = claimed.get(at, ())
-            wanted = [
-                index
-                for index in self.known[shapes[at]]
-                if (index not in common or index in pending) and index not in taken and booking.untried(index, line)
-            ]
-            matched = booking.examine(at, line, wanted) if wanted else ()
+            if pending or claimed:
+                taken = claimed.get(at, ())
+                wanted = [index for index in self.known[shape] if (index not in common or index in pending) and index not in taken]
+            matched = booking.examine(at, lines[at], wanted)
+            if shape in repeatable:
+                booking.settle(lines[at], shape, [index for index in matched if index in plans[shape]])
             if pending and not pending.isdisjoint(matched):
                 pending = pending.difference(matched)
-                active = active if pending else rare
-                if not active:
+                if not pending and not rare:
                     break
 
 
-def search_literally(text: bytes, expression: Compiled, first_only: bool, claimed: dict[int, Collection[int]], booking: Booking) -> None:
-    """Have the lines of the block examined that contain a literal of the expression (all lines where it has none)."""
+def search_literally(
+    text: bytes, low: bytes, expression: Compiled, literals: Sequence[bytes], claimed: dict[int, Collection[int]], booking: Booking
+) -> None:
+    """Have the lines of the block examined that contain one of the expression's literals (all lines where it has none).
+
+    low: the text in lower case. literals: those of the expression that may be in it."""
     index = expression.index
-    for at, line in _lines_with(text, expression.literals):
-        if index in claimed.get(at, ()) or not booking.untried(index, line):
+    if index in booking.never:
+        return
+    first_only = index in booking.once
+    for at, line in _lines_with(text, low, literals):
+        if index in claimed.get(at, ()):
             continue
         if booking.examine(at, line, (index,)) and first_only:
             return
 
 
-def _lines_with(text: bytes, literals: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
+def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """(index, line) of the lines that contain one of the literals, ascending; all lines when there are none."""
     if not literals:
         yield from enumerate(text.split(b"\n"))
         return
-    low = text.lower()
     following = [low.find(literal) for literal in literals]
     at = counted = 0
     while found := [position for position in following if position >= 0]:
