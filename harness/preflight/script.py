@@ -24,12 +24,16 @@ after() {{ case $HUNG in *" $1 "*) echo "not asked: $1 did not end" >&2; return 
 W='exec 3>&1 4>&2; s=$({{ {{ {{ $L sh -c "$1" 2>&5 3>&- 4>&- 5>&- 6>&-; echo $? >&6; }} | head -c {MAX_OUTPUT_BYTES} >&3; }} 5>&1 \
 | head -c {MAX_ERROR_BYTES} >&4; }} 6>&1); exit ${{s:-125}}'
 HUNG=
+absent() {{ case $1 in *["|;&$"]*) return 1;; esac; set -- ${{1%% *}}
+case $1 in *[!a-zA-Z0-9_-]*) return 1;; esac; command -v "$1" >/dev/null 2>&1 && return 1; echo "sh: $1: not found" >&2; }}
 small() {{ mark begin "$1"; limit "$2" sh -c "$3" </dev/null; ended "$1" $?; }}
 ask() {{ mark begin "$1"; if after "${{4:--}}"; then ended "$1" 124; return; fi
+if absent "$3"; then ended "$1" 127; return; fi
 L=${{T:+$T $2}}; export L; limit $(($2 + 4)) sh -c "$W" sh "$3" </dev/null; ended "$1" $?; }}
 """
 """`W` keeps the start of both streams and the exit status. The limit inside it ends the tool, so that what it printed still arrives; the
-limit around it ends the wait for a tool that no signal ends and that holds its output open."""
+limit around it ends the wait for a tool that no signal ends and that holds its output open. A single command that is not installed is
+answered at once (`absent`): most nodes lack a dozen of these tools, and each attempt would start five processes."""
 
 
 def build(families: Iterable[CheckFamily], boundary: str, timeout_s: float, at_most_s: int | None = None) -> Command:
