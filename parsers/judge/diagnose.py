@@ -65,6 +65,8 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     }
     unexplained = () if told else tuple(sighting.evidence() for sighting in failures[:3])
     healthy = not failures and bool(lines_of(evidence, SUCCESS)) and all(finding.confidence is Confidence.POSSIBLE for finding in findings)
+    if healthy:  # what ends a job did not; settings and conditions may still cost bandwidth
+        findings = tuple(finding for finding in findings if table.by_id[finding.id].role not in (Role.CAUSE, Role.ECHO))
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
 
 

@@ -187,3 +187,9 @@ def test_the_same_evidence_gives_the_same_answer(scanner: Scanner) -> None:
 
 def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(diagnose_evidence).failed == 0
+
+
+def test_what_could_end_a_job_is_no_answer_for_a_job_that_ended_well(scanner: Scanner) -> None:
+    weak = "#  Rank  0 Group  0 Pid   4766 on   GENOA-06 device  0 [0000:01:00] NVIDIA GeForce RTX 5090\n"
+    assert ("nccl-too-old-for-gpu", "possible") in told(ask(scanner, weak))
+    assert (ask(scanner, weak + GOOD).healthy, told(ask(scanner, weak + GOOD))) == (True, [])
