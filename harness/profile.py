@@ -119,6 +119,8 @@ class Profile:
     checks: ChecksPlan
     mpi: tuple[MpiOption, ...]
     notes: tuple[str, ...]
+    family: str | None = None
+    """The fabric as the symptom table names it: ib, roce, spectrum-x, tcp, efa, gcp; None = its entries for all fabrics alone apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class _File:
     checks: ChecksPlan | None = None
     mpi: tuple[MpiOption, ...] = ()
     notes: tuple[str, ...] = ()
+    family: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,7 @@ def _load(name: str) -> Profile:
         checks=file.checks or base.checks,
         mpi=_merged(base.mpi, file.mpi),
         notes=(*base.notes, *file.notes),
+        family=file.family or base.family,
     )
 
 
