@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from busbw.parsers.formats.scan_blocks import LONGEST_LINE, Block, blocks
 from busbw.parsers.formats.scan_hyperscan import HyperscanSieve
@@ -27,14 +26,11 @@ from busbw.parsers.formats.scan_sieve import Compiled, ShapeSieve, Sieve, compil
 
 COMMON_LINES = 5_000
 """Default of `Pattern.common_after`. Five lines of each of a thousand ranks say what there is to say."""
-SAMPLED_BLOCKS = 8
-"""In every eighth block the first match of a common pattern is still taken: one line in 2 MB."""
+SAMPLED_BLOCKS = 16
+"""In every sixteenth block the first match of a common pattern is still taken: one line in 2 MB."""
 _MOST_ENTRIES = 500_000
 _PROCESS = re.compile(rb"((?!\d\d?:)[\w.-]+):(\d+):\d+ ")
 _RANK = re.compile(rb"\[(?:\d+,)?(\d+)\](?:\[[^\]\n]*\])?<std|\[(?:rank|default|Rank )(\d+)\]")
-
-
-_LINE_NO = attrgetter("line_no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +149,8 @@ class _Entry:
 
     def __init__(self) -> None:
         self.count = 0
-        self.examples: list[Line] = []
+        self.examples: list[tuple[int, bytes, bytes]] = []
+        """(line number, line, lines behind it). Tuples of plain values: a hundred thousand records here keep the garbage collector busy."""
 
 
 class _Tally:
@@ -293,21 +290,16 @@ class _Tally:
             if len(self.like) < _MOST_ENTRIES:
                 self.like[key] = entry
         if len(entry.examples) < pattern.keep:
-            after = self.block.split(b"\n")[at + 1 : at + 1 + pattern.after] if pattern.after else []
-            further = tuple(each.decode("utf-8", "replace") for each in after)
-            entry.examples.append(Line(self.lines + at + 1, line.decode("utf-8", "replace"), further))
+            after = b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + pattern.after]) if pattern.after else b""
+            entry.examples.append((self.lines + at + 1, line, after))
 
     def result(self) -> Scan:
         """The finished record."""
-        hits = [
-            Hit(
-                self.patterns[index].id,
-                process.decode("utf-8", "replace") if process is not None else None,
-                entry.count,
-                tuple(entry.examples) if len(entry.examples) == 1 else tuple(sorted(entry.examples, key=_LINE_NO)),
-            )
-            for (index, process), entry in self.entries.items()
-        ]
+        hits = []
+        for (index, process), entry in self.entries.items():
+            examples = tuple(_line(*example) for example in sorted(entry.examples))
+            name = process.decode("utf-8", "replace") if process is not None else None
+            hits.append(Hit(self.patterns[index].id, name, entry.count, examples))
         hits.sort(key=lambda hit: (hit.examples[0].line_no, hit.pattern))
         problems = []
         if self.long_lines:
@@ -316,6 +308,11 @@ class _Tally:
             problems.append(f"{self.uncounted} matches of more than {_MOST_ENTRIES} pairs of pattern and process were not kept")
         common = tuple(self.patterns[index].id for index in sorted(self.common | self.newly_common))
         return Scan(self.size_bytes, self.lines, self.first_line, tuple(hits), common, tuple(problems))
+
+
+def _line(line_no: int, text: bytes, after: bytes) -> Line:
+    further = tuple(each.decode("utf-8", "replace") for each in after.split(b"\n")) if after else ()
+    return Line(line_no, text.decode("utf-8", "replace"), further)
 
 
 def _first_line(text: bytes) -> str:

@@ -1,12 +1,13 @@
 """Which expressions occur in a block, asked of hyperscan (an optional extra), so that only their lines are examined.
 
 Two questions per block: which literals are in it (one pass, about as fast as grep), then for each expression whose literal is there,
-whether the expression itself is (one pass each: a database of all expressions is ten times slower than one of their literals).
+where the expression itself is (one pass each: a database of all expressions is ten times slower than one of their literals).
 Written against hyperscan 0.9.1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from busbw.parsers.formats.scan_blocks import WARN
@@ -47,19 +48,33 @@ class HyperscanSieve:
             for index in self.owners[which]:
                 present.setdefault(index, []).append(self.texts[which])
         claimed = self.shapes.search_wrapped(text, booking) if present.pop(_WARNED, None) else {}
-        occurring = [index for index in sorted(present) if index not in booking.never and self._occurs(index, text)]
-        low = text.lower() if occurring else b""
-        for index in occurring:
-            search_literally(text, low, self.expressions[index], present[index], claimed, booking)
+        low = b""
+        for index in sorted(present):
+            if index in booking.never:
+                continue
+            if self.exact[index] is not None and index not in booking.once:
+                self._examine_matches(index, text, claimed, booking)
+            else:
+                low = low or text.lower()
+                search_literally(text, low, self.expressions[index], present[index], claimed, booking)
         return lines
 
-    def _occurs(self, index: int, text: bytes) -> bool:
-        database = self.exact[index]
-        if database is None:
-            return True
-        hits: list[int] = []
-        database.scan(text, match_event_handler=lambda which, start, end, flags, context: hits.append(end))
-        return bool(hits)
+    def _examine_matches(self, index: int, text: bytes, claimed: dict[int, Collection[int]], booking: Booking) -> None:
+        """Have the lines examined that hyperscan finds a match in. It gives ends of matches, several to a line, some a line too far."""
+        ends: list[int] = []
+        self.exact[index].scan(text, match_event_handler=lambda which, start, end, flags, context: ends.append(end))
+        at = counted = 0
+        line_end = -1
+        for end in sorted(ends):
+            if end - 1 <= line_end:  # in the line before, or its newline
+                continue
+            start = text.rfind(b"\n", 0, end - 1) + 1
+            line_end = text.find(b"\n", end - 1)
+            line_end = len(text) if line_end < 0 else line_end
+            at += text.count(b"\n", counted, start)
+            counted = start
+            if index not in claimed.get(at, ()):
+                booking.examine(at, text[start:line_end], (index,))
 
     def _literal_database(self) -> Any:
         owners: dict[bytes, list[int]] = {WARN.lower(): [_WARNED]}
@@ -76,7 +91,7 @@ class HyperscanSieve:
     def _database(self, expression: Compiled) -> Any | None:
         """A database of this expression alone; None = hyperscan has no such syntax (look-around), so its literals have to do."""
         database = self._hyperscan.Database(mode=self._hyperscan.HS_MODE_BLOCK)
-        flags = self._hyperscan.HS_FLAG_CASELESS | self._hyperscan.HS_FLAG_SINGLEMATCH | self._hyperscan.HS_FLAG_MULTILINE
+        flags = self._hyperscan.HS_FLAG_CASELESS | self._hyperscan.HS_FLAG_MULTILINE
         try:
             database.compile(expressions=[expression.text.encode()], ids=[0], elements=1, flags=flags)
         except self._hyperscan.error:

@@ -13,10 +13,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 HEX = "0123456789abcdef"
 """What a shape leaves out: the characters of numbers and addresses."""
 _ERASE = str.maketrans("", "", HEX + "ABCDEF")
+_PLAIN = re.compile(r"[\w /:,'\"=@%<>&;!~#-]+(?![*+?{])")
+"""Characters that stand for themselves and are not repeated."""
+_GROUP = re.compile(r"\((?:\?(?::|P<\w+>|[aiLmsux]*(?:-[imsx]+)?:|=|!|<=|<!))?")
+_INLINE_FLAGS = re.compile(r"\(\?[aiLmsux]+\)")
+_CHAR_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d*)(,?)(\d*)\})[?+]?")
 _MOST_ALTERNATIVES = 32
 """Longest list of alternatives kept as literals; beyond it the part counts as unknown."""
 
@@ -71,6 +78,7 @@ def erased(pattern: str) -> str:
     return _parse(pattern).erased
 
 
+@cache
 def _parse(pattern: str) -> _Part:
     try:
         re.compile(pattern)
@@ -103,7 +111,12 @@ class _Reader:
     def sequence(self) -> _Part:
         parts = []
         while self.peek() and self.peek() not in "|)":
-            parts.append(self.quantified(self.atom()))
+            plain = _PLAIN.match(self.pattern, self.position)
+            if plain is not None:
+                self.position = plain.end()
+                parts.append(_literal(plain.group()))
+            else:
+                parts.append(self.quantified(self.atom()))
         return _in_a_row(parts)
 
     def atom(self) -> _Part:
@@ -120,8 +133,8 @@ class _Reader:
         return _class_part(".") if char == "." else _literal(char)
 
     def group(self) -> _Part:
-        opening = re.compile(r"\((?:\?(?::|P<\w+>|[aiLmsux]*(?:-[imsx]+)?:|=|!|<=|<!))?").match(self.pattern, self.position)
-        inline = re.compile(r"\(\?[aiLmsux]+\)").match(self.pattern, self.position)
+        opening = _GROUP.match(self.pattern, self.position)
+        inline = _INLINE_FLAGS.match(self.pattern, self.position)
         if inline:
             self.position = inline.end()
             return _Part(erased="", exact=frozenset({""}))
@@ -135,7 +148,7 @@ class _Reader:
         return _Part(f"(?:{inside.erased})", inside.exact, inside.required)
 
     def char_class(self) -> _Part:
-        found = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]").match(self.pattern, self.position)
+        found = _CHAR_CLASS.match(self.pattern, self.position)
         if found is None:
             raise ValueError(f"class not understood in {self.pattern!r} at {self.position}")
         self.position = found.end()
@@ -156,7 +169,7 @@ class _Reader:
         return _literal(char)
 
     def quantified(self, part: _Part) -> _Part:
-        found = re.compile(r"(?:[*+?]|\{(\d*)(,?)(\d*)\})[?+]?").match(self.pattern, self.position)
+        found = _QUANTIFIER.match(self.pattern, self.position)
         if found is None or found.group() == "{,}":
             return part
         self.position = found.end()
@@ -167,9 +180,8 @@ class _Reader:
         return _Part(_repeat(part.erased, "*"), None, None if optional else part.contains())
 
 
-def _literal(char: str) -> _Part:
-    low = char.lower()
-    return _Part("" if low in HEX else re.escape(low), frozenset({low}))
+def _literal(text: str) -> _Part:
+    return _Part(re.escape(shape_of(text)), frozenset({text.lower()}))
 
 
 def _class_part(text: str) -> _Part:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import compress
 from typing import Protocol
 
 from busbw.parsers.formats.scan_blocks import WARN
@@ -25,21 +26,29 @@ _TAG = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compiled:
-    """An expression with its necessary conditions."""
+    """An expression with its necessary conditions. What is compiled, is so when it is first needed: most expressions meet no line like theirs."""
 
     index: int
     text: str
-    regex: re.Pattern[bytes]
     literals: tuple[bytes, ...]
     """Lower case; a matching line contains one of them. () = none is known."""
-    shape: re.Pattern[bytes]
-    """Matches the shape of every matching line."""
     shape_literals: tuple[bytes, ...]
     """The shape of a matching line contains one of them; () = none is known."""
+    shape_text: str
     sieved: bool
     """False = its shape says too little (`dead` is all hex letters): its lines are found by its literals instead, which costs more."""
+
+    @cached_property
+    def regex(self) -> re.Pattern[bytes]:
+        """The expression."""
+        return re.compile(self.text.encode(), re.IGNORECASE)
+
+    @cached_property
+    def shape(self) -> re.Pattern[bytes]:
+        """Matches the shape of every matching line."""
+        return re.compile(self.shape_text.encode(), re.IGNORECASE)
 
 
 class Booking(Protocol):
@@ -77,17 +86,16 @@ def compiled(index: int, text: str) -> Compiled:
     Raises:
         ValueError: as `scan_regex.required_literals`.
     """
-    literals = required_literals(text)
+    literals, shape_text = required_literals(text), erased(text)
     shapes = {shape_of(literal) for literal in literals}
-    shape = re.compile(erased(text).encode(), re.IGNORECASE)
+    known = bool(shapes) and "" not in shapes
     return Compiled(
         index=index,
         text=text,
-        regex=re.compile(text.encode(), re.IGNORECASE),
         literals=tuple(literal.encode() for literal in literals),
-        shape=shape,
-        shape_literals=() if "" in shapes else tuple(sorted(each.encode() for each in shapes)),
-        sieved=shape.search(b"") is None,
+        shape_literals=tuple(sorted(each.encode() for each in shapes)) if known else (),
+        shape_text=shape_text,
+        sieved=known or re.search(shape_text, "", re.IGNORECASE) is None,
     )
 
 
@@ -152,8 +160,10 @@ class ShapeSieve:
         rare = {shape for shape, plan in plans.items() if plan}
         repeatable = {shape for shape in rare if booking.distinct.issuperset(plans[shape]) and _WARN_SHAPE not in shape}
         active = hot if pending else rare
-        lines = text.split(b"\n") if active else []
-        for at in [at for at, shape in enumerate(shapes) if shape in active]:
+        if not active:
+            return
+        lines = text.split(b"\n")
+        for at in compress(range(len(shapes)), map(active.__contains__, shapes)):
             shape = shapes[at]
             wanted: Sequence[int] = plans[shape]
             if not pending and (not wanted or (shape in repeatable and booking.repeats(lines[at], shape))):

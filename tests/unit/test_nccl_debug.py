@@ -248,6 +248,8 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
             "AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..15}",
             {"tuning": (TuningChoice("AllReduce", 1048576, "RING", "LL128"),)},
         ),
+        ("Channel 00/16 :    0   1   2   3", {"topology": ("Channel 00/16 :    0   1   2   3",)}),
+        ("Channel 00/02 : 0 12 13 ...", {"topology": ("Channel 00/02 : 0 12 13 ...",)}),
         ("Connected all rings, use ring PXN 0 GDR 1", {"topology": ("Connected all rings, use ring PXN 0 GDR 1",)}),
     ],
 )

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from busbw.parsers.formats.scan import COMMON_LINES, Hit, Line, Pattern, Scanner, process_of
+from busbw.parsers.formats.scan import COMMON_LINES, SAMPLED_BLOCKS, Hit, Line, Pattern, Scanner, process_of
 from busbw.parsers.formats.scan_blocks import BLOCK_BYTES, LONGEST_LINE, blocks
 from busbw.parsers.formats.scan_regex import erased, required_literals, shape_of
 
@@ -94,7 +94,7 @@ def test_every_match_of_a_naive_search_is_found_with_its_line_and_process(hypers
 
 
 @pytest.mark.parametrize("hyperscan", sieves())
-def test_a_common_pattern_is_named_and_counted_no_further_than_one_line_in_eight_blocks(hyperscan: bool) -> None:
+def test_a_common_pattern_is_named_and_counted_only_once_in_sixteen_blocks_from_then_on(hyperscan: bool) -> None:
     lines = [
         f"gpu{n % 4}:{n % 4 + 10}:77 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via NET/IB/0/GDRDMA" for n in range(COMMON_LINES + 30_000)
     ]
@@ -102,7 +102,7 @@ def test_a_common_pattern_is_named_and_counted_no_further_than_one_line_in_eight
     scan = Scanner((Pattern("gdr", r"via NET/\S+/GDRDMA"),), hyperscan=hyperscan).scan([data])
     total = sum(hit.count for hit in scan.hits)
     assert scan.common == ("gdr",)
-    assert COMMON_LINES < total < COMMON_LINES + 2 * BLOCK_BYTES // 70 + len(data) // BLOCK_BYTES // 8 + 2
+    assert COMMON_LINES < total < COMMON_LINES + 2 * BLOCK_BYTES // 70 + len(data) // BLOCK_BYTES // SAMPLED_BLOCKS + 2
     assert [hit.process for hit in scan.hits] == ["gpu0:10", "gpu1:11", "gpu2:12", "gpu3:13"]
 
 
@@ -155,6 +155,12 @@ def test_a_line_longer_than_any_log_line_is_cut_and_said_to_be() -> None:
     assert [line.line_no for line in scan.hits[0].examples] == [1, 2, 4]
     assert scan.lines == 4
     assert scan.problems == (f"2 lines are longer than {LONGEST_LINE} bytes and were searched only up to there",)
+
+
+@pytest.mark.parametrize("hyperscan", sieves())
+def test_a_match_that_could_run_on_into_blank_lines_is_counted_once(hyperscan: bool) -> None:
+    (hit,) = Scanner((Pattern("end", r"listening\s*$"),), hyperscan=hyperscan).scan([b"listening\n\n\nlistening  \n\n"]).hits
+    assert hit == Hit("end", None, 2, (Line(1, "listening"), Line(4, "listening  ")))
 
 
 def test_a_scanner_survives_pickling_as_a_pool_of_workers_needs_it() -> None:
