@@ -1,0 +1,185 @@
+"""Counters before and after: what the script's text says, what a change is, and what is not known."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from busbw.parsers.nodes import counters
+from busbw.preflight.counters import snapshot
+from busbw.records.counters import CounterDelta, CounterReading, CounterSnapshot, NicPort, RailBytes
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
+
+
+def read(name: str, node: str = "gpu-001") -> CounterSnapshot:
+    return counters.parse((FIXTURES / name).read_text(), node, f"raw/{name}")
+
+
+def changes() -> dict[tuple[str, str], CounterDelta]:
+    return {(d.device, d.counter): d for d in counters.deltas(read("roce-before.txt"), read("roce-after.txt"))}
+
+
+def made(*readings: tuple[str, str, int], at_s: float | None = 1.0, sparse: tuple[str, ...] = ()) -> CounterSnapshot:
+    return CounterSnapshot("n", at_s, tuple(CounterReading(*reading, 1) for reading in readings), sparse=sparse)
+
+
+def only(before: CounterSnapshot, after: CounterSnapshot) -> CounterDelta:
+    (found,) = counters.deltas(before, after)
+    return found
+
+
+def test_a_recorded_machine_without_rdma_gives_its_interfaces_and_tcp() -> None:
+    found = read("virtio.txt")
+    assert {reading.device for reading in found.readings} == {"eth0", "ifb0", "ifb1", "tcp"}
+    assert (found.ports, found.sparse, found.problems) == ((), ("eth0",), ())
+
+
+def test_each_family_of_counters_is_read_under_its_own_device() -> None:
+    found = {(r.device, r.counter): (r.value, r.line_no) for r in read("roce-before.txt").readings}
+    assert {key: found[key] for key in found if key[0] in ("GPU 0", "0000:18:00.0", "tcp")} == {
+        ("tcp", "TcpEstabResets"): (0, 30),
+        ("tcp", "TcpOutSegs"): (2000, 30),
+        ("tcp", "TcpRetransSegs"): (3, 30),
+        ("tcp", "TcpInErrs"): (0, 30),
+        ("tcp", "TcpOutRsts"): (0, 30),
+        ("tcp", "TcpExtListenOverflows"): (0, 32),
+        ("tcp", "TcpExtListenDrops"): (0, 32),
+        ("tcp", "TcpExtTCPTimeouts"): (1, 32),
+        ("0000:18:00.0", "aer_dev_correctable"): (4, 38),
+        ("GPU 0", "nvlink_replay_errors"): (1, 40),
+        ("GPU 0", "nvlink_recovery_errors"): (0, 40),
+        ("GPU 0", "nvlink_crc_errors"): (2, 40),
+        ("GPU 0", "throttle_sw_power_us"): (1000, 59),
+        ("GPU 0", "throttle_sync_boost_us"): (0, 60),
+        ("GPU 0", "throttle_sw_thermal_us"): (0, 61),
+        ("GPU 0", "throttle_hw_thermal_us"): (0, 62),
+        ("GPU 0", "throttle_hw_power_brake_us"): (0, 63),
+        ("GPU 0", "ecc_corrected_volatile"): (3, 69),
+        ("GPU 0", "ecc_uncorrected_volatile"): (1, 70),
+    }
+    assert read("roce-before.txt").ports == (NicPort("mlx5_0", "Ethernet", "ens1np0"), NicPort("mlx5_1", "Ethernet", "ens2np0"))
+
+
+def test_a_line_number_points_at_the_line_that_holds_the_counter() -> None:
+    lines = (FIXTURES / "roce-before.txt").read_text().splitlines()
+    wanted = {
+        "link_downed": "link_downed:1",
+        "throttle_sw_power_us": "SW Power Capping                  : 1000 us",
+        "rx_prio3_pause": "rx_prio3_pause: 5",
+    }
+    first = {r.counter: r.line_no for r in reversed(read("roce-before.txt").readings)}
+    for name, text in wanted.items():
+        assert lines[first[name] - 1].endswith(text)
+
+
+def test_what_counted_up_is_the_difference_with_the_time_in_between() -> None:
+    assert changes()["mlx5_0", "link_downed"] == CounterDelta("gpu-001", "mlx5_0", "link_downed", 1, 2, 1, seconds=20.0, line_no=5)
+
+
+def test_a_counter_lower_than_before_was_reset_and_its_change_is_not_known() -> None:
+    assert changes()["mlx5_1", "port_xmit_data"] == CounterDelta(
+        *(
+            "gpu-001",
+            "mlx5_1",
+            "port_xmit_data",
+            900000,
+            12,
+            None,
+            True,
+            "lower than before: reset, or the driver was loaded again",
+            20.0,
+            12,
+        )
+    )
+
+
+def test_a_counter_of_32_bits_that_ran_over_is_not_taken_for_a_reset() -> None:
+    found = changes()["mlx5_0", "out_of_sequence"]
+    assert (found.delta, found.reset, found.note) == (300, False, "wrapped at 2^32")
+
+
+def test_a_counter_that_stops_at_its_highest_value_does_not_say_that_nothing_happened() -> None:
+    found = changes()["mlx5_0", "symbol_error"]
+    assert (found.delta, found.note) == (None, "stands at its highest value, 65535: it cannot count further")
+
+
+def test_zeros_that_the_node_left_out_count_as_zero() -> None:
+    found = changes()["ens2np0", "rx_discards_phy"]
+    assert (found.before, found.after, found.delta) == (0, 8, 8)
+    appeared = only(made(sparse=("pci",)), made(("0000:18:00.0", "aer_dev_fatal", 1)))
+    assert (appeared.before, appeared.delta) == (0, 1)
+
+
+def test_a_counter_that_was_not_there_before_is_unknown_and_not_its_value() -> None:
+    found = only(made(), made(("mlx5_0", "link_downed", 4)))
+    assert (found.before, found.after, found.delta, found.reset, found.note) == (None, 4, None, False, "not there before")
+
+
+def test_a_device_that_went_away_is_unknown() -> None:
+    found = only(made(("mlx5_0", "link_downed", 4)), made())
+    assert (found.after, found.delta, found.note, found.line_no) == (None, None, "not there after", None)
+
+
+def test_a_level_has_no_difference() -> None:
+    found = changes()["ens2np0", "outbound_pci_stalled_wr"]
+    assert (found.after, found.delta, found.note) == (42, None, "a level, not a count")
+
+
+def test_a_restarted_node_makes_every_change_unknown() -> None:
+    found = only(made(("tcp", "TcpOutSegs", 5), at_s=900.0), made(("tcp", "TcpOutSegs", 7), at_s=3.0))
+    assert (found.delta, found.reset, found.note, found.seconds) == (None, True, "the node was restarted in between", None)
+
+
+def test_an_answer_that_was_cut_off_says_so() -> None:
+    text = (FIXTURES / "roce-before.txt").read_text()
+    assert counters.parse(text[: len(text) // 2], "n").problems == ("the node did not print all of it",)
+    assert counters.parse("", "n") == CounterSnapshot("n", None, (), problems=("the node did not print all of it",))
+
+
+def test_a_tool_that_failed_or_hung_is_a_problem_and_gives_no_zeros() -> None:
+    text = "== time 1.0\n== rdma\n== problem rdma\n== ethtool eth0 96\n== ethtool eth1 94\n== nvlink\n== ended nvlink 124\n== end\n"
+    found = counters.parse(text, "n")
+    assert found.problems == (
+        "rdma: not read within its time limit",
+        "nvidia-smi (nvlink): exit status 124",
+        "ethtool -S eth0: exit status 96",
+    )
+    assert (found.readings, found.sparse) == ((), ())
+
+
+def test_snapshots_of_two_nodes_are_not_compared() -> None:
+    with pytest.raises(ValueError, match="one node"):
+        counters.deltas(made(), dataclasses.replace(made(), node="other"))
+
+
+def test_bytes_of_each_port_are_told_and_what_was_reset_is_not() -> None:
+    reset = "lower than before: reset, or the driver was loaded again"
+    assert counters.rail_bytes(read("roce-before.txt"), read("roce-after.txt")) == (
+        RailBytes("gpu-001", "mlx5_0", 4_000_000, 4_000_000, "ens1np0"),
+        RailBytes("gpu-001", "mlx5_1", None, 0, "ens2np0", reset),
+        RailBytes("gpu-001", "ens1np0", 0, 20_000),
+        RailBytes("gpu-001", "ens2np0", 0, 0),
+    )
+
+
+def test_efa_counts_bytes_and_a_second_port_has_a_name_of_its_own() -> None:
+    before = "== time 1\n== rdma\nrdmap0s6/ports/1/hw_counters/tx_bytes:10\nrdmap0s6/ports/1/hw_counters/rx_bytes:10\n{}== end\n"
+    second = "mlx4_0/ports/2/counters/port_xmit_data:1\nmlx4_0/ports/2/counters/port_rcv_data:1\n"
+    after = before.replace("bytes:10", "bytes:510")
+    found = counters.rail_bytes(counters.parse(before.format(second), "n"), counters.parse(after.format(second), "n"))
+    assert found == (RailBytes("n", "rdmap0s6", 500, 500), RailBytes("n", "mlx4_0:2", 0, 0))
+
+
+def test_the_script_reads_this_machine_without_a_word_on_standard_error() -> None:
+    command = snapshot("cases/x/counters-before/n.txt")
+    assert shutil.which(command.argv[0])
+    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False)
+    found = counters.parse(done.stdout.decode(), "n")
+    assert (done.returncode, done.stderr, found.problems) == (0, b"", ())
+    assert any(reading.device == "tcp" for reading in found.readings)
+    assert found.at_s is not None
