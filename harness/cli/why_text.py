@@ -36,7 +36,8 @@ def with_own(diagnosis: Diagnosis, own: tuple[Finding, ...]) -> Diagnosis:
     """The diagnosis with what runs found themselves: the surer first, a run's own before what its texts say."""
     if not own:
         return diagnosis
-    ids = {finding.id for finding in own}
+    # A run's findings carry the causes that the table knows; those are told with them, not again.
+    ids = {name for finding in own for name in (finding.id, *finding.also)}
     together = (*own, *(finding for finding in diagnosis.findings if finding.id not in ids))
     return replace(diagnosis, findings=tuple(sorted(together, key=lambda finding: _SURER[finding.confidence])), healthy=False)
 
@@ -117,7 +118,7 @@ def _nothing(diagnosis: Diagnosis, guesses: bool) -> list[str]:
 
 
 def _told(finding: Finding) -> list[str]:
-    label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
+    label = "CAUSE" if finding.status in (Status.FAIL, Status.UNKNOWN) else "FOUND"
     out = [f"{_SIGNS.get(finding.status, '?')} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]"]
     out.append(f"  {finding.cause}")
     if finding.where:

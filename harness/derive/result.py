@@ -7,7 +7,7 @@ import json
 from busbw import artefacts
 from busbw.artefacts import PreflightArtefact, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import gates, launches, wording
+from busbw.derive import diagnosis, gates, launches, wording
 from busbw.errors import RunDirError
 from busbw.parsers.judge import blame, verdict
 from busbw.plan import RunPlan
@@ -84,9 +84,10 @@ def derive(run: RunDir) -> RunResult:
         *(finding for launch in made for finding in launch.findings),
         *(verdict.blame_finding(item, outcome.tolerance) for item in outcome.blames),
         *verdict.check_findings(checks),
-        *(_failure_finding(failure) for failure in failures),
+        *(_failure_finding(run, failure) for failure in failures),
         *_build_findings(build),
     )
+    findings = diagnosis.with_causes(run, plan.profile.family, made, asked, checks, comparisons, findings)
     uncovered = wording.uncovered(plan, made, checks, outcome, samples)
     ran = {launch.artefact.case.id for launch in made}
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
@@ -138,13 +139,14 @@ def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResu
     return tuple(results)
 
 
-def _failure_finding(failure: StageFailure) -> Finding:
+def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
+    seen = Evidence(f"raw/failure-{failure.stage}.json", None, failure.seen or failure.what)
     return Finding(
         id=f"{failure.stage}-failed",
         status=Status.FAIL if failure.exit_status == 1 else Status.UNKNOWN,
         title=failure.what,
         where=failure.nodes,
-        evidence=(Evidence(f"raw/failure-{failure.stage}.json", None, failure.seen or failure.what),),
+        evidence=(diagnosis.build_line(run, failure.seen) or seen if failure.stage == "build" else seen,),
         would_settle=(failure.next_step,) if failure.next_step else (),
         confidence=Confidence.CERTAIN,
         effect=1.0,

@@ -217,6 +217,9 @@ def test_a_killed_rank_loses_nothing_that_was_measured(healed: LabState, tmp_pat
     assert [c["status"] for c in result["cases"]] == ["PASS", "UNKNOWN"]
     said = " ".join(e["text"] for f in result["findings"] for e in f["evidence"])
     assert "node2" in said, "mpirun says on which node the process died"
+    first = result["findings"][0]
+    assert (first["id"], first["where"], first["status"]) == ("dead-process", ["node2"], "UNKNOWN"), first
+    assert first["fixes"], "the symptom table's steps are with it"
 
 
 def test_killing_busbw_itself_and_resuming_ends_in_the_same_verdict(healed: LabState, tmp_path: Path) -> None:
@@ -295,6 +298,18 @@ def test_a_compile_error_is_told_in_the_compilers_own_words(healed: LabState, tm
     assert ended.exit_status == 3, ended
     assert ended.first["id"] == "build-failed"
     assert "oops" in ended.first["evidence"][0]["text"]
+
+
+def test_a_compile_error_that_the_table_knows_gets_its_name_and_the_compilers_line(healed: LabState, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "Makefile").write_text("all:\n\tgcc -c broken.c\n")
+    (broken / "broken.c").write_text("#include <stdio.h>\n#include <nccl.h>\n")
+    ended = run_in(healed, tmp_path / "runs", "--nccl-tests", str(broken))
+    assert (ended.exit_status, ended.first["id"], ended.first["confidence"]) == (3, "build-nccl-missing", "certain"), ended.first
+    evidence = ended.first["evidence"][0]
+    lines = (ended.run / evidence["artefact"]).read_text().splitlines()
+    assert "nccl.h" in lines[evidence["line_no"] - 1]
 
 
 def test_without_ssh_between_nodes_a_temporary_key_is_used_only_with_consent(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:

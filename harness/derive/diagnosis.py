@@ -1,0 +1,141 @@
+"""What the symptom table and its rules say of a run: its outputs searched, its checks, tables and comparisons as facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable
+
+from busbw.derive.launches import Launch
+from busbw.parsers.formats.scan import Hit, Scanner
+from busbw.parsers.judge import diagnose_facts, diagnose_nodes
+from busbw.parsers.judge.diagnose import Context, diagnose, search_patterns
+from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact, Text
+from busbw.parsers.judge.explain import explain
+from busbw.parsers.nodes import recognise
+from busbw.parsers.symptoms import table
+from busbw.preflight import NodeAnswer, SectionOutput
+from busbw.records import CheckResult, Comparison, Evidence, Finding, Status
+from busbw.rundir import RunDir
+
+_WRONG = (Status.FAIL, Status.WARN)
+_KERNEL_LOG = "kernel_log"
+_JUDGED = "bandwidth"
+
+
+def with_causes(
+    run: RunDir,
+    family: str | None,
+    made: tuple[Launch, ...],
+    asked: tuple[NodeAnswer, ...],
+    checks: tuple[CheckResult, ...],
+    comparisons: tuple[Comparison, ...],
+    own: tuple[Finding, ...],
+) -> tuple[Finding, ...]:
+    """The run's own findings with causes and fixes from the symptom table, and what only the table knows.
+
+    `family`: the fabric as the table names it; None = not known.
+    """
+    if not made and not any(finding.status in (Status.FAIL, Status.UNKNOWN, Status.WARN) for finding in own):
+        return own
+    told = diagnose(evidence(run, made, asked, checks, comparisons), Context(family))
+    answers = {answer.artefact for answer in asked}
+    return explain(own, told.findings, _feeds(), lambda artefact: artefact in answers)
+
+
+def evidence(
+    run: RunDir,
+    made: tuple[Launch, ...],
+    asked: tuple[NodeAnswer, ...],
+    checks: tuple[CheckResult, ...],
+    comparisons: tuple[Comparison, ...],
+) -> EvidenceSet:
+    """All texts and facts of a run, as the engine takes them.
+
+    Of the nodes' answers only those are read again whose checks found something: the answers of good nodes hold no cause.
+    """
+    paths = [path for launch in made for path in (launch.artefact.stdout, launch.artefact.stderr) if path is not None]
+    paths += [] if made else build_outputs(run)
+    texts = [text for path in dict.fromkeys(paths) if (text := _searched(run, path)) is not None]
+    suspect = {check.node for check in checks if check.status in _WRONG}
+    facts: list[Fact] = []
+    for answer in asked:
+        if answer.node.name in suspect:
+            texts += _kernel_log(answer)
+            facts += _node_facts(answer)
+    for launch in made:
+        # The other purposes have few and small sizes by intent.
+        if launch.artefact.case.purpose == _JUDGED and not launch.artefact.groups:
+            facts += diagnose_facts.from_records(launch.artefact.stdout or "", launch.results)
+    return EvidenceSet(tuple(texts), (*facts, *diagnose_facts.from_checks(c for c in checks if c.status in _WRONG), *_ratios(comparisons)))
+
+
+def build_outputs(run: RunDir) -> list[str]:
+    """Where the compiler's output is kept."""
+    names = run.raw_names("nodes") if (run.raw / "nodes").is_dir() else []
+    return [f"raw/{name}" for name in names if name.endswith(("-build.out", "-build.err"))]
+
+
+def build_line(run: RunDir, seen: str) -> Evidence | None:
+    """Where the compiler said that; None = in no recorded output."""
+    first = next(iter(seen.splitlines()), "").strip()
+    for path in build_outputs(run) if first else ():
+        lines = (run.read_raw(path.removeprefix("raw/")) or b"").decode("utf-8", "replace").splitlines()
+        number = next((n for n, line in enumerate(lines, 1) if first in line), None)
+        if number is not None:
+            return Evidence(path, number, seen)
+    return None
+
+
+@functools.cache
+def _scanner() -> Scanner:
+    return Scanner(search_patterns())
+
+
+@functools.cache
+def _feeds() -> dict[str, frozenset[str]]:
+    """Symptom → ids of the checks that speak for it."""
+    return {
+        symptom.id: frozenset(s.source.removeprefix("preflight:") for s in symptom.signals if s.source.startswith("preflight:"))
+        for symptom in table.load().symptoms
+    }
+
+
+def _searched(run: RunDir, path: str) -> Text | None:
+    content = run.read_raw(path.removeprefix("raw/"))
+    if not content:
+        return None
+    scan = _scanner().scan([content])
+    return Text(path, scan.hits, scan.lines)
+
+
+def _kernel_log(answer: NodeAnswer) -> tuple[Text, ...]:
+    """The kernel log inside a node's answer, its lines numbered as in the whole answer."""
+    section = answer.section(_KERNEL_LOG)
+    if section is None or not section.stdout.strip():
+        return ()
+    scan = _scanner().scan([section.stdout.encode()])
+    return (Text(answer.artefact, tuple(_moved(hit, section.line_no - 1) for hit in scan.hits), scan.lines),)
+
+
+def _moved(hit: Hit, by: int) -> Hit:
+    return dataclasses.replace(hit, examples=tuple(dataclasses.replace(line, line_no=line.line_no + by) for line in hit.examples))
+
+
+def _node_facts(answer: NodeAnswer) -> list[Fact]:
+    found = []
+    for section in answer.sections.values():
+        if diagnose_nodes.looks_like(section.stdout.encode()):
+            facts = diagnose_nodes.from_nodes(answer.artefact, recognise.read(section.stdout), section.stdout)
+            found += [_on_node(fact, answer.node.name, section) for fact in facts]
+    return found
+
+
+def _on_node(fact: Fact, node: str, section: SectionOutput) -> Fact:
+    line_no = None if fact.evidence.line_no is None else fact.evidence.line_no + section.line_no - 1
+    where = tuple(f"{node} {name}" for name in fact.where) or (node,)
+    return dataclasses.replace(fact, evidence=dataclasses.replace(fact.evidence, line_no=line_no), where=where)
+
+
+def _ratios(comparisons: Iterable[Comparison]) -> tuple[Fact, ...]:
+    return diagnose_facts.from_comparisons(c for c in comparisons if c.status in _WRONG)

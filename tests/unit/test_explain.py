@@ -1,0 +1,77 @@
+"""A run's findings and the symptom table's, put together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from busbw.parsers.judge.explain import MOST_POSSIBLE, explain
+from busbw.records import Confidence, Evidence, Finding, Fix, Status
+
+ANSWER = "raw/nodes/node3/0001-preflight.out"
+OUTPUT = "raw/cases/all-reduce/stderr.txt"
+FEEDS = {"path-mtu": frozenset({"rdma.mtu"}), "dead-process": frozenset[str]()}
+CHECK = Finding("rdma.mtu", Status.FAIL, "rdma.mtu: 2048", ("node3",), (Evidence(ANSWER, 40, "active_mtu: 2048"),), cause="expected 4096")
+MTU = Finding(
+    "path-mtu",
+    Status.FAIL,
+    "MTU too small",
+    ("node3 mlx5_0",),
+    (Evidence(ANSWER, 40, "active_mtu = 2048"),),
+    cause="the switch port has a smaller MTU",
+    fixes=(Fix("raise it"),),
+    verify=("ibv_devinfo",),
+)
+NOTHING = Finding(
+    "nothing-measured", Status.UNKNOWN, "all-reduce measured nothing", ("node2",), (Evidence(OUTPUT, 6, "signal 9"),), effect=1.0
+)
+DEAD = Finding(
+    "dead-process",
+    Status.FAIL,
+    "A rank died",
+    (),
+    (Evidence(OUTPUT, 6, "signal 9 (Killed)"),),
+    cause="killed",
+    confidence=Confidence.LIKELY,
+)
+
+
+def told(*findings: Finding, own: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    return explain(own, findings, FEEDS, lambda artefact: artefact == ANSWER)
+
+
+def test_a_failed_check_gets_the_cause_and_the_fixes_and_the_fault_is_listed_once() -> None:
+    (only,) = told(MTU, own=(CHECK,))
+    assert only == replace(
+        CHECK,
+        cause="expected 4096; the switch port has a smaller MTU",
+        fixes=MTU.fixes,
+        verify=("ibv_devinfo",),
+        also=("path-mtu",),
+    )
+
+
+def test_a_cause_on_another_node_is_not_the_cause_of_this_check() -> None:
+    assert told(replace(MTU, where=("node4 mlx5_0",)), own=(CHECK,)) == (CHECK,)
+
+
+def test_a_launch_that_failed_gets_the_name_of_its_reason_and_keeps_its_status_and_its_node() -> None:
+    (only,) = told(DEAD, own=(NOTHING,))
+    assert (only.id, only.status, only.where, only.effect) == ("dead-process", Status.UNKNOWN, ("node2",), 1.0)
+    assert only.title == "A rank died: all-reduce measured nothing"
+    assert only.also == ("nothing-measured",)
+
+
+def test_a_reason_that_stands_in_another_file_is_told_beside_it_as_a_warning() -> None:
+    elsewhere = replace(DEAD, evidence=(Evidence("raw/cases/proof/stderr.txt", 2, "signal 9"),))
+    assert told(elsewhere, own=(NOTHING,)) == (NOTHING, replace(elsewhere, status=Status.WARN, required=False))
+
+
+def test_a_sure_sign_in_a_run_that_is_well_is_a_warning_and_cannot_fail_it() -> None:
+    assert told(DEAD, own=()) == (replace(DEAD, status=Status.WARN, required=False),)
+
+
+def test_what_is_only_possible_is_told_where_something_is_wrong_and_nothing_sure_is_known() -> None:
+    guesses = tuple(replace(DEAD, id=f"guess-{n}", confidence=Confidence.POSSIBLE) for n in range(5))
+    assert told(*guesses, own=()) == ()
+    assert [each.id for each in told(*guesses, own=(NOTHING,))] == ["nothing-measured", *(g.id for g in guesses[:MOST_POSSIBLE])]
+    assert [each.id for each in told(DEAD, *guesses, own=(NOTHING,))] == ["dead-process"]
