@@ -88,6 +88,25 @@ class LookFile:
 
 
 @dataclass(frozen=True, slots=True)
+class CounterFile:
+    """Where one node's counters are kept."""
+
+    node: str
+    path: str | None
+    """Path inside the run directory; None = the node did not answer, see `problem`."""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CountersArtefact:
+    """`raw/cases/ID/counters-before.json` and `…-after.json`: the counters of the launch's nodes at that moment."""
+
+    moment: str
+    """`before` or `after`."""
+    files: tuple[CounterFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CaseArtefact:
     """`raw/cases/ID/outcome.json`: one launch, from its command line to its end."""
 

@@ -12,6 +12,7 @@ from busbw.artefacts import CaseArtefact, LookFile
 from busbw.parsers.judge import stall
 from busbw.parsers.nodes import looks as looks_parser
 from busbw.records import BenchmarkCase, CommandResult, Invocation, Unreachable
+from busbw.stages import counters
 from busbw.stages.context import Context
 from busbw.transport import Session
 from busbw.triage.look import look
@@ -59,6 +60,7 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     head = context.fleet.sessions.get(launch.head)
     if head is None:
         return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached"))
+    counters.take(context, launch.case.id, launch.nodes, "before")
     started = head.run(job.start(launch.directory, launch.invocation.argv, ()))
     if not started.ok:
         why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
@@ -69,9 +71,11 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
         # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run starts this launch afresh.
         _end(context, launch, head)
         head.run(job.remove(launch.directory))
+        counters.forget(context, launch.case.id)
         raise
     if ending.state != "ended":
         _end(context, launch, head)
+    counters.take(context, launch.case.id, launch.nodes, "after")
     return _finish(context, launch, head, ending)
 
 

@@ -1,0 +1,66 @@
+"""What the counters of a case's nodes did while it ran, from the two snapshots in `raw/cases/`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw import artefacts
+from busbw.artefacts import CountersArtefact
+from busbw.parsers.nodes import counters
+from busbw.records.counters import CounterDelta, CounterSnapshot, RailBytes
+from busbw.rundir import RunDir
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCounters:
+    """One node during one case."""
+
+    before: CounterSnapshot
+    after: CounterSnapshot
+
+    @property
+    def deltas(self) -> tuple[CounterDelta, ...]:
+        """What every counter did."""
+        return counters.deltas(self.before, self.after)
+
+    @property
+    def rails(self) -> tuple[RailBytes, ...]:
+        """What every port sent and received."""
+        return counters.rail_bytes(self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseCounters:
+    """All nodes of one case."""
+
+    nodes: tuple[NodeCounters, ...]
+    """In the order of the launch; a node without both snapshots is in `problems`."""
+    problems: tuple[str, ...]
+    """`NODE: why`: of these nothing, or not everything, is known."""
+
+
+def load(run: RunDir, case_id: str) -> CaseCounters | None:
+    """The counters of a case; None = none were taken (an older run, or the launch did not start).
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    moments = [artefacts.load(run, f"cases/{case_id}/counters-{moment}.json", CountersArtefact) for moment in ("before", "after")]
+    if moments[0] is None or moments[1] is None:
+        return None
+    taken = [{file.node: file for file in moment.files} for moment in moments if moment is not None]
+    nodes, problems = [], []
+    for name in taken[0]:
+        pair = []
+        for files, moment in zip(taken, ("before", "after"), strict=True):
+            file = files.get(name)
+            content = run.read_raw(file.path.removeprefix("raw/")) if file is not None and file.path is not None else None
+            if file is None or file.path is None or content is None:
+                problems.append(f"{name}: no counters {moment}: {file.problem if file else 'not asked'}")
+                continue
+            snapshot = counters.parse(content.decode("utf-8", "replace"), name, file.path)
+            problems += [f"{name}: {moment}: {problem}" for problem in snapshot.problems]
+            pair.append(snapshot)
+        if len(pair) == 2:
+            nodes.append(NodeCounters(*pair))
+    return CaseCounters(tuple(nodes), tuple(dict.fromkeys(problems)))

@@ -1,0 +1,43 @@
+"""The counters of a launch's nodes, taken right before and right after it: what moved in between is evidence, and proves which ports were used."""
+
+from __future__ import annotations
+
+from busbw import artefacts
+from busbw.artefacts import CounterFile, CountersArtefact
+from busbw.preflight import counters
+from busbw.records import CommandResult
+from busbw.stages.context import Context
+
+
+def take(context: Context, case_id: str, nodes: tuple[str, ...], moment: str) -> None:
+    """Ask all nodes of a launch at once. `moment` is `before` or `after`; what an earlier try took for this same launch stays.
+
+    A node that does not answer is an entry with its reason: a missing snapshot never ends a measurement.
+    """
+    name = f"cases/{case_id}/counters-{moment}"
+    if context.run.read_raw(f"{name}.json") is not None:
+        return
+    _set_aside(context, name)
+    commands = {node: counters.snapshot(f"{name}/{node}.txt") for node in nodes if node in context.fleet.sessions}
+    files = [CounterFile(node, None, "not reached") for node in nodes if node not in commands]
+    for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5):
+        if isinstance(answer, CommandResult):
+            # Without standard output nothing was kept: a file that is named exists.
+            path = f"raw/{name}/{answer.node}.txt" if answer.stdout or answer.ok else None
+            problem = answer.problem or ("" if answer.ok else f"exit status {answer.exit_status}: {answer.err().strip()[:200]}")
+            files.append(CounterFile(answer.node, path, problem))
+        else:
+            files.append(CounterFile(answer.node, None, answer.reason))
+    artefacts.keep(context.run, f"{name}.json", CountersArtefact(moment, tuple(files)))
+
+
+def forget(context: Context, case_id: str) -> None:
+    """Set aside what was taken before a launch that was ended half way: it is made afresh, and so is its first snapshot."""
+    for name in (f"cases/{case_id}/counters-before", f"cases/{case_id}/counters-before.json"):
+        _set_aside(context, name)
+
+
+def _set_aside(context: Context, name: str) -> None:
+    """Half of what an interrupted try took is no snapshot."""
+    if (context.run.raw / name).exists():
+        context.run.set_aside(name)

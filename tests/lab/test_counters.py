@@ -1,0 +1,70 @@
+"""Counters around a case, over ssh to lab nodes: the bytes that the ranks sent are those that the ports counted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw import rundir
+from busbw.derive import counters
+from busbw.lab.state import LabState
+
+pytestmark = pytest.mark.lab
+
+PLAYBOOK = """\
+description: One case, for the test of the counters.
+checks: {required: [ssh.connect, sw.mpirun]}
+cases:
+  - {id: all-reduce, collective: all_reduce, sizes: 2M, iterations: 8, warmup: 2, check: 0, timeout: 1m, stall: 10s}
+survey: {when: never}
+lab: {payload: lab, fabric: lab}
+"""
+NODES = 4
+LAUNCHES = 2 * (8 + 2)
+"""Out of place and in place, each timed and warm-up iterations."""
+LEAST_BYTES = LAUNCHES * (2 << 20) * 2 * (NODES - 1) // NODES // 2
+"""What a ring all-reduce sends per node, halved: what is meant is that the traffic was seen, not how the payload moves it."""
+
+
+@pytest.fixture(scope="module")
+def measured(lab4: LabState, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one case over four nodes."""
+    out = tmp_path_factory.mktemp("counters")
+    playbook = out / "one.yaml"
+    playbook.write_text(PLAYBOOK)
+    words = ("run", str(playbook), "-i", f"lab:{lab4.name}", "--out", str(out))
+    done = subprocess.run([sys.executable, "-m", "busbw", *words], capture_output=True, text=True, timeout=180, check=False)
+    assert (out / "latest").exists(), done
+    return (out / "latest").resolve()
+
+
+def test_the_bytes_of_a_case_are_seen_on_the_rail_of_every_node(measured: Path, lab4: LabState) -> None:
+    found = counters.load(rundir.open_existing(measured), "all-reduce")
+    assert found is not None
+    assert found.problems == ()
+    assert [node.after.node for node in found.nodes] == ["node1", "node2", "node3", "node4"]
+    for node, made in zip(found.nodes, lab4.nodes, strict=True):
+        rails = {rail.device: rail for rail in node.rails}
+        rail = rails[made.rails[0].interface]
+        assert rail.sent_bytes is not None
+        assert rail.received_bytes is not None
+        assert rail.sent_bytes > LEAST_BYTES
+        assert rail.received_bytes > LEAST_BYTES
+        idle = rails["mgmt0"].sent_bytes
+        assert idle is not None
+        assert idle < LEAST_BYTES // 10
+
+
+def test_every_change_has_the_time_in_which_it_happened(measured: Path) -> None:
+    found = counters.load(rundir.open_existing(measured), "all-reduce")
+    assert found is not None
+    changes = [change for node in found.nodes for change in node.deltas]
+    assert {change.counter for change in changes if change.device == "tcp"} >= {"TcpOutSegs", "TcpRetransSegs", "TcpExtListenDrops"}
+    assert all(change.delta is not None and change.delta >= 0 and change.seconds and change.seconds > 0 for change in changes)
+
+
+def test_a_case_without_snapshots_has_none(measured: Path) -> None:
+    assert counters.load(rundir.open_existing(measured), "no-such-case") is None
