@@ -5,17 +5,19 @@ A case, and the playbook as a whole, may say under `lab:` what is different on e
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
+from busbw.playbook.contract import Contract
 from busbw.playbook.form import CaseChange, CaseForm, GateForm, PlaybookForm, SurveyChange, SurveyForm, changed_survey, given_or, problems
 from busbw.profile import ChecksPlan
 from busbw.records import BenchmarkCase
 
-__all__ = ["ChecksPlan", "Gate", "Playbook", "SurveyPlan", "load", "names", "parse"]
+__all__ = ["ChecksPlan", "Contract", "Gate", "Playbook", "SurveyPlan", "load", "names", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +28,14 @@ class Gate:
     sizes_from_bytes: int
     """Sizes below it are not judged."""
     reference: str
-    """What the number is compared with: `peers`, `contract`, `playbook` (the number given here), …"""
+    """What the number is compared with: `best` (the first there is of accepted runs, peers and published figures), `accepted-run`, `peers`, or
+    `playbook`, the number given here. Numbers of a contract are judged beside every gate."""
     minimum_busbw_gb_s: float | None = None
     minimum_ratio: float | None = None
     """Least share of the reference, 0..1."""
     required: bool = True
+    minimum_trials: int = 1
+    """Fewer launches are UNKNOWN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,9 @@ class Playbook:
     """`nccl-tests`, or `lab`: the host-memory benchmark over MPI."""
     env: tuple[tuple[str, str], ...] = ()
     """Variables of all cases, over the profile's."""
+    contract: Contract | None = None
+    needs_contract: bool = False
+    """Without the numbers of a contract there is nothing to decide."""
 
 
 def names() -> tuple[str, ...]:
@@ -105,16 +113,31 @@ def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playboo
         description=file.description,
         fabric=file.lab.fabric if emulated else file.fabric,
         checks=file.checks,
-        cases=tuple(_case(case, emulated) for case in file.cases),
+        cases=_cases(file.cases, emulated),
         gates=tuple(_gate(gate, emulated) for gate in file.gates),
         survey=_survey(changed_survey(file.survey, file.lab.survey if emulated else SurveyChange())),
         payload=file.lab.payload if emulated else file.payload,
         env=tuple(sorted(file.env.items())),
+        contract=file.contract,
+        needs_contract=file.needs_contract,
     )
 
 
 def _known() -> str:
     return f"known playbooks: {', '.join(names())}"
+
+
+def _cases(forms: tuple[CaseForm, ...], emulated: bool) -> tuple[BenchmarkCase, ...]:
+    """Every case once, then their repeats in turn: launches of the same thing lie as far apart in time as the run allows."""
+    first = tuple(_case(form, emulated) for form in forms)
+    trials = tuple(given_or(form.lab.trials if emulated else None, form.trials) for form in forms)
+    repeats = tuple(
+        dataclasses.replace(case, id=f"{case.id}-trial-{number}", repeats=case.id)
+        for number in range(2, max(trials, default=1) + 1)
+        for case, wanted in zip(first, trials, strict=True)
+        if number <= wanted
+    )
+    return first + repeats
 
 
 def _case(case: CaseForm, emulated: bool) -> BenchmarkCase:
@@ -142,7 +165,7 @@ def _case(case: CaseForm, emulated: bool) -> BenchmarkCase:
 
 def _gate(gate: GateForm, emulated: bool) -> Gate:
     sizes_from = given_or(gate.lab_sizes_from, gate.sizes_from) if emulated else gate.sizes_from
-    return Gate(gate.case, sizes_from, gate.reference, gate.minimum_busbw_gb_s, gate.minimum_ratio, gate.required)
+    return Gate(gate.case, sizes_from, gate.reference, gate.minimum_busbw_gb_s, gate.minimum_ratio, gate.required, gate.minimum_trials)
 
 
 def _survey(survey: SurveyForm) -> SurveyPlan:

@@ -13,6 +13,8 @@ from typing import Annotated, Literal, TypeVar
 from busbw import profile
 from busbw.codec import Document, Path, Problem, Written, unknown
 from busbw.launch import variables
+from busbw.playbook import contract
+from busbw.playbook.contract import Contract
 from busbw.profile import ChecksPlan
 from busbw.records import Collective, Sizes
 from busbw.units import format_size, parse_duration, parse_size
@@ -20,7 +22,7 @@ from busbw.units import format_size, parse_duration, parse_size
 T = TypeVar("T")
 
 Purpose = Literal["proof", "bandwidth", "latency", "correctness", "diagnosis"]
-ReferenceKind = Literal["contract", "accepted-run", "peers", "published", "physics", "playbook"]
+ReferenceKind = Literal["best", "accepted-run", "peers", "playbook"]
 When = Literal["always", "on-shortfall", "never"]
 Payload = Literal["nccl-tests", "lab"]
 Group = Literal["alone", "pairs"]
@@ -63,6 +65,7 @@ class CaseChange:
     warmup: int | None = None
     cycles: int | None = None
     check: int | None = None
+    trials: int | None = None
     timeout: Seconds | None = None
     stall: Seconds | None = None
 
@@ -80,6 +83,8 @@ class CaseForm:
     warmup: int = 5
     cycles: int = 1
     check: int = 0
+    trials: int = 1
+    """How many launches: the first in its place, the repeats after all other cases, so that they lie apart in time."""
     blocking: int = 0
     per_iteration: bool = False
     json: bool = True
@@ -96,10 +101,11 @@ class GateForm:
     """A gate as written; `lab_sizes_from` is `sizes_from` on emulated hosts."""
 
     case: str
-    reference: ReferenceKind = "peers"
+    reference: ReferenceKind = "best"
     sizes_from: Bytes = 0
     minimum_ratio: float | None = None
     minimum_busbw_gb_s: float | None = None
+    minimum_trials: int = 1
     required: bool = True
     lab_sizes_from: Bytes | None = None
 
@@ -147,6 +153,9 @@ class PlaybookForm:
     fabric: str | None = None
     payload: Payload = "nccl-tests"
     env: dict[str, str] = field(default_factory=dict)
+    contract: Contract | None = None
+    needs_contract: bool = False
+    """True = without the numbers of a contract, here or with --contract, there is nothing to decide."""
     lab: LabForm = LabForm()
 
 
@@ -168,6 +177,9 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
         yield from _bad_env(document, (*where, "env"), case.env)
     for index, gate in enumerate(file.gates):
         yield from _bad_gate(document, ("gates", index), gate)
+    if file.contract is not None:
+        known = frozenset(case.id for case in file.cases)
+        yield from (document.problem(("contract", *steps), what) for steps, what in contract.problems(file.contract, known))
     yield from _bad_env(document, ("env",), file.env)
     for steps, fabric in ((("fabric",), file.fabric), (("lab", "fabric"), file.lab.fabric)):
         if fabric is not None and fabric not in profile.names():
@@ -190,6 +202,7 @@ def _bad_numbers(case: CaseForm) -> Iterator[tuple[tuple[str, ...], str]]:
             ("warmup", part.warmup, 0),
             ("cycles", part.cycles, 1),
             ("check", part.check, 0),
+            ("trials", part.trials, 1),
             ("ranks_per_node", part.ranks_per_node, 1),
         ):
             if value is not None and value < least:
@@ -206,6 +219,10 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
     case = cases.get(gate.case)
     if case is None:
         yield document.problem((*where, "case"), unknown("case", gate.case, cases))
+    if gate.minimum_trials < 1:
+        yield document.problem((*where, "minimum_trials"), f"must be 1 or more, not {gate.minimum_trials}")
+    if gate.reference == "playbook" and gate.minimum_busbw_gb_s is None:
+        yield document.problem((*where, "reference"), "playbook means the number given here: minimum_busbw_gb_s is missing")
     if (gate.minimum_ratio is None) == (gate.minimum_busbw_gb_s is None):
         yield document.problem(where, "a gate has minimum_ratio or minimum_busbw_gb_s, and not both")
     if gate.minimum_ratio is not None and not 0 < gate.minimum_ratio <= 1:

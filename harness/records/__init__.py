@@ -1,5 +1,6 @@
 """The shared vocabulary: frozen, slotted records and enums. Standard library only; every other package may import it."""
 
+from busbw.records.acceptance import Acceptance, CriterionResult, HardwareId, ProviderAnswer
 from busbw.records.benchmark import (
     BenchmarkCase,
     BenchmarkResult,
@@ -66,6 +67,7 @@ from busbw.records.verdict import (
 )
 
 __all__ = [
+    "Acceptance",
     "Answer",
     "BenchmarkCase",
     "BenchmarkResult",
@@ -85,6 +87,7 @@ __all__ = [
     "Comparison",
     "Confidence",
     "Connection",
+    "CriterionResult",
     "Evidence",
     "Finding",
     "Fix",
@@ -92,6 +95,7 @@ __all__ = [
     "FlightEntry",
     "FlightGroup",
     "Gdr",
+    "HardwareId",
     "HcaPort",
     "InitTimings",
     "InspectorLog",
@@ -113,6 +117,7 @@ __all__ = [
     "ProcessActivity",
     "ProcessFacts",
     "ProcessTimes",
+    "ProviderAnswer",
     "RankLine",
     "RasEvent",
     "RasFinding",

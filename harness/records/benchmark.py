@@ -100,6 +100,13 @@ class BenchmarkCase:
     """False = advisory: it cannot fail the run."""
     purpose: str = "bandwidth"
     """`proof`, `bandwidth`, `latency`, `correctness` or `diagnosis`: runs of different purpose are different launches."""
+    repeats: str | None = None
+    """Id of the case that this launch measures once more; None = it is the first of its kind."""
+
+    @property
+    def family(self) -> str:
+        """What launches of the same thing have in common: the id of the first of them."""
+        return self.repeats or self.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from busbw.records.acceptance import Acceptance
 from busbw.records.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.records.command import Unreachable
 from busbw.records.evidence import Evidence, Finding, Status
@@ -63,6 +64,10 @@ class Comparison:
     limit: Limit | None = None
     nodes: tuple[str, ...] = ()
     """The group of nodes the number belongs to."""
+    launches: int = 1
+    """How many launches the number is the median of."""
+    half_interval_gb_s: float | None = None
+    """Half of the 95 % interval of the mean of those launches; None = fewer than two."""
 
 
 class BlameState(StrEnum):
@@ -88,6 +93,10 @@ class Blame:
     seen_in: tuple[Evidence, ...]
     exonerated: tuple[str, ...] = ()
     """Who is cleared by the same measurements."""
+    also: tuple[str, ...] = ()
+    """What else would explain the same: these measurements cannot tell it from `component`."""
+    launches: str = ""
+    """In how many of the launches that loaded it: `slow in 2 of 6 launches`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +154,5 @@ class RunResult:
     versions: tuple[tuple[str, str], ...]
     commands: tuple[str, ...]
     """The exact command lines, in order."""
+    acceptance: Acceptance | None = None
+    """None = the run was not about a contract."""

@@ -6,6 +6,7 @@ counts with per NVLink is `src/graph/topo.h` of NCCL 2.30.7.
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -91,6 +92,26 @@ def find_gpu(name: str) -> Gpu | None:
     """The GPU of that name or alias, in any case; None = the table does not know it."""
     wanted = name.casefold()
     return next((gpu for gpu in GPUS if wanted in {text.casefold() for text in (gpu.name, *gpu.aliases)}), None)
+
+
+_NOT_SXM = {"pcie", "nvl", "pci"}
+
+
+def recognise_gpu(product: str) -> Gpu | None:
+    """The GPU behind a product name as the driver prints it; None = the tables do not know it.
+
+    Cards of the same chip without the NVLink switch (`PCIe`, `NVL`) are other hardware, and not taken for it.
+
+    >>> recognise_gpu("NVIDIA H100 80GB HBM3").name, recognise_gpu("NVIDIA A100-SXM4-80GB").name, recognise_gpu("NVIDIA GeForce RTX 5090").name
+    ('H100', 'A100', 'RTX5090')
+    >>> recognise_gpu("NVIDIA H100 PCIe"), recognise_gpu("NVIDIA H20")
+    (None, None)
+    """
+    words = [word.casefold() for word in re.findall(r"[A-Za-z0-9]+", product)]
+    if _NOT_SXM & set(words):
+        return None
+    joined = {first + second for first, second in itertools.pairwise(words)}
+    return next((gpu for gpu in GPUS if gpu.name.casefold() in words or gpu.name.casefold() in joined), None)
 
 
 @dataclass(frozen=True, slots=True)

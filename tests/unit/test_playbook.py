@@ -33,7 +33,7 @@ cases:
   - {id: once, collective: alltoall, sizes: 512M, purpose: diagnosis, per_iteration: true, blocking: 3, required: false}
 gates:
   - {case: sweep, sizes_from: 1G, lab_sizes_from: 1M, minimum_ratio: 0.9}
-  - {case: once, minimum_busbw_gb_s: 300, reference: contract, required: false}
+  - {case: once, minimum_busbw_gb_s: 300, reference: playbook, required: false}
 survey: {when: always, budget: 5m, size: 256M, iterations: 9, groups: [pairs]}
 lab: {survey: {budget: 60, size: 1M}}
 """
@@ -75,7 +75,7 @@ def test_a_playbook_is_read_in_the_units_people_write() -> None:
                 purpose="diagnosis",
             ),
         ),
-        gates=(Gate("sweep", GIB, "peers", None, 0.9, True), Gate("once", 0, "contract", 300.0, None, False)),
+        gates=(Gate("sweep", GIB, "best", None, 0.9, True), Gate("once", 0, "playbook", 300.0, None, False)),
         survey=SurveyPlan("always", 300.0, 256 * MIB, 9, ("pairs",)),
         payload="nccl-tests",
         env=(("NCCL_CROSS_NIC", "0"),),

@@ -1,0 +1,199 @@
+"""What a run's cluster should give: its hardware from the preflight answers, and from that the limit, the model and the published rows.
+
+What the nodes did not say, or say differently of each other, is never guessed: the reason stands in the place of the number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from busbw.errors import UsageError
+from busbw.inventory import fold
+from busbw.parsers.judge import baselines, baselines_table, hardware, limits_table
+from busbw.parsers.judge.baselines import Matches
+from busbw.parsers.judge.baselines_table import Curve, NicSet, Tables
+from busbw.parsers.judge.hardware import Gpu, Nics
+from busbw.parsers.judge.limits_table import Expectation, Question
+from busbw.parsers.nodes import ibverbs, nvidia_query, rdma_sysfs
+from busbw.parsers.nodes.rdma_sysfs import SysfsPort
+from busbw.preflight import NodeAnswer
+from busbw.records import Reference
+
+_ETHERNET_MTU = {1024: 1500, 2048: 2200, 4096: 9000}
+"""RDMA MTU of a RoCE port → an MTU of its network device that gives it; the payload share depends on the RDMA MTU alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHardware:
+    """One node, as its answers describe it; None or () = it did not say."""
+
+    node: str
+    gpu_products: tuple[str, ...]
+    """One per GPU, in the driver's order."""
+    rails: tuple[tuple[str, float], ...]
+    """(device, Gb/s) of the active RDMA ports that carry data: the inventory's rails, else the fastest active ones."""
+    link_layers: tuple[str, ...]
+    """Of those, each once, sorted."""
+    rdma_mtu: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What all nodes have in common; None with a reason in `missing` where they do not, or do not say."""
+
+    nodes: tuple[NodeHardware, ...]
+    gpu: Gpu | None
+    gpus_per_node: int | None
+    nics: Nics | None
+    rdma_mtu: int | None
+    missing: tuple[str, ...]
+    """Why something is None, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one case should give on so many nodes."""
+
+    expectation: Expectation | None
+    """None = `why_not` says what is missing."""
+    published: Reference
+    matches: Matches | None = None
+    curves: tuple[Curve, ...] = ()
+    why_not: str = ""
+
+
+def node_hardware(answer: NodeAnswer) -> NodeHardware:
+    """The hardware of one node from what preflight asked."""
+    query, sysfs, verbs = answer.section("gpu_query"), answer.section("rdma_sysfs"), answer.section("ibv_devinfo")
+    rows = nvidia_query.parse(query.stdout) or () if query is not None else ()
+    devices = rdma_sysfs.parse(sysfs.stdout) if sysfs is not None else ()
+    active = [(d.name, port) for d in devices for port in d.ports if port.state == "ACTIVE" and port.rate_gbit_s]
+    named = [(name, port) for name, port in active if name in answer.node.rails]
+    chosen = named or _fastest(active)
+    names = {name for name, _ in chosen}
+    mtus = (
+        {port.active_mtu for info in ibverbs.parse_devinfo(verbs.stdout) if info.name in names for port in info.ports} if verbs else set()
+    )
+    return NodeHardware(
+        node=answer.node.name,
+        gpu_products=tuple(row.text("name") or "not shown" for row in rows),
+        rails=tuple((name, port.rate_gbit_s or 0.0) for name, port in chosen),
+        link_layers=tuple(sorted({port.link_layer for _, port in chosen if port.link_layer})),
+        rdma_mtu=next(iter(mtus)) if len(mtus) == 1 else None,
+    )
+
+
+def _fastest(active: list[tuple[str, SysfsPort]]) -> list[tuple[str, SysfsPort]]:
+    """Where nobody named the rails: the ports of the highest rate, which leaves out the adapters for storage and management."""
+    best = max((port.rate_gbit_s or 0.0 for _, port in active), default=0.0)
+    return [(name, port) for name, port in active if port.rate_gbit_s == best]
+
+
+def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hardware:
+    """What the nodes that took part have in common."""
+    known = tuple(node_hardware(answer) for answer in answers if answer.node.name in nodes)
+    missing: list[str] = []
+    gpu, per_node = _gpus(known, missing)
+    nics = _nics(known, missing)
+    mtus = {node.rdma_mtu for node in known}
+    return Hardware(known, gpu, per_node, nics, next(iter(mtus)) if len(mtus) == 1 else None, tuple(missing))
+
+
+def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | None, int | None]:
+    kinds = _kinds({node.node: _counted(node.gpu_products) for node in known})
+    if len(kinds) != 1 or not kinds[0][0]:
+        said = "; ".join(f"{text or 'no answer'} on {fold(nodes)}" for text, nodes in kinds)
+        missing.append(
+            f"the nodes do not have the same GPUs: {said}" if len(kinds) > 1 else "the GPUs are not known: nvidia-smi lists none"
+        )
+        return None, None
+    products = known[0].gpu_products
+    if len(set(products)) > 1:
+        missing.append(f"a node has more than one kind of GPU: {kinds[0][0]}")
+        return None, len(products)
+    gpu = hardware.recognise_gpu(products[0])
+    if gpu is None:
+        missing.append(f"the tables do not know the GPU {products[0]!r}")
+    return gpu, len(products)
+
+
+def _nics(known: tuple[NodeHardware, ...], missing: list[str]) -> Nics | None:
+    kinds = _kinds({node.node: _counted(tuple(f"{rate:g}" for _, rate in node.rails)) for node in known})
+    if len(kinds) != 1 or not kinds[0][0]:
+        said = "; ".join(f"{text + ' Gb/s' if text else 'none'} on {fold(nodes)}" for text, nodes in kinds)
+        missing.append(f"the nodes do not have the same network: {said}" if len(kinds) > 1 else "the rate of the NICs is not known")
+        return None
+    rails = known[0].rails
+    if len({rate for _, rate in rails}) > 1:
+        missing.append(f"the rails of a node have more than one rate: {kinds[0][0]} Gb/s")
+        return None
+    rate = rails[0][1]
+    return Nics(len(rails), f"{rate:g}", rate, source="the nodes' own ports (/sys/class/infiniband)")
+
+
+def _counted(values: tuple[str, ...]) -> str:
+    return ", ".join(f"{count} x {text}" for text, count in sorted(Counter(values).items()))
+
+
+def _kinds(said: dict[str, str]) -> list[tuple[str, list[str]]]:
+    """Equal answers with the nodes that gave them, most frequent first."""
+    kinds: dict[str, list[str]] = {}
+    for node, text in said.items():
+        kinds.setdefault(text, []).append(node)
+    return sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+NOTHING = Reference("none", None, "no published figure was looked up")
+
+
+def outlook(found: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int, tables: Tables | None = None) -> Outlook:
+    """What so many nodes should give; `tables` None = the packaged ones."""
+    question, why_not = _question(found, fabric, collective, nodes, ranks_per_node)
+    if question is None:
+        return Outlook(None, NOTHING, why_not=why_not)
+    try:
+        expectation = limits_table.answer(question)
+    except (UsageError, ValueError) as error:
+        return Outlook(None, NOTHING, why_not=str(error))
+    known = tables or baselines_table.load()
+    matches = published(known, expectation)
+    curves = baselines.curves(known, collective, question.gpu, nodes, question.gpus_per_node)
+    return Outlook(expectation, baselines.reference(matches), matches, curves)
+
+
+def _question(found: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int) -> tuple[Question | None, str]:
+    if collective not in limits_table.COLLECTIVES:
+        return None, f"no limit is known for {collective}"
+    if fabric not in limits_table.FABRICS:
+        return None, f"the profile {fabric} describes no hardware that the tables know"
+    if found.gpu is None or found.gpus_per_node is None or (nodes > 1 and found.nics is None):
+        return None, "; ".join(found.missing) or "the hardware is not known"
+    if ranks_per_node != found.gpus_per_node:
+        return None, f"{ranks_per_node} ranks on a node of {found.gpus_per_node} GPUs: the tables describe whole nodes"
+    wire = limits_table.FABRICS[fabric][0]
+    mtu = found.rdma_mtu
+    if wire is limits_table.Wire.ROCE and mtu is not None:
+        mtu = _ETHERNET_MTU.get(mtu)
+    return Question(
+        collective=collective,
+        nodes=nodes,
+        gpus_per_node=found.gpus_per_node,
+        fabric=fabric,
+        gpu=found.gpu,
+        nics=found.nics if nodes > 1 else None,
+        device_mtu=mtu if wire in (limits_table.Wire.ROCE, limits_table.Wire.INFINIBAND) else None,
+    ), ""
+
+
+def published(tables: Tables, expectation: Expectation, algorithm: str | None = None) -> Matches:
+    """Published rows of the regime; none at all for links given by hand, which are no GPU that anybody published."""
+    question, best = expectation.question, expectation.expected[:1]
+    if question.gpu is None or question.nvlink_gb_s is not None or question.network_gb_s is not None:
+        return Matches((), (), (), (), (), ())
+    nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
+    fabric = limits_table.FABRICS[question.fabric][1]
+    # Within 1 % NCCL's own choice cannot be told.
+    near_best = tuple(e.name for e in expectation.expected if e.estimate.value_gb_s > 0.99 * best[0].estimate.value_gb_s)
+    regime = baselines.Regime(question.collective, question.gpu, question.nodes, question.gpus_per_node, nics, fabric, algorithm, near_best)
+    return baselines.match(tables, regime)
