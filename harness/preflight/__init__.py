@@ -7,7 +7,7 @@ that a node is asked once; the answers come back framed by markers, each with it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from busbw.records import CheckResult, Evidence, Node, Status
@@ -27,7 +27,9 @@ class Section:
     after: str = ""
     """Not asked where that section was ended by its limit: a tool that hung once would hang again and cost its time again."""
     small: bool = False
-    """True = reads a few files of the kernel with the shell's own means: no tool that could print megabytes or hang."""
+    """True = reads a few files with the shell's own means, no tool that could print megabytes or hang: these are asked together."""
+    serves: tuple[str, ...] = ()
+    """The checks that read it: not asked where the profile wants none of them. () = always asked, its facts are needed elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,11 @@ class SectionOutput:
     stderr: str
     exit_status: int | None
     """None = the node stopped answering inside this section."""
-    line_no: int
-    """Line of its first output line in the node's whole standard output, from 1."""
+    line_no: int = field(compare=False)
+    """Line of its first output line in the node's whole standard output, from 1. Where it stands is no part of what was said: equal answers
+    of different nodes are judged once."""
+    seconds: float | None = field(default=None, compare=False)
+    """How long it took by the node's own clock, to 0.01 s; None = the node did not say."""
 
     @property
     def timed_out(self) -> bool:
@@ -55,7 +60,8 @@ class SectionOutput:
     @property
     def cut(self) -> bool:
         """It printed more than is kept: what it would have said after that is not known."""
-        return len(self.stdout.encode()) >= MAX_OUTPUT_BYTES
+        length = len(self.stdout)
+        return length >= MAX_OUTPUT_BYTES or (length >= MAX_OUTPUT_BYTES // 4 and len(self.stdout.encode()) >= MAX_OUTPUT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +148,13 @@ def evidence_of(answer: NodeAnswer, output: SectionOutput, line_no: int | None =
     """Where a section's output stands in the run directory; `line_no` = one line of it, from 1."""
     if line_no is not None:
         return Evidence(answer.artefact, output.line_no + line_no - 1, output.stdout.splitlines()[line_no - 1].strip()[:400])
-    said = (output.stdout if output.stdout.strip() else output.stderr).strip()[:400]
+    said = _start(output.stdout) or _start(output.stderr)
     return Evidence(answer.artefact, output.line_no, said or f"(nothing printed; exit status {output.exit_status})")
+
+
+def _start(text: str) -> str:
+    # A section may hold 256 KiB, of which no more than the start is shown: it is not copied to be stripped.
+    return text[:800].strip()[:400] or text.strip()[:400]
 
 
 def ruled(
@@ -159,14 +170,14 @@ def ruled(
         return blocked
     output = answer.sections[section]
     rulings = {ruling.check_id: ruling for ruling in rule(output)}
+    whole = evidence_of(answer, output)
     results = []
     for check_id in ids:
         said = rulings.get(check_id)
         if said is None:
             why = f"exit status {output.exit_status}; not a text that {command} is known to print"
-            evidence = evidence_of(answer, output)
-            results.append(CheckResult(check_id, answer.node.name, Status.UNKNOWN, "unreadable", "", command, why, evidence))
+            results.append(CheckResult(check_id, answer.node.name, Status.UNKNOWN, "unreadable", "", command, why, whole))
             continue
-        evidence = evidence_of(answer, output, said.line_no)
+        evidence = whole if said.line_no is None else evidence_of(answer, output, said.line_no)
         results.append(CheckResult(check_id, answer.node.name, said.status, said.found, said.expected, command, said.reason, evidence))
     return tuple(results)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from busbw.parsers.nodes import ibverbs, nvidia_query, ofed, os_facts, rdma_sysfs, topology
 from busbw.preflight import CheckFamily, NodeAnswer, SectionOutput
+from busbw.preflight.alike import once
 from busbw.records import CheckResult, Evidence, Status
 
 
@@ -98,12 +99,18 @@ COMPARISONS = (
 
 def compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     """Every comparison on every node."""
-    return tuple(result for comparison in COMPARISONS for result in _compare(comparison, answers))
+    values = [once(comparison.value) for comparison in COMPARISONS]
+    said: list[dict[str, str | None]] = [{} for _ in COMPARISONS]
+    for answer in answers:
+        for comparison, value, found in zip(COMPARISONS, values, said, strict=True):
+            output = answer.section(comparison.section)
+            if output is not None and not output.cut:
+                found[answer.node.name] = value(output)
+    return tuple(result for comparison, found in zip(COMPARISONS, said, strict=True) for result in _compare(comparison, found, answers))
 
 
-def _compare(what: Comparison, answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+def _compare(what: Comparison, said: Mapping[str, str | None], answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     sections = {a.node.name: a.section(what.section) for a in answers}
-    said = {name: what.value(output) for name, output in sections.items() if output is not None and not output.cut}
     known = {name: text for name, text in said.items() if text is not None}
     if len(known) < 2:
         absent = [a for a in answers if (output := sections[a.node.name]) is None or output.exit_status is None or output.timed_out]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from busbw.preflight import CheckFamily, Ruling, Section, SectionOutput, ruled
+from busbw.preflight.alike import once
 from busbw.records import Status
 
 
+@once
 def _files(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "no NCCL configuration file (its lines are used by every job)"
     lines = [line.strip() for line in output.stdout.splitlines() if line.strip() and not line.lstrip().startswith("#")]
@@ -14,6 +16,7 @@ def _files(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected),)
 
 
+@once
 def _variables(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "no NCCL, UCX, libfabric or MPI variable in the login session"
     names = sorted({line.partition("=")[0] for line in output.stdout.splitlines() if "=" in line})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from busbw.parsers.nodes import nvidia_query, nvidia_smi
 from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, gpu_state, ruled
+from busbw.preflight.alike import once
 from busbw.preflight.gpu_state import GpuState
 from busbw.records import CheckResult, Status
 
@@ -24,29 +25,27 @@ _REASONS = (
 """Bits of the clocks event reasons: nvml.h. Idle (0x1) and the software power cap (0x4) are normal."""
 
 
-def _count(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    wanted = answer.node.gpus
+@once
+def _count(output: SectionOutput, wanted: int | None) -> tuple[Ruling, ...]:
     expected = f"{wanted} GPUs" if wanted is not None else "GPUs, as many as on the other nodes"
-
-    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
-        models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
-        said = (output.stdout + output.stderr).strip()
-        if not models:
-            found = f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
-            return (Ruling("gpu.count", Status.FAIL, found, expected),)
-        kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
-        bad = output.exit_status != 0 or (wanted is not None and len(models) != wanted)
-        reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
-        return (Ruling("gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason),)
-
-    return ruled(answer, "nvidia_smi_list", "nvidia-smi -L", ("gpu.count",), rule)
+    models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
+    said = (output.stdout + output.stderr).strip()
+    if not models:
+        found = f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
+        return (Ruling("gpu.count", Status.FAIL, found, expected),)
+    kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
+    bad = output.exit_status != 0 or (wanted is not None and len(models) != wanted)
+    reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
+    return (Ruling("gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason),)
 
 
-def _states(output: SectionOutput | None) -> tuple[GpuState, ...]:
-    rows = nvidia_query.parse(output.stdout) if output is not None else None
+@once
+def _states(output: SectionOutput) -> tuple[GpuState, ...]:
+    rows = nvidia_query.parse(output.stdout)
     return gpu_state.from_query(rows) if rows else ()
 
 
+@once
 def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
     said = output.stdout + output.stderr
     if "Driver/library version mismatch" in said:
@@ -56,6 +55,7 @@ def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
     return (*gpu_state.rule(gpus), gpu_state.pcie_width(gpus)) if gpus else ()
 
 
+@once
 def _remap(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows"
     rows = nvidia_query.parse(output.stdout)
@@ -76,6 +76,7 @@ def _remap(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("gpu.remap", Status.PASS, "none", expected),)
 
 
+@once
 def _throttle(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "no GPU slowed down by heat, power brake or hardware"
     rows = nvidia_query.parse(output.stdout) or ()
@@ -104,20 +105,23 @@ def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("gpu.temp", Status.PASS, f"so on {known} GPUs", expected),) if known else ()
 
 
+@once
+def _apps(output: SectionOutput, gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
+    rows = nvidia_query.parse(output.stdout)
+    pids = tuple(int(pid) for row in rows if (pid := row.number("pid")) is not None) if rows is not None else None
+    return (gpu_state.processes(pids, gpus),) if pids is not None or gpus else ()
+
+
 def _processes(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    gpus = _states(answer.section("gpu_query"))
-
-    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
-        rows = nvidia_query.parse(output.stdout)
-        pids = tuple(int(pid) for row in rows if (pid := row.number("pid")) is not None) if rows is not None else None
-        return (gpu_state.processes(pids, gpus),) if pids is not None or gpus else ()
-
-    return ruled(answer, "gpu_apps", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory", ("gpu.procs",), rule)
+    query = answer.section("gpu_query")
+    gpus = _states(query) if query is not None else ()
+    command = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory"
+    return ruled(answer, "gpu_apps", command, ("gpu.procs",), lambda output: _apps(output, gpus))
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return (
-        *_count(answer),
+        *ruled(answer, "nvidia_smi_list", "nvidia-smi -L", ("gpu.count",), lambda output: _count(output, answer.node.gpus)),
         *ruled(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*gpu_state.IDS, "gpu.pcie_link"), _settings),
         *ruled(answer, "gpu_remap", f"nvidia-smi --query-remapped-rows={_REMAP}", ("gpu.remap",), _remap),
         *ruled(answer, "gpu_throttle", "nvidia-smi --query-gpu=index,clocks_event_reasons.active", ("gpu.throttle",), _throttle),

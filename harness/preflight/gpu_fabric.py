@@ -9,6 +9,7 @@ from busbw.parsers.nodes.dcgm import DiagTest
 from busbw.parsers.nodes.nvlink import NvlinkGpu
 from busbw.parsers.nodes.topology import Topology
 from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, ruled
+from busbw.preflight.alike import once
 from busbw.records import CheckResult, Status
 
 _LINKS = (("B200", 18), ("B300", 18), ("H100", 18), ("H200", 18), ("A100", 12))
@@ -82,6 +83,7 @@ def affinity(matrix: Topology) -> Ruling:
     return Ruling(check_id, Status.PASS, f"so for {len(matrix.rows)} GPUs", expected)
 
 
+@once
 def _nvlink(output: SectionOutput) -> tuple[Ruling, ...]:
     gpus = nvlink.parse(output.stdout)
     if gpus:
@@ -92,6 +94,7 @@ def _nvlink(output: SectionOutput) -> tuple[Ruling, ...]:
     return ()
 
 
+@once
 def _topology(output: SectionOutput) -> tuple[Ruling, ...]:
     matrix = topology.parse(output.stdout)
     return (affinity(matrix),) if matrix else ()
@@ -114,6 +117,7 @@ def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return ruled(answer, "fabric_manager", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule)
 
 
+@once
 def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "nvidia_peermem loaded, or dma-buf (kernel 5.12 or later with the open modules)"
     facts = os_facts.parse(output.stdout)

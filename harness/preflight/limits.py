@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from busbw.parsers.nodes import os_facts
 from busbw.preflight import CheckFamily, Ruling, Section, SectionOutput, ruled
+from busbw.preflight.alike import once
 from busbw.records import Status
 
 _FILES = 65536
 """A rank opens sockets and files for every peer; 1024 end a job of some hundred ranks."""
 
 
+@once
 def _memlock(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "unlimited locked memory (RDMA registers what it sends)"
     words = output.stdout.split()
@@ -19,6 +21,7 @@ def _memlock(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("os.limits.memlock", Status.FAIL, f"{value} KiB", expected),) if value.isdigit() else ()
 
 
+@once
 def _others(output: SectionOutput) -> tuple[Ruling, ...]:
     facts = os_facts.parse(output.stdout)
     files, stack = facts.text("nofile"), facts.text("stack")

@@ -9,6 +9,7 @@ from busbw.parsers.nodes.fi_info import FabricProvider
 from busbw.parsers.nodes.mlnx_qos import Qos
 from busbw.parsers.nodes.pci import AcsBridge, LinkAttributes, PciDevice
 from busbw.preflight import CheckFamily, Ruling, Section, SectionOutput, ruled
+from busbw.preflight.alike import once
 from busbw.records import Status
 
 _ADAPTERS = ("0x15b3", "0x1d0f")
@@ -90,14 +91,17 @@ def efa_devices(count: int) -> Ruling:
     return Ruling("efa.devices", Status.PASS if count else Status.FAIL, f"{count} devices", "at least one EFA device")
 
 
+@once
 def _links(output: SectionOutput) -> tuple[Ruling, ...]:
     return (adapter_links(pci.parse_devices(output.stdout)),)
 
 
+@once
 def _acs(output: SectionOutput) -> tuple[Ruling, ...]:
     return (acs(pci.parse_acs(output.stdout), virtual="virtual machine" in output.stdout),)
 
 
+@once
 def _qos(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "trust dscp, priority flow control on the RoCE priority"
     parts = [part for part in re.split(r"^== \S+$", output.stdout, flags=re.M) if part.strip()]
@@ -110,10 +114,12 @@ def _qos(output: SectionOutput) -> tuple[Ruling, ...]:
     return (qos(tuple(item for item in parsed if item is not None)),)
 
 
+@once
 def _efa(output: SectionOutput) -> tuple[Ruling, ...]:
     return (efa_domains(fi_info.parse(output.stdout)),)
 
 
+@once
 def _efa_count(output: SectionOutput) -> tuple[Ruling, ...]:
     return (efa_devices(len(output.stdout.split())),)
 

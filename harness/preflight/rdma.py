@@ -6,6 +6,7 @@ from busbw.parsers.nodes import container_dev, ibverbs, ofed, rdma_sysfs
 from busbw.parsers.nodes.container_dev import RdmaNodes
 from busbw.parsers.nodes.ibverbs import VerbsDevices
 from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, rdma_ports, ruled
+from busbw.preflight.alike import once
 from busbw.records import CheckResult, Status
 
 _SYSFS = (
@@ -13,7 +14,7 @@ _SYSFS = (
     '[ -d $d ] || continue; n=${d##*/}; echo rdma $n present 1; for k in fw_ver board_id hca_type; do r "rdma $n $k" $d/$k; done; '
     'r "rdma $n numa_node" $d/device/numa_node; for p in $d/ports/*; do i=${p##*/}; '
     'for k in state phys_state rate link_layer sm_lid; do r "port $n $i $k" $p/$k; done; r "pkey $n $i pkeys/0" $p/pkeys/0; '
-    'for g in $p/gids/*; do x=${g##*/}; v=; read -r v <$g; case $v in ""|0000:0000:0000:0000:0000:0000:0000:0000) continue;; esac; '
+    'for g in $p/gids/*; do x=${g##*/}; v=; read -r v <$g; case $v in ""|fe80:*|0000:0000:0000:0000:0000:0000:0000:0000) continue;; esac; '
     "t=; read -r t <$p/gid_attrs/types/$x; echo gid $n $i $x $v $t; done; done; done 2>/dev/null; :"
 )
 
@@ -51,12 +52,14 @@ def device_nodes(nodes: RdmaNodes, *, efa: bool) -> Ruling:
     return Ruling("rdma.container_dev", Status.PASS, f"{nodes.uverbs} x uverbs", expected)
 
 
-def _devices(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
-        listed = ibverbs.parse_devices(output.stdout, output.stderr)
-        return (present(listed, answer.node.rails),) if listed else ()
+@once
+def _listed(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]:
+    listed = ibverbs.parse_devices(output.stdout, output.stderr)
+    return (present(listed, rails),) if listed else ()
 
-    return ruled(answer, "ibv_devices", "ibv_devices", ("rdma.devices",), rule)
+
+def _devices(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    return ruled(answer, "ibv_devices", "ibv_devices", ("rdma.devices",), lambda output: _listed(output, answer.node.rails))
 
 
 def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -70,19 +73,23 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return ruled(answer, "ofed_info", "ofed_info -s", ("rdma.ofed",), lambda output: vendor_package(output.stdout))
 
 
+@once
+def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]:
+    devices = rdma_sysfs.parse(output.stdout)
+    # Unused ports are often down: where the inventory names the rails, only they count.
+    ports = rdma_ports.from_sysfs(tuple(d for d in devices if d.name in rails) or devices)
+    if not ports:
+        why = "the kernel lists no RDMA device"
+        return tuple(Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS)
+    return (rdma_ports.state(ports), rdma_ports.rate(ports), rdma_ports.gid(ports), rdma_ports.subnet_manager(ports))
+
+
 def _ports(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
-        devices = rdma_sysfs.parse(output.stdout)
-        # Unused ports are often down: where the inventory names the rails, only they count.
-        ports = rdma_ports.from_sysfs(tuple(d for d in devices if d.name in answer.node.rails) or devices)
-        if not ports:
-            why = "the kernel lists no RDMA device"
-            return tuple(Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS)
-        return (rdma_ports.state(ports), rdma_ports.rate(ports), rdma_ports.gid(ports), rdma_ports.subnet_manager(ports))
-
-    return ruled(answer, "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/*", _PORT_IDS, rule)
+    command = "cat /sys/class/infiniband/*/ports/*/*"
+    return ruled(answer, "rdma_sysfs", command, _PORT_IDS, lambda output: _sysfs(output, answer.node.rails))
 
 
+@once
 def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
     devices = ibverbs.parse_devinfo(output.stdout)
     if devices:
@@ -93,6 +100,7 @@ def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("rdma.mtu", Status.UNKNOWN, "no RDMA device", "", listed.empty_text or "ibv_devinfo lists no device"),)
 
 
+@once
 def _libraries(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "libibverbs.so.1 known to the linker (without it NCCL uses TCP and says nothing)"
     if ".so" not in output.stdout:
@@ -101,6 +109,7 @@ def _libraries(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("rdma.libs", Status.PASS if found else Status.FAIL, "found" if found else "libibverbs.so.1 not found", expected),)
 
 
+@once
 def _nodes(output: SectionOutput) -> tuple[Ruling, ...]:
     listed = container_dev.parse(output.stdout)
     if listed is None:

@@ -10,6 +10,7 @@ import dataclasses
 import re
 import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from busbw.preflight import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, CheckFamily, NodeAnswer, Section, SectionOutput
 from busbw.records import Command, CommandResult, Node
@@ -36,6 +37,16 @@ limit around it ends the wait for a tool that no signal ends and that holds its 
 answered at once (`absent`): most nodes lack a dozen of these tools, and each attempt would start five processes."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """One section on one stream."""
+
+    text: str
+    exit_status: int | None
+    line_no: int
+    seconds: float | None
+
+
 def build(families: Iterable[CheckFamily], boundary: str, timeout_s: float, at_most_s: int | None = None) -> Command:
     """The script of all sections as one command. `boundary` is a word that the output will not contain by chance: the run's id.
 
@@ -60,8 +71,8 @@ def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> No
     out = _frames(stdout, boundary)
     err = _frames(result.err(), boundary)
     sections = {
-        name: SectionOutput(name, text, err[name][0] if name in err else "", status, line_no)
-        for name, (text, status, line_no) in out.items()
+        name: SectionOutput(name, frame.text, err[name].text if name in err else "", frame.exit_status, frame.line_no, frame.seconds)
+        for name, frame in out.items()
     }
     whole = f"\n@@{boundary} done\n" in stdout
     problem = None
@@ -71,26 +82,33 @@ def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> No
     return NodeAnswer(node=node, sections=sections, artefact=artefact, problem=problem)
 
 
-def _frames(text: str, boundary: str) -> dict[str, tuple[str, int | None, int]]:
-    """{section: (its text, exit status or None, line number of its first line)}."""
-    # A literal start lets the search skip megabytes; every marker stands on a line of its own, behind a newline of its own.
-    marker = re.compile(rf"\n@@{re.escape(boundary)} (begin|end) (\S+)(?: (\d+))?(?=\n)")
-    found: dict[str, tuple[str, int | None, int]] = {}
-    opened: tuple[str, int, int] | None = None
-    line_no, counted = 1, 0
-    for match in marker.finditer(text):
-        kind, name, status = match[1], match[2], match[3]
-        if kind == "begin":
-            start = match.end() + 1
-            line_no += text.count("\n", counted, start)
-            counted = start
-            opened = (name, start, line_no)
-        elif opened and opened[0] == name:
-            found[name] = (text[opened[1] : max(opened[1], match.start())], int(status), opened[2])
+def _frames(text: str, boundary: str) -> dict[str, _Frame]:
+    """What each section printed. Every marker stands on a line of its own, behind a newline of its own."""
+    found: dict[str, _Frame] = {}
+    noise, *parts = text.split(f"\n@@{boundary} ")
+    line_no = 1 + noise.count("\n")
+    opened: tuple[str, float | None] | None = None
+    for part in parts:
+        head, _, body = part.partition("\n")
+        words = head.split()
+        # The newline before the marker, and its own.
+        line_no += 2
+        if len(words) > 1 and words[0] == "begin":
+            opened = (words[1], _clock(words[2:]))
+            found[words[1]] = _Frame(body, None, line_no, None)
+        elif len(words) > 2 and words[0] == "end" and opened and opened[0] == words[1] and words[2].isdigit():
+            begun, ended = opened[1], _clock(words[3:])
+            seconds = round(ended - begun, 2) if begun is not None and ended is not None else None
+            begin = found[words[1]]
+            found[words[1]] = _Frame(begin.text, int(words[2]), begin.line_no, seconds)
             opened = None
-    if opened:
-        found[opened[0]] = (text[opened[1] :], None, opened[2])
+        line_no += body.count("\n")
     return found
+
+
+def _clock(words: list[str]) -> float | None:
+    """The node's uptime behind a marker, in seconds."""
+    return float(words[0]) if words and re.fullmatch(r"\d+\.\d+", words[0]) else None
 
 
 def limit_s(sections: Iterable[Section]) -> float:

@@ -64,8 +64,11 @@ def _ssh_interface(connection: str, answer: NodeAnswer) -> str | None:
     addresses = answer.section("addresses")
     if len(words) != 4 or addresses is None:
         return None
-    match = re.search(rf"^\d+:\s+(\S+?)(?:@\S+)?\s+inet6?\s+{re.escape(words[2])}/", addresses.stdout, re.M)
-    return match[1] if match else None
+    for line in addresses.stdout.splitlines():
+        said = line.split()
+        if len(said) > 3 and said[2] in ("inet", "inet6") and said[3].partition("/")[0] == words[2]:
+            return said[1].partition("@")[0]
+    return None
 
 
 def _mpirun(answer: NodeAnswer) -> CheckResult:

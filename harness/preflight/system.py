@@ -7,6 +7,7 @@ import re
 from busbw.parsers.nodes import os_facts
 from busbw.parsers.nodes.os_facts import OsFacts
 from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, ruled
+from busbw.preflight.alike import once
 from busbw.records import CheckResult, Status
 
 _FACTS = (
@@ -97,6 +98,7 @@ def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return ruled(answer, "disks", "df -P / /tmp /dev/shm", ("os.disk", "os.shm"), _disk_rules)
 
 
+@once
 def _disk_rules(output: SectionOutput) -> tuple[Ruling, ...]:
     rows = re.findall(r"^\S+\s+(\d+)\s+\d+\s+\d+\s+(\d+)%\s+(\S+)$", output.stdout, re.M)
     if not rows:
@@ -112,6 +114,7 @@ def _disk_rules(output: SectionOutput) -> tuple[Ruling, ...]:
     return tuple(found)
 
 
+@once
 def _own_name(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "the node's own name resolves to an address that others reach"
     addresses = sorted({line.split()[0] for line in output.stdout.splitlines() if line.split()})
@@ -123,6 +126,7 @@ def _own_name(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("os.hosts", Status.PASS, "resolves", expected),)
 
 
+@once
 def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "no firewall between the nodes (NCCL and MPI use any port)"
     states = output.stdout.split()
@@ -134,6 +138,7 @@ def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("os.firewall", Status.WARN if on else Status.PASS, f"active: {', '.join(on)}" if on else "none active", expected),)
 
 
+@once
 def _time(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = f"clock synchronised, offset at most {_OFFSET_MS:g} ms"
     offset = re.search(r"^System time\s*:\s*([\d.]+) seconds", output.stdout, re.M)

@@ -14,7 +14,6 @@ from busbw.parsers.nodes.blocks import blocks
 _ROW = re.compile(r"^\s+(\S+)\s+([0-9a-f]{16})\s*$", re.M)
 _NONE = re.compile(r"No IB devices found|Failed to get IB devices list.*", re.I)
 _HCA = re.compile(r"^[ \t]*hca_id:[ \t]*(\S+)[ \t]*$", re.M)
-_FIELD = re.compile(r"^[ \t]+(\w+):[ \t]+(\S.*?)[ \t]*$", re.M)
 _PORT = re.compile(r"^[ \t]+port:?[ \t]*(\d+)(?::[ \t]*(PORT_\w+)(?:,[ \t]*max_mtu=(\d+))?)?", re.M)
 
 
@@ -113,7 +112,7 @@ def parse_devinfo(stdout: str) -> tuple[VerbsInfo, ...]:
 
 def _info(name: str, text: str) -> VerbsInfo:
     ports = blocks(_PORT, text)
-    fields = dict(_FIELD.findall(text[: ports[0][0].start()] if ports else text))
+    fields = _fields(text[: ports[0][0].start()] if ports else text)
     return VerbsInfo(
         name=name,
         transport=fields.get("transport"),
@@ -128,7 +127,7 @@ def _info(name: str, text: str) -> VerbsInfo:
 
 
 def _port(match: re.Match[str], text: str) -> VerbsPort:
-    fields = dict(_FIELD.findall(text))
+    fields = _fields(text)
     return VerbsPort(
         number=int(match[1]),
         state=match[2] or _word(fields.get("state")),
@@ -138,6 +137,11 @@ def _port(match: re.Match[str], text: str) -> VerbsPort:
         port_lid=_number(fields.get("port_lid")),
         link_layer=fields.get("link_layer"),
     )
+
+
+def _fields(text: str) -> dict[str, str]:
+    pairs = (line.partition(":") for line in text.split("\n") if line[:1] in " \t")
+    return {name.strip(): said for name, _, value in pairs if (said := value.strip())}
 
 
 def _word(text: str | None) -> str | None:

@@ -21,6 +21,8 @@ _OTHERS = (
     ("oom", re.compile(r"Out of memory: Killed process (\d+)")),
     ("mce", re.compile(r"mce: .*(Hardware Error|Machine check).*")),
 )
+_TELLING = re.compile(r"Xid \(|mlx5_core|AER|[Ll]ink (?:is )?[Dd]own|blocked for more|Out of memory|mce:")
+"""What no telling line is without: most logs hold none and need no second look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,9 @@ def parse(text: str) -> tuple[KernelEvent, ...]:
     >>> parse("[Mon Nov 16 03:02:01 2026] NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\\n")[0].number
     79
     """
-    return tuple(event for line_no, line in enumerate(text.splitlines(), 1) if (event := _event(line, line_no)))
+    if not _TELLING.search(text):
+        return ()
+    return tuple(event for line_no, line in enumerate(text.splitlines(), 1) if _TELLING.search(line) and (event := _event(line, line_no)))
 
 
 def _event(line: str, line_no: int) -> KernelEvent | None:

@@ -20,7 +20,7 @@ class QueryRow:
 
     def text(self, field: str) -> str | None:
         """The value; None = not asked, or the driver gives none."""
-        value = dict(self.values).get(field)
+        value = next((said for name, said in self.values if name == field), None)
         return None if value is None or value in ("[N/A]", "N/A", "[Not Supported]", "") else value
 
     def number(self, field: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ _SECOND = re.compile(r"^\|\s*\S+\s+(\S+)\s+P\d+\s+(\d+)W\s*/\s*(\d+)W\s+\|\s+(\d
 _MIG = re.compile(r"\|\s+(Enabled|Disabled|N/A)\*?\s+\|\s*$")
 _PROCESS = re.compile(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s", re.M)
 _LISTED = re.compile(r"^GPU (\d+): (.+?) \(UUID: (\S+)\)\s*$", re.M)
-_GROUP = re.compile(r"(?:\n {8}.*)*")
+_DEEPER = re.compile(r"(?:\n {8}.*)*")
 _BLOCK = re.compile(r"\nGPU ([0-9A-Fa-f:.]+)[ \t]*(?=\n)")
 """A literal start: the search skips the lines between."""
 
@@ -119,6 +120,7 @@ def _table_gpu(first: re.Match[str], second: re.Match[str] | None, third: re.Mat
     )
 
 
+@functools.lru_cache(maxsize=16)
 def parse_details(text: str) -> tuple[GpuDetails, ...]:
     """The GPUs of `nvidia-smi -q`; () = none in the text.
 
@@ -136,30 +138,29 @@ def parse_details(text: str) -> tuple[GpuDetails, ...]:
 
 
 def _details(bus_id: str, text: str) -> GpuDetails:
-    fabric = _from("\n    Fabric", text)
-    heat = _from("\n    Temperature", text)
+    fabric = _group("Fabric", text)
+    heat = _group("Temperature", text)
     return GpuDetails(
         bus_id=bus_id,
-        fabric_state=_value("State", fabric),
-        fabric_status=_value("Status", fabric),
-        temperature_c=_degrees(_value("GPU Current Temp", heat)),
-        slowdown_c=_degrees(_value("GPU Slowdown Temp", heat)),
-        headroom_c=_degrees(_value("GPU T.Limit Temp", heat)),
+        fabric_state=fabric.get("State"),
+        fabric_status=fabric.get("Status"),
+        temperature_c=_degrees(heat.get("GPU Current Temp")),
+        slowdown_c=_degrees(heat.get("GPU Slowdown Temp")),
+        headroom_c=_degrees(heat.get("GPU T.Limit Temp")),
     )
 
 
-def _from(title: str, text: str) -> str:
-    """The lines of one group: those behind its title that are indented deeper. A GPU has 250 lines of which these are ten."""
+def _group(title: str, text: str) -> dict[str, str]:
+    """The values of one group: the lines behind its title that are indented deeper. A GPU has 250 lines of which these are ten."""
+    # The word alone is what a search skips fastest to; that it is a title is seen from what stands before it.
     start = text.find(title)
+    while start >= 0 and not text.startswith("\n    ", start - 5):
+        start = text.find(title, start + 1)
     if start < 0:
-        return ""
-    group = _GROUP.match(text, text.find("\n", start + 1))
-    return group[0] if group else ""
-
-
-def _value(label: str, text: str) -> str | None:
-    match = re.search(rf"^\s*{re.escape(label)}\s*:\s*(\S.*?)\s*$", text, re.M)
-    return None if match is None or match[1] == "N/A" else match[1]
+        return {}
+    lines = _DEEPER.match(text, text.find("\n", start))
+    pairs = (line.partition(":") for line in lines[0].split("\n")) if lines else ()
+    return {label.strip(): said for label, _, value in pairs if (said := value.strip()) and said != "N/A"}
 
 
 def _degrees(text: str | None) -> int | None:

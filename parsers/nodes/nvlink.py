@@ -45,11 +45,13 @@ def parse(text: str) -> tuple[NvlinkGpu, ...]:
     >>> parse("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\\n\\t Link 0: 26.562 GB/s\\n\\t Link 1: <inactive>\\n")[0].inactive
     (1,)
     """
-    found = []
-    for head, block in blocks(_GPU, text):
-        rates = tuple((int(link), float(rate) if rate else None) for link, rate in _STATUS.findall(block))
-        found.append(NvlinkGpu(int(head[1]), head[2], rates, _errors(block)))
+    found = [NvlinkGpu(int(head[1]), head[2], *_links(block)) for head, block in blocks(_GPU, text)]
     return tuple(gpu for gpu in found if gpu.rates_gb_s or gpu.errors)
+
+
+def _links(block: str) -> tuple[tuple[tuple[int, float | None], ...], tuple[NvlinkErrors, ...]]:
+    """(rates, errors) of one GPU."""
+    return tuple((int(link), float(rate) if rate else None) for link, rate in _STATUS.findall(block)), _errors(block)
 
 
 def _errors(block: str) -> tuple[NvlinkErrors, ...]:

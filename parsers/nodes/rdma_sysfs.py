@@ -1,13 +1,18 @@
-"""RDMA devices as `/sys/class/infiniband` tells them, from busbw's own loop: `rdma DEV KEY VALUE` and `port DEV N KEY VALUE` lines."""
+"""RDMA devices as `/sys/class/infiniband` tells them, from busbw's own loop: lines of `rdma DEV KEY VALUE`, `port DEV N KEY VALUE`,
+`gid DEV N INDEX GID TYPE` and `pkey DEV N pkeys/INDEX KEY`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-_DEVICE = re.compile(r"^rdma (\S+) (\w+) (.*)$", re.M)
-_PORT = re.compile(r"^port (\S+) (\d+) (\w+) (.*)$", re.M)
-_GID = re.compile(r"^gid (\S+) (\d+) (\d+) (\S+) (RoCE v2|IB/RoCE v1)$", re.M)
+from busbw.parsers.nodes import pkeys
+from busbw.parsers.nodes.pkeys import PartitionKey
+
+_RATE = re.compile(r"([\d.]+) Gb/sec(?: \(([^)]*)\))?")
+_HEX = re.compile(r"0x[0-9a-f]+")
+_IPV4 = "0000:0000:0000:0000:0000:ffff:"
+"""How a GID that holds an IPv4 address begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,10 @@ class SysfsPort:
     sm_lid: int | None
     rocev2_ipv4: tuple[int, ...]
     """Indexes of RoCE v2 GIDs with an IPv4 address."""
+    netdev: str | None = None
+    """The Ethernet interface of its first GID."""
+    keys: tuple[PartitionKey, ...] = ()
+    """P_Keys up to the first empty slot; () = not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +61,20 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
     fields: dict[str, dict[str, str]] = {}
     ports: dict[str, dict[int, dict[str, str]]] = {}
     gids: dict[tuple[str, int], list[int]] = {}
-    for name, key, value in _DEVICE.findall(text):
-        fields.setdefault(name, {})[key] = value.strip()
-    for name, number, key, value in _PORT.findall(text):
-        ports.setdefault(name, {}).setdefault(int(number), {})[key] = value.strip()
-    for name, number, index, gid, kind in _GID.findall(text):
-        if kind == "RoCE v2" and gid.startswith("0000:0000:0000:0000:0000:ffff:"):
-            gids.setdefault((name, int(number)), []).append(int(index))
+    keys: dict[tuple[str, int], list[PartitionKey]] = {}
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        words = rest.split(" ", 3)
+        if kind == "rdma" and len(words) > 2:
+            fields.setdefault(words[0], {})[words[1]] = rest.split(" ", 2)[2].strip()
+        elif kind in ("port", "gid", "pkey") and len(words) == 4 and words[1].isdigit():
+            name, number = words[0], int(words[1])
+            if kind == "port":
+                ports.setdefault(name, {}).setdefault(number, {})[words[2]] = words[3].strip()
+            elif kind == "gid" and words[2].isdigit() and words[3].startswith(_IPV4) and words[3].endswith(" RoCE v2"):
+                gids.setdefault((name, number), []).append(int(words[2]))
+            elif kind == "pkey":
+                keys.setdefault((name, number), []).extend(pkeys.parse(f"{words[2]} {words[3]}"))
     return tuple(
         SysfsDevice(
             name=name,
@@ -67,15 +83,16 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
             hca_type=said.get("hca_type") or None,
             numa=said.get("numa_node") or None,
             ports=tuple(
-                _port(number, values, tuple(sorted(gids.get((name, number), ())))) for number, values in sorted(ports.get(name, {}).items())
+                _port(number, values, tuple(sorted(gids.get((name, number), ()))), tuple(keys.get((name, number), ())))
+                for number, values in sorted(ports.get(name, {}).items())
             ),
         )
         for name, said in fields.items()
     )
 
 
-def _port(number: int, values: dict[str, str], rocev2: tuple[int, ...]) -> SysfsPort:
-    rate = re.match(r"([\d.]+) Gb/sec(?: \(([^)]*)\))?", values.get("rate", ""))
+def _port(number: int, values: dict[str, str], rocev2: tuple[int, ...], keys: tuple[PartitionKey, ...]) -> SysfsPort:
+    rate = _RATE.match(values.get("rate", ""))
     lid = values.get("sm_lid", "")
     return SysfsPort(
         number=number,
@@ -84,8 +101,10 @@ def _port(number: int, values: dict[str, str], rocev2: tuple[int, ...]) -> Sysfs
         rate_gbit_s=float(rate[1]) if rate else None,
         lanes=rate[2] if rate else None,
         link_layer=values.get("link_layer"),
-        sm_lid=int(lid, 16) if re.fullmatch(r"0x[0-9a-f]+", lid) else None,
+        sm_lid=int(lid, 16) if _HEX.fullmatch(lid) else None,
         rocev2_ipv4=rocev2,
+        netdev=values.get("netdev") or None,
+        keys=keys,
     )
 
 
