@@ -7,7 +7,7 @@ import json
 from busbw import artefacts
 from busbw.artefacts import PreflightArtefact, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import diagnosis, gates, launches, wording
+from busbw.derive import acceptance, appraisal, diagnosis, launches, wording
 from busbw.errors import RunDirError
 from busbw.parsers.judge import blame, verdict
 from busbw.plan import RunPlan
@@ -76,22 +76,28 @@ def derive(run: RunDir) -> RunResult:
     samples = tuple(sample for launch in made for sample in launch.samples)
     outcome = blame.solve(samples)
     best = verdict.best_of(samples)
+    appraised = appraisal.appraise(run, plan, made, asked, checks, outcome)
     comparisons = (
-        *gates.compare(plan.playbook, made, outcome),
+        *appraised.comparisons,
         *(comparison for launch in made for comparison in verdict.compare_groups(launch.artefact.case.id, launch.samples, outcome, best)),
     )
     findings = (
         *(finding for launch in made for finding in launch.findings),
         *(verdict.blame_finding(item, outcome.tolerance) for item in outcome.blames),
+        *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),
         *_build_findings(build),
     )
     findings = diagnosis.with_causes(run, plan.profile.family, made, asked, checks, comparisons, findings)
-    uncovered = wording.uncovered(plan, made, checks, outcome, samples)
+    uncovered = (*wording.uncovered(plan, made, checks, outcome, samples), *appraised.uncovered)
     ran = {launch.artefact.case.id for launch in made}
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
     decided = verdict.decide(checks, tuple(launch.outcome for launch in made), comparisons, findings, uncovered, left_out)
+    contract = plan.playbook.contract
+    accepted = None if contract is None else acceptance.conclude(plan, contract, made, asked, checks, outcome, appraised, decided)
+    if accepted is not None:
+        decided = verdict.of_contract(decided, accepted)
     return RunResult(
         schema=SCHEMA,
         run_id=plan.run_id,
@@ -101,7 +107,7 @@ def derive(run: RunDir) -> RunResult:
         started=plan.started,
         finished=_finished(run),
         verdict=decided.status,
-        headline=wording.headline(decided, made, outcome, comparisons),
+        headline=f"{accepted.word}: {accepted.told}" if accepted is not None else wording.headline(decided, made, outcome, comparisons),
         exit_status=decided.exit_status,
         emulated=wording.EMULATED if plan.cluster.emulated else "",
         nodes=tuple(node.name for node in plan.cluster.nodes),
@@ -112,9 +118,10 @@ def derive(run: RunDir) -> RunResult:
         blame=outcome.blames,
         findings=decided.findings,
         uncovered=decided.uncovered,
-        sensitivity=verdict.sensitivity(samples, outcome),
+        sensitivity=appraised.sensitivity,
         versions=wording.versions(plan, known, build, made),
         commands=tuple(wording.command(launch.artefact.invocation) for launch in made),
+        acceptance=accepted,
     )
 
 

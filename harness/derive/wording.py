@@ -70,13 +70,6 @@ def uncovered(
         found.append(Uncovered("which node or path is slow", outcome.inseparable, "measure more nodes, or rails one by one"))
     if not any(launch.artefact.groups for launch in made) and plan.playbook.survey.when != "never":
         found.append(Uncovered("groups of nodes against each other", "no survey round was measured"))
-    found.append(
-        Uncovered(
-            "the level all nodes share",
-            "no contract, accepted run or published figure was compared with; peers show differences only",
-            "put the contract's number into the playbook's gates",
-        )
-    )
     return tuple(found)
 
 

@@ -101,6 +101,8 @@ class Expectation:
     latency_us: tuple[tuple[str, float], ...]
     """NCCL's model for a few bytes, LL."""
     notes: tuple[str, ...]
+    blind: str = ""
+    """Why this case cannot show that the fabric is healthy, and which one can; empty = it loads the network."""
 
 
 def answer(question: Question) -> Expectation:
@@ -120,7 +122,7 @@ def answer(question: Question) -> Expectation:
         )
     expected = _expected(question, model) if model is not None else ()
     notes = _notes(question, physical, expected)
-    return Expectation(question, limit, bounds, expected, _latency(question), notes)
+    return Expectation(question, limit, bounds, expected, _latency(question), notes, _blind(question, physical, expected))
 
 
 def line_gb_s(question: Question) -> float | None:
@@ -307,7 +309,8 @@ def _latency(question: Question) -> tuple[tuple[str, float], ...]:
 def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> tuple[str, ...]:
     notes = []
     if question.collective == "all_reduce" and rates.nodes > 1:
-        notes += _fabric_notes(rates, expected)
+        blind = _blind(question, rates, expected)
+        notes += [blind] if blind else _tree_note(rates, expected)
     if rates.nodes > 1 and rates.w != rates.network_gb_s:
         text = f"PCIe holds the GPUs to {rates.w:.0f} of the {rates.network_gb_s:.0f} GB/s that the NICs have"
         notes.append(f"{text}: the NICs need a newer host link, or two")
@@ -322,19 +325,24 @@ def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
     return tuple(notes)
 
 
-def _fabric_notes(rates: Rates, expected: tuple[Expected, ...]) -> list[str]:
-    """The two-node trap, and what replaces it from four nodes on."""
-    if not expected:
-        return []
+def _blind(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> str:
+    """The two-node trap: NVLink binds, and the NICs could lose a part without any effect; empty = they are loaded."""
+    if question.collective != "all_reduce" or rates.nodes == 1 or not expected:
+        return ""
     best = expected[0]
     value = best.typical_gb_s or best.estimate.value_gb_s
     load = limits.wire_per_node(value, rates, by_tree=best.name != "ring") / rates.w
-    if best.binds != "network" and load < _FABRIC_SEEN:
-        return [
-            f"{best.binds} binds, not the network: at {value:.0f} GB/s the NICs carry {load:.0%} of their rate, so the number cannot show that the "
-            "fabric is healthy. To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall"
-        ]
-    if rates.nodes <= 3 and best.name != "ring" and best.binds == "network":
+    if best.binds == "network" or load >= _FABRIC_SEEN:
+        return ""
+    return (
+        f"{best.binds} binds, not the network: at {value:.0f} GB/s the NICs carry {load:.0%} of their rate, so the number cannot show that the "
+        "fabric is healthy. To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall"
+    )
+
+
+def _tree_note(rates: Rates, expected: tuple[Expected, ...]) -> list[str]:
+    """Why two or three nodes may print more than their NICs have."""
+    if expected and rates.nodes <= 3 and expected[0].name != "ring" and expected[0].binds == "network":
         return [
             f"{rates.nodes} nodes: a tree moves fewer bytes than a ring, so busbw may pass the {rates.w:.0f} GB/s of the NICs; "
             "with NCCL_ALGO=Ring it cannot, and from four nodes on nothing but SHARP can"

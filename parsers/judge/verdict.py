@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.groups import GroupSample
 from busbw.records import (
+    Acceptance,
     Blame,
     CaseOutcome,
     CheckResult,
@@ -64,6 +65,12 @@ def decide(
     certainty = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
     ordered = sorted(findings, key=lambda f: (not f.required, rank[f.status], -f.effect, certainty[f.confidence], f.id, f.where))
     return Verdict(status, EXIT_STATUS[status], tuple(ordered), uncovered)
+
+
+def of_contract(decided: Verdict, acceptance: Acceptance) -> Verdict:
+    """The verdict of a run that is about a contract: what the contract comes to; a warning beside an accepted one stays."""
+    status = decided.status if acceptance.status is Status.PASS else acceptance.status
+    return Verdict(status, EXIT_STATUS[status], decided.findings, decided.uncovered)
 
 
 def compare_groups(
