@@ -151,16 +151,17 @@ def open_existing(path: Path) -> RunDir:
     return RunDir(resolved)
 
 
-def write_whole(target: Path, content: bytes) -> None:
-    """Write a file so that its name is either absent or whole, also after a power cut.
+def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
+    """Write a file so that its name is either absent or whole, also after a power cut. `mode` is narrowed by the umask.
 
     Raises:
         RunDirError: the disk refused it; nothing of the name is left.
     """
-    temporary = target.parent / f".tmp-{os.getpid()}-{threading.get_ident()}-{target.name}"
+    # Ends in no suffix that anybody collects by: node_exporter reads whatever ends in .prom.
+    temporary = target.parent / f".tmp-{os.getpid()}-{threading.get_ident()}-{target.name}.part"
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=MODE_DIRECTORY)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, MODE_FILE), "wb") as stream:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

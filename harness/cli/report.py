@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from busbw.cli import outputs
 from busbw.cli.command import CliCommand
 
 
@@ -15,22 +16,38 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, nargs="?", default=Path("runs/latest"), metavar="RUN", help="run directory (default runs/latest)")
     parser.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
     parser.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="write RUN/redacted/ with aliases for hosts, addresses, GUIDs, serials and users; RUN/redacted-names.csv stays at home",
+    )
+    outputs.register(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild it; the exit status is the verdict's, as it was when the run ended."""
     from busbw import rundir
     from busbw.reports import terminal
-    from busbw.stages.publish import publish
+    from busbw.stages import publish
 
+    outputs.check(args)
     directory = rundir.open_existing(args.run)
-    result = publish(directory)
+    shown = os.path.relpath(directory.path)
+    folder = directory.path
+    if args.redact:
+        result, redactor = publish.publish_redacted(directory)
+        names = "".join(f"{alias},{name}\n" for name, alias in redactor.aliases)
+        rundir.write_whole(folder / "redacted-names.csv", f"alias,name\n{names}".encode())
+        os.chmod(folder / "redacted-names.csv", 0o600)
+        folder, shown = folder / "redacted", f"{shown}/redacted"
+    else:
+        result = publish.publish(directory)
+    lines = terminal.verdict_lines(result, shown)
     if args.json:
-        sys.stdout.write((directory.path / "run.json").read_text(encoding="utf-8"))
-        return result.exit_status
-    lines = terminal.verdict_lines(result, os.path.relpath(directory.path))
-    sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
-    return result.exit_status
+        sys.stdout.write((folder / "run.json").read_text(encoding="utf-8"))
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
+    return outputs.deliver(args, folder, result, lines[-1])
 
 
 COMMAND = CliCommand("report", "rebuild a run's report from its raw evidence", register, run)

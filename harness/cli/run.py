@@ -8,6 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
+from busbw.cli import outputs
 from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, UsageError
 
@@ -46,6 +47,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     result.add_argument("--dry-run", action="store_true", help="print every command line with the reason of each variable; contact no node")
     result.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
     result.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
+    outputs.register(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.resume and args.replay:
         raise UsageError("--resume and --replay exclude each other", seen="both were given", next_step="give one of them")
+    outputs.check(args)
     if not (args.dry_run or args.resume or args.replay):
         # Before anything heavy is imported: the command starts over inside the lab.
         become_inside(args.inventory)
@@ -82,12 +85,12 @@ def _execute(args: argparse.Namespace) -> int:
         raise Interrupted(
             "interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=f"busbw run --resume {shown}"
         ) from stop
+    lines = terminal.verdict_lines(result, shown)
     if args.json:
         sys.stdout.write((prepared.run.path / "run.json").read_text(encoding="utf-8"))
-        return result.exit_status
-    lines = terminal.verdict_lines(result, shown)
-    sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
-    return result.exit_status
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
+    return outputs.deliver(args, prepared.run.path, result, lines[-1])
 
 
 def _as_interrupt(number: int, frame: object) -> None:

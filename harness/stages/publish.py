@@ -6,9 +6,11 @@ import hashlib
 
 from busbw import derive
 from busbw.codec import dump_json
+from busbw.preflight.software import facts
 from busbw.records import RunResult
 from busbw.reports import html, junit, markdown, metrics
 from busbw.reports.input import Excerpt, ReportInput
+from busbw.reports.redact import Redactor, for_cluster
 from busbw.rundir import RunDir
 
 EXCERPT_BYTES = 64 * 1024
@@ -18,15 +20,41 @@ SHELL_HEADER = "#!/bin/sh\n# Every launch of this run, in order, as the head nod
 def publish(run: RunDir) -> RunResult:
     """Judge the run and write every derived file."""
     result = derive.derive(run)
-    commands = SHELL_HEADER + "".join(f"\n{command}" for command in result.commands)
-    report = ReportInput(result, _excerpts(run, result), commands)
-    run.write_derived("run.json", dump_json(result))
-    run.write_derived("commands.sh", commands)
-    run.write_derived("summary.md", markdown.render(report))
-    run.write_derived("junit.xml", junit.render(result))
-    run.write_derived("metrics.prom", metrics.render(result))
-    run.write_derived("report.html", html.render(report))
+    for name, text in _files(_input(run, result)).items():
+        run.write_derived(name, text)
     return result
+
+
+def publish_redacted(run: RunDir) -> tuple[RunResult, Redactor]:
+    """Judge the run and write the derived files into `redacted/`, with aliases in the place of names; the names and aliases are returned.
+
+    The verdict is reached before anything is replaced. `raw/` has the names and stays at home.
+    """
+    result = derive.derive(run)
+    plan = derive.load_plan(run)
+    known = (facts(answer).host_name for answer in derive.answers(run, plan))
+    redactor = for_cluster(plan.cluster, sorted({name for name in known if name}))
+    report = redactor.record(_input(run, result))
+    for name, text in _files(report).items():
+        run.write_derived(f"redacted/{name}", text)
+    return report.result, redactor
+
+
+def _input(run: RunDir, result: RunResult) -> ReportInput:
+    commands = SHELL_HEADER + "".join(f"\n{command}" for command in result.commands)
+    return ReportInput(result, _excerpts(run, result), commands)
+
+
+def _files(report: ReportInput) -> dict[str, str]:
+    """Every derived file by name."""
+    return {
+        "run.json": dump_json(report.result),
+        "commands.sh": report.commands_text,
+        "summary.md": markdown.render(report),
+        "junit.xml": junit.render(report.result),
+        "metrics.prom": metrics.render(report.result),
+        "report.html": html.render(report),
+    }
 
 
 def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:

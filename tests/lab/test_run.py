@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -154,6 +155,24 @@ def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(healed
     replayed = busbw(tmp_path / "replayed", "run", "--replay", str(ended.run), "--out", str(tmp_path / "replayed"))
     assert replayed.exit_status == ended.exit_status, replayed
     assert {k: v for k, v in replayed.result.items() if k != "finished"} == {k: v for k, v in ended.result.items() if k != "finished"}
+
+
+def test_a_redacted_report_has_no_name_or_address_of_the_run_and_the_same_verdict(healed: LabState, tmp_path: Path) -> None:
+    fault(healed, "slow", "node3", "60mbit")
+    ended = run_in(healed, tmp_path)
+    assert busbw(tmp_path, "report", str(ended.run), "--redact").exit_status == ended.exit_status
+    told = {path.name: path.read_text() for path in (ended.run / "redacted").iterdir()}
+    assert set(told) == {"run.json", "report.html", "summary.md", "junit.xml", "metrics.prom", "commands.sh"}
+    cluster = json.loads((ended.run / "raw/plan.json").read_text())["cluster"]
+    names = [word for node in cluster["nodes"] for word in (node["name"], node["address"]) if word]
+    assert {"node3", "10.77.0.3"} <= set(names)
+    left = {
+        (name, word) for name, text in told.items() for word in names if re.search(rf"(?<![A-Za-z0-9.]){re.escape(word)}(?![0-9])", text)
+    }
+    assert left == set()
+    redacted = json.loads(told["run.json"])
+    assert (redacted["verdict"], redacted["findings"][0]["where"]) == ("FAIL", ["node-003"])
+    assert [c["ratio"] for c in redacted["comparisons"]] == [c["ratio"] for c in ended.result["comparisons"]]
 
 
 def test_an_output_cut_in_the_middle_of_a_row_is_unknown_and_keeps_the_rows_before(healed: LabState, tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""What a run or a report leaves for machines: files asked for by name, GitHub's step summary, a message to a webhook.
+
+The run's own directory has all of it anyway; these are copies at the places that CI systems and collectors look at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.errors import RunDirError, UsageError
+
+if TYPE_CHECKING:
+    from busbw.records import RunResult
+
+_WEBHOOK = "BUSBW_WEBHOOK"
+_WEBHOOK_TIMEOUT_S = 10.0
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """The options, equal for every command that ends in a verdict."""
+    group = parser.add_argument_group("for machines")
+    group.add_argument("--junit", type=Path, metavar="FILE", help="JUnit XML; not measured is an error, a shortfall a failure")
+    group.add_argument(
+        "--prom", type=Path, metavar="FILE", help="gauges for the textfile collector (a name ending in .prom), replaced at once"
+    )
+    group.add_argument("--csv", type=Path, metavar="FILE", help="one row per case and size")
+    group.add_argument("--notify", action="store_true", help=f"post the last line to the address in ${_WEBHOOK} (Slack's form)")
+    group.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
+
+
+def check(args: argparse.Namespace) -> None:
+    """What can be known to fail before hours of measuring.
+
+    Raises:
+        UsageError: a file's folder is not there, or --notify has no address.
+    """
+    for option, path in (("--junit", args.junit), ("--prom", args.prom), ("--csv", args.csv)):
+        if path is not None and not path.parent.is_dir():
+            raise UsageError(f"{option} {path}: no such folder", seen=str(path.parent), next_step=f"mkdir -p {path.parent}")
+    if args.notify and not os.environ.get(_WEBHOOK):
+        raise UsageError(
+            f"--notify needs an address in ${_WEBHOOK}", seen=f"{_WEBHOOK} is not set", next_step=f"export {_WEBHOOK}=https://…"
+        )
+
+
+def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: str) -> int:
+    """Write and send what was asked for; returns the exit status. What cannot be written is told, and the verdict stands.
+
+    Raises:
+        RunDirError: a file cannot be written.
+    """
+    from busbw.records import Status
+    from busbw.reports import csv
+    from busbw.rundir import write_whole
+
+    for path, text in (
+        (args.junit, lambda: (run / "junit.xml").read_text(encoding="utf-8")),
+        (args.prom, lambda: (run / "metrics.prom").read_text(encoding="utf-8")),
+        (args.csv, lambda: csv.render(result)),
+    ):
+        if path is not None:
+            write_whole(path.absolute(), text().encode(), mode=0o666)
+    _github(run, result)
+    if args.notify:
+        _notify(os.environ.get(_WEBHOOK, ""), result, last_line)
+    return 1 if args.strict and result.verdict is Status.WARN else result.exit_status
+
+
+def _github(run: Path, result: RunResult) -> None:
+    """The step summary and the annotations of a GitHub workflow. They go to standard error: the runner reads both streams."""
+    from busbw.reports import markdown
+
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if summary:
+        try:
+            with open(summary, "a", encoding="utf-8") as stream:
+                stream.write((run / "summary.md").read_text(encoding="utf-8") + "\n")
+        except OSError as error:
+            raise RunDirError(
+                "cannot append to $GITHUB_STEP_SUMMARY", seen=str(error), next_step=f"the summary is in {run}/summary.md"
+            ) from error
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        sys.stderr.write(markdown.github_annotations(result))
+
+
+def _notify(address: str, result: RunResult, last_line: str) -> None:
+    """Post one small JSON document. The address is a secret: neither it nor a server's answer is ever printed or kept."""
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    host = urllib.parse.urlsplit(address).hostname or "?"
+    body = {
+        "text": f"{last_line}\n{result.headline}",
+        "verdict": result.verdict.value,
+        "run": result.run_id,
+        "exit_status": result.exit_status,
+    }
+    problem = ""
+    if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
+        problem = "the address is not http or https"
+    else:
+        request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=_WEBHOOK_TIMEOUT_S):
+                pass
+        except (OSError, ValueError) as error:
+            problem = f"status {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
+    if problem:
+        sys.stderr.write(f"busbw: warning: the webhook at {host} was not told: {problem}\n")
