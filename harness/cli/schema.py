@@ -1,0 +1,34 @@
+"""`busbw schema`: the JSON Schema of the documents that busbw writes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from busbw.cli.command import CliCommand
+
+_DOCUMENTS = ("run", "check", "plan")
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Options of `busbw schema`."""
+    parser.add_argument("document", choices=_DOCUMENTS, help="run.json, check.json, or raw/plan.json of a run")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it."""
+    sys.stdout.write(text(args.document))
+    return 0
+
+
+def text(document: str) -> str:
+    """The JSON Schema (2020-12) of that document."""
+    from busbw.codec import json_schema
+    from busbw.plan import RunPlan
+    from busbw.records import RunResult
+    from busbw.stages.checking import CheckReport
+
+    return json_schema({"run": RunResult, "check": CheckReport, "plan": RunPlan}[document])
+
+
+COMMAND = CliCommand("schema", "the JSON Schema of run.json, check.json or plan.json", register, run)
