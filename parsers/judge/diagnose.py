@@ -17,13 +17,13 @@ from busbw.parsers.judge.diagnose_signals import fact_clues, line_clues, pattern
 from busbw.parsers.judge.diagnose_view import lines_of, view_for
 from busbw.parsers.rules.rule import Rule
 from busbw.parsers.symptoms import table as symptoms
-from busbw.parsers.symptoms.table import Role
+from busbw.parsers.symptoms.table import Role, Weight
 from busbw.records import Confidence, Evidence
 
 FAILURE = (
     r"NCCL WARN |Test (?:NCCL|CUDA|HIP) failure|Test timeout|DistBackendError|nccl(?:UnhandledCuda|System|Internal|Remote)Error"
     r"|ncclInvalid(?:Usage|Argument)|NCCL error|Watchdog caught|exited on signal|non-zero (?:status|exit code)|srun: error"
-    r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not found|Exception: |\bFAILED\b"
+    r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not found|Exception: |: \d+ FAILED\b"
     r"|fatal error: |UCX +ERROR|\bXid\b"
 )
 """Lines that report that something went wrong, whatever it is."""
@@ -56,7 +56,9 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     for rule in all_rules():
         clues += rule.look(view_for(rule, evidence, tuple(clues), context))
     bearable = {
-        (clue.evidence.artefact, clue.evidence.line_no) for clue in clues if table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
+        (clue.evidence.artefact, clue.evidence.line_no)
+        for clue in clues
+        if clue.weight is not Weight.EXCLUDES and table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
     }
     failures = [line for line in lines_of(evidence, FAILURE) if (line.artefact, line.place.line_no) not in bearable]
     findings = rank(table, clues, context, complaint=_complaint(evidence), failed=bool(failures))

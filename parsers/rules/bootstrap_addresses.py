@@ -20,9 +20,11 @@ _FAILED = Watch(
     r"(?:connect to|StartConnect|PollConnect|Call to connect).*(?:No route to host|Connection (?:timed out|refused)|Network is unreachable)",
 )
 _COMPLETE = Watch("complete", r" - Init COMPLETE")
+_RANKS = Watch("ranks", r"\brank \d+ nranks \d+")
 _OWN = re.compile(r"(?:Bootstrap ?: Using|NET ?: Using interface)\s+(?:\[\d+\])?(\S+?):([0-9a-fA-F.:]+)(?:%\w+)?<\d+>")
 _PEER = re.compile(r"[Cc]onnect to ([0-9.]+)<\d+>")
 _NO_ROUTE = re.compile(r"No route to host")
+_LOOPBACK = "127."
 
 
 def _look(view: View) -> Iterator[Clue]:
@@ -32,6 +34,7 @@ def _look(view: View) -> Iterator[Clue]:
         if found and line.process and ":" in line.process:
             own.setdefault(line.process.rpartition(":")[0], (found[1], found[2], line))
     yield from _between_hosts(own, reached=bool(view.sightings(_COMPLETE.name)))
+    yield from _loopback(own, view.sightings(_RANKS.name), failed=bool(view.sightings(_FAILED.name)))
     addresses = [address for _, address, _ in own.values()]
     for line in view.sightings(_FAILED.name):
         peer = _PEER.search(line.text)
@@ -42,6 +45,16 @@ def _look(view: View) -> Iterator[Clue]:
             )
             yield Clue(entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, places(line.text))
             yield Clue(other, Weight.WEAK, "nccl-log", line.evidence(), line.place, places(line.text))
+
+
+def _loopback(own: dict[str, tuple[str, str, Sighting]], ranks: tuple[Sighting, ...], *, failed: bool) -> Iterator[Clue]:
+    """A process that publishes a loopback address in a job of several hosts, where somebody could not connect."""
+    hosts = {line.process.rpartition(":")[0] for line in ranks if line.process and ":" in line.process} | set(own)
+    if not failed or len(hosts) < 2:
+        return
+    for host, (_, address, line) in sorted(own.items()):
+        if address.startswith(_LOOPBACK):
+            yield Clue("socket-ifname-mismatch", Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,))
 
 
 def _between_hosts(own: dict[str, tuple[str, str, Sighting]], *, reached: bool) -> Iterator[Clue]:
@@ -55,7 +68,7 @@ def _between_hosts(own: dict[str, tuple[str, str, Sighting]], *, reached: bool) 
     networks = {address.rsplit(".", 2)[0] for _, address, _ in own.values()}
     for host, (_, address, line) in sorted(own.items()):
         if address in shared:
-            entry = "hostname-resolves-loopback" if address.startswith("127.") else "socket-virtual-iface"
+            entry = "hostname-resolves-loopback" if address.startswith(_LOOPBACK) else "socket-virtual-iface"
             yield Clue(entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,))
         elif len(networks) > 1 and not reached:
             yield Clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", line.evidence(), line.place, (host,))
@@ -76,8 +89,8 @@ _A = "node-a:11:12 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>\n"
 
 RULE = Rule(
     name="bootstrap-addresses",
-    says="One address on two hosts is a virtual interface; no route inside the own network is a firewall, to another network the interface.",
-    watches=(_USING, _FAILED, _COMPLETE),
+    says="One address on two hosts is a virtual interface, loopback between hosts a wrong one; no route inside the own network is a firewall.",
+    watches=(_USING, _FAILED, _COMPLETE, _RANKS),
     look=_look,
     fires=(
         Fires(
@@ -95,6 +108,11 @@ RULE = Rule(
         Fires(
             _A + "node-a:11:12 [0] NCCL WARN socketStartConnect: Connect to 10.7.3.2<43791> failed : No route to host\n",
             (("socket-ifname-mismatch", "strong"), ("firewall-blocks-ports", "weak")),
+        ),
+        Fires(
+            "node-a:11:12 [0] NCCL INFO comm 0x1 rank 0 nranks 4\nnode-b:11:12 [0] NCCL INFO NET : Using interface lo:127.0.0.1<0>\n"
+            "node-b:11:13 [1] include/socket.h:361 NCCL WARN Call to connect timeout : Connection refused\n",
+            (("socket-ifname-mismatch", "strong"),),
         ),
         Fires(
             _A + "node-b:11:12 [0] NCCL INFO Bootstrap: Using eth0:fd00::7<0>\n",

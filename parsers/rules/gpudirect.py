@@ -12,7 +12,7 @@ from busbw.parsers.judge.diagnose_evidence import Clue, Sighting, View
 from busbw.parsers.rules.rule import Fires, Rule, Watch
 from busbw.parsers.symptoms.table import Weight
 
-_DISABLED = Watch("disabled", r"NET/.*GPU Direct RDMA Disabled for (?:HCA|GPU \S+ / HCA \d+ .*\(no module)")
+_DISABLED = Watch("disabled", r"NET/(?!Socket).*GPU Direct RDMA Disabled for (?:HCA|GPU \S+ / HCA \d+ .*\(no module)")
 _WITH = Watch("with", r"via NET/[^/]+/\d+(?:\(\d+\))?/GDRDMA")
 _WITHOUT = Watch("without", r"via NET/(?:IB|IBext\w*|AWS Libfabric|Libfabric)/\d+(?:\(\d+\))?(?:/Shared)?\s*$")
 
@@ -58,5 +58,6 @@ RULE = Rule(
         "a:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
         "a:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/0/GDRDMA\n",
         "a:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 8[0] [send] via NET/Socket/0\n",
+        "a:1:2 [0] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'\n",
     ),
 )
