@@ -1,0 +1,233 @@
+"""From what several tools printed to one topology: every cable once, its ends named as the inventory names them, rails and leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from busbw.parsers.fabric import Reading, names
+from busbw.records import Node
+from busbw.records.topology import EndKind, FabricLink, Leaf, LinkEnd, PortErrors, Topology, TopologyNic
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the nodes besides the fabric's own texts."""
+
+    nodes: tuple[Node, ...] = ()
+    """Of the inventory; () = every host that the fabric shows is a node."""
+    guids: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """GUID of an adapter or of its port → (node, device), as the nodes say it themselves."""
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    """Host name → node, where the inventory names it otherwise."""
+
+
+def assemble(readings: Sequence[tuple[str, Reading]], known: Known) -> Topology:
+    """The topology that `readings`, as (source, what it says), come to."""
+    owner = _Owner(known)
+    links: list[FabricLink] = []
+    errors: list[PortErrors] = []
+    for source, reading in readings:
+        links += [dataclasses.replace(owner.link(link), source=source) for link in reading.links]
+        errors += [dataclasses.replace(each, end=owner.end(each.end), source=source) for each in reading.errors]
+    merged = _oriented(_once(_with_kinds(links)))
+    nics = _nics(merged, known)
+    order = [node.name for node in known.nodes] or sorted({nic.node for nic in nics}, key=natural)
+    seen = {nic.node for nic in nics}
+    return Topology(
+        nodes=tuple(name for name in order if name in seen),
+        nics=nics,
+        leaves=_leaves(merged, order),
+        links=merged,
+        errors=tuple(dict.fromkeys(_placed(error, merged) for error in errors)),
+        missing=tuple(name for name in order if name not in seen),
+        sources=tuple(f"{reading.tool}: {source}" for source, reading in readings),
+        problems=tuple(dict.fromkeys(f"{source}: {problem}" for source, reading in readings for problem in reading.problems)),
+    )
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A key that sorts `mlx5_2` before `mlx5_10`.
+
+    >>> sorted(["mlx5_10", "mlx5_2"], key=natural)
+    ['mlx5_2', 'mlx5_10']
+    """
+    return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", text) if part)
+
+
+class _Owner:
+    """Whose end a cable's end is."""
+
+    def __init__(self, known: Known) -> None:
+        self._guids = known.guids
+        self._open = not known.nodes
+        self._hosts = dict(known.hosts)
+        for node in known.nodes:
+            for host in (node.name, node.name.partition(".")[0], *((node.address,) if node.address else ())):
+                self._hosts.setdefault(host, node.name)
+
+    def link(self, link: FabricLink) -> FabricLink:
+        """The link with both its ends named."""
+        return dataclasses.replace(link, a=self.end(link.a), b=self.end(link.b) if link.b else None)
+
+    def end(self, end: LinkEnd) -> LinkEnd:
+        """The end with its node and device, where it is an adapter of one."""
+        if end.node is not None:
+            return dataclasses.replace(end, node=self._hosts.get(end.node, end.node))
+        if end.guid is not None and end.guid in self._guids:
+            node, device = self._guids[end.guid]
+            return dataclasses.replace(end, kind=EndKind.NIC, node=node, device=device)
+        adapter = names.adapter(end.name)
+        if adapter is None:
+            return end
+        host, device = adapter
+        owner = self._hosts.get(host) or self._hosts.get(host.partition(".")[0]) or (host if self._open else None)
+        return dataclasses.replace(end, kind=EndKind.NIC, node=owner, device=device)
+
+
+def _with_kinds(links: Iterable[FabricLink]) -> list[FabricLink]:
+    """A far end whose kind was not printed has the kind that it has where its own ports are listed; and a name fit for people."""
+    listed = list(links)
+    kinds: dict[tuple[object, ...], EndKind] = {}
+    for end, source in _ends(listed):
+        if end.kind is not EndKind.UNKNOWN:
+            kinds.update(dict.fromkeys(_of_node(end, source), end.kind))
+
+    def known(end: LinkEnd, source: str) -> LinkEnd:
+        kind = end.kind
+        if kind is EndKind.UNKNOWN:
+            kind = next((kinds[key] for key in _of_node(end, source) if key in kinds), kind)
+        return dataclasses.replace(end, kind=kind, name=names.switch(end.name) if kind is not EndKind.NIC else end.name)
+
+    return [dataclasses.replace(link, a=known(link.a, link.source), b=known(link.b, link.source) if link.b else None) for link in listed]
+
+
+def _ends(links: Iterable[FabricLink]) -> list[tuple[LinkEnd, str]]:
+    """Every end with the source that showed it."""
+    return [(end, link.source) for link in links for end in (link.a, link.b) if end is not None]
+
+
+def _of_node(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
+    # LIDs are given per subnet, and each rail may be one: they tell apart only within one text.
+    found: list[tuple[object, ...]] = [("lid", source, end.lid)] if end.lid is not None else []
+    return [*found, *([("guid", end.guid)] if end.guid is not None else []), ("name", end.name)]
+
+
+def _keys(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
+    """What tells one port from all others; a factory's description does not, where a LID or GUID is there."""
+    if end.node is not None and end.device is not None:
+        return [("nic", end.node, end.device)]
+    found: list[tuple[object, ...]] = []
+    if end.lid is not None:
+        found.append(("lid", source, end.lid, end.port))
+    if end.guid is not None:
+        found.append(("guid", end.guid, end.port))
+    return found or [("name", end.name, end.port)]
+
+
+def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
+    """Every cable once: a port holds one, so links that share a port are the same. What one text lacks the other gives."""
+    found: list[FabricLink] = []
+    place: dict[tuple[object, ...], int] = {}
+    for link in links:
+        keys = [key for end in (link.a, link.b) if end is not None for key in _keys(end, link.source)]
+        at = next((place[key] for key in keys if key in place), None)
+        if at is None:
+            at = len(found)
+            found.append(link)
+        else:
+            found[at] = _joined(found[at], link)
+        place.update(dict.fromkeys(keys, at))
+    return found
+
+
+def _joined(one: FabricLink, two: FabricLink) -> FabricLink:
+    """Both views of one cable. Where they contradict each other the slower counts: it is what the link can carry."""
+    slower = two if one.rate_gbit_s is None or (two.rate_gbit_s or one.rate_gbit_s) < one.rate_gbit_s else one
+    same_side = bool({*_keys(one.a, one.source)} & {*_keys(two.a, two.source)})
+    far = two.b if same_side else two.a
+    near = two.a if same_side else two.b
+    return FabricLink(
+        a=_filled(one.a, near),
+        b=_filled(one.b, far) if one.b is not None else far,
+        state=one.state or two.state,
+        physical_state=one.physical_state or two.physical_state,
+        width=slower.width or one.width or two.width,
+        speed=slower.speed or one.speed or two.speed,
+        rate_gbit_s=slower.rate_gbit_s,
+        hint=one.hint or two.hint,
+        line_no=slower.line_no if slower.line_no is not None else one.line_no,
+        source=slower.source,
+    )
+
+
+def _filled(one: LinkEnd, two: LinkEnd | None) -> LinkEnd:
+    if two is None:
+        return one
+    kind = two.kind if one.kind is EndKind.UNKNOWN else one.kind
+    return dataclasses.replace(
+        one, kind=kind, guid=one.guid or two.guid, lid=one.lid or two.lid, node=one.node or two.node, device=one.device or two.device
+    )
+
+
+def _oriented(links: Iterable[FabricLink]) -> tuple[FabricLink, ...]:
+    """The adapter first; by node and device, then between switches by name and port."""
+    turned = [
+        dataclasses.replace(link, a=link.b, b=link.a) if link.b and link.b.kind is EndKind.NIC and link.a.kind is not EndKind.NIC else link
+        for link in links
+    ]
+    return tuple(sorted(turned, key=lambda link: (link.a.kind is not EndKind.NIC, natural(link.a.told()), natural(link.a.port))))
+
+
+def _nics(links: Sequence[FabricLink], known: Known) -> tuple[TopologyNic, ...]:
+    plugged = [link for link in links if link.a.node is not None and link.a.device is not None]
+    devices = _rail_devices(plugged)
+    stated = {node.name: node.rails for node in known.nodes}
+    found = []
+    for link in plugged:
+        node, device = str(link.a.node), str(link.a.device)
+        rails = stated.get(node) or devices.get(node, ())
+        rail = next((place for place, name in enumerate(rails) if name in (device, f"{device}:{link.a.port}")), None)
+        leaf = link.b if link.b is not None and link.b.kind is not EndKind.NIC else None
+        found.append(TopologyNic(node, device, rail, leaf.name if leaf else None, leaf.port if leaf else None))
+    return tuple(sorted(found, key=lambda nic: (natural(nic.node), nic.rail is None, nic.rail or 0, natural(nic.device))))
+
+
+def _rail_devices(plugged: Sequence[FabricLink]) -> dict[str, tuple[str, ...]]:
+    """Per node the devices that are rails by their kind: those that on most nodes run at the highest rate. A slow link stays a rail."""
+    rates: dict[str, Counter[float]] = {}
+    for link in plugged:
+        rates.setdefault(str(link.a.device), Counter())[link.rate_gbit_s or 0.0] += 1
+    usual = {device: max(counts.items(), key=lambda item: (item[1], item[0]))[0] for device, counts in rates.items()}
+    fastest = max(usual.values(), default=0.0)
+    found: dict[str, list[str]] = {}
+    for link in plugged:
+        if usual[str(link.a.device)] == fastest:
+            found.setdefault(str(link.a.node), []).append(str(link.a.device))
+    return {node: tuple(sorted(set(devices), key=natural)) for node, devices in found.items()}
+
+
+def _leaves(links: Sequence[FabricLink], order: Sequence[str]) -> tuple[Leaf, ...]:
+    place = {name: position for position, name in enumerate(order)}
+    members: dict[str, set[str]] = {}
+    guids: dict[str, str | None] = {}
+    for link in links:
+        if link.a.node is not None and link.b is not None and link.b.kind is not EndKind.NIC:
+            members.setdefault(link.b.name, set()).add(link.a.node)
+            guids[link.b.name] = guids.get(link.b.name) or link.b.guid
+    return tuple(
+        Leaf(name, guids[name], tuple(sorted(nodes, key=lambda node: (place.get(node, len(place)), node))))
+        for name, nodes in sorted(members.items(), key=lambda item: natural(item[0]))
+    )
+
+
+def _placed(error: PortErrors, links: Sequence[FabricLink]) -> PortErrors:
+    """The end as the links know it: with the name for people and its node."""
+    keys = {*_keys(error.end, error.source)}
+    for end, source in _ends(links):
+        if keys & {*_keys(end, source)}:
+            return dataclasses.replace(error, end=end)
+    return dataclasses.replace(error, end=dataclasses.replace(error.end, name=names.switch(error.end.name)))

@@ -1,0 +1,109 @@
+"""What `lldpctl` prints: the switch and its port behind each interface of one node, as keyvalue, json or json0 (lldpd 1.0)."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from busbw.parsers.fabric import Reading
+from busbw.parsers.formats.json_values import mapping
+from busbw.records.topology import EndKind, FabricLink, LinkEnd
+
+_KEY = re.compile(r"^lldp\.([^=]+?)\.(chassis\.name|chassis\.mac|port\.ifname|port\.local|port\.mac|port\.descr|via)=(.*)$", re.M)
+
+
+def looks_like(text: str) -> bool:
+    """Whether the text is of this tool."""
+    return _KEY.search(text) is not None or (text.lstrip()[:1] == "{" and re.search(r'^\s*\{\s*"lldp"\s*:', text) is not None)
+
+
+def parse(text: str, node: str = "") -> Reading:
+    """The neighbours of one node; `node` is its name, which the text does not hold.
+
+    >>> (link,) = parse("lldp.eth0.via=LLDP\\nlldp.eth0.chassis.name=leaf01\\nlldp.eth0.port.ifname=swp12\\n", "gpu-001").links
+    >>> link.told()
+    'gpu-001 eth0 – leaf01 port swp12'
+    """
+    if text.lstrip()[:1] == "{":
+        return _from_json(text, node)
+    found: dict[str, dict[str, tuple[str, int]]] = {}
+    for match in _KEY.finditer(text):
+        line_no = text.count("\n", 0, match.start()) + 1
+        found.setdefault(match[1], {}).setdefault(match[2], (match[3].strip(), line_no))
+    links = [
+        _neighbour(node, name, {key: value for key, (value, _) in said.items()}, next(iter(said.values()))[1])
+        for name, said in found.items()
+    ]
+    return Reading("lldp", tuple(link for link in links if link))
+
+
+def _neighbour(node: str, interface: str, said: dict[str, str], line_no: int | None) -> FabricLink | None:
+    switch = said.get("chassis.name") or said.get("chassis.mac")
+    # A switch may name its port by interface, by a number of its own, by address, or only in words.
+    port = next((said[key] for key in ("port.ifname", "port.local", "port.descr", "port.mac") if said.get(key)), "")
+    if not switch:
+        return None
+    a = LinkEnd(EndKind.NIC, f"{node} {interface}".strip(), "1", node=node or None, device=interface)
+    return FabricLink(a, LinkEnd(EndKind.SWITCH, switch, port), line_no=line_no)
+
+
+def _from_json(text: str, node: str) -> Reading:
+    try:
+        document = mapping(json.loads(text))
+    except ValueError as error:
+        return Reading("lldp", problems=(f"lldp: not whole JSON: {error}",))
+    links = []
+    for interface, body in _interfaces(document.get("lldp")):
+        said: dict[str, str] = {}
+        for name, chassis in _named(body.get("chassis")):
+            said.setdefault("chassis.name", name or _value(chassis.get("name")))
+            said.setdefault("chassis.mac", _value(chassis.get("id")))
+        for port in _list(body.get("port")):
+            inner = mapping(port)
+            for identity in _list(inner.get("id")):
+                kind = str(mapping(identity).get("type", ""))
+                said.setdefault(
+                    {"ifname": "port.ifname", "local": "port.local", "mac": "port.mac"}.get(kind, "port.descr"), _value(identity)
+                )
+            said.setdefault("port.descr", _value(inner.get("descr")))
+        links.append(_neighbour(node, interface, said, None))
+    return Reading("lldp", tuple(link for link in links if link))
+
+
+def _list(value: object) -> list[object]:
+    """json0 writes everything as an array, json one element without."""
+    return list(value) if isinstance(value, list) else [] if value is None else [value]
+
+
+def _interfaces(value: object) -> list[tuple[str, dict[str, object]]]:
+    """(name, body): json keys interfaces by name, json0 names them inside."""
+    found = []
+    for outer in _list(value):
+        for each in _list(mapping(outer).get("interface")):
+            inner = mapping(each)
+            if isinstance(inner.get("name"), str):
+                found.append((str(inner["name"]), inner))
+            else:
+                found += [(name, mapping(body)) for name, body in inner.items()]
+    return found
+
+
+def _named(value: object) -> list[tuple[str, dict[str, object]]]:
+    """(name, body) of a chassis: json keys it by its system name where it has one."""
+    found = []
+    for each in _list(value):
+        inner = mapping(each)
+        if "id" in inner or "name" in inner:
+            found.append(("", inner))
+        else:
+            found += [(name, mapping(body)) for name, body in inner.items()]
+    return found
+
+
+def _value(value: object) -> str:
+    """`{"value": …}`, `[{"value": …}]` or the text itself; "" = none."""
+    for each in _list(value):
+        said = mapping(each).get("value", each)
+        if isinstance(said, str):
+            return said
+    return ""

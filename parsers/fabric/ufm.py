@@ -1,0 +1,129 @@
+"""What UFM exports: `GET /ufmRest/resources/ports` and `…/links` as JSON, and the same tables as CSV (UFM Enterprise REST API 6.14 to 6.22)."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+from busbw.parsers.fabric import Reading, names
+from busbw.parsers.formats.json_values import mapping, text_of, whole
+from busbw.records.topology import EndKind, FabricLink, LinkEnd, PortErrors
+
+_LINK_KEYS = ("source_guid", "destination_guid")
+_PORT_KEYS = ("peer_node_name", "peer_guid", "peer_node_description")
+_NONE = ("", "n/a", "none", "null", "unknown", "0000000000000000")
+_ERRORS = {
+    "symbol_error_counter": "SymbolErrorCounter",
+    "symbol_errors": "SymbolErrorCounter",
+    "link_down_counter": "LinkDownedCounter",
+    "link_downed_counter": "LinkDownedCounter",
+    "link_error_recovery_counter": "LinkErrorRecoveryCounter",
+    "port_rcv_errors": "PortRcvErrors",
+    "port_xmit_discards": "PortXmitDiscards",
+}
+
+
+def looks_like(text: str) -> bool:
+    """Whether the text is such an export."""
+    head = text[:20000]
+    if head.lstrip()[:1] in ("[", "{"):
+        return '"source_guid"' in head or '"peer_node_name"' in head or '"peer_guid"' in head
+    first = head.lstrip().partition("\n")[0].lower()
+    return "," in first and (all(key in first for key in _LINK_KEYS) or any(key in first for key in _PORT_KEYS))
+
+
+def parse(text: str) -> Reading:
+    """Links once each from a table of links, from both sides from a table of ports.
+
+    >>> (link,) = parse('''[{"source_guid": "fc6a1c0300a00001", "source_port": "12", "source_port_node_description": "leaf01:12",
+    ... "destination_guid": "a088c20300ab0000", "destination_port": "1", "destination_port_node_description": "gpu-001 mlx5_0:1",
+    ... "width": "4x", "severity": "Info"}]''').links
+    >>> link.a.name, link.b.name, link.width, link.rate_gbit_s
+    ('leaf01', 'gpu-001 mlx5_0', '4X', None)
+    """
+    rows, problem = _rows(text)
+    links: list[FabricLink] = []
+    errors: list[PortErrors] = []
+    for line_no, row in rows:
+        if all(key in row for key in _LINK_KEYS):
+            links.append(_link(row, line_no))
+        elif any(key in row for key in _PORT_KEYS):
+            end = _own(row)
+            links.append(_port(row, end, line_no))
+            counters = tuple((name, value) for key, name in _ERRORS.items() if (value := whole(row, key)))
+            if counters:
+                errors.append(PortErrors(end, counters, line_no))
+    problems = (problem,) if problem else () if links else ("ufm: neither ports nor links are in it",)
+    return Reading("ufm", tuple(links), tuple(errors), problems)
+
+
+def _rows(text: str) -> tuple[list[tuple[int | None, dict[str, object]]], str]:
+    """The rows of a table, with their line in a CSV; and why it could not be read."""
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            document: object = json.loads(text)
+        except ValueError as error:
+            return [], f"ufm: not whole JSON: {error}"
+        inner = mapping(document)
+        found = document if isinstance(document, list) else next((v for v in inner.values() if isinstance(v, list)), [inner])
+        return [(None, mapping(row)) for row in found], ""
+    lines = list(csv.reader(text.strip().splitlines()))
+    head = [re.sub(r"\W+", "_", name.strip().lower()) for name in lines[0]] if lines else []
+    return [(n, dict(zip(head, row, strict=False))) for n, row in enumerate(lines[1:], 2)], ""
+
+
+def _said(row: dict[str, object], *keys: str) -> str:
+    """The first value under these keys that says something; "" = none."""
+    for key in keys:
+        value = (text_of(row, key) or "").strip()
+        if value.lower() not in _NONE:
+            return value
+    return ""
+
+
+def _description(text: str) -> str:
+    """A node description without the port that UFM puts behind it: `gpu-001 mlx5_0:1`, `sw-ndr03:1/3/1`."""
+    return re.sub(r":[\d/]+$", "", text)
+
+
+def _end(name: str, port: str, guid: str, lid: int | None, *, switch: bool = False) -> LinkEnd:
+    kind = EndKind.NIC if names.adapter(name) else EndKind.SWITCH if switch else EndKind.UNKNOWN
+    return LinkEnd(kind, name, port, names.guid(guid), lid or None)
+
+
+def _link(row: dict[str, object], line_no: int | None) -> FabricLink:
+    ends = []
+    for side in ("source", "destination"):
+        name = _description(_said(row, f"{side}_port_node_description")) or _said(row, f"{side}_guid")
+        ends.append(_end(name, _said(row, f"{side}_port_dname", f"{side}_port"), _said(row, f"{side}_guid"), None))
+    lanes = names.width(_said(row, "width"))
+    lane = names.speed(_said(row, "speed", "active_speed"))
+    return FabricLink(ends[0], ends[1], width=lanes, speed=lane, rate_gbit_s=names.rate_gbit_s(lanes, lane), line_no=line_no)
+
+
+def _own(row: dict[str, object]) -> LinkEnd:
+    switch = "switch" in _said(row, "description", "path").lower()
+    name = _description(_said(row, "node_description", "system_name"))
+    if switch:
+        name = _said(row, "system_name") or name
+    # A switch's ports share its GUID; an adapter's port has one of its own.
+    return _end(name, _said(row, "dname", "number"), _said(row, "guid", "systemID", "system_guid"), whole(row, "lid"), switch=switch)
+
+
+def _port(row: dict[str, object], end: LinkEnd, line_no: int | None) -> FabricLink:
+    peer = _description(_said(row, "peer_node_description")) or _said(row, "peer_node_name")
+    if not names.adapter(peer):
+        peer = _said(row, "peer_node_name") or peer
+    far = _end(peer, _said(row, "peer_port_dname"), _said(row, "peer_guid", "peer_node_guid"), whole(row, "peer_lid")) if peer else None
+    lanes, lane = names.width(_said(row, "active_width")), names.speed(_said(row, "active_speed"))
+    return FabricLink(
+        a=end,
+        b=far,
+        state=_said(row, "logical_state").capitalize() or None,
+        physical_state=_said(row, "physical_state").replace(" ", "") or None,
+        width=lanes,
+        speed=lane,
+        rate_gbit_s=names.rate_gbit_s(lanes, lane),
+        line_no=line_no,
+    )

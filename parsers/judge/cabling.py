@@ -1,0 +1,105 @@
+"""Whether every rail is plugged in where its like are: rail i of all nodes of a group on one leaf, and who is not.
+
+Nobody says which nodes form a group. Nodes that agree on most of their rails' leaves do; what most of a group agree on is its plan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from busbw.records.topology import Topology, TopologyNic
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """One rail that is not on the leaf of its like."""
+
+    nic: TopologyNic
+    expected: str
+    """The leaf that most of its group are on."""
+    agreeing: int
+    """How many nodes of the group are there."""
+    swapped_with: TopologyNic | None = None
+    """The rail of the same node that is on this one's leaf: their cables changed places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cabling:
+    """How rails and leaves belong together."""
+
+    groups: tuple[tuple[str, ...], ...]
+    """Nodes that share their leaves, in the order of the topology."""
+    odd: tuple[Odd, ...]
+    kind: str
+    """`rail-optimised` (each rail of a node on a leaf of its own), `one leaf per node`, `mixed`, or `unknown`."""
+    unplugged: tuple[TopologyNic, ...] = ()
+    """Rails without a far end."""
+
+
+def examine(topology: Topology) -> Cabling:
+    """The groups, and what stands out of them. One rail differing in a group of two accuses nobody: there is no majority."""
+    rails = {node: {nic.rail: nic for nic in topology.nics if nic.node == node and nic.rail is not None} for node in topology.nodes}
+    plugged = {node: {rail: nic.leaf for rail, nic in found.items() if nic.leaf is not None} for node, found in rails.items()}
+    plans: list[tuple[dict[int, str], list[str]]] = []
+    for node in sorted(plugged, key=lambda name: (-_weight(plugged, name), topology.nodes.index(name))):
+        leaves = plugged[node]
+        if not leaves:
+            continue
+        plan = next((plan for plan in plans if _belongs(leaves, plan[0], [other[0] for other in plans if other is not plan])), None)
+        if plan is None:
+            plans.append((dict(leaves), [node]))
+        else:
+            plan[1].append(node)
+    odd = tuple(found for _, members in plans for found in _odd(members, rails))
+    groups = tuple(tuple(sorted(members, key=topology.nodes.index)) for _, members in plans)
+    unplugged = tuple(nic for found in rails.values() for nic in found.values() if nic.leaf is None)
+    return Cabling(tuple(sorted(groups, key=lambda g: topology.nodes.index(g[0]))), odd, _kind(plugged), unplugged)
+
+
+def _weight(plugged: dict[str, dict[int, str]], node: str) -> int:
+    """How many nodes are cabled exactly like this one: the commonest cabling makes the first plans."""
+    return sum(leaves == plugged[node] for leaves in plugged.values())
+
+
+def _belongs(leaves: dict[int, str], plan: dict[int, str], others: Sequence[dict[int, str]]) -> bool:
+    """Most rails are where the plan has them; or half of them and fewer elsewhere; or all its leaves are the plan's, in another order."""
+    agreed = _agreement(plan, leaves)
+    elsewhere = max((_agreement(other, leaves) for other in others), default=0)
+    reordered = len(leaves) > 1 and sorted(leaves.values()) == sorted(plan.values())
+    return 2 * agreed > len(leaves) or (2 * agreed == len(leaves) and agreed > elsewhere) or (reordered and not elsewhere)
+
+
+def _agreement(plan: dict[int, str], leaves: dict[int, str]) -> int:
+    return sum(plan.get(rail) == leaf for rail, leaf in leaves.items())
+
+
+def _odd(members: Sequence[str], rails: dict[str, dict[int, TopologyNic]]) -> list[Odd]:
+    found = []
+    usual: dict[int, tuple[str, int]] = {}
+    for rail in sorted({rail for node in members for rail in rails[node]}):
+        counts = Counter(nic.leaf for node in members if (nic := rails[node].get(rail)) is not None and nic.leaf is not None)
+        if counts:
+            leaf, count = counts.most_common(1)[0]
+            if 2 * count > sum(counts.values()):
+                usual[rail] = (str(leaf), count)
+    for node in members:
+        for rail, nic in rails[node].items():
+            if rail not in usual or nic.leaf is None or nic.leaf == usual[rail][0]:
+                continue
+            other = next((o for r, o in rails[node].items() if o.leaf == usual[rail][0] and usual.get(r, ("",))[0] == nic.leaf), None)
+            found.append(Odd(nic, *usual[rail], other))
+    return found
+
+
+def _kind(plugged: dict[str, dict[int, str]]) -> str:
+    """How most nodes are cabled: a few that are plugged in wrongly do not change what is meant."""
+    several = [leaves for leaves in plugged.values() if len(leaves) > 1]
+    spread = sum(len(set(leaves.values())) == len(leaves) for leaves in several)
+    single = sum(len(set(leaves.values())) == 1 for leaves in several)
+    if not several:
+        return "unknown"
+    if 2 * spread > len(several):
+        return "rail-optimised"
+    return "one leaf per node" if 2 * single > len(several) else "mixed"
