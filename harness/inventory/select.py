@@ -12,12 +12,16 @@ from busbw.inventory import recognise, slurm
 from busbw.inventory.hostlist import expand, fold
 from busbw.records import Cluster, Node
 
+HERE = "busbw.yaml"
+"""The inventory that is found where nothing else names nodes."""
 
-def resolve(inventory: str | None, nodes: str | None, exclude: str | None, environ: Mapping[str, str]) -> Cluster:
-    """The nodes of the run.
+
+def resolve(inventory: str | None, nodes: str | None, exclude: str | None, environ: Mapping[str, str], *, here: bool = True) -> Cluster:
+    """The nodes of the run. `here` = False: what stands in `busbw.yaml` does not count.
 
     `inventory` is a file (recognised by its content) or `lab` / `lab:NAME`; `nodes` (-w) is a host list that stands alone or picks from the
-    inventory; `exclude` (-x) is a host list that is taken away. With neither of the first two, the Slurm allocation in `environ` is used.
+    inventory; `exclude` (-x) is a host list that is taken away. With neither of the first two, the Slurm allocation in `environ` is used, else
+    `busbw.yaml` in the current folder. That file also describes nodes that -w or an allocation names, if it has all of them.
 
     Raises:
         InventoryError: nothing names a node, nothing is left, a name is unknown, or a text cannot be read; every problem of a text at once.
@@ -28,16 +32,11 @@ def resolve(inventory: str | None, nodes: str | None, exclude: str | None, envir
             cluster = _keep(cluster, _known(cluster, expand(nodes), "-w"), f", -w {nodes}")
     elif nodes is not None:
         names = expand(nodes)
-        cluster = Cluster(nodes=tuple(Node(name) for name in names), head=names[0], source=f"-w {fold(names)}")
+        cluster = (_here(names, f"-w {fold(names)}") if here else None) or Cluster(
+            nodes=tuple(Node(name) for name in names), head=names[0], source=f"-w {fold(names)}"
+        )
     else:
-        allocation = slurm.read(environ)
-        if allocation is None:
-            raise InventoryError(
-                "no nodes were given",
-                seen="no -w, no -i, and SLURM_JOB_NODELIST is not set",
-                next_step="name them: -w 'gpu-[001-016]', -i FILE (own YAML, Ansible, Open MPI hostfile), or -i lab after `busbw lab up`",
-            )
-        cluster = allocation
+        cluster = _found(environ, here=here)
     if exclude is not None:
         out = set(_known(cluster, expand(exclude), "-x"))
         left = tuple(node.name for node in cluster.nodes if node.name not in out)
@@ -45,6 +44,30 @@ def resolve(inventory: str | None, nodes: str | None, exclude: str | None, envir
             raise InventoryError("no node is left", seen=f"-x {exclude} takes away all of {fold(out)}", next_step="exclude fewer nodes")
         cluster = _keep(cluster, left, f", -x {fold(out)}")
     return cluster
+
+
+def _found(environ: Mapping[str, str], *, here: bool) -> Cluster:
+    """The nodes where none were named."""
+    allocation = slurm.read(environ)
+    if allocation is not None:
+        described = _here(tuple(node.name for node in allocation.nodes), allocation.source) if here else None
+        return allocation if described is None else dataclasses.replace(described, notes=(*described.notes, *allocation.notes))
+    if here and Path(HERE).is_file():
+        file = _read(HERE)
+        return dataclasses.replace(file, notes=(*file.notes, f"no nodes were given: those of {HERE} are used"))
+    raise InventoryError(
+        "no nodes were given",
+        seen=f"no -w, no -i, no {HERE} in this folder, and SLURM_JOB_NODELIST is not set",
+        next_step="name them: -w 'gpu-[001-016]', -i FILE (own YAML, Ansible, Open MPI hostfile), or -i lab after `busbw lab up`",
+    )
+
+
+def _here(names: tuple[str, ...], why: str) -> Cluster | None:
+    """The nodes of that name as `busbw.yaml` in this folder describes them; None = there is none, or it does not have all of them."""
+    if not Path(HERE).is_file():
+        return None
+    file = _read(HERE)
+    return _keep(file, names, f", {why}") if {node.name for node in file.nodes} >= set(names) else None
 
 
 def _read(inventory: str) -> Cluster:

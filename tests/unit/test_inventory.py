@@ -52,7 +52,7 @@ def test_inside_a_slurm_allocation_its_nodes_are_used_and_that_is_said() -> None
 def test_with_nothing_given_the_ways_of_naming_nodes_are_told() -> None:
     assert complaint(None) == (
         "error: no nodes were given",
-        "seen: no -w, no -i, and SLURM_JOB_NODELIST is not set",
+        "seen: no -w, no -i, no busbw.yaml in this folder, and SLURM_JOB_NODELIST is not set",
         "next: name them: -w 'gpu-[001-016]', -i FILE (own YAML, Ansible, Open MPI hostfile), or -i lab after `busbw lab up`",
     )
 

@@ -1,0 +1,84 @@
+"""`busbw init`: looks around for the nodes and writes them down as a commented `busbw.yaml`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.cli.command import CliCommand
+from busbw.errors import InventoryError, UsageError
+
+if TYPE_CHECKING:
+    from busbw.records import Cluster
+
+_FILE = "busbw.yaml"
+_USUAL = (
+    "inventory.yaml",
+    "inventory.yml",
+    "inventory.ini",
+    "hosts.ini",
+    "hosts.yaml",
+    "hosts.yml",
+    "hosts",
+    "hostfile",
+    "machinefile",
+    "inventory",
+)
+"""Names that inventories and hostfiles usually have."""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Options of `busbw init`."""
+    parser.add_argument("-i", "--inventory", metavar="FILE", help="take the nodes from this file (default: look around)")
+    parser.add_argument("-w", "--nodes", metavar="HOSTLIST", help="the nodes, such as gpu-[001-016]")
+    parser.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    parser.add_argument("-o", "--out", type=Path, default=Path(_FILE), metavar="FILE", help=f"what to write (default {_FILE})")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write it. 0 = written, 2 = no nodes were found, or the file is there already."""
+    from busbw import profile
+    from busbw.inventory import fold, own_text
+    from busbw.rundir import write_whole
+
+    if args.out.exists() and not args.force:
+        raise UsageError(f"{args.out} is there already", seen=str(args.out.resolve()), next_step="edit it, or write it anew with --force")
+    cluster = _found(args)
+    write_whole(args.out.absolute(), own_text.text(cluster, profile.names()).encode(), mode=0o666)
+    count = len(cluster.nodes)
+    where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
+    sys.stdout.write(
+        f"wrote {args.out}: {count} {'node' if count == 1 else 'nodes'} {fold(node.name for node in cluster.nodes)}, from {cluster.source}\n"
+        f"next: busbw check{where}        # reads only; is every node what it should be, and are they all the same\n"
+        f"      busbw run{where} --dry-run\n"
+    )
+    return 0
+
+
+def _found(args: argparse.Namespace) -> Cluster:
+    """The nodes that were named, of the Slurm allocation, or of the one inventory here."""
+    from busbw import inventory
+
+    if args.inventory is None and args.nodes is None and not _in_allocation():
+        here = [name for name in _USUAL if Path(name).is_file()]
+        if len(here) > 1:
+            raise InventoryError("several files here may be the inventory", seen=", ".join(here), next_step=f"busbw init -i {here[0]}")
+        if not here:
+            raise InventoryError(
+                "nothing here names nodes",
+                seen="no Slurm allocation, and no file named " + ", ".join(_USUAL),
+                next_step="busbw init -w 'gpu-[001-016]', or busbw init -i FILE",
+            )
+        args.inventory = here[0]
+    return inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ, here=False)
+
+
+def _in_allocation() -> bool:
+    return any(os.environ.get(name, "").strip() for name in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"))
+
+
+COMMAND = CliCommand("init", "look around for the nodes and write them down as busbw.yaml", register, run)
