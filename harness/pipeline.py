@@ -12,7 +12,7 @@ from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts, facts
 from busbw.records import Command, RunResult
 from busbw.rundir import RunDir
-from busbw.stages import build, keys, launching, participants, preflight, survey
+from busbw.stages import build, fabric, keys, launching, participants, preflight, rest, survey
 from busbw.stages.context import Context
 from busbw.stages.launching import Place
 from busbw.stages.measure import measure
@@ -66,9 +66,11 @@ def _measure_all(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Be
 
 
 def _on_nodes(context: Context, benchmark: Benchmark) -> None:
-    plan, run = context.plan, context.run
+    run = context.run
     context.say("check", f"asking {len(context.fleet.sessions)} nodes")
     preflight.ask(context)
+    context = fabric.settle(context)
+    plan = context.plan
     answers = derive.answers(run, plan)
     known = {answer.node.name: facts(answer) for answer in answers}
     chosen = participants.choose(context, answers)
@@ -106,6 +108,7 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
     wanted = plan.playbook.survey
     if wanted.when != "never" and "pairs" in wanted.groups and len(nodes) > 1:
         survey.survey(context, place, nodes, max(ranks_per_node, survey.MIN_RANKS_PER_NODE), order)
+        rest.measure_rest(context, place, nodes)
 
 
 def _measured(context: Context, artefact: CaseArtefact) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 import busbw
 from busbw import artefacts, build, derive, inventory, playbook, profile, rundir
 from busbw.artefacts import ReachArtefact
-from busbw.errors import UsageError
+from busbw.errors import PlaybookError, UsageError
 from busbw.inventory import fold
 from busbw.lab import enter
 from busbw.launch import FabricFacts, env
@@ -21,8 +21,10 @@ from busbw.launch.render import render
 from busbw.parsers.nodes.open_mpi import MpiVersion
 from busbw.pipeline import Benchmark
 from busbw.plan import SCHEMA, RunPlan
+from busbw.playbook import Playbook, contract
 from busbw.preflight.families import families
 from busbw.preflight.software import NodeFacts
+from busbw.profile import Profile
 from busbw.rundir import RunDir
 from busbw.stages import launching
 from busbw.stages.launching import Place
@@ -74,7 +76,7 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
         artefacts.keep(run, "plan.json", plan)
     transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
     notes = [
-        f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head {plan.head}; profile {plan.profile.name}",
+        f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head {plan.head}; {_profile_told(plan)}",
         *plan.cluster.notes,
     ]
     notes += [f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env" for item in plan.stray]
@@ -89,7 +91,7 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         UsageError: one of them is wrong; nothing was contacted.
     """
     cluster = inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ)
-    book = playbook.load(args.playbook, emulated=cluster.emulated)
+    book = _book(args, emulated=cluster.emulated)
     return RunPlan(
         schema=SCHEMA,
         tool_version=busbw.__version__,
@@ -97,7 +99,7 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         started=started,
         cluster=cluster,
         playbook=book,
-        profile=profile.load(_fabric(args.profile or book.fabric or cluster.fabric)),
+        profile=_fabric(args.profile or book.fabric or cluster.fabric),
         transport=args.transport,
         overrides=env.parse_overrides(args.env),
         stray=env.stray(os.environ),
@@ -108,19 +110,34 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
     )
 
 
-def _fabric(name: str | None) -> str:
-    """The fabric profile's name.
+def _fabric(name: str | None) -> Profile:
+    """The fabric profile; None = the nodes will tell."""
+    return profile.undetected() if name is None else profile.load(name)
+
+
+def _book(args: argparse.Namespace, *, emulated: bool) -> Playbook:
+    """The playbook, with the contract of --contract in it.
 
     Raises:
-        UsageError: nobody named one; a wrong guess would measure the wrong network.
+        PlaybookError: one of them is wrong, or the playbook is about a contract and there is none.
     """
-    if name is None:
-        raise UsageError(
-            "which fabric the nodes have is not known",
-            seen="no -p, and neither the inventory nor the playbook names one",
-            next_step=f"-p NAME, one of: {', '.join(profile.names())}",
+    book = playbook.load(args.playbook, emulated=emulated)
+    given = getattr(args, "contract", None)
+    if given is not None:
+        book = dataclasses.replace(book, contract=contract.load(given, frozenset(case.id for case in book.cases if not case.repeats)))
+    if book.needs_contract and book.contract is None:
+        raise PlaybookError(
+            f"playbook {book.name} needs the numbers of a contract",
+            seen="no --contract, and no contract: block in the playbook",
+            next_step="busbw expect --contract-template > contract.yaml, fill it in, then --contract contract.yaml",
         )
-    return name
+    return book
+
+
+def _profile_told(plan: RunPlan) -> str:
+    if plan.profile.name == profile.UNDETECTED:
+        return "the fabric profile is detected from the nodes' answers"
+    return f"profile {plan.profile.name}"
 
 
 def cautions(plan: RunPlan) -> list[str]:
@@ -202,6 +219,12 @@ def _repacked(path: Path) -> bytes:
 
 def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
     """Every command line of the run as shell text. What only the nodes can tell is assumed, and the assumption is said."""
+    if plan.profile.name == profile.UNDETECTED:
+        raise UsageError(
+            "which fabric the nodes have is not known, and a dry run asks no node",
+            seen="no -p, and neither the inventory nor the playbook names one",
+            next_step=f"-p NAME, one of: {', '.join(profile.names())}",
+        )
     nodes = tuple(node.name for node in plan.cluster.nodes)
     assumed = MpiVersion("Open MPI", "4.1.0", 4)
     known = {

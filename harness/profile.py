@@ -154,6 +154,15 @@ class _Source:
 _Item = TypeVar("_Item", ProfileVar, Trial, NeverSet, Harmful, MpiOption)
 
 
+UNDETECTED = "detect"
+"""Name of the profile of a run before its nodes have said which fabric they are on."""
+
+
+def undetected() -> Profile:
+    """What is known of a fabric before the nodes were asked: nothing, so that it asks for nothing and sets nothing."""
+    return Profile(UNDETECTED, "not detected yet", "", (), (), (), (), MustSee(), ChecksPlan(advisory=("*",)), (), ())
+
+
 def names() -> tuple[str, ...]:
     """The profiles there are, sorted."""
     return tuple(name for name in _stems() if not _file(name).abstract)

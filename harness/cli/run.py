@@ -34,9 +34,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
     nodes.add_argument("--connect-timeout", type=float, default=10.0, metavar="S", help="limit of one connection, in seconds (default 10)")
     what = parser.add_argument_group("what is measured")
-    what.add_argument("-p", "--profile", metavar="NAME", help="fabric profile, such as infiniband or rocev2 (default: the inventory's)")
+    what.add_argument(
+        "-p", "--profile", metavar="NAME", help="fabric profile, such as infiniband or rocev2 (default: the inventory's, else detected)"
+    )
     what.add_argument("--ranks-per-node", type=int, metavar="N", help="ranks per node (default: the inventory's, else the node's GPUs)")
     what.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable over the profile's; may be repeated")
+    what.add_argument("--contract", type=Path, metavar="FILE", help="numbers that a provider promised; busbw expect --contract-template")
     what.add_argument(
         "--nccl-tests", metavar="PATH", help="nccl-tests: a folder or archive of sources here, or an absolute folder of binaries there"
     )

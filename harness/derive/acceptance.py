@@ -32,13 +32,13 @@ def conclude(
     outcome: BlameOutcome,
     appraised: Appraisal,
     decided: Verdict,
+    headline: str,
 ) -> Acceptance:
-    """The answer to the contract."""
+    """The answer to the contract. `headline`: what the run comes to by itself."""
     criteria = criteria_of(contract, made, appraised)
     whole = [launch for launch in made if not launch.artefact.groups and launch.results and not launch.artefact.case.id.startswith(REST)]
     sizes = [row.size_bytes for launch in whole for row in launch.results[-1].rows]
     nodes = max((len(launch.artefact.nodes) for launch in whole), default=0)
-    leading = next((f.title for f in decided.findings if f.required and f.status is decided.status), "")
     suspects = tuple(blame.component for blame in outcome.blames)
     return acceptance.conclude(
         criteria,
@@ -47,7 +47,7 @@ def conclude(
             wanted_nodes=contract.nodes,
             measured_nodes=nodes,
             verdict=decided.status,
-            leading=leading,
+            leading=headline,
             emulated=plan.cluster.emulated,
             largest_bytes=max(sizes, default=None),
             answers=answers(plan, made, asked, checks, outcome, appraised),

@@ -7,13 +7,14 @@ import json
 from busbw import artefacts
 from busbw.artefacts import PreflightArtefact, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import acceptance, appraisal, diagnosis, launches, wording
+from busbw.derive import acceptance, appraisal, detection, diagnosis, launches, wording
 from busbw.errors import RunDirError
 from busbw.parsers.judge import blame, verdict
 from busbw.plan import RunPlan
 from busbw.preflight import Demand, NodeAnswer, judge, script
 from busbw.preflight.families import families
 from busbw.preflight.software import facts
+from busbw.profile import UNDETECTED
 from busbw.records import CheckResult, CommandResult, Confidence, Evidence, Finding, RunResult, Status
 from busbw.rundir import RunDir
 
@@ -32,7 +33,7 @@ def load_plan(run: RunDir) -> RunPlan:
         raise RunDirError(
             f"run {run.run_id} has no plan", seen=f"{run.path}/raw/plan.json is missing", next_step="start a new run: busbw run"
         )
-    return plan
+    return detection.settled(plan, answers(run, plan)) if plan.profile.name == UNDETECTED else plan
 
 
 def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
@@ -95,9 +96,10 @@ def derive(run: RunDir) -> RunResult:
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
     decided = verdict.decide(checks, tuple(launch.outcome for launch in made), comparisons, findings, uncovered, left_out)
     contract = plan.playbook.contract
-    accepted = None if contract is None else acceptance.conclude(plan, contract, made, asked, checks, outcome, appraised, decided)
-    if accepted is not None:
-        decided = verdict.of_contract(decided, accepted)
+    headline, accepted = wording.headline(decided, made, outcome, comparisons), None
+    if contract is not None:
+        accepted = acceptance.conclude(plan, contract, made, asked, checks, outcome, appraised, decided, headline)
+        headline, decided = f"{accepted.word}: {accepted.told}", verdict.of_contract(decided, accepted)
     return RunResult(
         schema=SCHEMA,
         run_id=plan.run_id,
@@ -107,7 +109,7 @@ def derive(run: RunDir) -> RunResult:
         started=plan.started,
         finished=_finished(run),
         verdict=decided.status,
-        headline=f"{accepted.word}: {accepted.told}" if accepted is not None else wording.headline(decided, made, outcome, comparisons),
+        headline=headline,
         exit_status=decided.exit_status,
         emulated=wording.EMULATED if plan.cluster.emulated else "",
         nodes=tuple(node.name for node in plan.cluster.nodes),

@@ -116,6 +116,6 @@ def test_local_together_with_a_host_list_is_refused(capsys: pytest.CaptureFixtur
     assert "--local means this machine" in capsys.readouterr().err
 
 
-def test_without_a_fabric_nothing_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["check", "-w", "gpu-1", "--transport", "local"]) == 2
-    assert "which fabric" in capsys.readouterr().err
+def test_without_a_fabric_a_dry_run_asks_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "quick", "-w", "gpu-1", "--dry-run", "--nccl-tests", "/opt/nccl-tests"]) == 2
+    assert "a dry run asks no node" in capsys.readouterr().err
