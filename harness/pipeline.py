@@ -12,7 +12,7 @@ from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts, facts
 from busbw.records import Command, RunResult
 from busbw.rundir import RunDir
-from busbw.stages import build, fabric, keys, launching, participants, preflight, rest, survey
+from busbw.stages import build, detect, keys, launching, participants, preflight, rest, survey
 from busbw.stages.context import Context
 from busbw.stages.launching import Place
 from busbw.stages.measure import measure
@@ -69,7 +69,7 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     run = context.run
     context.say("check", f"asking {len(context.fleet.sessions)} nodes")
     preflight.ask(context)
-    context = fabric.settle(context)
+    context = detect.settle(context)
     plan = context.plan
     answers = derive.answers(run, plan)
     known = {answer.node.name: facts(answer) for answer in answers}
