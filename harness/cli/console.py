@@ -1,17 +1,32 @@
-"""What a person sees while busbw works: one line per event on standard error. The only place that may use rich; it needs none of it yet.
+"""What a person sees while busbw works. The only place that uses rich.
 
-A terminal gets `step  text`; anything else gets a timestamp in front, so that a log says when. Text from nodes is never markup: control
-characters are shown as visible marks.
+A terminal gets one line per finished step and, below them, the step at work with its newest word and its time. Anything else gets one line per
+event with a timestamp, and a heartbeat when nothing was said for a while: CI systems end jobs that are silent. Text from nodes is never
+markup: control characters are shown as visible marks.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
-from busbw.reports.safe import visible
+from busbw.reports.safe import one_line, visible
+from busbw.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
 
 _STEP_WIDTH = 14
+HEARTBEAT_S = 30.0
+"""Silence after which a log gets a line."""
+_TICK_S = 0.5
+_ASIDE = frozenset({"note", "run"})
+"""Steps that are said and over at once."""
 
 
 def now() -> str:
@@ -19,17 +34,126 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-class Console:
-    """Progress on standard error; `quiet` = none at all."""
+def colour() -> bool:
+    """Whether standard error may be coloured: a terminal, and nobody forbade it (no-color.org)."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (sys.stderr.isatty() and os.environ.get("TERM") != "dumb")
 
-    def __init__(self, *, quiet: bool) -> None:
+
+class Console:
+    """Progress on standard error; `quiet` = none at all. Used with `with`, it lives; without, it only writes lines."""
+
+    def __init__(self, *, quiet: bool, heartbeat_s: float = HEARTBEAT_S) -> None:
+        """`heartbeat_s`: silence after which a log gets a line."""
         self._quiet = quiet
-        self._stamped = not sys.stderr.isatty()
+        self._heartbeat_s = heartbeat_s
+        self._lock = threading.RLock()
+        self._step, self._text = "", ""
+        self._began = self._word = self._said = time.monotonic()
+        """When the step began, when it last said something, when a line was last written."""
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        """Start the live line, or the heartbeat."""
+        if self._quiet:
+            return self
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            self._live = _live(self)
+            self._live.start()
+        else:
+            self._thread = threading.Thread(target=self._beat, name="busbw-heartbeat", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Leave the last step's line behind and stop."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._live is not None:
+            with self._lock:
+                self._leave()
+            self._live.stop()
+            self._live = None
 
     def say(self, step: str, text: str) -> None:
-        """One line. A line break inside `text` is shown as a mark, not made."""
+        """One event of a step. A line break inside `text` is shown as a mark, not made."""
         if self._quiet:
             return
+        with self._lock:
+            self._word = self._said = time.monotonic()
+            if self._live is None:
+                self._write(step, text)
+                if (step, text) != ("run", "ended"):
+                    self._step, self._text = step, text
+                return
+            if step in _ASIDE:
+                self._leave()
+                if text != "ended":
+                    self._live.console.print(_line(step, text, cut=False))
+                return
+            if step != self._step:
+                self._leave()
+                self._step, self._began = step, time.monotonic()
+            self._text = text
+
+    def current(self) -> Text:
+        """The line of the step at work."""
+        with self._lock:
+            if not self._step:
+                return _line("", "")
+            return _line(self._step, self._text, format_duration(time.monotonic() - self._began))
+
+    def _leave(self) -> None:
+        """The step at work is over: its last word stays."""
+        if self._step and self._live is not None:
+            self._live.console.print(_line(self._step, self._text, format_duration(time.monotonic() - self._began), cut=False))
+        self._step, self._text = "", ""
+
+    def _write(self, step: str, text: str) -> None:
         line = f"{step:<{_STEP_WIDTH}} {visible(text)}"
-        sys.stderr.write(f"{now()} {line}\n" if self._stamped else f"  {line}\n")
+        sys.stderr.write(f"  {line}\n" if sys.stderr.isatty() else f"{now()} {line}\n")
         sys.stderr.flush()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(min(_TICK_S, self._heartbeat_s / 4)):
+            with self._lock:
+                at = time.monotonic()
+                if self._step and at - self._said >= self._heartbeat_s:
+                    self._write(self._step, f"still at it, {format_duration(at - self._word)} since: {self._text}")
+                    self._said = at
+
+
+class _Current:
+    """What rich draws again and again."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __rich__(self) -> Text:
+        """The line of the step at work."""
+        return self._console.current()
+
+
+def _live(console: Console) -> Live:
+    from rich.console import Console as RichConsole
+    from rich.live import Live
+
+    # Nothing that nodes said is ever read as markup, as an emoji or as something to be highlighted.
+    screen = RichConsole(file=sys.stderr, markup=False, emoji=False, highlight=False, no_color=not colour())
+    return Live(_Current(console), console=screen, refresh_per_second=4, transient=True, redirect_stdout=False, redirect_stderr=False)
+
+
+def _line(step: str, text: str, took: str = "", *, cut: bool = True) -> Text:
+    """`step  text  time`; the line at work is cut at the edge, for a line that wraps cannot be redrawn in place."""
+    from rich.text import Text
+
+    line = Text(no_wrap=cut, overflow="ellipsis" if cut else "fold")
+    line.append(f"  {one_line(step):<{_STEP_WIDTH}} ", style="bold")
+    line.append(one_line(text))
+    if took:
+        line.append(f"  {took}", style="dim")
+    return line

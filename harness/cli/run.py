@@ -83,7 +83,8 @@ def _execute(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _as_interrupt)
     shown = os.path.relpath(prepared.run.path)
     try:
-        result = pipeline.execute(prepared.run, prepared.plan, prepared.transport, prepared.benchmark, say=console.say, now=now)
+        with console:
+            result = pipeline.execute(prepared.run, prepared.plan, prepared.transport, prepared.benchmark, say=console.say, now=now)
     except KeyboardInterrupt as stop:
         raise Interrupted(
             "interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=f"busbw run --resume {shown}"
