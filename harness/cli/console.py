@@ -87,7 +87,7 @@ class Console:
             self._word = self._said = time.monotonic()
             if self._live is None:
                 self._write(step, text)
-                if (step, text) != ("run", "ended"):
+                if step not in _ASIDE:
                     self._step, self._text = step, text
                 return
             if step in _ASIDE:
