@@ -165,7 +165,8 @@ def _case(case: CaseForm, emulated: bool) -> BenchmarkCase:
 
 def _gate(gate: GateForm, emulated: bool) -> Gate:
     sizes_from = given_or(gate.lab_sizes_from, gate.sizes_from) if emulated else gate.sizes_from
-    return Gate(gate.case, sizes_from, gate.reference, gate.minimum_busbw_gb_s, gate.minimum_ratio, gate.required, gate.minimum_trials)
+    ratio = given_or(gate.lab_minimum_ratio, gate.minimum_ratio) if emulated else gate.minimum_ratio
+    return Gate(gate.case, sizes_from, gate.reference, gate.minimum_busbw_gb_s, ratio, gate.required, gate.minimum_trials)
 
 
 def _survey(survey: SurveyForm) -> SurveyPlan:

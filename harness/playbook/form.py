@@ -98,7 +98,7 @@ class CaseForm:
 
 @dataclass(frozen=True, slots=True)
 class GateForm:
-    """A gate as written; `lab_sizes_from` is `sizes_from` on emulated hosts."""
+    """A gate as written; `lab_sizes_from` and `lab_minimum_ratio` stand in the place of the others on emulated hosts."""
 
     case: str
     reference: ReferenceKind = "best"
@@ -108,6 +108,7 @@ class GateForm:
     minimum_trials: int = 1
     required: bool = True
     lab_sizes_from: Bytes | None = None
+    lab_minimum_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +226,9 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
         yield document.problem((*where, "reference"), "playbook means the number given here: minimum_busbw_gb_s is missing")
     if (gate.minimum_ratio is None) == (gate.minimum_busbw_gb_s is None):
         yield document.problem(where, "a gate has minimum_ratio or minimum_busbw_gb_s, and not both")
-    if gate.minimum_ratio is not None and not 0 < gate.minimum_ratio <= 1:
-        yield document.problem((*where, "minimum_ratio"), f"a share between 0 and 1, not {gate.minimum_ratio:g}")
+    for name, ratio in (("minimum_ratio", gate.minimum_ratio), ("lab_minimum_ratio", gate.lab_minimum_ratio)):
+        if ratio is not None and not 0 < ratio <= 1:
+            yield document.problem((*where, name), f"a share between 0 and 1, not {ratio:g}")
     if gate.minimum_busbw_gb_s is not None and gate.minimum_busbw_gb_s <= 0:
         yield document.problem((*where, "minimum_busbw_gb_s"), "must be more than 0 GB/s")
     if case is None:
