@@ -87,8 +87,18 @@ def _groups_of(outcome: CaseOutcome, judged: list[Comparison], accused: set[str]
 
 
 def _from_comparisons(judged: list[Comparison], accused: set[str], links: list[frozenset[str]], artefact: str) -> list[Group]:
+    nothing = not accused and not links
     return [
-        Group(c.case_id, c.nodes, c.size_bytes, c.measured_gb_s, None, c.status, is_accusing(c.nodes, accused, links), artefact)
+        Group(
+            c.case_id,
+            c.nodes,
+            c.size_bytes,
+            c.measured_gb_s,
+            None,
+            c.status,
+            not nothing and is_accusing(c.nodes, accused, links),
+            artefact,
+        )
         for c in judged
         if c.nodes and c.measured_gb_s is not None
     ]

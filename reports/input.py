@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from busbw.records import RunResult
+from busbw.reports.groups import Group, measured_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +21,16 @@ class Excerpt:
     """Of the whole artefact, in hexadecimal: proves which file the excerpt came from."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReportInput:
-    """Everything a report says comes from here: the same input gives the same bytes."""
+    """Everything a report says comes from here: the same input gives the same bytes. Without slots, for what is computed once."""
 
     result: RunResult
     excerpts: tuple[Excerpt, ...] = ()
     commands_text: str = ""
     """The text of `commands.sh`; empty = the report shows `result.commands`."""
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Every group of the surveys; half a million of them take seconds, and several sections show them."""
+        return measured_groups(self.result)

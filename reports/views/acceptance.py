@@ -1,15 +1,15 @@
-"""The acceptance block: every criterion of the contract with its limit, what was measured, and whether it is met."""
+"""The acceptance block: every criterion of the contract with its limit, what was measured, and whether it is met; and what it does not say."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.records import Comparison, RunResult, Status
-from busbw.reports import lead, phrases
+from busbw.records import CriterionResult, ProviderAnswer, Status
+from busbw.reports import phrases
 from busbw.reports.input import ReportInput
-from busbw.units import format_size
+from busbw.units import format_size, format_time_us
 
-KIND = "contract"
+_STATES = {Status.PASS: "pass", Status.FAIL: "fail"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,15 @@ class Proof:
 class Criterion:
     """One line of the contract."""
 
-    number: int
+    id: str
     criterion: str
-    required: str
+    limit: str
     measured: str
-    repetitions: int
+    """With its interval."""
+    launches: int
     status: Status
+    state: str
+    """`pass`, `fail` or `not measured`; `open` = measured, and still not decided."""
     reason: str
     proofs: tuple[Proof, ...]
 
@@ -40,47 +43,62 @@ class Acceptance:
     """The block."""
 
     word: str
-    """ACCEPTED, NOT ACCEPTED or INCONCLUSIVE; an emulated cluster is never accepted, only rehearsed."""
+    """ACCEPTED, NOT ACCEPTED or INCONCLUSIVE."""
     status: Status
     told: str
+    contract: str
     criteria: tuple[Criterion, ...]
+    rest: str
+    """What became of the failures without the suspects; empty = not tried."""
+    not_measured: tuple[str, ...]
+    answers: tuple[ProviderAnswer, ...]
+    hardware: str
+    """How many parts were seen, and the fingerprint over them; empty = none told its identity."""
 
 
 def view(report: ReportInput) -> Acceptance | None:
-    """The block; None = nothing was compared with a contract."""
-    own = [comparison for comparison in report.result.comparisons if comparison.reference.kind == KIND]
-    if not own:
+    """The block; None = the run was not about a contract."""
+    made = report.result.acceptance
+    if made is None:
         return None
-    criteria = tuple(_criterion(report, comparison, number) for number, comparison in enumerate(own, 1))
-    failed = sum(1 for criterion in criteria if criterion.status is Status.FAIL)
-    unknown = sum(1 for criterion in criteria if criterion.status not in (Status.PASS, Status.WARN, Status.FAIL))
-    every = phrases.count(len(criteria), "criterion", "criteria")
-    told = f"{len(criteria) - failed - unknown} of {every} met, {failed} failed, {unknown} not measured"
-    if failed:
-        return Acceptance("NOT ACCEPTED", Status.FAIL, told, criteria)
-    # A run that failed for another reason, or on an emulated cluster, never accepts, whatever its contract numbers say.
-    if unknown or report.result.emulated or report.result.verdict in (Status.FAIL, Status.UNKNOWN):
-        return Acceptance("INCONCLUSIVE", Status.UNKNOWN, told, criteria)
-    return Acceptance("ACCEPTED", Status.PASS, told, criteria)
-
-
-def _criterion(report: ReportInput, comparison: Comparison, number: int) -> Criterion:
-    result = report.result
-    outcome = lead.outcome_of(result, comparison.case_id)
-    sums = {excerpt.artefact: excerpt.sha256 for excerpt in report.excerpts}
-    return Criterion(
-        number,
-        _words(result, comparison),
-        f"≥ {phrases.bandwidth(comparison.reference.busbw_gb_s)}" if comparison.reference.busbw_gb_s is not None else "not stated",
-        phrases.bandwidth(comparison.measured_gb_s),
-        len(outcome.results) if outcome is not None and comparison.measured_gb_s is not None else 0,
-        comparison.status,
-        comparison.reason,
-        tuple(Proof(path, sums.get(path, "")) for path in outcome.artefacts) if outcome is not None else (),
+    nodes = len({part.node for part in made.hardware})
+    seen = f"{phrases.count(len(made.hardware), 'part')} of {phrases.count(nodes, 'node')}, SHA-256 over their serial numbers {made.fingerprint}"
+    return Acceptance(
+        made.word,
+        made.status,
+        made.told,
+        made.contract,
+        tuple(_criterion(report, each) for each in made.criteria),
+        made.without_suspects,
+        made.not_measured,
+        made.answers,
+        seen if made.hardware else "",
     )
 
 
-def _words(result: RunResult, comparison: Comparison) -> str:
-    nodes = comparison.nodes or result.nodes
-    what = f"{lead.collective(result, comparison)} {format_size(comparison.size_bytes)}, {phrases.count(len(nodes), 'node')}"
-    return f"{what} ({comparison.reference.source})"
+def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
+    sums = {excerpt.artefact: excerpt.sha256 for excerpt in report.excerpts}
+    sign = "≥" if each.unit == "GB/s" else "≤"
+    where = f", {phrases.count(each.nodes, 'node')}" if each.nodes else ""
+    return Criterion(
+        each.id,
+        f"{each.collective} {format_size(each.size_bytes)}{where}",
+        f"{sign} {_value(each, each.limit)}",
+        _measured(each),
+        each.launches,
+        each.status,
+        _STATES.get(each.status, "not measured" if each.measured is None else "open"),
+        each.reason,
+        tuple(Proof(path, sums.get(path, "")) for path in each.artefacts),
+    )
+
+
+def _measured(each: CriterionResult) -> str:
+    if each.measured is None:
+        return "–"
+    spread = "" if each.half_interval is None else f" ± {_value(each, each.half_interval)}"
+    return _value(each, each.measured) + spread
+
+
+def _value(each: CriterionResult, value: float) -> str:
+    return phrases.bandwidth(value) if each.unit == "GB/s" else format_time_us(value)

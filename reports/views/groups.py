@@ -9,7 +9,7 @@ from busbw.records import Blame, BlameState, RunResult, Status
 from busbw.reports import phrases
 from busbw.reports.charts import members, scale, strip
 from busbw.reports.charts.svg import Drawing
-from busbw.reports.groups import Group, accused_nodes, measured_groups, usual_gb_s
+from busbw.reports.groups import Group, accused_nodes, usual_gb_s
 from busbw.reports.input import ReportInput
 from busbw.units import format_size
 
@@ -64,7 +64,7 @@ class Survey:
 def view(report: ReportInput) -> Survey | None:
     """The survey; None = no groups were measured and nothing is blamed."""
     result = report.result
-    groups = measured_groups(result)
+    groups = report.groups
     if not groups and not result.blame:
         return None
     usual = usual_gb_s(groups)

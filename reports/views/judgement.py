@@ -1,6 +1,4 @@
-"""What was run and how each number was judged: the cases, and every comparison of all nodes together with the source of its reference.
-
-Numbers of a contract stand in the acceptance block and are not repeated here."""
+"""What was run and how each number was judged: the cases, and every comparison of all nodes together with the source of its reference."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ from dataclasses import dataclass
 from busbw.records import CaseOutcome, Comparison, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.input import ReportInput
-from busbw.reports.views import acceptance
 from busbw.units import format_duration, format_size
 
 
@@ -69,9 +66,8 @@ def view(report: ReportInput) -> Judgement | None:
 def _numbers(result: RunResult) -> tuple[NumberBlock, ...]:
     same: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in lead.whole_cluster(result):
-        if comparison.reference.kind != acceptance.KIND:
-            told = f"{phrases.reference(comparison.reference)}: {comparison.reference.source}"
-            same.setdefault((comparison.case_id, told), []).append(comparison)
+        told = f"{phrases.reference(comparison.reference)}: {comparison.reference.source}"
+        same.setdefault((comparison.case_id, told), []).append(comparison)
     return tuple(NumberBlock(case, told, tuple(_number(c) for c in own)) for (case, told), own in same.items())
 
 
@@ -81,12 +77,20 @@ def _number(comparison: Comparison) -> NumberRow:
     return NumberRow(
         format_size(comparison.size_bytes),
         comparison.status,
-        phrases.bandwidth(comparison.measured_gb_s),
+        _measured(comparison),
         phrases.bandwidth(expected) if expected is not None else "none",
         phrases.percent(comparison.ratio) if comparison.ratio is not None else "–",
         phrases.bandwidth(limit.value_gb_s) if limit is not None else "–",
         comparison.reason,
     )
+
+
+def _measured(comparison: Comparison) -> str:
+    """The number, and from two launches on its interval and how many there were."""
+    told = phrases.bandwidth(comparison.measured_gb_s)
+    if comparison.launches < 2 or comparison.half_interval_gb_s is None:
+        return told
+    return f"{told} ± {phrases.bandwidth(comparison.half_interval_gb_s)} (n={comparison.launches})"
 
 
 def _cases(result: RunResult) -> tuple[CaseRow, ...]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from busbw.reports import phrases
 from busbw.reports.charts import matrix
 from busbw.reports.charts.svg import Drawing
-from busbw.reports.groups import measured_groups
 from busbw.reports.input import ReportInput
 from busbw.units import format_size
 
@@ -53,7 +52,7 @@ class _Node:
 
 def view(report: ReportInput) -> Pairs | None:
     """The picture; None = too few nodes, or too few of their pairs, were measured."""
-    groups = [group for group in measured_groups(report.result) if len(group.nodes) == 2]
+    groups = [group for group in report.groups if len(group.nodes) == 2]
     if not groups:
         return None
     size = max(group.size_bytes for group in groups)
