@@ -211,18 +211,10 @@ class _Tally:
                 alike.append(index)
                 continue
             expression = self.expressions[index]
-            for literal in expression.literals:
-                if literal in low:
-                    break
-            else:
-                if expression.literals:
-                    continue
-            if expression.regex.search(line) is not None:
+            if expression.literal_in(low) and expression.regex.search(line) is not None:
                 matched.append(index)
-        if matched:
-            process = self.process(line)
-            for index in matched:
-                self._book(index, process, at, line)
+        for index in matched:
+            self.book(index, ((at, line),))
         return [*matched, *alike] if alike else matched
 
     def repeats(self, line: bytes, shape: bytes) -> bool:
@@ -255,43 +247,55 @@ class _Tally:
         self._count(index)
         return True
 
-    def _count(self, index: int) -> None:
-        self.totals[index] += 1
+    def _count(self, index: int, lines: int = 1) -> None:
+        self.totals[index] += lines
         if self.totals[index] > self.patterns[index].common_after and index not in self.common:
             self.newly_common |= {index}
 
     def process(self, line: bytes) -> bytes | None:
-        """As `process_of`, remembered by the line's first word."""
-        word = line[: line.find(b" ") + 1]
-        known = self.processes.get(word)
-        if known is None:
-            known = process_of(word)
-            if known is None:
-                return process_of(line)
-            if len(self.processes) < _MOST_ENTRIES:
-                self.processes[word] = known
-        return known
+        """As `process_of`, remembered by the line's first word or, behind a launcher's tag, its first two."""
+        first = line.find(b" ") + 1
+        words = (line[:first], line[: line.find(b" ", first) + 1])
+        for word in words:
+            known = self.processes.get(word)
+            if known is not None:
+                return known
+        for word in words:
+            found = _PROCESS.search(word, 0, 400)
+            if found is not None and len(self.processes) < _MOST_ENTRIES:
+                known = self.processes[word] = found.group(1) + b":" + found.group(2)
+                return known
+        return process_of(line)
 
-    def _book(self, index: int, process: bytes | None, at: int, line: bytes) -> None:
-        self._count(index)
-        entry = self.entries.get((index, process))
-        if entry is None:
-            if len(self.entries) >= _MOST_ENTRIES:
-                self.uncounted += 1
-                return
-            entry = self.entries[index, process] = _Entry()
-        entry.count += 1
-        pattern = self.patterns[index]
-        if pattern.distinct:
-            key = (index, process, line[line.rfind(b" ") :])
-            if key in self.like:
-                return
-            self.totals[index] = 0
-            if len(self.like) < _MOST_ENTRIES:
-                self.like[key] = entry
-        if len(entry.examples) < pattern.keep:
-            after = b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + pattern.after]) if pattern.after else b""
-            entry.examples.append((self.lines + at + 1, line, after))
+    def book(self, index: int, found: Sequence[tuple[int, bytes]]) -> None:
+        """As `Booking`."""
+        pattern, entries, processes = self.patterns[index], self.entries, self.processes
+        first_no = self.lines + 1
+        for at, line in found:
+            process = processes.get(line[: line.find(b" ") + 1]) or self.process(line)
+            entry = entries.get((index, process))
+            if entry is None:
+                if len(entries) >= _MOST_ENTRIES:
+                    self.uncounted += 1
+                    continue
+                entry = entries[index, process] = _Entry()
+            entry.count += 1
+            if pattern.distinct and not self._is_new(index, process, line, entry):
+                continue
+            if len(entry.examples) < pattern.keep:
+                after = b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + pattern.after]) if pattern.after else b""
+                entry.examples.append((first_no + at, line, after))
+        self._count(index, len(found))
+
+    def _is_new(self, index: int, process: bytes | None, line: bytes, entry: _Entry) -> bool:
+        """The first line of the process with this last word. What is new makes a pattern less common."""
+        key = (index, process, line[line.rfind(b" ") :])
+        if key in self.like:
+            return False
+        self.totals[index] = 0
+        if len(self.like) < _MOST_ENTRIES:
+            self.like[key] = entry
+        return True
 
     def result(self) -> Scan:
         """The finished record."""

@@ -16,6 +16,7 @@ _LOWER = bytes(range(256)).lower()
 _ERASE = (HEX + "ABCDEF").encode()
 _WARN_SHAPE = shape_of(WARN.decode()).encode()
 _MOST_SHAPES = 100_000
+_MOST_PLANS = 1_000
 _CONTINUATION_LINES = 3
 _CONTINUATION_BYTES = 2048
 _NOT_CONTINUATION = re.compile(rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^  ")
@@ -45,6 +46,13 @@ class Compiled:
         """The expression."""
         return re.compile(self.text.encode(), re.IGNORECASE)
 
+    def literal_in(self, low: bytes) -> bool:
+        """Whether a text in lower case has what a matching line must have."""
+        for literal in self.literals:  # not any(): this runs a million times, and a generator costs thrice as much
+            if literal in low:
+                return True
+        return not self.literals
+
     @cached_property
     def shape(self) -> re.Pattern[bytes]:
         """Matches the shape of every matching line."""
@@ -70,6 +78,9 @@ class Booking(Protocol):
 
     def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
         """Run these expressions on a line (`at` = its index in the block, from 0); gives the indexes of those that match."""
+
+    def book(self, index: int, found: Sequence[tuple[int, bytes]]) -> None:
+        """These lines (index in the block, text), ascending, match the expression."""
 
 
 class Sieve(Protocol):
@@ -103,11 +114,14 @@ class ShapeSieve:
     """Looks at each distinct shape once, and remembers shapes from block to block."""
 
     def __init__(self, expressions: tuple[Compiled, ...]) -> None:
+        self.expressions = {each.index: each for each in expressions}
         self.sieved = tuple(each for each in expressions if each.sieved)
         self.unsieved = tuple(each for each in expressions if not each.sieved)
         self.known: dict[bytes, tuple[int, ...]] = {}
         self.hot: set[bytes] = set()
         """The known shapes that some expression may match, and those of warnings."""
+        self.plans: dict[frozenset[int], dict[bytes, tuple[int, ...]]] = {}
+        """For each set of common expressions: what of `known` is still wanted of every line of a hot shape."""
 
     def search(self, text: bytes, booking: Booking) -> int:
         """As `Sieve`."""
@@ -118,8 +132,11 @@ class ShapeSieve:
             self._learn(fresh)
         hot = distinct & self.hot
         claimed = self.search_wrapped(text, booking) if any(_WARN_SHAPE in shape for shape in hot) else {}
-        if hot:
-            self._search_hot(text, shapes, hot, claimed, booking)
+        plans = self._plans(hot, booking.once | booking.never)
+        if plans or (hot and booking.once):
+            block = _Lines(text.split(b"\n"), shapes, claimed)
+            self._search_all(block, plans, booking)
+            self._search_once(block, hot, booking)
         if self.unsieved:
             low = text.lower()
             for expression in self.unsieved:
@@ -147,37 +164,72 @@ class ShapeSieve:
         if len(self.known) + len(fresh) > _MOST_SHAPES:
             self.known.clear()
             self.hot.clear()
+            self.plans.clear()
         for shape in fresh:
             self.known[shape] = self._may_match(shape)
             if self.known[shape] or _WARN_SHAPE in shape:
                 self.hot.add(shape)
 
-    def _search_hot(self, text: bytes, shapes: list[bytes], hot: set[bytes], claimed: dict[int, Collection[int]], booking: Booking) -> None:
-        common = booking.once | booking.never
-        pending = booking.once.intersection(index for shape in hot for index in self.known[shape])
-        # What is wanted of every line of a shape. Of expressions that are wanted once, some shapes may have one that is pending.
-        plans = {shape: [index for index in self.known[shape] if index not in common] for shape in hot}
-        rare = {shape for shape, plan in plans.items() if plan}
-        repeatable = {shape for shape in rare if booking.distinct.issuperset(plans[shape]) and _WARN_SHAPE not in shape}
-        active = hot if pending else rare
-        if not active:
-            return
-        lines = text.split(b"\n")
-        for at in compress(range(len(shapes)), map(active.__contains__, shapes)):
-            shape = shapes[at]
-            wanted: Sequence[int] = plans[shape]
-            if not pending and (not wanted or (shape in repeatable and booking.repeats(lines[at], shape))):
+    def _plans(self, hot: set[bytes], common: frozenset[int]) -> dict[bytes, tuple[int, ...]]:
+        """The expressions wanted of every line, for each shape that has any."""
+        if len(self.plans) > _MOST_PLANS:
+            self.plans.clear()
+        made = self.plans.setdefault(common, {})
+        plans = {}
+        for shape in hot:
+            plan = made.get(shape)
+            if plan is None:
+                plan = made[shape] = tuple(index for index in self.known[shape] if index not in common)
+            if plan:
+                plans[shape] = plan
+        return plans
+
+    def _search_all(self, block: _Lines, plans: dict[bytes, tuple[int, ...]], booking: Booking) -> None:
+        """Have the lines of these shapes examined: shape by shape, but in their order where lines that are alike are kept only once."""
+        repeatable = {shape for shape, plan in plans.items() if booking.distinct.issuperset(plan) and _WARN_SHAPE not in shape}
+        groups: dict[bytes, list[int]] = {}
+        for at in compress(range(len(block.shapes)), map(plans.__contains__, block.shapes)):
+            shape = block.shapes[at]
+            if shape not in repeatable or at in block.claimed:
+                groups.setdefault(shape, []).append(at)
+            elif not booking.repeats(block.lines[at], shape):
+                booking.settle(block.lines[at], shape, booking.examine(at, block.lines[at], plans[shape]))
+        matches: dict[int, list[tuple[int, bytes]]] = {}
+        for shape, places in groups.items():
+            group = [block.lines[at] for at in places]
+            low = b"\n".join(group).lower()
+            for index in plans[shape]:
+                expression = self.expressions[index]
+                if expression.literal_in(low):  # shapes are alike that texts are not
+                    search = expression.regex.search
+                    found = [(at, line) for at, line in zip(places, group, strict=True) if search(line)]
+                    matches.setdefault(index, []).extend(block.unclaimed(index, found))
+        for index, found in matches.items():
+            booking.book(index, sorted(found))
+
+    def _search_once(self, block: _Lines, hot: set[bytes], booking: Booking) -> None:
+        """Have lines examined until each of the expressions that are wanted once has one."""
+        for index in booking.once:
+            shapes = {shape for shape in hot if index in self.known[shape]}
+            if not shapes:
                 continue
-            if pending or claimed:
-                taken = claimed.get(at, ())
-                wanted = [index for index in self.known[shape] if (index not in common or index in pending) and index not in taken]
-            matched = booking.examine(at, lines[at], wanted)
-            if shape in repeatable:
-                booking.settle(lines[at], shape, [index for index in matched if index in plans[shape]])
-            if pending and not pending.isdisjoint(matched):
-                pending = pending.difference(matched)
-                if not pending and not rare:
+            for at in compress(range(len(block.shapes)), map(shapes.__contains__, block.shapes)):
+                if index not in block.claimed.get(at, ()) and booking.examine(at, block.lines[at], (index,)):
                     break
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of a block."""
+
+    lines: list[bytes]
+    shapes: list[bytes]
+    claimed: dict[int, Collection[int]]
+    """By index: the expressions that have matched the line as part of a wrapped warning."""
+
+    def unclaimed(self, index: int, found: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Those of the lines that have not been matched so."""
+        return [(at, line) for at, line in found if index not in self.claimed.get(at, ())] if self.claimed else found
 
 
 def search_literally(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 import random
 import re
 
 import pytest
 
+from busbw.parsers.formats.nccl_debug import PATTERNS as PATTERNS_OF_LOGS
 from busbw.parsers.formats.scan import COMMON_LINES, SAMPLED_BLOCKS, Hit, Line, Pattern, Scanner, process_of
 from busbw.parsers.formats.scan_blocks import BLOCK_BYTES, LONGEST_LINE, blocks
 from busbw.parsers.formats.scan_regex import erased, required_literals, shape_of
+from busbw.parsers.judge.diagnose import search_patterns
+from busbw.parsers.symptoms import table as symptoms
 
 PATTERNS = (
     Pattern("no-ib", r"NET/IB ?: No device found"),
@@ -59,9 +63,10 @@ RARE = (
 def naive(lines: list[str], patterns: tuple[Pattern, ...] = PATTERNS) -> dict[tuple[str, str | None], list[int]]:
     """What every line, searched with every expression, gives: the lines per pattern and process."""
     found: dict[tuple[str, str | None], list[int]] = {}
+    compiled = [(pattern, re.compile(pattern.regex, re.IGNORECASE | re.ASCII)) for pattern in patterns]
     for line_no, line in enumerate(lines, 1):
-        for pattern in patterns:
-            if re.search(pattern.regex, line, re.IGNORECASE | re.ASCII):
+        for pattern, expression in compiled:
+            if expression.search(line):
                 process = process_of(line.encode())
                 found.setdefault((pattern.id, process.decode() if process else None), []).append(line_no)
     return found
@@ -71,15 +76,27 @@ def booked(hits: tuple[Hit, ...]) -> dict[tuple[str, str | None], tuple[int, lis
     return {(hit.pattern, hit.process): (hit.count, [line.line_no for line in hit.examples]) for hit in hits}
 
 
+def gen_line(rng: random.Random) -> str:
+    """One line as a large job writes them."""
+    rank, gpu = rng.randrange(1024), rng.randrange(8)
+    comm = f"comm 0x{rng.getrandbits(44):x} rank {rank} nranks 1024 cudaDev {gpu} busId {gpu}8000 commId 0x{rng.getrandbits(60):x}"
+    kinds = (
+        f"ncclCommInitRank {comm} - Init {rng.choice(('START', 'COMPLETE'))}",
+        f"Channel {gpu:02d}/0 : {rank}[{gpu}] -> {rank + 8}[{gpu}] [send] via NET/IB/{gpu}/GDRDMA",
+        f"NVLS multicast support is available on dev {gpu}",
+        f"NCCL_IB_TIMEOUT set by environment to {gpu + 14}.",
+        f"AllReduce: opCount {rank:x} sendbuff 0x{rng.getrandbits(44):x} count 262144 datatype 7 op 0 root 0 {comm} [nranks=1024]",
+    )
+    return f"node{rank // 8:03d}:{40000 + rank}:{42000 + rank} [{gpu}] NCCL INFO {rng.choice(kinds)}"
+
+
+def hyperscan_is_here() -> bool:
+    return importlib.util.find_spec("hyperscan") is not None
+
+
 def sieves() -> list[object]:
-    try:
-        import hyperscan  # noqa: F401
-    except ImportError:
-        return [
-            pytest.param(False, id="shapes"),
-            pytest.param(True, id="hyperscan", marks=pytest.mark.skip(reason="hyperscan is not installed")),
-        ]
-    return [pytest.param(False, id="shapes"), pytest.param(True, id="hyperscan")]
+    missing = pytest.mark.skipif(not hyperscan_is_here(), reason="hyperscan is not installed")
+    return [pytest.param(False, id="shapes"), pytest.param(True, id="hyperscan", marks=missing)]
 
 
 @pytest.mark.parametrize("hyperscan", sieves())
@@ -91,6 +108,49 @@ def test_every_match_of_a_naive_search_is_found_with_its_line_and_process(hypers
     expected = {key: (len(line_nos), line_nos[:4]) for key, line_nos in naive(lines).items()}
     assert booked(scan.hits) == expected
     assert (scan.lines, scan.size_bytes, scan.common, scan.problems) == (3000, len(data), (), ())
+
+
+def every_pattern() -> tuple[Pattern, ...]:
+    """All that `read` and `why` look for; none of it common in so short a log."""
+    return tuple({pattern.id: pattern for pattern in (*PATTERNS_OF_LOGS, *search_patterns())}.values())
+
+
+def lines_of_the_table(seed: int) -> list[str]:
+    """The lines that entries of the symptom table must match or must not, bare and behind prefixes, among plain ones."""
+    rng = random.Random(seed)
+    told = [line for symptom in symptoms.load().symptoms for signal in symptom.signals for line in signal.matches]
+    told += [line for symptom in symptoms.load().symptoms for line in symptom.rejects]
+    lines = composed_log(500, seed)
+    for text in told:
+        prefix = rng.choice(("", "", "[1,7]<stderr>: ", "gpu3:41:42 [0] NCCL INFO ", "[rank5]: "))
+        lines.insert(rng.randrange(len(lines)), prefix + text.replace("\n", " "))
+    return [line.replace("NCCL WARN", "NCCL warning") for line in lines]  # what runs on behind a warning has tests of its own
+
+
+@pytest.mark.parametrize("hyperscan", sieves())
+def test_all_expressions_find_in_all_lines_of_the_symptom_table_what_a_naive_search_finds(hyperscan: bool) -> None:
+    patterns, lines = every_pattern(), lines_of_the_table(5)
+    scan = Scanner(patterns, hyperscan=hyperscan).scan([("\n".join(lines)).encode()])
+    keep = {pattern.id: pattern.keep for pattern in patterns if not pattern.distinct}
+    expected = {key: (len(line_nos), line_nos[: keep[key[0]]]) for key, line_nos in naive(lines, patterns).items() if key[0] in keep}
+    assert len(expected) > 500
+    assert {key: found for key, found in booked(scan.hits).items() if key[0] in keep} == expected
+    assert scan.common == ()
+
+
+@pytest.mark.skipif(not hyperscan_is_here(), reason="hyperscan is not installed")
+@pytest.mark.parametrize("seed", range(4))
+def test_both_ways_of_searching_agree_on_everything_in_mangled_logs(seed: int) -> None:
+    rng = random.Random(seed)
+    lines = lines_of_the_table(seed) + [gen_line(rng) for _ in range(3000)]
+    rng.shuffle(lines)
+    glue = ("\n", "\n", "\n", "\r\n", "\n\n", "", " ", "\x1b[0m\n", "\n\0")
+    data = "".join(line.replace("NCCL warning", "NCCL WARN") + rng.choice(glue) for line in lines).encode()
+    patterns = every_pattern()
+    scans = [
+        Scanner(patterns, hyperscan=which).scan(data[at : at + 50_000] for at in range(0, len(data), 50_000)) for which in (False, True)
+    ]
+    assert scans[0] == scans[1]
 
 
 @pytest.mark.parametrize("hyperscan", sieves())
