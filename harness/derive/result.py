@@ -60,6 +60,12 @@ def demand(plan: RunPlan) -> Demand:
     return Demand(plan.profile.name, required, (*plan.playbook.checks.advisory, *plan.profile.checks.advisory))
 
 
+def checked(run: RunDir, plan: RunPlan, asked: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """What the checks come to: whether each node was reached, then every family over all answers."""
+    reach = artefacts.load(run, "reach.json", ReachArtefact)
+    return (*_reach_checks(plan, reach), *judge.judge(families(), asked, demand(plan)))
+
+
 def derive(run: RunDir) -> RunResult:
     """Judge a run from what it left behind, however far it came.
 
@@ -70,7 +76,7 @@ def derive(run: RunDir) -> RunResult:
     reach = artefacts.load(run, "reach.json", ReachArtefact)
     asked = answers(run, plan)
     known = {answer.node.name: facts(answer) for answer in asked}
-    checks = (*_reach_checks(plan, reach), *judge.judge(families(), asked, demand(plan)))
+    checks = checked(run, plan, asked)
     build = artefacts.load(run, "build.json", BuildOutcome)
     failures = tuple(f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure)))
     made = launches.load(run, known)

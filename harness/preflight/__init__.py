@@ -26,6 +26,8 @@ class Section:
     timeout_s: int = 10
     after: str = ""
     """Not asked where that section was ended by its limit: a tool that hung once would hang again and cost its time again."""
+    tool: str = ""
+    """Answered at once with 127 where this program is not on PATH; not needed where `shell` is a single plain command."""
     small: bool = False
     """True = reads a few files with the shell's own means, no tool that could print megabytes or hang: these are asked together."""
     serves: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ class Comparison:
     """Of the nodes that differ."""
     value: Callable[[SectionOutput], str | None]
     """What is compared, in a few words; None = the node does not say."""
+    doubt: Callable[[str], str] = lambda text: ""
+    """What is doubtful about a value even where all nodes have it; empty = nothing."""
 
 
 def _gpu_field(field: str) -> Callable[[SectionOutput], str | None]:
@@ -72,6 +75,33 @@ def _rails(output: SectionOutput) -> str | None:
     return f"matrix {hashlib.sha256(text.encode()).hexdigest()[:8]} of {len(matrix.gpus)} GPUs and {len(matrix.nics)} NICs"
 
 
+def _keys(output: SectionOutput) -> str | None:
+    ports = [port for device in rdma_sysfs.parse(output.stdout) for port in device.ports if port.state == "ACTIVE" and port.keys]
+    counts = Counter(" ".join(f"{key.key:#06x}" for key in port.keys) for port in ports)
+    return ", ".join(f"{count} x {keys}" for keys, count in sorted(counts.items())) or None
+
+
+def _only_limited(text: str) -> str:
+    keys = re.findall(r"0x[0-9a-f]{4}", text)
+    return "" if any(int(key, 16) & 0x8000 for key in keys) else "limited members of a partition never reach each other"
+
+
+def _gid_indexes(output: SectionOutput) -> str | None:
+    ports = [port for device in rdma_sysfs.parse(output.stdout) for port in device.ports if port.rocev2_ipv4]
+    counts = Counter(port.rocev2_ipv4[0] for port in ports)
+    return ", ".join(f"index {index} on {count} ports" for index, count in sorted(counts.items())) or None
+
+
+def _libraries(output: SectionOutput) -> str | None:
+    found = sorted({name.partition(".so.")[2] for name in re.findall(r"^nccl \S*?(libnccl\.so\.[\d.]+)$", output.stdout, re.M)})
+    return ", ".join(found) or None
+
+
+def _hash(output: SectionOutput) -> str | None:
+    match = re.match(r"([0-9a-f]{64})\s", output.stdout)
+    return f"sha256 {match[1][:12]}" if match else None
+
+
 def _fact(name: str) -> Callable[[SectionOutput], str | None]:
     return lambda output: os_facts.parse(output.stdout).text(name)
 
@@ -92,6 +122,14 @@ COMPARISONS = (
     Comparison("cross.rail_map", "gpu_topology", "nvidia-smi topo -m", Status.FAIL, _rails),
     Comparison("cross.kernel", "system", "uname -r", Status.WARN, _fact("kernel")),
     Comparison("cross.cpu_model", "system", "cat /proc/cpuinfo", Status.WARN, _fact("cpu_model")),
+    Comparison("cross.pkey", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/pkeys/*", Status.FAIL, _keys, _only_limited),
+    # For the reader: NCCL 2.21 and later find the index by themselves.
+    Comparison("cross.gid_index", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/gid_attrs/types/*", Status.PASS, _gid_indexes),
+    Comparison("cross.nccl_version", "nccl_library", "ls libnccl.so.2.*", Status.FAIL, _libraries),
+    Comparison("cross.nccl_tests_hash", "nccl_tests", "sha256sum all_reduce_perf", Status.FAIL, _hash),
+    Comparison("cross.governor", "system", "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", Status.WARN, _fact("governor")),
+    Comparison("cross.numa_layout", "system", "cat /sys/devices/system/node/node*/cpulist", Status.WARN, _fact("numa")),
+    Comparison("cross.bios", "system", "cat /sys/class/dmi/id/bios_version", Status.WARN, _fact("bios")),
     Comparison("cross.limits", "memlock", "ulimit -l", Status.WARN, _memlock),
 )
 """Severities: the consistency table of docs/checks.md."""
@@ -132,9 +170,10 @@ def _compare(what: Comparison, said: Mapping[str, str | None], answers: tuple[No
             why = answer.problem or "the node does not say"
             results.append(CheckResult(what.check_id, name, Status.UNKNOWN, "not known", expected, what.command, why))
             continue
-        status = Status.PASS if leaders == [text] else what.severity
+        doubt = what.doubt(text)
+        status = what.severity if leaders != [text] else Status.WARN if doubt else Status.PASS
         evidence = Evidence(answer.artefact, output.line_no, text[:400])
-        results.append(CheckResult(what.check_id, name, status, text, expected, what.command, evidence=evidence))
+        results.append(CheckResult(what.check_id, name, status, text, expected, what.command, doubt, evidence))
     return tuple(results)
 
 

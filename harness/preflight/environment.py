@@ -29,9 +29,14 @@ CHECK = CheckFamily(
     name="environment",
     ids=("sw.env_file", "sw.env_leftovers"),
     sections=(
-        Section("nccl_conf", 'for f in /etc/nccl.conf "$HOME/.nccl.conf" "$NCCL_CONF_FILE"; do [ -r "$f" ] && cat "$f"; done; :'),
+        Section(
+            "nccl_conf",
+            'for f in /etc/nccl.conf "$HOME/.nccl.conf" "$NCCL_CONF_FILE"; do n=0; [ -r "$f" ] && '
+            'while read -r l && [ $n -lt 200 ]; do echo "$l"; n=$((n + 1)); done <"$f"; done; :',
+            small=True,
+        ),
         # Only the names that matter leave the node: the whole environment may hold secrets.
-        Section("environment", "env | grep -E '^(NCCL|FI|RDMAV|UCX|OMPI_MCA)_[A-Za-z0-9_]*='; :"),
+        Section("environment", "env | grep -E '^(NCCL|FI|RDMAV|UCX|OMPI_MCA)_[A-Za-z0-9_]*='; :", small=True),
     ),
     judge=lambda answer: (
         *ruled(answer, "nccl_conf", "cat /etc/nccl.conf ~/.nccl.conf", ("sw.env_file",), _files),

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from busbw.parsers.nodes import nvidia_query, nvidia_smi
-from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, gpu_state, ruled
+from busbw.parsers.nodes.nvidia_query import QueryRow
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, gpu_state, ruled
 from busbw.preflight.alike import once
 from busbw.preflight.gpu_state import GpuState
 from busbw.records import CheckResult, Status
 
 _QUERY = (
     "index,uuid,name,driver_version,persistence_mode,mig.mode.current,power.limit,power.default_limit,pcie.link.width.current,"
-    "pcie.link.width.max,memory.used,vbios_version,ecc.errors.uncorrected.volatile.total"
+    "pcie.link.width.max,memory.used,vbios_version,ecc.errors.uncorrected.volatile.total,clocks.sm,clocks.max.sm,utilization.gpu"
 )
+_APPS = "gpu_uuid,pid,used_memory"
 _REMAP = "gpu_uuid,remapped_rows.correctable,remapped_rows.uncorrectable,remapped_rows.pending,remapped_rows.failure"
 _UNCORRECTABLE_ROWS = 512
 """Above it a GPU is replaced: Azure node health checks."""
 _TEMPERATURE_MARGIN_C = 5
+_SLOW_S = 20.0
+_CLOCK_SHARE = 0.9
+_BUSY_PERCENT = 50
+"""Limits of the preflight table: docs/checks.md; utilisation from which a GPU counts as under load."""
+_MORE = ("gpu.pcie_link", "gpu.throttle", "gpu.clocks")
+"""What is read of the same query beside the settings."""
 _REASONS = (
     (0x8, "hardware slowdown", Status.FAIL),
     (0x40, "hardware thermal slowdown", Status.FAIL),
@@ -51,8 +59,8 @@ def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
     if "Driver/library version mismatch" in said:
         expected = "one driver version, every GPU answers it"
         return (Ruling("gpu.driver", Status.FAIL, "Driver/library version mismatch: upgraded without a reboot", expected),)
-    gpus = _states(output)
-    return (*gpu_state.rule(gpus), gpu_state.pcie_width(gpus)) if gpus else ()
+    rows, gpus = nvidia_query.parse(output.stdout), _states(output)
+    return (*gpu_state.rule(gpus), gpu_state.pcie_width(gpus), *_throttle(rows), _clocks(rows)) if rows and gpus else ()
 
 
 @once
@@ -76,18 +84,50 @@ def _remap(output: SectionOutput) -> tuple[Ruling, ...]:
     return (Ruling("gpu.remap", Status.PASS, "none", expected),)
 
 
-@once
-def _throttle(output: SectionOutput) -> tuple[Ruling, ...]:
+def _throttle(rows: tuple[QueryRow, ...]) -> tuple[Ruling, ...]:
     expected = "no GPU slowed down by heat, power brake or hardware"
-    rows = nvidia_query.parse(output.stdout) or ()
-    masks = [row.number("clocks_event_reasons.active") or row.number("clocks_throttle_reasons.active") for row in rows]
+    masks = [
+        mask if (mask := row.number("clocks_event_reasons.active")) is not None else row.number("clocks_throttle_reasons.active")
+        for row in rows
+    ]
     known = [(i, int(mask)) for i, mask in enumerate(masks) if mask is not None]
     hits = [(status, f"GPU {i}: {words}") for i, mask in known for bit, words, status in _REASONS if mask & bit]
     if hits:
         status = Status.FAIL if any(status is Status.FAIL for status, _ in hits) else Status.WARN
         return (Ruling("gpu.throttle", status, ", ".join(text for _, text in hits), expected),)
-    idle = [row for row in rows if row.number("clocks_event_reasons.active") == 0 or row.number("clocks_throttle_reasons.active") == 0]
-    return (Ruling("gpu.throttle", Status.PASS, "none", expected),) if known or idle else ()
+    return (Ruling("gpu.throttle", Status.PASS, "none", expected),) if known else ()
+
+
+def _clocks(rows: tuple[QueryRow, ...]) -> Ruling:
+    """Clocks mean something under load only, and a check puts none on a GPU: only what somebody else keeps busy is judged."""
+    expected = f"at least {_CLOCK_SHARE:.0%} of the maximum clock under load"
+    busy = [(i, row) for i, row in enumerate(rows) if (row.number("utilization.gpu") or 0) >= _BUSY_PERCENT]
+    known = [(i, now, most) for i, row in busy if (now := row.number("clocks.sm")) is not None and (most := row.number("clocks.max.sm"))]
+    slow = [f"GPU {i}: {now:g} of {most:g} MHz" for i, now, most in known if now < _CLOCK_SHARE * most]
+    if slow:
+        return Ruling("gpu.clocks", Status.WARN, ", ".join(slow), expected)
+    if not known:
+        return Ruling("gpu.clocks", Status.SKIPPED, "idle", expected, "clocks are judged under load, and nothing runs on these GPUs")
+    return Ruling("gpu.clocks", Status.PASS, f"so on {len(known)} busy GPUs", expected)
+
+
+def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    """How long the shortest question to the driver took: long without persistence mode, with a sick GPU, under load."""
+    expected = f"nvidia-smi -L within {_SLOW_S:g} s"
+    output = answer.section(_FIRST)
+    if output is not None and output.timed_out and (output.seconds or 0.0) >= _SLOW_S:
+        # A shorter limit of this run proves nothing; one above the bound does.
+        evidence = evidence_of(answer, output)
+        found = "nvidia-smi -L did not end"
+        return (CheckResult("ssh.cmd_time", answer.node.name, Status.FAIL, found, expected, "nvidia-smi -L", evidence=evidence),)
+
+    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+        if output.seconds is None:
+            return (Ruling("ssh.cmd_time", Status.UNKNOWN, "not timed", expected, "the node's clock could not be read (/proc/uptime)"),)
+        slow = output.seconds > _SLOW_S
+        return (Ruling("ssh.cmd_time", Status.WARN if slow else Status.PASS, f"above {_SLOW_S:g} s" if slow else "in time", expected),)
+
+    return ruled(answer, _FIRST, "nvidia-smi -L", ("ssh.cmd_time",), rule)
 
 
 def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
@@ -115,40 +155,53 @@ def _apps(output: SectionOutput, gpus: tuple[GpuState, ...]) -> tuple[Ruling, ..
 def _processes(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     query = answer.section("gpu_query")
     gpus = _states(query) if query is not None else ()
-    command = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory"
+    command = f"nvidia-smi --query-compute-apps={_APPS}"
     return ruled(answer, "gpu_apps", command, ("gpu.procs",), lambda output: _apps(output, gpus))
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return (
         *ruled(answer, "nvidia_smi_list", "nvidia-smi -L", ("gpu.count",), lambda output: _count(output, answer.node.gpus)),
-        *ruled(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*gpu_state.IDS, "gpu.pcie_link"), _settings),
+        *_answer_time(answer),
+        *ruled(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*gpu_state.IDS, *_MORE), _settings),
         *ruled(answer, "gpu_remap", f"nvidia-smi --query-remapped-rows={_REMAP}", ("gpu.remap",), _remap),
-        *ruled(answer, "gpu_throttle", "nvidia-smi --query-gpu=index,clocks_event_reasons.active", ("gpu.throttle",), _throttle),
         *ruled(answer, "gpu_details", "nvidia-smi -q", ("gpu.temp",), _temperature),
         *_processes(answer),
     )
 
 
 _FIRST = "nvidia_smi_list"
+_QUERY_GPU = f"nvidia-smi --query-gpu={_QUERY},clocks_event_reasons.active --format=csv,nounits"
 CHECK = CheckFamily(
     name="gpu",
-    ids=("gpu.count", *gpu_state.IDS, "gpu.pcie_link", "gpu.remap", "gpu.throttle", "gpu.temp", "gpu.procs"),
+    ids=("gpu.count", "ssh.cmd_time", *gpu_state.IDS, *_MORE, "gpu.remap", "gpu.temp", "gpu.procs"),
     sections=(
-        # 30 s: without persistence mode the driver loads first; a GPU off the bus can hang it.
+        # 30 s: without persistence mode the driver loads first; a GPU off the bus can hang it. Always asked: how many ranks a node takes.
         Section(_FIRST, "nvidia-smi -L", timeout_s=30),
-        Section("gpu_query", f"nvidia-smi --query-gpu={_QUERY} --format=csv,nounits", timeout_s=30, after=_FIRST),
-        Section("gpu_remap", f"nvidia-smi --query-remapped-rows={_REMAP} --format=csv,nounits", timeout_s=15, after=_FIRST),
-        # The field was renamed with driver 535; an unknown field ends the whole query.
+        # The last field was renamed with driver 535; an unknown field ends the whole query.
         Section(
-            "gpu_throttle",
-            "nvidia-smi --query-gpu=index,clocks_event_reasons.active --format=csv,nounits"
-            " || nvidia-smi --query-gpu=index,clocks_throttle_reasons.active --format=csv,nounits",
+            "gpu_query",
+            f"{_QUERY_GPU} || {_QUERY_GPU.replace('event', 'throttle')}",
+            timeout_s=30,
+            after=_FIRST,
+            tool="nvidia-smi",
+            serves=(*gpu_state.IDS, *_MORE, "gpu.procs", "gpu.imex", "azure.topo", "cross.gpu_model", "cross.driver", "cross.vbios"),
+        ),
+        Section(
+            "gpu_remap",
+            f"nvidia-smi --query-remapped-rows={_REMAP} --format=csv,nounits",
             timeout_s=15,
             after=_FIRST,
+            serves=("gpu.remap",),
         ),
-        Section("gpu_apps", "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,nounits", timeout_s=15, after=_FIRST),
-        Section("gpu_details", "nvidia-smi -q", timeout_s=30, after=_FIRST),
+        Section("gpu_apps", f"nvidia-smi --query-compute-apps={_APPS} --format=csv,nounits", timeout_s=15, after=_FIRST),
+        Section(
+            "gpu_details",
+            "nvidia-smi -q",
+            timeout_s=30,
+            after=_FIRST,
+            serves=("gpu.temp", "gpu.fabric_state", "gpu.fabricmanager", "sw.cuda"),
+        ),
     ),
     judge=_judge,
 )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
-from busbw.parsers.nodes import nvidia_smi, nvlink, os_facts, topology
+from busbw.parsers.nodes import imex, nvidia_smi, nvlink, os_facts, topology
 from busbw.parsers.nodes.dcgm import DiagTest
 from busbw.parsers.nodes.nvlink import NvlinkGpu
 from busbw.parsers.nodes.topology import Topology
-from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, ruled
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, ruled
 from busbw.preflight.alike import once
 from busbw.records import CheckResult, Status
 
 _LINKS = (("B200", 18), ("B300", 18), ("H100", 18), ("H200", 18), ("A100", 12))
 """NVLinks of an SXM card: NVIDIA data sheets. PCIe cards have fewer or none."""
+_NVL72 = re.compile(r"\bGB[23]00\b")
 _DMABUF_KERNEL = (5, 12)
 """First kernel with dma-buf for RDMA."""
 
@@ -114,7 +115,30 @@ def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             return ()
         return (Ruling("gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected),)
 
-    return ruled(answer, "fabric_manager", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule)
+    return ruled(answer, "services", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule)
+
+
+def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    expected = "the IMEX domain UP (GB200 and GB300 in one NVLink domain)"
+    command = "nvidia-imex-ctl -N"
+    query, output = answer.section("gpu_query"), answer.section("imex")
+    if query is not None and query.exit_status == 0 and not _NVL72.search(query.stdout):
+        reason = "only GPUs that share NVLink with other nodes have an IMEX domain"
+        return (CheckResult("gpu.imex", answer.node.name, Status.SKIPPED, "no such GPU", expected, command, reason),)
+
+    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+        domain = imex.parse(output.stdout)
+        if domain is None:
+            return ()
+        waiting = [f"node {number} {state}" for number, state in domain.nodes if state != "READY"]
+        bad = f"{domain.state}: {', '.join(waiting[:4])}" if waiting else domain.state
+        return (Ruling("gpu.imex", Status.PASS if domain.state == "UP" else Status.FAIL, "UP" if domain.state == "UP" else bad, expected),)
+
+    if output is not None and output.missing and query is not None and query.exit_status == 0:
+        evidence = evidence_of(answer, output)
+        found = "nvidia-imex-ctl is not installed"
+        return (CheckResult("gpu.imex", answer.node.name, Status.FAIL, found, expected, command, evidence=evidence),)
+    return ruled(answer, "imex", command, ("gpu.imex",), rule)
 
 
 @once
@@ -133,22 +157,25 @@ def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
 
 CHECK = CheckFamily(
     name="gpu-fabric",
-    ids=("gpu.nvlink_status", "gpu.fabric_state", "gpu.fabricmanager", "gpu.peermem", "os.numa"),
+    ids=("gpu.nvlink_status", "gpu.fabric_state", "gpu.fabricmanager", "gpu.imex", "gpu.peermem", "os.numa"),
     sections=(
-        Section("gpu_nvlink", "nvidia-smi nvlink -s", timeout_s=15, after="nvidia_smi_list"),
-        Section("gpu_topology", "nvidia-smi topo -m", timeout_s=30, after="nvidia_smi_list"),
-        Section("fabric_manager", "systemctl is-active nvidia-fabricmanager"),
+        Section("gpu_nvlink", "nvidia-smi nvlink -s", timeout_s=15, after="nvidia_smi_list", serves=("gpu.nvlink_status",)),
+        Section("gpu_topology", "nvidia-smi topo -m", timeout_s=30, after="nvidia_smi_list", serves=("os.numa", "cross.rail_map")),
+        # Domains of several nodes have channels, all others none.
+        Section("imex", "ls /dev/nvidia-caps-imex-channels 2>/dev/null; nvidia-imex-ctl -N", tool="nvidia-imex-ctl", serves=("gpu.imex",)),
         Section(
             "gpu_modules",
             "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r nvidia /proc/driver/nvidia/version; r kernel /proc/sys/kernel/osrelease; "
             "for m in nvidia_peermem nv_peer_mem; do [ -d /sys/module/$m ] && echo peermem=$m; done; :",
             small=True,
+            serves=("gpu.peermem",),
         ),
     ),
     judge=lambda answer: (
         *ruled(answer, "gpu_nvlink", "nvidia-smi nvlink -s", ("gpu.nvlink_status",), _nvlink),
         *ruled(answer, "gpu_details", "nvidia-smi -q", ("gpu.fabric_state",), fabric_states),
         *_manager(answer),
+        *_imex(answer),
         *ruled(answer, "gpu_modules", "cat /proc/driver/nvidia/version; ls /sys/module", ("gpu.peermem",), _peermem),
         *ruled(answer, "gpu_topology", "nvidia-smi topo -m", ("os.numa",), _topology),
     ),

@@ -55,7 +55,12 @@ CHECK = CheckFamily(
     name="kernel",
     ids=(_ID,),
     sections=(
-        Section("kernel_log", "dmesg -T --level=emerg,alert,crit,err,warn || journalctl -k -b -p warning -n 2000 --no-pager", timeout_s=15),
+        Section(
+            "kernel_log",
+            "$S dmesg -T --level=emerg,alert,crit,err,warn || $S journalctl -k -b -p warning -n 2000 --no-pager",
+            timeout_s=15,
+            serves=(_ID,),
+        ),
     ),
     judge=_judge,
 )

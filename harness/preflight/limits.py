@@ -45,8 +45,11 @@ CHECK = CheckFamily(
             "ulimit -l 2>/dev/null || "
             "awk '/^Max locked memory/ {if ($4 == \"unlimited\") print $4; else print int($4 / 1024)}' /proc/self/limits",
             small=True,
+            serves=("os.limits.memlock", "cross.limits"),
         ),
-        Section("limits", "echo nofile=$(ulimit -n); echo stack=$(ulimit -s)", small=True),
+        Section(
+            "limits", "printf nofile=; ulimit -n; printf stack=; ulimit -s", small=True, serves=("os.limits.nofile", "os.limits.stack")
+        ),
     ),
     judge=lambda answer: (
         *ruled(answer, "memlock", "ulimit -l", ("os.limits.memlock",), _memlock),

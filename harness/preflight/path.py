@@ -1,30 +1,34 @@
-"""The path of data outside RDMA itself: PCI links and bridges, Ethernet quality of service, EFA."""
+"""The PCI path between GPUs, adapters and memory: links, access control of bridges, read requests, ordering, address translation."""
 
 from __future__ import annotations
 
 import re
 
-from busbw.parsers.nodes import fi_info, mlnx_qos, pci
-from busbw.parsers.nodes.fi_info import FabricProvider
-from busbw.parsers.nodes.mlnx_qos import Qos
+from busbw.parsers.nodes import pci
 from busbw.parsers.nodes.pci import AcsBridge, LinkAttributes, PciDevice
-from busbw.preflight import CheckFamily, Ruling, Section, SectionOutput, ruled
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, ruled
 from busbw.preflight.alike import once
-from busbw.records import Status
+from busbw.preflight.virtual import is_virtual
+from busbw.records import CheckResult, Status
 
 _ADAPTERS = ("0x15b3", "0x1d0f")
 """Vendors of compute adapters: Mellanox, Amazon."""
+_READ_REQUEST_BYTES = 4096
+_MAKERS = re.compile(r"Mellanox|Nvidia.*ConnectX", re.I)
 _PCI = (
     "for d in /sys/bus/pci/devices/*; do v=; c=; read -r v <$d/vendor; read -r c <$d/class; case $v:$c in 0x10de:0x03*|0x15b3:0x02*|0x1d0f:0x02*) ;; "
-    "*) continue;; esac; w=-; W=-; s=-; S=-; n=-; read -r w <$d/current_link_width; read -r W <$d/max_link_width; "
+    "*) continue;; esac; w=-; W=-; s=-; S=-; n=-; u=; read -r w <$d/current_link_width; read -r W <$d/max_link_width; "
     "read -r s _ <$d/current_link_speed; read -r S _ <$d/max_link_speed; read -r n <$d/numa_node; "
-    'echo "pci ${d##*/} $v $c width ${w:--} ${W:--} speed ${s:--} ${S:--} numa ${n:--}"; done 2>/dev/null; :'
+    "cd -P $d; p=${PWD%/*}; while case ${p##*/} in *:*:*.*) ;; *) false;; esac; do x=; X=; read -r x <$p/current_link_width; "
+    'read -r X <$p/max_link_width; u="$u ${p##*/}=$x/$X"; p=${p%/*}; done; '
+    'echo "pci ${d##*/} $v $c width ${w:--} ${W:--} speed ${s:--} ${S:--} numa ${n:--}${u:+ under$u}"; done 2>/dev/null; :'
 )
+"""Bridges are walked upwards from each device, by the path that its link in /sys stands for."""
 
 
 def adapter_links(devices: tuple[PciDevice, ...]) -> Ruling:
-    """Network adapters on all their lanes."""
-    expected = "every network adapter on all its PCIe lanes, at its speed"
+    """Network adapters on all their lanes, and no bridge above them on fewer."""
+    expected = "every network adapter on all its PCIe lanes, at its speed, and no narrower bridge above it"
     cards = [device for device in devices if not device.is_gpu and device.vendor in _ADAPTERS]
     known = [card for card in cards if card.width is not None and card.max_width is not None]
     if not known:
@@ -36,8 +40,10 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> Ruling:
         for c in known
         if c.speed_gt_s is not None and c.max_speed_gt_s is not None and c.speed_gt_s < c.max_speed_gt_s
     ]
-    if narrow or slow:
-        return Ruling("pci.link_nic", Status.FAIL, ", ".join(narrow + slow), expected)
+    # A root port without a device of its own shows 0; a bridge is narrow only where the card below could use more.
+    necks = [f"{c.address} behind {b.address} x{b.width}" for c in known for b in c.above if 0 < b.width < min(c.width or 0, b.max_width)]
+    if narrow or slow or necks:
+        return Ruling("pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected)
     return Ruling("pci.link_nic", Status.PASS, f"{len(known)} x {' or '.join(sorted({f'x{c.width}' for c in known}))}", expected)
 
 
@@ -48,47 +54,58 @@ def one_link(link: LinkAttributes) -> Ruling:
     return Ruling("pci.link_nic", Status.UNKNOWN, found, "every network adapter on all its PCIe lanes, at its speed", reason)
 
 
-def acs(bridges: tuple[AcsBridge, ...], *, virtual: bool = False) -> Ruling:
-    """Bridges that send traffic between devices up to the root complex. In a virtual machine the platform decides."""
-    expected = "no PCI bridge with ACS source validation (SrcValid-)"
+def acs(bridges: tuple[AcsBridge, ...], *, virtual: bool = False, relevant: frozenset[str] = frozenset()) -> Ruling:
+    """Bridges that send traffic between devices up to the root complex. In a virtual machine the platform decides.
+
+    `relevant`: addresses of the bridges above a GPU or adapter; none = not known, and every bridge counts.
+    """
+    expected = "no PCI bridge above a GPU or adapter with ACS source validation (SrcValid-)"
     if virtual:
         return Ruling("pci.acs", Status.SKIPPED, "virtual machine", expected, "in a virtual machine the platform's guide decides")
-    on = [bridge.address for bridge in bridges if bridge.redirects]
+    on = [bridge.address for bridge in bridges if bridge.redirects and (not relevant or _full(bridge.address) in relevant)]
     if on:
         return Ruling("pci.acs", Status.WARN, f"on at {len(on)} bridges, first {on[0]}", expected)
     if any(bridge.denied for bridge in bridges):
-        return Ruling("pci.acs", Status.UNKNOWN, "access denied", expected, "only root sees PCI capabilities (lspci -vvv as root)")
+        return Ruling("pci.acs", Status.UNKNOWN, "access denied", expected, _ROOT)
     return Ruling("pci.acs", Status.PASS, "off", expected)
 
 
-def qos(settings: tuple[Qos, ...]) -> Ruling:
-    """RoCE marks its packets by DSCP and needs flow control on its priority."""
-    expected = "trust dscp, priority flow control on the RoCE priority"
-    if any(item.trust is None or item.pfc_priorities is None for item in settings) or not settings:
-        return Ruling("eth.qos", Status.UNKNOWN, "not shown", expected, "the output is cut before the flow control table")
-    found = ", ".join(sorted({f"trust {s.trust}, PFC on {_priorities(s)}" for s in settings}))
-    if any(item.trust != "dscp" for item in settings):
-        return Ruling("eth.qos", Status.FAIL, found, expected)
-    if any(not item.pfc_priorities for item in settings):
-        return Ruling("eth.qos", Status.WARN, found, expected)
-    return Ruling("eth.qos", Status.PASS, found, expected)
+def read_requests(devices: tuple[AcsBridge, ...]) -> Ruling:
+    """How much an adapter asks for at once."""
+    expected = f"MaxReadReq {_READ_REQUEST_BYTES} bytes on every Mellanox adapter"
+    cards = [device for device in devices if _MAKERS.search(device.title)]
+    if not cards:
+        return Ruling("pci.maxreadreq", Status.SKIPPED, "no adapter", expected, "lspci shows no Mellanox adapter")
+    known = [(card.address, card.max_read_request) for card in cards if card.max_read_request is not None]
+    if not known:
+        return Ruling("pci.maxreadreq", Status.UNKNOWN, "access denied", expected, _ROOT)
+    low = [f"{address} {size}" for address, size in known if size < _READ_REQUEST_BYTES]
+    if low:
+        return Ruling("pci.maxreadreq", Status.WARN, ", ".join(low), expected)
+    return Ruling("pci.maxreadreq", Status.PASS, f"so on {len(known)} adapters", expected)
 
 
-def _priorities(item: Qos) -> str:
-    return "priority " + ", ".join(map(str, item.pfc_priorities)) if item.pfc_priorities else "no priority"
+def ordering(devices: tuple[AcsBridge, ...], *, virtual: bool, amd: bool) -> Ruling:
+    """Relaxed ordering lets writes of an adapter pass each other, without which AMD hosts and virtual machines lose much of a link."""
+    expected = "relaxed ordering on (RlxdOrd+) on every Mellanox adapter"
+    cards = [device for device in devices if _MAKERS.search(device.title)]
+    if not cards:
+        return Ruling("pci.relaxed_ordering", Status.SKIPPED, "no adapter", expected, "lspci shows no Mellanox adapter")
+    known = [card for card in cards if card.relaxed_ordering is not None]
+    if not known:
+        return Ruling("pci.relaxed_ordering", Status.UNKNOWN, "access denied", expected, _ROOT)
+    off = [card.address for card in known if not card.relaxed_ordering]
+    if off and (virtual or amd):
+        return Ruling("pci.relaxed_ordering", Status.WARN, f"off on {', '.join(off)}", expected)
+    if off:
+        reason = "off, which matters on AMD hosts and in virtual machines only"
+        return Ruling("pci.relaxed_ordering", Status.SKIPPED, f"off on {', '.join(off)}", expected, reason)
+    return Ruling("pci.relaxed_ordering", Status.PASS, f"on on {len(known)} adapters", expected)
 
 
-def efa_domains(providers: tuple[FabricProvider, ...]) -> Ruling:
-    """Reliable-datagram domains of libfabric's provider `efa`."""
-    expected = "at least one domain of provider efa with FI_EP_RDM"
-    domains = sorted({p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"})
-    found = f"{len(domains)} domains"
-    return Ruling("efa.provider", Status.PASS if domains else Status.FAIL, found, expected)
-
-
-def efa_devices(count: int) -> Ruling:
-    """EFA devices of the kernel; how many there must be is the instance type's, compared over the nodes."""
-    return Ruling("efa.devices", Status.PASS if count else Status.FAIL, f"{count} devices", "at least one EFA device")
+def _full(address: str) -> str:
+    """With the domain, which lspci leaves out where there is only one."""
+    return address if address.count(":") == 2 else f"0000:{address}"
 
 
 @once
@@ -97,62 +114,73 @@ def _links(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _acs(output: SectionOutput) -> tuple[Ruling, ...]:
-    return (acs(pci.parse_acs(output.stdout), virtual="virtual machine" in output.stdout),)
+def _capabilities(output: SectionOutput, virtual: bool, amd: bool, relevant: frozenset[str]) -> tuple[Ruling, ...]:
+    devices = pci.parse_capabilities(output.stdout)
+    if not devices:
+        return ()
+    bridges = tuple(device for device in devices if device.control or device.denied)
+    return (acs(bridges, virtual=virtual, relevant=relevant), read_requests(devices), ordering(devices, virtual=virtual, amd=amd))
 
 
 @once
-def _qos(output: SectionOutput) -> tuple[Ruling, ...]:
-    expected = "trust dscp, priority flow control on the RoCE priority"
-    parts = [part for part in re.split(r"^== \S+$", output.stdout, flags=re.M) if part.strip()]
-    if not parts and output.exit_status == 0 and "==" not in output.stdout:
-        return (Ruling("eth.qos", Status.SKIPPED, "no RoCE port", expected, "no RDMA device with an Ethernet interface"),)
-    parsed = [mlnx_qos.parse(part) for part in parts]
-    if any(item is None for item in parsed) or not parsed:
-        why = (output.stdout + output.stderr).strip().splitlines()[-1:] or ["mlnx_qos printed nothing (it needs root)"]
-        return (Ruling("eth.qos", Status.UNKNOWN, "not readable", expected, why[0]),)
-    return (qos(tuple(item for item in parsed if item is not None)),)
+def _translation(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
+    expected = "ATS_ENABLED true in a virtual machine (peer-to-peer through the IOMMU)"
+    if not virtual:
+        return (Ruling("pci.ats", Status.SKIPPED, "bare metal", expected, "address translation services matter in virtual machines"),)
+    if output.missing:
+        return (Ruling("pci.ats", Status.UNKNOWN, "tool missing", expected, "mstconfig (mstflint) is not installed on the node"),)
+    said = re.findall(r"^\s*\*?\s*ATS_ENABLED\s+(\w+)\((\d)\)", output.stdout, re.M)
+    if not said:
+        why = (output.stderr.strip().splitlines() or ["no Mellanox adapter answers"])[0]
+        return (Ruling("pci.ats", Status.UNKNOWN, "not readable", expected, f"mstconfig needs root (busbw check --sudo): {why[:120]}"),)
+    off = sum(value == "0" for _, value in said)
+    return (Ruling("pci.ats", Status.WARN if off else Status.PASS, f"off on {off} adapters" if off else "on", expected),)
 
 
-@once
-def _efa(output: SectionOutput) -> tuple[Ruling, ...]:
-    return (efa_domains(fi_info.parse(output.stdout)),)
+def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    virtual = is_virtual(answer)
+    system, tree = answer.section("system"), answer.section("pci")
+    amd = system is not None and "cpu_model=AMD" in system.stdout
+    devices = pci.parse_devices(tree.stdout) if tree is not None else ()
+    relevant = frozenset(bridge.address for device in devices for bridge in device.above)
+    return (
+        *ruled(answer, "pci", "cat /sys/bus/pci/devices/*/current_link_width", ("pci.link_nic",), _links),
+        *ruled(answer, "lspci", "lspci -vvv", _LSPCI_IDS, lambda output: _capabilities(output, virtual, amd, relevant)),
+        *_ats(answer, virtual),
+    )
 
 
-@once
-def _efa_count(output: SectionOutput) -> tuple[Ruling, ...]:
-    return (efa_devices(len(output.stdout.split())),)
+def _ats(answer: NodeAnswer, virtual: bool) -> tuple[CheckResult, ...]:
+    command = "mstconfig -d DEVICE query ATS_ENABLED"
+    output = answer.section("ats")
+    if output is not None and output.missing:
+        (ruling,) = _translation(output, virtual)
+        return (CheckResult("pci.ats", answer.node.name, ruling.status, ruling.found, ruling.expected, command, ruling.reason),)
+    return ruled(answer, "ats", command, ("pci.ats",), lambda output: _translation(output, virtual))
 
 
+_ROOT = "only root sees PCI capabilities (lspci -vvv as root, busbw check --sudo)"
+_LSPCI_IDS = ("pci.acs", "pci.maxreadreq", "pci.relaxed_ordering")
 CHECK = CheckFamily(
     name="path",
-    ids=("pci.link_nic", "pci.acs", "eth.qos", "efa.provider", "efa.devices"),
+    ids=("pci.link_nic", *_LSPCI_IDS, "pci.ats"),
     sections=(
-        Section("pci", _PCI, small=True),
+        Section("pci", _PCI, small=True, serves=("pci.link_nic", "pci.acs")),
         Section(
-            "acs",
-            "command -v lspci >/dev/null || exit 127; grep -q '^flags.* hypervisor' /proc/cpuinfo && { echo virtual machine; exit 0; }; "
-            "lspci -vvv | grep -E '^[0-9a-f]|ACSCtl|access denied'; :",
+            "lspci",
+            "$S lspci -vvv | grep -E '^[0-9a-f]|ACSCtl|MaxReadReq|RlxdOrd|access denied'; :",
             timeout_s=20,
+            tool="lspci",
+            serves=_LSPCI_IDS,
         ),
         Section(
-            "mlnx_qos",
-            "for n in /sys/class/infiniband/*/device/net/*; do [ -e $n ] || continue; command -v mlnx_qos >/dev/null || exit 127; "
-            'echo "== ${n##*/}"; mlnx_qos -i ${n##*/}; done; :',
+            "ats",
+            "for d in /sys/bus/pci/devices/*; do v=; c=; read -r v <$d/vendor; read -r c <$d/class; "
+            "case $v:$c in 0x15b3:0x02*) $S mstconfig -d ${d##*/} query ATS_ENABLED;; esac; done; :",
             timeout_s=20,
-        ),
-        Section("fi_info", "fi_info -p efa -t FI_EP_RDM"),
-        Section(
-            "efa_devices",
-            'for n in /sys/class/infiniband/rdmap* /sys/class/infiniband/efa*; do [ -e $n ] && echo "${n##*/}"; done; :',
-            small=True,
+            tool="mstconfig",
+            serves=("pci.ats",),
         ),
     ),
-    judge=lambda answer: (
-        *ruled(answer, "pci", "cat /sys/bus/pci/devices/*/current_link_width", ("pci.link_nic",), _links),
-        *ruled(answer, "acs", "lspci -vvv", ("pci.acs",), _acs),
-        *ruled(answer, "mlnx_qos", "mlnx_qos -i INTERFACE", ("eth.qos",), _qos),
-        *ruled(answer, "fi_info", "fi_info -p efa -t FI_EP_RDM", ("efa.provider",), _efa),
-        *ruled(answer, "efa_devices", "ls /sys/class/infiniband", ("efa.devices",), _efa_count),
-    ),
+    judge=_judge,
 )

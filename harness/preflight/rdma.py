@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.parsers.nodes import container_dev, ibverbs, ofed, rdma_sysfs
+from busbw.parsers.nodes import container_dev, ibverbs, libraries, ofed, rdma_sysfs
 from busbw.parsers.nodes.container_dev import RdmaNodes
 from busbw.parsers.nodes.ibverbs import VerbsDevices
 from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, rdma_ports, ruled
@@ -13,10 +13,14 @@ _SYSFS = (
     "[ -d /sys/class/infiniband ] || exit 0; r() { v=; [ -r $2 ] && read -r v <$2 && echo $1 $v; }; for d in /sys/class/infiniband/*; do "
     '[ -d $d ] || continue; n=${d##*/}; echo rdma $n present 1; for k in fw_ver board_id hca_type; do r "rdma $n $k" $d/$k; done; '
     'r "rdma $n numa_node" $d/device/numa_node; for p in $d/ports/*; do i=${p##*/}; '
-    'for k in state phys_state rate link_layer sm_lid; do r "port $n $i $k" $p/$k; done; r "pkey $n $i pkeys/0" $p/pkeys/0; '
-    'for g in $p/gids/*; do x=${g##*/}; v=; read -r v <$g; case $v in ""|fe80:*|0000:0000:0000:0000:0000:0000:0000:0000) continue;; esac; '
+    'for k in state phys_state rate link_layer sm_lid; do r "port $n $i $k" $p/$k; done; '
+    "k=0; while [ $k -lt 128 ]; do v=; [ -r $p/pkeys/$k ] && read -r v <$p/pkeys/$k; "
+    'case $v in ""|0x0000) break;; esac; echo pkey $n $i pkeys/$k $v; k=$((k + 1)); done; '
+    "for g in $p/gids/*; do x=${g##*/}; v=; read -r v <$g; "
+    'case $v in ""|fe80:*|0000:0000:0000:0000:0000:0000:0000:0000) continue;; esac; '
     "t=; read -r t <$p/gid_attrs/types/$x; echo gid $n $i $x $v $t; done; done; done 2>/dev/null; :"
 )
+"""GIDs of the link alone (fe80) are left out: nothing is chosen among them."""
 
 
 def present(listed: VerbsDevices, rails: tuple[str, ...]) -> Ruling:
@@ -103,9 +107,10 @@ def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
 @once
 def _libraries(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "libibverbs.so.1 known to the linker (without it NCCL uses TCP and says nothing)"
-    if ".so" not in output.stdout:
+    listed = libraries.parse(output.stdout)
+    if listed is None:
         return ()
-    found = "libibverbs.so.1" in output.stdout
+    found = "libibverbs.so.1" in listed
     return (Ruling("rdma.libs", Status.PASS if found else Status.FAIL, "found" if found else "libibverbs.so.1 not found", expected),)
 
 
@@ -123,13 +128,22 @@ CHECK = CheckFamily(
     name="rdma",
     ids=("rdma.devices", "rdma.ofed", *_PORT_IDS, "rdma.mtu", "rdma.libs", "rdma.container_dev"),
     sections=(
-        Section("ibv_devices", "ibv_devices"),
-        Section("ofed_info", "ofed_info -s"),
+        Section("ibv_devices", "ibv_devices", serves=("rdma.devices",)),
+        Section("ofed_info", "ofed_info -s", serves=("rdma.ofed", "cross.ofed")),
+        # Always asked: the rails that the launcher's variables name.
         Section("rdma_sysfs", _SYSFS, small=True),
-        Section("ibv_devinfo", "ibv_devinfo", timeout_s=20, after="ibv_devices"),
-        Section("ldconfig", "ldconfig -p 2>/dev/null || /sbin/ldconfig -p"),
+        Section("ibv_devinfo", "ibv_devinfo", timeout_s=20, after="ibv_devices", serves=("rdma.mtu", "cross.mtu")),
+        # The whole list has a thousand lines of which these are read.
         Section(
-            "rdma_nodes", 'for n in /dev/infiniband/* /sys/class/infiniband/rdmap*; do [ -e "$n" ] && echo "${n##*/}"; done; :', small=True
+            "ldconfig",
+            "{ ldconfig -p 2>/dev/null || /sbin/ldconfig -p; } | grep -E '^[0-9]|lib(ibverbs|mlx5|nccl|cudart|efa|fabric|mpi)[-.]'",
+            serves=("rdma.libs", "efa.plugin", "sw.cuda"),
+        ),
+        Section(
+            "rdma_nodes",
+            'for n in /dev/infiniband/* /sys/class/infiniband/rdmap*; do [ -e "$n" ] && echo "${n##*/}"; done; :',
+            small=True,
+            serves=("rdma.container_dev",),
         ),
     ),
     judge=lambda answer: (

@@ -12,29 +12,37 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from busbw.preflight import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, CheckFamily, NodeAnswer, Section, SectionOutput
+from busbw.preflight import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, CheckFamily, Demand, NodeAnswer, Section, SectionOutput
 from busbw.records import Command, CommandResult, Node
 
 _PROLOGUE = f"""\
-LC_ALL=C; export LC_ALL
+LC_ALL=C; export LC_ALL B S
 if command -v timeout >/dev/null 2>&1; then T='timeout -k 2'; else T=; fi
-mark() {{ printf '\\n@@%s %s\\n' "$B" "$*"; printf '\\n@@%s %s\\n' "$B" "$*" >&2; }}
+U=; [ -r /proc/uptime ] && U='read -r u _ </proc/uptime'
+M='mark() {{ u=; eval "$U"; printf "\\n@@%s %s %s\\n" "$B" "$*" "$u"; printf "\\n@@%s %s %s\\n" "$B" "$*" "$u" >&2; }}'
+export U M; eval "$M"
 limit() {{ if [ -n "$T" ]; then $T "$@"; else shift; "$@"; fi; }}
 ended() {{ case $2 in 124|137) HUNG="$HUNG $1 ";; esac; mark end "$1" "$2"; }}
 after() {{ case $HUNG in *" $1 "*) echo "not asked: $1 did not end" >&2; return 0;; esac; return 1; }}
-W='exec 3>&1 4>&2; s=$({{ {{ {{ $L sh -c "$1" 2>&5 3>&- 4>&- 5>&- 6>&-; echo $? >&6; }} | head -c {MAX_OUTPUT_BYTES} >&3; }} 5>&1 \
+A='exec 3>&1 4>&2; s=$({{ {{ {{ '
+Z=' 2>&5 3>&- 4>&- 5>&- 6>&-; echo $? >&6; }} | head -c {MAX_OUTPUT_BYTES} >&3; }} 5>&1 \
 | head -c {MAX_ERROR_BYTES} >&4; }} 6>&1); exit ${{s:-125}}'
 HUNG=
-absent() {{ case $1 in *["|;&$"]*) return 1;; esac; set -- ${{1%% *}}
-case $1 in *[!a-zA-Z0-9_-]*) return 1;; esac; command -v "$1" >/dev/null 2>&1 && return 1; echo "sh: $1: not found" >&2; }}
+simple() {{ case $1 in *["|;&$<>*?()\\'\\"["]*) return 1;; esac; }}
+absent() {{ t=$2; [ -n "$t" ] || {{ simple "$1" && t=${{1%% *}}; }} || return 1
+command -v "$t" >/dev/null 2>&1 && return 1; echo "sh: $t: not found" >&2; }}
+G='eval "$M"; while [ $# -gt 1 ]; do mark begin "$1"; (eval "$2"); mark end "$1" $?; shift 2; done'
 small() {{ mark begin "$1"; limit "$2" sh -c "$3" </dev/null; ended "$1" $?; }}
 ask() {{ mark begin "$1"; if after "${{4:--}}"; then ended "$1" 124; return; fi
-if absent "$3"; then ended "$1" 127; return; fi
-L=${{T:+$T $2}}; export L; limit $(($2 + 4)) sh -c "$W" sh "$3" </dev/null; ended "$1" $?; }}
+if absent "$3" "$5"; then ended "$1" 127; return; fi
+L=${{T:+$T $2 }}; if simple "$3"; then L="$L$3"; else L="${{L}}sh -c \\"\\$1\\""; fi
+limit $(($2 + 4)) sh -c "$A$L$Z" sh "$3" </dev/null; ended "$1" $?; }}
 """
-"""`W` keeps the start of both streams and the exit status. The limit inside it ends the tool, so that what it printed still arrives; the
-limit around it ends the wait for a tool that no signal ends and that holds its output open. A single command that is not installed is
-answered at once (`absent`): most nodes lack a dozen of these tools, and each attempt would start five processes."""
+"""`A` and `Z` stand around a tool and keep the start of both streams and the exit status. The limit inside them ends the tool, so that what it
+printed still arrives; the limit around them ends the wait for a tool that no signal ends and that holds its output open. A single command that
+is not installed is answered at once (`absent`): most nodes lack a dozen of these tools, and each attempt would start five processes. The small
+sections are read by one shell (`G`); only where that one does not end in time is each asked by itself. `U` reads the node's clock."""
+_SMALL_S = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +55,50 @@ class _Frame:
     seconds: float | None
 
 
-def build(families: Iterable[CheckFamily], boundary: str, timeout_s: float, at_most_s: int | None = None) -> Command:
-    """The script of all sections as one command. `boundary` is a word that the output will not contain by chance: the run's id.
+def sections(families: Iterable[CheckFamily], demand: Demand | None = None) -> tuple[Section, ...]:
+    """The sections to ask; with a demand only those that serve a check it asks for, and those that are always asked."""
+    asked = (section for family in families for section in family.sections)
+    return tuple(s for s in asked if demand is None or not s.serves or any(demand.standing(check_id) is not None for check_id in s.serves))
 
-    `at_most_s` shortens the limit of every section; None = each at its own.
+
+def build(
+    families: Iterable[CheckFamily],
+    boundary: str,
+    timeout_s: float,
+    at_most_s: int | None = None,
+    *,
+    demand: Demand | None = None,
+    sudo: bool = False,
+) -> Command:
+    """The script as one command. `boundary` is a word that the output will not contain by chance: the run's id.
+
+    `at_most_s` shortens the limit of every section; None = each at its own. `demand` leaves out what it does not ask for; None = nothing.
+    `sudo` puts `sudo -n` before what only root may see, where the user is not root.
     """
-    sections = [section for family in families for section in family.sections]
-    if at_most_s is not None:
-        sections = [dataclasses.replace(section, timeout_s=min(section.timeout_s, at_most_s)) for section in sections]
-    asks = [_line(section) for section in sections]
-    text = f"B={shlex.quote(boundary)}\n{_PROLOGUE}" + "\n".join(asks) + "\nmark done\n"
-    return Command(argv=("sh", "-s"), stdin=text.encode(), timeout_s=timeout_s, label="preflight")
+    asked = [dataclasses.replace(s, timeout_s=min(s.timeout_s, at_most_s or s.timeout_s)) for s in sections(families, demand)]
+    right = "S=; [ \"$(id -u)\" = 0 ] || S='sudo -n'" if sudo else "S="
+    lines = [
+        f"B={shlex.quote(boundary)}; {right}",
+        _PROLOGUE.rstrip("\n"),
+        *_together([s for s in asked if s.small], at_most_s or _SMALL_S),
+    ]
+    lines += [_line(section) for section in asked if not section.small]
+    return Command(argv=("sh", "-s"), stdin=("\n".join([*lines, "mark done", ""])).encode(), timeout_s=timeout_s, label="preflight")
+
+
+def _together(small: list[Section], limit_s: int) -> list[str]:
+    each_s = max((section.timeout_s for section in small), default=limit_s)
+    again = f'while [ $# -gt 1 ]; do small "$1" {each_s} "$2"; shift 2; done'
+    return [
+        "set --",
+        *(f'set -- "$@" {shlex.join((section.name, section.shell))}' for section in small),
+        f'limit {limit_s} sh -c "$G" sh "$@" </dev/null || {again}',
+    ]
 
 
 def _line(section: Section) -> str:
-    words = (section.name, str(section.timeout_s), section.shell, *((section.after,) if section.after else ()))
-    return f"{'small' if section.small else 'ask'} {shlex.join(words)}"
+    more = (section.after or "-", section.tool) if section.tool else (section.after,) if section.after else ()
+    return f"ask {shlex.join((section.name, str(section.timeout_s), section.shell, *more))}"
 
 
 def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> NodeAnswer:
@@ -74,7 +110,7 @@ def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> No
         name: SectionOutput(name, frame.text, err[name].text if name in err else "", frame.exit_status, frame.line_no, frame.seconds)
         for name, frame in out.items()
     }
-    whole = f"\n@@{boundary} done\n" in stdout
+    whole = f"\n@@{boundary} done" in stdout
     problem = None
     if not whole:
         ended = f"exit status {result.exit_status}" if result.exit_status is not None else "no exit status"
@@ -111,6 +147,6 @@ def _clock(words: list[str]) -> float | None:
     return float(words[0]) if words and re.fullmatch(r"\d+\.\d+", words[0]) else None
 
 
-def limit_s(sections: Iterable[Section]) -> float:
+def limit_s(asked: Iterable[Section]) -> float:
     """The longest the script may take: every section at its own limit, and some for the shell."""
-    return 10.0 + sum(section.timeout_s + 6 for section in sections)
+    return 10.0 + sum(section.timeout_s + 6 for section in asked)

@@ -114,23 +114,26 @@ CHECK = CheckFamily(
     sections=(
         Section(
             "identity",
-            'printf "host=%s\\nhome=%s\\nuid=%s\\nssh=%s\\nmpirun=%s\\n" '
-            '"$(uname -n)" "$HOME" "$(id -u)" "$SSH_CONNECTION" "$(command -v mpirun)"',
+            "read -r n </proc/sys/kernel/hostname; while read -r k u _; do case $k in Uid:) break;; esac; done </proc/self/status; "
+            'printf "host=%s\\nhome=%s\\nuid=%s\\nssh=%s\\nmpirun=%s\\n" "$n" "$HOME" "$u" "$SSH_CONNECTION" "$(command -v mpirun)"',
+            small=True,
         ),
-        Section("addresses", "ip -o addr show"),
+        Section("addresses", "ip -o addr show", small=True),
         Section("mpirun_version", "mpirun --version"),
         # Which interfaces have a link before anything runs: a stall is judged against this, not against every unused port.
         Section(
             "interfaces",
-            "for d in /sys/class/net/*; do "
-            'echo "net ${d#/sys/class/net/} operstate $(cat "$d/operstate" 2>/dev/null || echo -) '
-            'carrier $(cat "$d/carrier" 2>/dev/null || echo -) rx - tx -"; done',
+            "for d in /sys/class/net/*; do o=; c=; read -r o <$d/operstate; read -r c <$d/carrier; "
+            'echo "net ${d##*/} operstate ${o:--} carrier ${c:--} rx - tx -"; done 2>/dev/null; '
+            "while read -r i d _; do case $d in 00000000) echo default $i;; esac; done </proc/net/route; :",
+            small=True,
         ),
         Section(
             "mpi_home",
-            'for d in "$MPI_HOME" "$HPCX_MPI_DIR" "$(dirname "$(dirname "$(command -v mpirun)")")" /usr/lib/x86_64-linux-gnu/openmpi '
+            'm=$(command -v mpirun); for d in "$MPI_HOME" "$HPCX_MPI_DIR" "${m%/*/*}" /usr/lib/x86_64-linux-gnu/openmpi '
             "/usr/lib/aarch64-linux-gnu/openmpi /usr/lib64/openmpi /opt/amazon/openmpi5 /opt/amazon/openmpi /usr/mpi/gcc/openmpi-*; "
             'do [ -n "$d" ] && [ -f "$d/include/mpi.h" ] && { echo "$d"; exit 0; }; done; exit 1',
+            small=True,
         ),
     ),
     judge=lambda answer: (_mpirun(answer),),

@@ -11,16 +11,23 @@ from busbw.preflight.alike import once
 from busbw.records import CheckResult, Status
 
 _FACTS = (
-    "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r kernel /proc/sys/kernel/osrelease; "
-    "r numa_balancing /proc/sys/kernel/numa_balancing; r loadavg /proc/loadavg; r psi_cpu /proc/pressure/cpu; "
+    "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; k=/proc/sys/kernel; r kernel $k/osrelease; r numa_balancing $k/numa_balancing; "
+    "r loadavg /proc/loadavg; r psi_cpu /proc/pressure/cpu; "
     "for p in memory io; do v=; [ -r /proc/pressure/$p ] && { read -r _; read -r v; } </proc/pressure/$p; echo psi_$p=$v; done; "
-    "echo cpus=$(nproc); g=; for f in /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor; do v=; [ -r $f ] && read -r v <$f; "
+    "r cpus /sys/devices/system/cpu/online; while read -r n v; do case $n in Cpus_allowed_list:) echo allowed=$v;; esac; done </proc/self/status; "
+    "IFS=: read -r _ _ v </proc/self/cgroup; r memory_max /sys/fs/cgroup$v/memory.max; "
+    "g=; for f in /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor; do v=; [ -r $f ] && read -r v <$f; "
     'case " $g " in *" $v "*) ;; *) g="$g $v";; esac; done; echo governor=$g; '
+    "c=; for f in /sys/devices/system/cpu/cpu0/cpuidle/state[0-9]*; do [ -r $f/latency ] || continue; "
+    'read -r n <$f/name; read -r l <$f/latency; read -r d <$f/disable; c="$c $n:$l:$d"; done; echo cstates=$c; '
     "i=; for f in /sys/kernel/iommu_groups/*/type; do v=; [ -r $f ] && read -r v <$f; "
     'case " $i " in *" $v "*) ;; *) i="$i $v";; esac; done; echo iommu=$i; '
-    "grep -q '^flags.* hypervisor' /proc/cpuinfo && echo virtual=1; "
-    "while read -r k c m; do case $k in model) echo cpu_model=${m#*: }; break;; esac; done </proc/cpuinfo; :"
+    'n=; for f in /sys/devices/system/node/node[0-9]*/cpulist; do v=; [ -r $f ] && read -r v <$f; n="$n $v"; done; echo numa=$n; '
+    "r bios /sys/class/dmi/id/bios_version; r maker /sys/class/dmi/id/sys_vendor; r product /sys/class/dmi/id/product_name; "
+    'while read -r n m; do case $n:$m in model:name*) echo "cpu_model=${m#*: }";; '
+    "flags:*) echo flags=1; case \" $m \" in *' hypervisor '*) echo virtual=1;; esac; break;; esac; done </proc/cpuinfo; :"
 )
+"""Without one program: a dozen of them would cost more than all that is read here."""
 _LOAD_PER_CPU = 0.5
 _CPU_PRESSURE = 10.0
 _STALL_PRESSURE = 5.0
@@ -37,9 +44,9 @@ def _rules(output: SectionOutput) -> tuple[Ruling, ...]:
 
 def _load(facts: OsFacts) -> Ruling:
     expected = f"load below {_LOAD_PER_CPU:g} per CPU before the run"
-    load, cpus = (facts.text("loadavg") or "").split(), facts.number("cpus")
+    load, cpus = (facts.text("loadavg") or "").split(), os_facts.count_of(facts.text("cpus") or "")
     if not load or not cpus:
-        return Ruling("os.cpu_load", Status.UNKNOWN, "not shown", expected, "/proc/loadavg or nproc gave nothing")
+        return Ruling("os.cpu_load", Status.UNKNOWN, "not shown", expected, "/proc/loadavg or the list of CPUs gave nothing")
     busy = float(load[0]) / cpus > _LOAD_PER_CPU
     return Ruling("os.cpu_load", Status.WARN if busy else Status.PASS, "busy" if busy else "idle", expected)
 
@@ -129,7 +136,7 @@ def _own_name(output: SectionOutput) -> tuple[Ruling, ...]:
 @once
 def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "no firewall between the nodes (NCCL and MPI use any port)"
-    states = output.stdout.split()
+    states = output.stdout.split()[1:]
     known = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
     if len(states) != len(_FIREWALLS) or not set(states) <= known:
         said = (output.stderr or output.stdout).strip().splitlines()[:1] or ["systemctl printed nothing"]
@@ -153,22 +160,29 @@ def _time(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 _FIREWALLS = ("firewalld", "ufw", "nftables")
+_SERVICES = f"systemctl is-active nvidia-fabricmanager {' '.join(_FIREWALLS)}"
 _IDS = ("os.cpu_load", "os.psi", "os.cpu_governor", "os.numa_balancing", "os.iommu")
 CHECK = CheckFamily(
     name="system",
     ids=(*_IDS, "os.disk", "os.shm", "os.hosts", "os.firewall", "os.time"),
     sections=(
+        # Always asked: it says whether the node is a virtual machine.
         Section("system", _FACTS, small=True),
-        Section("disks", "df -P / /tmp /dev/shm"),
-        Section("own_name", 'getent ahosts "$(uname -n)"; :'),
-        Section("firewall", f"systemctl is-active {' '.join(_FIREWALLS)}"),
-        Section("time", "timedatectl show -p NTPSynchronized; chronyc -n tracking; :"),
+        Section("disks", "df -P / /tmp /dev/shm", serves=("os.disk", "os.shm")),
+        Section("own_name", 'getent ahosts "$(uname -n)"; :', serves=("os.hosts",)),
+        Section("services", _SERVICES, serves=("os.firewall", "gpu.fabricmanager")),
+        Section(
+            "time",
+            "command -v timedatectl >/dev/null && timedatectl show -p NTPSynchronized; "
+            "command -v chronyc >/dev/null && chronyc -n tracking; :",
+            serves=("os.time",),
+        ),
     ),
     judge=lambda answer: (
         *ruled(answer, "system", "cat /proc/loadavg /proc/pressure/cpu …", _IDS, _rules),
         *_disks(answer),
         *ruled(answer, "own_name", "getent ahosts $(uname -n)", ("os.hosts",), _own_name),
-        *ruled(answer, "firewall", f"systemctl is-active {' '.join(_FIREWALLS)}", ("os.firewall",), _firewall),
+        *ruled(answer, "services", f"systemctl is-active {' '.join(_FIREWALLS)}", ("os.firewall",), _firewall),
         *ruled(answer, "time", "timedatectl show -p NTPSynchronized; chronyc tracking", ("os.time",), _time),
     ),
 )

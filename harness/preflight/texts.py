@@ -16,7 +16,7 @@ from busbw.parsers.nodes.pci import AcsBridge, LinkAttributes
 from busbw.parsers.nodes.pkeys import PartitionKey
 from busbw.parsers.nodes.rdma_link import RdmaLink
 from busbw.parsers.nodes.topology import Topology
-from busbw.preflight import Ruling, gpu_fabric, gpu_state, path, rdma, rdma_ports
+from busbw.preflight import Ruling, cloud, ethernet, gpu_fabric, gpu_state, path, rdma, rdma_ports
 from busbw.records import Status
 
 
@@ -39,11 +39,11 @@ def _one(text: str, record: object, efa: bool) -> tuple[Ruling, ...]:
         case Topology():
             return (gpu_fabric.affinity(record), _alone("cross.rail_map", f"{len(record.gpus)} GPUs, {len(record.nics)} NICs"))
         case Qos():
-            return (path.qos((record,)),)
+            return (ethernet.qos((record,)),)
         case LinkAttributes():
             return (path.one_link(record),)
         case RdmaNodes():
-            return (rdma.device_nodes(record, efa=efa), *((path.efa_devices(record.uverbs),) if efa else ()))
+            return (rdma.device_nodes(record, efa=efa), *((cloud.efa_devices(record.uverbs),) if efa else ()))
         case tuple() if record:
             return _several(record)
         case _:
@@ -65,7 +65,7 @@ def _several(records: tuple[object, ...]) -> tuple[Ruling, ...]:
         case PartitionKey():
             return (rdma_ports.partitions(tuple(r for r in records if isinstance(r, PartitionKey))),)
         case FabricProvider():
-            return (path.efa_domains(tuple(r for r in records if isinstance(r, FabricProvider))),)
+            return (cloud.efa_domains(tuple(r for r in records if isinstance(r, FabricProvider))),)
         case NvlinkGpu():
             return _nvlink(tuple(r for r in records if isinstance(r, NvlinkGpu)))
         case AcsBridge():

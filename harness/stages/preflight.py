@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from busbw import artefacts
+from busbw import artefacts, derive, profile
 from busbw.artefacts import PreflightArtefact, PreflightEntry
 from busbw.preflight import script
 from busbw.preflight.families import families
@@ -12,19 +12,20 @@ from busbw.records import CommandResult
 from busbw.stages.context import Context
 
 
-def ask(context: Context, *, within_s: float | None = None, section_s: int | None = None) -> PreflightArtefact:
-    """Ask all reached nodes at once; what was asked in an earlier try of this run is not asked again.
+def ask(context: Context, *, within_s: float | None = None, section_s: int | None = None, sudo: bool = False) -> PreflightArtefact:
+    """Ask all reached nodes at once, for what the plan's profile and playbook want to know; an earlier try of this run is not repeated.
 
-    `within_s` ends the whole, `section_s` every section earlier than their own limits do; what was not answered by then is missing.
+    `within_s` ends the whole, `section_s` every section earlier than their own limits do; what was not answered by then is missing. `sudo`
+    puts `sudo -n` before what only root may see.
     """
     done = artefacts.load(context.run, "preflight.json", PreflightArtefact)
     if done is not None:
         return done
-    known = families()
-    sections = [section for family in known for section in family.sections]
-    limit_s = script.limit_s(sections) if within_s is None else within_s
+    # Which fabric it is may be told by the answers alone: then everything is asked.
+    known, wanted = families(), None if context.plan.profile.name == profile.UNDETECTED else derive.demand(context.plan)
+    limit_s = script.limit_s(script.sections(known, wanted)) if within_s is None else within_s
     boundary = context.plan.run_id
-    command = script.build(known, boundary, limit_s, section_s)
+    command = script.build(known, boundary, limit_s, section_s, demand=wanted, sudo=sudo)
     commands = {node: dataclasses.replace(command, store=f"preflight/{node}.txt") for node in context.fleet.sessions}
     entries = []
     for answer in context.fleet.run(commands, deadline_s=limit_s + 10):

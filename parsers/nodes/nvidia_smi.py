@@ -13,7 +13,10 @@ _FIRST = re.compile(r"^\|\s+(\d+)\s+(\S.*?)\s+(On|Off|N/A)\s+\|\s+([0-9A-Fa-f:.]
 _SECOND = re.compile(r"^\|\s*\S+\s+(\S+)\s+P\d+\s+(\d+)W\s*/\s*(\d+)W\s+\|\s+(\d+)MiB\s*/\s*(\d+)MiB\s+\|")
 _MIG = re.compile(r"\|\s+(Enabled|Disabled|N/A)\*?\s+\|\s*$")
 _PROCESS = re.compile(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s", re.M)
+_HEAD_CHARACTERS = 4096
+"""The head of `nvidia-smi -q` has ten lines; what follows has thousands."""
 _LISTED = re.compile(r"^GPU (\d+): (.+?) \(UUID: (\S+)\)\s*$", re.M)
+_CUDA = re.compile(r"^CUDA Version\s*:\s*(\d+\.\d+)", re.M)
 _DEEPER = re.compile(r"(?:\n {8}.*)*")
 _BLOCK = re.compile(r"\nGPU ([0-9A-Fa-f:.]+)[ \t]*(?=\n)")
 """A literal start: the search skips the lines between."""
@@ -118,6 +121,16 @@ def _table_gpu(first: re.Match[str], second: re.Match[str] | None, third: re.Mat
         memory_used_mib=numbers[2],
         memory_total_mib=numbers[3],
     )
+
+
+def parse_cuda(text: str) -> str | None:
+    """The highest CUDA version that the driver supports, from the head of `nvidia-smi -q`; None = not printed.
+
+    >>> parse_cuda("Driver Version                            : 550.54.14\\nCUDA Version                              : 12.4\\n")
+    '12.4'
+    """
+    match = _CUDA.search(text, 0, _HEAD_CHARACTERS)
+    return match[1] if match else None
 
 
 @functools.lru_cache(maxsize=16)

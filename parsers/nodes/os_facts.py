@@ -14,7 +14,7 @@ class OsFacts:
 
     def text(self, name: str) -> str | None:
         """The value; None = the node did not say."""
-        return dict(self.values).get(name) or None
+        return next((value for given, value in self.values if given == name and value), None)
 
     def number(self, name: str) -> float | None:
         """The value as a number; None = there is none."""
@@ -29,3 +29,15 @@ def parse(text: str) -> OsFacts:
     True
     """
     return OsFacts(tuple((name, value.strip()) for name, value in re.findall(r"^([a-z_0-9]+)=(.*)$", text, re.M)))
+
+
+def count_of(listed: str) -> int | None:
+    """How many a list of the kernel names; None = it is no such list.
+
+    >>> count_of("0-47,96-143"), count_of("3"), count_of("")
+    (96, 1, None)
+    """
+    if not re.fullmatch(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", listed):
+        return None
+    ends = ((int(first), int(last or first)) for first, _, last in (part.partition("-") for part in listed.split(",")))
+    return sum(last - first + 1 for first, last in ends)

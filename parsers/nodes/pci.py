@@ -1,4 +1,4 @@
-"""PCI as sysfs and `lspci -vvv` tell it: link speed and width, NUMA node, access control services of bridges."""
+"""PCI as sysfs and `lspci -vvv` (pciutils 3.7 to 3.13) tell it: link speed and width, NUMA node, access control, read requests, ordering."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ _SPEED = re.compile(r"^\s*([\d.]+) GT/s PCIe\b", re.M)
 _WIDTH = re.compile(r"^\s*(\d{1,2})\s*$", re.M)
 _ADDRESS = re.compile(r"/devices/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/")
 _BRIDGE = re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.M)
-_OURS = re.compile(r"^pci (\S+) (\S+) (\S+) width (\S+) (\S+) speed (\S+) (\S+) numa (\S+)$", re.M)
+_OURS = re.compile(r"^pci (\S+) (\S+) (\S+) width (\S+) (\S+) speed (\S+) (\S+) numa (\S+)(?: under (.*))?$", re.M)
+_BRIDGE_LINK = re.compile(r"([0-9a-f:.]+)=(\d+)/(\d+)")
+_READ_REQUEST = re.compile(r"MaxReadReq (\d+) bytes")
+_ORDERING = re.compile(r"RlxdOrd([+-])")
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeLink:
+    """The link of one bridge towards the CPU."""
+
+    address: str
+    width: int
+    """Lanes in use."""
+    max_width: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +42,8 @@ class PciDevice:
     max_speed_gt_s: float | None
     numa: int | None
     """None = -1: the firmware does not say."""
+    above: tuple[BridgeLink, ...] = ()
+    """The bridges between it and the CPU, nearest first; () = not shown."""
 
     @property
     def is_gpu(self) -> bool:
@@ -47,13 +62,18 @@ class LinkAttributes:
 
 @dataclass(frozen=True, slots=True)
 class AcsBridge:
-    """The access control services of one device of `lspci -vvv`."""
+    """One device of `lspci -vvv`: its access control services, and how it asks for data."""
 
     address: str
     control: str | None
     """The flags of `ACSCtl:`; None = it has none, or the reader may not see capabilities."""
     denied: bool
     """True = `<access denied>`: only root sees capabilities."""
+    title: str = ""
+    """Class, vendor and name behind the address."""
+    max_read_request: int | None = None
+    """Bytes."""
+    relaxed_ordering: bool | None = None
 
     @property
     def redirects(self) -> bool:
@@ -68,8 +88,8 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
     16
     """
     return tuple(
-        PciDevice(address, vendor, kind, _whole(width), _whole(most), _real(speed), _real(fastest), _whole(numa))
-        for address, vendor, kind, width, most, speed, fastest, numa in _OURS.findall(text)
+        PciDevice(address, vendor, kind, _whole(width), _whole(most), _real(speed), _real(fastest), _whole(numa), _bridges(above))
+        for address, vendor, kind, width, most, speed, fastest, numa, above in _OURS.findall(text)
     )
 
 
@@ -90,14 +110,39 @@ def parse_link(text: str) -> LinkAttributes | None:
 def parse_acs(text: str) -> tuple[AcsBridge, ...]:
     """Devices of `lspci -vvv` with their ACS control, and those whose capabilities are hidden; () = the text is not of `lspci`.
 
-    >>> parse_acs("40:01.1 PCI bridge: Some\\n\\t\\tACSCtl:\\tSrcValid+ TransBlk-\\n")
-    (AcsBridge(address='40:01.1', control='SrcValid+ TransBlk-', denied=False),)
+    >>> parse_acs("40:01.1 PCI bridge: Some\\n\\t\\tACSCtl:\\tSrcValid+ TransBlk-\\n")[0].control
+    'SrcValid+ TransBlk-'
+    """
+    return tuple(bridge for bridge in parse_capabilities(text) if bridge.control or bridge.denied)
+
+
+def parse_capabilities(text: str) -> tuple[AcsBridge, ...]:
+    """Every device of `lspci -vvv`; () = the text is not of `lspci`.
+
+    >>> (nic,) = parse_capabilities("1a:00.0 Infiniband controller: Mellanox X\\n\\t\\t\\tRlxdOrd+ ExtTag+\\n\\t\\t\\tMaxReadReq 512 bytes\\n")
+    >>> nic.title, nic.max_read_request, nic.relaxed_ordering
+    ('Infiniband controller: Mellanox X', 512, True)
     """
     found = []
     for head, block in blocks(_BRIDGE, text):
         control = re.search(r"ACSCtl:\s*(\S.*?)\s*$", block, re.M)
-        found.append(AcsBridge(head[0], control[1] if control else None, "<access denied>" in block))
-    return tuple(bridge for bridge in found if bridge.control or bridge.denied)
+        title, _, body = block.partition("\n")
+        size, order = _READ_REQUEST.search(body), _ORDERING.search(body)
+        found.append(
+            AcsBridge(
+                address=head[0],
+                control=control[1] if control else None,
+                denied="<access denied>" in block,
+                title=title.strip(),
+                max_read_request=int(size[1]) if size else None,
+                relaxed_ordering=order[1] == "+" if order else None,
+            )
+        )
+    return tuple(found)
+
+
+def _bridges(text: str) -> tuple[BridgeLink, ...]:
+    return tuple(BridgeLink(address, int(width), int(most)) for address, width, most in _BRIDGE_LINK.findall(text))
 
 
 def _whole(text: str) -> int | None:

@@ -14,6 +14,7 @@ from busbw.preflight import (
     NodeAnswer,
     SectionOutput,
     catalogue,
+    ethernet,
     gpu_fabric,
     gpu_state,
     judge,
@@ -94,7 +95,7 @@ def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_no
      ("0x0000000000000020", Status.WARN), ("0x0000000000000048", Status.FAIL), ("0x0000000000000080", Status.FAIL)],
 )  # fmt: skip
 def test_only_heat_brake_and_hardware_slowdown_count_as_throttling(mask: str, status: Status) -> None:
-    assert verdict("gpu.throttle", gpu_throttle=f"index, clocks_event_reasons.active\n0, {mask}\n")[0] is status
+    assert verdict("gpu.throttle", gpu_query=f"index, name, clocks_event_reasons.active\n0, NVIDIA H100, {mask}\n")[0] is status
 
 
 def test_remapping_that_failed_or_waits_fails() -> None:
@@ -165,13 +166,13 @@ def test_an_adapter_on_half_its_lanes_fails_and_an_idle_gpu_is_not_an_adapter() 
 
 def test_acs_without_the_right_to_see_it_is_unknown_and_says_which_right() -> None:
     said = path.acs(pci.parse_acs("40:01.1 PCI bridge: Some\n\tCapabilities: <access denied>\n"))
-    assert (said.status, said.reason) == (Status.UNKNOWN, "only root sees PCI capabilities (lspci -vvv as root)")
+    assert (said.status, said.reason) == (Status.UNKNOWN, "only root sees PCI capabilities (lspci -vvv as root, busbw check --sudo)")
 
 
 def test_roce_without_flow_control_warns_and_with_the_wrong_trust_fails() -> None:
     text = "Priority trust state: {}\nPFC configuration:\n\tenabled     0   0   0   {}   0   0   0   0\n"
     found = [
-        path.qos((item,)).status
+        ethernet.qos((item,)).status
         for trust, bit in (("dscp", 1), ("dscp", 0), ("pcp", 1))
         if (item := mlnx_qos.parse(text.format(trust, bit)))
     ]

@@ -1,0 +1,103 @@
+"""The machine itself: bare or virtual, its idle states, what its control group leaves it, processes that hang in the kernel."""
+
+from __future__ import annotations
+
+import re
+
+from busbw.parsers.nodes import nvidia_smi, os_facts
+from busbw.parsers.nodes.os_facts import OsFacts
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, ruled
+from busbw.preflight.alike import once
+from busbw.records import CheckResult, Status
+
+_DEEP_US = 10
+"""Latency in µs from which an idle state is felt by small messages: preflight table, os.cstates."""
+_DRIVERS = re.compile(r"nv|nvidia|mlx5|ib_|rdma|nfs|lustre|ll_|cl_|ptlrpc|ceph|gpfs|wait_on_page|io_schedule", re.I)
+_LOOK = "ps -eo state,pid,wchan:32,comm | grep '^D'"
+
+
+def _virtual(facts: OsFacts) -> Ruling:
+    expected = "known: in a virtual machine the host decides about PCI, and physical counters are hidden"
+    maker = " ".join(word for name in ("maker", "product") if (word := facts.text(name)))
+    if facts.text("virtual"):
+        return Ruling("os.virt", Status.PASS, f"virtual machine{f' ({maker})' if maker else ''}", expected)
+    if facts.text("flags") is None:
+        reason = "this CPU architecture does not say whether it runs under a hypervisor"
+        return Ruling("os.virt", Status.UNKNOWN, maker or "not shown", expected, reason)
+    return Ruling("os.virt", Status.PASS, f"bare metal{f' ({maker})' if maker else ''}", expected)
+
+
+def _idle_states(facts: OsFacts) -> Ruling:
+    expected = f"known: idle states above {_DEEP_US} µs cost latency, not bandwidth"
+    states = [part.rsplit(":", 2) for part in (facts.text("cstates") or "").split()]
+    if not states:
+        return Ruling("os.cstates", Status.SKIPPED, "none", expected, "no idle states are shown (virtual machine)")
+    deep = [f"{name} {latency} µs" for name, latency, off in states if off == "0" and latency.isdigit() and int(latency) > _DEEP_US]
+    return Ruling("os.cstates", Status.PASS, f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs", expected)
+
+
+@once
+def _machine(output: SectionOutput) -> tuple[Ruling, ...]:
+    facts = os_facts.parse(output.stdout)
+    return (_virtual(facts), _idle_states(facts))
+
+
+@once
+def _shares(output: SectionOutput, gpus: int, wanted: int | None) -> tuple[Ruling, ...]:
+    facts = os_facts.parse(output.stdout)
+    expected = "all GPUs and CPUs of the node in this session, at least one CPU per GPU"
+    online, allowed = (os_facts.count_of(facts.text(name) or "") for name in ("cpus", "allowed"))
+    if online is None or allowed is None:
+        return (Ruling("os.cgroup", Status.UNKNOWN, "not shown", expected, "the kernel shows no list of CPUs"),)
+    memory = facts.text("memory_max")
+    limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
+    found = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
+    if wanted is not None and gpus and gpus < wanted:
+        return (Ruling("os.cgroup", Status.FAIL, found, f"{expected}: {wanted} GPUs"),)
+    if allowed < max(gpus, 1) or (allowed <= gpus < online):
+        return (Ruling("os.cgroup", Status.WARN, found, expected),)
+    return (Ruling("os.cgroup", Status.PASS, found, expected),)
+
+
+@once
+def _hanging(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "no process stuck in the kernel on a GPU, adapter or file system"
+    if output.stderr.strip():
+        return (Ruling("os.dstate", Status.UNKNOWN, "not shown", expected, output.stderr.strip().splitlines()[0][:160]),)
+    looks = [_waiting(part) for part in re.split(r"^again$", output.stdout, flags=re.M)]
+    both = sorted(set(looks[0]) & set(looks[-1])) if len(looks) > 1 else []
+    told = sorted({f"{name} in {channel}" for _, channel, name in both if channel in ("-", "0") or _DRIVERS.search(channel)})
+    if told:
+        return (Ruling("os.dstate", Status.WARN, ", ".join(told[:6]), expected),)
+    return (Ruling("os.dstate", Status.PASS, "none", expected),)
+
+
+def _waiting(text: str) -> tuple[tuple[int, str, str], ...]:
+    """(pid, wait channel, name) of each process in state D. Threads of the kernel wait so by design."""
+    rows = re.findall(r"^D\S*\s+(\d+)\s+(\S+)\s+(\S.*?)\s*$", text, re.M)
+    return tuple((int(pid), channel, name) for pid, channel, name in rows if not name.startswith(("kworker", "jbd2", "khugepaged")))
+
+
+def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    listed = answer.section("nvidia_smi_list")
+    gpus = len(nvidia_smi.parse_list(listed.stdout)) if listed is not None else 0
+    return (
+        *ruled(answer, "system", "cat /proc/cpuinfo; ls /sys/devices/system/cpu/cpu0/cpuidle", ("os.virt", "os.cstates"), _machine),
+        *ruled(
+            answer,
+            "system",
+            "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
+            ("os.cgroup",),
+            lambda output: _shares(output, gpus, answer.node.gpus),
+        ),
+        *ruled(answer, "dstate", "ps -eo state,pid,wchan:32,comm", ("os.dstate",), _hanging),
+    )
+
+
+CHECK = CheckFamily(
+    name="host",
+    ids=("os.virt", "os.cstates", "os.cgroup", "os.dstate"),
+    # A second look only where the first found one: a moment in that state means nothing.
+    sections=(Section("dstate", f"{_LOOK} || exit 0; sleep 1; echo again; {_LOOK}; :", tool="ps", serves=("os.dstate",)),),
+    judge=_judge,
+)
