@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from busbw.codec import dump_json, parse_json
 from busbw.errors import RunDirError
-from busbw.records import BenchmarkCase, Invocation, Unreachable
+from busbw.records import BenchmarkCase, Invocation, Node, Unreachable
 from busbw.rundir import RunDir
 
 _T = TypeVar("_T")
@@ -104,6 +104,31 @@ class CountersArtefact:
     moment: str
     """`before` or `after`."""
     files: tuple[CounterFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FabricText:
+    """One text about the fabric and where it is kept."""
+
+    kind: str
+    """`node`, `host` or `file`."""
+    name: str
+    """Of the node or host, or the file as given."""
+    path: str | None
+    """Path inside the run directory; None = there is none, see `problem`."""
+    stderr: str | None
+    exit_status: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricArtefact:
+    """`raw/fabric.json`: what was asked about the fabric, or given."""
+
+    nodes: tuple[Node, ...]
+    """Of the inventory; () = none was given."""
+    boundary: str
+    texts: tuple[FabricText, ...]
 
 
 @dataclass(frozen=True, slots=True)

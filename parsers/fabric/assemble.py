@@ -25,8 +25,8 @@ class Known:
     """Host name → node, where the inventory names it otherwise."""
 
 
-def assemble(readings: Sequence[tuple[str, Reading]], known: Known) -> Topology:
-    """The topology that `readings`, as (source, what it says), come to."""
+def assemble(readings: Sequence[tuple[str, Reading]], known: Known, problems: tuple[str, ...] = ()) -> Topology:
+    """The topology that `readings`, as (source, what it says), come to; `problems` = what else could not be read."""
     owner = _Owner(known)
     links: list[FabricLink] = []
     errors: list[PortErrors] = []
@@ -45,7 +45,7 @@ def assemble(readings: Sequence[tuple[str, Reading]], known: Known) -> Topology:
         errors=tuple(dict.fromkeys(_placed(error, merged) for error in errors)),
         missing=tuple(name for name in order if name not in seen),
         sources=tuple(f"{reading.tool}: {source}" for source, reading in readings),
-        problems=tuple(dict.fromkeys(f"{source}: {problem}" for source, reading in readings for problem in reading.problems)),
+        problems=(*problems, *dict.fromkeys(f"{source}: {problem}" for source, reading in readings for problem in reading.problems)),
     )
 
 
@@ -120,6 +120,8 @@ def _keys(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
     """What tells one port from all others; a factory's description does not, where a LID or GUID is there."""
     if end.node is not None and end.device is not None:
         return [("nic", end.node, end.device)]
+    if not end.port:
+        return []
     found: list[tuple[object, ...]] = []
     if end.lid is not None:
         found.append(("lid", source, end.lid, end.port))
@@ -134,7 +136,7 @@ def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
     place: dict[tuple[object, ...], int] = {}
     for link in links:
         keys = [key for end in (link.a, link.b) if end is not None for key in _keys(end, link.source)]
-        at = next((place[key] for key in keys if key in place), None)
+        at = next((place[key] for key in keys if key in place and not _two_adapters(found[place[key]], link)), None)
         if at is None:
             at = len(found)
             found.append(link)
@@ -142,6 +144,12 @@ def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
             found[at] = _joined(found[at], link)
         place.update(dict.fromkeys(keys, at))
     return found
+
+
+def _two_adapters(one: FabricLink, two: FabricLink) -> bool:
+    """Both end in an adapter, and not in the same: whatever a switch calls its ports, these are two cables."""
+    adapters = [{(end.node, end.device) for end in (link.a, link.b) if end and end.node and end.device} for link in (one, two)]
+    return all(adapters) and adapters[0].isdisjoint(adapters[1])
 
 
 def _joined(one: FabricLink, two: FabricLink) -> FabricLink:

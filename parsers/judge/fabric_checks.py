@@ -37,7 +37,9 @@ def judge(topology: Topology) -> tuple[CheckResult, ...]:
 def _result(
     check_id: str, node: str, status: Status, found: str, expected: str, evidence: Evidence | None = None, reason: str = ""
 ) -> CheckResult:
-    return CheckResult(check_id, node, status, found, expected, _COMMANDS[check_id], reason, evidence)
+    # What only another tool tells is a gap, not a reason to withhold a verdict on the rest.
+    required = status is not Status.UNKNOWN or check_id not in (ERRORS, LINK_RATE)
+    return CheckResult(check_id, node, status, found, expected, _COMMANDS[check_id], reason, evidence, required)
 
 
 def _by_node(

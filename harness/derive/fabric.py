@@ -1,0 +1,104 @@
+"""The topology and the checks of the fabric, from what `raw/fabric/` holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from busbw import artefacts
+from busbw.artefacts import FabricArtefact, FabricText
+from busbw.parsers.fabric import Reading, lldp, names, recognise
+from busbw.parsers.fabric.assemble import Known, assemble
+from busbw.parsers.judge import fabric_checks
+from busbw.preflight import NodeAnswer, fabric_script, script
+from busbw.records import CheckResult, CommandResult, Node
+from busbw.records.topology import Topology
+from busbw.rundir import RunDir
+
+_GUID = re.compile(r"^guid (\S+) ([0-9a-f:]+)$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """What the fabric's side comes to."""
+
+    topology: Topology
+    checks: tuple[CheckResult, ...]
+
+
+def load(run: RunDir) -> Fabric | None:
+    """The fabric of a run; None = nobody asked for it.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    artefact = artefacts.load(run, "fabric.json", FabricArtefact)
+    if artefact is None:
+        return None
+    readings: list[tuple[str, Reading]] = []
+    problems: list[str] = []
+    guids: dict[str, tuple[str, str]] = {}
+    hosts: dict[str, str] = {}
+    for text in artefact.texts:
+        if text.kind == "file":
+            found = recognise.read(_content(run, text.path), PurePosixPath(text.name).name.partition(".")[0])
+            readings += [(text.name, found)] if found else []
+            problems += [] if found else [f"{text.name}: not of a tool that busbw knows"]
+            continue
+        answer = _answer(run, artefact, text)
+        if answer.problem:
+            problems.append(f"{text.name}: {answer.problem}")
+        if text.kind == "node":
+            _learn(answer, guids, hosts)
+            neighbours = answer.section("lldp")
+            if neighbours is not None and neighbours.exit_status == 0 and neighbours.stdout.strip():
+                readings.append((answer.artefact, lldp.parse(neighbours.stdout, text.name).at_line(neighbours.line_no)))
+        else:
+            _of_host(answer, readings, problems)
+    topology = assemble(readings, Known(artefact.nodes, guids, hosts), tuple(problems))
+    return Fabric(topology, fabric_checks.judge(topology))
+
+
+def _content(run: RunDir, path: str | None) -> str:
+    return (run.read_raw(path.removeprefix("raw/")) or b"").decode("utf-8", "replace") if path else ""
+
+
+def _answer(run: RunDir, artefact: FabricArtefact, text: FabricText) -> NodeAnswer:
+    result = CommandResult(
+        text.name,
+        ("sh", "-s"),
+        text.exit_status,
+        _content(run, text.path).encode(),
+        _content(run, text.stderr).encode(),
+        0.0,
+        text.problem or None,
+    )
+    return script.split(Node(text.name), result, artefact.boundary, text.path or "")
+
+
+def _learn(answer: NodeAnswer, guids: dict[str, tuple[str, str]], hosts: dict[str, str]) -> None:
+    """Which GUIDs and which host name are this node's."""
+    listed = answer.section("guids")
+    for device, digits in _GUID.findall(listed.stdout) if listed else ():
+        guid = names.guid(digits)
+        if guid is not None:
+            guids.setdefault(guid, (answer.node.name, device))
+    host = answer.section("host")
+    if host is not None and host.stdout.strip():
+        hosts[host.stdout.strip()] = answer.node.name
+        hosts.setdefault(host.stdout.strip().partition(".")[0], answer.node.name)
+
+
+def _of_host(answer: NodeAnswer, readings: list[tuple[str, Reading]], problems: list[str]) -> None:
+    """What each tool on the host said; one that said nothing is a problem with its own words."""
+    for name, _ in fabric_script.TOOLS:
+        output = answer.section(name)
+        if output is None:
+            continue
+        found = recognise.read(output.stdout)
+        if found is not None and (found.links or found.errors or output.exit_status == 0):
+            readings.append((answer.artefact, found.at_line(output.line_no)))
+        if output.exit_status != 0 and not (found and (found.links or found.errors)):
+            why = (output.stderr.strip().splitlines() or [f"exit status {output.exit_status}"])[-1]
+            problems.append(f"{name} on {answer.node.name}: {'timed out' if output.timed_out else why}")
