@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from busbw.cli import check_fabric
 from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, UsageError
 
@@ -42,6 +43,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
     nodes.add_argument("--connect-timeout", type=float, default=10.0, metavar="S", help="limit of one connection, in seconds (default 10)")
     parser.add_argument("-p", "--profile", metavar="NAME", help="fabric profile, such as infiniband or rocev2 (default: the inventory's)")
+    check_fabric.register(parser)
     result = parser.add_argument_group("result")
     result.add_argument("-o", "--out", type=Path, metavar="DIR", help="where run directories go (default runs; with --local none is kept)")
     result.add_argument("--json", action="store_true", help="print check.json instead of the verdict")
@@ -55,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if args.local:
         return _local(args)
     become_inside(args.inventory)
+    if check_fabric.wanted(args):
+        return check_fabric.run(args, None if args.fabric_file else _plan(args))
     return _check(args, _plan(args), args.out or Path("runs"))
 
 
