@@ -13,6 +13,8 @@ from busbw.records import CheckResult, Status
 _DEEP_US = 10
 """Latency in µs from which an idle state is felt by small messages: preflight table, os.cstates."""
 _DRIVERS = re.compile(r"nv|nvidia|mlx5|ib_|rdma|nfs|lustre|ll_|cl_|ptlrpc|ceph|gpfs|wait_on_page|io_schedule", re.I)
+_STATE = re.compile(r"(\S[^:]*):(\d+):(\d*)")
+"""`C6:133:0`: name, latency, whether it is off. A name may hold blanks: `haltpoll idle`."""
 _LOOK = "ps -eo state,pid,wchan:32,comm | grep '^D'"
 
 
@@ -29,7 +31,7 @@ def _virtual(facts: OsFacts) -> Ruling:
 
 def _idle_states(facts: OsFacts) -> Ruling:
     expected = f"known: idle states above {_DEEP_US} µs cost latency, not bandwidth"
-    states = [part.rsplit(":", 2) for part in (facts.text("cstates") or "").split()]
+    states = _STATE.findall(facts.text("cstates") or "")
     if not states:
         return Ruling("os.cstates", Status.SKIPPED, "none", expected, "no idle states are shown (virtual machine)")
     deep = [f"{name} {latency} µs" for name, latency, off in states if off == "0" and latency.isdigit() and int(latency) > _DEEP_US]
