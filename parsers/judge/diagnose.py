@@ -7,6 +7,7 @@ tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ ran
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 from busbw import plugins
 from busbw.parsers import rules
@@ -18,7 +19,7 @@ from busbw.parsers.judge.diagnose_view import lines_of, view_for
 from busbw.parsers.rules.rule import Rule
 from busbw.parsers.symptoms import table as symptoms
 from busbw.parsers.symptoms.table import Role, Weight
-from busbw.records import Confidence, Evidence
+from busbw.records import Confidence, Evidence, Finding
 
 FAILURE = (
     r"NCCL WARN |Test (?:NCCL|CUDA|HIP) failure|Test timeout|DistBackendError|nccl(?:UnhandledCuda|System|Internal|Remote)Error"
@@ -32,6 +33,10 @@ LOW = 0.9
 """Below this share of the expected bandwidth a setting is worth accusing. The articles' mark for a clear loss is 0.85; noise is within 5 %."""
 SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
 """Lines that are only printed by work that went well so far."""
+COMPLETE = r"- ?Init COMPLETE"
+"""A communicator came about: what only keeps one from it is past."""
+_BEFORE_WORK = frozenset({"build", "launch", "init"})
+"""Stages that end when a communicator comes about."""
 
 
 @functools.cache
@@ -43,7 +48,7 @@ def all_rules() -> tuple[Rule, ...]:
 def search_patterns() -> tuple[Pattern, ...]:
     """What texts must be searched for: the table's expressions and the rules', each once."""
     found = {pattern.regex: pattern for pattern in patterns(symptoms.load())}
-    for regex in (FAILURE, SUCCESS, *(watch.regex for rule in all_rules() for watch in rule.watches)):
+    for regex in (FAILURE, SUCCESS, COMPLETE, *(watch.regex for rule in all_rules() for watch in rule.watches)):
         found.setdefault(regex, Pattern(regex, regex))
     return tuple(found.values())
 
@@ -62,6 +67,8 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     }
     failures = [line for line in lines_of(evidence, FAILURE) if (line.artefact, line.place.line_no) not in bearable]
     findings = rank(table, clues, context, complaint=_complaint(evidence), failed=bool(failures))
+    if not failures:
+        findings = _without_overcome(findings, evidence)
     told = {
         (item.artefact, item.line_no) for finding in findings for item in finding.evidence if finding.confidence is not Confidence.POSSIBLE
     }
@@ -70,6 +77,25 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     if healthy:  # what ends a job did not; settings and conditions may still cost bandwidth
         findings = tuple(finding for finding in findings if table.by_id[finding.id].role not in (Role.CAUSE, Role.ECHO))
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
+
+
+def _without_overcome(findings: tuple[Finding, ...], evidence: EvidenceSet) -> tuple[Finding, ...]:
+    """The findings less the guesses at what prevents a communicator, where one came about after all lines they rest on."""
+    last: dict[str, int] = {}
+    for line in lines_of(evidence, COMPLETE):
+        last[line.artefact] = max(line.place.line_no, last.get(line.artefact, 0))
+    return tuple(finding for finding in findings if not (_prevents(finding) and _is_before(finding, last)))
+
+
+def _prevents(finding: Finding) -> bool:
+    """It is a guess at a cause that would keep a communicator from coming about, or at why a connection had to be tried again."""
+    symptom = symptoms.load().by_id[finding.id]
+    early = symptom.stage in _BEFORE_WORK or all("retrying" in item.text for item in finding.evidence)
+    return finding.confidence is Confidence.POSSIBLE and symptom.role in (Role.CAUSE, Role.ECHO) and early
+
+
+def _is_before(finding: Finding, last: Mapping[str, int]) -> bool:
+    return all((item.line_no or 0) < last.get(item.artefact, 0) for item in finding.evidence)
 
 
 def _complaint(evidence: EvidenceSet) -> bool:
