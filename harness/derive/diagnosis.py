@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
+from busbw.derive import counters
 from busbw.derive.launches import Launch
 from busbw.parsers.formats.scan import Hit, Scanner
-from busbw.parsers.judge import diagnose_facts, diagnose_nodes
+from busbw.parsers.judge import diagnose_counters, diagnose_facts, diagnose_nodes
 from busbw.parsers.judge.diagnose import Context, diagnose, search_patterns
 from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact, Text
 from busbw.parsers.judge.explain import explain
@@ -63,7 +64,9 @@ def evidence(
         if answer.node.name in suspect:
             texts += _kernel_log(answer)
             facts += _node_facts(answer)
+    rails = {answer.node.name: answer.node.rails for answer in asked}
     for launch in made:
+        facts += _counters(run, launch, rails)
         # The other purposes have few and small sizes by intent.
         if launch.artefact.case.purpose == _JUDGED and not launch.artefact.groups:
             facts += diagnose_facts.from_records(launch.artefact.stdout or "", launch.results)
@@ -135,6 +138,12 @@ def _on_node(fact: Fact, node: str, section: SectionOutput) -> Fact:
     line_no = None if fact.evidence.line_no is None else fact.evidence.line_no + section.line_no - 1
     where = tuple(f"{node} {name}" for name in fact.where) or (node,)
     return dataclasses.replace(fact, evidence=dataclasses.replace(fact.evidence, line_no=line_no), where=where)
+
+
+def _counters(run: RunDir, launch: Launch, rails: Mapping[str, tuple[str, ...]]) -> Iterator[Fact]:
+    taken = counters.load(run, launch.artefact.case.id)
+    for node in taken.nodes if taken is not None else ():
+        yield from diagnose_counters.from_deltas(node.deltas, node.after.artefact, rails.get(node.after.node, ()))
 
 
 def _ratios(comparisons: Iterable[Comparison]) -> tuple[Fact, ...]:
