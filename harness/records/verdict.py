@@ -28,6 +28,8 @@ class CheckResult:
     """Why it is UNKNOWN or SKIPPED: the missing tool or right."""
     evidence: Evidence | None = None
     required: bool = True
+    values: tuple[tuple[str, float | bool | str], ...] = ()
+    """What was found, as the symptom table's expressions read it: `("rate_gbps", 200.0)`; a value that is not known is left out."""
 
 
 @dataclass(frozen=True, slots=True)
