@@ -70,7 +70,7 @@ def evidence(
         # The other purposes have few and small sizes by intent.
         if launch.artefact.case.purpose == _JUDGED and not launch.artefact.groups:
             facts += diagnose_facts.from_records(launch.artefact.stdout or "", launch.results)
-    return EvidenceSet(tuple(texts), (*facts, *diagnose_facts.from_checks(c for c in checks if c.status in _WRONG), *_ratios(comparisons)))
+    return EvidenceSet(tuple(texts), (*facts, *diagnose_facts.from_checks(c for c in checks if c.node in suspect), *_ratios(comparisons)))
 
 
 def build_outputs(run: RunDir) -> list[str]:
