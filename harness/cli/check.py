@@ -77,11 +77,14 @@ def _local(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> RunPlan:
     """The plan of a run without cases."""
-    from busbw import planning
+    from busbw import planning, profile
     from busbw.cli.console import now
 
     wanted: dict[str, object] = {"playbook": _PLAYBOOK, "env": [], "ranks_per_node": None, "temporary_keys": False}
     plan = planning.new_plan(argparse.Namespace(**{**vars(args), **wanted}), started=now())
+    if args.profile is None and plan.cluster.fabric is not None:
+        # The playbook's fabric is what its benchmark runs over, and none runs here: what the nodes have counts.
+        plan = dataclasses.replace(plan, profile=profile.load(plan.cluster.fabric))
     survey = dataclasses.replace(plan.playbook.survey, when="never")
     return dataclasses.replace(plan, playbook=dataclasses.replace(plan.playbook, name="check", cases=(), gates=(), survey=survey))
 

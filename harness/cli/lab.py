@@ -61,6 +61,11 @@ def _register_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("--uplink-rate", metavar="RATE", help="rate of every leaf's uplink per rail")
     up.add_argument("--name", default="lab", help="several labs live side by side under different names (default lab)")
     up.add_argument("--gpus", type=int, default=2, metavar="G", help="emulated GPUs, so ranks, per node (default 2)")
+    up.add_argument(
+        "--persona",
+        metavar="NAME",
+        help="hardware that the nodes show without having it: h100, h200, b200, a100, h100-roce, ethernet, or a YAML file (default: none)",
+    )
     up.add_argument("--cpus-per-node", type=float, metavar="CPUS", help="limit of each node's CPU time (default: equal shares)")
     up.add_argument("--no-cgroups", action="store_true", help="make no control groups: nodes take CPU time from each other")
     up.add_argument("--no-node-ssh", action="store_true", help="nodes cannot log in to each other")
@@ -94,12 +99,17 @@ def _register_faults(fault: argparse.ArgumentParser) -> None:
     load.add_argument("--loops", type=int, help="how many busy loops (default: one per CPU)")
     kind("hang-ssh", "a node's sshd accepts connections and never answers", ("NODE", "which node"))
     kind("host-key", "a node shows another host key than known_hosts has", ("NODE", "which node"))
+    hardware = kind("hw", "break the hardware that --persona shows; without KIND: what can be broken")
+    hardware.add_argument("hardware", nargs="?", metavar="KIND", help="such as gpu-missing or port-down")
+    hardware.add_argument("node", nargs="?", metavar="NODE", help="which node")
+    hardware.add_argument("--index", type=int, metavar="I", help="which GPU or adapter, from 0 (default: the last)")
+    hardware.add_argument("--seconds", type=float, default=60.0, help="of errors-grow: for how long at most (default 60)")
     clear = kind("clear", "mend a node, a leaf, or everything")
     clear.add_argument("target", nargs="?", default="all", help="node, leaf or all (default all)")
 
 
 def _up(args: argparse.Namespace) -> int:
-    from busbw.lab import bringup, files
+    from busbw.lab import bringup, files, persona
     from busbw.lab.state import Mode
 
     options = bringup.LabOptions(
@@ -115,13 +125,15 @@ def _up(args: argparse.Namespace) -> int:
         node_ssh=not args.no_node_ssh,
         cgroups=not args.no_cgroups,
         cpus_per_node=args.cpus_per_node,
+        persona=None if args.persona is None else persona.load(args.persona),
     )
     signal.signal(signal.SIGTERM, _interrupt)
     state = bringup.up(options, _progress)
     for what in state.cannot:
         _progress(f"this lab cannot {what}")
+    shown = f"  shows:     {state.persona.title} per node (invented)\n" if state.persona else ""
     sys.stdout.write(
-        f"lab {state.name} is up: {len(state.nodes)} nodes, {state.nodes[0].name} to {state.nodes[-1].name}\n"
+        f"lab {state.name} is up: {len(state.nodes)} nodes, {state.nodes[0].name} to {state.nodes[-1].name}\n{shown}"
         f"  log in:    busbw lab exec {state.nodes[0].name} -- hostname\n"
         f"  by ssh:    busbw lab exec -- ssh -F {files.ssh_config(state)} {state.nodes[0].name}\n"
         f"  take down: busbw lab down --name {state.name}\n"
@@ -164,6 +176,8 @@ def _fault(args: argparse.Namespace) -> int:
     from busbw.lab import faults
     from busbw.lab.state import load
 
+    if args.kind == "hw" and (args.hardware is None or args.node is None):
+        return _hardware_kinds(args)
     state = load(args.name)
     if args.kind == "slow":
         rate = _share(args.rate, state.rate_bit_s, "--rate")
@@ -185,12 +199,25 @@ def _fault(args: argparse.Namespace) -> int:
         state = faults.hang_ssh(state, args.node)
     elif args.kind == "host-key":
         state = faults.host_key(state, args.node)
+    elif args.kind == "hw":
+        state = faults.hardware(state, args.hardware, args.node, args.index, args.seconds)
     else:
         state = faults.clear(state, None if args.target == "all" else args.target)
     for fault in state.faults:
         sys.stdout.write(f"{fault.target}: {fault.kind} {fault.detail}\n")
     if not state.faults:
         sys.stdout.write(f"lab {state.name}: no fault is on\n")
+    return 0
+
+
+def _hardware_kinds(args: argparse.Namespace) -> int:
+    from busbw.lab import persona_faults
+
+    if args.hardware is not None:
+        seen = f"lab fault hw {args.hardware} without a node"
+        raise UsageError("which node?", seen=seen, next_step=f"busbw lab fault hw {args.hardware} node1")
+    for kind, text in persona_faults.kinds():
+        sys.stdout.write(f"{kind:<20}{text}\n")
     return 0
 
 

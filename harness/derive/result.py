@@ -117,7 +117,7 @@ def derive(run: RunDir) -> RunResult:
         verdict=decided.status,
         headline=headline,
         exit_status=decided.exit_status,
-        emulated=wording.EMULATED if plan.cluster.emulated else "",
+        emulated=wording.emulated(plan.cluster) if plan.cluster.emulated else "",
         nodes=tuple(node.name for node in plan.cluster.nodes),
         unreachable=reach.unreachable if reach else (),
         checks=checks,

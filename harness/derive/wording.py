@@ -12,10 +12,15 @@ from busbw.parsers.judge.groups import GroupSample
 from busbw.parsers.judge.verdict import Verdict
 from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts
-from busbw.records import BenchmarkRow, CheckResult, Comparison, Invocation, Status, Uncovered
+from busbw.records import BenchmarkRow, CheckResult, Cluster, Comparison, Invocation, Status, Uncovered
 from busbw.units import format_bandwidth, format_size
 
 EMULATED = "Emulated: host memory over MPI in an embedded lab; no number here speaks for real hardware."
+
+
+def emulated(cluster: Cluster) -> str:
+    """What every report of an emulated cluster says, with the hardware that its nodes only show."""
+    return EMULATED + (f" Invented is what the nodes show: {cluster.invented}." if cluster.invented else "")
 
 
 def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome, comparisons: tuple[Comparison, ...]) -> str:

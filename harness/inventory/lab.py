@@ -27,20 +27,25 @@ def load(name: str | None = None) -> Cluster:
         nodes=tuple(_node(lab, node) for node in lab.nodes),
         head=lab.nodes[0].name,
         source=f"lab {lab.name} (emulated)",
+        fabric=lab.persona.fabric if lab.persona else None,
         emulated=True,
+        invented=f"{lab.persona.title} per node" if lab.persona else "",
         ssh_config=str(files.ssh_config(lab)),
         notes=tuple(f"the lab {lab.name} cannot {what}" for what in lab.cannot),
     )
 
 
 def _node(lab: state.LabState, node: state.LabNode) -> Node:
+    links = tuple(rail.interface for rail in node.rails)
     return Node(
         name=node.name,
         address=node.address,
         user=lab.user,
         port=node.ssh_port,
         identity_file=str(files.identity(lab)),
-        gpus=lab.gpus,
-        rails=tuple(rail.interface for rail in node.rails),
+        gpus=len(lab.persona.gpu_addresses) if lab.persona else lab.gpus,
+        slots=lab.gpus if lab.persona else None,
+        rails=tuple(f"mlx5_{index}" for index in range(len(lab.persona.adapter_addresses))) if lab.persona else links,
+        data_links=links if lab.persona else (),
         labels=(("leaf", node.leaf), ("rack", node.leaf.replace("leaf", "rack"))),
     )

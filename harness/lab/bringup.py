@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import cgroups, files, loopback, namespaces, processes, requirements, wiring
+from busbw.lab import cgroups, files, loopback, namespaces, persona_memlock, processes, requirements, wiring
+from busbw.lab.persona import Persona
 from busbw.lab.state import DEFAULT_NAME, RECORD, LabState, Mode, directory_of, exists, load, locked, marker, save
 
 _BEFORE_THE_RECORD = {"lab.new"}
@@ -40,6 +41,8 @@ class LabOptions:
     cgroups: bool = True
     cpus_per_node: float | None = None
     """CPU time a node may use, in CPUs; None = its equal share."""
+    persona: Persona | None = None
+    """The hardware that nodes show without having it."""
 
 
 def up(options: LabOptions, progress: Callable[[str], None]) -> LabState:
@@ -117,7 +120,7 @@ def _clear_remains(state: LabState, progress: Callable[[str], None]) -> None:
 
 def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
     mode, cannot = _choose_mode(options.mode)
-    requirements.demand(mode)
+    requirements.demand(mode, persona=options.persona is not None)
     directory = _free_directory(options.name)
     cgroup, enable, why = _choose_cgroup(options, mode, marker(directory))
     if cgroup is None and options.cpus_per_node is not None:
@@ -127,6 +130,8 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
     if mode is Mode.LOOPBACK:
         _refuse_links(options)
         nodes = loopback.plan_nodes(options.nodes, marker(directory))
+        if options.persona is not None:
+            _refuse_persona(options.persona)
         cannot += loopback.CANNOT
     else:
         cannot += namespaces.CANNOT_AS_USER if mode is Mode.USERNS else ()
@@ -146,7 +151,8 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         cpus_per_node=options.cpus_per_node,
         cgroup=str(cgroup) if cgroup else None,
         cgroup_parent_enabled=enable,
-        cannot=cannot,
+        cannot=cannot + (persona_memlock.CANNOT if options.persona and persona_memlock.needed() else ()),
+        persona=options.persona,
     )
     progress(f"lab {state.name!r}: {len(nodes)} nodes in {mode.value} mode, recorded in {directory}")
     return state
@@ -207,6 +213,14 @@ def _refuse_links(options: LabOptions) -> None:
             seen="one of --rails, --leaves, --rate with --mode loopback, or with auto where namespaces are refused",
             next_step="busbw lab up --mode root, as root, says what refuses namespaces",
         )
+
+
+def _refuse_persona(persona: Persona) -> None:
+    raise LabError(
+        f"nodes in loopback mode cannot show the hardware of {persona.name}",
+        seen="they share this machine's /sys",
+        next_step="busbw lab up --mode auto, where namespaces are allowed",
+    )
 
 
 def _auto_rate(options: LabOptions) -> float:

@@ -8,22 +8,19 @@ even if its maker died half way.
 from __future__ import annotations
 
 import os
-import shlex
 import signal
-import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import enter, files, processes, requirements, shaping, wiring
+from busbw.lab import enter, files, persona_faults, persona_files, persona_memlock, persona_sysfs, processes, switching, wiring
 from busbw.lab.state import Fault, LabNode, LabState, Mode, Process, load_directory, locked, save
 from busbw.units import format_link_rate
 
 _TIMEOUT_S = 30.0
-_LOAD_MARK = "busbw-lab-load"
-"""Last word of the command line of a `cpu-load` loop."""
-_LINK_FAULTS = ("slow", "loss", "link-down", "uplink")
+_MARKS = {"cpu-load": "busbw-lab-load", "errors-grow": "busbw-lab-errors"}
+"""Last word of the command line of what such a fault keeps running on a node."""
 
 
 def slow(state: LabState, node: str, rate_bit_s: float, rail: str | None = None, toward: str | None = None) -> LabState:
@@ -109,10 +106,46 @@ def cpu_load(state: LabState, node: str, seconds: float, loops: int | None = Non
         LabError: the node cannot be logged in to.
     """
     count = loops or os.cpu_count() or 1
-    loop = f"timeout -s KILL {seconds:g} sh -c 'while :; do :; done' {_LOAD_MARK}"
+    loop = f"timeout -s KILL {seconds:g} sh -c 'while :; do :; done' {_MARKS['cpu-load']}"
     script = f"for i in $(seq {count}); do setsid {loop} </dev/null >/dev/null 2>&1 & done"
     state = _record(state, Fault("cpu-load", state.node(node).name, f"{count} busy loops for at most {seconds:g} s"))
-    _run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
+    switching.run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
+    return state
+
+
+def hardware(state: LabState, kind: str, node: str, index: int | None = None, seconds: float = 60.0) -> LabState:
+    """Break the hardware of a node: one of `persona_faults.kinds`, of GPU or adapter `index` (None = the last). Only `errors-grow` ends by itself.
+
+    Raises:
+        UsageError: there is no such kind.
+        LabError: the lab shows no hardware, the node has no such GPU or adapter, or such hardware cannot have the fault.
+    """
+    if kind == "memlock-small":
+        return _memlock_small(state, node)
+    if kind == "errors-grow":
+        return _errors_grow(state, node, index, seconds)
+    fault = persona_faults.make(state, kind, node, index)
+
+    def change(now: LabState) -> LabState:
+        return replace(now, faults=(*(other for other in now.faults if _concerns(other) != _concerns(fault)), fault))
+
+    return _change(state, change, ())
+
+
+def _memlock_small(state: LabState, node: str) -> LabState:
+    """For real: new sessions inherit the limit of the sshd."""
+    sshd = _sshd(state.node(node))
+    state = _record(state, Fault("memlock-small", node, f"{persona_memlock.SMALL_BYTES >> 10} KiB", processes=(sshd,)))
+    processes.limit_memlock(sshd, persona_memlock.SMALL_BYTES)
+    return state
+
+
+def _errors_grow(state: LabState, node: str, index: int | None, seconds: float) -> LabState:
+    chosen, adapter = persona_faults.adapter(state, node, index)
+    told = f"{adapter}: error counters grow for at most {seconds:g} s"
+    state = _record(state, Fault("errors-grow", node, told, index=chosen))
+    script = persona_sysfs.growing(adapter, seconds, _MARKS["errors-grow"])
+    switching.run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
     return state
 
 
@@ -161,7 +194,8 @@ def clear(state: LabState, target: str | None = None) -> LabState:
         for fault in reversed(undone):
             _undo_process_fault(now, fault)
         mended = replace(now, faults=tuple(fault for fault in now.faults if fault not in undone))
-        _apply(mended, undone)
+        switching.apply(mended, undone)
+        persona_files.refresh(now, mended, mended.path / "nodes")
         save(mended)
     return mended
 
@@ -178,7 +212,7 @@ def _switch_on(state: LabState, fault: Fault) -> LabState:
 
 
 def _concerns(fault: Fault) -> tuple[object, ...]:
-    return (fault.kind, fault.target, fault.interfaces, fault.toward)
+    return (fault.kind, fault.target, fault.interfaces, fault.toward, fault.index)
 
 
 def _record(state: LabState, fault: Fault) -> LabState:
@@ -189,29 +223,12 @@ def _change(state: LabState, change: Callable[[LabState], LabState], concerned: 
     """Record first, then switch: a fault that is half on can be cleared."""
     enter.demand_up(state)
     with locked(state.path.parent):
-        changed = change(load_directory(state.path))
+        now = load_directory(state.path)
+        changed = change(now)
         save(changed)
-        _apply(changed, concerned)
+        switching.apply(changed, concerned)
+        persona_files.refresh(now, changed, changed.path / "nodes")
     return changed
-
-
-def _apply(state: LabState, concerned: tuple[Fault, ...]) -> None:
-    """Set the links that these faults concern to what the record says."""
-    network = tuple(fault for fault in concerned if fault.kind in _LINK_FAULTS)
-    targets = {fault.target for fault in network}
-    nodes = tuple(node for node in state.nodes if node.name in targets)
-    kinds = {fault.kind for fault in network}
-    if "link-down" in kinds:
-        _run(enter.switch_argv(state, ("ip", "-batch", "-")), _text(line for node in nodes for line in shaping.links(state, node)))
-    if "slow" in kinds:
-        _run(enter.switch_argv(state, ("tc", "-batch", "-")), _text(line for node in nodes for line in shaping.switch_tc(state, node)))
-        for node in nodes:
-            _run(enter.switch_argv(state, ("tc", "-n", node.name, "-batch", "-")), _text(shaping.node_tc(state, node)))
-    if "uplink" in kinds:
-        leaves = tuple(leaf for leaf in wiring.leaf_names(state) if leaf in targets)
-        _run(enter.switch_argv(state, ("tc", "-batch", "-")), _text(line for leaf in leaves for line in shaping.uplink_tc(state, leaf)))
-    if "loss" in kinds:
-        _run(enter.switch_argv(state, ("nft", "-f", "-")), shaping.loss_rules(state))
 
 
 def _stop(targets: tuple[Process, ...]) -> None:
@@ -225,9 +242,12 @@ def _undo_process_fault(state: LabState, fault: Fault) -> None:
     if fault.kind in ("stall", "hang-ssh"):
         for process in fault.processes:
             processes.send(process, signal.SIGCONT)
-    elif fault.kind == "cpu-load":
+    elif fault.kind == "memlock-small":
+        for process in fault.processes:
+            processes.limit_memlock(process, None)
+    elif fault.kind in _MARKS:
         for found in map(processes.identify, processes.of_node(state, state.node(fault.target))):
-            if found is not None and processes.command_line(found.pid).endswith(_LOAD_MARK):
+            if found is not None and processes.command_line(found.pid).endswith(_MARKS[fault.kind]):
                 processes.send(found, signal.SIGKILL)
     elif fault.kind == "host-key":
         node = state.node(fault.target)
@@ -292,19 +312,3 @@ def _demand_links(state: LabState) -> None:
             seen="; ".join(state.cannot),
             next_step="busbw lab up --mode auto, where namespaces are allowed; stall, kill, hang-ssh and host-key work here too",
         )
-
-
-def _text(lines: Iterable[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _run(argv: tuple[str, ...], text: str) -> None:
-    try:
-        done = subprocess.run(
-            argv, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=requirements.environment()
-        )
-        said = "" if done.returncode == 0 else (done.stderr + done.stdout).strip() or f"exit status {done.returncode}"
-    except subprocess.TimeoutExpired:
-        said = f"no answer within {_TIMEOUT_S:g} s"
-    if said:
-        raise LabError("the fault could not be switched", seen=f"{shlex.join(argv)}: {said}", next_step="busbw lab fault clear")

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from busbw.errors import LabError
-from busbw.lab import requirements, wiring
+from busbw.lab import persona_files, persona_memlock, requirements, wiring
 from busbw.lab.state import LabNode, LabState, Mode
 
 NODE_DIRECTORY = "/run/node"
@@ -69,6 +69,12 @@ def write_all(state: LabState) -> None:
     (state.path / "hosts").write_text(_hosts(state))
     if state.mode is not Mode.LOOPBACK:
         _write_accounts(state)
+    if state.persona is not None:
+        preload = persona_memlock.build(state.path)
+        for node in state.nodes:
+            persona_files.install(state, node, node_directory(state, node))
+            if preload is not None:
+                shutil.copy(preload, node_directory(state, node))
     for node in state.nodes:
         _write_node(state, node, known_hosts)
 
@@ -164,6 +170,8 @@ def sshd_config(state: LabState, node: LabNode) -> str:
         "LAB_NODE": node.name,
         "LAB_NGPU": str(state.gpus),
     }
+    if state.persona is not None and (node_directory(state, node) / persona_memlock.LIBRARY).exists():
+        environment["LD_PRELOAD"] = f"{inside}/{persona_memlock.LIBRARY}"
     listen = node.address if state.mode is Mode.LOOPBACK else "0.0.0.0"
     lines = [
         f"Port {node.ssh_port}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -66,6 +67,13 @@ def send(process: Process, number: signal.Signals) -> bool:
         return False
     finally:
         os.close(handle)
+
+
+def limit_memlock(process: Process, most: int | None) -> None:
+    """Set the limit of locked memory of the process and what it starts from now on, in bytes; None = as high as it may be."""
+    if alive(process):
+        _, highest = resource.prlimit(process.pid, resource.RLIMIT_MEMLOCK)
+        resource.prlimit(process.pid, resource.RLIMIT_MEMLOCK, (highest if most is None else most, highest))
 
 
 def pids() -> tuple[int, ...]:

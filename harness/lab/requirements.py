@@ -23,6 +23,8 @@ _NAMESPACES = (
     ("mount", "mount"),
     ("hostname", "hostname"),
 )
+_PERSONA = (("ibstat", "infiniband-diags"), ("ibv_devices", "ibverbs-utils"), ("lspci", "pciutils"))
+"""Run on nodes with invented hardware, for real."""
 _PAYLOAD = (("mpirun", "openmpi-bin"), ("mpicc", "libopenmpi-dev"), ("make", "make"), ("gcc", "gcc"))
 _PATH = os.pathsep.join(("/usr/local/sbin", "/usr/sbin", "/sbin"))
 """Where Debian keeps these programs; not on an ordinary user's PATH."""
@@ -38,11 +40,16 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join((os.environ.get("PATH", os.defpath), _PATH))}
 
 
-def missing(mode: Mode | None = None) -> tuple[str, ...]:
-    """Packages whose programs are not here, sorted: those a lab of that mode needs; None = of any, and what its benchmark is built with."""
+def missing(mode: Mode | None = None, *, persona: bool = False) -> tuple[str, ...]:
+    """Packages whose programs are not here, sorted: those a lab of that mode needs; None = of any, and what its benchmark is built with.
+
+    `persona` = its nodes show invented hardware.
+    """
     needed: tuple[tuple[str, str], ...] = _SSH if mode is Mode.LOOPBACK else _SSH + _NAMESPACES
     if mode is None:
         needed = needed + _PAYLOAD
+    if mode is None or persona:
+        needed = needed + _PERSONA
     return tuple(sorted({package for program, package in needed if find(program) is None}))
 
 
@@ -54,13 +61,13 @@ def apt_command(packages: tuple[str, ...]) -> str:
     )
 
 
-def demand(mode: Mode) -> None:
+def demand(mode: Mode, *, persona: bool = False) -> None:
     """Make sure that everything is there.
 
     Raises:
         LabError: something is missing; the next step is the command that installs it.
     """
-    lacking = missing(mode)
+    lacking = missing(mode, persona=persona)
     if lacking:
         raise LabError(
             "the lab needs programs that are not installed", seen=f"missing packages: {', '.join(lacking)}", next_step=apt_command(lacking)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from busbw import codec
 from busbw.errors import LabError
+from busbw.lab.persona import Persona
 
 DEFAULT_NAME = "lab"
 INSIDE = "BUSBW_LAB_INSIDE"
@@ -94,6 +95,8 @@ class Fault:
     """The only destination that is slowed; None = all."""
     processes: tuple[Process, ...] = ()
     """What was stopped or started."""
+    index: int | None = None
+    """Which GPU or adapter of the node's invented hardware, from 0; None = none in particular."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,8 @@ class LabState:
     faults: tuple[Fault, ...] = ()
     cannot: tuple[str, ...] = ()
     """What this lab cannot do, and why."""
+    persona: Persona | None = None
+    """The hardware that its nodes show without having it; None = they show none."""
 
     @property
     def path(self) -> Path:

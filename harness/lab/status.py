@@ -38,6 +38,8 @@ def text(state: LabState) -> str:
         f"  nodes      {first.name} ({first.address}) to {last.name} ({last.address}), {state.gpus} emulated GPUs each",
         f"  rails      {', '.join(rail.interface for rail in first.rails)}: {_told_rate(state.rate_bit_s)}",
     ]
+    if state.persona is not None:
+        lines.append(f"  shows      {state.persona.title} per node (invented: persona {state.persona.name})")
     if state.leaves > 1:
         lines.append(f"  leaves     {state.leaves}, uplinks: {_told_rate(state.uplink_rate_bit_s)}")
     lines.append(f"  ssh        busbw lab exec -- ssh -F {seen.ssh_config} {first.name}")

@@ -27,6 +27,8 @@ class Node:
     """Ranks the launcher may start here; None = as many as `gpus`, or as the node is found to have."""
     rails: tuple[str, ...] = ()
     """Compute network devices or interfaces, in rail order; () = not stated."""
+    data_links: tuple[str, ...] = ()
+    """Interfaces that really carry an emulated benchmark's data where `rails` names invented devices; () = `rails` do."""
     labels: tuple[tuple[str, str], ...] = ()
     """Free labels such as rack, leaf, group; sorted by name."""
 
@@ -46,6 +48,8 @@ class Cluster:
     """Launcher named by the inventory; None = mpirun."""
     emulated: bool = False
     """True for the embedded lab: no number from it speaks for real hardware, and every report says so."""
+    invented: str = ""
+    """Hardware that emulated nodes show without having it: `8 x NVIDIA H100 …`; empty = they show none."""
     ssh_config: str | None = None
     """Path of an ssh_config file to use instead of the user's own (`ssh -F`); None = the user's."""
     notes: tuple[str, ...] = ()

@@ -73,6 +73,8 @@ def conclude(run: RunDir) -> CheckReport:
         RunDirError: there is no plan, or an artefact is not readable.
     """
     result = derive.derive(run)
+    invented = derive.load_plan(run).cluster.invented
+    shown = f" Invented is what they show: {invented}." if invented else ""
     verdict = worst(tuple(check.status for check in result.checks if check.required and check.status is not Status.SKIPPED))
     return CheckReport(
         schema=SCHEMA,
@@ -82,7 +84,7 @@ def conclude(run: RunDir) -> CheckReport:
         started=result.started,
         verdict=verdict,
         exit_status=EXIT_STATUS[verdict],
-        emulated="Emulated: the nodes are not real hardware." if result.emulated else "",
+        emulated=f"Emulated: the nodes are not real hardware.{shown}" if result.emulated else "",
         nodes=result.nodes,
         unreachable=result.unreachable,
         checks=result.checks,

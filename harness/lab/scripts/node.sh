@@ -16,6 +16,7 @@ if mount -t sysfs sysfs /sys; then
 else
     touch /run/node/refused/sysfs
 fi
+if [ -d /run/node/hardware ]; then . "${0%/*}/hardware.sh"; fi
 mount --bind /run/lab/hosts /etc/hosts
 mount --bind /run/lab/passwd /etc/passwd
 if [ -z "$uid" ] && [ -e /etc/shadow ]; then mount --bind /run/lab/shadow /etc/shadow; fi

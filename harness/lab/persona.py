@@ -1,0 +1,190 @@
+"""Personas of the lab: the hardware that nodes show without having it. One YAML file each in `busbw/lab/personas`, or a file of one's own.
+
+A persona is what equal nodes have in common: models, versions, PCI addresses. What differs from node to node (serial numbers, GUIDs,
+addresses) is made from the node's number by `busbw.lab.persona_node`, so that every tool on a node tells of the same hardware.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from busbw import codec
+from busbw.errors import LabError, UsageError
+
+_ADDRESS = re.compile(r"[0-9a-f]{4}:(?!00)[0-9a-f]{2}:00\.0")
+"""No device on bus 0: the bridge above it is on the bus before."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuKind:
+    """The GPUs of a persona, all alike."""
+
+    model: str
+    """As nvidia-smi names it: `NVIDIA H100 80GB HBM3`."""
+    architecture: str
+    pci_device: int
+    vbios: str
+    memory_mib: int
+    power_w: int
+    sm_mhz: int
+    memory_mhz: int
+    """Highest clocks."""
+    slowdown_c: int
+    """Temperature at which it slows itself down."""
+    compute_capability: str
+    pcie_generation: int
+    nvlinks: int = 0
+    nvlink_gb_s: float = 0.0
+    """Of one link, one way, as `nvidia-smi nvlink -s` shows it."""
+    nvswitch: bool = False
+    """True = behind an NVSwitch, with a fabric state and a fabric manager."""
+    headroom: bool = False
+    """True = nvidia-smi shows the distance to the limit (`T.Limit`) where it showed temperatures before."""
+
+    @property
+    def short(self) -> str:
+        """The model without what all have in common: `H100 80GB HBM3`."""
+        return self.model.removeprefix("NVIDIA ")
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterKind:
+    """The RDMA adapters of a persona, all alike."""
+
+    name: str
+    """For people: `ConnectX-7`."""
+    hca_type: str
+    pci_device: int
+    board: str
+    """PSID: `MT_0000000838`."""
+    part: str
+    firmware: str
+    rate_gbit_s: int
+    lanes: str
+    """`4X NDR`."""
+    half_gbit_s: int
+    half_lanes: str
+    """What a link that came up at half its rate shows: `4X HDR`."""
+    pcie_generation: int
+    ethernet: bool = False
+    """True = RoCE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """The hardware of one kind of node, and the software that comes with it."""
+
+    name: str
+    title: str
+    """For people, in reports: `8 x NVIDIA H100 80GB HBM3, 8 x ConnectX-7 (400 Gb/s InfiniBand)`."""
+    fabric: str
+    """The fabric profile that such nodes are checked with."""
+    source: str
+    """Where models, addresses and figures are documented. Everything else is invented."""
+    driver: str
+    odd_driver: str
+    """Another release, for the node that was left out of an upgrade."""
+    cuda: str
+    open_modules: bool
+    """True = the open kernel modules, with which dma-buf stands in for nvidia_peermem."""
+    vendor: str
+    product: str
+    """Of the whole machine, as its firmware says."""
+    bios: str
+    cpu_model: str
+    numa_nodes: int
+    gpus: GpuKind
+    gpu_addresses: tuple[str, ...]
+    adapters: AdapterKind | None = None
+    adapter_addresses: tuple[str, ...] = ()
+    ofed: str = ""
+    """Vendor package; empty = none (the distribution's drivers)."""
+    odd_ofed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A persona as written: its name is that of its file."""
+
+    title: str
+    fabric: str
+    source: str
+    driver: str
+    odd_driver: str
+    cuda: str
+    vendor: str
+    product: str
+    bios: str
+    cpu_model: str
+    gpus: GpuKind
+    gpu_addresses: tuple[str, ...]
+    numa_nodes: int = 2
+    open_modules: bool = False
+    adapters: AdapterKind | None = None
+    adapter_addresses: tuple[str, ...] = ()
+    ofed: str = ""
+    odd_ofed: str = ""
+
+
+def names() -> tuple[str, ...]:
+    """The personas there are, sorted."""
+    files = (entry.name for entry in resources.files("busbw.lab").joinpath("personas").iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in files if name.endswith(".yaml")))
+
+
+def load(name: str) -> Persona:
+    """A persona by its name, or from a file (a text with `/` or ending in `.yaml` or `.yml`).
+
+    Raises:
+        UsageError: there is none of that name (the known ones are listed).
+        LabError: the file cannot be read or is wrong.
+    """
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        path = Path(name)
+        try:
+            return parse(path.read_text(encoding="utf-8"), name, path.stem)
+        except (OSError, UnicodeDecodeError) as error:
+            raise LabError("the persona cannot be read", seen=f"{name}: {error}", next_step=f"known: {', '.join(names())}") from error
+    if name not in names():
+        raise UsageError(codec.unknown("persona", name, names()), next_step=f"known personas: {', '.join(names())}")
+    path_inside = f"personas/{name}.yaml"
+    return parse((resources.files("busbw.lab") / path_inside).read_text(encoding="utf-8"), path_inside, name)
+
+
+def parse(text: str, path: str, name: str) -> Persona:
+    """A persona from its text; `path` names it in messages.
+
+    Raises:
+        LabError: every problem at once, as `file:line:column: what`.
+    """
+    document = codec.read_yaml(text, path, _File, error=LabError)
+    file = document.value
+    found = []
+    addresses = (*file.gpu_addresses, *file.adapter_addresses)
+    for key, listed in (("gpu_addresses", file.gpu_addresses), ("adapter_addresses", file.adapter_addresses)):
+        for index, address in enumerate(listed):
+            if not _ADDRESS.fullmatch(address):
+                found.append(document.problem((key, index), f"expected an address such as 0000:1b:00.0, found {address!r}"))
+            elif bridge(address) in map(bridge, addresses[: addresses.index(address)]) or addresses.count(address) > 1:
+                found.append(document.problem((key, index), f"{address} is taken by another device"))
+            elif bridge(address) in addresses:
+                found.append(document.problem((key, index), f"{bridge(address)}, where its bridge goes, is taken by another device"))
+    if not file.gpu_addresses:
+        found.append(document.problem(("gpu_addresses",), "expected at least one GPU"))
+    if (file.adapters is None) != (not file.adapter_addresses):
+        found.append(document.problem(("adapter_addresses",), "adapters and adapter_addresses go together"))
+    codec.refuse(tuple(found), LabError)
+    return Persona(name=name, **{field: getattr(file, field) for field in _File.__slots__})
+
+
+def bridge(address: str) -> str:
+    """The address of the PCI bridge above a device.
+
+    >>> bridge("0000:1b:00.0")
+    '0000:1a:00.0'
+    """
+    domain, bus, rest = address.split(":")
+    return f"{domain}:{int(bus, 16) - 1:02x}:{rest}"

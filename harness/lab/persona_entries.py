@@ -1,0 +1,81 @@
+"""Files as values: what a tree of invented files holds, and how it is written, so that a node that reads it never sees half a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file, symbolic link, device or directory of a tree."""
+
+    path: str
+    """Below the tree's root."""
+    content: bytes | None = None
+    """None = not a file."""
+    link: str | None = None
+    """Where a symbolic link points; None = it is none."""
+    device: tuple[int, int] | None = None
+    """Major and minor number of a character device; where only root may make one and this is not root, an empty file stands in for it."""
+    counts: bool = False
+    """True = the node counts in it: once there, it is left as it is."""
+
+
+def text(path: str, *lines: object) -> Entry:
+    """A file of lines."""
+    return Entry(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def replace_tree(root: Path, before: Iterable[Entry], after: Iterable[Entry]) -> None:
+    """Make a tree that holds `before` hold `after`; what both have alike stays untouched. Done again after an interruption it comes out the same."""
+    old = {entry.path: entry for entry in before}
+    new = {entry.path: entry for entry in after}
+    for path in sorted(old.keys() - new.keys(), reverse=True):
+        _remove(root, root / path)
+    for path, entry in new.items():
+        if old.get(path) != entry or not os.path.lexists(root / path):
+            _write(root / path, entry)
+
+
+def _write(path: Path, entry: Entry) -> None:
+    if (entry.content, entry.link, entry.device) == (None, None, None):
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if entry.counts and path.exists():
+        return
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    if entry.link is not None:
+        temporary.symlink_to(entry.link)
+    elif entry.device is not None:
+        _make_device(temporary, entry.device)
+    else:
+        temporary.write_bytes(entry.content or b"")
+    os.replace(temporary, path)
+
+
+def _make_device(path: Path, number: tuple[int, int]) -> None:
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number))
+    except PermissionError:
+        path.touch()
+
+
+def _remove(root: Path, path: Path) -> None:
+    """The entry, and the directories that are empty without it."""
+    if path.is_dir() and not path.is_symlink():
+        _prune(root, path)
+        return
+    path.unlink(missing_ok=True)
+    _prune(root, path.parent)
+
+
+def _prune(root: Path, directory: Path) -> None:
+    while directory != root and directory.is_dir() and not any(directory.iterdir()):
+        directory.rmdir()
+        directory = directory.parent

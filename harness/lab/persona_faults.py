@@ -1,0 +1,246 @@
+"""Faults of invented hardware: each changes what one node shows, from the whole hardware to the broken one. Pure; the lab switches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from busbw import codec
+from busbw.errors import LabError, UsageError
+from busbw.lab.persona import Persona
+from busbw.lab.persona_node import Adapter, Gpu, NodeHardware, invent
+from busbw.lab.state import Fault, LabNode, LabState
+
+_LIVE = (("memlock-small", "locked memory limited to 64 KiB, for real"), ("errors-grow", "error counters that grow"))
+"""Faults of processes on the node, which busbw.lab.faults makes itself."""
+_Change = Callable[[NodeHardware, int], NodeHardware]
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareFault:
+    """One kind of fault."""
+
+    kind: str
+    text: str
+    """For people: what is broken."""
+    of: str
+    """`gpu` or `adapter`: it breaks one of them; `node`."""
+    change: _Change
+    impossible: Callable[[Persona], str] = lambda persona: ""
+    """Why such hardware cannot have it; empty = it can."""
+
+
+def kinds() -> tuple[tuple[str, str], ...]:
+    """Every kind that can be switched on, and what it breaks."""
+    return (*((fault.kind, fault.text) for fault in FAULTS), *_LIVE)
+
+
+def hardware(state: LabState, node: LabNode) -> NodeHardware:
+    """What the node shows, with the faults that are on.
+
+    Raises:
+        LabError: the lab shows no invented hardware.
+    """
+    if state.persona is None:
+        raise LabError(
+            f"the lab {state.name!r} shows no hardware that could break",
+            seen="it was brought up without --persona",
+            next_step=f"busbw lab down --name {state.name} && busbw lab up -n {len(state.nodes)} --name {state.name} --persona h100",
+        )
+    number = state.nodes.index(node) + 1
+    return broken(invent(state.persona, node.name, number), (fault for fault in state.faults if fault.target == node.name))
+
+
+def broken(whole: NodeHardware, faults: Iterable[Fault]) -> NodeHardware:
+    """The hardware with these faults, in their order; faults of links and processes change nothing of it."""
+    known = {fault.kind: fault for fault in FAULTS}
+    now = whole
+    for fault in faults:
+        if fault.kind in known:
+            now = known[fault.kind].change(now, fault.index or 0)
+    return now
+
+
+def make(state: LabState, kind: str, node: str, index: int | None) -> Fault:
+    """The fault to switch on: of GPU or adapter `index`, by default the last.
+
+    Raises:
+        UsageError: there is no such kind.
+        LabError: no such node, GPU or adapter, or such hardware cannot have the fault.
+    """
+    fault = next((fault for fault in FAULTS if fault.kind == kind), None)
+    if fault is None:
+        raise UsageError(codec.unknown("hardware fault", kind, (name for name, _ in kinds())), next_step="busbw lab fault hw")
+    shown = hardware(state, state.node(node))
+    why = fault.impossible(shown.persona)
+    if why:
+        raise LabError(f"{kind} is no fault of the persona {shown.persona.name}", seen=why, next_step="busbw lab fault hw")
+    devices = {"gpu": tuple(f"GPU {gpu.index}" for gpu in shown.gpus), "adapter": tuple(a.name for a in shown.adapters), "node": ()}[
+        fault.of
+    ]
+    if fault.of == "node":
+        return Fault(kind, node, fault.text)
+    chosen = len(devices) - 1 if index is None else index
+    if not 0 <= chosen < len(devices):
+        seen = f"it has {devices[0]} to {devices[-1]}" if devices else f"it has no {fault.of}"
+        raise LabError(f"{node} has no {fault.of} number {chosen}", seen=seen, next_step=f"busbw lab fault {kind} {node}")
+    return Fault(kind, node, f"{devices[chosen]}: {fault.text}", index=chosen)
+
+
+def adapter(state: LabState, node: str, index: int | None) -> tuple[int, str]:
+    """Place and name of an adapter of a node, by default the last.
+
+    Raises:
+        LabError: the lab shows no hardware, or the node has no such adapter.
+    """
+    adapters = hardware(state, state.node(node)).adapters
+    chosen = len(adapters) - 1 if index is None else index
+    if not 0 <= chosen < len(adapters):
+        raise LabError(f"{node} has no adapter number {chosen}", seen=f"it has {len(adapters)}", next_step="busbw lab status")
+    return chosen, adapters[chosen].name
+
+
+def _gpu(change: Callable[[Gpu], Gpu]) -> _Change:
+    def apply(node: NodeHardware, index: int) -> NodeHardware:
+        return replace(node, gpus=tuple(change(gpu) if gpu.index == index else gpu for gpu in node.gpus))
+
+    return apply
+
+
+def _adapter(change: Callable[[Adapter], Adapter]) -> _Change:
+    def apply(node: NodeHardware, index: int) -> NodeHardware:
+        return replace(node, adapters=tuple(change(a) if position == index else a for position, a in enumerate(node.adapters)))
+
+    return apply
+
+
+def _node(change: Callable[[NodeHardware], NodeHardware]) -> _Change:
+    return lambda node, index: change(node)
+
+
+def _without_gpu(node: NodeHardware, index: int) -> NodeHardware:
+    left = (gpu for gpu in node.gpus if gpu.index != index)
+    return replace(node, gpus=tuple(replace(gpu, index=position) for position, gpu in enumerate(left)))
+
+
+def _lost_gpu(node: NodeHardware, index: int) -> NodeHardware:
+    lost = _gpu(lambda gpu: replace(gpu, lost=True))(node, index)
+    return _logged(lost, index, "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.")
+
+
+def _logged(node: NodeHardware, index: int, xid: str) -> NodeHardware:
+    told = tuple(
+        f"[Fri Nov 20 03:12:44 2026] NVRM: Xid (PCI:{gpu.address.removesuffix('.0')}): {xid}" for gpu in node.gpus if gpu.index == index
+    )
+    return replace(node, kernel_log=node.kernel_log + told)
+
+
+def _all_adapters(change: Callable[[Adapter], Adapter]) -> _Change:
+    return lambda node, index: replace(node, adapters=tuple(map(change, node.adapters)))
+
+
+def _half_rate(adapter: Adapter) -> Adapter:
+    return replace(adapter, rate_gbit_s=adapter.kind.half_gbit_s, lanes=adapter.kind.half_lanes)
+
+
+def _down(adapter: Adapter) -> Adapter:
+    # A port without a link shows the lowest rate there is.
+    return replace(adapter, state="DOWN", physical_state="Polling", rate_gbit_s=10, lanes="4X SDR", sm_lid=0)
+
+
+def _odd_firmware(adapter: Adapter) -> Adapter:
+    head, _, last = adapter.kind.firmware.rpartition(".")
+    return replace(adapter, firmware=f"{head}.{int(last) - 2:04}")
+
+
+def _odd_vbios(gpu: Gpu) -> Gpu:
+    head, _, last = gpu.kind.vbios.rpartition(".")
+    return replace(gpu, vbios=f"{head}.{int(last, 16) + 4:02X}")
+
+
+def _needs_adapters(persona: Persona) -> str:
+    return "" if persona.adapters else "it has no RDMA adapter"
+
+
+def _needs_infiniband(persona: Persona) -> str:
+    return "" if persona.adapters and not persona.adapters.ethernet else "it has no InfiniBand adapter"
+
+
+def _needs_roce(persona: Persona) -> str:
+    return "" if persona.adapters and persona.adapters.ethernet else "it has no RoCE adapter"
+
+
+def _needs_package(persona: Persona) -> str:
+    return "" if persona.odd_ofed else "it has no vendor package"
+
+
+def _needs_nvlink(persona: Persona) -> str:
+    return "" if persona.gpus.nvlinks else "its GPUs have no NVLink"
+
+
+def _needs_nvswitch(persona: Persona) -> str:
+    return "" if persona.gpus.nvswitch else "its GPUs are not behind an NVSwitch"
+
+
+def _needs_peermem(persona: Persona) -> str:
+    if persona.adapters is None:
+        return "it has no RDMA adapter"
+    return "with the open kernel modules dma-buf takes its place" if persona.open_modules else ""
+
+
+FAULTS = (
+    HardwareFault("gpu-missing", "not there", "gpu", _without_gpu),
+    HardwareFault("gpu-lost", "fell off the bus, does not answer", "gpu", _lost_gpu),
+    HardwareFault("driver-odd", "another driver than the other nodes", "node", _node(lambda n: replace(n, driver=n.persona.odd_driver))),
+    HardwareFault("vbios-odd", "another VBIOS", "gpu", _gpu(_odd_vbios)),
+    HardwareFault("persistence-off", "persistence mode off", "gpu", _gpu(lambda gpu: replace(gpu, persistence=False))),
+    HardwareFault("mig-on", "MIG mode on", "gpu", _gpu(lambda gpu: replace(gpu, mig=True))),
+    HardwareFault("ecc-errors", "uncorrected ECC errors", "gpu", _gpu(lambda gpu: replace(gpu, ecc_uncorrected=3))),
+    HardwareFault("rows-pending", "row remapping pending", "gpu", _gpu(lambda gpu: replace(gpu, rows_pending=True))),
+    HardwareFault("power-capped", "power limit lowered", "gpu", _gpu(lambda gpu: replace(gpu, power_limit_w=gpu.kind.power_w // 2))),
+    HardwareFault("clocks-throttled", "slowed down by its hardware", "gpu", _gpu(lambda gpu: replace(gpu, event_reasons=0x48))),
+    HardwareFault("gpu-hot", "2 °C below its limit", "gpu", _gpu(lambda gpu: replace(gpu, temperature_c=gpu.kind.slowdown_c - 2))),
+    HardwareFault("gpu-busy", "somebody's job on it", "gpu", _gpu(lambda gpu: replace(gpu, process=41417, memory_used_mib=62118))),
+    HardwareFault("pcie-narrow", "8 of 16 PCIe lanes", "gpu", _gpu(lambda gpu: replace(gpu, pcie_width=8))),
+    HardwareFault("nvlink-down", "NVLink 4 inactive", "gpu", _gpu(lambda gpu: replace(gpu, links_down=(4,))), _needs_nvlink),
+    HardwareFault(
+        "fabric-not-ready", "not in the NVSwitch fabric", "gpu", _gpu(lambda gpu: replace(gpu, fabric_state="In Progress")), _needs_nvswitch
+    ),
+    HardwareFault(
+        "fabric-manager-off", "the fabric manager does not run", "node", _node(lambda n: replace(n, fabric_manager=False)), _needs_nvswitch
+    ),
+    HardwareFault(
+        "xid-in-log", "Xid 74 (NVLink) in the kernel log", "gpu", lambda n, i: _logged(n, i, "74, pid=2204, NVLink: fatal error")
+    ),
+    HardwareFault("peermem-missing", "nvidia_peermem not loaded", "node", _node(lambda n: replace(n, peermem=False)), _needs_peermem),
+    HardwareFault("acs-on", "ACS on at every bridge", "node", _node(lambda n: replace(n, acs=True))),
+    HardwareFault(
+        "max-read-small", "PCIe read requests of 512 bytes", "node", _node(lambda n: replace(n, read_request_bytes=512)), _needs_adapters
+    ),
+    HardwareFault("relaxed-off", "no PCIe relaxed ordering", "node", _node(lambda n: replace(n, relaxed_ordering=False)), _needs_adapters),
+    HardwareFault("bios-odd", "another BIOS than the other nodes", "node", _node(lambda n: replace(n, bios=f"{n.bios}-rc1"))),
+    HardwareFault("hca-missing", "not there", "adapter", lambda n, i: replace(n, adapters=n.adapters[:i] + n.adapters[i + 1 :])),
+    HardwareFault("hcas-missing", "no RDMA adapter at all", "node", _node(lambda n: replace(n, adapters=())), _needs_adapters),
+    HardwareFault("rdma-unloaded", "no RDMA modules in the kernel", "node", _node(lambda n: replace(n, verbs=False)), _needs_adapters),
+    HardwareFault("port-down", "no link", "adapter", _adapter(_down)),
+    HardwareFault(
+        "port-init", "link without subnet manager", "adapter", _adapter(lambda a: replace(a, state="INIT", sm_lid=0)), _needs_infiniband
+    ),
+    HardwareFault("half-rate", "half its rate", "adapter", _adapter(_half_rate)),
+    HardwareFault("mtu-small", "MTU 2048", "adapter", _adapter(lambda a: replace(a, mtu=2048))),
+    HardwareFault("pkey-odd", "limited member of its partition", "adapter", _adapter(lambda a: replace(a, pkey=0x7FFF)), _needs_infiniband),
+    HardwareFault("firmware-odd", "older firmware", "adapter", _adapter(_odd_firmware)),
+    HardwareFault("nic-pcie-narrow", "8 of 16 PCIe lanes", "adapter", _adapter(lambda a: replace(a, pcie_width=8))),
+    HardwareFault("sm-missing", "no subnet manager", "adapter", _adapter(lambda a: replace(a, sm_lid=0)), _needs_infiniband),
+    HardwareFault(
+        "gid-missing", "no IP address, so no RoCE v2 GID with one", "adapter", _adapter(lambda a: replace(a, ipv4=None)), _needs_roce
+    ),
+    HardwareFault("pfc-off", "priority flow control off", "node", _all_adapters(lambda a: replace(a, pfc_priorities=())), _needs_roce),
+    HardwareFault("trust-pcp", "trusts PCP, not DSCP", "node", _all_adapters(lambda a: replace(a, trust="pcp")), _needs_roce),
+    HardwareFault(
+        "ofed-odd", "another OFED than the other nodes", "node", _node(lambda n: replace(n, ofed=n.persona.odd_ofed)), _needs_package
+    ),
+    HardwareFault(
+        "nics-crossed", "GPUs and adapters on different sockets", "node", _node(lambda n: replace(n, far_nics=True)), _needs_adapters
+    ),
+)

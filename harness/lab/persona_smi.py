@@ -1,0 +1,209 @@
+"""What `nvidia-smi` prints of invented GPUs, composed in the layouts of drivers 535 to 570.
+
+The tables of queries hold one column per field, so that any choice of fields can be asked (`scripts/tool.sh` picks the columns). A field that
+is not there gives the driver's own message for a field it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.lab.persona_entries import Entry, text
+from busbw.lab.persona_node import Gpu, NodeHardware
+from busbw.lab.persona_smi_details import SELECTIONS, details
+
+_AT = "answers/nvidia-smi"
+_LOST = "[Unknown Error]"
+
+
+def entries(node: NodeHardware) -> Iterator[Entry]:
+    """The answers of nvidia-smi, one file per question."""
+    yield text(f"{_AT}/plain", *_table(node))
+    yield text(f"{_AT}/-L", *(f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})" for gpu in node.gpus))
+    yield text(f"{_AT}/-q", *details(node))
+    yield from (text(f"{_AT}/-q_-d_{selection}", *details(node, selection)) for selection in SELECTIONS)
+    yield text(f"{_AT}/topo_-m", *_topology(node))
+    yield text(f"{_AT}/nvlink_-s", *_nvlinks(node))
+    yield text(f"{_AT}/nvlink_-e", *_nvlink_errors(node))
+    yield text(f"{_AT}/query-gpu", *_query(node))
+    yield text(f"{_AT}/query-remapped-rows", *_remapped(node))
+    yield text(f"{_AT}/query-compute-apps", *_processes(node))
+
+
+def _table(node: NodeHardware) -> Iterator[str]:
+    rule = f"+{'-' * 89}+"
+    yield rule
+    yield (f"| NVIDIA-SMI {node.driver:<23}Driver Version: {node.driver:<14} CUDA Version: {node.persona.cuda:<9}|")
+    yield "|-----------------------------------------+------------------------+----------------------+"
+    yield "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |"
+    yield "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |"
+    yield "|                                         |                        |               MIG M. |"
+    yield "|=========================================+========================+======================|"
+    for gpu in node.gpus:
+        state = "On " if gpu.persistence else "Off"
+        yield f"| {gpu.index:>3}  {gpu.kind.model:<30}{state} | {gpu.bus_id:>18} Off | {gpu.ecc_uncorrected:>20} |"
+        power = f"{_draw(gpu):.0f}W / {gpu.power_limit_w:>4}W"
+        memory = f"{gpu.memory_used_mib}MiB / {gpu.kind.memory_mib:>6}MiB"
+        yield f"| N/A  {gpu.temperature_c:>3}C    P0   {power:>21} | {memory:>22} | {'0%':>7}      Default |"
+        yield f"|{'':41}|{'':24}| {'Enabled' if gpu.mig else 'Disabled':>20} |"
+        yield "+-----------------------------------------+------------------------+----------------------+"
+    yield f"{'':91}"
+    yield rule
+    yield f"| {'Processes:':<88}|"
+    yield f"| {' GPU   GI   CI        PID   Type   Process name                              GPU Memory':<88}|"
+    yield f"| {'       ID   ID                                                             Usage':<88}|"
+    yield f"|{'=' * 89}|"
+    busy = [gpu for gpu in node.gpus if gpu.process is not None]
+    for gpu in busy:
+        yield f"| {f'{gpu.index:>4}   N/A  N/A {gpu.process:>10}      C   python3 {gpu.memory_used_mib:>44}MiB':<88}|"
+    if not busy:
+        yield f"| {' No running processes found':<88}|"
+    yield rule
+
+
+def _draw(gpu: Gpu) -> float:
+    return gpu.kind.power_w / 10 + gpu.index / 100
+
+
+def _query(node: NodeHardware) -> Iterator[str]:
+    columns = [_fields(node, gpu) for gpu in node.gpus]
+    names = tuple(columns[0]) if columns else ()
+    yield "\t".join(names)
+    for fields in columns:
+        yield "\t".join(fields.values())
+
+
+def _fields(node: NodeHardware, gpu: Gpu) -> dict[str, str]:
+    """Field to value; a field whose name ends in ` [unit]` has one."""
+    kind = gpu.kind
+    generation, lanes = str(kind.pcie_generation), "16"
+    on = {True: "Enabled", False: "Disabled"}
+    always = {
+        "index": str(gpu.index),
+        "count": str(len(node.gpus)),
+        "uuid": gpu.uuid,
+        "gpu_uuid": gpu.uuid,
+        "name": kind.model,
+        "serial": gpu.serial,
+        "pci.bus_id": gpu.bus_id,
+        "gpu_bus_id": gpu.bus_id,
+        "driver_version": node.driver,
+        "vbios_version": gpu.vbios,
+        "compute_cap": kind.compute_capability,
+    }
+    measured = {
+        "persistence_mode": on[gpu.persistence],
+        "mig.mode.current": on[gpu.mig],
+        "mig.mode.pending": on[gpu.mig],
+        "pstate": "P0",
+        "temperature.gpu": str(gpu.temperature_c),
+        "temperature.memory": str(gpu.temperature_c + 8),
+        "power.draw [W]": f"{_draw(gpu):.2f}",
+        "power.limit [W]": f"{gpu.power_limit_w}.00",
+        "enforced.power.limit [W]": f"{gpu.power_limit_w}.00",
+        "power.default_limit [W]": f"{kind.power_w}.00",
+        "power.max_limit [W]": f"{kind.power_w}.00",
+        "clocks.current.sm [MHz]": "345",
+        "clocks.sm [MHz]": "345",
+        "clocks.max.sm [MHz]": str(kind.sm_mhz),
+        "clocks.mem [MHz]": str(kind.memory_mhz),
+        "clocks.max.mem [MHz]": str(kind.memory_mhz),
+        "pcie.link.gen.current": generation,
+        "pcie.link.gen.max": generation,
+        "pcie.link.width.current": str(gpu.pcie_width),
+        "pcie.link.width.max": lanes,
+        "memory.total [MiB]": str(kind.memory_mib),
+        "memory.used [MiB]": str(gpu.memory_used_mib),
+        "memory.free [MiB]": str(kind.memory_mib - gpu.memory_used_mib),
+        "utilization.gpu [%]": "0",
+        "ecc.mode.current": "Enabled",
+        "ecc.errors.corrected.volatile.total": "0",
+        "ecc.errors.uncorrected.volatile.total": str(gpu.ecc_uncorrected),
+        "ecc.errors.corrected.aggregate.total": "0",
+        "ecc.errors.uncorrected.aggregate.total": str(gpu.ecc_uncorrected),
+        "clocks_event_reasons.active": f"{gpu.event_reasons:#018x}",
+        "clocks_throttle_reasons.active": f"{gpu.event_reasons:#018x}",
+        "fabric.state": gpu.fabric_state if kind.nvswitch else "[N/A]",
+        "fabric.status": "Success" if kind.nvswitch and gpu.fabric_state == "Completed" else "[N/A]",
+    }
+    return always | (dict.fromkeys(measured, _LOST) if gpu.lost else measured)
+
+
+def _remapped(node: NodeHardware) -> Iterator[str]:
+    names = ("correctable", "uncorrectable", "pending", "failure")
+    yield "\t".join(("gpu_uuid", "gpu_bus_id", *(f"remapped_rows.{name}" for name in names)))
+    for gpu in node.gpus:
+        rows = int(gpu.rows_pending)
+        yield "\t".join((gpu.uuid, gpu.bus_id, "0", str(rows), str(rows), "0"))
+
+
+def _processes(node: NodeHardware) -> Iterator[str]:
+    yield "\t".join(("gpu_uuid", "gpu_bus_id", "pid", "process_name", "name", "used_gpu_memory [MiB]", "used_memory [MiB]"))
+    for gpu in node.gpus:
+        if gpu.process is not None:
+            used = str(gpu.memory_used_mib)
+            yield "\t".join((gpu.uuid, gpu.bus_id, str(gpu.process), "python3", "python3", used, used))
+
+
+def _nvlinks(node: NodeHardware) -> Iterator[str]:
+    for gpu in node.gpus:
+        if gpu.kind.nvlinks:
+            yield f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})"
+        for link in range(gpu.kind.nvlinks):
+            yield f"\t Link {link}: {'<inactive>' if link in gpu.links_down else f'{gpu.kind.nvlink_gb_s:g} GB/s'}"
+
+
+def _nvlink_errors(node: NodeHardware) -> Iterator[str]:
+    for gpu in node.gpus:
+        if gpu.kind.nvlinks:
+            yield f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})"
+        for link in set(range(gpu.kind.nvlinks)) - set(gpu.links_down):
+            yield from (f"\t Link {link}: {name} Errors: 0" for name in ("Replay", "Recovery", "CRC"))
+
+
+def _topology(node: NodeHardware) -> Iterator[str]:
+    gpus = [(f"GPU{gpu.index}", gpu.numa, _rail(node, gpu)) for gpu in node.gpus]
+    nics = [(f"NIC{index}", _nic_numa(node, index), index) for index in range(len(node.adapters))]
+    yield "\t".join(("", *(name for name, _, _ in (*gpus, *nics)), "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"))
+    for name, numa, rail in (*gpus, *nics):
+        cells = [_path(node, (name, numa, rail), other) for other in (*gpus, *nics)]
+        yield "\t".join((name, *cells, *((f"{numa * 56}-{numa * 56 + 55}", str(numa), "N/A") if name.startswith("GPU") else ("", "", ""))))
+    yield from ("", "Legend:", "")
+    yield from (f"  {word:<4} = {meaning}" for word, meaning in _LEGEND)
+    if node.adapters:
+        yield from ("", "NIC Legend:", "", *(f"  NIC{index}: {adapter.name}" for index, adapter in enumerate(node.adapters)), "")
+
+
+def _rail(node: NodeHardware, gpu: Gpu) -> int:
+    """Its place among all GPUs of the persona, whether those before it are there or not."""
+    return node.persona.gpu_addresses.index(gpu.address)
+
+
+def _nic_numa(node: NodeHardware, index: int) -> int:
+    adapter = node.adapters[index]
+    return node.persona.numa_nodes - 1 - adapter.numa if node.far_nics else adapter.numa
+
+
+def _path(node: NodeHardware, one: tuple[str, int, int], other: tuple[str, int, int]) -> str:
+    if one[0] == other[0]:
+        return " X "
+    links = node.persona.gpus.nvlinks
+    if one[0].startswith("GPU") and other[0].startswith("GPU") and links:
+        return f"NV{links}"
+    if one[1] != other[1]:
+        return "SYS"
+    rails = {
+        name: node.persona.adapter_addresses.index(node.adapters[i].address) if name[:3] == "NIC" else i for name, _, i in (one, other)
+    }
+    return "PIX" if len(set(rails.values())) == 1 and one[0][:3] != other[0][:3] else "NODE"
+
+
+_LEGEND = (
+    ("X", "Self"),
+    ("SYS", "Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)"),
+    ("NODE", "Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node"),
+    ("PHB", "Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)"),
+    ("PXB", "Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)"),
+    ("PIX", "Connection traversing at most a single PCIe bridge"),
+    ("NV#", "Connection traversing a bonded set of # NVLinks"),
+)

@@ -1,0 +1,46 @@
+# Lays the invented hardware of a node over what the kernel shows there, in the node's own mount namespace. Sourced by node.sh.
+#
+# $hardware holds the trees (busbw.lab.persona_sysfs): sys/class, sys/bus and sys/module get links to everything real that the persona does not
+# speak of. The trees are mounted, not copied: what the lab changes in them, the node sees at once.
+hardware=/run/node/hardware
+
+# Links to a directory's entries, one program for all of them; what is there already stays, and so do RDMA and GPU drivers of the real machine hidden.
+link_all() {
+    from=$1 into=$2
+    set --
+    for entry in "$from"/*; do
+        name=${entry##*/}
+        case $name in infiniband* | pci | nvidia* | mlx5_* | nv_peer_mem) continue ;; esac
+        if [ ! -e "$into/$name" ]; then set -- "$@" "$entry"; fi
+    done
+    if [ $# -gt 0 ]; then ln -s -t "$into" "$@"; fi
+}
+
+mkdir -p "$hardware/real/sys" "$hardware/real/dev" "$hardware/dev-made"
+mount --rbind /sys "$hardware/real/sys"
+for part in class bus module; do
+    link_all "$hardware/real/sys/$part" "$hardware/sys/$part"
+    mount --bind "$hardware/sys/$part" "/sys/$part"
+done
+
+# /dev/infiniband cannot be made on this machine's own /dev: one of the node's own, with links to every real device.
+mount --rbind /dev "$hardware/real/dev"
+mount -t tmpfs -o mode=755 busbw-lab "$hardware/dev-made"
+link_all "$hardware/real/dev" "$hardware/dev-made"
+for entry in "$hardware/real/dev"/*; do
+    name=${entry##*/}
+    if [ -d "$entry" ] && [ ! -L "$entry" ] && [ "$name" != infiniband ]; then
+        rm "$hardware/dev-made/$name"
+        mkdir "$hardware/dev-made/$name"
+        mount --rbind "$entry" "$hardware/dev-made/$name"
+    fi
+done
+mkdir "$hardware/dev-made/infiniband"
+mount --bind "$hardware/dev/infiniband" "$hardware/dev-made/infiniband"
+mount --rbind "$hardware/dev-made" /dev
+
+if [ -d /proc/driver ]; then mount --bind "$hardware/proc" /proc/driver; fi
+# The CPUs of this machine, under the persona's name and as on bare metal.
+read -r model <"$hardware/cpu-model"
+sed -e "s/^\(model name[[:space:]]*: \).*/\1$model/" -e '/^flags/s/ hypervisor//' /proc/cpuinfo >"$hardware/cpuinfo"
+mount --bind "$hardware/cpuinfo" /proc/cpuinfo
