@@ -16,7 +16,7 @@ from busbw.parsers.nodes import ibverbs, nvidia_query
 from busbw.plan import RunPlan
 from busbw.playbook.contract import Contract, Criterion
 from busbw.preflight import NodeAnswer
-from busbw.records import Acceptance, CheckResult, CriterionResult, HardwareId, Limit, ProviderAnswer, Status
+from busbw.records import Acceptance, CheckResult, Comparison, CriterionResult, HardwareId, Limit, ProviderAnswer, Status
 from busbw.units import format_bandwidth, format_size
 
 REST = "rest-"
@@ -32,9 +32,9 @@ def conclude(
     outcome: BlameOutcome,
     appraised: Appraisal,
     decided: Verdict,
-    headline: str,
+    comparisons: tuple[Comparison, ...],
 ) -> Acceptance:
-    """The answer to the contract. `headline`: what the run comes to by itself."""
+    """The answer to the contract. `comparisons`: all of the run, which may have decided beside it."""
     criteria = criteria_of(contract, made, appraised)
     whole = [launch for launch in made if not launch.artefact.groups and launch.results and not launch.artefact.case.id.startswith(REST)]
     sizes = [row.size_bytes for launch in whole for row in launch.results[-1].rows]
@@ -47,7 +47,7 @@ def conclude(
             wanted_nodes=contract.nodes,
             measured_nodes=nodes,
             verdict=decided.status,
-            leading=headline,
+            leading=_leading(decided, comparisons),
             emulated=plan.cluster.emulated,
             largest_bytes=max(sizes, default=None),
             answers=answers(plan, made, asked, checks, outcome, appraised),
@@ -56,6 +56,18 @@ def conclude(
             without_suspects=without_suspects(contract, made, criteria, appraised),
         ),
     )
+
+
+def _leading(decided: Verdict, comparisons: tuple[Comparison, ...]) -> str:
+    """What decided the run beside the contract, in few words."""
+    found = next((finding.title for finding in decided.findings if finding.required and finding.status is decided.status), None)
+    if found is not None:
+        return found
+    short = next((each for each in comparisons if each.status is decided.status), None)
+    if short is None:
+        return "something that is required was not measured"
+    share = "not compared" if short.ratio is None else f"{short.ratio:.0%} of {short.reference.kind}"
+    return f"{short.case_id} at {format_size(short.size_bytes)}: {share}"
 
 
 def criteria_of(contract: Contract, made: tuple[Launch, ...], appraised: Appraisal) -> tuple[CriterionResult, ...]:

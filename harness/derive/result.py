@@ -9,6 +9,7 @@ from busbw.artefacts import PreflightArtefact, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
 from busbw.derive import acceptance, appraisal, detection, diagnosis, launches, wording
 from busbw.errors import RunDirError
+from busbw.parsers.judge import acceptance as judge_acceptance
 from busbw.parsers.judge import blame, verdict
 from busbw.plan import RunPlan
 from busbw.preflight import Demand, NodeAnswer, judge, script
@@ -104,8 +105,8 @@ def derive(run: RunDir) -> RunResult:
     contract = plan.playbook.contract
     headline, accepted = wording.headline(decided, made, outcome, comparisons), None
     if contract is not None:
-        accepted = acceptance.conclude(plan, contract, made, asked, checks, outcome, appraised, decided, headline)
-        headline, decided = f"{accepted.word}: {accepted.told}", verdict.of_contract(decided, accepted)
+        accepted = acceptance.conclude(plan, contract, made, asked, checks, outcome, appraised, decided, comparisons)
+        headline, decided = judge_acceptance.headline(accepted), verdict.of_contract(decided, accepted)
     return RunResult(
         schema=SCHEMA,
         run_id=plan.run_id,
@@ -117,7 +118,7 @@ def derive(run: RunDir) -> RunResult:
         verdict=decided.status,
         headline=headline,
         exit_status=decided.exit_status,
-        emulated=wording.emulated(plan.cluster) if plan.cluster.emulated else "",
+        emulated=wording.EMULATED if plan.cluster.emulated else "",
         nodes=tuple(node.name for node in plan.cluster.nodes),
         unreachable=reach.unreachable if reach else (),
         checks=checks,

@@ -63,7 +63,7 @@ class Acceptance:
     status: Status
     """PASS, FAIL or UNKNOWN: the verdict of the run."""
     told: str
-    """One sentence: how many criteria were met, and what else decided."""
+    """How many criteria were met, failed and not measured."""
     contract: str
     """Its title; empty = it has none."""
     criteria: tuple[CriterionResult, ...]
@@ -77,3 +77,5 @@ class Acceptance:
     """Nodes or paths that the survey accuses."""
     without_suspects: str = ""
     """Whether the failed criteria are met without them; empty = not tried."""
+    besides: str = ""
+    """What is wrong with the run beside the contract, where that decided; empty = nothing."""

@@ -78,10 +78,15 @@ def _judged(
     if len(seen.values) < wanted.trials:
         return Status.UNKNOWN, f"{len(seen.values)} of {wanted.trials} launches that the contract wants"
     if half is not None and abs(measured - promised) < half:
-        return Status.UNKNOWN, "the limit lies inside the interval of the launches: more launches would tell"
+        return Status.UNKNOWN, "the limit lies within ±: more launches would tell"
     met = measured >= promised if faster_is_more else measured <= promised
     share = measured / promised - 1
     return (Status.PASS if met else Status.FAIL), f"{share:+.1%} against the limit"
+
+
+def headline(made: Acceptance) -> str:
+    """The answer in one sentence: the word, the count, and what decided beside the contract."""
+    return f"{made.word}: {made.told}" + (f"; besides the contract: {made.besides}" if made.besides else "")
 
 
 def words(result: CriterionResult) -> str:
@@ -130,8 +135,7 @@ def conclude(criteria: tuple[CriterionResult, ...], around: Around) -> Acceptanc
         told += "; a rehearsal: emulated hosts accept nothing"
     else:
         word, status = ACCEPTED, Status.PASS
-    if not failed and around.leading and around.verdict in (Status.FAIL, Status.UNKNOWN):
-        told += f"; besides the contract: {around.leading}"
+    besides = around.leading if not failed and around.verdict in (Status.FAIL, Status.UNKNOWN) else ""
     return Acceptance(
         word=word,
         status=status,
@@ -144,6 +148,7 @@ def conclude(criteria: tuple[CriterionResult, ...], around: Around) -> Acceptanc
         fingerprint=fingerprint(around.hardware),
         suspects=around.suspects,
         without_suspects=around.without_suspects,
+        besides=besides,
     )
 
 

@@ -9,8 +9,6 @@ from busbw.reports import phrases
 from busbw.reports.input import ReportInput
 from busbw.units import format_size, format_time_us
 
-_STATES = {Status.PASS: "pass", Status.FAIL: "fail"}
-
 
 @dataclass(frozen=True, slots=True)
 class Proof:
@@ -33,7 +31,7 @@ class Criterion:
     launches: int
     status: Status
     state: str
-    """`pass`, `fail` or `not measured`; `open` = measured, and still not decided."""
+    """Beside an unknown status: `not measured`, or `not decided` where it was; empty for pass and fail."""
     reason: str
     proofs: tuple[Proof, ...]
 
@@ -79,7 +77,8 @@ def view(report: ReportInput) -> Acceptance | None:
 def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
     sums = {excerpt.artefact: excerpt.sha256 for excerpt in report.excerpts}
     sign = "≥" if each.unit == "GB/s" else "≤"
-    where = f", {phrases.count(each.nodes, 'node')}" if each.nodes else ""
+    # All nodes is the rule, and told below the table.
+    where = f", {phrases.count(each.nodes, 'node')}" if each.nodes not in (0, len(report.result.nodes)) else ""
     return Criterion(
         each.id,
         f"{each.collective} {format_size(each.size_bytes)}{where}",
@@ -87,7 +86,7 @@ def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
         _measured(each),
         each.launches,
         each.status,
-        _STATES.get(each.status, "not measured" if each.measured is None else "open"),
+        "" if each.status in (Status.PASS, Status.FAIL) else "not measured" if each.measured is None else "not decided",
         each.reason,
         tuple(Proof(path, sums.get(path, "")) for path in each.artefacts),
     )
