@@ -7,7 +7,7 @@ that a node is asked once; the answers come back framed by markers, each with it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from busbw.records import CheckResult, Evidence, Node, Status
@@ -167,9 +167,9 @@ def ruled(
     rule: Callable[[SectionOutput], tuple[Ruling, ...]],
 ) -> tuple[CheckResult, ...]:
     """The results of all checks that read one section: what the rule says, or UNKNOWN for each id where there is nothing to judge."""
-    blocked = tuple(result for check_id in ids if (result := unknown(answer, check_id, section, "", command)))
-    if blocked:
-        return blocked
+    first = unknown(answer, ids[0], section, "", command)
+    if first is not None:
+        return (first, *(replace(first, check_id=check_id) for check_id in ids[1:]))
     output = answer.sections[section]
     rulings = {ruling.check_id: ruling for ruling in rule(output)}
     whole = evidence_of(answer, output)

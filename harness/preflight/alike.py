@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from busbw.preflight import SectionOutput
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 _SERIALS = (
@@ -25,7 +25,7 @@ _LONG = 32 * 1024
 _KEPT = 128
 
 
-def once(rule: Callable[Concatenate[SectionOutput, P], R]) -> Callable[Concatenate[SectionOutput, P], R]:
+def once(rule: Callable[[SectionOutput, *Ts], R]) -> Callable[[SectionOutput, *Ts], R]:
     """A function of a section's text that is worked out once for all nodes that answer alike.
 
     It must read nothing else of the section than both streams and the exit status, and must not tell a serial number: the one it sees is
@@ -33,13 +33,13 @@ def once(rule: Callable[Concatenate[SectionOutput, P], R]) -> Callable[Concatena
     """
 
     @functools.lru_cache(maxsize=_KEPT)
-    def remembered(name: str, stdout: str, stderr: str, status: int | None, /, *more: P.args, **named: P.kwargs) -> R:
-        return rule(SectionOutput(name, stdout, stderr, status, 1), *more, **named)
+    def remembered(name: str, stdout: str, stderr: str, status: int | None, *more: *Ts) -> R:
+        return rule(SectionOutput(name, stdout, stderr, status, 1), *more)
 
-    def worked_out(output: SectionOutput, /, *more: P.args, **named: P.kwargs) -> R:
+    def worked_out(output: SectionOutput, *more: *Ts) -> R:
         if len(output.stdout) > _LONG or len(output.stderr) > _LONG:
-            return rule(output, *more, **named)
-        return remembered(output.name, _without_serials(output.stdout), output.stderr, output.exit_status, *more, **named)
+            return rule(output, *more)
+        return remembered(output.name, _without_serials(output.stdout), output.stderr, output.exit_status, *more)
 
     return worked_out
 

@@ -140,7 +140,8 @@ def node(number: int, name: str) -> dict[str, tuple[str, int]]:
         "system": (
             f"kernel=5.15.0-105-generic\nnuma_balancing=0\nloadavg=0.{rng.randrange(10, 99)} 0.40 0.30 2/2000 {rng.randrange(9999)}\n"
             f"psi_cpu=some avg10=0.00 avg60=0.{rng.randrange(99):02} avg300=0.00 total={rng.randrange(1 << 30)}\npsi_memory=\npsi_io=\n"
-            "cpus=192\ngovernor=performance\niommu=identity\ncpu_model=Intel(R) Xeon(R) Platinum 8480C\n",
+            "cpus=0-191\nallowed=0-191\ngovernor=performance\niommu=identity\nnuma=0-95 96-191\nflags=1\nbios=3.1\n"
+            "cstates=POLL:0:0 C1:1:0 C6:170:1\ncpu_model=Intel(R) Xeon(R) Platinum 8480C\n",
             0,
         ),
         "disks": (
@@ -149,7 +150,11 @@ def node(number: int, name: str) -> dict[str, tuple[str, int]]:
             0,
         ),
         "own_name": (f"{address}.1  STREAM {name}\n", 0),
-        "firewall": ("inactive\ninactive\ninactive\n", 3),
+        "services": ("active\ninactive\ninactive\ninactive\n", 3),
+        "dstate": ("", 0),
+        "cuda": ("Cuda compilation tools, release 12.2, V12.2.140\n", 0),
+        "nccl_library": ("nccl /usr/lib/x86_64-linux-gnu/libnccl.so.2.21.5\n", 0),
+        "nccl_tests": ("", 0),
         "time": (
             f"NTPSynchronized=yes\nReference ID    : 0A000001 (10.0.0.1)\nSystem time     : 0.00000{rng.randrange(9)} seconds fast of NTP time\n",
             0,
@@ -164,10 +169,11 @@ def gpus(rng: random.Random, uuids: list[str], *, sick: bool) -> dict[str, tuple
     listed = "".join(f"GPU {i}: NVIDIA H100 80GB HBM3 (UUID: {uuid})\n" for i, uuid in enumerate(uuids[: 7 if sick else 8]))
     query = (
         "index, uuid, name, driver_version, persistence_mode, mig.mode.current, power.limit [W], power.default_limit [W], "
-        "pcie.link.width.current, pcie.link.width.max, memory.used [MiB], vbios_version, ecc.errors.uncorrected.volatile.total\n"
+        "pcie.link.width.current, pcie.link.width.max, memory.used [MiB], vbios_version, ecc.errors.uncorrected.volatile.total, "
+        "clocks.current.sm [MHz], clocks.max.sm [MHz], utilization.gpu [%], clocks_event_reasons.active\n"
     )
     query += "".join(
-        f"{i}, {uuid}, NVIDIA H100 80GB HBM3, 550.54.14, Enabled, Disabled, 700.00, 700.00, 16, 16, 4, 96.00.61.00.01, 0\n"
+        f"{i}, {uuid}, NVIDIA H100 80GB HBM3, 550.54.14, Enabled, Disabled, 700.00, 700.00, 16, 16, 4, 96.00.61.00.01, 0, 345, 1980, 0, 0x1\n"
         for i, uuid in enumerate(uuids)
     )
     remap = "gpu_uuid, remapped_rows.correctable, remapped_rows.uncorrectable, remapped_rows.pending, remapped_rows.failure\n"
@@ -181,7 +187,6 @@ def gpus(rng: random.Random, uuids: list[str], *, sick: bool) -> dict[str, tuple
         "nvidia_smi_list": (listed, 0),
         "gpu_query": (query, 0),
         "gpu_remap": (remap + "".join(f"{uuid}, 0, 0, 0, 0\n" for uuid in uuids), 0),
-        "gpu_throttle": ("index, clocks_event_reasons.active\n" + "".join(f"{i}, 0x0000000000000001\n" for i in range(8)), 0),
         "gpu_apps": ("gpu_uuid, pid, used_gpu_memory [MiB]\n", 0),
         "gpu_details": ("\n==============NVSMI LOG==============\n\n" + "".join(details(rng, i, u) for i, u in enumerate(uuids)), 0),
         "gpu_nvlink": (
@@ -192,7 +197,6 @@ def gpus(rng: random.Random, uuids: list[str], *, sick: bool) -> dict[str, tuple
             0,
         ),
         "gpu_topology": (matrix, 0),
-        "fabric_manager": ("active\n", 0),
         "gpu_modules": (
             "nvidia=NVRM version: NVIDIA UNIX x86_64 Kernel Module 550.54.14\nkernel=5.15.0-105-generic\npeermem=nvidia_peermem\n",
             0,
@@ -246,12 +250,18 @@ def adapters(rng: random.Random, *, sick: bool) -> dict[str, tuple[str, int]]:
         "rdma_sysfs": (sysfs, 0),
         "ibv_devinfo": (devinfo, 0),
         "ldconfig": (
-            "1500 libs found in cache `/etc/ld.so.cache'\n" + "\tlibibverbs.so.1 (libc6,x86-64) => /lib/libibverbs.so.1\n" * 200,
+            "1500 libs found in cache `/etc/ld.so.cache'\n" + "\tlibibverbs.so.1 (libc6,x86-64) => /lib/libibverbs.so.1\n" * 9,
             0,
         ),
         "rdma_nodes": ("\n".join(["rdma_cm", *(f"uverbs{i}" for i in range(8))]) + "\n", 0),
         "pci": ("".join(f"pci 0000:{16 + i:02x}:00.0 0x15b3 0x020700 width 16 16 speed 32.0 32.0 numa {i // 4}\n" for i in range(8)), 0),
-        "acs": ("40:01.1 PCI bridge: Some\n\t\tACSCtl:\tSrcValid- TransBlk-\n" * 8, 0),
+        "lspci": (
+            "40:01.1 PCI bridge: Some\n\t\tACSCtl:\tSrcValid- TransBlk-\n" * 8
+            + "".join(
+                f"{16 + i:02x}:00.0 Infiniband controller: Mellanox\n\t\t\tRlxdOrd+\n\t\t\tMaxReadReq 4096 bytes\n" for i in range(8)
+            ),
+            0,
+        ),
     }
 
 
