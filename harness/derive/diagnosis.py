@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from busbw.derive import counters
 from busbw.derive.launches import Launch
 from busbw.parsers.formats.scan import Hit, Scanner
 from busbw.parsers.judge import diagnose_counters, diagnose_facts, diagnose_nodes
 from busbw.parsers.judge.diagnose import Context, diagnose, search_patterns
+from busbw.parsers.judge.diagnose_counters import NodeChanges
 from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact, Text
 from busbw.parsers.judge.explain import explain
 from busbw.parsers.nodes import recognise
@@ -140,10 +141,14 @@ def _on_node(fact: Fact, node: str, section: SectionOutput) -> Fact:
     return dataclasses.replace(fact, evidence=dataclasses.replace(fact.evidence, line_no=line_no), where=where)
 
 
-def _counters(run: RunDir, launch: Launch, rails: Mapping[str, tuple[str, ...]]) -> Iterator[Fact]:
+def _counters(run: RunDir, launch: Launch, rails: Mapping[str, tuple[str, ...]]) -> tuple[Fact, ...]:
     taken = counters.load(run, launch.artefact.case.id)
-    for node in taken.nodes if taken is not None else ():
-        yield from diagnose_counters.from_deltas(node.deltas, node.after.artefact, rails.get(node.after.node, ()))
+    return diagnose_counters.from_counters(
+        [
+            NodeChanges(each.after.node, each.deltas, each.after.ports, each.after.artefact, rails.get(each.after.node, ()))
+            for each in (taken.nodes if taken is not None else ())
+        ]
+    )
 
 
 def _ratios(comparisons: Iterable[Comparison]) -> tuple[Fact, ...]:

@@ -1,96 +1,163 @@
-"""What counters did while something ran, under the names that the symptom table reads: one fact for each counter of each port."""
+"""What counters did during a benchmark, under the names that the table's `counter:` expressions read.
+
+A counter that stood still says nothing by itself on a node that did not use it. So nothing that did not move becomes a fact, with two
+exceptions: a stated rail that carried nothing while its peers did, and the congestion notifications of a port that was paused.
+"""
 
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from busbw.parsers.judge.diagnose_evidence import COUNTER, Fact
+from busbw.parsers.nodes.counters import IB_WORD_BYTES, LEVELS
 from busbw.parsers.symptoms import table
 from busbw.parsers.symptoms.expr import Value
 from busbw.records import Evidence
-from busbw.records.counters import CounterDelta
+from busbw.records.counters import CounterDelta, NicPort
 
-CARRIED_BYTES = 1 << 20
-"""A port that moved less was idle: that its other counters stand still says nothing."""
-_WORD_BYTES = 4
-_DATA = "port_xmit_data"
-_IDLE_TELLS = frozenset({"np_cnp_sent", "rp_cnp_handled", "out_of_sequence"})
-"""Counters whose standing still is a sign, where data moved."""
-_RDMA_BYTES = {"rx": "rx_vport_rdma_unicast_bytes", "tx": "tx_vport_rdma_unicast_bytes"}
-_PAUSED_US = re.compile(r"rx_prio\d_pause_duration")
-_LOSSY_BYTES = re.compile(r"(?P<way>rx|tx)_prio0_bytes")
+_SENT = "port_xmit_data"
+_WAIT = "port_xmit_wait"
+_LEAST_WAIT = 1000
+"""Ticks below which waits for credits are not compared: a few are seen on idle ports."""
+_SUMS = {"roce_slow_restart": ("roce_slow_restart", "roce_slow_restart_cnps", "roce_slow_restart_trans")}
+"""Names of the table that stand for several files."""
+_WHEN_PAUSED = ("np_cnp_sent", "rp_cnp_handled")
 
 
-def from_deltas(deltas: Iterable[CounterDelta], artefact: str, rails: tuple[str, ...] = ()) -> tuple[Fact, ...]:
-    """The facts of one node; counters that no entry of the table reads are left out.
+@dataclass(frozen=True, slots=True)
+class NodeChanges:
+    """What the counters of one node did during one benchmark."""
 
-    Args:
-        deltas: of one node between two moments.
-        artefact: where the later snapshot is kept.
-        rails: devices that the job uses; () = not known, and then no port is compared with the others.
-    """
-    known = {(each.device, each.counter): each for each in deltas}
-    found = []
-    for (device, counter), change in known.items():
-        if not _read_by_the_table(counter):
-            continue
-        values = _values(change, device, counter, known, rails)
-        if values:
-            over = f" in {change.seconds:.0f} s" if change.seconds else ""
-            text = f"{change.node} {device}: {counter} {change.before} → {change.after}{over}"
-            found.append(Fact(f"{COUNTER}:{counter}", values, Evidence(artefact, change.line_no, text), (f"{change.node} {device}",)))
-    return tuple(found)
+    node: str
+    changes: tuple[CounterDelta, ...]
+    ports: tuple[NicPort, ...]
+    artefact: str
+    """Where the later text is kept, inside the run directory."""
+    rails: tuple[str, ...] = ()
+    """RDMA devices or interfaces that the job is to use, as the inventory states them; () = not stated, so that none can be missing."""
+
+    def is_rail(self, device: str) -> bool:
+        """Whether that RDMA device, or the interface over it, is one of the stated rails."""
+        names = {device, f"{device}:1", *(port.interface for port in self.ports if port.device == device)}
+        return not names.isdisjoint(self.rails)
 
 
-def _values(
-    change: CounterDelta, device: str, counter: str, known: Mapping[tuple[str, str], CounterDelta], rails: tuple[str, ...]
-) -> tuple[tuple[str, Value], ...]:
-    values: list[tuple[str, Value]] = []
+@functools.cache
+def _wanted() -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
+    """Counters that the table reads: plain names, and (start, end) of those with digits in between."""
+    names = {s.source.partition(":")[2] for symptom in table.load().symptoms for s in symptom.signals if s.source.startswith("counter:")}
+    starred = [name.partition("*") for name in sorted(names) if "*" in name]
+    return frozenset(name for name in names if "*" not in name), tuple((start, end) for start, _, end in starred)
+
+
+def _is_wanted(counter: str) -> bool:
+    plain, starred = _wanted()
+    return counter in plain or any(
+        counter.startswith(start) and counter.endswith(end) and counter[len(start) : len(counter) - len(end)].isdigit()
+        for start, end in starred
+    )
+
+
+def from_counters(nodes: Sequence[NodeChanges]) -> tuple[Fact, ...]:
+    """The facts of all nodes of one benchmark."""
+    found: list[Fact] = []
+    for node in nodes:
+        summed = (*node.changes, *_summed(node.changes))
+        paused = _paused_devices(node)
+        for change in summed:
+            if _is_wanted(change.counter) and change.counter not in (_SENT, _WAIT) and (values := _values(change, node, paused)):
+                found.append(_fact(change, node, values))
+        found += _rails(node)
+    return (*found, *_waits(nodes))
+
+
+def _values(change: CounterDelta, node: NodeChanges, paused: frozenset[str]) -> list[tuple[str, Value]]:
+    if change.counter in LEVELS:
+        return [("value", float(change.after))] if change.after else []
+    if change.delta is None or (change.delta == 0 and not (change.counter in _WHEN_PAUSED and change.device in paused)):
+        return []
+    values: list[tuple[str, Value]] = [("delta", float(change.delta))]
     if change.after is not None:
         values.append(("value", float(change.after)))
-    delta = change.delta
-    if delta is None or (delta == 0 and counter in _IDLE_TELLS and not _carried(device, known)):
-        return tuple(values)
-    values.append(("delta", float(delta)))
     if change.seconds:
-        values += [("rate_per_sec", delta / change.seconds), ("rate_per_min", 60 * delta / change.seconds)]
-        if _PAUSED_US.fullmatch(counter):
-            values.append(("share_of_time", delta / (1e6 * change.seconds)))
-    lossy = _LOSSY_BYTES.fullmatch(counter)
-    rdma = known.get((device, _RDMA_BYTES[lossy["way"]])) if lossy else None
-    if rdma is not None and rdma.delta is not None and rdma.delta >= CARRIED_BYTES:
-        values.append(("share_of_rdma", delta / rdma.delta))
-    if counter == _DATA and device in rails:
-        values += _among_rails(device, known, rails)
-    return tuple(values)
+        values += [("rate_per_sec", change.delta / change.seconds), ("rate_per_min", change.delta / change.seconds * 60)]
+        if change.counter.endswith("_pause_duration"):
+            # Microseconds on mlx5.
+            values.append(("share_of_time", change.delta / (change.seconds * 1e6)))
+    if change.counter.endswith("_bytes"):
+        carried = _rdma_bytes(node, change)
+        values += [("share_of_rdma", change.delta / carried)] if carried else []
+    return values
 
 
-def _among_rails(device: str, known: Mapping[tuple[str, str], CounterDelta], rails: tuple[str, ...]) -> list[tuple[str, Value]]:
-    moved = {rail: each.delta for rail in rails if (each := known.get((rail, _DATA))) is not None and each.delta is not None}
-    others = [delta for rail, delta in moved.items() if rail != device]
-    if not others:
-        return []
-    found: list[tuple[str, Value]] = [("peers_delta", float(min(others)))]
-    if any(moved.values()):
-        found.append(("imbalance", max(moved.values()) / fmean(moved.values())))
+def _rdma_bytes(node: NodeChanges, change: CounterDelta) -> float | None:
+    """Bytes of RDMA on the port over which this interface stands; None = not known."""
+    devices = {port.device for port in node.ports if port.interface == change.device}
+    name = _SENT if change.counter.startswith("tx_") else "port_rcv_data"
+    moved = [c.delta for c in node.changes if c.device in devices and c.counter == name]
+    known = [words for words in moved if words is not None]
+    return float(sum(known) * IB_WORD_BYTES) if known and len(known) == len(moved) else None
+
+
+def _paused_devices(node: NodeChanges) -> frozenset[str]:
+    """RDMA devices whose interface the network told to wait."""
+    waiting = {c.device for c in node.changes if c.delta and c.counter.startswith("rx_prio") and c.counter.endswith("_pause")}
+    return frozenset(port.device for port in node.ports if port.interface in waiting)
+
+
+def _summed(changes: Iterable[CounterDelta]) -> list[CounterDelta]:
+    found = []
+    for name, parts in _SUMS.items():
+        by_device: dict[str, list[CounterDelta]] = {}
+        for change in changes:
+            if change.counter in parts and change.counter != name and change.delta is not None:
+                by_device.setdefault(change.device, []).append(change)
+        for device, members in by_device.items():
+            total = sum(change.delta or 0 for change in members)
+            first = members[0]
+            found.append(CounterDelta(first.node, device, name, None, None, total, seconds=first.seconds, line_no=first.line_no))
     return found
 
 
-def _carried(device: str, known: Mapping[tuple[str, str], CounterDelta]) -> bool:
-    data = known.get((device, _DATA))
-    return data is not None and data.delta is not None and data.delta * _WORD_BYTES >= CARRIED_BYTES
+def _rails(node: NodeChanges) -> list[Fact]:
+    """How evenly the stated rails sent, and those that sent nothing."""
+    sent = {c.device: c for c in node.changes if c.counter == _SENT and node.is_rail(c.device) and c.delta is not None}
+    numbers = {device: float(change.delta or 0) for device, change in sent.items()}
+    if len(numbers) < 2 or not any(numbers.values()):
+        return []
+    most = max(numbers, key=lambda device: numbers[device])
+    found = [_fact(sent[most], node, [("delta", numbers[most]), ("imbalance", numbers[most] / fmean(numbers.values()))])]
+    for device, change in sent.items():
+        if not numbers[device]:
+            least = min(number for other, number in numbers.items() if other != device)
+            found.append(_fact(change, node, [("delta", 0.0), ("peers_delta", least)]))
+    return found
 
 
-@functools.cache
-def _read_by_the_table(counter: str) -> bool:
-    return any(pattern.fullmatch(counter) for pattern in _names())
+def _waits(nodes: Sequence[NodeChanges]) -> list[Fact]:
+    """Waits for credits per word sent, against the mean of all stated rails."""
+    shares: list[tuple[float, CounterDelta, NodeChanges]] = []
+    for node in nodes:
+        sent = {c.device: c.delta for c in node.changes if c.counter == _SENT and c.delta}
+        for change in node.changes:
+            if change.counter == _WAIT and node.is_rail(change.device) and change.delta is not None and (words := sent.get(change.device)):
+                shares.append((change.delta / words, change, node))
+    mean = fmean(share for share, _, _ in shares) if len(shares) > 2 else 0.0
+    return [
+        _fact(change, node, [("delta", float(change.delta or 0)), ("imbalance", share / mean)])
+        for share, change, node in shares
+        if mean and (change.delta or 0) >= _LEAST_WAIT and share == max(each for each, _, _ in shares)
+    ]
 
 
-@functools.cache
-def _names() -> tuple[re.Pattern[str], ...]:
-    sources = {signal.source for symptom in table.load().symptoms for signal in symptom.signals if signal.source.startswith(f"{COUNTER}:")}
-    names = sorted(source.removeprefix(f"{COUNTER}:") for source in sources)
-    return tuple(re.compile(re.escape(name).replace(r"\*", r"\d+")) for name in names)
+def _fact(change: CounterDelta, node: NodeChanges, values: Sequence[tuple[str, Value]]) -> Fact:
+    steps = "" if change.before is None or change.after is None else f" ({change.before} → {change.after})"
+    time = f" in {change.seconds:g} s" if change.seconds else ""
+    moved = "" if change.delta is None else f" +{change.delta}"
+    text = f"{change.node} {change.device} {change.counter}{moved}{steps}{time}"
+    # The totals of a whole node (TCP) have no device of their own.
+    where = (change.node,) if change.device == "tcp" else (change.node, change.device)
+    return Fact(f"{COUNTER}:{change.counter}", tuple(values), Evidence(node.artefact, change.line_no, text), where)
