@@ -77,11 +77,11 @@ def _at_largest(tables: Sequence[BenchmarkResult]) -> Measurement | None:
 
 
 def from_checks(checks: Iterable[CheckResult]) -> tuple[Fact, ...]:
-    """One fact per check that was answered: its status and what the node said."""
+    """One fact per check that was answered: its status, what the node said, and the values behind it."""
     return tuple(
         Fact(
             f"preflight:{check.check_id}",
-            (("status", check.status.value.lower()), ("found_text", check.found)),
+            (("status", check.status.value.lower()), ("found_text", check.found), *check.values),
             check.evidence or Evidence(check.command, None, f"{check.node}: {check.found}"),
             (check.node,),
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from busbw.parsers.formats.scan import Hit, Pattern
 from busbw.parsers.judge.diagnose_evidence import Clue, EvidenceSet, Fact, Place, Sighting, Text, places
 from busbw.parsers.symptoms import expr
-from busbw.parsers.symptoms.table import SymptomTable, Weight
+from busbw.parsers.symptoms.table import Signal, SymptomTable, Weight
 from busbw.records import Evidence
 
 _NO_PLACE = Place(1 << 30, 0)
@@ -45,22 +45,27 @@ def _clue(symptom_id: str, weight: Weight, source: str, sighting: Sighting) -> C
 
 
 def fact_clues(table: SymptomTable, evidence: EvidenceSet) -> tuple[Clue, ...]:
-    """Clues from the facts. A `requires` that does not hold excludes; one that is not known gives no clue."""
-    clues = []
+    """Clues from the facts. A `requires` that holds nowhere excludes; one that is not known gives no clue."""
+    clues: list[Clue] = []
     for symptom in table.symptoms:
         for signal in symptom.signals:
-            if signal.expr is None:
-                continue
-            expression = expr.parse(signal.expr)
-            for fact in evidence.facts:
-                if not _same_source(signal.source, fact.source):
-                    continue
-                values = fact.record()
-                held = expr.evaluate(expression, values)
-                weight = _weight(signal.weight, held, str(values.get("status")))
-                if weight is not None:
-                    clues.append(Clue(symptom.id, weight, signal.source, _told(fact, expression), _NO_PLACE, fact.where))
+            if signal.expr is not None:
+                found = _signal_clues(symptom.id, signal, expr.parse(signal.expr), evidence.facts)
+                met = any(clue.weight is Weight.REQUIRES for clue in found)
+                clues += [clue for clue in found if not (met and clue.weight is Weight.EXCLUDES)]
     return tuple(clues)
+
+
+def _signal_clues(symptom_id: str, signal: Signal, expression: expr.Expression, facts: Iterable[Fact]) -> list[Clue]:
+    clues = []
+    for fact in facts:
+        if not _same_source(signal.source, fact.source):
+            continue
+        values = fact.record()
+        weight = _weight(signal.weight, expr.evaluate(expression, values), str(values.get("status")))
+        if weight is not None:
+            clues.append(Clue(symptom_id, weight, signal.source, _told(fact, expression), _NO_PLACE, fact.where))
+    return clues
 
 
 def _weight(weight: Weight, held: bool | None, status: str) -> Weight | None:

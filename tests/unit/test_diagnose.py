@@ -1,5 +1,6 @@
 """From texts and facts to an order of causes."""
 
+import dataclasses
 import doctest
 
 import pytest
@@ -193,3 +194,28 @@ def test_what_could_end_a_job_is_no_answer_for_a_job_that_ended_well(scanner: Sc
     weak = "#  Rank  0 Group  0 Pid   4766 on   GENOA-06 device  0 [0000:01:00] NVIDIA GeForce RTX 5090\n"
     assert ("nccl-too-old-for-gpu", "possible") in told(ask(scanner, weak))
     assert (ask(scanner, weak + GOOD).healthy, told(ask(scanner, weak + GOOD))) == (True, [])
+
+
+def test_a_condition_that_holds_anywhere_is_met_however_many_places_it_does_not_hold_in() -> None:
+    def fact(link_layer: str, node: str) -> Fact:
+        return Fact("preflight:rdma.port_state", (("link_layer", link_layer),), Evidence("x", None, node), (node,))
+
+    spread = Fact("result", (("rank_cv", 0.2),), Evidence("x", None, "spread"))
+    mixed = diagnose.diagnose(EvidenceSet((), (fact("InfiniBand", "n1"), fact("Ethernet", "n1"), spread)))
+    assert {"variance-rule-ethernet", "variance-rule-infiniband"} <= set(dict(told(mixed)))
+    only = diagnose.diagnose(EvidenceSet((), (fact("InfiniBand", "n1"), spread)))
+    assert "variance-rule-ethernet" not in dict(told(only))
+
+
+def test_the_values_of_a_check_are_read_by_the_table() -> None:
+    degraded = (("rate_gbps", 200.0), ("expected_gbps", 400.0))
+    check = CheckResult("rdma.rate", "n1", Status.FAIL, "200 Gb/s", "400 Gb/s", "ibstat", values=degraded)
+    assert ("ib-rate-degraded", "likely") in told(diagnose.diagnose(EvidenceSet((), from_checks([check]))))
+    assert ("ib-rate-degraded", "possible") in told(
+        diagnose.diagnose(EvidenceSet((), from_checks([dataclasses.replace(check, values=())])))
+    )
+
+
+def test_a_line_that_only_rules_an_entry_out_is_not_explained_by_it(scanner: Scanner) -> None:
+    line = "a:1:2 [0] x.cc:1 NCCL WARN NET/OFI something that nobody knows"
+    assert [item.text for item in ask(scanner, line + "\n").unexplained] == [line]
