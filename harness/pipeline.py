@@ -106,8 +106,8 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         if not _measured(context, measure(context, launch)):
             return
     wanted = plan.playbook.survey
-    if wanted.when != "never" and "pairs" in wanted.groups and len(nodes) > 1:
-        survey.survey(context, place, nodes, max(ranks_per_node, survey.MIN_RANKS_PER_NODE), order)
+    if len(nodes) > 1 and (wanted.when == "always" or (wanted.when == "on-shortfall" and survey.falls_short(context))):
+        survey.survey(context, place, nodes, ranks_per_node, order)
         rest.measure_rest(context, place, nodes)
 
 

@@ -29,6 +29,7 @@ from busbw.rundir import RunDir
 from busbw.stages import launching
 from busbw.stages.launching import Place
 from busbw.transport import Transport
+from busbw.units import parse_duration
 
 ASSUMED_GPUS = 8
 """GPUs per node in a dry run where the inventory does not say."""
@@ -125,6 +126,11 @@ def _book(args: argparse.Namespace, *, emulated: bool) -> Playbook:
     given = getattr(args, "contract", None)
     if given is not None:
         book = dataclasses.replace(book, contract=contract.load(given, frozenset(case.id for case in book.cases if not case.repeats)))
+    # `busbw check` has neither option: it measures nothing.
+    budget = getattr(args, "budget", None)
+    if getattr(args, "survey", False) or budget is not None:
+        budget_s = book.survey.budget_s if budget is None else _budget(budget)
+        book = dataclasses.replace(book, survey=dataclasses.replace(book.survey, when="always", budget_s=budget_s))
     if book.needs_contract and book.contract is None:
         raise PlaybookError(
             f"playbook {book.name} needs the numbers of a contract",
@@ -132,6 +138,21 @@ def _book(args: argparse.Namespace, *, emulated: bool) -> Playbook:
             next_step="busbw expect --contract-template > contract.yaml, fill it in, then --contract contract.yaml",
         )
     return book
+
+
+def _budget(text: str) -> float:
+    """`20m` in seconds.
+
+    Raises:
+        UsageError: it is no duration, or none at all.
+    """
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--budget {text}: not a duration", seen=str(error), next_step="such as 90s or 20m") from error
+    if seconds <= 0:
+        raise UsageError(f"--budget {text}: no time to measure in", next_step="such as 90s or 20m")
+    return seconds
 
 
 def _profile_told(plan: RunPlan) -> str:

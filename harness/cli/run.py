@@ -43,6 +43,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--nccl-tests", metavar="PATH", help="nccl-tests: a folder or archive of sources here, or an absolute folder of binaries there"
     )
+    what.add_argument(
+        "--survey", action="store_true", help="measure groups of nodes against each other whether or not something falls short"
+    )
+    what.add_argument(
+        "--budget", metavar="TIME", help="time for the survey, such as 90s or 20m (default: the playbook's); implies --survey"
+    )
     result = parser.add_argument_group("result")
     result.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run directories go (default runs)")
     result.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was cut off; finished steps are not repeated")

@@ -10,14 +10,15 @@ from busbw.build import BuildOutcome
 from busbw.derive import acceptance, appraisal, detection, diagnosis, launches, wording
 from busbw.errors import RunDirError
 from busbw.parsers.judge import acceptance as judge_acceptance
-from busbw.parsers.judge import blame, verdict
+from busbw.parsers.judge import blame, blame_words, verdict
 from busbw.plan import RunPlan
 from busbw.preflight import Demand, NodeAnswer, judge, script
 from busbw.preflight.families import families
 from busbw.preflight.software import facts
 from busbw.profile import UNDETECTED
-from busbw.records import CheckResult, CommandResult, Confidence, Evidence, Finding, RunResult, Status
+from busbw.records import CheckResult, CommandResult, Comparison, Confidence, Evidence, Finding, RunResult, Status
 from busbw.rundir import RunDir
+from busbw.survey.places import fabric_of
 
 SCHEMA = "busbw.run/1"
 STAGES = ("reach", "preflight", "build", "keys", "measure", "survey")
@@ -83,16 +84,15 @@ def derive(run: RunDir) -> RunResult:
     failures = tuple(f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure)))
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
-    outcome = blame.solve(samples)
-    best = verdict.best_of(samples)
+    outcome = blame.solve(samples, fabric_of(plan.cluster, plan.profile.family))
     appraised = appraisal.appraise(run, plan, made, asked, checks, outcome)
     comparisons = (
         *appraised.comparisons,
-        *(comparison for launch in made for comparison in verdict.compare_groups(launch.artefact.case.id, launch.samples, outcome, best)),
+        *(comparison for launch in made for comparison in _groups(launch, outcome)),
     )
     findings = (
         *(finding for launch in made for finding in launch.findings),
-        *(verdict.blame_finding(item, outcome.tolerance) for item in outcome.blames),
+        *(blame_words.blame_finding(item, blame.confirmed(samples)) for item in outcome.blames),
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),
@@ -119,7 +119,7 @@ def derive(run: RunDir) -> RunResult:
         verdict=decided.status,
         headline=headline,
         exit_status=decided.exit_status,
-        emulated=wording.EMULATED if plan.cluster.emulated else "",
+        emulated=wording.emulated(plan.cluster) if plan.cluster.emulated else "",
         nodes=tuple(node.name for node in plan.cluster.nodes),
         unreachable=reach.unreachable if reach else (),
         checks=checks,
@@ -133,6 +133,13 @@ def derive(run: RunDir) -> RunResult:
         commands=tuple(wording.command(launch.artefact.invocation) for launch in made),
         acceptance=accepted,
     )
+
+
+def _groups(launch: launches.Launch, outcome: blame.BlameOutcome) -> tuple[Comparison, ...]:
+    """The groups of a round, each against its peers; one group over all nodes has none."""
+    groups = tuple(sample.nodes for sample in launch.samples)
+    artefact = launch.samples[0].artefact if groups else ""
+    return blame_words.compare_groups(launch.artefact.case.id, groups, artefact, outcome) if len(set(groups)) > 1 else ()
 
 
 def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResult, ...]:

@@ -63,7 +63,8 @@ class Mpirun:
         ranks = _ranks_per_node(request)
         major = _major(request.mpi)
         argv = [request.mpi.path, *(["--allow-run-as-root"] if request.mpi.run_as_root else [])]
-        argv += ["-np", str(len(names) * ranks), *_placement(names, ranks, request.head, major), "--bind-to", "none"]
+        placement = _by_rail(names, ranks, major) if case.by_rail else _placement(names, ranks, request.head, major)
+        argv += ["-np", str(len(names) * ranks), *placement, "--bind-to", "none"]
         for flag, name, value in _mca(request, major):
             argv += [flag, name, value]
         for variable in request.env:
@@ -120,6 +121,13 @@ def _placement(names: tuple[str, ...], ranks: int, head: str, major: int) -> lis
     if major < 5 and head in names[1:]:
         return ["-H", ",".join(name for name in names for _ in range(ranks)), "--map-by", "seq"]
     return ["-H", ",".join(f"{name}:{ranks}" for name in names), "--map-by", f"ppr:{ranks}:node", "--rank-by", "slot"]
+
+
+def _by_rail(names: tuple[str, ...], ranks: int, major: int) -> list[str]:
+    """Round the nodes, once per rank of a node."""
+    if major < 5:
+        return ["-H", ",".join(names * ranks), "--map-by", "seq"]
+    return ["-H", ",".join(f"{name}:{ranks}" for name in names), "--map-by", f"ppr:{ranks}:node", "--rank-by", "node"]
 
 
 def _mca(request: LaunchRequest, major: int) -> list[tuple[str, str, str]]:

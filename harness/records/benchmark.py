@@ -90,6 +90,8 @@ class BenchmarkCase:
     """-J, where the binary has it."""
     split: str | None = None
     """NCCL_TESTS_SPLIT, e.g. `DIV 8`; None = one communicator."""
+    by_rail: bool = False
+    """Ranks go round the nodes, the first rank of every node before the second of any: `DIV 2` then makes pairs of nodes rail by rail."""
     env: tuple[tuple[str, str], ...] = ()
     """Variables of this case alone, over the profile's."""
     timeout_s: float = 600.0

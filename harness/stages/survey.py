@@ -1,80 +1,174 @@
-"""The group survey: rounds of disjoint pairs, every pair of nodes once, several groups in one launch."""
+"""The survey: round after round of disjoint groups, each chosen by what the rounds before left open, until it is answered or time is spent.
+
+A launch measures all pairs of a round at once, rail by rail where nodes have rails: ranks go round the nodes, so that `DIV 2` makes two ranks of
+the same rail a group. A ring all-reduce is forced: NCCL's default for two NVLink nodes is a tree, capped by NVLink and blind to a NIC that
+lost a third (physical-model.md section 4).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from busbw import derive
 from busbw.artefacts import CaseArtefact
+from busbw.derive import launches
+from busbw.parsers.judge import blame
+from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.blame_parts import PartKind
 from busbw.plan import RunPlan
 from busbw.records import BenchmarkCase, Collective, Sizes
 from busbw.stages.context import Context
 from busbw.stages.launching import Place, make
 from busbw.stages.measure import measure
-from busbw.survey.schedule import Round, confirmation, pair_rounds
+from busbw.survey.adapt import Wanted, choose
+from busbw.survey.places import fabric_of, rails_of
+from busbw.survey.schedule import Round, alone, shards
 from busbw.units import format_duration
 
-MIN_RANKS_PER_NODE = 2
-"""With one rank a node a pair is two ranks: `sendrecv`'s and a ring's two directions share the links, and one rank's noise is a node's."""
+MOST_NODES = 32
+"""Nodes of one launch: a hung GPU then loses a shard, not the round."""
+WHOLE, REST = "survey-whole", "survey-rest"
+"""The confirmation: a ring over all nodes, and over all but the accused."""
 
 
-def round_case(plan: RunPlan, number: Round, ranks_per_node: int) -> BenchmarkCase:
-    """The launch of one round: all groups at once, per-process times of every iteration.
+@dataclass(slots=True)
+class _Progress:
+    """Where a survey is. Time is the sum of what its commands took, so that a replay decides as the run did."""
 
-    A ring all-reduce loads the network between two nodes with what every larger ring gives them; NCCL's default for two NVLink nodes is a
-    tree, capped by NVLink and blind to a NIC that lost a third (physical-model.md section 4), so the algorithm is forced.
+    order: int
+    spent_s: float = 0.0
+    launches: int = 0
+
+    def next_s(self) -> float:
+        """What the next launch will take: as long as the ones before, on average."""
+        return self.spent_s / self.launches if self.launches else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a launch of this survey is made of."""
+
+    ranks_per_node: int
+    by_rail: bool
+
+
+def shape(plan: RunPlan, nodes: tuple[str, ...], ranks_per_node: int) -> Shape:
+    """One rank a rail on emulated nodes, else one a GPU; without several ranks or rails a pair of nodes is measured as a whole.
+
+    With one rank a node the two directions of a pair share nothing but the links, and one rank's noise is the node's: at least two then.
     """
-    survey = plan.playbook.survey
-    width = ranks_per_node * len(number.groups[0])
+    rails = rails_of(plan.cluster, nodes)
+    if plan.cluster.emulated and rails > 1:
+        return Shape(rails, by_rail=True)
+    return Shape(max(ranks_per_node, 2), by_rail=rails != 1 and ranks_per_node > 1 and not plan.cluster.emulated)
+
+
+def round_case(plan: RunPlan, number: Round, made: Shape) -> BenchmarkCase:
+    """The launch of one round: all groups at once, the times of every process and iteration."""
+    wanted = plan.playbook.survey
+    width = len(number.groups[0])
+    by_rail = made.by_rail and width == 2
+    split = f"DIV {width if by_rail else width * made.ranks_per_node}" if len(number.groups) > 1 or by_rail else None
     return BenchmarkCase(
-        id=f"survey-{number.id}",
+        id=number.id if number.id in (WHOLE, REST) else f"survey-{number.id}",
         collective=Collective.ALL_REDUCE,
-        sizes=Sizes(survey.size_bytes, survey.size_bytes),
-        ranks_per_node=ranks_per_node,
-        iterations=survey.iterations,
+        sizes=Sizes(wanted.size_bytes, wanted.size_bytes),
+        ranks_per_node=made.ranks_per_node,
+        iterations=wanted.iterations,
         warmup=2,
         check=0,
         blocking=3,
         per_iteration=True,
-        split=f"DIV {width}",
+        split=split,
+        by_rail=by_rail,
         env=(("NCCL_ALGO", "Ring"),),
-        timeout_s=max(60.0, survey.budget_s),
+        timeout_s=max(60.0, wanted.budget_s),
         stall_s=plan.playbook.cases[0].stall_s if plan.playbook.cases else 120.0,
         required=True,
         purpose="diagnosis",
     )
 
 
-CONFIRMATIONS = 2
-"""Launches that measure again what was accused: one disturbance does not come twice."""
-
-
 def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_node: int, order: int) -> None:
-    """Measure round after round until every pair was measured or the budget is spent, then what was accused once more.
-
-    What was left out is told by the report."""
-    spent = 0.0
-    rounds = pair_rounds(nodes)
-    for position, number in enumerate(rounds):
-        if spent > context.plan.playbook.survey.budget_s:
-            budget = format_duration(context.plan.playbook.survey.budget_s)
-            context.say("survey", f"budget of {budget} spent after {position} of {len(rounds)} rounds")
+    """Measure until nothing is open, the budget is spent, or a launch hangs; then the accused against the rest. What was left out is told."""
+    plan = context.plan
+    made, progress = shape(plan, nodes, ranks_per_node), _Progress(order)
+    fabric, wanted = fabric_of(plan.cluster, plan.profile.family), Wanted()
+    history: tuple[Round, ...] = ()
+    outcome: BlameOutcome | None = None
+    if "alone" in plan.playbook.survey.groups and not _measured(context, place, alone(nodes), made, progress):
+        return
+    while number := choose(nodes, fabric, history, outcome, wanted):
+        if progress.spent_s + progress.next_s() > plan.playbook.survey.budget_s:
+            budget = format_duration(plan.playbook.survey.budget_s)
+            context.say("survey", f"budget of {budget} spent after {len(history)} rounds; next would have been {number.id}: {number.why}")
             break
-        artefact = _measure(context, place, number, ranks_per_node, order + position)
-        spent += artefact.seconds
-        if artefact.state != "ended":
+        if not _every(context, place, shards(number, MOST_NODES), made, progress):
             return
-    for attempt in range(1, CONFIRMATIONS + 1):
-        accused = derive.derive(context.run).blame
-        if not accused:
-            return
-        suspects = tuple(b.component for b in accused if b.kind == "node")
-        paths = tuple((first, second) for b in accused if b.kind == "link" for first, _, second in [b.component.partition(" – ")])
-        again = confirmation(attempt, nodes, suspects, paths)
-        if not again.groups or _measure(context, place, again, ranks_per_node, order + len(rounds) + attempt).state != "ended":
+        history += (number,)
+        outcome = seen(context, place)
+    if outcome is not None:
+        _confirm(context, place, nodes, made, progress, outcome)
+
+
+def seen(context: Context, place: Place) -> BlameOutcome:
+    """What the launches so far say."""
+    samples = tuple(sample for launch in launches.load(context.run, place.known) for sample in launch.samples)
+    return blame.solve(samples, fabric_of(context.plan.cluster, context.plan.profile.family))
+
+
+def _confirm(context: Context, place: Place, nodes: tuple[str, ...], made: Shape, progress: _Progress, outcome: BlameOutcome) -> None:
+    """A ring over all nodes, and over those that nothing accuses: what the accused cost."""
+    accused = {name for part in outcome.accused if part.kind in (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE) for name in part.names}
+    rest = tuple(node for node in nodes if node not in accused)
+    if not accused or not 2 <= len(rest) <= MOST_NODES or len(nodes) > MOST_NODES:
+        return
+    for name, group in ((WHOLE, nodes), (REST, rest)):
+        if not _measured(
+            context, place, Round(name, (group,), why="all nodes" if name == WHOLE else "all but the accused"), made, progress
+        ):
             return
 
 
-def _measure(context: Context, place: Place, number: Round, ranks_per_node: int, order: int) -> CaseArtefact:
-    case = round_case(context.plan, number, ranks_per_node)
-    launch = make(context.plan, place, case, number.order(), order=order, groups=number.groups)
-    context.say(case.id, " | ".join(" + ".join(group) for group in number.groups))
-    return measure(context, launch)
+def _measured(context: Context, place: Place, number: Round, made: Shape, progress: _Progress) -> bool:
+    """One launch; one that fails is made again in halves, so that what is broken is cornered. False = it hung, or no longer can be halved."""
+    case = round_case(context.plan, number, made)
+    launch = make(context.plan, place, case, number.order(), order=progress.order, groups=number.groups)
+    progress.order += 1
+    context.say(case.id, f"{number.why}: " + _told(number))
+    artefact = measure(context, launch)
+    progress.spent_s += artefact.seconds
+    progress.launches += 1
+    if artefact.state == "ended" and artefact.exit_status == 0:
+        return True
+    context.say(case.id, _how(artefact))
+    if artefact.state != "ended" or len(number.groups) < 2:
+        return False
+    middle = (len(number.groups) + 1) // 2
+    halves = (
+        Round(f"{number.id}-1", number.groups[:middle], why=number.why),
+        Round(f"{number.id}-2", number.groups[middle:], why=number.why),
+    )
+    first, second = (_measured(context, place, half, made, progress) for half in halves)
+    return first or second
+
+
+def _every(context: Context, place: Place, parts: tuple[Round, ...], made: Shape, progress: _Progress) -> bool:
+    """All shards of a round; a shard that hung ends the survey after the others were measured."""
+    ended = [_measured(context, place, shard, made, progress) for shard in parts]
+    return all(ended)
+
+
+def _told(number: Round) -> str:
+    shown = " | ".join(" + ".join(group) for group in number.groups[:6])
+    return shown + (f" | {len(number.groups) - 6} more" if len(number.groups) > 6 else "")
+
+
+def _how(artefact: CaseArtefact) -> str:
+    how = f"exit status {artefact.exit_status}" if artefact.state == "ended" else artefact.state
+    return f"{how} after {format_duration(artefact.seconds)} {artefact.problem}".rstrip()
+
+
+def falls_short(context: Context) -> bool:
+    """Some case did not reach what its gates ask for, or could not be compared."""
+    return any(comparison.status.value in ("FAIL", "UNKNOWN", "WARN") for comparison in derive.derive(context.run).comparisons)

@@ -1,4 +1,7 @@
-"""Which groups of nodes are measured at once: rounds of disjoint pairs by the circle method, and every node alone."""
+"""Which groups of nodes are measured at once: rounds of disjoint pairs by the circle method, inside leaves and across them, every node alone.
+
+A round can be made directly from its number, so that a survey of thousands of nodes never lists all its pairs.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,32 @@ class Round:
     groups: tuple[tuple[str, ...], ...]
     idle: tuple[str, ...] = ()
     """Nodes without a partner in this round."""
+    why: str = ""
+    """What it is for, in a few words."""
 
     def order(self) -> tuple[str, ...]:
         """The nodes in the order their ranks must have, so that a division of the ranks gives exactly the groups."""
         return tuple(node for group in self.groups for node in group)
+
+
+def circle(nodes: tuple[str, ...], number: int) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Round `number` (from 0; it repeats after n − 1, for an odd count n) of the circle method: (pairs, who has no partner).
+
+    >>> circle(("a", "b", "c", "d"), 1)
+    ((('a', 'c'), ('d', 'b')), ())
+    >>> circle(("a", "b", "c"), 0)
+    ((('b', 'c'),), ('a',))
+    """
+    seats: list[str | None] = list(nodes) if len(nodes) % 2 == 0 else [*nodes, None]
+    if len(seats) < 2:
+        return (), nodes
+    turn = number % (len(seats) - 1)
+    rest = seats[1:]
+    seats = [seats[0], *rest[len(rest) - turn :], *rest[: len(rest) - turn]]
+    half = len(seats) // 2
+    couples = list(zip(seats[:half], reversed(seats[half:]), strict=True))
+    pairs = tuple((a, b) for a, b in couples if a is not None and b is not None)
+    return pairs, tuple(node for couple in couples if None in couple for node in couple if node is not None)
 
 
 def pair_rounds(nodes: tuple[str, ...]) -> tuple[Round, ...]:
@@ -26,48 +51,80 @@ def pair_rounds(nodes: tuple[str, ...]) -> tuple[Round, ...]:
     >>> [r.groups for r in pair_rounds(("a", "b", "c", "d"))]
     [(('a', 'd'), ('b', 'c')), (('a', 'c'), ('d', 'b')), (('a', 'b'), ('c', 'd'))]
     >>> pair_rounds(("a", "b", "c"))[0]
-    Round(id='pairs-1', groups=(('b', 'c'),), idle=('a',))
+    Round(id='pairs-1', groups=(('b', 'c'),), idle=('a',), why='')
     """
-    circle: list[str | None] = list(nodes) if len(nodes) % 2 == 0 else [*nodes, None]
-    rounds = []
-    for number in range(len(circle) - 1):
-        half = len(circle) // 2
-        couples = list(zip(circle[:half], reversed(circle[half:]), strict=True))
-        groups = tuple((a, b) for a, b in couples if a is not None and b is not None)
-        idle = tuple(node for couple in couples if None in couple for node in couple if node is not None)
-        rounds.append(Round(f"pairs-{number + 1}", groups, idle))
-        circle = [circle[0], circle[-1], *circle[1:-1]]
-    return tuple(r for r in rounds if r.groups)
+    count = len(nodes) - 1 if len(nodes) % 2 == 0 else len(nodes)
+    made = [circle(nodes, number) for number in range(count)]
+    return tuple(Round(f"pairs-{number}", pairs, idle) for number, (pairs, idle) in enumerate(made, 1) if pairs)
+
+
+def inside_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tuple[str, str], ...]:
+    """Pairs of nodes of one leaf, in every leaf its own circle.
+
+    >>> inside_leaves((("a", "b"), ("c", "d", "e")), 0)
+    (('a', 'b'), ('d', 'e'))
+    """
+    return tuple(pair for leaf in leaves for pair in circle(leaf, number)[0])
+
+
+def across_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tuple[str, str], ...]:
+    """Pairs of nodes of different leaves: the leaves meet by the circle method, and at each meeting the nodes are shifted by one more.
+
+    All pairs of nodes of different leaves have met after as many rounds as there are other leaves times nodes of a leaf.
+
+    >>> across_leaves((("a", "b"), ("c", "d")), 0), across_leaves((("a", "b"), ("c", "d")), 1)
+    ((('a', 'c'), ('b', 'd')), (('a', 'd'), ('b', 'c')))
+    """
+    if len(leaves) < 2:
+        return ()
+    names = tuple(str(i) for i in range(len(leaves)))
+    meetings = len(names) - 1 if len(names) % 2 == 0 else len(names)
+    met, _ = circle(names, number % meetings)
+    shift = number // meetings
+    found: list[tuple[str, str]] = []
+    for first, second in met:
+        here, there = leaves[int(first)], leaves[int(second)]
+        turned = there[shift % len(there) :] + there[: shift % len(there)]
+        found += zip(here, turned, strict=False)
+    return tuple(found)
 
 
 def alone(nodes: tuple[str, ...]) -> Round:
     """Every node by itself, all at once: what the inside of a node gives."""
-    return Round("alone", tuple((node,) for node in nodes))
+    return Round("alone", tuple((node,) for node in nodes), why="every node by itself")
 
 
-def confirmation(number: int, nodes: tuple[str, ...], suspects: tuple[str, ...], paths: tuple[tuple[str, str], ...]) -> Round:
-    """One more launch for what was accused: each accused path again, each suspect node with a partner that is good, the good ones among themselves.
+def halves(nodes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The two halves that a failed group of nodes is measured again in, the first not smaller; one node cannot be halved.
 
-    Who finds no partner is idle; the partner of a suspect changes with `number`, from 1.
-
-    >>> confirmation(1, ("a", "b", "c", "d"), ("b",), ()).groups
-    (('b', 'a'), ('c', 'd'))
-    >>> confirmation(2, ("a", "b", "c", "d"), ("b",), ()).groups
-    (('b', 'c'), ('d', 'a'))
+    >>> halves(("a", "b", "c")), halves(("a",))
+    ((('a', 'b'), ('c',)), (('a',),))
     """
-    groups: list[tuple[str, ...]] = []
-    used: set[str] = set()
-    for path in paths:
-        if not used & set(path):
-            groups.append(path)
-            used |= set(path)
-    good = [node for node in nodes if node not in suspects]
-    shift = (number - 1) % max(len(good), 1)
-    free = [node for node in good[shift:] + good[:shift] if node not in used]
-    for suspect in suspects:
-        if suspect not in used and free:
-            groups.append((suspect, free.pop(0)))
-            used |= set(groups[-1])
-    groups += [(free[i], free[i + 1]) for i in range(0, len(free) - 1, 2)]
-    used |= {node for group in groups for node in group}
-    return Round(f"confirm-{number}", tuple(groups), tuple(node for node in nodes if node not in used))
+    middle = (len(nodes) + 1) // 2
+    return (nodes[:middle], nodes[middle:]) if len(nodes) > 1 else (nodes,)
+
+
+def shards(number: Round, most_nodes: int) -> tuple[Round, ...]:
+    """The round cut into launches of at most `most_nodes` nodes, groups whole: one hung node then loses one shard, not the round.
+
+    >>> [s.id for s in shards(Round("pairs-1", (("a", "b"), ("c", "d"), ("e", "f"))), 4)]
+    ['pairs-1-a', 'pairs-1-b']
+    """
+    found: list[list[tuple[str, ...]]] = [[]]
+    for group in number.groups:
+        if found[-1] and sum(map(len, found[-1])) + len(group) > most_nodes:
+            found.append([])
+        found[-1].append(group)
+    if len(found) == 1:
+        return (number,)
+    return tuple(Round(f"{number.id}-{_letters(i)}", tuple(groups), why=number.why) for i, groups in enumerate(found))
+
+
+def _letters(number: int) -> str:
+    """0 → a, 25 → z, 26 → aa."""
+    text = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, 26)
+        text = chr(ord("a") + rest) + text
+    return text

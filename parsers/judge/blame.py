@@ -1,103 +1,233 @@
-"""Which component makes groups slow: one model over all groups of a run.
+"""Which part of a cluster makes groups slow: one model over all groups of a run, and over those of earlier ones.
 
-The model of a pair is the slower of its two nodes: a group runs at min(capacity of its nodes, capacity of the path between them). A node's
-capacity is therefore at least the best it showed with any partner: one good partner exonerates it, and a node that is slow with every
-partner, good ones included, is slow itself. A pair that is slower than both of its nodes elsewhere accuses the path between them.
+A group runs at the slowest of the parts that it loads (`blame_parts`), as seen against its peers (`blame_levels`); the fewest parts that
+explain all slow groups are accused (`blame_explain`), each with the groups that speak against it. What other parts would explain as well is
+said, and then no single one is named alone. Two things are judged this way: how fast a group was, and how steady, since a link that loses
+packets or comes and goes is fast most of the time.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import statistics
 from dataclasses import dataclass
 
+from busbw.parsers.judge.blame_explain import COST, LEAST_LOSS, Account, Explainer, Explanation, Suspicion
+from busbw.parsers.judge.blame_levels import Level, good_level, levels
+from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
 from busbw.parsers.judge.groups import GroupSample
 from busbw.records import Blame, BlameState, Evidence
 from busbw.units import format_bandwidth
 
-FLOOR = 0.15
-"""Smallest loss that is called slow: run-to-run differences of healthy nodes reach 5–10 % on shared fabrics (measurement.md)."""
-NOISE_FACTOR = 4.0
-"""A loss must exceed this many robust standard deviations of the iterations."""
+CLEAN_ITERATIONS = 5
+"""Iterations under load, in groups that were not slow, from which on a node is cleared."""
+EVIDENCE = 12
+"""Groups quoted for one accusation; the slowest first."""
+LEAST_UNSTEADY = 0.04
+"""Standard deviation, at least, of a group's share of steady iterations: one hiccup accuses nobody."""
+_CONTRAST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class BlameOutcome:
-    """What the groups of a run say about its nodes and paths."""
+    """What the groups of a run say about its parts."""
 
     blames: tuple[Blame, ...]
     """Worst first."""
     reference_gb_s: float | None
-    """What a good group gives here; None = too few groups to know."""
+    """Bus bandwidth of a good pair of nodes over all its rails; None = too few groups to know."""
     tolerance: float
-    """Loss, as a share of the reference, from which on a component is called slow."""
+    """Loss, as a share of the reference, from which on these measurements would have accused a node."""
     exonerated: tuple[str, ...]
-    """Nodes that were good with at least one partner."""
+    """Nodes that were loaded for long enough without being slow, and that nothing accuses."""
     inseparable: str
-    """Why the measurements cannot tell the components apart; empty = they can."""
+    """Why the measurements cannot tell parts apart; empty = they can."""
+    accused: tuple[Part, ...] = ()
+    """The parts of `blames`, in the same order."""
+    open: tuple[Suspicion, ...] = ()
+    """Suspected, and measured too seldom to accuse, to clear, or to tell from others; accused parts that others may stand for come first."""
+    levels: tuple[Level, ...] = ()
+    """Every group that had peers."""
+    explained: tuple[Level, ...] = ()
+    """Those of `levels` that are slow because of what is accused."""
 
 
-def solve(samples: tuple[GroupSample, ...]) -> BlameOutcome:
-    """Blame from groups of two nodes. Groups of other sizes are left out.
+def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameOutcome:  # noqa: B008 — frozen
+    """Blame from all groups of a run; of samples of different sizes the largest size of each operation counts.
 
-    Unit of every bandwidth: GB/s of bus bandwidth at one size; samples of different sizes are never mixed (the largest size wins).
+    Unit of every bandwidth: GB/s of bus bandwidth.
     """
-    size_bytes = max((s.size_bytes for s in samples), default=0)
-    pairs = tuple(s for s in samples if len(s.nodes) == 2 and s.size_bytes == size_bytes)
-    nodes = tuple(sorted({node for s in pairs for node in s.nodes}))
-    noise = max((s.spread for s in pairs), default=0.0) if len(pairs) < 4 else statistics.median(s.spread for s in pairs)
-    tolerance = max(FLOOR, NOISE_FACTOR * noise)
-    if len(nodes) < 3:
-        why = "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow node"
-        return BlameOutcome((), None, tolerance, (), why)
-    capacity = {node: max(s.capacity_gb_s for s in pairs if node in s.nodes) for node in nodes}
-    # The better half: with one bad node of three or two of four the plain median would already be the bad one's.
-    ranked = sorted(capacity.values(), reverse=True)
-    reference = statistics.median(ranked[: max(2, (len(ranked) + 1) // 2)])
-    slow = {node for node in nodes if capacity[node] < (1 - tolerance) * reference}
-    good = tuple(node for node in nodes if node not in slow)
-    blames = [_node_blame(node, capacity[node], reference, pairs, good) for node in sorted(slow)]
-    for ends in dict.fromkeys(frozenset(s.nodes) for s in pairs):
-        tried = tuple(s for s in pairs if frozenset(s.nodes) == ends)
-        ceiling = min(capacity[node] for node in ends)
-        if max(s.capacity_gb_s for s in tried) < (1 - tolerance) * ceiling:
-            blames.append(_path_blame(tried, ceiling, good))
-    blames.sort(key=lambda b: (b.capacity_gb_s or 0.0, b.component))
-    inseparable = ""
-    lonely = tuple(node for node in sorted(slow) if not any(_partner(s, node) in good for s in pairs if node in s.nodes))
-    if lonely:
-        inseparable = f"{', '.join(lonely)} had no good partner: whether the node or its partner is slow cannot be told"
-    return BlameOutcome(tuple(blames), reference, tolerance, good, inseparable)
-
-
-def _partner(sample: GroupSample, node: str) -> str:
-    return sample.nodes[1] if sample.nodes[0] == node else sample.nodes[0]
-
-
-def _evidence(sample: GroupSample, expected: float) -> Evidence:
-    text = (
-        f"{' + '.join(sample.nodes)}: {format_bandwidth(sample.capacity_gb_s)} (upper quartile of {len(sample.busbw_gb_s)} iterations, "
-        f"median {format_bandwidth(sample.median_gb_s)}), {sample.capacity_gb_s / expected:.0%} of {format_bandwidth(expected)}"
+    seen = levels(_largest(samples), fabric)
+    pairs = [level for level in seen if len(level.sample.nodes) > 1]
+    if not pairs:
+        why = "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow node" if samples else ""
+        return BlameOutcome((), None, LEAST_LOSS, (), why, levels=seen)
+    speed = Explainer(seen, fabric).explain()
+    # What is slow is unsteady too: only what the speeds do not explain is looked at.
+    known = {node for found in speed.accused for node in _touching(found.account.part, seen)}
+    calm = tuple(level for level in steadiness(seen) if not known & set(level.sample.nodes))
+    flicker = Explainer(calm, fabric).explain()
+    blames = [_blame(found, seen, speed) for found in speed.accused] + [_unsteady(found, calm, seen) for found in flicker.accused]
+    told = (*speed.accused, *flicker.accused)
+    order = sorted(range(len(blames)), key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component))
+    still_open = (*(found for found in told if found.alike), *speed.open, *flicker.open)
+    explained = tuple({id(seen[i]): seen[i] for found in speed.accused for i in found.account.explained}.values())
+    suspected = {name for found in (*still_open, *told) for name in found.account.part.names}
+    return BlameOutcome(
+        blames=tuple(blames[i] for i in order),
+        reference_gb_s=_reference(pairs),
+        tolerance=_tolerance(pairs),
+        exonerated=_cleared(seen, suspected),
+        inseparable=_inseparable(blames),
+        accused=tuple(told[i].account.part for i in order),
+        open=still_open,
+        levels=seen,
+        explained=explained,
     )
+
+
+def confirmed(samples: tuple[GroupSample, ...]) -> tuple[Evidence, ...]:
+    """What all nodes together achieve, and what those that nothing accuses: the two numbers of a confirmation; () = it was not made."""
+    found = [s for s in samples if s.launch in ("survey-whole", "survey-rest")]
+    texts = {"survey-whole": "all {n} nodes in one ring: {b}", "survey-rest": "without what is accused, {n} nodes in one ring: {b}"}
+    return tuple(
+        Evidence(s.artefact, s.line_no, texts[s.launch].format(n=len(s.nodes), b=format_bandwidth(s.median_gb_s)))
+        for s in sorted(found, key=lambda s: s.launch, reverse=True)
+    )
+
+
+def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
+    """The levels with, in place of speed, the share of iterations that kept it, set against that of the steadier half."""
+    if not seen:
+        return ()
+    ranked = sorted(level.dips for level in seen)
+    usual = statistics.fmean(ranked[: (len(ranked) + 1) // 2])
+    all_but_worst = ranked[: max(1, len(ranked) * 3 // 4)]
+    found = []
+    for level in seen:
+        share = max(usual, statistics.fmean(all_but_worst))
+        noise = math.sqrt(share * (1 - share) / max(len(level.sample.busbw_gb_s), 1))
+        found.append(dataclasses.replace(level, ratio=min(1.0, (1 - level.dips) / (1 - share)), noise=max(LEAST_UNSTEADY, noise)))
+    return tuple(found)
+
+
+def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
+    most: dict[tuple[str, int], int] = {}
+    for sample in samples:
+        key = (sample.collective, len(sample.nodes))
+        most[key] = max(most.get(key, 0), sample.size_bytes)
+    return tuple(s for s in samples if s.size_bytes == most[s.collective, len(s.nodes)])
+
+
+def _touching(part: Part, seen: tuple[Level, ...]) -> set[str]:
+    """Nodes whose steadiness says nothing any more once the part is accused."""
+    if part.kind in (PartKind.NODE, PartKind.RAIL, PartKind.PATH, PartKind.INSIDE):
+        return set(part.names)
+    return {node for level in seen for node in level.sample.nodes}
+
+
+def _reference(pairs: list[Level]) -> float:
+    whole = [level.reference_gb_s for level in pairs if level.sample.rail is None and len(level.sample.nodes) == 2]
+    if whole:
+        return good_level(whole) if len(whole) > 1 else whole[0]
+    rails = 1 + max(level.sample.rail or 0 for level in pairs)
+    return rails * statistics.median(level.reference_gb_s for level in pairs)
+
+
+def _tolerance(pairs: list[Level]) -> float:
+    """Smallest loss of a node that its launches would have added up to an accusation of, in 97 of 100 cases."""
+    launches: dict[str, set[int]] = {}
+    for level in pairs:
+        for node in level.sample.nodes:
+            launches.setdefault(node, set()).add(level.launch)
+    count = statistics.median(len(found) for found in launches.values())
+    noise = statistics.median(level.noise for level in pairs)
+    # One launch can say only so much: with two, both must say nearly all that they can.
+    return max(LEAST_LOSS, noise * (math.sqrt(COST[PartKind.NODE] / count) + 2 / math.sqrt(count)))
+
+
+def _cleared(seen: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
+    clean: dict[str, int] = {}
+    for level in seen:
+        for node in level.sample.nodes:
+            good = level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise)
+            clean[node] = clean.get(node, 0) + (len(level.sample.busbw_gb_s) if good and len(level.sample.nodes) > 1 else 0)
+    return tuple(sorted(node for node, count in clean.items() if count >= CLEAN_ITERATIONS and node not in suspected))
+
+
+def _inseparable(blames: list[Blame]) -> str:
+    doubtful = [f"{b.component} or {' or '.join(b.also)}" for b in blames if b.also]
+    return f"cannot be separated by these measurements: {'; '.join(doubtful)}" if doubtful else ""
+
+
+def _evidence(level: Level) -> Evidence:
+    sample = level.sample
+    rail = "" if sample.rail is None else f" rail {sample.rail}"
+    measured, expected = format_bandwidth(level.ratio * level.reference_gb_s), format_bandwidth(level.reference_gb_s)
+    text = f"{' + '.join(sample.nodes)}{rail}: {measured} over {len(sample.busbw_gb_s)} iterations, {level.ratio:.0%} of {expected}"
     return Evidence(sample.artefact, sample.line_no, text)
 
 
-def _node_blame(node: str, capacity: float, reference: float, pairs: tuple[GroupSample, ...], good: tuple[str, ...]) -> Blame:
-    own = sorted((s for s in pairs if node in s.nodes), key=lambda s: (_partner(s, node) not in good, s.nodes))
-    others = [s for s in pairs if all(n in good for n in s.nodes)]
-    evidence = [_evidence(s, reference) for s in own]
-    # The contrast is part of the proof: what the same partners give without the accused.
-    evidence += [_evidence(s, reference) for s in others[:3]]
-    return Blame("node", node, BlameState.SLOW, capacity, reference, tuple(evidence), good)
+def _quoted(account: Account, mine: list[Level], seen: tuple[Level, ...]) -> tuple[Evidence, ...]:
+    """The groups that speak against it, then what the same partners give without it: the contrast is part of the proof."""
+    against = sorted(mine, key=lambda level: (level.ratio, level.launch, level.sample.nodes))[:EVIDENCE]
+    names, partners = set(account.part.names), {node for level in mine for node in level.sample.nodes} - set(account.part.names)
+    contrast = [
+        level
+        for level in seen
+        if partners & set(level.sample.nodes) and not names & set(level.sample.nodes) and level.ratio > 1 - 2.5 * level.noise
+    ]
+    return tuple(_evidence(level) for level in (*against, *contrast[:_CONTRAST]))
 
 
-def _path_blame(tried: tuple[GroupSample, ...], ceiling: float, good: tuple[str, ...]) -> Blame:
-    nodes = tried[0].nodes
+def _blame(found: Suspicion, seen: tuple[Level, ...], speed: Explanation) -> Blame:
+    account = found.account
+    mine = [seen[i] for i in account.explained]
+    accused = {name for other in speed.accused for name in other.account.part.names}
+    reference = statistics.median(level.reference_gb_s for level in mine)
+    ratio = statistics.median(level.ratio for level in mine)
+    rails = {level.sample.rail for level in mine}
+    state = BlameState.INTERMITTENT if account.intermittent else BlameState.SLOW
+    factor = len(rails) if None not in rails and account.part.rail is None else 1
     return Blame(
-        kind="link",
-        component=" – ".join(nodes),
-        state=BlameState.SLOW,
-        capacity_gb_s=max(s.capacity_gb_s for s in tried),
-        expected_gb_s=ceiling,
-        seen_in=tuple(_evidence(s, ceiling) for s in tried),
-        exonerated=tuple(node for node in nodes if node in good),
+        kind=account.part.kind.value,
+        component=account.part.label,
+        state=state,
+        capacity_gb_s=ratio * reference * factor,
+        expected_gb_s=reference * factor,
+        seen_in=_quoted(account, mine, seen),
+        exonerated=tuple(sorted({node for level in mine for node in level.sample.nodes} - accused)),
+        also=tuple(part.label for part in found.alike),
+        launches=f"slow in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches",
+    )
+
+
+def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]) -> Blame:
+    """A part that is fast in most iterations and stumbles in too many: `capacity` is what is left of the time."""
+    account = found.account
+    mine = [calm[i] for i in account.explained]
+    by_sample = {id(level.sample): level for level in seen}
+    real = [by_sample[id(level.sample)] for level in mine]
+    reference = statistics.median(level.reference_gb_s for level in real)
+    kept = statistics.median(level.ratio for level in mine)
+    texts = tuple(
+        Evidence(
+            level.sample.artefact,
+            level.sample.line_no,
+            f"{' + '.join(level.sample.nodes)}{'' if level.sample.rail is None else f' rail {level.sample.rail}'}: "
+            f"{level.dips:.0%} of {len(level.sample.busbw_gb_s)} iterations below 70% of its own level",
+        )
+        for level in sorted(real, key=lambda level: -level.dips)[:EVIDENCE]
+    )
+    return Blame(
+        kind=account.part.kind.value,
+        component=account.part.label,
+        state=BlameState.INTERMITTENT,
+        capacity_gb_s=kept * reference,
+        expected_gb_s=reference,
+        seen_in=texts,
+        exonerated=tuple(sorted({node for level in mine for node in level.sample.nodes} - set(account.part.names))),
+        also=tuple(part.label for part in found.alike),
+        launches=f"stumbles in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches",
     )

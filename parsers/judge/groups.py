@@ -23,6 +23,13 @@ class GroupSample:
     """One value per iteration."""
     artefact: str
     line_no: int | None = None
+    launch: str = ""
+    """Samples of one launch ran at the same time and shared what they share; empty = the artefact says which."""
+    rail: int | None = None
+    """The one rail the group used, counted from 0; None = all rails of its nodes."""
+    collective: str = "all_reduce"
+    """`alltoall`, or any other for the bytes of a ring."""
+    ranks_per_node: int = 1
 
     @property
     def median_gb_s(self) -> float:
@@ -68,5 +75,20 @@ def group_samples(result: BenchmarkResult, artefact: str) -> tuple[GroupSample, 
         nodes = tuple(dict.fromkeys(e.host for e in places[0] if e.host))
         busbw = tuple(factor * size_bytes / (time_us * 1000.0) for time_us in slowest if time_us > 0)
         if busbw:
-            samples.append(GroupSample(nodes, size_bytes, busbw, artefact))
+            per_node = len(places[0]) // max(len(nodes), 1)
+            rail = _rail(result, group) if per_node == 1 else None
+            samples.append(
+                GroupSample(nodes, size_bytes, busbw, artefact, rail=rail, collective=result.collective, ranks_per_node=per_node)
+            )
     return tuple(samples)
+
+
+def _rail(result: BenchmarkResult, group: int) -> int | None:
+    """The place on their nodes that all ranks of a group have, where nodes have more than one rank; else None.
+
+    The k-th rank of a node has the k-th GPU, and the NIC beside it.
+    """
+    if max(Counter(line.host for line in result.ranks).values(), default=1) < 2:
+        return None
+    devices = {line.device for line in result.ranks if line.group == group}
+    return devices.pop() if len(devices) == 1 else None

@@ -7,27 +7,22 @@ nothing required was measured is UNKNOWN.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.groups import GroupSample
 from busbw.records import (
     Acceptance,
-    Blame,
     CaseOutcome,
     CheckResult,
     Comparison,
     Confidence,
     Evidence,
     Finding,
-    Fix,
-    Reference,
     Status,
     Uncovered,
     worst,
 )
-from busbw.units import format_bandwidth
 
 EXIT_STATUS = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.UNKNOWN: 3, Status.SKIPPED: 3}
 
@@ -71,73 +66,6 @@ def of_contract(decided: Verdict, acceptance: Acceptance) -> Verdict:
     """The verdict of a run that is about a contract: what the contract comes to; a warning beside an accepted one stays."""
     status = decided.status if acceptance.status is Status.PASS else acceptance.status
     return Verdict(status, EXIT_STATUS[status], decided.findings, decided.uncovered)
-
-
-def compare_groups(
-    case_id: str, samples: tuple[GroupSample, ...], outcome: BlameOutcome, best: Mapping[frozenset[str], float]
-) -> tuple[Comparison, ...]:
-    """Each group against its peers in this run: the reference is the median of the better half of all nodes' best groups.
-
-    A group that is slow in one launch and good in another is WARN: something passed by, and nothing is wrong with its parts now."""
-    reference_gb_s = outcome.reference_gb_s
-    count = len({node for s in samples for node in s.nodes})
-    reference = Reference("peers", reference_gb_s, f"peers in this run: median of the better half of {count} nodes")
-    results = []
-    for sample in sorted(samples, key=lambda s: s.nodes):
-        measured = sample.capacity_gb_s
-        if reference_gb_s is None:
-            reason = outcome.inseparable or "no peers to compare with"
-            results.append(Comparison(case_id, sample.size_bytes, measured, reference, None, Status.UNKNOWN, reason, nodes=sample.nodes))
-            continue
-        ratio = measured / reference_gb_s
-        slow = ratio < 1 - outcome.tolerance
-        again = max(best.get(frozenset(sample.nodes), 0.0), measured) / reference_gb_s
-        status = Status.PASS if not slow else Status.FAIL if again < 1 - outcome.tolerance else Status.WARN
-        reason = f"{ratio:.0%} of its peers; called slow below {1 - outcome.tolerance:.0%}"
-        results.append(Comparison(case_id, sample.size_bytes, measured, reference, ratio, status, reason, nodes=sample.nodes))
-    return tuple(results)
-
-
-def best_of(samples: tuple[GroupSample, ...]) -> dict[frozenset[str], float]:
-    """Each group's best capacity over all launches, GB/s."""
-    best: dict[frozenset[str], float] = {}
-    for sample in samples:
-        key = frozenset(sample.nodes)
-        best[key] = max(best.get(key, 0.0), sample.capacity_gb_s)
-    return best
-
-
-def blame_finding(blame: Blame, tolerance: float) -> Finding:
-    """A component accused by measurements, as a finding with both numbers in its title."""
-    ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
-    measured, expected = format_bandwidth(blame.capacity_gb_s), format_bandwidth(blame.expected_gb_s)
-    node = blame.kind == "node"
-    partners = len(blame.seen_in)
-    title = (
-        f"{blame.component} is slow with every partner: {measured}, its peers {expected} ({ratio:.0%})"
-        if node
-        else f"the path {blame.component} is slow, both ends are good elsewhere: {measured} instead of {expected} ({ratio:.0%})"
-    )
-    return Finding(
-        id="slow-node" if node else "slow-path",
-        status=Status.FAIL,
-        title=title,
-        where=(blame.component,),
-        evidence=blame.seen_in,
-        cause=(
-            "something that only this node has: a NIC or port at a lower rate, a cable, its PCIe slot, its CPU load or settings"
-            if node
-            else "the path between these two nodes: a switch port or uplink they share with nobody else measured here, or colliding flows"
-        ),
-        fixes=(
-            Fix(f"look at the node's links: rate, errors, discards ({blame.component})", ("ip -s link", "ethtool INTERFACE", "ibstat")),
-            Fix("run without it meanwhile", (f"busbw run -x {blame.component}",) if node else ()),
-        ),
-        verify=("busbw run",),
-        confidence=Confidence.LIKELY if partners >= 2 else Confidence.POSSIBLE,
-        would_settle=("measure its rails one by one, and the raw link (ib_write_bw, iperf3)",),
-        effect=max(0.0, 1 - ratio) if ratio < 1 - tolerance else 0.0,
-    )
 
 
 def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:

@@ -1,0 +1,181 @@
+"""Which round comes next: the one that best separates the explanations that are left, until nothing is open or nothing is left to learn.
+
+Who is suspected gets a known-good partner that it has not met, in the same leaf where there is one; a suspected path whose ends are good with
+others is measured again; everybody else goes on with the circle method, inside the leaves and across them in turn.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.blame_explain import Suspicion
+from busbw.parsers.judge.blame_parts import Fabric, PartKind
+from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves
+
+TARGET_LOSS = 0.1
+"""Loss of a node that a survey is made to find."""
+FEWEST_LAUNCHES = 2
+MOST_LAUNCHES = 8
+"""Launches that load every node, at least and at most, before a survey without suspicion ends."""
+ALL_PATHS_UP_TO = 16
+"""Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where `all_paths` asks for it."""
+WORTH = 0.6
+"""Share of the loss that is looked for from which on a suspicion is followed."""
+_TOLD = 4
+_SHARED = (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN, PartKind.PLANE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a survey is to find out."""
+
+    target_loss: float = TARGET_LOSS
+    all_paths: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """What the rounds so far have measured."""
+
+    met: frozenset[frozenset[str]]
+    """Pairs of nodes."""
+    across: int
+    """Rounds across leaves."""
+
+
+def covered(history: tuple[Round, ...], leaf: dict[str, str]) -> Covered:
+    """What the rounds so far have measured."""
+    met = frozenset(frozenset(group) for number in history for group in number.groups if len(group) == 2)
+    across = sum(any(leaf.get(g[0], "") != leaf.get(g[-1], "") for g in number.groups) for number in history)
+    return Covered(met, across)
+
+
+def choose(
+    nodes: tuple[str, ...], fabric: Fabric, history: tuple[Round, ...], outcome: BlameOutcome | None, wanted: Wanted = Wanted()
+) -> Round | None:
+    """The next round; None = nothing is open and everything wanted was measured. `outcome`: of all rounds so far, None before the first."""
+    if len(nodes) < 2:
+        return None
+    leaf = dict(fabric.leaf_of)
+    met = {frozenset(group) for number in history for group in number.groups}
+    doubts = tuple(s for s in outcome.open if 1 - s.account.ratio >= WORTH * wanted.target_loss) if outcome else ()
+    forced, why = _forced(nodes, outcome, doubts, met, leaf) if outcome else ([], [])
+    if outcome is not None and not doubts and _enough(nodes, outcome, history, wanted, leaf):
+        return None
+    base = _base(nodes, leaf, len(history))
+    groups = _fill(nodes, forced, base, met, leaf, seek=_seeks_paths(nodes, wanted))
+    used = {node for group in groups for node in group}
+    across = any(leaf.get(a, "") != leaf.get(b, "") for a, b in base)
+    turn = "across leaves" if across else "inside leaves" if len(set(leaf.values())) > 1 else "next pairs"
+    more = [f"{len(why) - _TOLD} more"] if len(why) > _TOLD else []
+    text = "; ".join((*why[:_TOLD], *more)) or turn
+    return Round(f"pairs-{len(history) + 1}", tuple(groups), tuple(n for n in nodes if n not in used), text)
+
+
+def launches_needed(noise: float, target_loss: float) -> int:
+    """Launches that load every node until a loss of `target_loss` is found in 999 of 1,000 cases: 8.6 = √30 for the accusation + 3.1.
+
+    >>> launches_needed(0.016, 0.1), launches_needed(0.04, 0.1), launches_needed(0.01, 0.3)
+    (2, 8, 2)
+    """
+    return max(FEWEST_LAUNCHES, min(MOST_LAUNCHES, math.ceil((8.6 * noise / target_loss) ** 2)))
+
+
+def _seeks_paths(nodes: tuple[str, ...], wanted: Wanted) -> bool:
+    return wanted.all_paths or len(nodes) <= ALL_PATHS_UP_TO
+
+
+def _enough(nodes: tuple[str, ...], outcome: BlameOutcome, history: tuple[Round, ...], wanted: Wanted, leaf: dict[str, str]) -> bool:
+    if _seeks_paths(nodes, wanted):
+        return len({frozenset(g) for number in history for g in number.groups}) >= len(nodes) * (len(nodes) - 1) // 2
+    done = covered(history, leaf)
+    if len(set(leaf.values())) > 1 and done.across < 2:
+        return False
+    counts: dict[str, set[int]] = {}
+    for level in outcome.levels:
+        for node in level.sample.nodes:
+            counts.setdefault(node, set()).add(level.launch)
+    noise = sorted(level.noise for level in outcome.levels)[len(outcome.levels) // 2] if outcome.levels else 0.05
+    needed = launches_needed(noise, wanted.target_loss)
+    return all(len(counts.get(node, ())) >= needed for node in nodes) or len(history) >= 2 * MOST_LAUNCHES
+
+
+def _forced(
+    nodes: tuple[str, ...], outcome: BlameOutcome, doubts: tuple[Suspicion, ...], met: set[frozenset[str]], leaf: dict[str, str]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Groups that the open suspicions ask for, and why. What leaves or rails of all nodes are suspected of, every next round tells."""
+    groups: list[tuple[str, str]] = []
+    why: list[str] = []
+    suspects: list[str] = []
+    for doubt in doubts:
+        parts = (doubt.account.part, *doubt.alike)
+        if any(part.kind in _SHARED for part in parts):
+            continue
+        if all(part.kind is PartKind.PATH for part in parts):
+            first, second = parts[0].names
+            if not any({first, second} & set(group) for group in groups):
+                groups.append((first, second))
+                why.append(f"{first} + {second} again")
+            continue
+        suspects += [name for part in parts for name in part.names if name not in suspects]
+    busy = {node for group in groups for node in group}
+    accused = {name for part in outcome.accused if part.kind in (PartKind.NODE, PartKind.RAIL) for name in part.names}
+    good = [node for node in nodes if node not in {*suspects, *accused}]
+    for suspect in suspects:
+        free = [node for node in good if node not in busy]
+        if suspect in busy or not free:
+            continue
+        partner = min(free, key=lambda node: (frozenset((suspect, node)) in met, leaf.get(node) != leaf.get(suspect)))
+        groups.append((suspect, partner))
+        busy |= {suspect, partner}
+        why.append(f"{suspect} with {partner}, which is good")
+    return groups, why
+
+
+def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tuple[str, str], ...]:
+    """The pairs that nothing but the number of the round asks for."""
+    by_leaf: dict[str, list[str]] = {}
+    for node in nodes:
+        by_leaf.setdefault(leaf.get(node, ""), []).append(node)
+    leaves = tuple(tuple(members) for members in by_leaf.values())
+    widest = max(map(len, leaves))
+    inside = widest - 1 if widest % 2 == 0 else widest
+    if len(leaves) == 1:
+        return circle(nodes, number)[0]
+    if widest == 1:
+        return across_leaves(leaves, number)
+    # Inside, across, across, then in turn: after three rounds every leaf has met two others. Inside are rounds 0, 3, 5, 7 …
+    if number == 0:
+        return inside_leaves(leaves, 0)
+    if number > 2 and number % 2 == 1 and number // 2 < inside:
+        return inside_leaves(leaves, number // 2)
+    before = min(inside, 1 + max(0, (number - 2) // 2))
+    return across_leaves(leaves, number - before)
+
+
+def _fill(
+    nodes: tuple[str, ...],
+    forced: list[tuple[str, str]],
+    base: tuple[tuple[str, str], ...],
+    met: set[frozenset[str]],
+    leaf: dict[str, str],
+    *,
+    seek: bool,
+) -> list[tuple[str, str]]:
+    """The forced groups, then those of the base round that are free, then whoever is left with whom it has not met."""
+    groups = list(forced)
+    busy = {node for group in groups for node in group}
+    for a, b in base:
+        if a not in busy and b not in busy and not (seek and frozenset((a, b)) in met):
+            groups.append((a, b))
+            busy |= {a, b}
+    left = [node for node in nodes if node not in busy]
+    while len(left) > 1:
+        node = left.pop(0)
+        near = left if len(left) <= 64 else left[:64]
+        partner = min(near, key=lambda other: (frozenset((node, other)) in met, leaf.get(other) != leaf.get(node)))
+        left.remove(partner)
+        groups.append((node, partner))
+    return groups

@@ -1,0 +1,26 @@
+"""How the nodes of a cluster hang together, as far as its inventory says: leaves from labels, rails, whether flows are hashed."""
+
+from __future__ import annotations
+
+from busbw.parsers.judge.blame_parts import Fabric
+from busbw.records import Cluster
+
+GROUPING = ("leaf", "switch", "rack", "group")
+"""Labels that say which nodes share a switch, the closest first."""
+HASHED = ("roce", "tcp", "gcp")
+"""Families of fabrics that spread flows by a hash of their addresses. InfiniBand's routes stay; Spectrum-X and EFA spray packets."""
+
+
+def fabric_of(cluster: Cluster, family: str | None) -> Fabric:
+    """The leaves by the first label of `GROUPING` that every node has; without one, nothing is known of them."""
+    for label in GROUPING:
+        found = tuple((node.name, value) for node in cluster.nodes for name, value in node.labels if name == label)
+        if len(found) == len(cluster.nodes):
+            return Fabric(found, family in HASHED)
+    return Fabric((), family in HASHED)
+
+
+def rails_of(cluster: Cluster, nodes: tuple[str, ...]) -> int:
+    """How many rails carry a node's data; 0 = the inventory does not say, or the nodes differ."""
+    counts = {len(node.data_links or node.rails) for node in map(cluster.node, nodes)}
+    return counts.pop() if len(counts) == 1 else 0

@@ -1,0 +1,279 @@
+"""Which few parts explain all slow groups: the smallest set of accusations that the measurements need, and what else would do as well.
+
+A group runs at the slowest of its parts; a part that several groups share at once gives each of them its portion. A part is accused if that
+takes away more misfit than an accusation costs. What one launch can say for or against a part is bounded, so that a passing disturbance
+never accuses: two launches at least must speak against it. A part that is good in some launches and bad in others is intermittent, which
+costs more. Misfit is squared distance in standard deviations of the noise; the numbers below are in that unit.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from busbw.parsers.judge.blame_levels import Level
+from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, loads
+
+MOST = 25.0
+"""What one group, or one launch, can say at most: five standard deviations."""
+COST = {
+    PartKind.INSIDE: 30.0,
+    PartKind.NODE: 30.0,
+    PartKind.RAIL: 32.0,
+    PartKind.UPLINK: 33.0,
+    PartKind.PLANE: 33.0,
+    PartKind.LEAF: 34.0,
+    PartKind.BETWEEN: 34.0,
+    PartKind.PATH: 36.0,
+}
+"""Misfit that an accusation must take away: more than one launch can give, and rarer faults need a little more."""
+ONE_RAIL = 1.0
+"""A fault of one rail is a little less likely than one of all rails that are seen slow."""
+FLICKER = 12.0
+"""More, for a part that is bad in some launches only."""
+LEAST_LOSS = 0.05
+"""Smallest loss that is called slow."""
+LEAST_FLICKER = 0.2
+"""Smallest loss of an intermittent part while it is bad."""
+OPEN = 12.0
+"""Misfit from which on a part is worth another launch."""
+PASSED = 2
+"""Launches in which a part must be good again, after one in which it was bad, for that to be called a passing disturbance."""
+ALIKE = 10.0
+"""Two explanations whose misfits differ by less cannot be told apart: five standard deviations would be 25."""
+LAUNCHES_OF_HASHED_PATH = 5
+"""Hashed flows collide at random in each launch: fewer launches do not accuse a path that leaves its leaf."""
+_SUSPICIOUS = 2.5
+_FEWEST_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One part with what speaks for accusing it."""
+
+    part: Part
+    capacity: float
+    """Share of its peers' level that it was seen to carry; for uplinks, of all groups' together."""
+    ratio: float
+    """Median of the slow groups' share of their peers' level."""
+    gain: float
+    """Misfit it takes away, uncapped over the launches, less the misfit it makes."""
+    weight: float
+    """The same with each launch bounded."""
+    slow_in: tuple[int, ...]
+    """Launches in which it was slow."""
+    clean_in: tuple[int, ...]
+    """Launches in which it was loaded and not slow."""
+    explained: tuple[int, ...]
+    """Positions of the levels it explains."""
+
+    @property
+    def intermittent(self) -> bool:
+        """Slow in some launches, good in others."""
+        return bool(self.clean_in)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """One part that explains slow groups, and what would explain them as well."""
+
+    account: Account
+    alike: tuple[Part, ...]
+    """Parts that, in its place, would leave about the same misfit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is accused, and what is suspected on too few measurements to be accused; each in the order in which it explains most."""
+
+    accused: tuple[Suspicion, ...]
+    open: tuple[Suspicion, ...]
+
+
+class Explainer:
+    """The levels of a run, indexed by what they load."""
+
+    def __init__(self, levels: tuple[Level, ...], fabric: Fabric) -> None:
+        self._levels = levels
+        self._fabric = fabric
+        self._leaf = dict(fabric.leaf_of)
+        self._by_node: dict[str, list[int]] = {}
+        self._by_leaf: dict[str, list[int]] = {}
+        for index, level in enumerate(levels):
+            for node in level.sample.nodes:
+                self._by_node.setdefault(node, []).append(index)
+            for leaf in {self._leaf.get(node, "") for node in level.sample.nodes}:
+                self._by_leaf.setdefault(leaf, []).append(index)
+        self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
+        self._predicted = [1.0] * len(levels)
+        self._accounts: dict[Part, Account | None] = {}
+        self._loads: dict[int, dict[Part, float]] = {}
+        self._portions: dict[Part, tuple[tuple[int, float], ...]] = {}
+        self._parts = self._suspicious()
+
+    def explain(self) -> Explanation:
+        """Accuse part after part, the most telling first, until no accusation is worth its cost; suspect in the same way what is left."""
+        accused: list[Account] = []
+        suspected: list[Account] = []
+        while best := self._best(accused, self._accusable):
+            accused.append(best)
+            self._apply(best)
+        while best := self._best((*accused, *suspected), _doubtful):
+            suspected.append(best)
+            self._apply(best)
+        everything = (*accused, *suspected)
+        told = [Suspicion(account, self._alike(account, everything)) for account in everything]
+        return Explanation(tuple(told[: len(accused)]), tuple(told[len(accused) :]))
+
+    def _best(self, taken: Sequence[Account], worth: Callable[[Account], bool]) -> Account | None:
+        """The part that explains most of what is not explained yet, of those that are worth it."""
+        known = {account.part for account in taken}
+        for part in self._parts:
+            if part not in self._accounts:
+                self._accounts[part] = self._account(part)
+        found = [a for part, a in self._accounts.items() if a is not None and part not in known and worth(a)]
+        return max(found, key=lambda a: (a.gain - _cost(a), a.part.kind is PartKind.NODE, a.part.label), default=None)
+
+    def _suspicious(self) -> tuple[Part, ...]:
+        """Parts of suspicious groups whose groups together show enough misfit to matter; shared ones only where enough of their groups do."""
+        misfit: dict[Part, float] = {}
+        count: dict[Part, int] = {}
+        for index, level in enumerate(self._levels):
+            short = (1.0 - level.ratio) / level.noise
+            if short > _SUSPICIOUS:
+                for part in self._shares(index):
+                    misfit[part] = misfit.get(part, 0.0) + min(MOST, short * short)
+                    count[part] = count.get(part, 0) + 1
+        return tuple(part for part, total in misfit.items() if total >= OPEN and count[part] >= _FEWEST_SHARE * self._around(part))
+
+    def _around(self, part: Part) -> float:
+        """About how many groups a part that many share has; 0 for the others."""
+        if part.kind is PartKind.PLANE:
+            return len(self._levels) / max(self._rails, 1)
+        if part.kind in (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN):
+            whole = min(len(self._by_leaf.get(name, ())) for name in part.names) / (2 if part.kind is PartKind.UPLINK else 1)
+            few = len(self._by_leaf) if part.kind is PartKind.BETWEEN else 1
+            return whole / (1 if part.rail is None else max(self._rails, 1)) / few
+        return 0.0
+
+    def _shares(self, index: int) -> dict[Part, float]:
+        """What one group loads."""
+        if index not in self._loads:
+            self._loads[index] = {load.part: load.share for load in loads(self._levels[index].sample, self._fabric, self._leaf)}
+        return self._loads[index]
+
+    def _loaded(self, part: Part) -> tuple[tuple[int, float], ...]:
+        """(level, portions): the groups that load the part, each with how many groups' bytes the part carried while its launch ran."""
+        if part in self._portions:
+            return self._portions[part]
+        if part.kind in (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN):
+            near = self._by_leaf.get(part.names[0], [])
+        elif part.kind is PartKind.PLANE:
+            near = list(range(len(self._levels)))
+        else:
+            near = self._by_node.get(part.names[0], [])
+        mine = [i for i in near if part.rail in (None, self._levels[i].sample.rail)]
+        shared = part.kind in (PartKind.UPLINK, PartKind.BETWEEN)
+        if shared or part.kind in (PartKind.PATH, PartKind.INSIDE):
+            mine = [i for i in mine if part in self._shares(i)]
+        together: dict[tuple[int, int | None], float] = {}
+        for i in mine if shared else ():
+            level = self._levels[i]
+            key = (level.launch, level.sample.rail)
+            together[key] = together.get(key, 0.0) + self._shares(i)[part]
+        # Each rail has uplinks of its own: groups share them with groups of the same rail.
+        found = tuple((i, together[self._levels[i].launch, self._levels[i].sample.rail] if shared else 1.0) for i in mine)
+        self._portions[part] = found
+        return found
+
+    def _account(self, part: Part) -> Account | None:
+        """What speaks for and against the part, beyond what is explained already; None = nothing for it."""
+        items = self._loaded(part)
+        slow = [(i, w) for i, w in items if (self._predicted[i] - self._levels[i].ratio) / self._levels[i].noise > _SUSPICIOUS]
+        if not slow:
+            return None
+        capacity = statistics.median(self._levels[i].ratio * w for i, w in slow)
+        ratio = statistics.median(self._levels[i].ratio for i, _ in slow)
+        bound = self._bound(part)
+        by_launch: dict[int, float] = {}
+        for i, weight in items:
+            level = self._levels[i]
+            limited = min(self._predicted[i], capacity / weight)
+            gain = self._misfit(i, self._predicted[i], bound) - self._misfit(i, limited, bound)
+            by_launch[level.launch] = by_launch.get(level.launch, 0.0) + gain
+        steady = sum(by_launch.values())
+        slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
+        explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
+        flickering = sum(by_launch[launch] for launch in slow_in) - FLICKER
+        if steady >= flickering or 1.0 - ratio < LEAST_FLICKER:
+            weight = sum(min(MOST, gain) for gain in by_launch.values())
+            return Account(part, capacity, ratio, steady, weight, slow_in, (), explained)
+        touched = {self._levels[i].launch for i, w in items if capacity / w < self._predicted[i]}
+        clean_in = tuple(launch for launch in by_launch if launch in touched and launch not in slow_in)
+        weight = sum(min(MOST, by_launch[launch]) for launch in slow_in) - FLICKER
+        return Account(part, capacity, ratio, flickering, weight, slow_in, clean_in, explained)
+
+    def _misfit(self, index: int, predicted: float, bound: float) -> float:
+        level = self._levels[index]
+        distance = (predicted - level.ratio) / level.noise
+        return min(bound if level.crosses else MOST, distance * distance)
+
+    def _bound(self, part: Part) -> float:
+        """What a slow group that leaves its leaf can say where others do as badly by chance: the rarer among the others, the more."""
+        if not self._fabric.hashed:
+            return MOST
+        mine = {index for index, _ in self._loaded(part)}
+        others = [
+            (self._predicted[i] - level.ratio) / level.noise > _SUSPICIOUS
+            for i, level in enumerate(self._levels)
+            if level.crosses and i not in mine
+        ]
+        return min(MOST, -2.0 * math.log((sum(others) + 0.5) / (len(others) + 1.0)))
+
+    def _accusable(self, account: Account) -> bool:
+        part = account.part
+        fewest = 2
+        if self._fabric.hashed and part.kind is PartKind.PATH and any(self._levels[i].crosses for i in account.explained):
+            fewest = LAUNCHES_OF_HASHED_PATH
+        return len(account.slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= LEAST_LOSS
+
+    def _apply(self, account: Account) -> None:
+        for index, weight in self._loaded(account.part):
+            limited = account.capacity / weight
+            if limited < self._predicted[index] and (not account.intermittent or self._levels[index].launch in account.slow_in):
+                self._predicted[index] = limited
+                for part in self._shares(index):
+                    self._accounts.pop(part, None)
+
+    def _alike(self, account: Account, accused: Sequence[Account]) -> tuple[Part, ...]:
+        """Parts that, accused in its place, would leave about the same misfit."""
+        self._predicted = [1.0] * len(self._levels)
+        for other in accused:
+            if other is not account:
+                self._apply(other)
+        parts = {part for index in account.explained for part in self._shares(index)} - {other.part for other in accused}
+        own = self._account(account.part)
+        if own is None:
+            return ()
+        doubles = []
+        for part in sorted(parts, key=lambda p: p.label):
+            double = self._account(part)
+            if double is not None and double.gain - _cost(double) > own.gain - _cost(own) - ALIKE and not _contains(account.part, part):
+                doubles.append(part)
+        return tuple(doubles)
+
+
+def _doubtful(account: Account) -> bool:
+    """Worth another launch; what was bad once and good again and again since then has passed."""
+    return account.weight >= OPEN and (len(account.slow_in) > 1 or len(account.clean_in) < PASSED)
+
+
+def _cost(account: Account) -> float:
+    return COST[account.part.kind] + (ONE_RAIL if account.part.rail is not None else 0.0)
+
+
+def _contains(whole: Part, part: Part) -> bool:
+    """The same part with one rail less general: an accused node's only rail is not another explanation."""
+    return whole.rail is None and part.names == whole.names and part.rail is not None
