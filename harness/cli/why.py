@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+from busbw.cli import why_live
 from busbw.cli.command import CliCommand
 from busbw.errors import ReadError, UsageError
 
@@ -14,7 +15,10 @@ _FABRICS = ("ib", "roce", "spectrum-x", "tcp", "efa", "gcp")
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw why`."""
-    parser.usage = "busbw why PATH… | RUN | SYMPTOM-ID [--json] [--all] [--fabric NAME]\n       busbw why --list [--markdown]"
+    parser.usage = (
+        "busbw why PATH… | RUN | SYMPTOM-ID [--json] [--all] [--fabric NAME]\n       busbw why --list [--markdown]\n"
+        "       busbw why --live [-w NODES | -i FILE | --job SLURM_ID | --pid PID] [--watch 10s] [--stacks] [--json]"
+    )
     parser.add_argument(
         "what",
         nargs="*",
@@ -26,6 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", dest="list_entries", help="list what can be found")
     parser.add_argument("--markdown", action="store_true", help="with --list: the whole table as the document docs/symptoms.md")
     parser.add_argument("--fabric", choices=_FABRICS, help="the fabric it was meant to run on (default: what the logs show)")
+    why_live.register(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     from busbw.cli import why_text
     from busbw.parsers.symptoms import table
 
+    if args.live or args.print_script:
+        return why_live.run(args)
     if args.list_entries:
         sys.stdout.write(_document() if args.markdown else why_text.listing(table.load()))
         return 0
@@ -72,9 +79,14 @@ def _entries(words: list[str]) -> str | None:
 
 
 def _diagnose(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from busbw.cli import why_read, why_text
     from busbw.parsers.judge.diagnose import Context, diagnose
+    from busbw.triage.offline import is_collection
 
+    if len(args.what) == 1 and is_collection(Path(args.what[0])):
+        return why_live.offline(args, args.what[0])
     reading = why_read.read(args.what)
     if not reading.evidence.texts and not reading.evidence.facts:
         raise ReadError(

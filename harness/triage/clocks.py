@@ -1,0 +1,97 @@
+"""How far a node's clock is from ours, from one command: it told its time at its beginning and its end, and we know when we asked and had it.
+
+What the node called its beginning was after we asked, what it called its end was before we had it: the difference lies between the two bounds.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+
+from busbw.records import Command, CommandResult, Node, Unreachable
+from busbw.transport import Session, Transport
+
+_NOW = re.compile(r"^host \S+ now (\d+\.\d+) ", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """Of a node's clock."""
+
+    seconds: float
+    """Node minus ours; 0 where the bounds hold no difference."""
+    uncertain_s: float
+    """Half the distance of the bounds."""
+
+
+@dataclass(frozen=True)
+class ClockedTransport:
+    """Passes everything on to `inner` and remembers when the last command of each node was asked and answered."""
+
+    inner: Transport
+    _spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        """The inner transport's."""
+        return self.inner.name
+
+    def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
+        """As the inner transport does it."""
+        session = self.inner.connect(node, timeout_s)
+        return session if isinstance(session, Unreachable) else _ClockedSession(session, self)
+
+    def close(self) -> None:
+        """As the inner transport does it."""
+        self.inner.close()
+
+    def remember(self, node: str, asked_s: float, answered_s: float) -> None:
+        """Both since 1970, by our clock."""
+        with self._lock:
+            self._spans[node] = (asked_s, answered_s)
+
+    def offset(self, node: str, answer: str) -> Offset | None:
+        """From the node's last answer; None = it did not tell its time twice."""
+        with self._lock:
+            span = self._spans.get(node)
+        told = [float(m[1]) for m in _NOW.finditer(answer)]
+        if span is None or len(told) < 2:
+            return None
+        return between(span[0], span[1], told[0], told[-1])
+
+
+def between(asked_s: float, answered_s: float, begun_s: float, ended_s: float) -> Offset:
+    """The offset between its bounds; the first two by our clock, the others by the node's.
+
+    >>> between(100.0, 106.0, 160.5, 165.5)
+    Offset(seconds=60.0, uncertain_s=0.5)
+    """
+    most, least = begun_s - asked_s, ended_s - answered_s
+    middle, half = (most + least) / 2, abs(most - least) / 2
+    return Offset(0.0 if least <= 0 <= most else round(middle, 3), round(half, 3))
+
+
+@dataclass(frozen=True)
+class _ClockedSession:
+    inner: Session
+    clocks: ClockedTransport
+
+    @property
+    def node(self) -> str:
+        return self.inner.node
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return getattr(self.inner, "notes", ())
+
+    def run(self, command: Command) -> CommandResult:
+        asked = time.time()
+        result = self.inner.run(command)
+        self.clocks.remember(result.node, asked, time.time())
+        return result
+
+    def close(self) -> None:
+        self.inner.close()

@@ -1,0 +1,140 @@
+"""Gathering the evidence of a stalled job from all nodes at once, kept in a run directory before anything is concluded."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import busbw
+from busbw import artefacts
+from busbw.parsers.judge.stall_ranks import Wanted
+from busbw.parsers.judge.stall_records import NodeEvidence
+from busbw.records import Answer, Cluster, CommandResult, Unreachable
+from busbw.rundir import RunDir
+from busbw.transport import Transport
+from busbw.transport.fanout import Fleet, open_fleet
+from busbw.transport.recorder import RecordingTransport
+from busbw.triage import offline, script
+from busbw.triage.clocks import ClockedTransport
+from busbw.triage.script import Asking
+
+SCHEMA = "busbw.live/1"
+_ASK_RAS = 3
+"""Nodes whose RAS is asked: each collects over the whole job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long gathering may take."""
+
+    connect_s: float = 5.0
+    answer_s: float = 30.0
+    """Of all nodes together, the wait between the looks included."""
+    forks: int = 64
+
+
+def collect(
+    run: RunDir, cluster: Cluster, transport: Transport, asking: Asking, wanted: Wanted, limits: Limits, say: Callable[[str, str], None]
+) -> offline.LiveArtefact:
+    """Ask every node once; keep `raw/live/NODE.txt` and `raw/live.json`. A node that does not answer is in its `unreachable`."""
+    names = tuple(node.name for node in cluster.nodes)
+    boundary = secrets.token_hex(8)
+    asked_s = time.time()
+    clocks = ClockedTransport(transport)
+    recording = RecordingTransport(clocks, run)
+    # Two tries each, in as many waves as the fan-out needs.
+    connecting_s = 2 * limits.connect_s * (1 + len(names) // limits.forks) + 2
+    with open_fleet(cluster, recording, forks=limits.forks, connect_timeout_s=limits.connect_s, deadline_s=connecting_s) as fleet:
+        for missing in fleet.unreachable:
+            say("reach", f"{missing.node} not reached: {missing.reason}")
+        chosen = _spread(tuple(fleet.sessions))
+        answers = _ask(fleet, tuple(fleet.sessions), asking, chosen, boundary, limits.answer_s)
+        made = _artefact(run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster.source, wanted)
+        second = _not_asked_yet(offline.evidence(run.path, made))
+        if asking.ras and second:
+            # The job's RAS lives on nodes that were not asked for it: two of them are enough.
+            say("ras", f"asking {', '.join(second)} as well")
+            again = {answer.node: answer for answer in _ask(fleet, second, asking, second, boundary, limits.answer_s, again=True)}
+            kept = [again.get(a.node, a) if isinstance(again.get(a.node), CommandResult) else a for a in answers]
+            made = _artefact(run, kept, fleet.unreachable, clocks, boundary, asked_s, cluster.source, wanted, again=tuple(again))
+    artefacts.keep(run, "live.json", made)
+    return made
+
+
+def _ask(
+    fleet: Fleet, names: Sequence[str], asking: Asking, ras: Sequence[str], boundary: str, answer_s: float, *, again: bool = False
+) -> list[Answer]:
+    commands = {
+        name: script.command(replace(asking, ras=asking.ras and name in ras), boundary, store=_store(name, again=again)) for name in names
+    }
+    return list(fleet.run(commands, deadline_s=answer_s + asking.interval_s))
+
+
+def _store(name: str, *, again: bool) -> str:
+    return f"live/{name}{'-again' if again else ''}.txt"
+
+
+def _spread(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The first, the last and one in the middle: a job that is on some of these nodes has one of them, mostly."""
+    if len(names) <= _ASK_RAS:
+        return names
+    return (names[0], names[len(names) // 2], names[-1])
+
+
+def _not_asked_yet(evidence: Sequence[NodeEvidence]) -> tuple[str, ...]:
+    """Up to two nodes where RAS listens and was not asked, where no answer of the others holds a report."""
+    if any(answer is not None and answer.report is not None for node in evidence for answer in node.ras):
+        return ()
+    return tuple(
+        node.node for node in evidence if (first := node.ras[0]) is not None and first.listens and first.problem == "not asked here"
+    )[:2]
+
+
+def _artefact(
+    run: RunDir,
+    answers: Sequence[Answer],
+    unreachable: Sequence[Unreachable],
+    clocks: ClockedTransport,
+    boundary: str,
+    asked_s: float,
+    source: str,
+    wanted: Wanted,
+    again: Sequence[str] = (),
+) -> offline.LiveArtefact:
+    files, gone = [], list(unreachable)
+    for answer in answers:
+        if isinstance(answer, Unreachable):
+            gone.append(answer)
+            continue
+        name = _store(answer.node, again=answer.node in again)
+        if run.read_raw(name) is None:
+            gone.append(
+                Unreachable(answer.node, answer.problem or f"no answer, exit status {answer.exit_status}: {answer.err().strip()[:200]}")
+            )
+            continue
+        offset = clocks.offset(answer.node, answer.out())
+        files.append(
+            offline.LiveFile(
+                node=answer.node,
+                path=f"raw/{name}",
+                exit_status=answer.exit_status,
+                problem=answer.problem,
+                seconds=round(answer.seconds, 3),
+                clock_offset_s=offset.seconds if offset else None,
+                clock_uncertain_s=offset.uncertain_s if offset else None,
+            )
+        )
+    return offline.LiveArtefact(
+        schema=SCHEMA,
+        tool_version=busbw.__version__,
+        asked_s=round(asked_s, 3),
+        boundary=boundary,
+        source=source,
+        slurm=wanted.slurm,
+        pid=wanted.pid,
+        mark=wanted.mark,
+        files=tuple(files),
+        unreachable=tuple(dict.fromkeys(gone)),
+    )

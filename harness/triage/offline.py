@@ -1,0 +1,115 @@
+"""A directory of collected answers, ours (`raw/live.json`) or what a site collected with the printed script (`NODE.txt`), as evidence again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.codec import parse_json
+from busbw.errors import ReadError, RunDirError
+from busbw.parsers.judge import stall_live, stall_read
+from busbw.parsers.judge.stall_ranks import Wanted
+from busbw.parsers.judge.stall_records import NodeEvidence, SectionText, StallJudgement
+from busbw.preflight.script import split
+from busbw.records import CommandResult, Node, Unreachable
+
+_MAGIC = re.compile(rb"(?:\A|\n)busbw-live 1 ([0-9A-Za-z-]{6,64})\r?\n")
+_HEAD_BYTES = 65536
+_MOST_BYTES = 64 << 20
+"""Of one node's answer: 24 MB of dumps in base64 and what else there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """One node's answer."""
+
+    node: str
+    path: str
+    """Inside the directory."""
+    exit_status: int | None
+    problem: str | None
+    seconds: float
+    clock_offset_s: float | None
+    """The node's clock minus ours; None = not known."""
+    clock_uncertain_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveArtefact:
+    """`raw/live.json`: who was asked for what, and where the answers are."""
+
+    schema: str
+    tool_version: str
+    asked_s: float
+    """Since 1970, by the clock of who asked."""
+    boundary: str
+    source: str
+    slurm: str | None
+    pid: int | None
+    mark: str | None
+    files: tuple[LiveFile, ...]
+    unreachable: tuple[Unreachable, ...]
+
+
+def is_collection(path: Path) -> bool:
+    """A directory of ours, or one that holds answers of the printed script."""
+    return path.is_dir() and ((path / "raw" / "live.json").is_file() or bool(_answers(path)))
+
+
+def load(path: Path) -> LiveArtefact:
+    """What was collected. A site's files name their nodes: `gpu-003.txt`; their clocks are not compared.
+
+    Raises:
+        ReadError: nothing in it is an answer.
+    """
+    record = path / "raw" / "live.json"
+    if record.is_file():
+        return parse_json(record.read_bytes(), LiveArtefact, str(record), error=RunDirError)
+    files = _answers(path)
+    if not files:
+        raise ReadError(
+            f"{path} holds no answer of the collecting script",
+            seen="no file begins with 'busbw-live 1'",
+            next_step="busbw why --live --print-script",
+        )
+    made = tuple(LiveFile(file.name.partition(".")[0], file.name, 0, None, 0.0, None, None) for file in files)
+    return LiveArtefact("busbw.live/1", "", 0.0, "", str(path), None, None, None, made, ())
+
+
+def evidence(path: Path, artefact: LiveArtefact) -> tuple[NodeEvidence, ...]:
+    """Every node's evidence, in order."""
+    return tuple(_one(path, file) for file in artefact.files)
+
+
+def judge(path: Path, artefact: LiveArtefact) -> StallJudgement:
+    """The judgement on what was collected: the same from the same files, whoever asks."""
+    wanted = Wanted(artefact.slurm, artefact.pid, artefact.mark)
+    return stall_live.judge(evidence(path, artefact), artefact.unreachable, wanted, artefact.asked_s or None)
+
+
+def _one(path: Path, file: LiveFile) -> NodeEvidence:
+    with (path / file.path).open("rb") as stream:
+        data = stream.read(_MOST_BYTES)
+    return of_text(file.node, data, file.path, file.problem, file.clock_offset_s)
+
+
+def of_text(node: str, data: bytes, artefact: str, problem: str | None, clock_offset_s: float | None) -> NodeEvidence:
+    """One node's answer as evidence; what is missing in it is missing, with the reason."""
+    head = _MAGIC.search(data[:_HEAD_BYTES])
+    if head is None:
+        return stall_read.read(node, (), artefact, problem or "the answer does not begin as the script's does", clock_offset_s)
+    result = CommandResult(node, (), 0, data, b"", 0.0)
+    answer = split(Node(node), result, head[1].decode(), artefact)
+    sections = (SectionText(s.name, s.stdout, s.exit_status, s.line_no) for s in answer.sections.values())
+    return stall_read.read(node, sections, artefact, problem or answer.problem, clock_offset_s)
+
+
+def _answers(path: Path) -> list[Path]:
+    found = []
+    for file in sorted(path.iterdir()):
+        if file.is_file() and file.suffix in (".txt", ".out", ".log", ""):
+            with file.open("rb") as stream:
+                if _MAGIC.search(stream.read(_HEAD_BYTES)):
+                    found.append(file)
+    return found

@@ -1,0 +1,321 @@
+"""Why a job makes no progress, from two looks at all its nodes: the culprit and not its victims, or that it is only slow, or that nothing tells.
+
+First whether anything moves. Then the suspects in the order of proof: facts about one node (stopped, dead, no GPU, no link), what the ranks
+counted (RAS, flight recorders), what their connections show, what merely differs from the rest. A rank that waits is never named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from busbw.parsers.judge import stall_devices, stall_flight, stall_local, stall_net, stall_ras, stall_story
+from busbw.parsers.judge.stall_ranks import Job, Wanted, find
+from busbw.parsers.judge.stall_records import NodeEvidence, RankSeen, StallClass, StallJudgement
+from busbw.parsers.judge.stall_suspects import RESTART, Strength, Suspect, at, ranks_told
+from busbw.records import Confidence, Evidence, Finding, Fix, Status, Unreachable
+
+_RANK_OF_ID = {
+    # Of facts: a node that is gone explains its ranks; a lost GPU explains a dead or hung process; a cut link explains nothing of those.
+    "stall-node-unreachable": 0,
+    "stall-gpu-gone": 1,
+    "stall-rank-out-of-memory": 2,
+    "stall-rank-stopped": 3,
+    "stall-link-down": 4,
+    "stall-rank-gone": 5,
+    "stall-rank-missing": 6,
+    "stall-host-storage": 7,
+}
+_WAITS = frozenset(
+    ("ep_poll", "do_sys_poll", "poll_schedule_timeout", "futex_wait_queue", "futex_do_wait", "do_select", "sk_wait_data", "inet_csk_accept")
+)
+"""Wait channels of a process that waits for a message or for one of its threads, as Linux 5.10 to 6.18 name them."""
+_BUSY = 0.5
+"""Share of a CPU from which on a rank counts as busy."""
+
+
+def judge(nodes: Sequence[NodeEvidence], unreachable: Sequence[Unreachable], wanted: Wanted, now_s: float | None) -> StallJudgement:
+    """The judgement on the job. `now_s` = our clock when the nodes were asked; None = collected by somebody else."""
+    by_name = {node.node: node for node in nodes}
+    job = find(nodes, [missing.node for missing in unreachable], wanted)
+    views = stall_ras.view(nodes, job)
+    dumps = stall_flight.gather(nodes)
+    suspects = _sorted(_suspects(job, by_name, unreachable, views, dumps))
+    moving = _moving(job, nodes, views)
+    facts = [
+        s
+        for s in suspects
+        if s.strength is Strength.FACT and s.id not in ("stall-link-down", "stall-host-storage", "stall-node-unreachable")
+    ]
+    notes = [*job.others, *_unread(nodes)]
+    ended = sum(rank.second is None for rank in job.ranks if by_name[rank.node].looks[1] is not None)
+    findings: tuple[Finding, ...]
+    culprit: Suspect | None
+    if (not job.ranks and not unreachable) or 2 * ended > len(job.ranks):
+        kind, findings, culprit = StallClass.NO_JOB, (_no_job(wanted, nodes, ended),), None
+    elif moving is not None and not facts:
+        kind, findings, culprit = (
+            StallClass.SLOW,
+            (_slow(moving, suspects), *(_finding(s, suspects) for s in suspects if s.strength is Strength.FACT)),
+            None,
+        )
+    elif suspects:
+        culprit = suspects[0]
+        kind = culprit.kind
+        findings = tuple(_finding(suspect, suspects) for suspect in _worth(suspects))
+    else:
+        culprit = None
+        kind, only = _nothing(job, nodes, views, dumps)
+        findings = (only,)
+    since = stall_story.since(culprit, nodes, job, dumps) if kind is not StallClass.SLOW else None
+    return StallJudgement(
+        kind=kind,
+        headline=findings[0].title,
+        job=job.name,
+        world=job.world,
+        ranks=job.ranks,
+        findings=findings,
+        culprit_ranks=culprit.ranks if culprit else (),
+        culprit_nodes=culprit.nodes if culprit else (),
+        since_s=since,
+        watchdog_left_s=stall_story.watchdog_left(nodes, job, dumps, now_s) if kind not in (StallClass.SLOW, StallClass.NO_JOB) else None,
+        timeline=stall_story.timeline(nodes, job, dumps),
+        unreachable=tuple(unreachable),
+        notes=tuple(notes),
+    )
+
+
+def _suspects(
+    job: Job,
+    nodes: dict[str, NodeEvidence],
+    unreachable: Sequence[Unreachable],
+    views: Sequence[stall_ras.RasView],
+    dumps: Sequence[stall_flight.RankDump],
+) -> Iterator[Suspect]:
+    every = tuple(nodes.values())
+    silent = [missing.node for missing in unreachable]
+    ran = stall_net.connected(every, job) or bool(dumps) or stall_ras.ran(views)
+    yield from stall_local.silent_nodes(unreachable)
+    yield from stall_devices.gpus(job, nodes)
+    yield from stall_local.stopped(job, nodes)
+    yield from stall_local.dead(job, nodes, silent, connected=ran)
+    yield from stall_local.disks(job, nodes)
+    yield from stall_devices.links(job, nodes)
+    yield from stall_ras.suspects(views, job, nodes)
+    yield from stall_flight.suspects(dumps, job)
+    yield from stall_net.silent(every, job)
+    yield from _odd(job, nodes)
+
+
+def _sorted(suspects: Iterator[Suspect]) -> list[Suspect]:
+    """Best first. Of facts of one id each stands by itself; a full disk alone proves little, unless the ranks' counts name the same rank."""
+    found = list(suspects)
+    counted = {rank for s in found if s.strength is Strength.COUNTED for rank in s.ranks}
+    odd = {rank for s in found if s.strength is Strength.ODD for rank in s.ranks}
+
+    def key(suspect: Suspect) -> tuple[int, int, str]:
+        strength = int(suspect.strength)
+        agreed = set(suspect.ranks) & (counted or odd)
+        if suspect.id == "stall-host-storage" and not agreed and (counted or odd):
+            # Every rank may write to a full disk; who holds the others up is another question.
+            strength = int(Strength.ODD)
+        return (-strength, _RANK_OF_ID.get(suspect.id, 9), suspect.title)
+
+    return sorted(found, key=key)
+
+
+def _moving(job: Job, nodes: Sequence[NodeEvidence], views: Sequence[stall_ras.RasView]) -> str | None:
+    """How it shows that the job goes on; None = it does not."""
+    if stall_ras.moved(views):
+        return "the operation counts of RAS went on between two answers"
+    told = [(node, stall_net.moved(node)) for node in nodes if job.on(node.node)]
+    movers = [(node, moved) for node, moved in told if moved.moving]
+    if not movers:
+        return None
+    node, most = max(movers, key=lambda item: (item[1].sockets_bytes or item[1].ports_bytes or 0) + item[1].rdma_bytes)
+    return f"data moves on {len(movers)} of {len(told)} nodes; on {node.node} between the looks: {most.told()}"
+
+
+def _slow(how: str, suspects: Sequence[Suspect]) -> Finding:
+    named = tuple(dict.fromkeys(node for s in suspects if s.strength is Strength.FACT for node in s.nodes))
+    return Finding(
+        "slow-but-moving",
+        Status.WARN,
+        "the job is slow, not stalled: it makes progress",
+        named,
+        (Evidence("raw/live.json", None, how),),
+        cause="it waits for a slow node, link or disk, or its step is long",
+        would_settle=("busbw why --live --watch 10s, for a stall that comes and goes", "busbw run, for the node or link that is slow"),
+        confidence=Confidence.LIKELY,
+    )
+
+
+def _odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
+    """The rank that does something else than all others: they wait for a message and it does not, or they spin and it sleeps."""
+    seen = [rank for rank in job.ranks if rank.second is not None and rank.first is not None]
+    if len(seen) < 3:
+        return
+    ways = {rank.rank: _way(rank, nodes[rank.node]) for rank in seen}
+    votes = Counter(ways.values())
+    usual, many = votes.most_common(1)[0]
+    odd = [rank for rank in seen if ways[rank.rank] != usual]
+    if not odd or len(odd) > max(1, len(seen) // 4) or many < 2:
+        return
+    for rank in odd:
+        node, state = nodes[rank.node], rank.second
+        look = node.looks[1]
+        if state is None or look is None:
+            continue
+        title = f"rank {rank.rank} on {rank.node} {ways[rank.rank]} while {many} other ranks {_plural(usual)}"
+        did = f"state {state.state}, {rank.cpu_ticks} ticks of CPU between the looks, wait channel {state.wait_channel}"
+        text = f"rank {rank.rank} pid {state.pid} {did}"
+        fixes = (Fix("see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)", needs="app-owner"), RESTART)
+        yield Suspect(
+            StallClass.RANK_BEHIND,
+            "stall-rank-behind",
+            "process",
+            Strength.ODD,
+            title,
+            (rank.rank,),
+            (rank.node,),
+            (),
+            (at(node, look.line_no, state.line_no, text),),
+            "the program on that rank is held up before the collective",
+            fixes,
+        )
+
+
+def _way(rank: RankSeen, node: NodeEvidence) -> str:
+    first, second = node.looks
+    span = (second.at_s or 0) - (first.at_s or 0) if first and second else 0
+    state = rank.second
+    # On an oversubscribed node a busy process gets little of a CPU, but is ready to run whenever somebody looks.
+    runs = rank.first is not None and state is not None and rank.first.state == state.state == "R"
+    busy = span > 0 and ((rank.cpu_ticks or 0) / node.tick_hz / span > _BUSY or runs)
+    if busy:
+        return "uses the CPU"
+    if state is not None and state.state == "D":
+        return "waits for a disk"
+    channel = state.wait_channel if state else "-"
+    return "waits for a message" if channel in _WAITS or channel == "-" else f"sleeps in {channel}"
+
+
+def _plural(way: str) -> str:
+    first, _, rest = way.partition(" ")
+    return f"{first.removesuffix('s')} {rest}"
+
+
+def _worth(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """The culprit, and others as strong; weaker ones that name the same rank or node are told as agreeing, not again."""
+    best = suspects[0]
+    return [best, *(s for s in suspects[1:] if s.strength == best.strength and not (set(s.nodes) & set(best.nodes) and s.id == best.id))][
+        :6
+    ]
+
+
+def _finding(suspect: Suspect, suspects: Sequence[Suspect]) -> Finding:
+    agreeing = [s for s in suspects if s is not suspect and s.source != suspect.source and _same_place(s, suspect)]
+    strong = [s for s in agreeing if s.strength >= Strength.OBSERVED]
+    sure = suspect.id == "stall-rank-stopped" or bool(strong)
+    confidence = (
+        Confidence.CERTAIN if sure else Confidence.POSSIBLE if suspect.strength is Strength.ODD and not agreeing else Confidence.LIKELY
+    )
+    where = (*(f"rank {rank}" for rank in suspect.ranks[:8]), *suspect.nodes, *suspect.devices)
+    return Finding(
+        suspect.id,
+        Status.FAIL,
+        suspect.title,
+        where,
+        (*suspect.evidence, *(s.evidence[0] for s in agreeing[:3] if s.evidence)),
+        cause=suspect.cause,
+        fixes=tuple(_for_node(fix, suspect.nodes) for fix in suspect.fixes),
+        verify=("the job's next steps end in their usual time",),
+        confidence=confidence,
+        effect=1.0,
+    )
+
+
+def _same_place(one: Suspect, other: Suspect) -> bool:
+    return bool(set(one.ranks) & set(other.ranks) or set(one.nodes) & set(other.nodes))
+
+
+def _for_node(fix: Fix, nodes: Sequence[str]) -> Fix:
+    return dataclasses.replace(fix, commands=tuple(c.replace("NODE", ",".join(nodes)) for c in fix.commands)) if nodes else fix
+
+
+def _nothing(
+    job: Job, nodes: Sequence[NodeEvidence], views: Sequence[stall_ras.RasView], dumps: Sequence[stall_flight.RankDump]
+) -> tuple[StallClass, Finding]:
+    """No suspect: not in a collective at all, or held up where nothing that was read shows it."""
+    frozen = stall_ras.frozen(views)
+    busy = [rank for rank in job.ranks if _way(rank, {n.node: n for n in nodes}[rank.node]) == "uses the CPU"]
+    if frozen is None and not dumps and not stall_net.connected(nodes, job) and job.ranks:
+        said = f"{ranks_told(tuple(r.rank for r in busy))} use the CPU" if busy else "all ranks sleep"
+        return StallClass.OUTSIDE, Finding(
+            "stall-not-in-nccl",
+            Status.FAIL,
+            f"the {len(job.ranks)} ranks are not in a collective: {said}, and they have no connection with each other",
+            tuple(dict.fromkeys(rank.node for rank in job.ranks)),
+            tuple(Evidence(node.artefact, node.ranks_line_no, f"{node.node}: {len(job.on(node.node))} ranks") for node in nodes[:4]),
+            cause="the program is before its first collective (start, imports, data, compilation) or does not use one",
+            fixes=(Fix("see what the ranks do: busbw why --live --stacks (it pauses them for a moment)", needs="app-owner"),),
+            confidence=Confidence.LIKELY,
+        )
+    evidence = (
+        [Evidence(frozen.node.artefact, frozen.line_no, "RAS: all ranks launched the same, and nothing since the answer before")]
+        if frozen
+        else []
+    )
+    evidence += [Evidence(node.artefact, None, f"{node.node}: between the looks {stall_net.moved(node).told()}") for node in nodes[:4]]
+    return StallClass.UNKNOWN, Finding(
+        "stall-unexplained",
+        Status.FAIL,
+        "no progress, and no node shows why: all ranks are there and wait, links are up, nothing moves",
+        (),
+        tuple(evidence),
+        cause="all wait in the same operation: the data path (NIC, NVLink, GPU, a switch), or the same collective with other sizes",
+        fixes=(
+            Fix("end the job, then measure pairs of these nodes", ("busbw run --playbook triage",), needs="app-owner", disruptive=True),
+        ),
+        confidence=Confidence.POSSIBLE,
+        also=("size-mismatch", "all-launched-not-completed"),
+        would_settle=(
+            "run again with TORCH_FR_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, which show who launched what",
+            "run again with NCCL_DEBUG=INFO",
+            "busbw why --live --stacks",
+        ),
+    )
+
+
+def _no_job(wanted: Wanted, nodes: Sequence[NodeEvidence], ended: int) -> Finding:
+    if ended:
+        evidence = tuple(
+            Evidence(node.artefact, node.ranks_line_no, f"{node.node}: its ranks ended between the looks") for node in nodes[:4]
+        )
+        return Finding("stall-no-job", Status.UNKNOWN, f"the job ended while it was looked at: {ended} of its ranks", (), evidence)
+    named = f"Slurm job {wanted.slurm}" if wanted.slurm else f"pid {wanted.pid}" if wanted.pid else wanted.mark or "a parallel job"
+    return Finding(
+        "stall-no-job",
+        Status.UNKNOWN,
+        f"no rank of {named} runs on these {len(nodes)} nodes, or its processes may not be read",
+        tuple(node.node for node in nodes[:16]),
+        tuple(Evidence(node.artefact, node.ranks_line_no, f"{node.node}: no process with a rank in its environment") for node in nodes[:4]),
+        cause="the job has ended, or belongs to another user: /proc/PID/environ is readable for its owner and root only",
+        would_settle=(
+            "run as the job's owner or as root",
+            "busbw why LOGS, for what the job wrote",
+            "busbw why --live --watch 10s, before the next one ends",
+        ),
+    )
+
+
+def _unread(nodes: Sequence[NodeEvidence]) -> list[str]:
+    notes = [f"{node.node}: {node.problem}" for node in nodes if node.problem]
+    hung = Counter(name for node in nodes for name in node.unheard)
+    notes += [f"{name} did not end within its limit on {count} nodes" for name, count in sorted(hung.items())]
+    answers = [answer for node in nodes for answer in node.ras if answer is not None and answer.problem != "not asked here"]
+    if answers and not any(answer.report for answer in answers):
+        notes.append(f"NCCL's RAS: {answers[0].problem}")
+    bad = [f"{file.path}: {file.problem}" for node in nodes for file in node.dumps if file.dump is None]
+    return [*notes, *bad[:4]]

@@ -1,0 +1,178 @@
+"""What the ranks' connections and the nodes' ports say: whether data moves, since when it does not, and whose silence the others' kernels meet."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from busbw.parsers.judge.stall_ranks import Job
+from busbw.parsers.judge.stall_records import Look, NodeEvidence, StallClass
+from busbw.parsers.judge.stall_suspects import WITHOUT_NODE, Strength, Suspect, at, drain, our_time
+from busbw.parsers.nodes.proc_ports import Port
+from busbw.parsers.nodes.sockets import Socket
+from busbw.records import Evidence, Fix
+
+MOVING_BYTES = 65536
+"""Between the looks, over the whole job: below it are keep-alives of RAS and of stores, above it somebody sends data."""
+_HANDSHAKE_BYTES = 16384
+"""On one connection: above it, more than addresses and ids were exchanged."""
+_RETRIES = 2
+"""Retransmissions in a row from which on the other end counts as silent: one may be chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Bytes that went between the looks, and how that is known."""
+
+    sockets_bytes: int | None
+    """On the ranks' own TCP connections; None = not told."""
+    ports_bytes: int | None
+    """On the ports, without the one over which the node was asked, unless it is the only one; None = not told."""
+    rdma_bytes: int
+
+    @property
+    def moving(self) -> bool:
+        """More than what keeps connections alive. Where the ranks' own connections are told, other traffic of the node does not count."""
+        if self.rdma_bytes > MOVING_BYTES:
+            return True
+        told = self.sockets_bytes if self.sockets_bytes is not None else self.ports_bytes
+        return told is not None and told > MOVING_BYTES
+
+    def told(self) -> str:
+        """In words."""
+        parts = [f"{self.sockets_bytes} bytes on the ranks' connections" if self.sockets_bytes is not None else ""]
+        parts += [f"{self.ports_bytes} bytes on the interfaces" if self.ports_bytes is not None else ""]
+        parts += [f"{self.rdma_bytes} bytes on RDMA ports" if self.rdma_bytes else ""]
+        return ", ".join(part for part in parts if part) or "not told"
+
+
+def moved(node: NodeEvidence) -> Moved:
+    """What one node moved."""
+    first, second = node.looks
+    if first is None or second is None:
+        return Moved(None, None, 0)
+    before = {s.inode: s for s in _own(first)}
+    deltas = [
+        socket.moved_bytes - old.moved_bytes
+        for socket in _own(second)
+        if (old := before.get(socket.inode)) is not None and socket.moved_bytes is not None and old.moved_bytes is not None
+    ]
+    ports = {p.name: p for p in first.ports}
+    asked_over = {interface for interface, address in node.addresses if address == node.login_address}
+    plain = [p for p in second.ports if not p.rdma]
+    used = [p for p in plain if p.name not in asked_over] or plain
+    return Moved(sum(deltas) if deltas else None, _delta(ports, used), _delta(ports, [p for p in second.ports if p.rdma]) or 0)
+
+
+def _delta(before: dict[str, Port], after: Sequence[Port]) -> int | None:
+    total, told = 0, False
+    for port in after:
+        old = before.get(port.name)
+        if old is None:
+            continue
+        for new_bytes, old_bytes in ((port.sent_bytes, old.sent_bytes), (port.received_bytes, old.received_bytes)):
+            if new_bytes is not None and old_bytes is not None:
+                total, told = total + max(0, new_bytes - old_bytes), True
+    return total if told else None
+
+
+def idle_since(nodes: Sequence[NodeEvidence], job: Job) -> float | None:
+    """When the last byte went between two nodes of the job, by our clock; None = not told."""
+    known = {address for node in nodes for _, address in node.addresses}
+    times = [
+        our_time(node, look.at_s) - socket.idle_ms / 1000
+        for node in nodes
+        if job.on(node.node) and (look := node.looks[1] or node.looks[0]) is not None and look.at_s is not None
+        for socket in _own(look)
+        if socket.idle_ms is not None and (socket.peer in known or not known) and (socket.moved_bytes or 0) > MOVING_BYTES
+    ]
+    return max(times, default=None)
+
+
+def connected(nodes: Sequence[NodeEvidence], job: Job) -> bool:
+    """The ranks have connections with each other that are not those to the one rendezvous: they got as far as communicating."""
+    known = {address for node in nodes for _, address in node.addresses if not address.startswith("127.")}
+    stores = {rank.process.variable("MASTER_PORT") for rank in job.ranks}
+    pairs = [
+        socket
+        for node in nodes
+        for look in node.looks
+        if look is not None
+        for socket in _own(look)
+        if socket.peer in known and not {str(socket.peer_port), str(socket.local_port)} & stores and socket.state in ("ESTAB", "CLOSE-WAIT")
+    ]
+    # A daemon of the launcher talks to every rank; ranks talk to each other.
+    return any(socket.moved_bytes is None or socket.moved_bytes > _HANDSHAKE_BYTES for socket in pairs)
+
+
+def silent(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
+    """The node whose address the others' kernels retransmit to without an answer: most of the silent pairs have it at one end."""
+    owner = {address: node.node for node in nodes for _, address in node.addresses if not address.startswith("127.")}
+    pairs: dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]] = defaultdict(list)
+    for node in nodes:
+        look = node.looks[1] or node.looks[0]
+        for socket in _own(look) if look is not None and job.on(node.node) else ():
+            other = owner.get(socket.peer, socket.peer)
+            if look is not None and socket.retries >= _RETRIES and other != node.node:
+                pairs[frozenset((node.node, other))].append((node, look, socket))
+    if not pairs:
+        return
+    seen_in = Counter(name for pair in pairs for name in pair)
+    most = max(seen_in.values())
+    accused = tuple(sorted(name for name, count in seen_in.items() if count == most))
+    evidence = tuple(
+        _line(node, look, socket, owner)
+        for pair in sorted(pairs, key=sorted)
+        if pair & set(accused)
+        for node, look, socket in pairs[pair][:1]
+    )
+    since = min(
+        (our_time(n, look.at_s) - s.idle_ms / 1000 for each in pairs.values() for n, look, s in each if look.at_s and s.idle_ms),
+        default=None,
+    )
+    if len(accused) == 1 and (most > 1 or len(pairs) == 1):
+        name = accused[0]
+        ends = {s.local if n.node == name else s.peer for pair, each in pairs.items() if name in pair for n, _, s in each}
+        ports = tuple(sorted({_interface(name, address, nodes) for address in ends} - {""}))
+        title = f"{name} {', '.join(ports)} does not answer its neighbours' data: {most} of {len(pairs)} silent pairs have it at one end"
+    else:
+        ports = ()
+        title = f"the path between {' and '.join(accused[:4])} is silent: data is sent again and again without an answer"
+    fixes = (
+        drain("its network port does not answer"),
+        Fix("check the port, the cable and the far switch port", ("ip -s link", "ethtool INTERFACE"), needs="root"),
+        WITHOUT_NODE,
+    )
+    ranks = tuple(rank.rank for rank in job.ranks if rank.node in accused)
+    yield Suspect(
+        StallClass.NETWORK,
+        "stall-network-silent",
+        "sockets",
+        Strength.OBSERVED,
+        title,
+        ranks,
+        accused,
+        ports,
+        evidence[:4],
+        "what is sent to it is lost: its port, its cable, the switch port, a filter",
+        fixes,
+        since,
+    )
+
+
+def _line(node: NodeEvidence, look: Look, socket: Socket, owner: dict[str, str]) -> Evidence:
+    text = (
+        f"{node.node} to {owner.get(socket.peer, socket.peer)} ({socket.local}:{socket.local_port} to {socket.peer}:{socket.peer_port}): "
+        f"{socket.send_queue} bytes not acknowledged, sent again {socket.retries} times"
+    )
+    return at(node, look.line_no, socket.line_no, text)
+
+
+def _interface(name: str, address: str, nodes: Sequence[NodeEvidence]) -> str:
+    return next((interface for node in nodes if node.node == name for interface, own in node.addresses if own == address), "")
+
+
+def _own(look: Look) -> list[Socket]:
+    owned = {inode for inode, _ in look.owners}
+    return [socket for socket in look.sockets if socket.inode in owned]
