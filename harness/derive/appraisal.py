@@ -55,7 +55,7 @@ def appraise(
     comparisons = gates.compare(plan.playbook, made, outcome, outlooks, accepted)
     proven = _proofs(run, plan, made, hardware) if len(nodes) > 1 else ()
     samples = tuple(sample for launch in made for sample in launch.samples)
-    watches = (*gates.watches(plan.playbook, made, comparisons, outlooks), *_survey_watch(samples, outcome))
+    watches = (*gates.watches(plan.playbook, made, comparisons, outlooks), *survey_watch(samples, outcome))
     return Appraisal(
         hardware=hardware,
         outlooks=outlooks,
@@ -108,7 +108,8 @@ def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[
     return tuple(found)
 
 
-def _survey_watch(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[Watch, ...]:
+def survey_watch(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[Watch, ...]:
+    """The survey as something that can fail: how much a pair may lose before it is accused."""
     if not samples or outcome.reference_gb_s is None:
         return ()
     return (Watch("pairs of nodes against each other", 1 - outcome.tolerance, statistics.median(sample.spread for sample in samples)),)
