@@ -136,7 +136,7 @@ def test_the_kill_line_ends_the_whole_group_even_one_that_ignores_term(ignoring:
     kill = subprocess.Popen((shell, "-c", kill_line((group,), sudo=False)), start_new_session=True)
     process.communicate()
     assert kill.wait() == 0
-    assert time.monotonic() - started < 2.5
+    assert time.monotonic() - started < 30, "the sleeps would have ended after 60 s"
 
 
 def test_a_group_that_may_not_be_killed_is_not_said_to_be_gone() -> None:
