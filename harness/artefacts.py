@@ -64,6 +64,8 @@ class Participants:
     head: str
     """The node that starts the launcher: the cluster's head, or the first node left where that one cannot take part."""
     excluded: tuple[Excluded, ...]
+    unseen: tuple[str, ...] = ()
+    """What could not be seen of others' work on the nodes, and why."""
 
 
 @dataclass(frozen=True, slots=True)

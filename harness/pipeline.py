@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from busbw import artefacts, derive
 from busbw.artefacts import CaseArtefact, Participants, StageFailure
-from busbw.errors import BusbwError, ReachError
+from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts, facts
 from busbw.records import Command, RunResult
@@ -38,6 +38,7 @@ def execute(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchma
 
     Raises:
         KeyboardInterrupt: passed on after the nodes were cleaned and the report was written.
+        BusyError: somebody else works on the nodes; nothing was done and there is no report.
     """
     tell = _teller(run, say, now)
     interrupted = None
@@ -60,6 +61,10 @@ def _measure_all(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Be
             if not fleet.sessions:
                 raise _none_reached(context)
             _on_nodes(context, benchmark)
+        except BusyError as error:
+            # Nothing is wrong with the nodes and nothing was measured: there is nothing to report.
+            tell("check", error.what)
+            raise
         except BusbwError as error:
             _keep_failure(run, _stage_of(error), error)
             tell(_stage_of(error), error.what)
@@ -73,6 +78,8 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     plan = context.plan
     answers = derive.answers(run, plan)
     known = {answer.node.name: facts(answer) for answer in answers}
+    context = participants.settle_slots(context, known)
+    plan = context.plan
     chosen = participants.choose(context, answers)
     for left_out in chosen.excluded:
         context.say("check", f"{left_out.node} takes no part: {left_out.reason}")

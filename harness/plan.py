@@ -34,6 +34,8 @@ class RunPlan:
     connect_timeout_s: float = 10.0
     temporary_keys: bool = False
     """The user consents to a temporary key between the nodes, removed at the end."""
+    force: bool = False
+    """The user wants the nodes also where somebody else works on them."""
 
     @property
     def head(self) -> str:

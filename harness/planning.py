@@ -70,6 +70,7 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
         if plan.cluster.emulated:
             enter.become_inside("lab:" + plan.cluster.source.removeprefix("lab ").partition(" ")[0])
         set_aside_unfinished(run)
+        plan = dataclasses.replace(plan, force=plan.force or args.force)
     else:
         plan = new_plan(args, started=started)
         run = rundir.create(args.out, started, plan.playbook.name)
@@ -108,6 +109,7 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         forks=args.forks,
         connect_timeout_s=args.connect_timeout,
         temporary_keys=args.temporary_keys,
+        force=getattr(args, "force", False),
     )
 
 

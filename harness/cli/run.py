@@ -31,6 +31,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument(
         "--temporary-keys", action="store_true", help="where nodes cannot log in to each other: a key for this run, removed at its end"
     )
+    nodes.add_argument("--force", action="store_true", help="measure also on nodes where somebody else works; without it they are refused")
     nodes.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
     nodes.add_argument("--connect-timeout", type=float, default=10.0, metavar="S", help="limit of one connection, in seconds (default 10)")
     what = parser.add_argument_group("what is measured")

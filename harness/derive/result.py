@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from busbw import artefacts
-from busbw.artefacts import PreflightArtefact, ReachArtefact, StageFailure
+from busbw.artefacts import Participants, PreflightArtefact, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
 from busbw.derive import acceptance, appraisal, detection, diagnosis, launches, wording
 from busbw.errors import RunDirError
@@ -16,7 +16,7 @@ from busbw.preflight import Demand, NodeAnswer, judge, script
 from busbw.preflight.families import families
 from busbw.preflight.software import facts
 from busbw.profile import UNDETECTED
-from busbw.records import CheckResult, CommandResult, Comparison, Confidence, Evidence, Finding, RunResult, Status
+from busbw.records import CheckResult, CommandResult, Comparison, Confidence, Evidence, Finding, RunResult, Status, Uncovered
 from busbw.rundir import RunDir
 from busbw.survey.places import fabric_of
 
@@ -99,7 +99,9 @@ def derive(run: RunDir) -> RunResult:
         *_build_findings(build),
     )
     findings = diagnosis.with_causes(run, plan.profile.family, made, asked, checks, comparisons, findings)
-    uncovered = (*wording.uncovered(plan, made, checks, outcome, samples), *appraised.uncovered)
+    taking_part = artefacts.load(run, "participants.json", Participants)
+    unseen = taking_part.unseen if taking_part else ()
+    uncovered = (*(Uncovered("whether others use the nodes", text) for text in unseen), *wording.uncovered(plan, made, checks, outcome, samples), *appraised.uncovered)
     ran = {launch.artefact.case.id for launch in made}
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
     decided = verdict.decide(checks, tuple(launch.outcome for launch in made), comparisons, findings, uncovered, left_out)

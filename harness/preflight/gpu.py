@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from busbw.parsers.nodes import nvidia_query, nvidia_smi
 from busbw.parsers.nodes.nvidia_query import QueryRow
 from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, gpu_state, ruled
@@ -149,7 +151,8 @@ def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
 def _apps(output: SectionOutput, gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
     rows = nvidia_query.parse(output.stdout)
     pids = tuple(int(pid) for row in rows if (pid := row.number("pid")) is not None) if rows is not None else None
-    return (gpu_state.processes(pids, gpus),) if pids is not None or gpus else ()
+    owners = tuple(sorted(set(re.findall(r"^owner \d+ (\S+)", output.stdout, re.M))))
+    return (gpu_state.processes(pids, gpus, owners),) if pids is not None or gpus else ()
 
 
 def _processes(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -194,7 +197,16 @@ CHECK = CheckFamily(
             after=_FIRST,
             serves=("gpu.remap",),
         ),
-        Section("gpu_apps", f"nvidia-smi --query-compute-apps={_APPS} --format=csv,nounits", timeout_s=15, after=_FIRST),
+        # Whose they are, where the process is in this name space; a run asks it too.
+        Section(
+            "gpu_apps",
+            f'o=$(nvidia-smi --query-compute-apps={_APPS} --format=csv,nounits); s=$?; echo "$o"; echo "$o" | '
+            'while IFS=", " read -r _ p _; do [ -r /proc/$p/comm ] || continue; read -r c </proc/$p/comm; '
+            'echo "owner $p $(stat -c %U /proc/$p) $c"; done; exit $s',
+            timeout_s=15,
+            after=_FIRST,
+            tool="nvidia-smi",
+        ),
         Section(
             "gpu_details",
             "nvidia-smi -q",

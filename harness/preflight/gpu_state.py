@@ -146,11 +146,12 @@ def _power(gpus: tuple[GpuState, ...]) -> Ruling:
     return Ruling("gpu.power", Status.PASS, ", ".join(limits), expected)
 
 
-def processes(pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...]) -> Ruling:
-    """Whether somebody uses the GPUs. `pids` None = not listed; process ids change, so only their number is told."""
+def processes(pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...] = ()) -> Ruling:
+    """Whether somebody uses the GPUs. `pids` None = not listed; process ids change, so only their number and owners are told."""
     expected = "no process on the GPUs, no memory left over"
     if pids:
-        return Ruling("gpu.procs", Status.WARN, f"in use by {len(set(pids))} processes", expected)
+        whose = f" of {', '.join(owners)}" if owners else ""
+        return Ruling("gpu.procs", Status.WARN, f"in use by {len(set(pids))} processes{whose}", expected)
     held = [g.index for g in gpus if g.memory_used_mib is not None and g.memory_used_mib > LEFTOVER_MIB]
     if held:
         found = f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(held)} by no process that is shown"

@@ -6,8 +6,9 @@ import re
 
 from busbw.parsers.nodes import nvidia_smi, os_facts
 from busbw.parsers.nodes.os_facts import OsFacts
-from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, ruled
+from busbw.preflight import CheckFamily, NodeAnswer, Ruling, SectionOutput, occupied, ruled
 from busbw.preflight.alike import once
+from busbw.preflight.occupied import Process
 from busbw.records import CheckResult, Status
 
 _DEEP_US = 10
@@ -15,7 +16,6 @@ _DEEP_US = 10
 _DRIVERS = re.compile(r"nv|nvidia|mlx5|ib_|rdma|nfs|lustre|ll_|cl_|ptlrpc|ceph|gpfs|wait_on_page|io_schedule", re.I)
 _STATE = re.compile(r"(\S[^:]*):(\d+):(\d*)")
 """`C6:133:0`: name, latency, whether it is off. A name may hold blanks: `haltpoll idle`."""
-_LOOK = "ps -eo state,pid,wchan:32,comm | grep '^D'"
 
 
 def _virtual(facts: OsFacts) -> Ruling:
@@ -67,17 +67,17 @@ def _hanging(output: SectionOutput) -> tuple[Ruling, ...]:
     if output.stderr.strip():
         return (Ruling("os.dstate", Status.UNKNOWN, "not shown", expected, output.stderr.strip().splitlines()[0][:160]),)
     looks = [_waiting(part) for part in re.split(r"^again$", output.stdout, flags=re.M)]
-    both = sorted(set(looks[0]) & set(looks[-1])) if len(looks) > 1 else []
-    told = sorted({f"{name} in {channel}" for _, channel, name in both if channel in ("-", "0") or _DRIVERS.search(channel)})
+    both = [each for each in looks[0] if each in looks[-1]] if len(looks) > 1 else []
+    told = sorted({f"{p.name} in {p.wait_channel}" for p in both if p.wait_channel in ("-", "0") or _DRIVERS.search(p.wait_channel)})
     if told:
         return (Ruling("os.dstate", Status.WARN, ", ".join(told[:6]), expected),)
     return (Ruling("os.dstate", Status.PASS, "none", expected),)
 
 
-def _waiting(text: str) -> tuple[tuple[int, str, str], ...]:
-    """(pid, wait channel, name) of each process in state D. Threads of the kernel wait so by design."""
-    rows = re.findall(r"^D\S*\s+(\d+)\s+(\S+)\s+(\S.*?)\s*$", text, re.M)
-    return tuple((int(pid), channel, name) for pid, channel, name in rows if not name.startswith(("kworker", "jbd2", "khugepaged")))
+def _waiting(text: str) -> tuple[Process, ...]:
+    """The processes in state D. Threads of the kernel wait so by design."""
+    kernel = ("kworker", "jbd2", "khugepaged")
+    return tuple(p for p in occupied.processes(text) if p.state.startswith("D") and not p.name.startswith(kernel))
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -92,14 +92,13 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             ("os.cgroup",),
             lambda output: _shares(output, gpus, answer.node.gpus),
         ),
-        *ruled(answer, "dstate", "ps -eo state,pid,wchan:32,comm", ("os.dstate",), _hanging),
+        *ruled(answer, "processes", "ps -eo state,pid,wchan:32,comm", ("os.dstate",), _hanging),
     )
 
 
 CHECK = CheckFamily(
     name="host",
     ids=("os.virt", "os.cstates", "os.cgroup", "os.dstate"),
-    # A second look only where the first found one: a moment in that state means nothing.
-    sections=(Section("dstate", f"{_LOOK} || exit 0; sleep 1; echo again; {_LOOK}; :", tool="ps", serves=("os.dstate",)),),
+    sections=(),
     judge=_judge,
 )

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
+
 from busbw import artefacts
 from busbw.artefacts import Excluded, Participants
 from busbw.errors import MeasureError
+from busbw.inventory.hostlist import fold
 from busbw.preflight import NodeAnswer, families, judge
-from busbw.preflight.software import facts
+from busbw.preflight.software import NodeFacts, facts
 from busbw.records import Status
+from busbw.stages import busy
 from busbw.stages.context import Context
 
 NEEDED = ("sw.mpirun", "cross.mpi")
 """Checks without which a node would break the launch for all others."""
+
+
+def settle_slots(context: Context, known: Mapping[str, NodeFacts]) -> Context:
+    """The context without the slots of a hostfile where the node has another number of GPUs: they are often its CPUs, and NCCL takes one
+    rank per GPU. An inventory that names `gpus` beside `slots` means what it says, and so does --ranks-per-node.
+    """
+    plan = context.plan
+    wrong = {
+        node.name: (node.slots, seen.gpus)
+        for node in plan.cluster.nodes
+        if node.slots is not None and node.gpus is None and (seen := known.get(node.name)) and seen.gpus and seen.gpus != node.slots
+    }
+    if not wrong or plan.ranks_per_node is not None:
+        return context
+    for slots, gpus in sorted(set(wrong.values())):
+        same = fold(name for name, both in wrong.items() if both == (slots, gpus))
+        context.say("check", f"slots={slots} of {same} ignored: there are {gpus} GPUs; --ranks-per-node {slots} takes them nevertheless")
+    nodes = tuple(
+        dataclasses.replace(node, slots=None, gpus=wrong[node.name][1]) if node.name in wrong else node for node in plan.cluster.nodes
+    )
+    return dataclasses.replace(context, plan=dataclasses.replace(plan, cluster=dataclasses.replace(plan.cluster, nodes=nodes)))
 
 
 def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
@@ -19,6 +45,7 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
 
     Raises:
         MeasureError: no node is left.
+        BusyError: somebody else works on one of them.
     """
     done = artefacts.load(context.run, "participants.json", Participants)
     if done is not None:
@@ -46,6 +73,10 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
         reasons = "; ".join(f"{e.node}: {e.reason}" for e in excluded[:5]) or "no node was reached"
         raise MeasureError("no node can take part", seen=reasons, next_step="busbw check shows every node's answers")
     head = context.plan.head if context.plan.head in taken else taken[0]
-    participants = Participants(tuple(taken), head, tuple(excluded))
+    occupation = busy.look(context, tuple(by_name[name] for name in taken), head)
+    for text in occupation.unseen:
+        context.say("check", f"not seen whether others use the nodes: {text}")
+    busy.refuse(context, occupation, tuple(taken))
+    participants = Participants(tuple(taken), head, tuple(excluded), occupation.unseen)
     artefacts.keep(context.run, "participants.json", participants)
     return participants

@@ -151,7 +151,7 @@ def node(number: int, name: str) -> dict[str, tuple[str, int]]:
         ),
         "own_name": (f"{address}.1  STREAM {name}\n", 0),
         "services": ("active\ninactive\ninactive\ninactive\n", 3),
-        "dstate": ("", 0),
+        "processes": ("S       1     0 root   ep_poll      slurmd\n", 0),
         "cuda": ("Cuda compilation tools, release 12.2, V12.2.140\n", 0),
         "nccl_library": ("nccl /usr/lib/x86_64-linux-gnu/libnccl.so.2.21.5\n", 0),
         "nccl_tests": ("", 0),

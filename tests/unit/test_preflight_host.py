@@ -11,6 +11,7 @@ from busbw.records import CheckResult, Node, Status
 ALL = Demand("test", ("*",), ())
 Sections = dict[str, str | tuple[str, str, int]]
 ABSENT = ("", "sh: not found\n", 127)
+STUCK = "D      77  1000 ana   nfs_wait_on_request   python3\n"
 SYSTEM = "kernel=6.8.0\nloadavg=0.10 0.1 0.1 1/9 9\ncpus=0-95\nallowed=0-95\nflags=1\ngovernor=performance\nnuma=0-47 48-95\nbios=3.1\n"
 LSPCI = """\
 17:01.0 PCI bridge: Intel Corporation Device 352a
@@ -58,11 +59,11 @@ CASES: tuple[tuple[str, Sections, Status, str], ...] = (
                    "nvidia_smi_list": "GPU 0: H (UUID: GPU-1)\nGPU 1: H (UUID: GPU-2)\n"}, W,
      "1 of 96 CPUs, 2 GPUs, memory limited to 64 GiB"),
     ("os.cgroup", {"system": "kernel=6.8.0\n"}, U, "not shown"),
-    ("os.dstate", {"dstate": ""}, P, "none"),
-    ("os.dstate", {"dstate": "D    77 nfs_wait_on_request python3\nagain\nD    77 nfs_wait_on_request python3\n"}, W,
+    ("os.dstate", {"processes": ""}, P, "none"),
+    ("os.dstate", {"processes": f"{STUCK}again\n{STUCK}"}, W,
      "python3 in nfs_wait_on_request"),
-    ("os.dstate", {"dstate": "D    77 nfs_wait_on_request python3\nagain\n"}, P, "none"),
-    ("os.dstate", {"dstate": ABSENT}, U, "tool missing"),
+    ("os.dstate", {"processes": f"{STUCK}again\n"}, P, "none"),
+    ("os.dstate", {"processes": ABSENT}, U, "tool missing"),
     ("pci.link_nic", {"pci": PCI.format(16)}, P, "1 x x16"),
     ("pci.link_nic", {"pci": PCI.format(8)}, F, "0000:18:00.0 behind 0000:17:01.0 x8"),
     ("pci.acs", {"lspci": LSPCI.format(acs="-", order="+", size=4096)}, P, "off"),
@@ -226,7 +227,7 @@ def test_nodes_that_are_all_limited_members_of_a_partition_warn_together() -> No
 def test_only_what_serves_a_check_of_the_profile_is_asked() -> None:
     asked = {s.name for s in script.sections(families(), Demand("lab", ("ssh.connect", "sw.mpirun"), ("sw.env_file",)))}
     assert {"mpirun_version", "identity", "nvidia_smi_list", "nccl_conf"} <= asked
-    assert not {"fi_info", "lspci", "kernel_log", "ibv_devinfo", "disks", "gpu_details", "dstate"} & asked
+    assert not {"fi_info", "lspci", "kernel_log", "ibv_devinfo", "disks", "gpu_details"} & asked
     assert {s.name for s in script.sections(families(), ALL)} == {s.name for family in families() for s in family.sections}
 
 
