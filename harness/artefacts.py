@@ -134,6 +134,32 @@ class FabricArtefact:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeText:
+    """One attempt of the path between the nodes and where its output is kept."""
+
+    kind: str
+    """`login`, `hello`, `listen`, `connect` or `nccl`."""
+    node: str
+    path: str | None
+    """Path inside the run directory; None = there was no output, see `problem`."""
+    exit_status: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeArtefact:
+    """`raw/probe.json`: the path between the nodes, as it was tried."""
+
+    nodes: tuple[str, ...]
+    head: str
+    interface: str | None
+    """NCCL_SOCKET_IFNAME as the profile sets it; None = it leaves the choice to NCCL."""
+    texts: tuple[ProbeText, ...]
+    by_ssh: bool = True
+    """False = the launcher needs no ssh between the nodes, so that neither logins nor mpirun were tried."""
+
+
+@dataclass(frozen=True, slots=True)
 class CaseArtefact:
     """`raw/cases/ID/outcome.json`: one launch, from its command line to its end."""
 

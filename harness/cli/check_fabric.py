@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.errors import ReachError
+from busbw.cli import check_path
+from busbw.errors import ReachError, UsageError
 
 if TYPE_CHECKING:
     from busbw.derive.fabric import Fabric
@@ -41,7 +42,8 @@ class FabricReport:
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Options of the fabric's side."""
+    """Options of the fabric's side, and of the path between the nodes."""
+    check_path.register(parser)
     group = parser.add_argument_group("fabric")
     group.add_argument(
         "--fabric",
@@ -60,15 +62,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace) -> bool:
-    """Whether this command is about the fabric's side."""
-    return bool(args.fabric or args.fabric_file or args.fabric_host)
+    """Whether this command is about what lies between the nodes."""
+    return bool(args.fabric or args.fabric_file or args.fabric_host or args.path)
 
 
 def run(args: argparse.Namespace, plan: RunPlan | None) -> int:
     """Do it; the exit status is the verdict's. `plan` names the nodes to ask; None = files only.
 
     Raises:
-        UsageError: a file is not there, or nothing names what to read.
+        UsageError: a file is not there, nothing names what to read, or --path was given too.
         ReachError: no node could be reached.
     """
     from busbw import rundir
@@ -77,6 +79,10 @@ def run(args: argparse.Namespace, plan: RunPlan | None) -> int:
     from busbw.derive import fabric as derived
     from busbw.stages import fabric
 
+    if args.path:
+        if args.fabric or args.fabric_file or args.fabric_host or plan is None:
+            raise UsageError("--path and --fabric are two checks", seen="both were given", next_step="give one after the other")
+        return check_path.run(args, plan)
     console = Console(quiet=args.quiet or args.json)
     started = now()
     directory = rundir.create(args.out or Path("runs"), started, "fabric")

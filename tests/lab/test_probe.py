@@ -1,0 +1,70 @@
+"""`busbw check --path` over ssh in the lab: a healthy one passes, a firewall and a missing login are named with their node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.lab import files
+from busbw.lab.state import LabState
+
+pytestmark = pytest.mark.lab
+
+BLOCK = (
+    "nft 'add table inet probe_test; add chain inet probe_test in { type filter hook input priority 0; policy accept; }; "
+    "add rule inet probe_test in tcp dport 32768-61000 ct state new drop'"
+)
+
+
+def check(lab: LabState, out: Path, *words: str) -> tuple[int, Any]:
+    argv = [sys.executable, "-m", "busbw", "check", "--path", "-i", f"lab:{lab.name}", "-o", str(out), *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+    report = out / "latest/path.json"
+    assert report.exists(), done
+    return done.returncode, json.loads(report.read_text())
+
+
+def failed(report: Any) -> list[tuple[str, str]]:
+    return [(found["check_id"], found["node"]) for found in report["checks"] if found["status"] == "FAIL"]
+
+
+def test_a_healthy_lab_passes_and_no_listener_is_left(lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]) -> None:
+    status, report = check(lab4, tmp_path, "-p", "tcp")
+    assert (status, failed(report)) == (0, [])
+    passed = {found["check_id"] for found in report["checks"] if found["status"] == "PASS"}
+    assert passed == {"ssh.connect", "ssh.node_to_node", "sw.mpi_hello", "cross.tcp_ports", "eth.interfaces"}
+    for node in lab4.nodes:
+        left = on_node(lab4, node.name, "cat /proc/net/tcp")
+        listening = [line.split()[1] for line in left.out.splitlines()[1:] if line.split()[3] == "0A"]
+        assert all(int(place.partition(":")[2], 16) < 1024 for place in listening), listening
+
+
+def test_a_firewall_and_a_missing_login_are_named_with_their_nodes(lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]) -> None:
+    # The head's own key is taken away: it reaches nobody, and nobody else is to blame for it.
+    key = files.node_directory(lab4, lab4.nodes[0]) / "home/.ssh/id_ed25519"
+    aside = key.with_name("aside")
+    key.rename(aside)
+    blocked = on_node(lab4, "node3", BLOCK)
+    try:
+        assert blocked.exit_status == 0, blocked
+        status, report = check(lab4, tmp_path)
+    finally:
+        on_node(lab4, "node3", "nft delete table inet probe_test")
+        aside.rename(key)
+    assert status == 1
+    assert failed(report) == [
+        ("cross.tcp_ports", "node3"),
+        ("ssh.node_to_node", "node2"),
+        ("ssh.node_to_node", "node3"),
+        ("ssh.node_to_node", "node4"),
+        ("sw.mpi_hello", "node1"),
+    ]
+    said = {(found["check_id"], found["node"]): found["found"] for found in report["checks"]}
+    assert said["cross.tcp_ports", "node3"] == "6 of 6 connections from 3 nodes (node1, node2, node4) failed: timed out"
+    assert "Permission denied" in said["ssh.node_to_node", "node2"]
