@@ -101,7 +101,11 @@ def derive(run: RunDir) -> RunResult:
     findings = diagnosis.with_causes(run, plan.profile.family, made, asked, checks, comparisons, findings)
     taking_part = artefacts.load(run, "participants.json", Participants)
     unseen = taking_part.unseen if taking_part else ()
-    uncovered = (*(Uncovered("whether others use the nodes", text) for text in unseen), *wording.uncovered(plan, made, checks, outcome, samples), *appraised.uncovered)
+    uncovered = (
+        *(Uncovered("whether others use the nodes", text) for text in unseen),
+        *wording.uncovered(plan, made, checks, outcome, samples),
+        *appraised.uncovered,
+    )
     ran = {launch.artefact.case.id for launch in made}
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
     decided = verdict.decide(checks, tuple(launch.outcome for launch in made), comparisons, findings, uncovered, left_out)

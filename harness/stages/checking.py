@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from busbw import derive
+from busbw import artefacts, derive
+from busbw.artefacts import ReachArtefact
 from busbw.codec import dump_json
 from busbw.parsers.judge.verdict import EXIT_STATUS
 from busbw.plan import RunPlan
@@ -40,10 +41,12 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long asking may take; None = as long as the checks themselves allow."""
+    """How long asking may take, None = as long as the checks themselves allow, and with which right."""
 
     within_s: float | None = None
     section_s: int | None = None
+    sudo: bool = False
+    """Whether `sudo -n` goes before what only root may see."""
 
 
 def check(
@@ -59,7 +62,7 @@ def check(
         if fleet.sessions:
             tell("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
             context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
-            preflight.ask(context, within_s=limits.within_s, section_s=limits.section_s)
+            preflight.ask(context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo)
     tell("run", "ended")
     report = conclude(run)
     run.write_derived("check.json", dump_json(report))
@@ -72,20 +75,22 @@ def conclude(run: RunDir) -> CheckReport:
     Raises:
         RunDirError: there is no plan, or an artefact is not readable.
     """
-    result = derive.derive(run)
-    invented = derive.load_plan(run).cluster.invented
+    plan = derive.load_plan(run)
+    reached = artefacts.load(run, "reach.json", ReachArtefact)
+    checks = derive.checked(run, plan, derive.answers(run, plan))
+    verdict = worst(tuple(check.status for check in checks if check.required and check.status is not Status.SKIPPED))
+    invented = plan.cluster.invented
     shown = f" Invented is what they show: {invented}." if invented else ""
-    verdict = worst(tuple(check.status for check in result.checks if check.required and check.status is not Status.SKIPPED))
     return CheckReport(
         schema=SCHEMA,
-        run_id=result.run_id,
-        tool_version=result.tool_version,
-        profile=result.profile,
-        started=result.started,
+        run_id=plan.run_id,
+        tool_version=plan.tool_version,
+        profile=plan.profile.name,
+        started=plan.started,
         verdict=verdict,
         exit_status=EXIT_STATUS[verdict],
-        emulated=f"Emulated: the nodes are not real hardware.{shown}" if result.emulated else "",
-        nodes=result.nodes,
-        unreachable=result.unreachable,
-        checks=result.checks,
+        emulated=f"Emulated: the nodes are not real hardware.{shown}" if plan.cluster.emulated else "",
+        nodes=tuple(node.name for node in plan.cluster.nodes),
+        unreachable=reached.unreachable if reached else (),
+        checks=checks,
     )
