@@ -7,7 +7,7 @@ import json
 from busbw import artefacts
 from busbw.artefacts import Participants, PreflightArtefact, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import acceptance, appraisal, detection, diagnosis, launches, wording
+from busbw.derive import acceptance, appraisal, check_words, detection, diagnosis, launches, wording
 from busbw.errors import RunDirError
 from busbw.parsers.judge import acceptance as judge_acceptance
 from busbw.parsers.judge import blame, blame_words, verdict
@@ -108,9 +108,13 @@ def derive(run: RunDir) -> RunResult:
     )
     ran = {launch.artefact.case.id for launch in made}
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
-    decided = verdict.decide(checks, tuple(launch.outcome for launch in made), comparisons, findings, uncovered, left_out)
+    measuring = bool(plan.playbook.cases)
+    cases = tuple(launch.outcome for launch in made)
+    decided = verdict.decide(checks, cases, comparisons, findings, uncovered, left_out, measuring=measuring)
     contract = plan.playbook.contract
     headline, accepted = wording.headline(decided, made, outcome, comparisons), None
+    if not measuring:
+        headline = check_words.headline(checks, tuple(node.name for node in plan.cluster.nodes), plan.profile.name)
     if contract is not None:
         accepted = acceptance.conclude(plan, contract, made, asked, checks, outcome, appraised, decided, comparisons)
         headline, decided = judge_acceptance.headline(accepted), verdict.of_contract(decided, accepted)
@@ -129,7 +133,7 @@ def derive(run: RunDir) -> RunResult:
         nodes=tuple(node.name for node in plan.cluster.nodes),
         unreachable=reach.unreachable if reach else (),
         checks=checks,
-        cases=tuple(launch.outcome for launch in made),
+        cases=cases,
         comparisons=comparisons,
         blame=outcome.blames,
         findings=decided.findings,

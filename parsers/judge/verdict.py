@@ -45,15 +45,18 @@ def decide(
     findings: tuple[Finding, ...],
     uncovered: tuple[Uncovered, ...],
     left_out: tuple[str, ...] = (),
+    *,
+    measuring: bool = True,
 ) -> Verdict:
-    """Add everything up. `left_out`: required cases that were planned and never ran; they are UNKNOWN."""
+    """Add everything up. `left_out`: required cases that were planned and never ran; they are UNKNOWN. `measuring` False = a run that only
+    checks: that nothing was measured takes nothing away."""
     statuses: list[Status] = [c.status for c in checks if c.required and c.status is not Status.SKIPPED]
     statuses += [c.status for c in cases if c.case.required]
     required_cases = {c.case.id for c in cases if c.case.required}
     statuses += [c.status for c in comparisons if c.case_id in required_cases]
     statuses += [f.status for f in findings if f.required]
     measured = any(c.results for c in cases)
-    if left_out or not measured:
+    if left_out or (measuring and not measured):
         statuses.append(Status.UNKNOWN)
     status = worst(tuple(statuses))
     rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.PASS: 3, Status.SKIPPED: 4}
