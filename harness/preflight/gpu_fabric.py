@@ -149,6 +149,8 @@ def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
         return (Ruling("gpu.peermem", Status.SKIPPED, "no NVIDIA driver", expected, "no NVIDIA kernel module is loaded"),)
     if facts.text("peermem"):
         return (Ruling("gpu.peermem", Status.PASS, f"{facts.text('peermem')} loaded", expected),)
+    if facts.text("rdma") == "none":
+        return (Ruling("gpu.peermem", Status.SKIPPED, "no RDMA device", expected, "without an RDMA device there is no GPUDirect RDMA"),)
     version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
     if version >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
         return (Ruling("gpu.peermem", Status.PASS, "dma-buf possible: open modules, no nvidia_peermem", expected),)
@@ -166,7 +168,8 @@ CHECK = CheckFamily(
         Section(
             "gpu_modules",
             "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r nvidia /proc/driver/nvidia/version; r kernel /proc/sys/kernel/osrelease; "
-            "for m in nvidia_peermem nv_peer_mem; do [ -d /sys/module/$m ] && echo peermem=$m; done; :",
+            "for m in nvidia_peermem nv_peer_mem; do [ -d /sys/module/$m ] && echo peermem=$m; done; "
+            "set -- /sys/class/infiniband/*; [ -e $1 ] || echo rdma=none",
             small=True,
             serves=("gpu.peermem",),
         ),
