@@ -11,7 +11,7 @@ from busbw import artefacts, job
 from busbw.artefacts import CaseArtefact, LookFile
 from busbw.parsers.judge import stall
 from busbw.parsers.nodes import looks as looks_parser
-from busbw.records import BenchmarkCase, CommandResult, Invocation, Unreachable
+from busbw.records import BenchmarkCase, Command, CommandResult, Invocation, Unreachable
 from busbw.stages import counters
 from busbw.stages.context import Context
 from busbw.transport import Session
@@ -61,6 +61,9 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     if head is None:
         return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached"))
     counters.take(context, launch.case.id, launch.nodes, "before")
+    writer = _writer(context, launch, head)
+    if writer is not head:
+        writer.run(Command(("mkdir", "-p", "--", launch.directory), timeout_s=30, label="mkdir"))
     started = head.run(job.start(launch.directory, launch.invocation.argv, ()))
     if not started.ok:
         why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
@@ -70,13 +73,24 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     except BaseException:
         # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run starts this launch afresh.
         _end(context, launch, head)
-        head.run(job.remove(launch.directory))
+        _remove(context, launch, head)
         counters.forget(context, launch.case.id)
         raise
     if ending.state != "ended":
         _end(context, launch, head)
     counters.take(context, launch.case.id, launch.nodes, "after")
     return _finish(context, launch, head, ending)
+
+
+def _writer(context: Context, launch: Launch, head: Session) -> Session:
+    """The node of rank 0, which writes the JSON."""
+    return context.fleet.sessions.get(launch.nodes[0], head)
+
+
+def _remove(context: Context, launch: Launch, head: Session) -> None:
+    writer = _writer(context, launch, head)
+    for session in (head,) if writer is head else (head, writer):
+        session.run(job.remove(launch.directory))
 
 
 def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
@@ -159,11 +173,12 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
     if head is not None and ending.state != "not-started":
         for file in paths:
             store = f"{base}/{file if '.' in file else file + '.txt'}"
-            if _fetched(head.run(job.fetch(launch.directory, file, store))):
+            holder = _writer(context, launch, head) if file == "result.json" else head
+            if _fetched(holder.run(job.fetch(launch.directory, file, store))):
                 paths[file] = f"raw/{store}"
         exit_status = _exit_status(head.run(job.fetch(launch.directory, "status", f"{base}/exit_status")))
     if head is not None:
-        head.run(job.remove(launch.directory))
+        _remove(context, launch, head)
     artefact = CaseArtefact(
         case=launch.case,
         invocation=launch.invocation,

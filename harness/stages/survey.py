@@ -7,7 +7,7 @@ lost a third (physical-model.md section 4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw import derive
 from busbw.artefacts import CaseArtefact
@@ -133,6 +133,10 @@ def _confirm(context: Context, place: Place, nodes: tuple[str, ...], made: Shape
 def _measured(context: Context, place: Place, number: Round, made: Shape, progress: _Progress) -> bool:
     """One launch; one that fails is made again in halves, so that what is broken is cornered. False = it hung, or no longer can be halved."""
     case = round_case(context.plan, number, made)
+    # The head's group first: rank 0 is then on the node whose files are at hand.
+    groups = tuple(sorted(number.groups, key=lambda group: place.head not in group))
+    groups = (tuple(sorted(groups[0], key=lambda node: node != place.head)), *groups[1:])
+    number = replace(number, groups=groups)
     launch = make(context.plan, place, case, number.order(), order=progress.order, groups=number.groups)
     progress.order += 1
     context.say(case.id, f"{number.why}: " + _told(number))
