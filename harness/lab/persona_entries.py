@@ -24,6 +24,11 @@ class Entry:
     counts: bool = False
     """True = the node counts in it: once there, it is left as it is."""
 
+    @property
+    def is_directory(self) -> bool:
+        """True = nothing else is said of it."""
+        return (self.content, self.link, self.device) == (None, None, None)
+
 
 def text(path: str, *lines: object) -> Entry:
     """A file of lines."""
@@ -34,15 +39,17 @@ def replace_tree(root: Path, before: Iterable[Entry], after: Iterable[Entry]) ->
     """Make a tree that holds `before` hold `after`; what both have alike stays untouched. Done again after an interruption it comes out the same."""
     old = {entry.path: entry for entry in before}
     new = {entry.path: entry for entry in after}
+    # A directory that is listed may be mounted somewhere: it is emptied, never made anew.
+    kept = {root, *(root / entry.path for entry in new.values() if entry.is_directory)}
     for path in sorted(old.keys() - new.keys(), reverse=True):
-        _remove(root, root / path)
+        _remove(root / path, kept)
     for path, entry in new.items():
         if old.get(path) != entry or not os.path.lexists(root / path):
             _write(root / path, entry)
 
 
 def _write(path: Path, entry: Entry) -> None:
-    if (entry.content, entry.link, entry.device) == (None, None, None):
+    if entry.is_directory:
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
         return
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -66,16 +73,11 @@ def _make_device(path: Path, number: tuple[int, int]) -> None:
         path.touch()
 
 
-def _remove(root: Path, path: Path) -> None:
-    """The entry, and the directories that are empty without it."""
-    if path.is_dir() and not path.is_symlink():
-        _prune(root, path)
-        return
-    path.unlink(missing_ok=True)
-    _prune(root, path.parent)
-
-
-def _prune(root: Path, directory: Path) -> None:
-    while directory != root and directory.is_dir() and not any(directory.iterdir()):
-        directory.rmdir()
-        directory = directory.parent
+def _remove(path: Path, kept: set[Path]) -> None:
+    """The entry, and the directories above that are empty without it."""
+    if not path.is_dir() or path.is_symlink():
+        path.unlink(missing_ok=True)
+        path = path.parent
+    while path not in kept and path.is_dir() and not any(path.iterdir()):
+        path.rmdir()
+        path = path.parent

@@ -85,6 +85,8 @@ def _all(node: NodeHardware) -> Iterator[Entry]:
         yield Entry(tree)
     for gpu in node.gpus:
         yield from _gpu(node, gpu)
+    for adapter in node.adapters:
+        yield from _card(node, adapter)
     if node.verbs:
         yield Entry("sys/class/infiniband")
         yield Entry("sys/class/infiniband_verbs")
@@ -152,7 +154,8 @@ def _device(
             yield Entry(f"{at}/aer_dev_{severity}", "".join(f"{name} 0\n" for name in names).encode(), counts=True)
 
 
-def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
+def _card(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
+    """The adapter as PCI shows it, whether a driver speaks for it or not."""
     kind = adapter.kind
     device_class = 0x020000 if kind.ethernet else 0x020700
     config = persona_pci.endpoint(
@@ -168,6 +171,10 @@ def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
         adapter.address, 0x15B3, kind.pci_device, device_class, adapter.numa, kind.pcie_generation, adapter.pcie_width, config
     )
     yield from _bridge(node, adapter.address, adapter.numa, kind.pcie_generation, adapter.pcie_width)
+
+
+def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
+    kind = adapter.kind
     pci = f"../../../bus/pci/devices/{adapter.address}"
     yield Entry(f"sys/bus/pci/devices/{adapter.address}/net/{adapter.netdev}")
     verbs = f"sys/class/infiniband_verbs/{_verbs_name(adapter)}"
@@ -234,4 +241,4 @@ def growing(adapter: str, seconds: float, mark: str) -> str:
     count = "read -r v <$f && echo $((v + 7)) >${f%/*}/.next && mv ${f%/*}/.next $f || exit"
     loop = f"while :; do for f in {' '.join(_GROWING)}; do {count}; done; sleep 0.1; done"
     ports = f"/sys/class/infiniband/{adapter}/ports/1"
-    return f"cd {ports} && setsid timeout -s KILL {seconds:g} sh -c {shlex.quote(loop)} {mark} </dev/null >/dev/null 2>&1 &"
+    return f"cd {ports} || exit; setsid timeout -s KILL {seconds:g} sh -c {shlex.quote(loop)} {mark} </dev/null >/dev/null 2>&1 &"

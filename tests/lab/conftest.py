@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 import signal
 import statistics
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,3 +172,71 @@ def running(ring_perf: Path) -> Iterator[Callable[[LabState], subprocess.Popen[s
 
 def _all_killed(state: LabState) -> bool:
     return not [rank for rank in processes.ranks(state, state.nodes) if processes.send(rank.process, signal.SIGKILL)]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One `busbw check` of a lab."""
+
+    exit_status: int
+    report: dict[str, Any]
+    """check.json."""
+    err: str
+
+    def of(self, check_id: str) -> dict[str, str]:
+        """{node: status} of one check."""
+        return {check["node"]: check["status"] for check in self.report["checks"] if check["check_id"] == check_id}
+
+    def said(self, check_id: str, node: str) -> tuple[str, str, str]:
+        """(status, found, reason) of one check on one node."""
+        (one,) = [check for check in self.report["checks"] if (check["check_id"], check["node"]) == (check_id, node)]
+        return one["status"], one["found"], one["reason"]
+
+    @property
+    def failed(self) -> set[tuple[str, str]]:
+        """(check, node) of everything that failed."""
+        return {(check["check_id"], check["node"]) for check in self.report["checks"] if check["status"] == "FAIL"}
+
+
+_CHECKER = """
+import contextlib, io, json, sys
+from busbw.cli import main
+for line in sys.stdin:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(["check", "-i", "lab", "--json", "--out", line.strip()])
+    print(json.dumps([status, out.getvalue(), err.getvalue()]), flush=True)
+"""
+
+
+@contextmanager
+def checker(state: LabState, out: Path) -> Iterator[Callable[[], Checked]]:
+    """A function that runs `busbw check -i lab`, again and again in one process inside the lab: without its start, a check of 4 nodes takes 1 s."""
+    argv = enter.reexec_argv(state, (sys.executable, "-c", _CHECKER))
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+
+        def check() -> Checked:
+            assert job.stdin is not None  # both are pipes
+            assert job.stdout is not None
+            job.stdin.write(f"{out}\n")
+            job.stdin.flush()
+            status, said, err = json.loads(job.stdout.readline())
+            assert said, err
+            return Checked(status, json.loads(said), err)
+
+        try:
+            yield check
+        finally:
+            job.kill()
+
+
+@pytest.fixture(scope="session")
+def make_labs() -> Callable[[Path], AbstractContextManager[LabFactory]]:
+    """`with make_labs(directory) as up: up(nodes=4)`, for fixtures of any scope."""
+    return private_labs
+
+
+@pytest.fixture(scope="session")
+def start_checker() -> Callable[[LabState, Path], AbstractContextManager[Callable[[], Checked]]]:
+    """`with start_checker(state, out) as check: check().failed`."""
+    return checker
