@@ -264,7 +264,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(WARN_ID, r"NCCL WARN ", keep=64, common_after=_ALL_LINES),
     # Every process has these lines for every communicator: the short expression is found four times faster than the whole one.
     Pattern(COMMUNICATOR_ID, r"- ?(?:Init START|(?:Init|Abort|Destroy) COMPLETE|Abort START)", keep=400, common_after=_ALL_LINES),
-    Pattern(BACKTRACE_ID, r"NCCL INFO \S+\.\w+:\d+(?: \(.*\))? -> \d", keep=16),
+    Pattern(BACKTRACE_ID, r"NCCL INFO \S+\.(?:cc|cu|cpp|cxx|c|h|hpp|hh):\d+(?: \(.*\))? -> \d", keep=16),
     *(_pattern(name, expression, keep) for name, expression, keep, _ in _FACTS),
 )
 """What `nccl_debug` looks for; ids begin with `nccl-debug.`."""

@@ -332,7 +332,7 @@ def _told(each: LauncherFailure) -> str:
 
 
 def _looks_like(head: bytes) -> float:
-    return 0.7 if failures_of(Scanner(PATTERNS, hyperscan=False).scan([head])) else 0.0
+    return 0.7 if failures_of(Scanner(PATTERNS).scan([head])) else 0.0
 
 
 FORMAT = Format("open-mpi", "Open MPI launcher output", _looks_like, read, embedded=True)

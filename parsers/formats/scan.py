@@ -3,8 +3,7 @@
 Running every expression on every line reads 60 MB/s and less. Here a block of lines is first reduced to *shapes*: lines without digits
 and hex letters, in lower case, made by one `bytes.translate` of the block. A log of millions of lines has a few hundred shapes. For each
 new shape it is worked out once which expressions could match a line of that shape (`scan_regex`: what remains of the expression must match
-what remains of the line); only lines of such shapes are looked at again. With hyperscan installed, it names the expressions that occur in
-a block instead.
+what remains of the line); only lines of such shapes are looked at again.
 
 A wrapped warning (text that runs on in lines without a prefix) is also searched as one line.
 
@@ -17,12 +16,11 @@ A wrapped warning (text that runs on in lines without a prefix) is also searched
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.parsers.formats.scan_blocks import LONGEST_LINE, Block, blocks
-from busbw.parsers.formats.scan_hyperscan import HyperscanSieve
-from busbw.parsers.formats.scan_sieve import Compiled, ShapeSieve, Sieve, compiled
+from busbw.parsers.formats.scan_sieve import Compiled, Sieve, compiled
 
 COMMON_LINES = 5_000
 """Default of `Pattern.common_after`. Five lines of each of a thousand ranks say what there is to say."""
@@ -96,38 +94,24 @@ class Scan:
 class Scanner:
     """A set of patterns, ready to search any number of inputs. It can be pickled: workers of a pool build it from the patterns."""
 
-    def __init__(self, patterns: Sequence[Pattern], *, hyperscan: bool | None = None) -> None:
-        """hyperscan: True = use it, False = do not, None = where it is installed.
-
-        Raises:
-            ValueError: an expression is not one, or uses syntax that `scan_regex` does not know; or two patterns share an id.
-            ImportError: hyperscan is demanded and not installed.
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        """Raises:
+        ValueError: an expression uses syntax that `scan_regex` does not know; or two patterns share an id.
         """
         ids = [pattern.id for pattern in patterns]
         if len(set(ids)) != len(ids):
             raise ValueError(f"pattern ids given twice: {sorted({each for each in ids if ids.count(each) > 1})!r}")
         self.patterns = tuple(patterns)
         self._compiled = tuple(compiled(index, pattern.regex) for index, pattern in enumerate(self.patterns))
-        self._hyperscan = hyperscan
-        self._sieve = self._best_sieve()
+        self._sieve = Sieve(self._compiled)
 
-    def __reduce__(self) -> tuple[Callable[..., Scanner], tuple[tuple[Pattern, ...], bool | None]]:
-        return (_scanner, (self.patterns, self._hyperscan))
+    def __reduce__(self) -> tuple[type[Scanner], tuple[tuple[Pattern, ...]]]:
+        return (Scanner, (self.patterns,))
 
     @property
     def slow(self) -> tuple[str, ...]:
         """Ids of patterns whose plain text is almost all digits and letters a-f (`error|802`): each costs a search of every block."""
         return tuple(self.patterns[each.index].id for each in self._compiled if not each.sieved)
-
-    def _best_sieve(self) -> Sieve:
-        if self._hyperscan is False:
-            return ShapeSieve(self._compiled)
-        try:
-            return HyperscanSieve(self._compiled)
-        except ImportError:
-            if self._hyperscan:
-                raise
-            return ShapeSieve(self._compiled)
 
     def scan(self, chunks: Iterable[bytes]) -> Scan:
         """Search one input, given in chunks of any size. Memory depends on the number of processes and patterns, not on the length."""
@@ -136,10 +120,6 @@ class Scanner:
             tally.begin(block)
             tally.lines += self._sieve.search(block.text, tally)
         return tally.result()
-
-
-def _scanner(patterns: tuple[Pattern, ...], hyperscan: bool | None) -> Scanner:
-    return Scanner(patterns, hyperscan=hyperscan)
 
 
 class _Entry:

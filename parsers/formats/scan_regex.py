@@ -61,7 +61,7 @@ def required_literals(pattern: str) -> tuple[str, ...]:
     ('vendor',)
 
     Raises:
-        ValueError: `pattern` uses syntax this module does not know, or is not a regular expression.
+        ValueError: `pattern` uses syntax this module does not know, or its groups or classes are not closed.
     """
     return tuple(sorted(_parse(pattern).contains() or ()))
 
@@ -80,10 +80,6 @@ def erased(pattern: str) -> str:
 
 @cache
 def _parse(pattern: str) -> _Part:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {pattern!r}: {error}") from error
     reader = _Reader(pattern)
     part = reader.alternatives()
     if reader.position != len(pattern):
@@ -92,7 +88,7 @@ def _parse(pattern: str) -> _Part:
 
 
 class _Reader:
-    """Recursive descent over one expression that `re` has already accepted."""
+    """Recursive descent over one expression. It is not compiled for that: that takes as long again, and most are never needed."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -127,6 +123,8 @@ class _Reader:
             return self.char_class()
         if char == "\\":
             return self.escape()
+        if char in "*+?":
+            raise ValueError(f"nothing to repeat in {self.pattern!r} at {self.position}")
         self.position += 1
         if char in "^$":
             return _Part(erased=char)
@@ -155,7 +153,9 @@ class _Reader:
         return _class_part(found.group())
 
     def escape(self) -> _Part:
-        char = self.pattern[self.position + 1]
+        char = self.pattern[self.position + 1 : self.position + 2]
+        if not char:
+            raise ValueError(f"nothing behind the last character of {self.pattern!r}")
         self.position += 2
         if char in "bBAZ":
             # Word boundaries move when characters are left out: nothing can be demanded of the shape.
@@ -184,6 +184,7 @@ def _literal(text: str) -> _Part:
     return _Part(re.escape(shape_of(text)), frozenset({text.lower()}))
 
 
+@cache
 def _class_part(text: str) -> _Part:
     """A class that may stand for a digit or hex letter may be missing from the shape."""
     compiled = re.compile(text, re.IGNORECASE)

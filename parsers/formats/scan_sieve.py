@@ -83,13 +83,6 @@ class Booking(Protocol):
         """These lines (index in the block, text), ascending, match the expression."""
 
 
-class Sieve(Protocol):
-    """Finds the lines worth examining."""
-
-    def search(self, text: bytes, booking: Booking) -> int:
-        """Have every line of the block examined that an expression may match and that is wanted. Gives the number of its lines."""
-
-
 @cache
 def compiled(index: int, text: str) -> Compiled:
     """The expression, ready.
@@ -110,7 +103,7 @@ def compiled(index: int, text: str) -> Compiled:
     )
 
 
-class ShapeSieve:
+class Sieve:
     """Looks at each distinct shape once, and remembers shapes from block to block."""
 
     def __init__(self, expressions: tuple[Compiled, ...]) -> None:
@@ -124,7 +117,7 @@ class ShapeSieve:
         """For each set of common expressions: what of `known` is still wanted of every line of a hot shape."""
 
     def search(self, text: bytes, booking: Booking) -> int:
-        """As `Sieve`."""
+        """Have every line of the block examined that an expression may match and that is wanted. Gives the number of its lines."""
         shapes = text.translate(_LOWER, _ERASE).split(b"\n")
         distinct = set(shapes)
         fresh = distinct.difference(self.known)

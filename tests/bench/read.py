@@ -5,8 +5,7 @@ usage: python tests/bench/read.py [--size 1000] [--rounds 3] [--keep FILE]
 Writes the log (`gen_log.py`), then per round runs, one after the other and each in a process of its own, with grep between them:
 
 - grep: `grep -cF 'NCCL WARN' FILE | cat` (into a pipe: with /dev/null behind it, grep stops at the first match)
-- scan: the scanner with all expressions of the symptom table and all that the facts of a log need, by shape
-- scan-hyperscan: the same with hyperscan, where it is installed
+- scan: the scanner with all expressions of the symptom table and all that the facts of a log need
 - facts: the facts alone, as `busbw read` has them
 - structure: every line taken apart (`nccl_debug_calls`)
 
@@ -30,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import gen_log
 
 _CHUNK_BYTES = 1 << 20
-_GOALS = {"scan": 0.15, "scan-hyperscan": 0.30, "structure": 0.10}
+_GOALS = {"scan": 0.15, "structure": 0.10}
 """Of grep's speed."""
 
 
@@ -56,14 +55,14 @@ def grep(path: Path) -> str:
         return output.read().strip()
 
 
-def scan(path: Path, *, hyperscan: bool = False) -> str:
+def scan(path: Path) -> str:
     """Searches for everything."""
     from busbw.parsers.formats.nccl_debug import PATTERNS
     from busbw.parsers.formats.scan import Scanner
     from busbw.parsers.judge.diagnose import search_patterns
 
     patterns = {pattern.id: pattern for pattern in (*PATTERNS, *search_patterns())}
-    found = Scanner(tuple(patterns.values()), hyperscan=hyperscan).scan(chunks(path))
+    found = Scanner(tuple(patterns.values())).scan(chunks(path))
     return f"{len(patterns)} expressions, {found.lines} lines, {len(found.hits)} hits, {len(found.common)} common"
 
 
@@ -81,6 +80,9 @@ def structure(path: Path) -> str:
 
     activity = read_activity(chunks(path))
     return f"{len(activity)} processes, {sum(each.lines for each in activity)} lines"
+
+
+METHODS: dict[str, Callable[[Path], str]] = {"scan": scan, "facts": facts, "structure": structure}
 
 
 def measured(run: Callable[[Path], str], path: Path) -> tuple[Cost, str]:
@@ -101,16 +103,6 @@ def measured(run: Callable[[Path], str], path: Path) -> tuple[Cost, str]:
     return Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - started, usage.ru_maxrss / 1024), told
 
 
-def methods() -> dict[str, Callable[[Path], str]]:
-    """By name; hyperscan only where it is installed."""
-    found: dict[str, Callable[[Path], str]] = {"scan": scan, "facts": facts, "structure": structure}
-    try:
-        import hyperscan  # noqa: F401
-    except ImportError:
-        return found
-    return {**found, "scan-hyperscan": lambda path: scan(path, hyperscan=True)}
-
-
 def main() -> int:
     """Runs the benchmark; 1 = a goal was missed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -129,7 +121,7 @@ def main() -> int:
 def report(path: Path, rounds: int, only: set[str]) -> int:
     """Measures and prints. Each run is compared with the mean of the grep before and the grep after it."""
     size_mb = path.stat().st_size / 1e6
-    chosen = {name: run for name, run in methods().items() if not only or name in only}
+    chosen = {name: run for name, run in METHODS.items() if not only or name in only}
     print(f"{path}: {size_mb:.0f} MB, {rounds} rounds")
     costs: dict[str, list[tuple[float, Cost]]] = {name: [] for name in chosen}
     told: dict[str, str] = {}

@@ -33,7 +33,7 @@ GOOD = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 458.25\n"
 
 @pytest.fixture(scope="module")
 def scanner() -> Scanner:
-    return Scanner(diagnose.search_patterns(), hyperscan=False)
+    return Scanner(diagnose.search_patterns())
 
 
 def ask(scanner: Scanner, *texts: str, facts: tuple[Fact, ...] = (), fabric: str | None = None) -> Diagnosis:

@@ -204,5 +204,5 @@ def test_a_text_without_any_of_it_is_refused_and_a_recording_is_recognised() -> 
 
 
 def test_no_rule_is_slow_and_every_rule_is_found_by_its_own_id() -> None:
-    assert Scanner(PATTERNS, hyperscan=False).slow == ()
+    assert Scanner(PATTERNS).slow == ()
     assert len({rule.kind for rule in RULES}) == len(RULES)

@@ -15,7 +15,7 @@ RULES = diagnose.all_rules()
 
 @pytest.fixture(scope="module")
 def scanner() -> Scanner:
-    return Scanner(diagnose.search_patterns(), hyperscan=False)
+    return Scanner(diagnose.search_patterns())
 
 
 def clues(rule: Rule, text: str, scanner: Scanner) -> tuple[Clue, ...]:

@@ -95,4 +95,4 @@ def test_a_text_without_any_of_it_is_refused_and_no_rule_is_slow() -> None:
     with pytest.raises(UnknownLayout):
         read([b"hello\n"])
     assert FORMAT.looks_like(b"hello") == 0.0
-    assert Scanner(PATTERNS, hyperscan=False).slow == ()
+    assert Scanner(PATTERNS).slow == ()

@@ -192,4 +192,4 @@ def test_a_text_without_any_of_it_is_refused_and_no_pattern_is_slow() -> None:
     assert refused.value.seen == "hello"
     assert FORMAT.looks_like(b"hello") == 0.0
     assert FORMAT.looks_like(CAUGHT.encode()) == 0.7
-    assert Scanner(PATTERNS, hyperscan=False).slow == ()
+    assert Scanner(PATTERNS).slow == ()
