@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -23,10 +24,32 @@ _PLAYBOOK = "day-one"
 _LOCAL_WITHIN_S = 4.0
 """Of the whole script with --local: a prolog has to answer in 5 s."""
 _LOCAL_SECTION_S = 2
+_FRAMEWORKS = {
+    "busbw": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 3},
+    "nhc": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 1},
+    "nagios": {"PASS": 0, "WARN": 1, "FAIL": 2, "UNKNOWN": 3},
+    "npd": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 2},
+}
+"""Exit status by verdict: LBNL Node Health Check and Slurm's Prolog (anything but 0 takes the node out), the Nagios plugin interface (also
+Meta's GCM), the custom plugins of Kubernetes' node-problem-detector."""
+_EPILOG = """\
+exit status of a check, and with --local of a prolog or node-health script (--framework):
+
+              all well   warnings   required failed   required not checked
+  (default)       0          0             1                  3
+  nhc             0          0             1                  1     also Slurm's Prolog and HealthCheckProgram
+  nagios          0          1             2                  3
+  npd             0          0             1                  2     node-problem-detector
+  usage: 2, interrupted: 130
+
+  Slurm's Prolog:   busbw check --local --framework nhc -p infiniband || exit 1
+  drain by hand:    scontrol update nodename=$(hostname -s) state=drain reason="$(busbw check --local -p infiniband)"
+"""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw check`."""
+    parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     nodes = parser.add_argument_group("nodes")
     nodes.add_argument(
         "-i", "--inventory", metavar="FILE", help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab"
@@ -38,6 +61,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="this machine alone, in 5 s, one line for a drain reason; with -i: what the inventory expects of it",
     )
+    nodes.add_argument(
+        "--framework", choices=tuple(_FRAMEWORKS), default="busbw", help="with --local: whose exit status (table below; default busbw)"
+    )
+    nodes.add_argument("--sudo", action="store_true", help="`sudo -n` before what only root may see: dmesg, lspci, mlnx_qos, mstconfig")
     nodes.add_argument("--transport", choices=("ssh", "openssh", "local"), default="ssh", help="how nodes are reached (default ssh)")
     nodes.add_argument("--accept-new-host-keys", action="store_true", help="take the key of a node never seen before; it is recorded")
     nodes.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
@@ -56,6 +83,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.local:
         return _local(args)
+    if args.framework != "busbw":
+        raise UsageError(
+            "--framework is of node-health scripts", seen=f"--framework {args.framework} without --local", next_step="add --local"
+        )
     become_inside(args.inventory)
     if check_fabric.wanted(args):
         return check_fabric.run(args, None if args.fabric_file else _plan(args))
@@ -103,7 +134,8 @@ def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     for note in plan.cluster.notes:
         console.say("note", note)
     transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
-    limits = checking.Limits(_LOCAL_WITHIN_S, _LOCAL_SECTION_S) if args.local else checking.Limits()
+    local = (_LOCAL_WITHIN_S, _LOCAL_SECTION_S) if args.local else (None, None)
+    limits = checking.Limits(*local, sudo=args.sudo)
     signal.signal(signal.SIGTERM, _as_interrupt)
     shown = os.path.relpath(directory.path)
     try:
@@ -116,8 +148,14 @@ def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
         sys.stdout.write(f"{check_print.drain_reason(report)}\n")
     else:
         lines = check_print.lines(report, shown)
-        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
-    return report.exit_status
+        shaped = lines[-1:] if args.quiet else check_print.wrapped(lines, _width())
+        sys.stdout.write("".join(f"{line}\n" for line in shaped))
+    return _FRAMEWORKS[args.framework][report.verdict.value] if args.local else report.exit_status
+
+
+def _width() -> int | None:
+    """Columns of the terminal; None = it is none, and a line stays a line for grep."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _as_interrupt(number: int, frame: object) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from busbw.derive.check_words import headline
 from busbw.inventory import fold
 from busbw.records import CheckResult, Status
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
 from busbw.stages.checking import CheckReport
 
-_ORDER = (Status.FAIL, Status.UNKNOWN, Status.WARN)
 _TEXT = 200
-_GROUPS = 12
-"""Sets of nodes shown for one check; more than these are counted."""
+_REASONS = 12
+"""Reasons shown for what was not checked; more than these are counted."""
+_ANSWERS = 4
+"""Different answers shown for one check; more than these are counted."""
+_LIST = 48
+"""Characters of a host list in the matrix; a longer one is counted there and stands whole below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +32,34 @@ class Same:
 
 def lines(report: CheckReport, run_dir: str) -> tuple[str, ...]:
     """The lines to print, without line ends; `run_dir` as the user would type it."""
-    found = [f"{report.verdict.value}  {_headline(report)}"]
+    found = [f"{report.verdict.value}  {headline(report.checks, report.nodes, report.profile)}"]
     found += [f"      {report.emulated}"] if report.emulated else []
     found += _matrix(report)
-    for status in _ORDER:
-        for same in _folded(c for c in report.checks if _shown(c, status)):
-            found += _problem(same)
+    for check_ids, members in _problems(report):
+        found += _problem(check_ids, members)
     found += _not_checked(report)
     found.append(_last(report, run_dir))
     return tuple(one_line(line) for line in found)
+
+
+def wrapped(shown: Iterable[str], width: int | None) -> tuple[str, ...]:
+    """Lines that fit a terminal of `width` columns, broken behind blanks and commas and indented; None = as they are.
+
+    >>> wrapped(("NOT CHECKED  gpu.ecc, gpu.temp: no tool",), 24)
+    ('NOT CHECKED  gpu.ecc, ', '      gpu.temp: no tool')
+    """
+    return tuple(part for line in shown for part in (_broken(line, width) if width and len(line) > width else (line,)))
+
+
+def _broken(line: str, width: int) -> tuple[str, ...]:
+    indent = " " * (16 if line.startswith("      ") else 6)
+    found, current = [], ""
+    for token in re.split(r"(?<=[ ,])", line):
+        if current.strip() and len(current) + len(token.rstrip()) > width:
+            found.append(current)
+            current = indent
+        current += token
+    return (*found, current)
 
 
 def drain_reason(report: CheckReport) -> str:
@@ -45,47 +69,69 @@ def drain_reason(report: CheckReport) -> str:
         warned = sum(c.status is Status.WARN or (c.status is Status.FAIL and not c.required) for c in report.checks)
         passed = sum(c.status is Status.PASS for c in report.checks)
         return one_line(f"busbw: {report.verdict.value} {phrases.count(passed, 'check')} passed, {phrases.count(warned, 'warning')}")
-    said = dict.fromkeys(f"{c.check_id} {c.found}" + (f" ({c.reason})" if c.status is Status.UNKNOWN and c.reason else "") for c in bad)
-    told = "; ".join(list(said)[:3])
-    more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
-    return one_line(phrases.cut(f"busbw: {report.verdict.value} {told}{more}", 2 * _TEXT))
-
-
-def _headline(report: CheckReport) -> str:
-    count = phrases.count(len(report.nodes), "node")
-    required = [c for c in report.checks if c.required and c.status is not Status.SKIPPED]
-    bad = {c.node for c in required if c.status is report.verdict}
-    if not required:
-        return f"nothing was checked on {count}, profile {report.profile}"
-    if report.verdict in (Status.FAIL, Status.UNKNOWN):
-        word = "not as required" if report.verdict is Status.FAIL else "could not be checked"
-        return f"{len(bad)} of {count} {word}: {fold(bad)}; profile {report.profile}"
-    return f"{count} as required by profile {report.profile}"
+    # What one missing tool hides is one thing, not one per check.
+    said: dict[str, list[str]] = {}
+    for check in bad:
+        why = f" ({check.reason})" if check.status is Status.UNKNOWN and check.reason else ""
+        said.setdefault(f"{check.found}{why}", []).append(check.check_id)
+    told = [f"{', '.join(dict.fromkeys(ids))} {text}" for text, ids in said.items()]
+    more = f"; and {len(told) - 3} more" if len(told) > 3 else ""
+    return one_line(phrases.cut(f"busbw: {report.verdict.value} {'; '.join(told[:3])}{more}", 2 * _TEXT))
 
 
 def _matrix(report: CheckReport) -> list[str]:
-    """One line per group of checks: how many nodes are well, and who is not."""
-    groups = list(dict.fromkeys(c.check_id.partition(".")[0] for c in report.checks if c.status is not Status.SKIPPED))
+    """One line per group of checks: how many nodes are well, and who is not. What advisory checks could not tell stands below."""
+    asked = [c for c in report.checks if c.status is not Status.SKIPPED]
+    groups = dict.fromkeys(c.check_id.partition(".")[0] for c in asked)
+    counts = [len(report.nodes)] * 2
+    width = len(f"{counts[0]:,}/{counts[1]:,}")
     found = []
     for group in groups:
-        members = [c for c in report.checks if c.check_id.startswith(f"{group}.") and c.status is not Status.SKIPPED]
+        members = [c for c in asked if c.check_id.startswith(f"{group}.")]
+        made = [c for c in members if _is_told(c) or c.status is Status.PASS]
+        well = {c.node for c in made} - {c.node for c in made if _is_told(c)}
         marks = []
-        well = set(report.nodes) & {c.node for c in members}
-        for status in _ORDER:
-            nodes = {c.node for c in members if c.status is status}
-            well -= nodes
-            ids = list(dict.fromkeys(c.check_id for c in members if c.status is status))
-            if nodes:
-                shown = ", ".join(ids[:4]) + (f" and {len(ids) - 4} more" if len(ids) > 4 else "")
-                marks.append(f"{phrases.SIGNS[status]} {fold(nodes)} {shown}")
-        well_said = f"all well ({phrases.count(len({c.check_id for c in members}), 'check')})"
-        found.append(f"  {group:<6} {len(well)}/{len(report.nodes)}  {'   '.join(marks) or well_said}")
+        for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
+            bad = [c for c in made if c.status is status]
+            if bad:
+                ids = list(dict.fromkeys(c.check_id for c in bad))
+                shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+                marks.append(f"{phrases.SIGNS[status]} {_few({c.node for c in bad})} {shown}")
+        checks = len({c.check_id for c in made})
+        said = "   ".join(marks) or (f"well ({phrases.count(checks, 'check')})" if made else "not checked")
+        count = f"{len(well):,}/{len(report.nodes):,}" if made else "–"
+        found.append(f"  {group:<6} {count:>{width}}  {said}")
     return found
 
 
-def _shown(check: CheckResult, status: Status) -> bool:
+def _few(nodes: Iterable[str]) -> str:
+    names = set(nodes)
+    text = fold(names)
+    return text if len(text) <= _LIST else f"{len(names):,} nodes"
+
+
+def _is_told(check: CheckResult) -> bool:
     # An advisory check that could not be made is a gap, not a problem: it is listed under NOT CHECKED.
-    return check.status is status and (check.required or status is not Status.UNKNOWN)
+    return check.status in (Status.FAIL, Status.WARN) or (check.status is Status.UNKNOWN and check.required)
+
+
+def _problems(report: CheckReport) -> list[tuple[tuple[str, ...], tuple[Same, ...]]]:
+    """Each check that is not well with its different answers, the most frequent first; what decides the verdict stands before the rest.
+
+    Checks that could not be made for one and the same reason on the same nodes are one problem."""
+    groups: dict[tuple[bool, Status, str], list[CheckResult]] = {}
+    for check in report.checks:
+        if _is_told(check):
+            groups.setdefault((check.required, check.status, check.check_id), []).append(check)
+    rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2}
+    ordered = sorted(groups, key=lambda key: (not key[0], rank[key[1]], key[2]))
+    found: dict[tuple[object, ...], tuple[list[str], tuple[Same, ...]]] = {}
+    for key in ordered:
+        answers = tuple(sorted(_folded(groups[key]), key=lambda same: -len(same.nodes)))
+        first = answers[0]
+        cause = (*key[:2], first.example.reason, first.nodes) if key[1] is Status.UNKNOWN and len(answers) == 1 else key
+        found.setdefault(cause, ([], answers))[0].append(key[2])
+    return [(tuple(ids), answers) for ids, answers in found.values()]
 
 
 def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
@@ -96,12 +142,16 @@ def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
     return tuple(Same(members[0], tuple(c.node for c in members)) for members in groups.values())
 
 
-def _problem(same: Same) -> list[str]:
-    check = same.example
+def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[str]:
+    check = answers[0].example
     state = f"{phrases.SIGNS[check.status]} {phrases.WORDS[check.status]}"
-    advisory = "" if check.required else "   (advisory)"
-    found = [f"{state}  {check.check_id}  {fold(same.nodes)}{advisory}"]
-    found.append(f"      found     {phrases.cut(check.found, _TEXT)}" + (f"  ({phrases.cut(check.reason, _TEXT)})" if check.reason else ""))
+    nodes = fold(node for same in answers for node in same.nodes)
+    found = [f"{state}  {', '.join(check_ids)}  {nodes}{'' if check.required else '   (advisory)'}"]
+    for number, same in enumerate(answers[:_ANSWERS]):
+        which = f"   on {_few(same.nodes)}" if len(answers) > 1 else ""
+        why = f"  ({phrases.cut(same.example.reason, _TEXT)})" if same.example.reason else ""
+        found.append(f"      {'found' if number == 0 else '':<9} {phrases.cut(same.example.found, _TEXT)}{why}{which}")
+    found += [f"                {len(answers) - _ANSWERS} more answers in check.json"] if len(answers) > _ANSWERS else []
     found += [f"      expected  {phrases.cut(check.expected, _TEXT)}"] if check.expected else []
     found += [f"      command   {check.command}"] if check.command else []
     if check.evidence is not None:
@@ -117,10 +167,10 @@ def _not_checked(report: CheckReport) -> list[str]:
     for same in _folded(c for c in report.checks if c.status is Status.UNKNOWN and not c.required):
         reasons.setdefault((same.example.reason or same.example.found, same.nodes), []).append(same.example.check_id)
     found = [
-        f"NOT CHECKED  {', '.join(ids)}  {fold(nodes)}: {phrases.cut(reason, _TEXT)}"
-        for (reason, nodes), ids in list(reasons.items())[:_GROUPS]
+        f"NOT CHECKED  {phrases.cut(reason, _TEXT)}: {', '.join(ids)}  {'all nodes' if len(nodes) == len(report.nodes) else fold(nodes)}"
+        for (reason, nodes), ids in list(reasons.items())[:_REASONS]
     ]
-    found += [f"NOT CHECKED  {len(reasons) - _GROUPS} more reasons in check.json"] if len(reasons) > _GROUPS else []
+    found += [f"NOT CHECKED  {len(reasons) - _REASONS} more reasons in check.json"] if len(reasons) > _REASONS else []
     asked = {c.check_id for c in report.checks if c.status is not Status.SKIPPED}
     skipped = sorted({c.check_id for c in report.checks if c.status is Status.SKIPPED} - asked)
     if skipped:
@@ -133,6 +183,6 @@ def _not_checked(report: CheckReport) -> list[str]:
 def _last(report: CheckReport, run_dir: str) -> str:
     counts = {status: sum(c.status is status for c in report.checks) for status in Status}
     return (
-        f"busbw: CHECK {report.verdict.value} {counts[Status.FAIL]} failed, {phrases.count(counts[Status.WARN], 'warning')}, "
-        f"{counts[Status.PASS]} passed, {counts[Status.UNKNOWN]} not checked  {run_dir}"
+        f"busbw: CHECK {report.verdict.value} {counts[Status.FAIL]:,} failed, {phrases.count(counts[Status.WARN], 'warning')}, "
+        f"{counts[Status.PASS]:,} passed, {counts[Status.UNKNOWN]:,} not checked  {run_dir}"
     )

@@ -27,8 +27,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Rebuild it; the exit status is the verdict's, as it was when the run ended."""
     from busbw import rundir
+    from busbw.cli import check_print
     from busbw.reports import terminal
-    from busbw.stages import publish
+    from busbw.stages import checking, publish
 
     outputs.check(args)
     directory = rundir.open_existing(args.run)
@@ -43,6 +44,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         result = publish.publish(directory)
     lines = terminal.verdict_lines(result, shown)
+    if not result.cases and not args.redact and (check := checking.conclude_check(directory)) is not None:
+        lines = check_print.lines(check, shown)
     if args.json:
         sys.stdout.write((folder / "run.json").read_text(encoding="utf-8"))
     else:

@@ -28,7 +28,7 @@ def _others(output: SectionOutput) -> tuple[Ruling, ...]:
     found = []
     if files is not None and (files == "unlimited" or files.isdigit()):
         low = files.isdigit() and int(files) < _FILES
-        found.append(Ruling("os.limits.nofile", Status.WARN if low else Status.PASS, files, f"at least {_FILES} open files"))
+        found.append(Ruling("os.limits.nofile", Status.WARN if low else Status.PASS, files, f"at least {_FILES} open files", line_no=1))
     if stack is not None:
         status = Status.WARN if stack == "unlimited" else Status.PASS
         found.append(Ruling("os.limits.stack", status, stack, "a stack limit (without one some libraries map memory badly)"))

@@ -48,7 +48,9 @@ def _load(facts: OsFacts) -> Ruling:
     if not load or not cpus:
         return Ruling("os.cpu_load", Status.UNKNOWN, "not shown", expected, "/proc/loadavg or the list of CPUs gave nothing")
     busy = float(load[0]) / cpus > _LOAD_PER_CPU
-    return Ruling("os.cpu_load", Status.WARN if busy else Status.PASS, "busy" if busy else "idle", expected)
+    return Ruling(
+        "os.cpu_load", Status.WARN if busy else Status.PASS, "busy" if busy else "idle", expected, line_no=facts.line_no("loadavg")
+    )
 
 
 def _pressure(facts: OsFacts) -> Ruling:
@@ -58,7 +60,8 @@ def _pressure(facts: OsFacts) -> Ruling:
         return Ruling("os.psi", Status.SKIPPED, "not shown", expected, "this kernel does not count pressure")
     stalled = [name for name in ("memory", "io") if (_average(facts.text(f"psi_{name}")) or 0.0) > _STALL_PRESSURE]
     bad = (["cpu"] if cpu > _CPU_PRESSURE else []) + stalled
-    return Ruling("os.psi", Status.WARN if bad else Status.PASS, f"waiting for {', '.join(bad)}" if bad else "none", expected)
+    status, shown = Status.WARN if bad else Status.PASS, facts.line_no(f"psi_{bad[0]}" if bad else "psi_cpu")
+    return Ruling("os.psi", status, f"waiting for {', '.join(bad)}" if bad else "none", expected, line_no=shown)
 
 
 def _average(line: str | None) -> float | None:
@@ -72,7 +75,9 @@ def _governor(facts: OsFacts) -> Ruling:
     if not governors:
         return Ruling("os.cpu_governor", Status.SKIPPED, "none", expected, "no frequency scaling is shown (virtual machine)")
     good = governors == ["performance"]
-    return Ruling("os.cpu_governor", Status.PASS if good else Status.WARN, ", ".join(sorted(governors)), expected)
+    return Ruling(
+        "os.cpu_governor", Status.PASS if good else Status.WARN, ", ".join(sorted(governors)), expected, line_no=facts.line_no("governor")
+    )
 
 
 def _balancing(facts: OsFacts) -> Ruling:
@@ -80,7 +85,9 @@ def _balancing(facts: OsFacts) -> Ruling:
     value = facts.text("numa_balancing")
     if value is None:
         return Ruling("os.numa_balancing", Status.SKIPPED, "not shown", expected, "this kernel has no NUMA balancing")
-    return Ruling("os.numa_balancing", Status.PASS if value == "0" else Status.WARN, value, expected)
+    return Ruling(
+        "os.numa_balancing", Status.PASS if value == "0" else Status.WARN, value, expected, line_no=facts.line_no("numa_balancing")
+    )
 
 
 def _iommu(facts: OsFacts) -> Ruling:
@@ -90,7 +97,7 @@ def _iommu(facts: OsFacts) -> Ruling:
         return Ruling("os.iommu", Status.SKIPPED, "virtual machine", expected, "in a virtual machine the host decides")
     translated = any(kind.startswith("DMA") for kind in kinds)
     found = "translated" if translated else "passthrough" if kinds else "off"
-    return Ruling("os.iommu", Status.WARN if translated else Status.PASS, found, expected)
+    return Ruling("os.iommu", Status.WARN if translated else Status.PASS, found, expected, line_no=facts.line_no("iommu"))
 
 
 def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:

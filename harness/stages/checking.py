@@ -64,7 +64,19 @@ def check(
             context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
             preflight.ask(context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo)
     tell("run", "ended")
-    report = conclude(run)
+    return _written(run, conclude(run))
+
+
+def conclude_check(run: RunDir) -> CheckReport | None:
+    """The report of a check's run directory, with its check.json written anew; None = the run was to measure something.
+
+    Raises:
+        RunDirError: there is no plan, or an artefact is not readable.
+    """
+    return None if derive.load_plan(run).playbook.cases else _written(run, conclude(run))
+
+
+def _written(run: RunDir, report: CheckReport) -> CheckReport:
     run.write_derived("check.json", dump_json(report))
     return report
 

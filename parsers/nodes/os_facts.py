@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OsFacts:
-    """Every value as printed."""
+    """Every value as printed, one line each and nothing else between."""
 
     values: tuple[tuple[str, str], ...]
 
     def text(self, name: str) -> str | None:
         """The value; None = the node did not say."""
         return next((value for given, value in self.values if given == name and value), None)
+
+    def line_no(self, name: str) -> int | None:
+        """The line that tells it, from 1; None = the node did not say."""
+        return next((number for number, (given, value) in enumerate(self.values, 1) if given == name and value), None)
 
     def number(self, name: str) -> float | None:
         """The value as a number; None = there is none."""

@@ -50,16 +50,71 @@ def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and
     assert check_print.lines(FAILING, "runs/x") == (
         "FAIL  2 of 4 nodes not as required: gpu-[003-004]; profile infiniband",
         "  gpu    2/4  ✖ gpu-[003-004] gpu.count",
-        "  rdma   0/4  ? gpu-[001-004] rdma.mtu",
+        "  rdma     –  not checked",
         "✖ fail  gpu.count  gpu-[003-004]",
         "      found     7 x H100",
         "      expected  8 GPUs",
         "      command   nvidia-smi -L",
         "      seen      raw/preflight/gpu-003.txt:12  GPU 0: NVIDIA H100 80GB HBM3",
-        "NOT CHECKED  rdma.mtu  gpu-[001-004]: ibv_devinfo is not installed",
+        "NOT CHECKED  ibv_devinfo is not installed: rdma.mtu  all nodes",
         "NOT APPLICABLE  1 check to these nodes with profile infiniband (reasons in check.json)",
         "busbw: CHECK FAIL 2 failed, 0 warnings, 2 passed, 4 not checked  runs/x",
     )
+
+
+def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_is_told_once() -> None:
+    odd = report(
+        result("gpu.count", NODES[0], Status.FAIL, "7 x H100"),
+        *(result("gpu.count", n, Status.FAIL, "no GPU") for n in NODES[1:3]),
+        *(result(f"gpu.{i}", NODES[3], Status.UNKNOWN, "tool missing", reason="nvidia-smi is not installed") for i in ("driver", "mig")),
+        result("os.psi", NODES[3], Status.WARN, "waiting for cpu", required=False),
+        verdict=Status.FAIL,
+        exit_status=1,
+    )
+    shown = [line for line in check_print.lines(odd, "runs/x") if not line.startswith(("      exp", "      com", "      seen"))]
+    assert shown == [
+        "FAIL  3 of 4 nodes not as required: gpu-[001-003]; profile infiniband",
+        "  gpu    0/4  ✖ gpu-[001-003] gpu.count   ? gpu-004 gpu.driver, gpu.mig",
+        "  os     0/4  ▲ gpu-004 os.psi",
+        "✖ fail  gpu.count  gpu-[001-003]",
+        "      found     no GPU   on gpu-[002-003]",
+        "                7 x H100   on gpu-001",
+        "? unknown  gpu.driver, gpu.mig  gpu-004",
+        "      found     tool missing  (nvidia-smi is not installed)",
+        "▲ warning  os.psi  gpu-004   (advisory)",
+        "      found     waiting for cpu",
+        "busbw: CHECK FAIL 3 failed, 1 warning, 0 passed, 2 not checked  runs/x",
+    ]
+    assert check_print.drain_reason(odd) == (
+        "busbw: FAIL gpu.count 7 x H100; gpu.count no GPU; gpu.driver, gpu.mig tool missing (nvidia-smi is not installed)"
+    )
+
+
+def test_lines_for_a_terminal_fit_it_and_lose_nothing() -> None:
+    plain = check_print.lines(FAILING, "runs/x")
+    for width in (40, 80, 120):
+        shaped = check_print.wrapped(plain, width)
+        assert max(len(line.rstrip()) for line in shaped) <= width
+        assert "".join("".join(shaped).split()) == "".join("".join(plain).split())
+    assert check_print.wrapped(plain, None) == plain
+
+
+@pytest.mark.parametrize(("framework", "status"), [("busbw", 3), ("nhc", 1), ("nagios", 3), ("npd", 2)])
+def test_a_check_that_could_not_be_made_ends_as_its_framework_wants(
+    framework: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tools / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    assert cli.main(["check", "--local", "--framework", framework, "-p", "nvlink-only"]) == status
+    assert "gpu.count timed out (nvidia-smi -L did not end within its time limit)" in capsys.readouterr().out
+
+
+def test_a_framework_without_local_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", "-w", "a", "--framework", "nhc"]) == 2
+    assert "add --local" in capsys.readouterr().err
 
 
 def test_a_drain_reason_is_one_line_that_leads_with_what_failed() -> None:
@@ -98,6 +153,19 @@ def test_the_report_of_a_check_is_the_same_bytes_when_it_is_made_again(tmp_path:
     kept = (run.path / "check.json").read_text()
     (run.path / "check.json").unlink()
     assert dump_json(checking.conclude(run)) == kept
+
+
+def test_busbw_report_on_a_check_comes_to_the_verdict_of_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = cli.main(["check", "-w", "a", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "-q"])
+    checked = capsys.readouterr().out
+    (tmp_path / "latest" / "check.json").unlink()
+    assert cli.main(["report", str(tmp_path / "latest"), "-q"]) == status
+    assert capsys.readouterr().out == checked
+    kept = json.loads((tmp_path / "latest" / "check.json").read_text())
+    run = json.loads((tmp_path / "latest" / "run.json").read_text())
+    assert (kept["exit_status"], kept["verdict"]) == (run["exit_status"], run["verdict"])
+    assert "profile tcp" in run["headline"]
+    assert "gpu.count" in (tmp_path / "latest" / "report.html").read_text()
 
 
 def test_local_prints_one_line_and_leaves_no_run_directory(
