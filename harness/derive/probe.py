@@ -76,12 +76,9 @@ def _hello(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
     told = f"{len(hosts)} of {len(tried.nodes)} ranks greeted"
     if text.exit_status == 0 and len(hosts) == len(tried.nodes):
         return [CheckResult(HELLO, tried.head, Status.PASS, told, expected, command, evidence=_evidence(text, told))]
-    why = text.problem.strip().splitlines()[-1:] or [""]
-    return [
-        CheckResult(
-            HELLO, tried.head, Status.FAIL, f"{told}: {why[0]}".rstrip(": "), expected, command, evidence=_evidence(text, text.problem)
-        )
-    ]
+    last = next(reversed(text.problem.strip().splitlines()), "")
+    said = f"{told}: {last}" if last else told
+    return [CheckResult(HELLO, tried.head, Status.FAIL, said, expected, command, evidence=_evidence(text, text.problem))]
 
 
 def _ports(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:

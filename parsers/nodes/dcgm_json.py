@@ -1,0 +1,79 @@
+"""What `dcgmi diag -r N -j` prints: per test and GPU a status and its warnings (DCGM 2.4 to 4.2)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from busbw.parsers.formats.json_values import items, mapping, text_of
+
+_ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
+
+
+@dataclass(frozen=True, slots=True)
+class DiagResult:
+    """One test on one GPU, or on the node as a whole."""
+
+    test: str
+    gpu: int | None
+    """None = the node as a whole, or another entity than a GPU."""
+    status: str
+    """`Pass`, `Fail`, `Warn`, `Skip`, as in the table that people get."""
+    warning: str
+    """All its warnings and errors, joined by `; `; "" = none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diag:
+    """One run."""
+
+    version: str | None
+    results: tuple[DiagResult, ...]
+    problem: str
+    """Why it did not run; "" = it ran."""
+
+
+def parse(text: str) -> Diag | None:
+    """What the text says; None = it is not of `dcgmi diag -j`.
+
+    >>> parse('{"DCGM GPU Diagnostic": {"version": "3.3.5", "test_categories": [{"category": "Deployment", "tests": ['
+    ...       '{"name": "Denylist", "results": [{"status": "Pass"}]}]}]}}').results
+    (DiagResult(test='Denylist', gpu=None, status='Pass', warning=''),)
+    """
+    start = text.find("{")
+    if start < 0 or not any(f'"{root}"' in text for root in _ROOTS):
+        return None
+    try:
+        document, _ = json.JSONDecoder().raw_decode(text[start:])
+    except ValueError as error:
+        return Diag(None, (), f"not whole JSON: {error}")
+    body = next((mapping(mapping(document).get(root)) for root in _ROOTS if mapping(document).get(root)), {})
+    found = []
+    for category in items(body, "test_categories"):
+        for each in items(mapping(category), "tests"):
+            test = mapping(each)
+            found += [_result(text_of(test, "name") or "", mapping(result)) for result in items(test, "results")]
+    problem = text_of(body, "runtime_error") or ("" if found else "it ran no test")
+    return Diag(text_of(body, "version") or text_of(mapping(body.get("metadata")), "version"), tuple(found), problem)
+
+
+def _result(test: str, result: dict[str, object]) -> DiagResult:
+    entity = text_of(result, "gpu_id") or text_of(result, "gpu_ids")
+    if entity is None and (text_of(result, "entity_group") or "").upper() == "GPU":
+        entity = text_of(result, "entity_id")
+    told = [*_texts(result.get("warnings")), *_texts(result.get("errors"))]
+    gpu = int(entity) if entity is not None and entity.isdigit() else None
+    return DiagResult(test, gpu, (text_of(result, "status") or "").capitalize(), "; ".join(told))
+
+
+def _texts(value: object) -> list[str]:
+    """A text, or a list of texts or of objects with one under `warning` or `error`."""
+    if isinstance(value, str):
+        return [value.strip()] if value.strip() else []
+    found = []
+    for each in value if isinstance(value, list) else []:
+        inner = mapping(each)
+        said = text_of(inner, "warning") or text_of(inner, "error") if inner else each
+        if isinstance(said, str) and said.strip():
+            found.append(said.strip())
+    return found

@@ -1,0 +1,151 @@
+"""What perftest prints (`ib_write_bw`, `ib_read_bw`, `ib_send_bw`, `ib_write_lat` …, 4.5 to 6.2), also with --report_gbits and CUDA."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TITLE = re.compile(
+    r"^\s+(?:RDMA_)?(Write|Read|Send|Atomic\w*|Raw\w*)[ _](?:Post List |Bidirectional |IPoIB )*.*?(BW|Latency)(?: Post List)? Test\s*$",
+    re.M | re.I,
+)
+_FIELD = re.compile(r"(?:^|\s{2,})([A-Za-z][\w. -]*?)\s*: +(\S.*?)(?=\s{2,}|\t|$)", re.M)
+_BW_HEAD = re.compile(r"^\s*#bytes\s+#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\]", re.M)
+_LAT_HEAD = re.compile(r"^\s*#bytes\s+#iterations\s+(t_min|t_avg)\[usec\]", re.M)
+_ROW = re.compile(r"^\s*(\d+)\s+(\d+)((?:\s+-?[\d.]+)+)\s*$")
+_ERROR = re.compile(
+    r"^\s*((?:Couldn't|Can't|Failed|Unable|Did not detect|Completion with error|Problems? with|Invalid|ERR(?:OR)?\b|cuMemAlloc|CUDA error).*)$",
+    re.M,
+)
+_MEGABYTE = 1 << 20
+"""perftest's MB (perftest_parameters.c: MEGABYTE 0x100000); its Gb are 10^9 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthRow:
+    """One message size of a bandwidth test."""
+
+    size_bytes: int
+    iterations: int
+    peak_gbit_s: float | None
+    """None = not measured: tests that run for a time (-D) print 0."""
+    average_gbit_s: float
+    message_rate_mpps: float | None
+    line_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow:
+    """One message size of a latency test; all times in µs, None = not printed."""
+
+    size_bytes: int
+    iterations: int
+    minimum_us: float | None
+    maximum_us: float | None
+    typical_us: float | None
+    average_us: float | None
+    p99_us: float | None
+    p999_us: float | None
+    line_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class Perftest:
+    """One run of one side."""
+
+    operation: str | None
+    """`write`, `read`, `send`; None = its title is cut off."""
+    device: str | None
+    link_type: str | None
+    """`IB` or `Ethernet`."""
+    mtu_bytes: int | None
+    queue_pairs: int | None
+    bidirectional: bool
+    cuda: bool
+    """True = the buffers lie in GPU memory."""
+    gid_index: int | None
+    bandwidth: tuple[BandwidthRow, ...]
+    latency: tuple[LatencyRow, ...]
+    problem: str
+    """Its own words where it failed, or why the text is not whole; "" = none."""
+
+    @property
+    def best_gbit_s(self) -> float | None:
+        """The highest average over the sizes; None = no row."""
+        return max((row.average_gbit_s for row in self.bandwidth), default=None)
+
+
+def parse(text: str) -> Perftest | None:
+    """What the text says; None = it is not of perftest.
+
+    >>> run = parse('''                    RDMA_Write BW Test
+    ...  Dual-port       : OFF		Device         : mlx5_0
+    ...  #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+    ...  65536      5000             394.39             393.21		   0.749988
+    ... ''')
+    >>> run.operation, run.device, run.best_gbit_s
+    ('write', 'mlx5_0', 393.21)
+    """
+    title = _TITLE.search(text)
+    bw_head, lat_head = _BW_HEAD.search(text), _LAT_HEAD.search(text)
+    error = _ERROR.search(text)
+    if title is None and bw_head is None and lat_head is None:
+        failed = error is not None and ("Infiniband/RoCE device" in text or "Did not detect devices" in text)
+        return _nothing(error[1].strip()) if failed and error else None
+    fields = {name.strip(): value.strip() for name, value in _FIELD.findall(text)}
+    bandwidth = _bandwidth(text, bw_head) if bw_head else ()
+    latency = _latency(text, lat_head) if lat_head else ()
+    problem = error[1].strip() if error else "" if bandwidth or latency else "no row of results: it was ended early, or the text is cut off"
+    return Perftest(
+        operation=title[1].lower() if title else None,
+        device=fields.get("Device"),
+        link_type=fields.get("Link type"),
+        mtu_bytes=_number(fields.get("Mtu", "").removesuffix("[B]")),
+        queue_pairs=_number(fields.get("Number of qps", "")),
+        bidirectional="Bidirectional" in text,
+        cuda=bool(re.search(r"initializing CUDA|CUDA device|cuda_dmabuf|using GPU|GPU DMA", text, re.I)),
+        gid_index=_number(fields.get("GID index", "")),
+        bandwidth=bandwidth,
+        latency=latency,
+        problem=problem,
+    )
+
+
+def _nothing(problem: str) -> Perftest:
+    return Perftest(None, None, None, None, None, False, False, None, (), (), problem)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.strip().isdigit() else None
+
+
+def _rows(text: str, head: re.Match[str]) -> list[tuple[int, int, int, list[float]]]:
+    """(line, size, iterations, values) of the rows under a head; warnings may stand between them."""
+    first = text.count("\n", 0, head.end()) + 1
+    lines = text[head.end() :].splitlines()
+    matches = ((first + n, m) for n, line in enumerate(lines) if (m := _ROW.match(line)))
+    return [(n, int(m[1]), int(m[2]), [float(value) for value in m[3].split()]) for n, m in matches]
+
+
+def _bandwidth(text: str, head: re.Match[str]) -> tuple[BandwidthRow, ...]:
+    unit = {"Gb": 1.0, "MB": _MEGABYTE * 8 / 1e9, "GB": 8.0}.get(head[1])
+    if unit is None:
+        return ()
+    found = []
+    for line_no, size, iterations, values in _rows(text, head):
+        if len(values) >= 2:
+            rate = values[2] if len(values) > 2 else None
+            found.append(BandwidthRow(size, iterations, values[0] * unit if values[0] else None, values[1] * unit, rate, line_no))
+    return tuple(found)
+
+
+def _latency(text: str, head: re.Match[str]) -> tuple[LatencyRow, ...]:
+    """Columns: t_min t_max t_typical t_avg t_stdev 99 % 99.9 %; tests that run for a time (-D) have t_avg and a rate instead."""
+    found = []
+    for line_no, size, iterations, values in _rows(text, head):
+        cells: list[float | None] = [*values, *[None] * 7]
+        if head[1] == "t_avg":
+            found.append(LatencyRow(size, iterations, None, None, None, cells[0], None, None, line_no))
+        elif len(values) >= 2:
+            found.append(LatencyRow(size, iterations, cells[0], cells[1], cells[2], cells[3], cells[5], cells[6], line_no))
+    return tuple(found)
