@@ -9,6 +9,7 @@ its own means can be taken apart as well.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from busbw.preflight import CheckFamily, Section
@@ -196,17 +197,17 @@ def text(asking: Asking, boundary: str) -> str:
 
 
 def _preamble(asking: Asking, boundary: str) -> str:
-    """What every section reads from its environment, and the processes of ranks, found once: what carries a rank's number."""
+    """What every section reads from its environment, and the processes of ranks, found once: what carries a rank's number.
+
+    No here-document: some shells write those to a file, and the disk may be full.
+    """
     names = "|".join(_RANK_NAMES.split())
     return f"""\
 # Collects the evidence of a stalled job on this node. Reads only. Output: one text; keep it as NODE.txt, then: busbw why DIRECTORY
 echo "{MAGIC} {boundary}"
 BL_SELF=1 BL_RAS={"yes" if asking.ras else "no"} BL_INTERVAL={asking.interval_s} BL_T0=$(date +%s)
 BL_RANK_NAMES='{_RANK_NAMES}' BL_RANKS='{names}' BL_KEPT='{_KEPT}'
-BL_LIB=$(cat <<'END_OF_LIBRARY'
-{_LIBRARY.strip()}
-END_OF_LIBRARY
-)
+BL_LIB={shlex.quote(_LIBRARY.strip())}
 ranked() {{ if command -v timeout >/dev/null; then timeout -k 1 5 "$@"; else "$@"; fi; }}
 BL_PIDS=$(ranked grep -lszE '^({names})=' /proc/[0-9]*/environ | cut -d/ -f3 | sort -n | head -n 512 | while read -r p; do
   [ "$p" = $$ ] && continue; tr '\\0' '\\n' <"/proc/$p/environ" 2>/dev/null | grep -q '^BL_SELF=1' && continue

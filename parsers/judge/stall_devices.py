@@ -19,10 +19,11 @@ _LOST_XIDS = frozenset((48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 145, 149))
 
 def gpus(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
     """GPUs that the kernel or the driver gave up, on nodes of the job, since the job runs."""
+    began = started(job, nodes)
     for node in nodes_of(job, nodes):
-        started = min((state.start_ticks for rank in job.on(node.node) if (state := rank.first or rank.second)), default=0) / node.tick_hz
         lost = [e for e in node.kernel if e.kind in ("xid", "sxid") and (e.kind == "sxid" or e.number in _LOST_XIDS)]
-        recent = [event for event in lost if (up := up_of(event.text)) is None or up >= started]
+        told = [(event, since_boot(node, up_of(event.text))) for event in lost]
+        recent = [event for event, when in told if when is None or began is None or when >= began]
         rows = node.gpus or ()
         broken = [row for row in rows if row.broken]
         hangs = [name for name in node.unheard if name.startswith("gpu")]
@@ -133,6 +134,16 @@ def _link_event(node: NodeEvidence, port: str) -> float | None:
 def _ports(node: NodeEvidence) -> tuple[Port, ...]:
     look = node.looks[1] or node.looks[0]
     return look.ports if look else ()
+
+
+def started(job: Job, nodes: dict[str, NodeEvidence]) -> float | None:
+    """When the first rank that is there was started, by our clock; None = not told."""
+    times = [
+        since_boot(nodes[rank.node], state.start_ticks / nodes[rank.node].tick_hz)
+        for rank in job.ranks
+        if (state := rank.first or rank.second) is not None
+    ]
+    return min((time - 1.0 for time in times if time is not None), default=None)
 
 
 def nodes_of(job: Job, nodes: dict[str, NodeEvidence]) -> list[NodeEvidence]:

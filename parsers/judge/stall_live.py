@@ -23,14 +23,17 @@ _RANK_OF_ID = {
     "stall-rank-out-of-memory": 2,
     "stall-rank-stopped": 3,
     "stall-link-down": 4,
-    "stall-rank-gone": 5,
-    "stall-rank-missing": 6,
-    "stall-host-storage": 7,
+    "stall-ranks-disagree": 5,
+    "stall-rank-gone": 6,
+    "stall-rank-missing": 7,
+    "stall-host-storage": 8,
 }
 _WAITS = frozenset(
     ("ep_poll", "do_sys_poll", "poll_schedule_timeout", "futex_wait_queue", "futex_do_wait", "do_select", "sk_wait_data", "inet_csk_accept")
 )
 """Wait channels of a process that waits for a message or for one of its threads, as Linux 5.10 to 6.18 name them."""
+_BEARABLE = ("stall-link-down", "stall-host-storage", "stall-node-unreachable")
+"""Facts that a job may live with: another rail, another disk, a node that only did not answer us. Where data moves, it is slow."""
 _BUSY = 0.5
 """Share of a CPU from which on a rank counts as busy."""
 
@@ -116,6 +119,9 @@ def _sorted(suspects: Iterator[Suspect]) -> list[Suspect]:
 
     def key(suspect: Suspect) -> tuple[int, int, str]:
         strength = int(suspect.strength)
+        if suspect.id == "stall-ranks-disagree" and suspect.source == "flight":
+            # Ranks that call different things break each other: who died of it is a victim.
+            strength = int(Strength.FACT)
         agreed = set(suspect.ranks) & (counted or odd)
         if suspect.id == "stall-host-storage" and not agreed and (counted or odd):
             # Every rank may write to a full disk; who holds the others up is another question.

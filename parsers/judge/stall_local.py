@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from busbw.parsers.judge.stall_devices import nodes_of
+from busbw.parsers.judge.stall_devices import nodes_of, started
 from busbw.parsers.judge.stall_ranks import Job, Missing
 from busbw.parsers.judge.stall_records import NodeEvidence, RankSeen, StallClass
 from busbw.parsers.judge.stall_suspects import RESTART, WITHOUT_NODE, Strength, Suspect, at, drain, since_boot
@@ -89,18 +89,19 @@ def dead(job: Job, nodes: dict[str, NodeEvidence], silent: Sequence[str], *, con
     """
     for rank in job.ranks:
         if _last_state(rank) in ("Z", "X") or (rank.first is not None and rank.second is None and nodes[rank.node].looks[1] is not None):
-            yield _gone(Missing(rank.rank, (rank.node,)), nodes, f"rank {rank.rank} pid {rank.process.pid} has ended", connected=True)
+            said = f"rank {rank.rank} pid {rank.process.pid} has ended"
+            yield _gone(Missing(rank.rank, (rank.node,)), job, nodes, said, connected=True)
     for missing in job.missing:
         if set(missing.nodes) & set(silent):
             continue
         found = f"ranks found: {len(job.ranks)} of {job.world}"
-        yield _gone(missing, nodes, found, connected=connected)
+        yield _gone(missing, job, nodes, found, connected=connected)
 
 
-def _gone(missing: Missing, nodes: dict[str, NodeEvidence], said: str, *, connected: bool) -> Suspect:
+def _gone(missing: Missing, job: Job, nodes: dict[str, NodeEvidence], said: str, *, connected: bool) -> Suspect:
     place = ", ".join(missing.nodes) or "an unknown node"
     node = nodes.get(missing.nodes[0]) if len(missing.nodes) == 1 else None
-    kill = _oom(node, nodes) if node is not None else None
+    kill = _oom(node, job, nodes) if node is not None else None
     if node is not None and kill is not None:
         title = f"rank {missing.rank} on {node.node} was killed for lack of memory; the others wait for it"
         fixes = (
@@ -166,11 +167,13 @@ def _gone(missing: Missing, nodes: dict[str, NodeEvidence], said: str, *, connec
     )
 
 
-def _oom(node: NodeEvidence, nodes: dict[str, NodeEvidence]) -> OomKill | None:
-    """The last kill on the node since its ranks started. Nodes that share a kernel (containers) share its log: there the group must name the node."""
+def _oom(node: NodeEvidence, job: Job, nodes: dict[str, NodeEvidence]) -> OomKill | None:
+    """The last kill on the node since the job started. Nodes that share a kernel share its log: there the control group must name the node."""
     shared = sum(other.boot_id == node.boot_id for other in nodes.values()) > 1
+    began = started(job, nodes)
     kills = [kill for kill in node.oom if not shared or f"/{node.node}" in kill.group or kill.group.endswith(node.host)]
-    return kills[-1] if kills else None
+    late = [kill for kill in kills if began is None or (when := since_boot(node, kill.up_s)) is None or when >= began]
+    return late[-1] if late else None
 
 
 def disks(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:

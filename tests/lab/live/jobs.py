@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.lab import enter, files, processes
+from busbw.lab import enter, processes
 from busbw.lab.state import LabNode, LabState
 
 RING = Path(__file__).with_name("ring_job.py")
@@ -126,54 +124,3 @@ def job(
         yield running
     finally:
         running.end()
-
-
-@dataclass
-class MpiJob:
-    """The payload's endless all-reduce under mpirun."""
-
-    state: LabState
-    process: subprocess.Popen[bytes]
-    output: Path
-
-    def await_rows(self, count: int, deadline_s: float = 60.0) -> None:
-        """Wait for that many rows of its table."""
-        until(
-            lambda: len(re.findall(r"^ +\d.*\n", self.output.read_text(), re.M)) >= count,
-            deadline_s,
-            f"{count} rows: {self.output.read_text()[-2000:]}",
-        )
-
-
-@contextlib.contextmanager
-def mpi_job(state: LabState, program: Path, output: Path, *words: str, options: tuple[str, ...] = ()) -> Iterator[MpiJob]:
-    """Start `program` over all nodes of the lab from node1, two ranks each, over their first rail."""
-    import shutil
-
-    for node in state.nodes:
-        target = files.node_directory(state, node) / "home" / program.name
-        if not target.exists():
-            shutil.copy(program, target)
-    hosts = ",".join(f"{node.name}:{PER_NODE}" for node in state.nodes)
-    mca = {
-        "btl": "tcp,self",
-        "btl_tcp_if_include": state.nodes[0].rails[0].interface,
-        "oob_tcp_if_include": "mgmt0",
-        "mpi_yield_when_idle": "1",
-    }
-    settings = tuple(word for name, value in mca.items() for word in ("--mca", name, value))
-    line = shlex.join(("mpirun", "--allow-run-as-root", "--oversubscribe", *settings, *options, "-H", hosts, f"./{program.name}", *words))
-    with output.open("wb") as stream:
-        argv = enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), "node1", line))
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
-    try:
-        yield MpiJob(state, process, output)
-    finally:
-        for node in state.nodes:
-            for pid in processes.of_node(state, node):
-                if os.path.basename(processes.executable(pid)) in ("mpirun", "orterun", "orted", program.name):
-                    found = processes.identify(pid)
-                    if found is not None:
-                        processes.send(found, signal.SIGKILL)
-        process.kill()
-        process.wait()

@@ -1,0 +1,152 @@
+"""`busbw why --live` on real jobs of a lab: stopped, killed, out of memory, disk full, behind, cut off, only slow. It reads and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.lab import enter, faults, files
+from busbw.lab.state import LabState
+
+sys.path.insert(0, str(Path(__file__).with_name("live")))
+import jobs  # beside the programs it starts, none of which is a test
+
+pytestmark = pytest.mark.lab
+
+WHO, NODE = 5, "node3"
+
+
+def why(lab: LabState, out: Path, *words: str) -> Any:
+    """The JSON answer about the lab's job, with the exit status."""
+    argv = [sys.executable, "-m", "busbw", "why", "--live", "-i", f"lab:{lab.name}", "--json", "--interval", "2", "--out", str(out), *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
+    assert done.stdout, done
+    return {**json.loads(done.stdout), "exit_status": done.returncode}
+
+
+def told(answer: Any) -> tuple[str, str, list[int], list[str]]:
+    return answer["kind"], answer["findings"][0]["id"], answer["culprit_ranks"], answer["culprit_nodes"]
+
+
+@pytest.fixture
+def healed(lab4: LabState) -> Iterator[LabState]:
+    yield lab4
+    faults.clear(lab4)
+
+
+def test_a_job_that_runs_is_never_called_stalled(lab4: LabState, tmp_path: Path) -> None:
+    with jobs.job(lab4, tmp_path / "job") as job:
+        job.await_log("step 5")
+        answer = why(lab4, tmp_path / "runs")
+    assert (answer["kind"], answer["exit_status"], answer["ranks_found"]) == ("slow-but-moving", 0, 8)
+
+
+def test_a_job_on_a_link_slowed_a_thousandfold_is_slow_and_not_stalled(healed: LabState, tmp_path: Path) -> None:
+    with jobs.job(healed, tmp_path / "job", RING_RAS="off", RING_BYTES="2000000") as job:
+        job.await_log("step 5")
+        faults.slow(healed, NODE, 1e6)
+        answer = why(healed, tmp_path / "runs")
+    assert (answer["kind"], answer["exit_status"]) == ("slow-but-moving", 0), answer
+
+
+def test_a_stopped_rank_is_named_and_those_who_wait_are_not(lab4: LabState, tmp_path: Path) -> None:
+    with jobs.job(lab4, tmp_path / "job", RING_RAS="off") as job:
+        job.await_log("step 5")
+        job.signal(WHO, signal.SIGSTOP)
+        answer = why(lab4, tmp_path / "runs")
+    assert told(answer) == ("host", "stall-rank-stopped", [WHO], [NODE])
+    assert (answer["exit_status"], answer["findings"][0]["confidence"]) == (1, "certain")
+    assert answer["since"] is not None
+
+
+def test_a_killed_rank_is_dead_and_its_node_is_known(lab4: LabState, tmp_path: Path) -> None:
+    with jobs.job(lab4, tmp_path / "job", RING_RAS="off") as job:
+        job.await_log("step 5")
+        job.signal(WHO, signal.SIGKILL)
+        answer = why(lab4, tmp_path / "runs")
+    assert told(answer) == ("process-dead", "stall-rank-gone", [WHO], [NODE])
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_the_rank_that_did_not_call_the_operation_is_named_from_both_forms_of_ras(lab4: LabState, tmp_path: Path, form: str) -> None:
+    with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"behind:{WHO}:8", RING_RAS=form) as job:
+        job.await_log("step 5")
+        answer = why(lab4, tmp_path / "runs")
+    assert told(answer) == ("rank-behind", "stall-rank-behind", [WHO], [NODE])
+    assert "launched AllReduce: 1 ranks up to 7, 7 ranks up to 8" in answer["findings"][0]["evidence"][0]["text"]
+
+
+def test_the_node_without_a_link_is_named_and_the_same_verdict_comes_from_the_directory(healed: LabState, tmp_path: Path) -> None:
+    with jobs.job(healed, tmp_path / "job", RING_RAS="off") as job:
+        job.await_log("step 5")
+        faults.link_down(healed, NODE)
+        answer = why(healed, tmp_path / "runs")
+    assert told(answer)[:2] == ("network", "stall-link-down")
+    assert answer["culprit_nodes"] == [NODE]
+    assert answer["drain"][0].startswith(f"scontrol update nodename={NODE} state=drain reason=")
+    again = subprocess.run(
+        [sys.executable, "-m", "busbw", "why", str(tmp_path / "runs" / "latest"), "--json"], capture_output=True, text=True
+    )
+    assert {**json.loads(again.stdout), "directory": "", "ticket": ""} == {
+        k: v if k not in ("directory", "ticket") else "" for k, v in answer.items() if k != "exit_status"
+    }
+
+
+def test_a_rank_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(lab4: LabState, tmp_path: Path) -> None:
+    group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{lab4.marker}" / NODE
+    try:
+        group.mkdir(parents=True)
+        (group / "memory.limit_in_bytes").write_text(str(64 << 20))
+    except OSError as error:
+        pytest.skip(f"no memory control group of version 1 can be made here: {error}")
+    try:
+
+        def limited(rank: int) -> tuple[str, ...]:
+            return ("sh", "-c", f'echo 0 >"{group}/cgroup.procs" && exec "$@"', "sh") if rank == WHO else ()
+
+        with jobs.job(lab4, tmp_path / "job", wrap=limited, RING_FAULT=f"memory:{WHO}:8", RING_RAS="off") as job:
+            job.await_log("step 5")
+            jobs.until(lambda: job.launchers[WHO].poll() is not None, 60, "the rank to be killed")
+            answer = why(lab4, tmp_path / "runs")
+    finally:
+        jobs.until(lambda: not (group / "cgroup.procs").read_text().strip(), 20, "the control group to be empty")
+        group.rmdir()
+        group.parent.rmdir()
+    assert told(answer) == ("host", "stall-rank-out-of-memory", [WHO], [NODE])
+
+
+def test_a_rank_that_cannot_write_to_a_full_disk_is_named_with_the_disk(lab4: LabState, tmp_path: Path) -> None:
+    node = lab4.node(NODE)
+    full = "/run/node/home/full"
+    (files.node_directory(lab4, node) / "home/full").mkdir(exist_ok=True)
+    subprocess.run(enter.node_argv(lab4, node, ("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full)), check=True, timeout=30)
+    try:
+        with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"disk:{WHO}:8:{full}/checkpoint") as job:
+            job.await_log("step 5")
+            answer = why(lab4, tmp_path / "runs")
+    finally:
+        subprocess.run(enter.node_argv(lab4, node, ("umount", "-l", full)), check=True, timeout=30)
+    assert told(answer) == ("host", "stall-host-storage", [WHO], [NODE])
+    assert full in answer["findings"][0]["title"]
+
+
+def test_a_job_under_mpirun_is_looked_at_as_well(
+    lab4: LabState, tmp_path: Path, running: Callable[[LabState], subprocess.Popen[str]]
+) -> None:
+    job = running(lab4)
+    assert job.stdout is not None
+    assert any(line.startswith("busbw ") for line in job.stdout)
+    faults.stall(lab4, NODE)
+    try:
+        answer = why(lab4, tmp_path / "runs")
+    finally:
+        faults.clear(lab4)
+    assert told(answer) == ("host", "stall-rank-stopped", [2], [NODE])
+    assert answer["job"].startswith("mpi ")
