@@ -92,7 +92,7 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
 
 def test_lines_for_a_terminal_fit_it_and_lose_nothing() -> None:
     plain = check_print.lines(FAILING, "runs/x")
-    for width in (40, 80, 120):
+    for width in (60, 80, 120):
         shaped = check_print.wrapped(plain, width)
         assert max(len(line.rstrip()) for line in shaped) <= width
         assert "".join("".join(shaped).split()) == "".join("".join(plain).split())
