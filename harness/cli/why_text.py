@@ -8,8 +8,9 @@ from busbw import codec
 from busbw.cli.why_read import Reading
 from busbw.parsers.judge.diagnose_document import STAGES
 from busbw.parsers.judge.diagnose_evidence import Diagnosis
+from busbw.parsers.symptoms import table
 from busbw.parsers.symptoms.table import Role, Symptom, SymptomTable
-from busbw.records import Confidence, Finding, Fix, Status
+from busbw.records import Confidence, Evidence, Finding, Fix, Status
 from busbw.reports.safe import one_line
 
 Json = dict[str, object]
@@ -18,6 +19,7 @@ _SIGNS = {Status.FAIL: "✖", Status.WARN: "▲", Status.PASS: "✓"}
 _SURER = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
 _MOST_POSSIBLE = 5
 _EVIDENCE = 4
+_PROBLEMS = 5
 _WIDTH = 200
 _BEFORE = 40
 """Characters shown before ` NCCL WARN ` of a line that is too long to be shown whole."""
@@ -81,27 +83,40 @@ def _finding(finding: Finding) -> Json:
 
 
 def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> str:
-    """The diagnosis for people: verdict, cause, evidence, fix, what else is possible."""
-    texts = reading.evidence.texts
-    lines = sum(text.lines for text in texts)
-    out = [f"read {len(texts)} {'file' if len(texts) == 1 else 'files'}, {lines:,} lines"]
-    out += [f"  not read: {problem}" for problem in reading.problems[:5]]
+    """The diagnosis for people: verdict first, then cause, evidence, fix, what else is possible, and what was read."""
     stated = [finding for finding in shown if finding.confidence is not Confidence.POSSIBLE]
     possible = [finding for finding in shown if finding.confidence is Confidence.POSSIBLE]
-    for finding in stated:
-        out += ["", *_told(finding)]
+    follows = {name for finding in stated for name in _explains(finding.id)}
+    guesses = [finding for finding in possible if finding.id not in follows]
+    blocks = [_told(finding, [each.id for each in possible if each.id in _explains(finding.id)]) for finding in stated]
     if not stated:
-        out += ["", *_nothing(diagnosis, bool(possible))]
-    if possible:
-        out += ["", "possible, not shown by the evidence alone:" if stated else "what it may be:"]
-        for finding in possible:
-            out += _brief(finding)
+        blocks.append(_nothing(diagnosis, guesses))
+    if guesses:
+        lines = {(item.artefact, item.line_no) for finding in stated for item in finding.evidence[:_EVIDENCE]}
+        lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1] if not stated}
+        blocks.append(["also possible, not shown by the evidence alone:" if stated else "what it may be:", *_briefs(guesses, lines)])
     hidden = len(diagnosis.findings) - len(shown)
-    out += [f"  and {hidden} more: --all"] if hidden > 0 else []
-    return "\n".join(one_line(line) for line in out) + "\n"
+    if hidden > 0:
+        blocks.append([f"{hidden} more: --all"])
+    blocks.append(_read(reading))
+    return "\n\n".join("\n".join(one_line(line) for line in block) for block in blocks) + "\n"
 
 
-def _nothing(diagnosis: Diagnosis, guesses: bool) -> list[str]:
+def _explains(symptom_id: str) -> tuple[str, ...]:
+    symptom = table.load().by_id.get(symptom_id)
+    return symptom.explains if symptom is not None else ()
+
+
+def _read(reading: Reading) -> list[str]:
+    texts = reading.evidence.texts
+    lines = sum(text.lines for text in texts)
+    files = f"{len(texts)} {'file' if len(texts) == 1 else 'files'}, {lines:,} {'line' if lines == 1 else 'lines'}"
+    hidden = len(reading.problems) - _PROBLEMS
+    more = [f"  and {hidden} more: --json lists them"] if hidden > 0 else []
+    return [f"read {files}", *[f"  not read: {problem}" for problem in reading.problems[:_PROBLEMS]], *more]
+
+
+def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
     if diagnosis.healthy:
         return ["nothing wrong: the work shown completed, and no line speaks against it"]
     if diagnosis.unexplained:
@@ -117,20 +132,24 @@ def _nothing(diagnosis: Diagnosis, guesses: bool) -> list[str]:
     ]
 
 
-def _told(finding: Finding) -> list[str]:
-    label = "CAUSE" if finding.status in (Status.FAIL, Status.UNKNOWN) else "FOUND"
+def _told(finding: Finding, follows: list[str]) -> list[str]:
+    label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
     out = [f"{_SIGNS.get(finding.status, '?')} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]"]
     out.append(f"  {finding.cause}")
     if finding.where:
         out.append(f"  where     {', '.join(finding.where)}")
     for number, item in enumerate(finding.evidence[:_EVIDENCE]):
-        at = item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
-        out.append(f"  {'evidence' if number == 0 else '        '}  {at}  {_cut(item.text)}")
+        out.append(f"  {'evidence' if number == 0 else '        '}  {_at(item)}  {_cut(item.text)}")
     out += _steps(finding.fixes)
     out += [f"  {'verify' if number == 0 else '      '}    {step}" for number, step in enumerate(finding.verify)]
-    out += [f"  {'settle' if number == 0 else '      '}    {step}" for number, step in enumerate(finding.would_settle)]
-    out += [f"  also      {', '.join(finding.also)}"] if finding.also else []
-    return out
+    told = {command for fix in finding.fixes for command in fix.commands} | set(finding.verify)
+    settle = [step for step in finding.would_settle if step not in told]
+    out += [f"  {'settle' if number == 0 else '      '}    {step}" for number, step in enumerate(settle)]
+    return out + ([f"  explains  {', '.join(follows)}"] if follows else [])
+
+
+def _at(item: Evidence) -> str:
+    return item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
 
 
 def _steps(fixes: tuple[Fix, ...]) -> list[str]:
@@ -142,10 +161,16 @@ def _steps(fixes: tuple[Fix, ...]) -> list[str]:
     return out
 
 
-def _brief(finding: Finding) -> list[str]:
-    item = finding.evidence[0]
-    at = item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
-    return [f"  {finding.id:<28}  {finding.title}", f"  {'':<28}  {at}  {_cut(item.text)}"]
+def _briefs(guesses: list[Finding], seen: set[tuple[str, int | None]]) -> list[str]:
+    """Title, line and what would settle it of each; the text of a line once."""
+    out = []
+    for finding in guesses:
+        item = finding.evidence[0]
+        text = "" if (item.artefact, item.line_no) in seen else f"  {_cut(item.text)}"
+        seen.add((item.artefact, item.line_no))
+        out += [f"  {finding.id:<28}  {finding.title}", f"  {'':<28}  {_at(item)}{text}"]
+        out += [f"  {'':<28}  to tell: {finding.would_settle[0]}"] if finding.would_settle else []
+    return out
 
 
 def _cut(text: str) -> str:
@@ -178,20 +203,22 @@ def entry(symptom: Symptom) -> str:
     return "\n".join(one_line(line) for line in out) + "\n"
 
 
-def listing(table: SymptomTable) -> str:
+def listing(known: SymptomTable) -> str:
     """One line per entry, by stage."""
     out = []
     for stage in STAGES:
         out.append(stage)
         out += [
-            f"  {symptom.id:<32}  {symptom.title}" for symptom in table.symptoms if symptom.stage == stage and symptom.role is not Role.NOTE
+            f"  {symptom.id:<32}  {symptom.title}" for symptom in known.symptoms if symptom.stage == stage and symptom.role is not Role.NOTE
         ]
     return "\n".join(out) + "\n"
 
 
-def unknown_word(word: str, table: SymptomTable) -> str:
+def unknown_word(word: str, known: SymptomTable) -> str:
     """What to say of a word that is neither a path nor an entry."""
-    return f"{word!r} is no path; as a symptom: {codec.unknown('symptom', word, table.by_id)}"
+    near = [name for name in known.by_id if word.casefold() in name]
+    meant = f"symptoms with that word: {', '.join(near)}" if near else codec.unknown("symptom", word, known.by_id)
+    return f"{word!r} is neither a path nor a symptom; {meant}"
 
 
 __all__ = ["answer", "document", "entry", "exit_status", "listing", "unknown_word", "worth_showing"]

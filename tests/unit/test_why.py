@@ -40,8 +40,8 @@ def test_a_log_is_answered_with_cause_line_and_fix_and_ends_with_1(capsys: pytes
     status, out, err = why(capsys, log)
     assert (status, err) == (1, "")
     lines = out.splitlines()
-    assert lines[0] == "read 1 file, 2 lines"
-    assert lines[2] == "✖ CAUSE (certain)  Two ranks on one GPU   [duplicate-gpu]"
+    assert lines[0] == "✖ CAUSE (certain)  Two ranks on one GPU   [duplicate-gpu]"
+    assert lines[-1] == "read 1 file, 2 lines"
     assert f"  evidence  {log}:2  {DUPLICATE.strip()}" in lines
     assert any(line.startswith("  fix       1  ") for line in lines)
 
@@ -192,3 +192,38 @@ def test_all_shows_also_what_is_barely_possible(capsys: pytest.CaptureFixture[st
 def test_the_document_in_docs_is_the_one_the_table_gives() -> None:
     path = Path(__file__).parents[2] / "docs" / "symptoms.md"
     assert path.read_text(encoding="utf-8") == markdown(table.load(), all_rules()), "busbw why --list --markdown > docs/symptoms.md"
+
+
+def test_a_consequence_is_named_with_its_cause_and_is_no_guess_of_its_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    failure = "node1: Test CUDA failure common.cu:941 'system not yet initialized'\n"
+    _, out, _ = why(capsys, write(tmp_path, "tests.out", failure))
+    lines = out.splitlines()
+    assert lines[0].endswith("[fabricmanager-not-running]")
+    assert "  explains  cuda-failure-generic" in lines
+    assert not any("also possible" in line for line in lines)
+
+
+def test_a_guess_says_what_would_settle_it_and_does_not_repeat_the_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    caught = "[rank4]:[E1129 11:56:57 ProcessGroupNCCL.cpp:616] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9)\n"
+    log = write(tmp_path, "rank4.log", caught)
+    status, out, _ = why(capsys, log)
+    lines = out.splitlines()
+    assert (status, lines[0]) == (1, "CAUSE not found: something failed, and the evidence does not say why")
+    at = next(number for number, line in enumerate(lines) if line.strip().startswith("rank-not-entering "))
+    assert [line.strip() for line in lines[at + 1 : at + 3]] == [
+        f"{log}:1",
+        "to tell: ncclras -v   # while it hangs, twice, ten seconds apart",
+    ]
+    assert sum("Watchdog caught" in line for line in lines) == 1
+
+
+def test_what_would_settle_it_is_not_repeated_where_it_is_a_step_of_the_fix(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = write(tmp_path, "nccl.log", "a:1:2 [0] x.cc:1 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable\n")
+    _, out, _ = why(capsys, log)
+    assert out.count("ip route get <peer ip> from <local ip>") == 2, "in the fix and to verify it"
+
+
+def test_a_part_of_an_id_lists_the_entries_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = why(capsys, "retry-exceeded")
+    assert status == 2
+    assert "symptoms with that word: retry-exceeded-at-start, retry-exceeded-midrun, rnr-retry-exceeded" in err
