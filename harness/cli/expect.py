@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.cli.command import CliCommand
@@ -17,7 +18,7 @@ from busbw.errors import UsageError
 
 if TYPE_CHECKING:
     from busbw.parsers.judge.baselines import Matches
-    from busbw.parsers.judge.baselines_table import Curve, NicFigure, Tables
+    from busbw.parsers.judge.baselines_table import Curve, NicFigure
     from busbw.parsers.judge.limits_table import Expectation, Question
     from busbw.records import Comparison, Reference
 
@@ -40,10 +41,17 @@ class Answer:
     """None = no --contract."""
     contract_notes: tuple[str, ...]
     """What meeting it would prove, and what not."""
+    described: str = ""
+    """Which run or node described the hardware; empty = the options did."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw expect`."""
+    parser.add_argument("run_directory", nargs="?", type=Path, metavar="RUN", help="a run directory: the hardware as its nodes said it")
+    live = parser.add_argument_group("a live node, in the place of a description")
+    live.add_argument("--node", metavar="HOST", help="ask this node once what it has; give --nodes for how many there are")
+    live.add_argument("--local", action="store_true", help="ask this machine")
+    live.add_argument("--transport", choices=("ssh", "openssh"), default="ssh", help="how --node is reached (default ssh)")
     hardware = parser.add_argument_group("the cluster")
     hardware.add_argument("--gpu", metavar="NAME", help="GPU model, such as H100")
     hardware.add_argument("--nodes", type=int, metavar="K", help="nodes; for rack-scale systems NVLink domains")
@@ -62,6 +70,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--contract", type=float, metavar="GB_S", help="a promised busbw; refused where it is above physics")
     what.add_argument("--measured", type=float, metavar="GB_S", help="a measured busbw to judge")
     what.add_argument("--size", default="8G", metavar="SIZE", help="message size of --measured (default 8G)")
+    what.add_argument("--contract-template", action="store_true", help="print the form of a contract's numbers, and nothing else")
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
 
 
@@ -70,7 +79,11 @@ def run(args: argparse.Namespace) -> int:
     from busbw.cli import expect_text
     from busbw.codec import dump_json
     from busbw.parsers.judge.verdict import EXIT_STATUS
+    from busbw.playbook.template import TEMPLATE
 
+    if args.contract_template:
+        sys.stdout.write(TEMPLATE)
+        return 0
     found = answer(args)
     sys.stdout.write(dump_json(found) if args.json else expect_text.answer(found))
     return EXIT_STATUS[found.comparison.status] if found.comparison is not None else 0
@@ -82,10 +95,12 @@ def answer(args: argparse.Namespace) -> Answer:
     Raises:
         UsageError: something is missing or unknown, or --contract is above physics.
     """
+    from busbw.cli import expect_facts
     from busbw.parsers.judge import baselines, baselines_judge, baselines_table, limits_table
     from busbw.units import parse_size
 
     _check_numbers(args)
+    described = expect_facts.fill(args) if _sources(args) else ""
     question = _question(args)
     expectation = limits_table.answer(question)
     if args.contract is not None:
@@ -93,7 +108,7 @@ def answer(args: argparse.Namespace) -> Answer:
         if refused is not None:
             raise UsageError(f"no cluster can meet this contract: {refused}", seen=f"--contract {args.contract:g}", next_step=_ASK_PROVIDER)
     tables = baselines_table.load()
-    matches = _matches(tables, expectation, args.algorithm)
+    matches = baselines_judge.published(tables, expectation, args.algorithm)
     reference = baselines.reference(matches)
     curves = baselines.curves(tables, question.collective, question.gpu, question.nodes, question.gpus_per_node)
     comparison = None
@@ -107,7 +122,19 @@ def answer(args: argparse.Namespace) -> Answer:
         )
     nics = baselines.nic_figures(tables, question.nics.rate_gbit_s) if question.nics is not None and question.nodes > 1 else ()
     contract_notes = () if args.contract is None else baselines_judge.contract_notes(args.contract, expectation)
-    return Answer(expectation, reference, matches, curves, nics, comparison, args.contract, contract_notes)
+    return Answer(expectation, reference, matches, curves, nics, comparison, args.contract, contract_notes, described)
+
+
+def _sources(args: argparse.Namespace) -> bool:
+    """Whether nodes describe the cluster.
+
+    Raises:
+        UsageError: more than one source was given.
+    """
+    given = [name for name, there in (("RUN", args.run_directory), ("--node", args.node), ("--local", args.local)) if there]
+    if len(given) > 1:
+        raise UsageError("one source of the hardware at a time", seen=" and ".join(given), next_step=f"give {given[0]} alone")
+    return bool(given)
 
 
 _ASK_PROVIDER = (
@@ -194,22 +221,6 @@ def _limits_by_nodes(asked: Callable[[int, str], Question], fabric: str, *, has_
         if nodes * question.gpus_per_node > 1:
             limits.append(f"{nodes}: {limits_table.answer(question).limit.value_gb_s:.0f}")
     return f"without --nodes; the limit in GB/s by node count is {', '.join(limits)}"
-
-
-def _matches(tables: Tables, expectation: Expectation, algorithm: str | None) -> Matches:
-    """Published rows; none at all for links given by hand, which are no GPU that anybody published."""
-    from busbw.parsers.judge import baselines, limits_table
-    from busbw.parsers.judge.baselines_table import NicSet
-
-    question, best = expectation.question, expectation.expected[:1]
-    if question.gpu is None or question.nvlink_gb_s is not None or question.network_gb_s is not None:
-        return baselines.Matches((), (), (), (), (), ())
-    nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
-    fabric = limits_table.FABRICS[question.fabric][1]
-    # Within 1 % NCCL's own choice cannot be told.
-    near_best = tuple(e.name for e in expectation.expected if e.estimate.value_gb_s > 0.99 * best[0].estimate.value_gb_s)
-    regime = baselines.Regime(question.collective, question.gpu, question.nodes, question.gpus_per_node, nics, fabric, algorithm, near_best)
-    return baselines.match(tables, regime)
 
 
 COMMAND = CliCommand("expect", "what a cluster of given hardware should reach: limits, NCCL's model, published figures", register, run)

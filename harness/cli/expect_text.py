@@ -19,7 +19,7 @@ def answer(found: Answer) -> str:
     """The whole text."""
     expectation = found.expectation
     question = expectation.question
-    blocks = [[_title(question)]]
+    blocks = [[_title(question), *([f"described by {found.described}"] if found.described else [])]]
     if found.comparison is not None:
         comparison = found.comparison
         head = f"{comparison.status.value.upper()}  {format_bandwidth(comparison.measured_gb_s)} at {format_size(comparison.size_bytes)}"

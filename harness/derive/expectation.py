@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from busbw.errors import UsageError
 from busbw.inventory import fold
-from busbw.parsers.judge import baselines, baselines_table, hardware, limits_table
+from busbw.parsers.judge import baselines, baselines_judge, baselines_table, hardware, limits_table
 from busbw.parsers.judge.baselines import Matches
-from busbw.parsers.judge.baselines_table import Curve, NicSet, Tables
+from busbw.parsers.judge.baselines_table import Curve, Tables
 from busbw.parsers.judge.hardware import Gpu, Nics
 from busbw.parsers.judge.limits_table import Expectation, Question
 from busbw.parsers.nodes import ibverbs, nvidia_query, rdma_sysfs
@@ -157,7 +157,7 @@ def outlook(found: Hardware, fabric: str, collective: str, nodes: int, ranks_per
     except (UsageError, ValueError) as error:
         return Outlook(None, NOTHING, why_not=str(error))
     known = tables or baselines_table.load()
-    matches = published(known, expectation)
+    matches = baselines_judge.published(known, expectation)
     curves = baselines.curves(known, collective, question.gpu, nodes, question.gpus_per_node)
     return Outlook(expectation, baselines.reference(matches), matches, curves)
 
@@ -171,10 +171,6 @@ def _question(found: Hardware, fabric: str, collective: str, nodes: int, ranks_p
         return None, "; ".join(found.missing) or "the hardware is not known"
     if ranks_per_node != found.gpus_per_node:
         return None, f"{ranks_per_node} ranks on a node of {found.gpus_per_node} GPUs: the tables describe whole nodes"
-    wire = limits_table.FABRICS[fabric][0]
-    mtu = found.rdma_mtu
-    if wire is limits_table.Wire.ROCE and mtu is not None:
-        mtu = _ETHERNET_MTU.get(mtu)
     return Question(
         collective=collective,
         nodes=nodes,
@@ -182,18 +178,13 @@ def _question(found: Hardware, fabric: str, collective: str, nodes: int, ranks_p
         fabric=fabric,
         gpu=found.gpu,
         nics=found.nics if nodes > 1 else None,
-        device_mtu=mtu if wire in (limits_table.Wire.ROCE, limits_table.Wire.INFINIBAND) else None,
+        device_mtu=device_mtu(found.rdma_mtu, fabric),
     ), ""
 
 
-def published(tables: Tables, expectation: Expectation, algorithm: str | None = None) -> Matches:
-    """Published rows of the regime; none at all for links given by hand, which are no GPU that anybody published."""
-    question, best = expectation.question, expectation.expected[:1]
-    if question.gpu is None or question.nvlink_gb_s is not None or question.network_gb_s is not None:
-        return Matches((), (), (), (), (), ())
-    nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
-    fabric = limits_table.FABRICS[question.fabric][1]
-    # Within 1 % NCCL's own choice cannot be told.
-    near_best = tuple(e.name for e in expectation.expected if e.estimate.value_gb_s > 0.99 * best[0].estimate.value_gb_s)
-    regime = baselines.Regime(question.collective, question.gpu, question.nodes, question.gpus_per_node, nics, fabric, algorithm, near_best)
-    return baselines.match(tables, regime)
+def device_mtu(rdma_mtu: int | None, fabric: str) -> int | None:
+    """The MTU that a question takes: InfiniBand's own, of RoCE that of a network device which gives it; None = the usual one."""
+    wire = limits_table.FABRICS[fabric][0]
+    if wire is limits_table.Wire.INFINIBAND:
+        return rdma_mtu
+    return _ETHERNET_MTU.get(rdma_mtu) if wire is limits_table.Wire.ROCE and rdma_mtu is not None else None

@@ -5,9 +5,9 @@ Published figures can show that something is slow; they never pass a fabric, bec
 
 from __future__ import annotations
 
-from busbw.parsers.judge.baselines import LARGE_BYTES, implausible, share_at
-from busbw.parsers.judge.baselines_table import Curve
-from busbw.parsers.judge.limits_table import Expectation, Expected
+from busbw.parsers.judge.baselines import LARGE_BYTES, Matches, Regime, implausible, match, share_at
+from busbw.parsers.judge.baselines_table import Curve, NicSet, Tables
+from busbw.parsers.judge.limits_table import FABRICS, Expectation, Expected
 from busbw.records import Comparison, Reference, Status
 from busbw.units import format_size
 
@@ -59,6 +59,19 @@ def judge(
         return told(Status.WARN, reference, f"under {low:.0f} GB/s, where tuned systems begin ({name}): degraded")
     reason = f"as published runs ({name}, from {low:.0f} GB/s on), which alone prove no fabric; a contract, an accepted run or peers would"
     return told(Status.UNKNOWN, reference, reason)
+
+
+def published(tables: Tables, expectation: Expectation, algorithm: str | None = None) -> Matches:
+    """Published rows of the regime; none at all for links given by hand, which are no GPU that anybody published."""
+    question, best = expectation.question, expectation.expected[:1]
+    if question.gpu is None or question.nvlink_gb_s is not None or question.network_gb_s is not None:
+        return Matches((), (), (), (), (), ())
+    nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
+    fabric = FABRICS[question.fabric][1]
+    # Within 1 % NCCL's own choice cannot be told.
+    near_best = tuple(e.name for e in expectation.expected if e.estimate.value_gb_s > 0.99 * best[0].estimate.value_gb_s)
+    regime = Regime(question.collective, question.gpu, question.nodes, question.gpus_per_node, nics, fabric, algorithm, near_best)
+    return match(tables, regime)
 
 
 def contract_notes(contract_gb_s: float, expectation: Expectation) -> tuple[str, ...]:

@@ -1,0 +1,121 @@
+"""`busbw expect` without describing the cluster by hand: its hardware as a run recorded it, or as a node says it now."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the nodes say of themselves, in the words of the options; None = they do not say, or not alike."""
+
+    gpu: str | None
+    gpus_per_node: int | None
+    nics: str | None
+    fabric: str | None
+    nodes: int | None
+    mtu: int | None
+    told: str
+    """Where it comes from, and what it is, as one line."""
+    missing: tuple[str, ...]
+
+
+def fill(args: argparse.Namespace) -> str:
+    """Put what the nodes say into the options that were not given; the line that says so.
+
+    Raises:
+        BusbwError: the run cannot be read, or the node cannot be reached.
+        UsageError: what is needed was neither said nor given.
+    """
+    described = _of_run(args.run_directory) if args.run_directory is not None else _of_node(args)
+    for name in ("gpu", "gpus_per_node", "nics", "fabric", "nodes", "mtu"):
+        if getattr(args, name) is None:
+            setattr(args, name, getattr(described, name))
+    needs_network = (args.nodes or 2) > 1 and args.nics is None and args.network_gb_s is None
+    if (args.gpu is None and args.nvlink_gb_s is None) or needs_network:
+        raise UsageError(
+            "what the nodes say is not enough for a limit",
+            seen="; ".join(described.missing) or described.told,
+            next_step="give the rest by hand, it wins over what the nodes say: --gpu H100 --gpus-per-node 8 --nics 8x400",
+        )
+    return described.told
+
+
+def _of_run(path: Path) -> Described:
+    from busbw import artefacts, derive, rundir
+    from busbw.artefacts import Participants
+
+    run = rundir.open_existing(path)
+    plan = derive.load_plan(run)
+    answers = derive.answers(run, plan)
+    if not answers:
+        raise UsageError(f"run {run.run_id} holds no answer of a node", seen="it ended before the check", next_step="busbw run, or --gpu")
+    chosen = artefacts.load(run, "participants.json", Participants)
+    nodes = chosen.nodes if chosen is not None else tuple(answer.node.name for answer in answers)
+    return _described(plan.profile.name, answers, nodes, f"run {run.run_id}", len(nodes))
+
+
+def _of_node(args: argparse.Namespace) -> Described:
+    """Ask one node once, as `busbw check` does; nothing is kept."""
+    from busbw import artefacts, derive, planning, rundir
+    from busbw.cli.console import Console, now
+    from busbw.stages import preflight
+    from busbw.stages.context import Context
+    from busbw.stages.reach import reach
+    from busbw.transport.choose import make
+
+    node = os.uname().nodename.partition(".")[0] if args.local else args.node
+    wanted: dict[str, object] = {
+        "inventory": None,
+        "nodes": node,
+        "exclude": None,
+        "playbook": "day-one",
+        "profile": args.fabric,
+        "env": [],
+    }
+    wanted |= {"ranks_per_node": None, "temporary_keys": False, "forks": 1, "connect_timeout": 10.0}
+    plan = planning.new_plan(argparse.Namespace(**wanted, transport="local" if args.local else args.transport), started=now())
+    with tempfile.TemporaryDirectory(prefix="busbw-expect-") as folder:
+        run = rundir.create(Path(folder), plan.started, "expect")
+        artefacts.keep(run, "plan.json", plan)
+        transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=False)
+        say = Console(quiet=args.json).say
+        with reach(run, plan, transport, say) as fleet:
+            if not fleet.sessions:
+                gone = fleet.unreachable[0]
+                raise UsageError(
+                    f"{node} could not be reached", seen=gone.reason, next_step=gone.next_step or "describe the cluster by hand"
+                )
+            preflight.ask(Context(run=run, plan=plan, fleet=fleet, now=now, say=say))
+        answers = derive.answers(run, plan)
+        return _described(derive.load_plan(run).profile.name, answers, tuple(a.node.name for a in answers), f"node {node}", None)
+
+
+def _described(profile_name: str, answers: tuple[object, ...], nodes: tuple[str, ...], source: str, count: int | None) -> Described:
+    from busbw.derive import expectation
+    from busbw.parsers.judge import limits_table
+
+    found = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
+    fabric = profile_name if profile_name in limits_table.FABRICS else None
+    gpu = found.gpu.name if found.gpu is not None else None
+    nics = f"{found.nics.count}x{found.nics.rate_gbit_s:g}" if found.nics is not None else None
+    if count is None and fabric == "nvlink-only":
+        # One node by itself does not say what joins it to others.
+        fabric = None
+    parts = [f"{found.gpus_per_node} x {gpu}" if gpu is not None else "", f"{nics.replace('x', ' x ')} Gb/s" if nics else "", fabric or ""]
+    told = f"{source}: " + (", ".join(part for part in parts if part) or "nothing that the tables know")
+    if count is not None:
+        told += f", on {count} nodes"
+    return Described(gpu, found.gpus_per_node, nics, fabric, count, _mtu(found.rdma_mtu, fabric), told, found.missing)
+
+
+def _mtu(rdma_mtu: int | None, fabric: str | None) -> int | None:
+    from busbw.derive.expectation import device_mtu
+
+    return None if fabric is None else device_mtu(rdma_mtu, fabric)
