@@ -100,7 +100,7 @@ def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[
     told = {node.node: node for node in hardware.nodes}
     found = []
     for name in nodes:
-        rails = plan.cluster.node(name).rails
+        rails = plan.cluster.node(name).carriers
         if rails:
             found.append(NodeHardware(name, (), tuple((rail, 0.0) for rail in rails), (), None))
         elif name in told:

@@ -32,6 +32,11 @@ class Node:
     labels: tuple[tuple[str, str], ...] = ()
     """Free labels such as rack, leaf, group; sorted by name."""
 
+    @property
+    def carriers(self) -> tuple[str, ...]:
+        """What carries the data of a benchmark: the rails, and where those are invented the links in their place."""
+        return self.data_links or self.rails
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:

@@ -46,7 +46,7 @@ def common(values: tuple[_T | None, ...]) -> _T | None:
 
 def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> FabricFacts:
     """What the profile's placeholders stand for, where all nodes agree."""
-    rails = {node.data_links or node.rails for node in map(plan.cluster.node, nodes)}
+    rails = {plan.cluster.node(name).carriers for name in nodes}
     return FabricFacts(
         socket_ifname=common(tuple(known[name].ssh_interface if name in known else None for name in nodes)),
         rails=rails.pop() if len(rails) == 1 else (),
