@@ -46,7 +46,7 @@ def wrapped(shown: Iterable[str], width: int | None) -> tuple[str, ...]:
     """Lines that fit a terminal of `width` columns, broken behind blanks and commas and indented; None = as they are.
 
     >>> wrapped(("NOT CHECKED  gpu.ecc, gpu.temp: no tool",), 24)
-    ('NOT CHECKED  gpu.ecc, ', '      gpu.temp: no tool')
+    ('NOT CHECKED  gpu.ecc,', '      gpu.temp: no tool')
     """
     return tuple(part for line in shown for part in (_broken(line, width) if width and len(line) > width else (line,)))
 
@@ -59,7 +59,7 @@ def _broken(line: str, width: int) -> tuple[str, ...]:
             found.append(current)
             current = indent
         current += token
-    return (*found, current)
+    return tuple(part.rstrip() for part in (*found, current))
 
 
 def drain_reason(report: CheckReport) -> str:

@@ -84,7 +84,7 @@ ENTRIES = (
     Entry(
         "os.cgroup",
         "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
-        "fewer GPUs than the inventory says: FAIL; fewer CPUs than GPUs: WARN",
+        "fewer GPUs listed than the driver has: FAIL; fewer CPUs than GPUs: WARN",
     ),
     Entry("os.cpu_governor", "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", "not performance: WARN"),
     Entry("os.cpu_load", "cat /proc/loadavg; nproc", "load above 0.5 per CPU: WARN"),

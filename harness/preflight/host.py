@@ -45,7 +45,7 @@ def _machine(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _shares(output: SectionOutput, gpus: int, wanted: int | None) -> tuple[Ruling, ...]:
+def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[Ruling, ...]:
     facts = os_facts.parse(output.stdout)
     expected = "all GPUs and CPUs of the node in this session, at least one CPU per GPU"
     online, allowed = (os_facts.count_of(facts.text(name) or "") for name in ("cpus", "allowed"))
@@ -54,8 +54,8 @@ def _shares(output: SectionOutput, gpus: int, wanted: int | None) -> tuple[Rulin
     memory = facts.text("memory_max")
     limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
     found = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
-    if wanted is not None and gpus and gpus < wanted:
-        return (Ruling("os.cgroup", Status.FAIL, found, f"{expected}: {wanted} GPUs"),)
+    if driven > gpus:
+        return (Ruling("os.cgroup", Status.FAIL, f"{found} of the {driven} that the driver has", expected),)
     if allowed < max(gpus, 1) or (allowed <= gpus < online):
         return (Ruling("os.cgroup", Status.WARN, found, expected),)
     return (Ruling("os.cgroup", Status.PASS, found, expected),)
@@ -83,6 +83,9 @@ def _waiting(text: str) -> tuple[Process, ...]:
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     listed = answer.section("nvidia_smi_list")
     gpus = len(nvidia_smi.parse_list(listed.stdout)) if listed is not None else 0
+    driver = answer.section("nvidia_driver")
+    # Where nvidia-smi does not answer at all, nothing is said of what the session may see.
+    driven = len(re.findall(r"^gpu \S+$", driver.stdout, re.M)) if driver is not None and gpus else 0
     return (
         *ruled(answer, "system", "cat /proc/cpuinfo; ls /sys/devices/system/cpu/cpu0/cpuidle", ("os.virt", "os.cstates"), _machine),
         *ruled(
@@ -90,7 +93,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             "system",
             "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
             ("os.cgroup",),
-            lambda output: _shares(output, gpus, answer.node.gpus),
+            lambda output: _shares(output, gpus, driven),
         ),
         *ruled(answer, "processes", "ps -eo state,pid,wchan:32,comm", ("os.dstate",), _hanging),
     )

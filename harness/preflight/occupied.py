@@ -91,7 +91,11 @@ CHECK = CheckFamily(
             "l; echo \"$o\" | grep -q '^D' && { sleep 0.3 2>/dev/null || sleep 1; echo again; l; }; :",
             tool="ps",
         ),
-        Section("nvidia_driver", "[ -r /proc/driver/nvidia/version ] && echo loaded; :", small=True),
+        Section(
+            "nvidia_driver",
+            "[ -r /proc/driver/nvidia/version ] && echo loaded; for d in /proc/driver/nvidia/gpus/*; do [ -d $d ] && echo gpu ${d##*/}; done; :",
+            small=True,
+        ),
     ),
     judge=lambda answer: (),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+
 from busbw.parsers.nodes import container_dev, ibverbs, libraries, ofed, rdma_sysfs
 from busbw.parsers.nodes.container_dev import RdmaNodes
 from busbw.parsers.nodes.ibverbs import VerbsDevices
@@ -85,7 +88,12 @@ def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]:
     if not ports:
         why = "the kernel lists no RDMA device"
         return tuple(Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS)
-    return (rdma_ports.state(ports), rdma_ports.rate(ports), rdma_ports.gid(ports), rdma_ports.subnet_manager(ports))
+    state = rdma_ports.state(ports)
+    if state.status is Status.FAIL:
+        first = next(port.name for port in ports if port.active is False).partition("/")[0]
+        shown = (n for n, line in enumerate(output.stdout.splitlines(), 1) if re.match(rf"port {re.escape(first)} \d+ state (?!4:)", line))
+        state = dataclasses.replace(state, line_no=next(shown, None))
+    return (state, rdma_ports.rate(ports), rdma_ports.gid(ports), rdma_ports.subnet_manager(ports))
 
 
 def _ports(answer: NodeAnswer) -> tuple[CheckResult, ...]:

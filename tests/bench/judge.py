@@ -21,6 +21,7 @@ NODES = (64, 1000, 4096)
 ROUNDS = 3
 GPUS = 8
 BOUNDARY = "20261121-1200-check"
+LOG_HEAD = "Driver Version                            : 550.54.14\nCUDA Version                              : 12.4\n\n"
 FIELDS = 230
 """Lines that `nvidia-smi -q` prints per GPU beside those that are read."""
 
@@ -155,6 +156,7 @@ def node(number: int, name: str) -> dict[str, tuple[str, int]]:
         "cuda": ("Cuda compilation tools, release 12.2, V12.2.140\n", 0),
         "nccl_library": ("nccl /usr/lib/x86_64-linux-gnu/libnccl.so.2.21.5\n", 0),
         "nccl_tests": ("", 0),
+        "nvidia_driver": ("loaded\n", 0),
         "time": (
             f"NTPSynchronized=yes\nReference ID    : 0A000001 (10.0.0.1)\nSystem time     : 0.00000{rng.randrange(9)} seconds fast of NTP time\n",
             0,
@@ -188,7 +190,10 @@ def gpus(rng: random.Random, uuids: list[str], *, sick: bool) -> dict[str, tuple
         "gpu_query": (query, 0),
         "gpu_remap": (remap + "".join(f"{uuid}, 0, 0, 0, 0\n" for uuid in uuids), 0),
         "gpu_apps": ("gpu_uuid, pid, used_gpu_memory [MiB]\n", 0),
-        "gpu_details": ("\n==============NVSMI LOG==============\n\n" + "".join(details(rng, i, u) for i, u in enumerate(uuids)), 0),
+        "gpu_details": (
+            f"\n==============NVSMI LOG==============\n\n{LOG_HEAD}" + "".join(details(rng, i, u) for i, u in enumerate(uuids)),
+            0,
+        ),
         "gpu_nvlink": (
             "".join(
                 f"GPU {i}: NVIDIA H100 80GB HBM3 (UUID: {u})\n" + "".join(f"\t Link {k}: 26.562 GB/s\n" for k in range(18))

@@ -148,9 +148,11 @@ def test_each_answer_is_judged_as_it_stands(check_id: str, sections: Sections, s
     assert told(check_id, sections) == (status, found)
 
 
-def test_a_session_that_sees_fewer_gpus_than_the_inventory_names_fails() -> None:
-    listed = "GPU 0: NVIDIA H100 (UUID: GPU-1)\n"
-    assert told("os.cgroup", {"system": SYSTEM, "nvidia_smi_list": listed}, gpus=8) == (F, "96 of 96 CPUs, 1 GPUs")
+def test_a_session_that_sees_fewer_gpus_than_the_driver_has_fails() -> None:
+    listed, driver = "GPU 0: NVIDIA H100 (UUID: GPU-1)\n", "loaded\ngpu 0000:1b:00.0\ngpu 0000:43:00.0\n"
+    seen = {"system": SYSTEM, "nvidia_smi_list": listed, "nvidia_driver": driver}
+    assert told("os.cgroup", seen) == (F, "96 of 96 CPUs, 1 GPUs of the 2 that the driver has")
+    assert told("os.cgroup", {**seen, "nvidia_smi_list": ABSENT}) == (P, "96 of 96 CPUs, 0 GPUs")
 
 
 @pytest.mark.parametrize(
