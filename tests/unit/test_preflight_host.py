@@ -233,6 +233,16 @@ def test_only_what_serves_a_check_of_the_profile_is_asked() -> None:
     assert {s.name for s in script.sections(families(), ALL)} == {s.name for family in families() for s in family.sections}
 
 
+def test_who_has_little_time_asks_first_for_what_decides() -> None:
+    demand = Demand("tcp", ("gpu.count", "gpu.driver", "sw.mpirun"), ("os.*", "gpu.*", "rdma.*"))
+    text = script.build(families(), "run-1", 4.0, at_most_s=2, demand=demand).stdin.decode()
+    order = [line.split()[1] for line in text.splitlines() if line.startswith("ask ")]
+    deciding = {"nvidia_smi_list", "gpu_query", "gpu_apps", "mpirun_version", "processes"}
+    assert set(order[: len(deciding)]) == deciding
+    assert order.index("nvidia_smi_list") < order.index("gpu_query")
+    assert "gpu_details" in order[len(deciding) :]
+
+
 def test_every_check_says_the_same_when_only_its_own_sections_were_asked() -> None:
     everything = {s.name: f"{s.name} says something\n" for family in families() for s in family.sections} | {
         name: value for _, sections, _, _ in CASES for name, value in sections.items() if isinstance(value, str)
