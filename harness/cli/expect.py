@@ -18,7 +18,7 @@ from busbw.errors import UsageError
 
 if TYPE_CHECKING:
     from busbw.parsers.judge.baselines import Matches
-    from busbw.parsers.judge.baselines_table import Curve, NicFigure
+    from busbw.parsers.judge.baselines_table import Curve, NicFigure, RuleOfThumb
     from busbw.parsers.judge.limits_table import Expectation, Question
     from busbw.records import Comparison, Reference
 
@@ -41,6 +41,8 @@ class Answer:
     """None = no --contract."""
     contract_notes: tuple[str, ...]
     """What meeting it would prove, and what not."""
+    rules: tuple[RuleOfThumb, ...] = ()
+    """By which others judge."""
     described: str = ""
     """Which run or node described the hardware; empty = the options did."""
 
@@ -122,7 +124,7 @@ def answer(args: argparse.Namespace) -> Answer:
         )
     nics = baselines.nic_figures(tables, question.nics.rate_gbit_s) if question.nics is not None and question.nodes > 1 else ()
     contract_notes = () if args.contract is None else baselines_judge.contract_notes(args.contract, expectation)
-    return Answer(expectation, reference, matches, curves, nics, comparison, args.contract, contract_notes, described)
+    return Answer(expectation, reference, matches, curves, nics, comparison, args.contract, contract_notes, tables.rules, described)
 
 
 def _sources(args: argparse.Namespace) -> bool:

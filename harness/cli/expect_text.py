@@ -8,7 +8,8 @@ from busbw.units import format_bandwidth, format_size, format_time_us
 
 if TYPE_CHECKING:
     from busbw.cli.expect import Answer
-    from busbw.parsers.judge.baselines_table import Curve, NicFigure, Row, Source
+    from busbw.parsers.judge.baselines_table import Curve, NicFigure, Row, RuleOfThumb, Source
+    from busbw.parsers.judge.hardware import Nics
     from busbw.parsers.judge.limits_table import Expectation, Question
     from busbw.records import Limit
 
@@ -36,6 +37,7 @@ def answer(found: Answer) -> str:
     blocks.append(_curves(found.curves, question))
     blocks.append(_nics(found.nic_figures))
     blocks.append(_latency(expectation))
+    blocks.append(_rules(found))
     blocks.append([*(f"note: {note}" for note in expectation.notes)])
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
@@ -166,3 +168,17 @@ def _latency(expectation: Expectation) -> list[str]:
         return []
     text = ", ".join(f"{name} {format_time_us(value)}" for name, value in expectation.latency_us)
     return [f"a few bytes, by NCCL's model: {text}; measured systems lie between 0.85 and 10 times it (EFA, TCPXO and RCCL highest)"]
+
+
+def _rules(found: Answer) -> list[str]:
+    question = found.expectation.question
+    nics = question.nics if question.nodes > 1 else None
+    return ["rules by which others judge", *(_rule(rule, nics) for rule in found.rules)] if found.rules else []
+
+
+def _rule(rule: RuleOfThumb, nics: Nics | None) -> str:
+    here = ""
+    if nics is not None:
+        each = dict(rule.gb_s_per_nic).get(nics.rate_gbit_s)
+        here = "" if each is None else f" (here {nics.count} x {each:g} = {nics.count * each:g} GB/s)"
+    return f"  {rule.rule}{here}: {rule.used}; {_source(rule.source)}"

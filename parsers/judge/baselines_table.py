@@ -130,6 +130,19 @@ class NicFigure:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleOfThumb:
+    """A rule by which others judge."""
+
+    id: str
+    rule: str
+    used: str
+    """What is made of it here."""
+    source: Source
+    gb_s_per_nic: tuple[tuple[float, float], ...] = ()
+    """(rate of a NIC in Gb/s, GB/s); () = the rule has no such number."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tables:
     """Everything there is, in the order of the files."""
 
@@ -138,6 +151,7 @@ class Tables:
     articles: tuple[Row, ...]
     curves: tuple[Curve, ...]
     perftest: tuple[NicFigure, ...]
+    rules: tuple[RuleOfThumb, ...] = ()
 
 
 _Kind = TypeVar("_Kind")
@@ -156,6 +170,7 @@ def load() -> Tables:
         _read("articles", tuple[Row, ...]),
         _read("curves", tuple[Curve, ...]),
         _read("perftest", tuple[NicFigure, ...]),
+        _read("rules", tuple[RuleOfThumb, ...]),
     )
 
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from busbw import cli
+from busbw import artefacts, cli, playbook, profile, rundir
+from busbw.artefacts import PreflightArtefact, PreflightEntry
+from busbw.parsers.judge import baselines_table
+from busbw.plan import RunPlan
+from busbw.playbook import contract
+from busbw.playbook.template import TEMPLATE
+from busbw.records import Cluster, Node
 
 H100 = ("expect", "--gpu", "H100", "--nics", "8x400", "--fabric", "infiniband")
 
@@ -221,3 +228,91 @@ def test_it_answers_in_a_directory_without_anything(tmp_path_factory: pytest.Tem
         argv, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path_factory.mktemp("nowhere"), env={"PATH": "/nonexistent"}
     )
     assert (result.returncode, result.stderr, result.stdout.splitlines()[2][:22]) == (0, "", "limit       750.0 GB/s")
+
+
+def test_the_rules_of_others_are_stated_with_what_is_made_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = answered(capsys, *H100, "--nodes", "8")[1].splitlines()
+    start = lines.index("rules by which others judge")
+    assert len(baselines_table.load().rules) == 6
+    assert all(rule.used and rule.source.title for rule in baselines_table.load().rules)
+    assert any(
+        line.startswith("  peak busbw of a ring is 12, 24 or 48 GB/s") and "(here 8 x 48 = 384 GB/s)" in line for line in lines[start:]
+    )
+
+
+def test_the_form_of_a_contract_is_printed_and_is_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, _ = answered(capsys, "expect", "--contract-template")
+    path = tmp_path / "contract.yaml"
+    path.write_text(out)
+    cases = {case.id: case for case in playbook.load("provider-acceptance").cases if not case.repeats}
+    made = contract.load(path, frozenset(cases))
+    assert (status, len(made.criteria)) == (0, 7)
+    assert all(each.size in cases[each.case].sizes.planned() for each in made.criteria)
+
+
+def test_the_clauses_of_the_documentation_hold_the_same_form() -> None:
+    text = (Path(__file__).parents[2] / "docs/contract-template.md").read_text()
+    assert text.partition("```yaml\n")[2].partition("```")[0] == TEMPLATE
+
+
+def recorded(out: Path, answers: dict[str, dict[str, str]], *, fabric: str | None = None) -> Path:
+    """A run directory with what nodes answered: composed sections in the form of the script."""
+    nodes = tuple(Node(name) for name in answers)
+    named = profile.undetected() if fabric is None else profile.load(fabric)
+    run = rundir.create(out, "2026-11-21T10:00:00Z", "quick")
+    book = playbook.load("quick")
+    plan = RunPlan("busbw.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", Cluster(nodes, nodes[0].name, "-w"), book, named, "ssh")
+    artefacts.keep(run, "plan.json", plan)
+    entries = []
+    for name, sections in answers.items():
+        text = "".join(f"\n@@b begin {key}\n{value}\n@@b end {key} 0\n" for key, value in sections.items()) + "\n@@b done\n"
+        run.write_raw(f"preflight/{name}.txt", text)
+        entries.append(PreflightEntry(name, f"raw/preflight/{name}.txt", None, 0, None, 0.1))
+    artefacts.keep(run, "preflight.json", PreflightArtefact("b", tuple(entries)))
+    return run.path
+
+
+def node_sections(gpu: str = "NVIDIA H100 80GB HBM3", ports: int = 8) -> dict[str, str]:
+    query = "index, uuid, name\n" + "".join(f"{i}, GPU-{i}, {gpu}\n" for i in range(8))
+    lines = []
+    for i in range(ports):
+        lines += [f"rdma mlx5_{i} hca_type MT4129", f"port mlx5_{i} 1 state 4: ACTIVE", f"port mlx5_{i} 1 rate 400 Gb/sec (4X NDR)"]
+        lines.append(f"port mlx5_{i} 1 link_layer InfiniBand")
+    return {"gpu_query": query, "rdma_sysfs": "\n".join(lines) + "\n", "fabric_marks": "vendor=Supermicro\n"}
+
+
+def test_a_run_describes_its_own_cluster(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = recorded(tmp_path, {f"gpu-{n}": node_sections() for n in range(4)})
+    status, out, err = answered(capsys, "expect", str(run))
+    assert (status, err) == (0, "")
+    assert out.splitlines()[:4] == [
+        "all_reduce on 4 nodes of 8 x H100, 8 x 400 Gb/s, infiniband",
+        f"described by run {run.name}: 8 x H100, 8 x 400 Gb/s, infiniband, on 4 nodes",
+        "",
+        "limit       516.7 GB/s  nothing exceeds it: min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))",
+    ]
+    assert answered(capsys, "expect", str(run), "--nodes", "8")[1].startswith("all_reduce on 8 nodes"), "what is given wins"
+
+
+def test_a_mixed_cluster_says_which_nodes_differ_and_what_would_help(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = recorded(tmp_path, {"gpu-1": node_sections(), "gpu-2": node_sections("NVIDIA A100-SXM4-80GB", 7)}, fabric="infiniband")
+    status, out, err = answered(capsys, "expect", str(run))
+    assert (status, out) == (2, "")
+    assert err.splitlines() == [
+        "busbw: error: what the nodes say is not enough for a limit",
+        "busbw: seen: the nodes do not have the same GPUs: 8 x NVIDIA A100-SXM4-80GB on gpu-2; 8 x NVIDIA H100 80GB HBM3 on gpu-1; "
+        "the nodes do not have the same network: 7 x 400 Gb/s on gpu-2; 8 x 400 Gb/s on gpu-1",
+        "busbw: next: give the rest by hand, it wins over what the nodes say: --gpu H100 --gpus-per-node 8 --nics 8x400",
+    ]
+    assert answered(capsys, "expect", str(run), "--gpu", "A100", "--gpus-per-node", "8", "--nics", "8x200")[0] == 0
+
+
+def test_two_sources_of_the_hardware_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = answered(capsys, "expect", "--local", "--node", "gpu-1", "--nodes", "2")
+    assert (status, err.splitlines()[0]) == (2, "busbw: error: one source of the hardware at a time")
+
+
+def test_this_machine_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = answered(capsys, "expect", "--local", "--nodes", "2", "--gpu", "H100", "--nics", "8x400", "--fabric", "infiniband")
+    assert (status, out.splitlines()[0]) == (0, "all_reduce on 2 nodes of 8 x H100, 8 x 400 Gb/s, infiniband"), err
+    assert out.splitlines()[1].startswith("described by node ")
