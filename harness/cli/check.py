@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import check_fabric
+from busbw.cli import check_fabric, check_inside
 from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, UsageError
 
@@ -71,6 +71,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     nodes.add_argument("--connect-timeout", type=float, default=10.0, metavar="S", help="limit of one connection, in seconds (default 10)")
     parser.add_argument("-p", "--profile", metavar="NAME", help="fabric profile, such as infiniband or rocev2 (default: the inventory's)")
     check_fabric.register(parser)
+    check_inside.register(parser)
     result = parser.add_argument_group("result")
     result.add_argument("-o", "--out", type=Path, metavar="DIR", help="where run directories go (default runs; with --local none is kept)")
     result.add_argument("--json", action="store_true", help="print check.json instead of the verdict")
@@ -125,7 +126,6 @@ def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     from busbw.cli import check_print
     from busbw.cli.console import Console, now
     from busbw.stages import checking
-    from busbw.transport.choose import make
 
     console = Console(quiet=args.quiet or args.json)
     directory = rundir.create(out, plan.started, "check")
@@ -133,7 +133,7 @@ def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     artefacts.keep(directory, "plan.json", plan)
     for note in plan.cluster.notes:
         console.say("note", note)
-    transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
+    transport = check_inside.transport(args, plan)
     local = (_LOCAL_WITHIN_S, _LOCAL_SECTION_S) if args.local else (None, None)
     limits = checking.Limits(*local, sudo=args.sudo)
     signal.signal(signal.SIGTERM, _as_interrupt)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli import check_path
+from busbw.cli import check_gpus, check_path
 from busbw.errors import ReachError, UsageError
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ class FabricReport:
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    """Options of the fabric's side, and of the path between the nodes."""
+    """Options of the fabric's side, of the path between the nodes, and of each GPU by itself."""
     check_path.register(parser)
+    check_gpus.register(parser)
     group = parser.add_argument_group("fabric")
     group.add_argument(
         "--fabric",
@@ -62,15 +63,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace) -> bool:
-    """Whether this command is about what lies between the nodes."""
-    return bool(args.fabric or args.fabric_file or args.fabric_host or args.path)
+    """Whether this command is about the fabric, the path or each GPU, and not about what the nodes say."""
+    return bool(args.fabric or args.fabric_file or args.fabric_host or args.path or args.gpus)
 
 
 def run(args: argparse.Namespace, plan: RunPlan | None) -> int:
     """Do it; the exit status is the verdict's. `plan` names the nodes to ask; None = files only.
 
     Raises:
-        UsageError: a file is not there, nothing names what to read, or --path was given too.
+        UsageError: a file is not there, nothing names what to read, or two checks at once.
         ReachError: no node could be reached.
     """
     from busbw import rundir
@@ -79,10 +80,11 @@ def run(args: argparse.Namespace, plan: RunPlan | None) -> int:
     from busbw.derive import fabric as derived
     from busbw.stages import fabric
 
-    if args.path:
-        if args.fabric or args.fabric_file or args.fabric_host or plan is None:
-            raise UsageError("--path and --fabric are two checks", seen="both were given", next_step="give one after the other")
-        return check_path.run(args, plan)
+    if args.path or args.gpus:
+        if args.fabric or args.fabric_file or args.fabric_host or (args.path and args.gpus) or plan is None:
+            seen = "more than one of them was given"
+            raise UsageError("--fabric, --path and --gpus are three checks", seen=seen, next_step="give one after the other")
+        return check_path.run(args, plan) if args.path else check_gpus.run(args, plan)
     console = Console(quiet=args.quiet or args.json)
     started = now()
     directory = rundir.create(args.out or Path("runs"), started, "fabric")

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, plan: RunPlan) -> int:
         ReachError: no node could be reached.
     """
     from busbw import artefacts, rundir
-    from busbw.cli import check_print
+    from busbw.cli import check_inside, check_print
     from busbw.cli.console import Console, now
     from busbw.codec import dump_json
     from busbw.derive import result
@@ -44,19 +44,19 @@ def run(args: argparse.Namespace, plan: RunPlan) -> int:
     from busbw.stages import preflight, probe
     from busbw.stages.context import Context
     from busbw.stages.reach import reach
-    from busbw.transport.choose import make
 
     console = Console(quiet=args.quiet or args.json)
     directory = rundir.create(args.out or Path("runs"), plan.started, "path")
     plan = dataclasses.replace(plan, run_id=directory.run_id)
     artefacts.keep(directory, "plan.json", plan)
-    transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
-    with reach(directory, plan, transport, console.say) as fleet:
+    with reach(directory, plan, check_inside.transport(args, plan), console.say) as fleet:
         if not fleet.sessions:
             raise ReachError("no node could be reached", seen=fleet.unreachable[0].reason if fleet.unreachable else "")
         context = Context(run=directory, plan=plan, fleet=fleet, now=now, say=console.say)
         console.say("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
         preflight.ask(context)
+        # Where no profile was given the answers decide on it.
+        context = dataclasses.replace(context, plan=result.load_plan(directory))
         probe.attempt(context, {answer.node.name: facts(answer) for answer in result.answers(directory, plan)})
     report = _report(directory)
     directory.write_derived("path.json", dump_json(report))

@@ -1,0 +1,34 @@
+"""How `busbw check` reaches the nodes, and `--inside`: checks in the job's own context instead of the login shell's."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from busbw.plan import RunPlan
+    from busbw.transport import Transport
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """The option."""
+    group = parser.add_argument_group("context")
+    group.add_argument(
+        "--inside",
+        metavar="PREFIX",
+        help="run every check behind this on the node, such as 'docker exec -i train': the job's limits, devices, libraries",
+    )
+
+
+def transport(args: argparse.Namespace, plan: RunPlan) -> Transport:
+    """The transport of the plan, with the prefix of --inside where there is one.
+
+    Raises:
+        UsageError: the prefix cannot be read, or passes no standard input on.
+    """
+    from busbw.transport.choose import make
+    from busbw.transport.inside import InsideTransport, prefix_of
+
+    prefix = prefix_of(args.inside) if args.inside is not None else ()
+    way = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
+    return InsideTransport(way, prefix) if prefix else way

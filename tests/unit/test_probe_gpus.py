@@ -1,0 +1,131 @@
+"""Each GPU by itself and checks inside a container: composed outputs through the real script, a prefix that stands for a container."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.cli import main
+from busbw.errors import UsageError
+from busbw.preflight import NodeAnswer, SectionOutput, probe_gpus
+from busbw.records import Command, Node, Status
+from busbw.transport.inside import InsideTransport, prefix_of
+from busbw.transport.local import LocalTransport
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "bandwidth"
+
+
+def answer(node: str, *, copies: str = "", diagnosis: str = "", status: int = 0) -> NodeAnswer:
+    models = "".join(f"{gpu}, NVIDIA H200\n" for gpu in range(4))
+    texts = {"gpu_models": models, "copies": copies, "diagnosis": diagnosis}
+    sections = {name: SectionOutput(name, text, "" if text else "not found", status if not text else 0, 1) for name, text in texts.items()}
+    return NodeAnswer(Node(node), sections, f"raw/gpus/{node}.txt", None)
+
+
+COPIES = (FIXTURES / "nvbandwidth.txt").read_text()
+
+
+def test_a_gpu_whose_copies_are_slower_than_its_like_is_named_with_the_direction() -> None:
+    good = answer("gpu-002", copies=COPIES.replace("21.02", "55.39"))
+    found = probe_gpus.copied((answer("gpu-001", copies=COPIES), good))
+    assert [(check.node, check.status, check.found) for check in found] == [
+        ("gpu-001", Status.FAIL, "GPU 2 host_to_device_memcpy_ce: 21.0 of 55.4 GB/s"),
+        ("gpu-002", Status.PASS, "alike"),
+    ]
+
+
+def test_one_gpu_alone_is_not_compared_with_itself() -> None:
+    alone = "nvbandwidth Version: v0.8\nRunning host_to_device_memcpy_ce.\nmatrix\n           0\n 0     25.17\n"
+    (check,) = probe_gpus.copied((answer("gpu-001", copies=alone),))
+    assert (check.status, check.required, check.reason) == (Status.UNKNOWN, False, "fewer than 3 GPUs of this model: nothing to compare")
+
+
+def test_a_node_without_nvbandwidth_is_not_known() -> None:
+    (check,) = probe_gpus.copied((answer("gpu-001", status=127),))
+    assert (check.status, check.found) == (Status.UNKNOWN, "tool missing")
+
+
+def test_what_dcgm_found_is_told_per_test_and_gpu() -> None:
+    (check,) = probe_gpus.diagnosed(answer("gpu-001", diagnosis=(FIXTURES / "dcgm4.json").read_text()), 2)
+    assert (check.status, check.found) == (Status.FAIL, "pcie GPU 1: Detected 3 PCIe replays for GPU 1, above the limit.")
+    (skipped,) = probe_gpus.diagnosed(answer("gpu-001"), None)
+    assert (skipped.status, skipped.reason) == (Status.SKIPPED, "not asked for: --dcgm 1, 2 or 3")
+
+
+def test_a_diagnosis_that_did_not_start_is_not_known_with_its_words() -> None:
+    said = "Error: unable to establish a connection to the specified host: localhost\n"
+    (check,) = probe_gpus.diagnosed(answer("gpu-001", diagnosis=said), 1)
+    assert (check.status, check.found, check.reason) == (Status.UNKNOWN, "did not run", said.strip())
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder first on PATH with an nvbandwidth that prints the composed text's test."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    one_test = '/^Running/ { on = ($2 == t ".") } /^nvband/ || on'
+    (folder / "nvbandwidth").write_text(f"#!/bin/sh\nexec awk -v t=\"$2\" '{one_test}' {FIXTURES}/nvbandwidth.txt\n")
+    (folder / "nvbandwidth").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def report(folder: Path, name: str) -> Any:
+    return json.loads((folder / "runs/latest" / name).read_text())
+
+
+def test_the_command_asks_every_node_and_names_the_gpu(tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["check", "--gpus", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--force"])
+    out = capsys.readouterr().out
+    assert status == 1, out
+    assert "GPU 2 host_to_device_memcpy_ce: 21.0 of 55.4 GB/s" in out
+    assert [c["status"] for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"].startswith("gpu.")] == ["SKIPPED", "FAIL"]
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Callable[[str], str]:
+    """A prefix that stands for a container: another environment, and a mark of having been entered."""
+    program = tmp_path / "enter"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/entered\nIN_CONTAINER=yes; export IN_CONTAINER\nexec "$@"\n')
+    program.chmod(0o755)
+    return lambda more: f"{program} {more}".strip()
+
+
+def test_a_prefix_stands_before_every_command_and_passes_standard_input_on(container: Callable[[str], str]) -> None:
+    transport = InsideTransport(LocalTransport(), prefix_of(container("env")))
+    session = transport.connect(Node("n"), 5.0)
+    done = session.run(Command(("sh", "-s"), b"echo inside $IN_CONTAINER", timeout_s=10))  # type: ignore[union-attr]  # local never refuses
+    assert (done.exit_status, done.out()) == (0, "inside yes\n")
+
+
+def test_check_runs_inside(
+    container: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["check", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--inside", container("env")])
+    capsys.readouterr()
+    assert (tmp_path / "entered").read_text().startswith("env\n")
+    assert report(tmp_path, "check.json")["checks"]
+
+
+@pytest.mark.parametrize("text", ["docker exec train", "podman exec --tty train", "'open", "", "  "])
+def test_a_prefix_that_cannot_work_is_refused_before_any_node_is_asked(text: str) -> None:
+    with pytest.raises(UsageError):
+        prefix_of(text)
+
+
+@pytest.mark.parametrize("text", ["docker exec -i train", "docker exec -it train", "docker exec --interactive train", "nsenter -t 1 -a"])
+def test_a_prefix_that_passes_standard_input_on_is_taken(text: str) -> None:
+    assert prefix_of(text) == tuple(text.split())
+
+
+def test_two_checks_at_once_are_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "--gpus", "--path", "-w", "a", "--transport", "local"]) == 2
+    assert "--fabric, --path and --gpus are three checks" in capsys.readouterr().err
