@@ -26,8 +26,12 @@ class HardwareFault:
     of: str
     """`gpu` or `adapter`: it breaks one of them; `node`."""
     change: _Change
-    impossible: Callable[[Persona], str] = lambda persona: ""
-    """Why such hardware cannot have it; empty = it can."""
+    besides: Callable[[Persona], str] = lambda persona: ""
+    """What else such hardware may lack for it; empty = nothing."""
+
+    def impossible(self, persona: Persona) -> str:
+        """Why such hardware cannot have it; empty = it can."""
+        return self.besides(persona) or (_needs_adapters(persona) if self.of == "adapter" else "")
 
 
 def kinds() -> tuple[tuple[str, str], ...]:
@@ -158,6 +162,10 @@ def _odd_vbios(gpu: Gpu) -> Gpu:
     return replace(gpu, vbios=f"{head}.{int(last, 16) + 4:02X}")
 
 
+def _busy(gpu: Gpu) -> Gpu:
+    return replace(gpu, process=41417, memory_used_mib=gpu.kind.memory_mib * 3 // 4)
+
+
 def _needs_adapters(persona: Persona) -> str:
     return "" if persona.adapters else "it has no RDMA adapter"
 
@@ -200,7 +208,7 @@ FAULTS = (
     HardwareFault("power-capped", "power limit lowered", "gpu", _gpu(lambda gpu: replace(gpu, power_limit_w=gpu.kind.power_w // 2))),
     HardwareFault("clocks-throttled", "slowed down by its hardware", "gpu", _gpu(lambda gpu: replace(gpu, event_reasons=0x48))),
     HardwareFault("gpu-hot", "2 °C below its limit", "gpu", _gpu(lambda gpu: replace(gpu, temperature_c=gpu.kind.slowdown_c - 2))),
-    HardwareFault("gpu-busy", "somebody's job on it", "gpu", _gpu(lambda gpu: replace(gpu, process=41417, memory_used_mib=62118))),
+    HardwareFault("gpu-busy", "somebody's job on it", "gpu", _gpu(_busy)),
     HardwareFault("pcie-narrow", "8 of 16 PCIe lanes", "gpu", _gpu(lambda gpu: replace(gpu, pcie_width=8))),
     HardwareFault("nvlink-down", "NVLink 4 inactive", "gpu", _gpu(lambda gpu: replace(gpu, links_down=(4,))), _needs_nvlink),
     HardwareFault(
@@ -210,7 +218,11 @@ FAULTS = (
         "fabric-manager-off", "the fabric manager does not run", "node", _node(lambda n: replace(n, fabric_manager=False)), _needs_nvswitch
     ),
     HardwareFault(
-        "xid-in-log", "Xid 74 (NVLink) in the kernel log", "gpu", lambda n, i: _logged(n, i, "74, pid=2204, NVLink: fatal error")
+        "xid-in-log",
+        "Xid 74 (NVLink) in the kernel log",
+        "gpu",
+        lambda n, i: _logged(n, i, "74, pid=2204, NVLink: fatal error"),
+        _needs_nvlink,
     ),
     HardwareFault("peermem-missing", "nvidia_peermem not loaded", "node", _node(lambda n: replace(n, peermem=False)), _needs_peermem),
     HardwareFault("acs-on", "ACS on at every bridge", "node", _node(lambda n: replace(n, acs=True))),

@@ -47,6 +47,7 @@ def _all(node: NodeHardware) -> Iterator[Entry]:
         yield text("answers/ofed_info/-s", f"{node.ofed}:")
     if node.persona.adapters.ethernet:
         yield text("answers/show_gids/any", *_gids(node))
+        yield from (text("answers/mlnx_qos/any.err", "Invalid interface name"), text("answers/mlnx_qos/any.status", 1))
         yield from (text(f"answers/mlnx_qos/-i_{adapter.netdev}", *_qos(adapter)) for adapter in node.adapters)
 
 
