@@ -25,8 +25,8 @@ from busbw.records import Finding, FlightDump, RasReport, RunResult
 
 _WORTH_WORKERS = 64 << 20
 """Bytes in several files from which on starting worker processes pays."""
-_LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog")
-"""Formats whose lines the table's own expressions find: reading them too would tell nothing more here."""
+_LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
+"""Formats whose lines the table's own expressions find, and tools that `_node_facts` reads: reading them too would tell nothing more here."""
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
 
 

@@ -13,11 +13,16 @@ from busbw.parsers.nodes import (
     gids,
     ibstat,
     ibverbs,
+    iperf3,
+    kernel_log,
     mlnx_qos,
+    nvbandwidth,
+    nvidia_query,
     nvidia_smi,
     nvlink,
     ofed,
     pci,
+    perftest,
     pkeys,
     rdma_link,
     topology,
@@ -40,6 +45,9 @@ def read(text: str) -> tuple[object, ...]:
         ethtool.parse_fec(text),
         pci.parse_link(text),
         container_dev.parse(text) if "/dev/infiniband" in text else None,
+        perftest.parse(text),
+        nvbandwidth.parse(text),
+        iperf3.parse(text) if text.lstrip()[:1] == "{" else None,
     )
     several: tuple[tuple[object, ...], ...] = (
         ibverbs.parse_devinfo(text),
@@ -50,5 +58,8 @@ def read(text: str) -> tuple[object, ...]:
         nvlink.parse(text),
         pci.parse_acs(text) if "ACSC" in text else (),
         dcgm.parse_diag(text),
+        nvidia_smi.parse_list(text) if "Link 0: " not in text else (),  # nvlink's own heads
+        nvidia_query.parse(text) or (),
+        kernel_log.parse(text),
     )
     return (*(record for record in whole if record is not None), *(group for group in several if group))
