@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -16,8 +17,9 @@ from typing import Any
 import pytest
 
 import busbw
-from busbw.lab import processes
-from busbw.lab.state import LabState, load_directory
+from busbw.errors import LabError
+from busbw.lab import persona, processes
+from busbw.lab.state import LabState, Mode, load_directory
 
 pytestmark = pytest.mark.lab
 
@@ -204,3 +206,28 @@ def test_a_user_namespace_asked_for_by_root_says_why_not(lab_factory: Run) -> No
     )
     assert refused.returncode == 3
     assert "cannot separate privileges" in refused.stderr
+
+
+def test_a_plain_users_nodes_show_invented_hardware_too(user: User) -> None:
+    assert user.busbw("lab", "up", "-n", "3", "--persona", "h100").returncode == 0
+    whole = user.busbw("check", "-i", "lab", "--out", f"{user.home}/runs", "--json")
+    assert (whole.returncode, [c for c in json.loads(whole.stdout)["checks"] if c["status"] == "FAIL"]) == (0, []), whole
+    assert user.busbw("lab", "fault", "hw", "memlock-small", "node2").returncode == 0
+    assert user.busbw("lab", "fault", "hw", "port-down", "node3").returncode == 0
+    broken = user.busbw("check", "-i", "lab", "--out", f"{user.home}/runs", "--json")
+    failed = {(c["check_id"], c["node"]) for c in json.loads(broken.stdout)["checks"] if c["status"] == "FAIL" and c["required"]}
+    assert failed == {
+        ("os.limits.memlock", "node2"),
+        ("cross.active_ports", "node3"),
+        ("cross.rate", "node3"),
+    }
+
+
+def test_nodes_that_share_this_machines_devices_show_no_others(lab_factory: Callable[..., LabState]) -> None:
+    with pytest.raises(LabError) as caught:
+        lab_factory(nodes=1, mode=Mode.LOOPBACK, persona=persona.load("h100"))
+    assert caught.value.lines() == (
+        "error: nodes in loopback mode cannot show the hardware of h100",
+        "seen: they share this machine's /sys",
+        "next: busbw lab up --mode auto, where namespaces are allowed",
+    )
