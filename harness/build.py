@@ -24,6 +24,15 @@ COPY_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Where the binaries come from: sources to build (tar.gz, with make variables), or a folder that is on all nodes already."""
+
+    sources: bytes | None
+    make_args: tuple[str, ...] = ()
+    directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BuildPlan:
     """What is built, how, and where it will stand."""
 

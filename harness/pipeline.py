@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from busbw import artefacts, derive
 from busbw.artefacts import CaseArtefact, Participants, StageFailure
+from busbw.build import Benchmark
 from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts, facts
@@ -22,15 +22,6 @@ from busbw.transport import Transport
 from busbw.units import format_duration
 
 Say = Callable[[str, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """Where the binaries come from: sources to build (tar.gz, with make variables), or a folder that is on all nodes already."""
-
-    sources: bytes | None
-    make_args: tuple[str, ...] = ()
-    directory: str | None = None
 
 
 def execute(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, *, say: Say, now: Callable[[], str]) -> RunResult:

@@ -13,13 +13,13 @@ from pathlib import Path
 import busbw
 from busbw import artefacts, build, derive, inventory, playbook, profile, rundir
 from busbw.artefacts import ReachArtefact
+from busbw.build import Benchmark
 from busbw.errors import PlaybookError, UsageError
 from busbw.inventory import fold
 from busbw.lab import enter
 from busbw.launch import FabricFacts, env
 from busbw.launch.render import render
 from busbw.parsers.nodes.open_mpi import MpiVersion
-from busbw.pipeline import Benchmark
 from busbw.plan import SCHEMA, RunPlan
 from busbw.playbook import Playbook, contract
 from busbw.preflight.families import families
