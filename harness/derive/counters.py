@@ -20,8 +20,8 @@ class NodeCounters:
 
     @property
     def deltas(self) -> tuple[CounterDelta, ...]:
-        """What every counter did."""
-        return counters.deltas(self.before, self.after)
+        """What every counter did that did not stand still; the bytes of ports are always there."""
+        return counters.deltas(self.before, self.after, still=False)
 
     @property
     def rails(self) -> tuple[RailBytes, ...]:
@@ -51,16 +51,19 @@ def load(run: RunDir, case_id: str) -> CaseCounters | None:
     taken = [{file.node: file for file in moment.files} for moment in moments if moment is not None]
     nodes, problems = [], []
     for name in taken[0]:
-        pair = []
+        texts, paths = [], []
         for files, moment in zip(taken, ("before", "after"), strict=True):
             file = files.get(name)
             content = run.read_raw(file.path.removeprefix("raw/")) if file is not None and file.path is not None else None
             if file is None or file.path is None or content is None:
                 problems.append(f"{name}: no counters {moment}: {file.problem if file else 'not asked'}")
                 continue
-            snapshot = counters.parse(content.decode("utf-8", "replace"), name, file.path)
-            problems += [f"{name}: {moment}: {problem}" for problem in snapshot.problems]
-            pair.append(snapshot)
-        if len(pair) == 2:
+            texts.append(content.decode("utf-8", "replace"))
+            paths.append(file.path)
+        if len(texts) == 2:
+            pair = counters.parse_pair(texts[0], texts[1], name, (paths[0], paths[1]))
+            problems += [
+                f"{name}: {moment}: {problem}" for moment, each in zip(("before", "after"), pair, strict=True) for problem in each.problems
+            ]
             nodes.append(NodeCounters(*pair))
     return CaseCounters(tuple(nodes), tuple(dict.fromkeys(problems)))

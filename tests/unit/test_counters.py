@@ -167,6 +167,30 @@ def test_bytes_of_each_port_are_told_and_what_was_reset_is_not() -> None:
     )
 
 
+def test_a_pair_leaves_out_what_stood_still_and_says_the_same_of_the_rest() -> None:
+    texts = [(FIXTURES / f"roce-{moment}.txt").read_text() for moment in ("before", "after")]
+    pair = counters.parse_pair(texts[0], texts[1], "gpu-001", ("raw/roce-before.txt", "raw/roce-after.txt"))
+    whole = counters.deltas(read("roce-before.txt"), read("roce-after.txt"))
+    left = counters.deltas(*pair)
+    moved = counters.deltas(*pair, still=False)
+    assert {each.counter for each in left if each not in moved and each.device == "GPU 0"} == {
+        *("nvlink_recovery_errors", "nvlink_crc_errors", "throttle_sync_boost_us", "throttle_sw_thermal_us", "throttle_hw_thermal_us"),
+        *("throttle_hw_power_brake_us", "ecc_corrected_volatile", "ecc_uncorrected_volatile"),
+    }
+    assert {(each.device, each.counter) for each in moved if each.delta == 0} == {
+        ("mlx5_0", "np_cnp_sent"),
+        ("mlx5_1", "port_rcv_data"),
+        *((interface, "tx_bytes") for interface in ("ens1np0", "ens2np0")),
+        ("ens2np0", "rx_bytes"),
+    }
+    assert {(each.device, each.counter) for each in whole if each not in left} == {
+        ("mlx5_0", "symbol_error"),
+        ("mlx5_1", "link_downed"),
+        ("mlx5_1", "symbol_error"),
+    }
+    assert counters.rail_bytes(*pair) == counters.rail_bytes(read("roce-before.txt"), read("roce-after.txt"))
+
+
 def test_efa_counts_bytes_and_a_second_port_has_a_name_of_its_own() -> None:
     before = "== time 1\n== rdma\nrdmap0s6/ports/1/hw_counters/tx_bytes:10\nrdmap0s6/ports/1/hw_counters/rx_bytes:10\n{}== end\n"
     second = "mlx4_0/ports/2/counters/port_xmit_data:1\nmlx4_0/ports/2/counters/port_rcv_data:1\n"
