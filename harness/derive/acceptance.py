@@ -66,7 +66,7 @@ def _leading(decided: Verdict, comparisons: tuple[Comparison, ...]) -> str:
     short = next((each for each in comparisons if each.status is decided.status), None)
     if short is None:
         return "something that is required was not measured"
-    share = "not compared" if short.ratio is None else f"{short.ratio:.0%} of {short.reference.kind}"
+    share = short.reason if short.ratio is None else f"{short.ratio:.0%} of {short.reference.kind}"
     return f"{short.case_id} at {format_size(short.size_bytes)}: {share}"
 
 
@@ -163,7 +163,8 @@ def answers(
 def _topology(plan: RunPlan, made: tuple[Launch, ...], outcome: BlameOutcome) -> ProviderAnswer:
     question = "What is the topology, and how much are the leaves oversubscribed?"
     leaf = {node.name: dict(node.labels).get("leaf") for node in plan.cluster.nodes}
-    inside, across = [], []
+    inside: list[float] = []
+    across: list[float] = []
     for sample in (sample for launch in made for sample in launch.samples if len(sample.nodes) == 2):
         leaves = {leaf.get(node) for node in sample.nodes}
         if None not in leaves:

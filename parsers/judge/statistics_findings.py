@@ -98,6 +98,7 @@ def _processes(case: Measured) -> list[Finding]:
     process, host, mean_us = worst.slowest
     title = f"the processes scatter by {worst.variation:.0%} (standard deviation over mean) at {format_size(worst.size_bytes)}"
     text = f"slowest: process {process} on {host or 'an unnamed host'}, {format_time_us(mean_us)} a call; {len(worst.mean_us)} processes"
+    settle: tuple[str, ...]
     if case.ethernet is None:
         cause, settle = "one process is late, or one link carries more than the others", ("group surveys and counters of the links",)
     elif case.ethernet:
