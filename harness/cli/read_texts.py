@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 from busbw import intake
+from busbw.cli.read_pool import read_each
 from busbw.errors import UnknownLayout
 from busbw.parsers.formats import HEAD_BYTES, Document, Format
 from busbw.parsers.formats.nccl_tests_summary import KIND
 from busbw.parsers.formats.recognise import to_try
-
-_WORTH_WORKERS = 64 << 20
-"""Bytes in several files from which on starting worker processes (0.2 s each) pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +33,7 @@ def read_all(sources: Sequence[intake.Source]) -> tuple[ReadText, ...]:
         UsageError: a file cannot be opened.
         ReadError: a compressed file cannot be expanded here, or expands beyond all measure.
     """
-    size = sum(source.path.stat().st_size for source in sources)
-    workers = min(len(sources), os.cpu_count() or 1)
-    if workers < 2 or size < _WORTH_WORKERS:
-        return tuple(read_one(source) for source in sources)
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return tuple(pool.map(read_one, sources, chunksize=max(1, len(sources) // (8 * workers))))
+    return read_each(read_one, sources)
 
 
 def read_one(source: intake.Source) -> ReadText:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import multiprocessing
-import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import intake
+from busbw.cli.read_pool import read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.parsers.formats import HEAD_BYTES
 from busbw.parsers.formats.flight_recorder import of_rank, rank_of
@@ -23,8 +21,6 @@ from busbw.parsers.judge.diagnose_stalls import Progress
 from busbw.parsers.nodes import recognise as node_tools
 from busbw.records import Finding, FlightDump, RasReport, RunResult
 
-_WORTH_WORKERS = 64 << 20
-"""Bytes in several files from which on starting worker processes pays."""
 _LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
 """Formats whose lines the table's own expressions find, and tools that `_node_facts` reads: reading them too would tell nothing more here."""
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
@@ -67,7 +63,7 @@ def read(names: Sequence[str]) -> Reading:
     """
     runs = [name for name in names if (Path(name) / "raw" / "plan.json").is_file()]
     sources = [source for name in names for source in (_run_texts(name) if name in runs else intake.expand([name]))]
-    read_ones = _all(sources)
+    read_ones = read_each(read_one, sources)
     texts = tuple(one.text for one in read_ones if one.text is not None)
     results = tuple(_run_result(run) for run in runs)
     judged = tuple(
@@ -104,23 +100,13 @@ def _run_result(name: str) -> RunResult:
     return derive(rundir.open_existing(Path(name)))
 
 
-def _all(sources: Sequence[intake.Source]) -> tuple[_One, ...]:
-    size = sum(source.path.stat().st_size for source in sources)
-    workers = min(len(sources), os.cpu_count() or 1)
-    if workers < 2 or size < _WORTH_WORKERS:
-        return tuple(_read_one(source) for source in sources)
-    chunk = max(1, len(sources) // (8 * workers))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return tuple(pool.map(_read_one, sources, chunksize=chunk))
-
-
 @functools.cache
 def _scanner() -> Scanner:
     """The scanner of this process: building it takes longer than searching a small file."""
     return Scanner(search_patterns())
 
 
-def _read_one(source: intake.Source) -> _One:
+def read_one(source: intake.Source) -> _One:
     """One text: searched, and read by its formats. A text that cannot be read is a problem, not an end."""
     try:
         head = intake.head_of(source, HEAD_BYTES)

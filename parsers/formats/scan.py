@@ -27,6 +27,8 @@ COMMON_LINES = 5_000
 SAMPLED_BLOCKS = 16
 """In every sixteenth block the first match of a common pattern is still taken: one line in 2 MB."""
 _MOST_ENTRIES = 500_000
+_MOST_LINES = 1_000_000
+"""Kept in all, 250 bytes each."""
 _PROCESS = re.compile(rb"((?!\d\d?:)[\w.-]+):(\d+):\d+ ")
 _RANK = re.compile(rb"\[(?:\d+,)?(\d+)\](?:\[[^\]\n]*\])?<std|\[(?:rank|default|Rank )(\d+)\]")
 
@@ -155,6 +157,8 @@ class _Tally:
         self.entries: dict[tuple[int, bytes | None], _Entry] = {}
         self.totals = [0] * len(patterns)
         self.uncounted = 0
+        self.kept = 0
+        self.dropped = 0
         self.processes: dict[bytes, bytes | None] = {}
         """What the first word of a line says of its process."""
         self.distinct = frozenset(index for index, pattern in enumerate(patterns) if pattern.distinct)
@@ -262,7 +266,12 @@ class _Tally:
             entry.count += 1
             if pattern.distinct and not self._is_new(index, process, line, entry):
                 continue
-            if len(entry.examples) < pattern.keep:
+            if len(entry.examples) >= pattern.keep:
+                continue
+            if self.kept >= _MOST_LINES and entry.examples:
+                self.dropped += 1
+            else:
+                self.kept += 1
                 after = b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + pattern.after]) if pattern.after else b""
                 entry.examples.append((first_no + at, line, after))
         self._count(index, len(found))
@@ -290,6 +299,8 @@ class _Tally:
             problems.append(f"{self.long_lines} lines are longer than {LONGEST_LINE} bytes and were searched only up to there")
         if self.uncounted:
             problems.append(f"{self.uncounted} matches of more than {_MOST_ENTRIES} pairs of pattern and process were not kept")
+        if self.dropped:
+            problems.append(f"{self.dropped} matching lines beyond the first {_MOST_LINES} were counted and not kept")
         common = tuple(self.patterns[index].id for index in sorted(self.common | self.newly_common))
         return Scan(self.size_bytes, self.lines, self.first_line, tuple(hits), common, tuple(problems))
 

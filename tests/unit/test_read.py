@@ -155,16 +155,3 @@ def test_log_lines_around_a_table_stand_beside_it(tmp_path: Path, capsys: pytest
     document = json.loads(out)
     assert (status, document["kind"]) == (0, "nccl-tests")
     assert "open-mpi" in [other["kind"] for other in document["also"]]
-
-
-def test_many_large_files_are_read_by_several_processes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from busbw.cli import read_texts
-
-    for number in range(3):
-        (tmp_path / f"{number}.log").write_text(GOOD)
-    monkeypatch.setattr(read_texts, "_WORTH_WORKERS", 1)
-    monkeypatch.setattr(read_texts.os, "cpu_count", lambda: 2)
-    status, out, _ = read(capsys, str(tmp_path), "--json")
-    assert (status, [one["tables"][0]["complete"] for one in json.loads(out)["files"]]) == (0, [True, True, True])

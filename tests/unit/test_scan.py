@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import re
+import tracemalloc
 
 import pytest
 
@@ -229,6 +230,30 @@ def test_a_pattern_made_of_hex_letters_is_found_and_named_as_slow() -> None:
     scanner = Scanner((Pattern("ecc", r"dead|802"), Pattern("fine", "uncorrectable")))
     assert scanner.slow == ("ecc",)
     assert [line.line_no for line in scanner.scan([b"x\nCUDA error 802\nit is Dead\n"]).hits[0].examples] == [2, 3]
+
+
+def test_memory_does_not_grow_with_the_length_of_a_log() -> None:
+    chunk = ("\n".join(composed_log(1000)) + "\n").encode()
+
+    def peak(times: int) -> int:
+        tracemalloc.start()
+        try:
+            assert scanner.scan(chunk for _ in range(times)).lines == 1000 * times
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    scanner = Scanner(PATTERNS_OF_LOGS)
+    peak(4)  # what is learned once
+    assert peak(160) < 1.2 * peak(40)
+
+
+def test_lines_beyond_what_memory_is_to_hold_are_counted_and_said_not_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("busbw.parsers.formats.scan._MOST_LINES", 3)
+    (hit,) = Scanner((Pattern("x", "needle", keep=10),)).scan([b"needle\n" * 5]).hits
+    assert (hit.count, [line.line_no for line in hit.examples]) == (5, [1, 2, 3])
+    scan = Scanner((Pattern("x", "needle", keep=10),)).scan([b"needle\n" * 5])
+    assert scan.problems == ("2 matching lines beyond the first 3 were counted and not kept",)
 
 
 def test_blocks_do_not_depend_on_how_the_input_was_cut() -> None:
