@@ -134,8 +134,8 @@ def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     for note in plan.cluster.notes:
         console.say("note", note)
     transport = check_inside.transport(args, plan)
-    local = (_LOCAL_WITHIN_S, _LOCAL_SECTION_S) if args.local else (None, None)
-    limits = checking.Limits(*local, sudo=args.sudo)
+    within_s, section_s = (_LOCAL_WITHIN_S, _LOCAL_SECTION_S) if args.local else (None, None)
+    limits = checking.Limits(within_s, section_s, sudo=args.sudo)
     signal.signal(signal.SIGTERM, _as_interrupt)
     shown = os.path.relpath(directory.path)
     try:

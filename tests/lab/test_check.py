@@ -22,16 +22,16 @@ pytestmark = pytest.mark.lab
 
 HEAD = (
     "index, uuid, name, driver_version, persistence_mode, mig.mode.current, power.limit [W], power.default_limit [W], "
-    "pcie.link.width.current, pcie.link.width.max, memory.used [MiB], vbios_version, ecc.errors.uncorrected.volatile.total"
+    "pcie.link.width.current, pcie.link.width.max, memory.used [MiB], vbios_version, ecc.errors.uncorrected.volatile.total, "
+    "clocks.current.sm [MHz], clocks.max.sm [MHz], utilization.gpu [%], clocks_event_reasons.active"
 )
 SHIM = """#!/bin/sh
 driver={driver}
 gpus="{gpus}"
 case "$*" in
 -L) for i in $gpus; do echo "GPU $i: NVIDIA H100 80GB HBM3 (UUID: GPU-$i)"; done ;;
-*--query-gpu=*clocks*) echo "index, clocks_event_reasons.active"; for i in $gpus; do echo "$i, 0x0000000000000001"; done ;;
 *--query-gpu=*) echo "{head}"
-  for i in $gpus; do echo "$i, GPU-$i, NVIDIA H100 80GB HBM3, $driver, Enabled, Disabled, 700.00, 700.00, 16, 16, 4, 96.00.74.00.01, 0"; done ;;
+  for i in $gpus; do echo "$i, GPU-$i, NVIDIA H100 80GB HBM3, $driver, Enabled, Disabled, 700.00, 700.00, 16, 16, 4, 96.00.74.00.01, 0, 345, 1980, 0, 0x1"; done ;;
 *--query-remapped-rows=*) echo "gpu_uuid, remapped_rows.correctable, remapped_rows.uncorrectable, remapped_rows.pending, remapped_rows.failure"
   for i in $gpus; do echo "GPU-$i, 0, 0, 0, 0"; done ;;
 *--query-compute-apps=*) echo "gpu_uuid, pid, used_gpu_memory [MiB]" ;;
