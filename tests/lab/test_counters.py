@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from busbw import rundir
 from busbw.derive import counters
+from busbw.lab import persona
 from busbw.lab.state import LabState
+from busbw.parsers.judge.diagnose import EvidenceSet, diagnose
+from busbw.parsers.judge.diagnose_counters import NodeChanges, from_counters
 from busbw.parsers.nodes import counters as counters_of
+from busbw.preflight import counters as counters_script
+from busbw.records.counters import CounterDelta
 
 pytestmark = pytest.mark.lab
 
@@ -69,3 +77,25 @@ def test_every_change_has_the_time_in_which_it_happened(measured: Path) -> None:
 
 def test_a_case_without_snapshots_has_none(measured: Path) -> None:
     assert counters.load(rundir.open_existing(measured), "no-such-case") is None
+
+
+def test_counters_that_grow_on_an_adapter_lead_to_its_cable(
+    lab_factory: Callable[..., LabState], on_node: Callable[..., Any], tmp_path: Path
+) -> None:
+    lab = lab_factory(nodes=1, persona=persona.load("h100"))
+    words = ("lab", "fault", "--name", lab.name, "hw", "errors-grow", "node1")
+    broken = subprocess.run([sys.executable, "-m", "busbw", *words], capture_output=True, text=True, timeout=60, check=False)
+    assert broken.returncode == 0, broken
+    script = counters_script.snapshot("x").stdin.decode()
+    before = counters_of.parse(on_node(lab, "node1", script).out, "node1")
+    assert before.problems == ()
+    end = time.monotonic() + 20
+    grown: list[CounterDelta] = []
+    while not grown:
+        assert time.monotonic() < end, "no counter grew"
+        after = counters_of.parse(on_node(lab, "node1", script).out, "node1")
+        grown = [d for d in counters_of.deltas(before, after) if d.delta and d.counter == "symbol_error"]
+    changes = NodeChanges("node1", counters_of.deltas(before, after), after.ports, "raw/x")
+    assert {fact.where for fact in from_counters((changes,)) if fact.source == "counter:symbol_error"} == {("node1", grown[0].device)}
+    told = diagnose(EvidenceSet(facts=from_counters((changes,))))
+    assert "symbol-errors" in [finding.id for finding in told.findings]
