@@ -31,7 +31,9 @@ gpus="{gpus}"
 case "$*" in
 -L) for i in $gpus; do echo "GPU $i: NVIDIA H100 80GB HBM3 (UUID: GPU-$i)"; done ;;
 *--query-gpu=*) echo "{head}"
-  for i in $gpus; do echo "$i, GPU-$i, NVIDIA H100 80GB HBM3, $driver, Enabled, Disabled, 700.00, 700.00, 16, 16, 4, 96.00.74.00.01, 0, 345, 1980, 0, 0x1"; done ;;
+  for i in $gpus; do
+    echo "$i, GPU-$i, NVIDIA H100 80GB HBM3, $driver, Enabled, Disabled, 700.00, 700.00, 16, 16, 4, 96.00.74.00.01, 0, 345, 1980, 0, 0x1"
+  done ;;
 *--query-remapped-rows=*) echo "gpu_uuid, remapped_rows.correctable, remapped_rows.uncorrectable, remapped_rows.pending, remapped_rows.failure"
   for i in $gpus; do echo "GPU-$i, 0, 0, 0, 0"; done ;;
 *--query-compute-apps=*) echo "gpu_uuid, pid, used_gpu_memory [MiB]" ;;
