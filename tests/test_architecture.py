@@ -35,6 +35,7 @@ FLOORS = (
     ("busbw.reports", 5),
     ("busbw.transport", 4),
     ("busbw.rundir", 4),
+    ("busbw.accepted", 4),
     ("busbw.artefacts", 4),
     ("busbw.intake", 4),
     ("busbw.survey", 4),

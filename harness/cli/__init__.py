@@ -16,7 +16,7 @@ from busbw import plugins
 from busbw.cli.command import CliCommand
 from busbw.errors import BusbwError
 
-_ORDER = ("check", "run", "why", "read", "report", "expect", "cost", "lab")
+_ORDER = ("init", "check", "run", "why", "diff", "baseline", "read", "report", "expect", "cost", "lab")
 """Commands in the order people need them; others follow by name."""
 
 

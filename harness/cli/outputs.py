@@ -58,13 +58,11 @@ def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: s
     from busbw.reports import csv
     from busbw.rundir import write_whole
 
-    for path, text in (
-        (args.junit, lambda: (run / "junit.xml").read_text(encoding="utf-8")),
-        (args.prom, lambda: (run / "metrics.prom").read_text(encoding="utf-8")),
-        (args.csv, lambda: csv.render(result)),
-    ):
+    for path, name in ((args.junit, "junit.xml"), (args.prom, "metrics.prom")):
         if path is not None:
-            write_whole(path.absolute(), text().encode(), mode=0o666)
+            write_whole(path.absolute(), (run / name).read_bytes(), mode=0o666)
+    if args.csv is not None:
+        write_whole(args.csv.absolute(), csv.render(result).encode(), mode=0o666)
     _github(run, result)
     if args.notify:
         _notify(os.environ.get(_WEBHOOK, ""), result, last_line)

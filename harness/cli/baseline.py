@@ -1,0 +1,126 @@
+"""`busbw baseline`: make a run the expectation of its regime, list such runs, take one back."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.cli.command import CliCommand
+from busbw.errors import UsageError
+
+if TYPE_CHECKING:
+    from busbw.records.history import PastRun
+    from busbw.rundir import RunDir
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Options of all `busbw baseline` commands."""
+    parsers = parser.add_subparsers(dest="baseline_command", metavar="COMMAND", required=True)
+    accept = parsers.add_parser("accept", help="make a run the expectation of its regime")
+    accept.add_argument("--anyway", action="store_true", help="also a run that did not pass")
+    retire = parsers.add_parser("retire", help="take that back; the run and the decision stay on record")
+    show = parsers.add_parser("show", help="what a run stands for: regime, numbers, machine, who accepted it")
+    for own in (accept, retire, show):
+        own.add_argument(
+            "run", type=Path, nargs="?", default=Path("runs/latest"), metavar="RUN", help="run directory (default runs/latest)"
+        )
+    for own in (accept, retire):
+        own.add_argument("--note", default="", metavar="TEXT", help="why, for those who come later")
+    listing = parsers.add_parser("list", help="the accepted runs")
+    listing.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are (default runs)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the `busbw baseline` command that was given."""
+    return {"accept": _accept, "retire": _retire, "show": _show, "list": _list}[args.baseline_command](args)
+
+
+def _accept(args: argparse.Namespace) -> int:
+    from busbw import accepted
+    from busbw.cli.console import now
+    from busbw.records.history import Acceptance
+
+    directory, past = _past(args.run)
+    if past.verdict not in ("PASS", "WARN") and not args.anyway:
+        raise UsageError(
+            f"run {past.run_id} is {past.verdict}, which no later run should be held against",
+            seen=f"verdict {past.verdict}",
+            next_step="accept a run that passed, or say --anyway and why with --note",
+        )
+    if not past.numbers:
+        raise UsageError(f"run {past.run_id} measured nothing", seen="no case over all nodes has a number", next_step="accept another run")
+    accepted.decide(directory, Acceptance(now(), getpass.getuser(), args.note))
+    sys.stdout.write(f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers)} numbers\n")
+    return 0
+
+
+def _retire(args: argparse.Namespace) -> int:
+    from busbw import accepted
+    from busbw.cli.console import now
+    from busbw.records.history import Acceptance
+
+    directory, past = _past(args.run)
+    if past.accepted is None:
+        raise UsageError(
+            f"run {past.run_id} is not accepted", seen="no standing decision in accepted.json", next_step="busbw baseline list"
+        )
+    accepted.decide(directory, Acceptance(now(), getpass.getuser(), args.note, retired=True))
+    sys.stdout.write(f"retired {past.run_id}\n")
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    from busbw import accepted
+    from busbw.reports.safe import one_line
+    from busbw.units import format_bandwidth, format_size
+
+    directory, past = _past(args.run)
+    lines = [f"{past.run_id}  {past.verdict}  {_regime(past)}"]
+    for decision in accepted.read(directory):
+        word = "retired" if decision.retired else "accepted"
+        lines.append(f"  {word} {decision.at} by {decision.by}{': ' + decision.note if decision.note else ''}")
+    for number in past.numbers:
+        values = sorted(number.busbw_gb_s)
+        middle = values[len(values) // 2]
+        launches = f"{len(values)} launch{'es' if len(values) > 1 else ''}"
+        lines.append(
+            f"  {number.collective:<15} {format_size(number.size_bytes):>9}  {format_bandwidth(middle):>14}  {launches}  {number.options}"
+        )
+    lines += [f"  {name:<24} {value}" for name, value in past.machine]
+    sys.stdout.write("".join(f"{one_line(line)}\n" for line in lines))
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    from busbw import accepted
+    from busbw.reports.safe import one_line
+
+    found = accepted.accepted_runs(args.out)
+    for directory in found:
+        past = _past(directory.path)[1]
+        decision = past.accepted
+        who = f"{decision.at[:10]} by {decision.by}{': ' + decision.note if decision.note else ''}" if decision else ""
+        sys.stdout.write(f"{one_line(f'{past.run_id}  {_regime(past)}  {who}')}\n")
+    if not found:
+        sys.stdout.write(f"no accepted run in {args.out}; busbw baseline accept RUN makes one\n")
+    return 0
+
+
+def _past(path: Path) -> tuple[RunDir, PastRun]:
+    from busbw import accepted, derive, rundir
+    from busbw.parsers.judge import past
+
+    directory = rundir.open_existing(path)
+    return directory, past.of_result(derive.derive(directory), accepted.standing(directory))
+
+
+def _regime(past: PastRun) -> str:
+    regime = past.regime
+    emulated = ", emulated" if regime.emulated else ""
+    return f"{regime.profile}, {regime.nodes} nodes, {regime.ranks} ranks, {regime.gpus}{emulated}"
+
+
+COMMAND = CliCommand("baseline", "accept a run as what later runs are held against; list, show, retire", register, run)

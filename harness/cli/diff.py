@@ -1,0 +1,74 @@
+"""`busbw diff`: did it get slower since the accepted runs, beyond the noise, and what else changed?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.cli.command import CliCommand
+from busbw.errors import UsageError
+
+if TYPE_CHECKING:
+    from busbw.records.history import PastRun
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Options of `busbw diff`."""
+    parser.add_argument(
+        "run", type=Path, nargs="?", default=Path("runs/latest"), metavar="A", help="the run in question (default runs/latest)"
+    )
+    parser.add_argument(
+        "against",
+        type=Path,
+        nargs="*",
+        metavar="B",
+        help="runs to hold it against (default: the accepted ones beside it, of the same regime)",
+    )
+    parser.add_argument("--json", action="store_true", help="the comparison as JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="the last line only")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare. 0 = nothing is slower, 1 = something is, 3 = it cannot be told."""
+    from busbw.codec import dump_json
+    from busbw.parsers.judge.compare import diff
+    from busbw.parsers.judge.verdict import EXIT_STATUS
+    from busbw.reports import compare
+
+    now = _past(args.run)
+    found = diff(now, _earlier(args, now))
+    if args.json:
+        sys.stdout.write(dump_json(found))
+    else:
+        lines = compare.lines(found)
+        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
+    return EXIT_STATUS[found.status]
+
+
+def _earlier(args: argparse.Namespace, now: PastRun) -> tuple[PastRun, ...]:
+    from busbw import accepted
+
+    if args.against:
+        return tuple(_past(path) for path in args.against)
+    root = args.run.resolve().parent
+    found = tuple(_past(each.path) for each in accepted.accepted_runs(root) if each.run_id != now.run_id)
+    if not found:
+        raise UsageError(
+            f"nothing to compare {now.run_id} with",
+            seen=f"no accepted run in {root}",
+            next_step="busbw baseline accept RUN for a run that was good, or name one: busbw diff A B",
+        )
+    return found
+
+
+def _past(path: Path) -> PastRun:
+    from busbw import accepted, derive, rundir
+    from busbw.parsers.judge import past
+
+    directory = rundir.open_existing(path)
+    return past.of_result(derive.derive(directory), accepted.standing(directory))
+
+
+COMMAND = CliCommand("diff", "did it get slower since the accepted runs, beyond the noise, and what else changed", register, run)

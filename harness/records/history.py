@@ -1,0 +1,59 @@
+"""What of a run can be held against other runs: its regime, its numbers, its machine, and whether somebody accepted it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Somebody made a run the expectation of its regime, or took that back."""
+
+    at: str
+    """RFC 3339, UTC."""
+    by: str
+    """Login name of whoever did it."""
+    note: str
+    retired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """What two numbers must share to be compared. Texts, so that a difference can be shown as it is."""
+
+    profile: str
+    gpus: str
+    """`8 x NVIDIA H100 80GB HBM3`, or `not known`."""
+    nics: str
+    nodes: int
+    ranks: int
+    emulated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One size of one case over all its launches."""
+
+    case_id: str
+    collective: str
+    purpose: str
+    size_bytes: int
+    options: str
+    """What of the command line changes the number: `-n 20 -w 5 -c 1 float sum`."""
+    busbw_gb_s: tuple[float, ...]
+    """Out of place, one per launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run as other runs see it."""
+
+    run_id: str
+    started: str
+    verdict: str
+    regime: Regime
+    numbers: tuple[Number, ...]
+    machine: tuple[tuple[str, str], ...]
+    """(what, answers with their counts): versions, and what every check found: `rdma.firmware`, `28.43.2026 on 64 nodes`."""
+    nodes: tuple[str, ...]
+    accepted: Acceptance | None = None

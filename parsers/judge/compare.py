@@ -1,0 +1,72 @@
+"""One run against earlier ones: what changed in the numbers, and what changed in the machine. What coincides is not said to be the cause."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from busbw.parsers.judge import past, regression
+from busbw.parsers.judge.regression import Change, Shift
+from busbw.records import Status
+from busbw.records.history import Number, PastRun
+
+
+@dataclass(frozen=True, slots=True)
+class NumberShift:
+    """One number and what became of it."""
+
+    number: Number
+    """As it is now."""
+    before_gb_s: float | None
+    """Median over the launches of all runs it is held against; None = none of them measured it."""
+    now_gb_s: float
+    shift: Shift
+
+
+@dataclass(frozen=True, slots=True)
+class RunDiff:
+    """The whole answer."""
+
+    now: PastRun
+    against: tuple[PastRun, ...]
+    left_out: tuple[tuple[str, tuple[str, ...]], ...]
+    """(run, why it may not be compared) of the runs that were to be compared and are not."""
+    shifts: tuple[NumberShift, ...]
+    machine: tuple[tuple[str, str, str], ...]
+    """(what, before, now), against the newest of the runs."""
+    status: Status
+    """FAIL = something is slower; UNKNOWN = it cannot be told; PASS = neither."""
+
+
+def diff(now: PastRun, earlier: tuple[PastRun, ...]) -> RunDiff:
+    """Hold a run against earlier ones; those that may not be compared are left out, each with its reason."""
+    reasons = tuple((each.run_id, past.why_not_comparable(now, each)) for each in earlier)
+    against = tuple(each for each, (_, why) in zip(earlier, reasons, strict=True) if not why)
+    known = [(number, _before(number, against)) for number in now.numbers]
+    comparisons = max(1, sum(1 for _, before in known if before))
+    shifts = tuple(
+        NumberShift(
+            number,
+            statistics.median(tuple(value for run in before for value in run)) if before else None,
+            statistics.median(number.busbw_gb_s),
+            regression.shift(before, number.busbw_gb_s, comparisons=comparisons),
+        )
+        for number, before in known
+    )
+    machine = past.changed(now, against[-1]) if against else ()
+    return RunDiff(now, against, tuple(item for item in reasons if item[1]), shifts, machine, _status(shifts))
+
+
+def _before(number: Number, against: tuple[PastRun, ...]) -> tuple[tuple[float, ...], ...]:
+    same = past.key(number)
+    return tuple(other.busbw_gb_s for run in against for other in run.numbers if past.key(other) == same)
+
+
+def _status(shifts: tuple[NumberShift, ...]) -> Status:
+    """Slower anywhere is a regression. Where no bandwidth number can be told, the run tells nothing."""
+    told = [each.shift.change for each in shifts if each.before_gb_s is not None]
+    if Change.SLOWER in told:
+        return Status.FAIL
+    if not told or Change.INCONCLUSIVE in told:
+        return Status.UNKNOWN
+    return Status.PASS

@@ -1,0 +1,99 @@
+"""A run's result as other runs see it, whether two of them may be compared, and what changed between their machines."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from busbw.records import CaseOutcome, RunResult, Status
+from busbw.records.history import Acceptance, Number, PastRun, Regime
+
+NOT_KNOWN = "not known"
+_COMPARED = ("bandwidth", "latency")
+"""Purposes whose numbers mean something; the others are launches that log, verify or time every iteration."""
+
+
+def of_result(result: RunResult, accepted: Acceptance | None = None) -> PastRun:
+    """What of a result can be held against others."""
+    machine = dict(result.versions)
+    return PastRun(
+        run_id=result.run_id,
+        started=result.started,
+        verdict=result.verdict.value,
+        regime=Regime(
+            profile=result.profile,
+            gpus=_answers(result, "gpu.model") or machine.get("device", NOT_KNOWN),
+            nics=_answers(result, "rdma.rate") or NOT_KNOWN,
+            nodes=max((len(outcome.nodes) for outcome in _whole(result)), default=0),
+            ranks=max((table.nranks or 0 for outcome in _whole(result) for table in outcome.results), default=0),
+            emulated=bool(result.emulated),
+        ),
+        numbers=_numbers(result),
+        machine=_machine(result),
+        nodes=result.nodes,
+        accepted=accepted,
+    )
+
+
+def _whole(result: RunResult) -> list[CaseOutcome]:
+    """Launches over all nodes that measured something; groups of a survey are another thing."""
+    return [outcome for outcome in result.cases if outcome.case.split is None and outcome.results]
+
+
+def _numbers(result: RunResult) -> tuple[Number, ...]:
+    values: dict[tuple[str, str, str, int, str], list[float]] = {}
+    for outcome in _whole(result):
+        case, table = outcome.case, outcome.results[-1]
+        # Wrong data has no bandwidth.
+        if case.purpose not in _COMPARED or table.out_of_bounds:
+            continue
+        for row in table.rows:
+            if row.out_of_place is not None and row.size_bytes > 0 and row.out_of_place.busbw_gb_s > 0:
+                options = f"-n {case.iterations} -w {case.warmup} -c {case.check} -z {case.blocking} {row.type} {row.redop or ''}".strip()
+                key = (case.family, case.collective.value, case.purpose, row.size_bytes, options)
+                values.setdefault(key, []).append(row.out_of_place.busbw_gb_s)
+    return tuple(Number(*key, tuple(found)) for key, found in values.items())
+
+
+def _answers(result: RunResult, check_id: str) -> str:
+    """What the nodes answered, each answer with its count; empty = the check was not asked or not answered."""
+    found = Counter(c.found for c in result.checks if c.check_id == check_id and c.status not in (Status.UNKNOWN, Status.SKIPPED))
+    return _counted(found)
+
+
+def _counted(found: Counter[str]) -> str:
+    return "; ".join(f"{text} on {count}" for text, count in sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _machine(result: RunResult) -> tuple[tuple[str, str], ...]:
+    answers: dict[str, Counter[str]] = {}
+    for check in result.checks:
+        if check.status not in (Status.UNKNOWN, Status.SKIPPED):
+            answers.setdefault(check.check_id, Counter())[check.found] += 1
+    told = [(name, value) for name, value in result.versions if name not in ("busbw", "build")]
+    return (*told, *((check_id, _counted(found)) for check_id, found in sorted(answers.items())))
+
+
+def why_not_comparable(one: PastRun, other: PastRun) -> tuple[str, ...]:
+    """What they do not share, in words; () = they may be compared."""
+    pairs = (
+        ("fabric profile", one.regime.profile, other.regime.profile),
+        ("GPUs", one.regime.gpus, other.regime.gpus),
+        ("nodes", str(one.regime.nodes), str(other.regime.nodes)),
+        ("ranks", str(one.regime.ranks), str(other.regime.ranks)),
+        ("emulated", str(one.regime.emulated), str(other.regime.emulated)),
+    )
+    return tuple(f"{what}: {mine} here, {theirs} in {other.run_id}" for what, mine, theirs in pairs if mine != theirs)
+
+
+def key(number: Number) -> tuple[str, int, str]:
+    """What the numbers of two runs must share to be held against each other, within one regime."""
+    return number.collective, number.size_bytes, number.options
+
+
+def changed(one: PastRun, other: PastRun) -> tuple[tuple[str, str, str], ...]:
+    """(what, before, now) of everything about the machine that both told and that differs; `other` is the earlier one."""
+    before, now = dict(other.machine), dict(one.machine)
+    found = [(name, before[name], now[name]) for name in now if name in before and before[name] != now[name]]
+    if set(one.nodes) != set(other.nodes):
+        found.append(("nodes", f"{len(other.nodes)}", f"{len(one.nodes)}, {len(set(one.nodes) - set(other.nodes))} of them others"))
+    return tuple(found)

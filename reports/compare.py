@@ -1,0 +1,57 @@
+"""A comparison of runs as plain lines: numbers with their change, then what changed in the machine."""
+
+from __future__ import annotations
+
+from busbw.inventory.hostlist import fold
+from busbw.parsers.judge.compare import NumberShift, RunDiff
+from busbw.parsers.judge.regression import FLOOR, Change
+from busbw.records import Status
+from busbw.reports.safe import one_line
+from busbw.units import format_bandwidth, format_size
+
+_SIGNS = {Change.SLOWER: "✖", Change.FASTER: "▲", Change.SAME: "✓", Change.INCONCLUSIVE: "?"}
+_WORDS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS: "NO REGRESSION"}
+
+
+def lines(diff: RunDiff) -> tuple[str, ...]:
+    """The lines to print, the verdict last, for grep."""
+    now, against = diff.now, diff.against
+    said = [f"{now.run_id} against {_named(diff)}"]
+    for run_id, why in diff.left_out:
+        said.append(f"  not compared with {run_id}: {'; '.join(why)}")
+    if against:
+        said += ["", f"  {'':<27}{'before':>14}{'now':>14}   change"]
+        said += [_number(each) for each in diff.shifts]
+        said += [
+            "",
+            "  machine  "
+            + ("nothing that was asked has changed" if not diff.machine else "what changed (it coincides; that is no proof of a cause)"),
+        ]
+        said += [f"    {what:<25}{before}  ->  {after}" for what, before, after in diff.machine]
+    said += ["", f"busbw: {_WORDS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
+    return tuple(one_line(line) for line in said)
+
+
+def _named(diff: RunDiff) -> str:
+    if not diff.against:
+        return "no run that it may be compared with"
+    count = len(diff.against)
+    return diff.against[0].run_id if count == 1 else f"{count} runs, {diff.against[0].run_id} to {diff.against[-1].run_id}"
+
+
+def _number(each: NumberShift) -> str:
+    number, shift = each.number, each.shift
+    name = f"{number.collective} {format_size(number.size_bytes)}"
+    before = format_bandwidth(each.before_gb_s) if each.before_gb_s is not None else "not measured"
+    counted = f"  n={shift.launches[0]}/{shift.launches[1]}"
+    return f"{_SIGNS[shift.change]} {name:<27}{before:>14}{format_bandwidth(each.now_gb_s):>14}   {shift.change.value}: {shift.reason}{counted}"
+
+
+def _counts(diff: RunDiff) -> str:
+    told = [each.shift.change for each in diff.shifts if each.before_gb_s is not None]
+    if not told:
+        return "nothing to compare with"
+    counted = [f"{told.count(change)} {change.value}" for change in Change if change in told]
+    worst = min((each for each in diff.shifts if each.shift.ratio is not None), key=lambda each: each.shift.ratio or 1.0, default=None)
+    least = f", worst {worst.shift.ratio - 1:+.1%}" if worst is not None and worst.shift.ratio is not None else ""
+    return f"{', '.join(counted)} of {len(told)} numbers{least}, floor {FLOOR:.0%}"

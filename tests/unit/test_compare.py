@@ -1,0 +1,82 @@
+"""Runs held against runs: what may be compared, what changed in the numbers and in the machine, and how it is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+from busbw.parsers.judge import past
+from busbw.parsers.judge.compare import diff
+from busbw.parsers.judge.regression import Change
+from busbw.records import RunResult, Status
+from busbw.records.history import Number, PastRun, Regime
+from busbw.reports.compare import lines
+
+RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+REGIME = Regime("infiniband", "8 x H100 on 16", "400 Gb/s", 16, 128, False)
+MACHINE = (("NCCL", "2.28.3"), ("rdma.firmware", "28.43.2026 on 16"))
+
+
+def run(name: str, *values: float, machine: tuple[tuple[str, str], ...] = MACHINE, **changes: object) -> PastRun:
+    number = Number("all-reduce", "all_reduce", "bandwidth", 8 << 30, "-n 20 -w 5 -c 1 -z 0 float sum", values)
+    made = PastRun(name, "2026-11-20T02:12:00Z", "PASS", REGIME, (number,), machine, ("gpu-001", "gpu-002"))
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]  # as the test's author wrote them
+
+
+GOOD = tuple(run(f"good-{n}", 371 + n / 10, 370.5, 371.2, 370.9) for n in range(3))
+
+
+def test_a_result_gives_its_regime_its_numbers_over_launches_and_its_machine() -> None:
+    result: RunResult = RUNS.healthy().result
+    seen = past.of_result(result)
+    assert (seen.regime.profile, seen.regime.nodes, seen.regime.ranks) == (result.profile, 16, 128)
+    assert seen.numbers
+    assert {number.purpose for number in seen.numbers} <= {"bandwidth", "latency"}
+    assert all(value > 0 for number in seen.numbers for value in number.busbw_gb_s)
+    assert past.why_not_comparable(seen, seen) == ()
+    assert past.changed(seen, seen) == ()
+
+
+def test_a_slower_run_is_told_with_the_change_of_the_machine_that_coincides() -> None:
+    now = run("now", 344.1, 343.8, 344.6, 344.2, machine=(("NCCL", "2.28.3"), ("rdma.firmware", "28.45.1020 on 16")))
+    found = diff(now, GOOD)
+    assert found.status is Status.FAIL
+    (only,) = found.shifts
+    assert only.shift.change is Change.SLOWER
+    assert found.machine == (("rdma.firmware", "28.43.2026 on 16", "28.45.1020 on 16"),)
+    told = lines(found)
+    assert told[0] == "now against 3 runs, good-0 to good-2"
+    assert any(line.startswith("✖ all_reduce 8 GiB") and "slower" in line and "n=12/4" in line for line in told), told
+    assert any("no proof of a cause" in line for line in told)
+    assert told[-1].startswith("busbw: SLOWER 1 slower of 1 numbers, worst -7.")
+
+
+def test_the_same_again_is_no_regression_and_too_few_launches_are_inconclusive() -> None:
+    assert diff(run("now", 371.0, 370.6, 371.3), GOOD).status is Status.PASS
+    one = diff(run("now", 371.0), GOOD[:1])
+    assert one.status is Status.UNKNOWN
+    assert lines(one)[-1].startswith("busbw: INCONCLUSIVE ")
+
+
+def test_runs_of_another_regime_are_left_out_with_the_reason_and_nothing_is_compared_with_nothing() -> None:
+    other = run("other", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, nodes=8, ranks=64))
+    found = diff(run("now", 371.0, 370.0, 372.0), (other,))
+    assert (found.against, found.status) == ((), Status.UNKNOWN)
+    assert found.left_out == (("other", ("nodes: 16 here, 8 in other", "ranks: 128 here, 64 in other")),)
+    assert lines(found)[-1].startswith("busbw: INCONCLUSIVE nothing to compare with")
+
+
+def test_a_number_that_was_measured_with_other_options_is_not_held_against() -> None:
+    now = run("now", 300.0, 300.0, 300.0)
+    longer = dataclasses.replace(now.numbers[0], options="-n 100 -w 5 -c 0 -z 0 float sum")
+    found = diff(dataclasses.replace(now, numbers=(longer,)), GOOD)
+    assert [each.before_gb_s for each in found.shifts] == [None]
+    assert found.status is Status.UNKNOWN
+    assert any("not measured" in line for line in lines(found))
+
+
+def test_other_nodes_are_told_as_a_change() -> None:
+    found = diff(run("now", 371.0, 370.6, 371.3, nodes=("gpu-001", "gpu-009")), GOOD)
+    assert found.machine == (("nodes", "2", "2, 1 of them others"),)
