@@ -1,7 +1,8 @@
 """Where the bytes of a text come from: files, directories, globs, standard input, plain or compressed, always in chunks of bounded size.
 
 Compression is told by the first bytes, not by the name: gzip, zstd, xz, bzip2, one inside the other. zstd is read by the `zstandard` package
-(`pip install busbw[zstd]`) or the `zstd` program. UTF-16 (what PowerShell's `>` writes) is turned into UTF-8.
+(`pip install busbw[zstd]`) or the `zstd` program. UTF-16 (what PowerShell's `>` writes) is turned into UTF-8,
+and log lines that a collector wrapped in JSON are taken out of it.
 
 Limits, so that a small file cannot fill the machine: at most `MOST_BYTES` out of one text, and at most `MOST_RATIO` times what went in
 once `FREE_BYTES` have come out; at most `MOST_FILES` files out of the arguments.
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from busbw.errors import ReadError, UsageError
+from busbw.parsers.formats.json_lines import unwrapped
 
 CHUNK_BYTES = 1 << 18
 FREE_BYTES = 256 << 20
@@ -85,7 +87,7 @@ class Reading:
                     break
                 chunks = self._expanded(kind, chunks)
             head, chunks = _peek(chunks)
-            yield from self._limited(_utf8(head, chunks))
+            yield from self._limited(unwrapped(_utf8(head, chunks)))
 
     def _raw(self) -> Iterator[bytes]:
         while chunk := self._file.read(CHUNK_BYTES):
@@ -218,9 +220,10 @@ def _peek(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks in UTF-8, where a byte order mark says that they are UTF-16; the mark of UTF-8 is taken off."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+    """The chunks in UTF-8, where a byte order mark, or the zeros of plain text, say that they are UTF-16; the mark of UTF-8 is taken off."""
+    order = next((name for begins, name in _UTF16 if begins(head)), None)
+    if order is not None:
+        decoder = codecs.getincrementaldecoder(order)("replace")
         for chunk in chunks:
             yield decoder.decode(chunk).encode("utf-8", "replace")
         return
@@ -228,6 +231,19 @@ def _utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         yield chunk.removeprefix(codecs.BOM_UTF8) if first else chunk
         first = False
+
+
+def _plain_at(head: bytes, first: int) -> bool:
+    """Every second byte, from `first` on, is a printable character, and the others are zero."""
+    plain, zeros = head[first:8:2], head[1 - first : 8 : 2]
+    return len(head) >= 8 and not any(zeros) and all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in plain)
+
+
+_UTF16: tuple[tuple[Callable[[bytes], bool], str], ...] = (
+    (lambda head: head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)), "utf-16"),
+    (lambda head: _plain_at(head, 0), "utf-16-le"),
+    (lambda head: _plain_at(head, 1), "utf-16-be"),
+)
 
 
 def _gzip(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -19,7 +19,9 @@ _MOST_SHAPES = 100_000
 _MOST_PLANS = 1_000
 _CONTINUATION_LINES = 3
 _CONTINUATION_BYTES = 2048
-_NOT_CONTINUATION = re.compile(rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^  ")
+_NOT_CONTINUATION = re.compile(
+    rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^  |^\S*\w@\w\S*[ :].*[$#%>] |^Script done on "
+)
 _CUT = re.compile(rb"(?:failed with(?: error)?(?: \d+)?|[,:;(=-]|\b(?:with|to|for|on|and|of|the|in|from|is|error))\s*$")
 _SECOND = re.compile(rb"[a-z(]|This is usually caused|Disable NVLS|Do not force-enable")
 _TAG = re.compile(
