@@ -13,6 +13,7 @@ import json
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ from busbw.parsers.judge.fabric_checks import FABRIC
 from busbw.records import CheckResult, Node, Status
 from busbw.records.topology import EndKind, Leaf, Topology, TopologyNic
 
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "fabric"
 NODES = tuple(f"gpu-{n:03}" for n in range(1, 9))
 RAILS = 4
 GBPS = {"NDR": "106.25", "HDR": "53.125"}
@@ -429,6 +431,19 @@ def test_the_three_layouts_of_lldpctl_say_the_same() -> None:
     verbose = json.dumps({"lldp": [{"interface": [inner]}]})
     told = [[link.told() for link in lldp.parse(text, "gpu-001").links] for text in (keyvalue, plain, verbose)]
     assert told == [["gpu-001 ens1 – leaf01 port swp12"]] * 3
+
+
+@pytest.mark.parametrize("layout", ["keyvalue", "json", "json0"])
+def test_a_recorded_neighbour_is_read_in_each_layout(layout: str) -> None:
+    found = read((FIXTURES / f"lldp-{layout}.txt").read_text(), "gpu-001")
+    assert found is not None
+    (link,) = found.links
+    assert (link.told(), link.a.node, link.a.device) == ("gpu-001 ens1 – leaf01 port swp12", "gpu-001", "ens1")
+
+
+@pytest.mark.parametrize("tool", ["iblinkinfo", "ibnetdiscover", "ibqueryerrors"])
+def test_a_tool_that_has_no_port_gives_nothing(tool: str) -> None:
+    assert read((FIXTURES / f"{tool}-no-port.txt").read_text()) is None
 
 
 def test_lldp_neighbours_of_all_nodes_give_the_leaves() -> None:
