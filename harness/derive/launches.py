@@ -14,7 +14,6 @@ from busbw.launch.mpirun import NOISE
 from busbw.parsers.formats import nccl_tests_json, nccl_tests_table, open_mpi, payload
 from busbw.parsers.judge import case, groups, stall
 from busbw.parsers.judge.groups import GroupSample
-from busbw.parsers.nodes import looks
 from busbw.preflight.software import NodeFacts
 from busbw.records import (
     BenchmarkResult,
@@ -28,6 +27,7 @@ from busbw.records import (
     WarningRole,
 )
 from busbw.rundir import RunDir
+from busbw.triage import look
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +152,15 @@ def _stall(
 ) -> tuple[Finding, ...]:
     if not artefact.looks and not artefact.unreachable:
         return ()
-    seen = {file.node: looks.parse(_text(run, file.path)) for file in artefact.looks}
+    answers = {file.node: (_text(run, file.path).encode(), file.path) for file in artefact.looks}
+    seen = {node: look.read(node, content, path) for node, (content, path) in answers.items()}
     planned = {node: tuple(range(i * artefact.ranks_per_node, (i + 1) * artefact.ranks_per_node)) for i, node in enumerate(artefact.nodes)}
     done = len(results[-1].rows) if results else 0
     total = len(artefact.case.sizes.planned())
     where = f"{artefact.case.id}, after {done} of {total} sizes"
     linked = {node: facts.linked for node, facts in known.items()}
-    return stall.judge(seen, {file.node: file.path for file in artefact.looks}, planned, linked, artefact.unreachable, where)
+    found = stall.judge(seen, {file.node: file.path for file in artefact.looks}, planned, linked, artefact.unreachable, where)
+    return (look.explain(answers, artefact.unreachable) if found[0].id == "stall-unexplained" else ()) or found
 
 
 def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherFailure], ...]:

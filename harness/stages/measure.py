@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from busbw import artefacts, job
 from busbw.artefacts import CaseArtefact, LookFile
 from busbw.parsers.judge import stall
-from busbw.parsers.nodes import looks as looks_parser
 from busbw.records import BenchmarkCase, Command, CommandResult, Invocation, Unreachable
 from busbw.stages import counters
 from busbw.stages.context import Context
 from busbw.transport import Session
-from busbw.triage.look import look
+from busbw.triage import look as triage
 from busbw.units import format_duration
 
 ROW_WIDTH = 110
@@ -139,7 +138,7 @@ def _show(context: Context, launch: Launch, output: bytes) -> None:
 def _look(context: Context, launch: Launch, number: int) -> tuple[tuple[LookFile, ...], tuple[Unreachable, ...]]:
     """Two looks at every node of the launch, kept before anything is ended."""
     prefix = f"cases/{launch.case.id}/look-{number}"
-    commands = {node: look(launch.job_id, f"{prefix}-{node}.txt") for node in launch.nodes if node in context.fleet.sessions}
+    commands = {node: triage.look(launch.job_id, f"{prefix}-{node}.txt") for node in launch.nodes if node in context.fleet.sessions}
     found, gone = [], []
     for answer in context.fleet.run(commands, deadline_s=60.0):
         if isinstance(answer, Unreachable):
@@ -154,8 +153,8 @@ def _look(context: Context, launch: Launch, number: int) -> tuple[tuple[LookFile
 def _moving(context: Context, found: tuple[LookFile, ...]) -> bool:
     """Data still moves and nothing is wrong with any node: slow, not stalled."""
     for file in found:
-        content = (context.run.path / file.path).read_bytes().decode("utf-8", "replace")
-        if stall.moved_bytes(looks_parser.parse(content)) > stall.MOVING_BYTES:
+        content = (context.run.path / file.path).read_bytes()
+        if stall.moved_bytes(triage.read(file.node, content, file.path)) > stall.MOVING_BYTES:
             return True
     return False
 

@@ -1,41 +1,79 @@
-"""Two looks at a running job, some seconds apart, on one node: its ranks and the node's interfaces. Reads /proc and /sys only.
+"""What is gathered from a node before a benchmark that makes no progress is ended: the collecting script, and its answer as two looks.
 
-Two looks tell stalled from slow. Ranks are found by the mark `BUSBW_JOB` in their environment, and only in the caller's own network
-namespace: nodes of the embedded lab share one process table.
+The ranks are found by the mark `BUSBW_JOB` in their environment.
 """
 
 from __future__ import annotations
 
-from busbw.records import Command
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from busbw.parsers.judge import stall_live, stall_net
+from busbw.parsers.judge.stall_ranks import Wanted
+from busbw.parsers.judge.stall_records import NodeEvidence, StallClass
+from busbw.parsers.nodes import looks, proc_ranks
+from busbw.parsers.nodes.looks import InterfaceState, Looks, RankState
+from busbw.parsers.nodes.proc_ports import Port
+from busbw.records import Command, Finding, Unreachable
+from busbw.triage import offline, script
 
 BETWEEN_LOOKS_S = 2
-
-_LOOK = """\
-own=$(readlink /proc/self/ns/net)
-look() {
-  echo "look $1"
-  for p in /proc/[0-9]*; do
-    env=$(tr '\\0' '\\n' < "$p/environ" 2>/dev/null) || continue
-    case "$env" in *"BUSBW_JOB=$job"*) ;; *) continue ;; esac
-    [ "$(readlink "$p/ns/net" 2>/dev/null)" = "$own" ] || continue
-    rank=$(printf '%s\\n' "$env" | sed -n -e 's/^OMPI_COMM_WORLD_RANK=//p' -e 's/^PMIX_RANK=//p' | head -n 1)
-    [ -n "$rank" ] || continue
-    stat=$(cat "$p/stat" 2>/dev/null) || continue
-    set -- ${stat##*) }
-    echo "rank $rank pid ${p#/proc/} state $1 ticks $((${12} + ${13})) wchan $(cat "$p/wchan" 2>/dev/null || echo -)"
-  done
-  for d in /sys/class/net/*; do
-    n=${d#/sys/class/net/}; [ "$n" = lo ] && continue
-    echo "net $n operstate $(cat "$d/operstate" 2>/dev/null || echo -) carrier $(cat "$d/carrier" 2>/dev/null || echo -)" \\
-      "rx $(cat "$d/statistics/rx_bytes" 2>/dev/null || echo -) tx $(cat "$d/statistics/tx_bytes" 2>/dev/null || echo -)"
-  done
-}
-job=$1
-look 1; sleep "$2"; look 2; echo "end"
-"""
+MARK = "busbw "
+"""In front of the names of our own jobs (`RankProcess.job`)."""
 
 
 def look(job_id: str, store: str) -> Command:
-    """The two looks as one command, kept as `raw/<store>`."""
-    argv = ("sh", "-c", _LOOK, "busbw-look", job_id, str(BETWEEN_LOOKS_S))
-    return Command(argv, timeout_s=BETWEEN_LOOKS_S + 20, label="look", store=store)
+    """The collecting script as one command, kept as `raw/<store>`; the same text for the same job, so that a replay finds its answer."""
+    boundary = hashlib.sha256(job_id.encode()).hexdigest()[:16]
+    return script.command(script.Asking(interval_s=BETWEEN_LOOKS_S), boundary, store=store)
+
+
+def read(node: str, content: bytes, artefact: str) -> Looks:
+    """Both looks in an answer; those of older runs are in a plain form."""
+    if not content.lstrip().startswith(script.MAGIC.encode()):
+        return looks.parse(content.decode("utf-8", "replace"))
+    evidence = offline.of_text(node, content, artefact, None, None)
+    first, second = evidence.looks
+    moved = stall_net.moved(evidence)
+    told = moved.sockets_bytes if moved.sockets_bytes is not None else moved.ports_bytes
+    return Looks(
+        ranks=(_ranks(evidence, 0), _ranks(evidence, 1)),
+        interfaces=(_interfaces(evidence, 0), _interfaces(evidence, 1)),
+        complete=first is not None and second is not None,
+        moved_bytes=None if told is None else told + moved.rdma_bytes,
+    )
+
+
+def explain(answers: Mapping[str, tuple[bytes, str]], unreachable: Sequence[Unreachable]) -> tuple[Finding, ...]:
+    """What the whole of the evidence says where ranks, processes and links alone explain nothing; () = nothing either.
+
+    `answers`: node → (answer, where it is kept).
+    """
+    nodes = [offline.of_text(node, content, path, None, None) for node, (content, path) in answers.items()]
+    judged = stall_live.judge(nodes, unreachable, Wanted(), None)
+    told = judged.kind not in (StallClass.UNKNOWN, StallClass.NO_JOB, StallClass.SLOW, StallClass.OUTSIDE)
+    return judged.findings if told and judged.job.startswith(MARK) else ()
+
+
+def _ranks(evidence: NodeEvidence, number: int) -> tuple[RankState, ...]:
+    look = evidence.looks[number]
+    if look is None:
+        return ()
+    states = {state.pid: state for state in look.states}
+    parents = {pid: state.parent for pid, state in states.items()}
+    marked = [process for process in evidence.processes if process.job.startswith(MARK)]
+    chosen = proc_ranks.one_per_rank((process for process in marked if process.pid in states), parents)
+    return tuple(
+        RankState(process.rank, process.pid, state.state, state.cpu_ticks, state.wait_channel, look.line_no + state.line_no - 1)
+        for process in chosen
+        if (state := states.get(process.pid)) is not None
+    )
+
+
+def _interfaces(evidence: NodeEvidence, number: int) -> tuple[InterfaceState, ...]:
+    look = evidence.looks[number]
+    return () if look is None else tuple(_interface(port, look.line_no) for port in look.ports if not port.rdma)
+
+
+def _interface(port: Port, line_no: int) -> InterfaceState:
+    return InterfaceState(port.name, port.state, port.has_link, port.received_bytes, port.sent_bytes, line_no + port.line_no - 1)

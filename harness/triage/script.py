@@ -32,17 +32,23 @@ _KEPT = (
 """Variables that say which rank of which job a process is and where it writes. Nothing else of an environment leaves the node."""
 
 _LIBRARY = r"""
+NL='
+'
 each() { for p in $BL_PIDS; do [ -d "/proc/$p" ] && "$@" "$p"; done; }
-env_of() { tr '\0' '\n' <"/proc/$1/environ" 2>/dev/null; }
+env_of() { { tr '\0' '\n' <"/proc/$1/environ"; } 2>/dev/null; }
+load() { E="$NL$(env_of "$1")$NL"; }
+val() { v=; case $E in *"$NL$1="*) v=${E#*"$NL$1="}; v=${v%%"$NL"*};; esac; }
 kept() { echo "pid $1"; env_of "$1" | grep -E "^($BL_RANKS|$BL_KEPT)="
-  echo "exe $(readlink "/proc/$1/exe" 2>/dev/null)"; echo "cwd $(readlink "/proc/$1/cwd" 2>/dev/null)"
-  echo "netns $(readlink "/proc/$1/ns/net" 2>/dev/null)"; echo "command $(tr '\0\n' '  ' <"/proc/$1/cmdline" 2>/dev/null | head -c 300)"
+  ls -ld "/proc/$1/exe" "/proc/$1/cwd" "/proc/$1/ns/net" 2>/dev/null | sed -n 's#.* /proc/[0-9]*/\([a-z/]*\) -> #\1 #p' | sed 's#^ns/net#netns#'
+  echo "command $(tr '\0\n' '  ' <"/proc/$1/cmdline" 2>/dev/null | head -c 300)"
   grep -oEm1 '(libnccl|librccl|libtorch_cpu|libmpi)[^ /]*' "/proc/$1/maps" 2>/dev/null | sed 's/^/library /'; }
 state() { read -r s <"/proc/$1/stat" || return; w=; read -r w <"/proc/$1/wchan"; c=${s#*\(}; c=${c%\)*}; set -- "$1" ${s##*) }
   echo "state $1 $2 parent $3 ticks $((${13} + ${14})) start ${21} rss ${23} io ${41:-0} wchan ${w:--}"
   for t in "/proc/$1/task"/*; do read -r s <"$t/stat" || continue; x=${s##*) }
     case $x in D*|T*|t*) w=; read -r w <"$t/wchan"; echo "task $1 ${t##*/} ${x%% *} wchan ${w:--}";; esac; done; }
-names() { env_of "$1" | sed -n "s/^$2=//p" | head -n 1; }
+descriptors() { l=/proc/self/fd; for p in $BL_PIDS; do l="$l /proc/$p/fd"; done; ls -l $l 2>/dev/null; }
+foreign() { [ -n "$1" ] && [ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/self/ns/net)" ]; }
+first() { echo "${BL_PIDS%% *}"; }
 """
 _STATES = "each state 2>/dev/null"
 _PORTS = r"""
@@ -56,10 +62,8 @@ cd /sys/class/infiniband 2>/dev/null && for k in state phys_state rate counters/
 grep -s '^Tcp:' /proc/net/snmp
 """
 _SOCKETS = r"""
-own() { echo "own $1 $(ls -l "/proc/$1/fd" 2>/dev/null | sed -n 's/.*socket:\[\([0-9]*\)\]$/\1/p' | tr '\n' ' ')"; }
-each own
-p=; for p in $BL_PIDS; do break; done
-in=; if [ -n "$p" ] && [ "$(readlink "/proc/$p/ns/net")" != "$(readlink /proc/self/ns/net)" ]; then in="nsenter -t $p -n"; fi
+descriptors | sed -n 's#^/proc/\([0-9]*\)/fd:$#own \1#p; s/.* socket:\[\([0-9]*\)\]$/\1/p'
+p=$(first); in=; if foreign "$p"; then in="nsenter -t $p -n"; fi
 if [ -n "$p" ]; then
   if command -v ss >/dev/null; then $in ss -tineoOH 2>/dev/null || $in ss -tineo; else cat "/proc/$p/net/tcp" "/proc/$p/net/tcp6"; fi
 fi 2>/dev/null | head -c 400000
@@ -68,10 +72,9 @@ _LOOK = f'now=$(date +%s.%N); echo "look $now"\n{_STATES}\n{_SOCKETS}\n{_PORTS}'
 _RAS = r"""
 grep -qs ':6D7C 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 && echo "listens"
 [ "$BL_RAS" = yes ] || { echo "not asked"; exit 0; }
-a=; in=
-for p in $BL_PIDS; do a=$(names "$p" NCCL_RAS_ADDR)
-  [ "$(readlink "/proc/$p/ns/net")" = "$(readlink /proc/self/ns/net)" ] || in="nsenter -t $p -n"; break; done
-a=${a:-localhost:28028}; h=${a%:*}; q='TIMEOUT 5\nSET FORMAT json\nVERBOSE STATUS\n'
+p=$(first); v=; in=; if [ -n "$p" ]; then load "$p"; val NCCL_RAS_ADDR; fi
+if foreign "$p"; then in="nsenter -t $p -n"; fi
+a=${v:-localhost:28028}; h=${a%:*}; q='TIMEOUT 5\nSET FORMAT json\nVERBOSE STATUS\n'
 echo "asked $h ${a##*:}"
 if command -v bash >/dev/null; then
   $in bash -c 'exec 3<>"/dev/tcp/$1/$2" || exit 7; printf "$3" >&3; cat <&3' bash "$h" "${a##*:}" "$q"
@@ -96,11 +99,11 @@ cgroups() { while IFS=: read -r n c g; do case $c in
 each cgroups 2>/dev/null
 """
 _DISKS = r"""
-paths() { echo "place $1 $(readlink "/proc/$1/cwd")"
-  for f in "/proc/$1/fd"/*; do l=$(readlink "$f") || continue
-    case $l in /dev/*|/proc/*|/sys/*|/memfd*) ;; /*) echo "place $1 $l"; n=$((n + 1));; esac
-    [ "$n" -lt 12 ] || break; done; }
-all=$(for p in $BL_PIDS; do n=0; paths "$p"; done 2>/dev/null); printf '%s\n' "$all"
+all=$( { for p in $BL_PIDS; do echo "/proc/$p/fd:"; readlink "/proc/$p/cwd" | sed 's#^#x -> #; s#$#/.#'; done; descriptors; } 2>/dev/null | awk '
+  /^\/proc\/[0-9]+\/fd:$/ { split($1, part, "/"); pid = part[3]; next }
+  / -> \// { path = $0; sub(/.* -> /, "", path); if (path ~ /^\/(dev|proc|sys|memfd)/) next
+    if (n[pid]++ < 12) print "place", pid, path }')
+printf '%s\n' "$all" | sed 's#/[.]$##'
 printf '%s\n' "$all" | cut -d' ' -f3- | sed 's|/[^/]*$|/|' | sort -u | head -n 40 | tr '\n' '\0' | xargs -0 -r df -P
 grep -E ' (nfs4?|lustre|gpfs|beegfs|ceph|fuse\.[^ ]*|weka[^ ]*) ' /proc/mounts | cut -d' ' -f1-3
 """
@@ -110,9 +113,9 @@ one() { [ -f "$1" ] || return; case " $seen " in *" $1 "*) return;; esac; seen="
   echo "file $size $(stat -c %Y "$1") $1"
   [ "$size" -le 4000000 ] && total=$((total + size)) && [ "$total" -le 24000000 ] && base64 -w 0 "$1"; echo; }
 seen=; total=0
-for p in $BL_PIDS; do
-  for v in TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE; do f=$(names "$p" "$v"); [ -n "$f" ] && break; done
-  for v in $BL_RANK_NAMES; do r=$(names "$p" "$v"); [ -n "$r" ] && one "${f:-/tmp/nccl_trace_rank_}$r" && break; done
+for p in $BL_PIDS; do load "$p"; val TORCH_FR_DUMP_TEMP_FILE; f=$v
+  if [ -z "$f" ]; then val TORCH_NCCL_DEBUG_INFO_TEMP_FILE; f=${v:-/tmp/nccl_trace_rank_}; fi
+  for r in $BL_RANK_NAMES; do val "$r"; if [ -n "$v" ]; then one "$f$v"; break; fi; done
 done
 [ -n "$seen" ] || { n=0; for f in /tmp/nccl_trace_rank_*; do n=$((n + 1)); [ "$n" -gt 16 ] || one "$f"; done; }
 """
@@ -123,8 +126,8 @@ one() { case $1 in /dev/*|pipe:*|socket:*|/proc/*|'') return;; esac; [ -f "$1" ]
   tail -n 4 "$1" | cut -c 1-400; echo "end of tail"; }
 seen=; h=$(hostname)
 for p in $BL_PIDS; do
-  one "$(readlink "/proc/$p/fd/1")" "$p"; one "$(readlink "/proc/$p/fd/2")" "$p"
-  f=$(names "$p" NCCL_DEBUG_FILE); [ -n "$f" ] && one "$(printf '%s' "$f" | sed "s/%h/$h/g;s/%p/$p/g")" "$p"
+  for f in $(ls -l "/proc/$p/fd/1" "/proc/$p/fd/2" 2>/dev/null | sed -n 's#.* -> \(/[^ ]*\)$#\1#p'); do one "$f" "$p"; done
+  load "$p"; val NCCL_DEBUG_FILE; [ -n "$v" ] && one "$(printf '%s' "$v" | sed "s/%h/$h/g;s/%p/$p/g")" "$p"
 done | head -c 2000000
 """
 _QUEUE_PAIRS = "rdma resource show qp"

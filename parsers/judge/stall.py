@@ -1,4 +1,4 @@
-"""Why a benchmark makes no progress: the culprit, not the victims, from two looks at every node.
+"""Why a benchmark of ours makes no progress: the culprit, not the victims, from two looks at every node.
 
 The order of the rules is the order of proof: a dead or stopped process and a link without carrier are facts about one node; a rank that
 merely waits is a victim of somebody else and is never named.
@@ -128,7 +128,9 @@ def _finding(finding_id: str, title: str, where: str, evidence: Evidence) -> Fin
 
 
 def moved_bytes(look: Looks) -> int:
-    """Bytes sent and received on all interfaces of the node between the two looks; interfaces without counters are left out."""
+    """Bytes that the job moved between the two looks; where only interfaces are told, on all of them, those without counters left out."""
+    if look.moved_bytes is not None:
+        return look.moved_bytes
     before = {i.name: i for i in look.interfaces[0]}
     total = 0
     for after in look.interfaces[1]:

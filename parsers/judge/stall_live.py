@@ -17,22 +17,24 @@ from busbw.parsers.judge.stall_suspects import RESTART, Strength, Suspect, at, r
 from busbw.records import Confidence, Evidence, Finding, Fix, Status, Unreachable
 
 _RANK_OF_ID = {
-    # Of facts: a node that is gone explains its ranks; a lost GPU explains a dead or hung process; a cut link explains nothing of those.
-    "stall-node-unreachable": 0,
-    "stall-gpu-gone": 1,
-    "stall-rank-out-of-memory": 2,
-    "stall-rank-stopped": 3,
+    # Of facts: what is seen on a node that answered comes before a node that did not answer us, which may hang on our path to it; a node that
+    # is gone, a cut link and a program that went apart explain ranks that died.
+    "stall-gpu-gone": 0,
+    "stall-rank-out-of-memory": 1,
+    "stall-rank-stopped": 2,
+    "stall-node-unreachable": 3,
     "stall-link-down": 4,
-    "stall-ranks-disagree": 5,
-    "stall-rank-gone": 6,
-    "stall-rank-missing": 7,
-    "stall-host-storage": 8,
+    "stall-network-silent": 5,
+    "stall-ranks-disagree": 6,
+    "stall-rank-gone": 7,
+    "stall-rank-missing": 8,
+    "stall-host-storage": 9,
 }
 _WAITS = frozenset(
     ("ep_poll", "do_sys_poll", "poll_schedule_timeout", "futex_wait_queue", "futex_do_wait", "do_select", "sk_wait_data", "inet_csk_accept")
 )
 """Wait channels of a process that waits for a message or for one of its threads, as Linux 5.10 to 6.18 name them."""
-_BEARABLE = ("stall-link-down", "stall-host-storage", "stall-node-unreachable")
+_BEARABLE = ("stall-link-down", "stall-host-storage", "stall-node-unreachable", "stall-network-silent")
 """Facts that a job may live with: another rail, another disk, a node that only did not answer us. Where data moves, it is slow."""
 _BUSY = 0.5
 """Share of a CPU from which on a rank counts as busy."""
@@ -222,7 +224,7 @@ def _worth(suspects: Sequence[Suspect]) -> list[Suspect]:
 
 def _finding(suspect: Suspect, suspects: Sequence[Suspect]) -> Finding:
     agreeing = [s for s in suspects if s is not suspect and s.source != suspect.source and _same_place(s, suspect)]
-    strong = [s for s in agreeing if s.strength >= Strength.OBSERVED]
+    strong = [s for s in agreeing if s.strength >= Strength.COUNTED]
     sure = suspect.id == "stall-rank-stopped" or bool(strong)
     confidence = (
         Confidence.CERTAIN if sure else Confidence.POSSIBLE if suspect.strength is Strength.ODD and not agreeing else Confidence.LIKELY

@@ -107,7 +107,11 @@ def connected(nodes: Sequence[NodeEvidence], job: Job) -> bool:
 
 
 def silent(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
-    """The node whose address the others' kernels retransmit to without an answer: most of the silent pairs have it at one end."""
+    """The node whose address the others' kernels retransmit to without an answer: most of the silent pairs have it at one end.
+
+    A kernel answers for a process that is stopped, late or dead: only the way to it, or the machine, is silent. That some ranks came one operation
+    further than others before the data stopped is a consequence.
+    """
     owner = {address: node.node for node in nodes for _, address in node.addresses if not address.startswith("127.")}
     pairs: dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]] = defaultdict(list)
     for node in nodes:
@@ -149,7 +153,7 @@ def silent(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
         StallClass.NETWORK,
         "stall-network-silent",
         "sockets",
-        Strength.OBSERVED,
+        Strength.FACT,
         title,
         ranks,
         accused,

@@ -10,11 +10,10 @@ from busbw.records import Evidence, Fix
 
 
 class Strength(IntEnum):
-    """The order of proof: a fact about one node, what the ranks themselves counted, what their connections show, what merely differs."""
+    """The order of proof: a fact about one node, what the ranks themselves counted, what merely differs from the rest."""
 
-    FACT = 4
-    COUNTED = 3
-    OBSERVED = 2
+    FACT = 3
+    COUNTED = 2
     ODD = 1
 
 

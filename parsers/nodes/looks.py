@@ -1,4 +1,7 @@
-"""What the two looks of `busbw.triage.look` at a node print: ranks of the job and network interfaces, twice."""
+"""Two looks at a node in which a job makes no progress: ranks of the job and network interfaces, twice.
+
+`parse` reads the plain form that runs recorded before the looks were part of the collecting script; `busbw.triage.look` reads both.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,8 @@ class Looks:
     interfaces: tuple[tuple[InterfaceState, ...], tuple[InterfaceState, ...]]
     complete: bool
     """False = the node stopped answering in between."""
+    moved_bytes: int | None = None
+    """Bytes that the job moved between the looks, where that is known better than from all interfaces; None = it is not."""
 
 
 def parse(text: str) -> Looks:

@@ -19,7 +19,7 @@ _TABLE = re.compile(
     r" ([0-9A-F]{2}):[0-9A-F]+ ([0-9A-F]{8})\s+\d+\s+\d+ (\d+)"
 )
 _STATES = {"01": "ESTAB", "02": "SYN-SENT", "03": "SYN-RECV", "04": "FIN-WAIT-1", "05": "FIN-WAIT-2", "08": "CLOSE-WAIT", "09": "LAST-ACK"}
-_OWN = re.compile(r"^own (\d+)((?: \d+)*)\s*$", re.M)
+_OWN = re.compile(r"^own (\d+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,21 @@ def parse(text: str) -> tuple[Socket, ...]:
 
 
 def owners(text: str) -> dict[int, int]:
-    """Inode → pid, from the script's `own PID INODE…` lines.
+    """Inode → pid, from the script's `own PID` lines and the inodes below them.
 
-    >>> owners("own 7 70 71\\n")
+    >>> owners("own 7\\n70\\n71\\nown 8\\n70\\n")
     {70: 7, 71: 7}
     """
-    return {int(inode): int(m[1]) for m in _OWN.finditer(text) for inode in m[2].split()}
+    found: dict[int, int] = {}
+    pid: int | None = None
+    for line in text.splitlines():
+        if (m := _OWN.match(line)) is not None:
+            pid = int(m[1])
+        elif pid is not None and line.isdigit():
+            found.setdefault(int(line), pid)
+        else:
+            pid = None
+    return found
 
 
 def _of_ss(m: re.Match[str], line_no: int) -> Socket:

@@ -14,11 +14,11 @@ from busbw.parsers.judge import stall
 from busbw.parsers.nodes import looks
 from busbw.parsers.nodes.looks import Looks
 from busbw.records import Finding, Status, Unreachable
-from busbw.triage.look import look
+from busbw.triage.look import look, read
 
 
 def two(rank_line: str = "", first: str = "", second: str = "", end: str = "end\n") -> Looks:
-    """Two looks composed in the format of busbw.triage.look: one healthy interface, and what is given besides."""
+    """Two looks composed in the plain form: one healthy interface, and what is given besides."""
     net = "net eth0 operstate up carrier 1 rx {0} tx {0}\n"
     one = f"look 1\n{rank_line}{first or net.format(1000)}"
     return looks.parse(f"{one}look 2\n{rank_line}{second or net.format(1200)}{end}")
@@ -84,8 +84,8 @@ def test_the_look_finds_a_stopped_process_by_its_mark_and_changes_nothing() -> N
             assert time.monotonic() < end
             time.sleep(0.01)
         command = look("run-1/all-reduce", "x.txt")
-        done = subprocess.run(command.argv, capture_output=True, text=True, timeout=60, check=False)
-        found = looks.parse(done.stdout)
+        done = subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=100, check=False)
+        found = read("n0", done.stdout, "x.txt")
         assert found.complete
         assert [(r.rank, r.pid, r.state) for r in found.ranks[1]] == [(3, process.pid, "T")]
         assert process.poll() is None

@@ -1,0 +1,166 @@
+"""The collecting script on this machine: what it finds of a process with a rank, and that it reads only."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from busbw.parsers.judge.stall_ranks import Wanted
+from busbw.parsers.judge.stall_records import NodeEvidence
+from busbw.triage import offline, script
+from busbw.triage.clocks import Offset, between
+from busbw.triage.script import Asking
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+ASKING = Asking(interval_s=1)
+MARK = "live-script-test"
+
+
+@pytest.fixture
+def rank(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that says it is rank 3 of 4, with a log and a dump that is none."""
+    dump = tmp_path / "dump_3"
+    dump.write_bytes(b"no pickle")
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "RANK": "3",
+        "WORLD_SIZE": "4",
+        "BUSBW_JOB": MARK,
+        "TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/dump_",
+    }
+    with (tmp_path / "rank3.log").open("wb") as log:
+        log.write(b"step 1\n[rank3]:[E] Watchdog caught collective operation timeout\n")
+        log.flush()
+        process = subprocess.Popen(("sleep", "120"), env=environment, stdout=log, stderr=log, cwd=tmp_path)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def run(argv: tuple[str, ...] = ("sh", "-s")) -> bytes:
+    text = script.text(ASKING, "b0undary1").encode()
+    done = subprocess.run(argv, input=text, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def evidence(answer: bytes) -> NodeEvidence:
+    return offline.of_text("here", answer, "here.txt", None, None)
+
+
+def test_the_script_finds_the_rank_its_log_its_dump_and_looks_twice(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    found = evidence(run())
+    assert found.problem is None
+    (process,) = (each for each in found.processes if each.job == f"busbw {MARK}")
+    assert (process.rank, process.world, process.pid, process.directory) == (3, 4, rank.pid, str(tmp_path))
+    assert all(look is not None and any(state.pid == rank.pid for state in look.states) for look in found.looks)
+    assert any(log.path == str(tmp_path / "rank3.log") and "Watchdog caught" in log.lines[0][1] for log in found.logs)
+    dump = next(each for each in found.dumps if each.path == str(tmp_path / "dump_3"))
+    assert dump.dump is None
+    assert dump.problem.startswith("not readable: ")
+    assert found.ras[0] is not None
+    assert found.host_state is not None
+
+
+def test_nothing_but_listed_variables_leaves_the_node(rank: subprocess.Popen[bytes]) -> None:
+    secret = subprocess.Popen(
+        ("sleep", "60"), env={"RANK": "0", "WORLD_SIZE": "4", "BUSBW_JOB": MARK, "API_TOKEN": "hunter2", "PATH": "/usr/bin:/bin"}
+    )
+    try:
+        answer = run()
+    finally:
+        secret.kill()
+        secret.wait()
+    assert b"RANK=0" in answer
+    assert b"hunter2" not in answer
+
+
+_CALLS = (
+    "kill,tkill,tgkill,rt_sigqueueinfo,rt_tgsigqueueinfo,pidfd_send_signal,ptrace,process_vm_writev,unlink,unlinkat,rename,renameat,renameat2,"
+    "mkdir,mkdirat,rmdir,link,linkat,symlink,symlinkat,truncate,ftruncate,chmod,fchmod,fchmodat,chown,fchownat,mount,umount2,reboot,"
+    "mknod,mknodat,setxattr,open,openat,creat,utimensat,init_module,finit_module,delete_module,swapoff,sethostname"
+)
+_WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND")
+_ALLOWED = re.compile(r'"(?:/dev/(?:null|tty|kmsg|tcp/\S*)|/proc/self/\S*)"')
+
+
+def test_the_script_sends_no_signal_and_writes_no_file(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed: apt-get install strace")
+    trace = tmp_path / "trace"
+    answer = run(("strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={_CALLS}", "sh", "-s"))
+    assert b"RANK=3" in answer
+    lines = trace.read_text(errors="replace").splitlines()
+    assert len(lines) > 100, "strace saw the script at work"
+    calls = [
+        line for line in lines if (m := re.match(r"\d+ +(\w+)\(", line)) and m[1] not in ("open", "openat", "creat") and "= -1" not in line
+    ]
+    # `kill(PID, 0)` asks whether a process is there and sends nothing.
+    assert [line for line in calls if not re.search(r"kill\(-?\d+, 0\)", line)] == []
+    writing = [
+        line for line in lines if re.match(r"\d+ +(?:open|openat|creat)\(", line) and _WRITES.search(line) and not _ALLOWED.search(line)
+    ]
+    assert [line for line in writing if "= -1" not in line] == []
+    assert rank.poll() is None
+    assert Path(f"/proc/{rank.pid}/stat").read_text().split()[2] == "S"
+
+
+def test_stacks_are_asked_for_only_when_they_are_wanted() -> None:
+    assert "stacks" not in [section.name for section in script.sections(Asking())]
+    assert "stacks" in [section.name for section in script.sections(Asking(stacks=True))]
+    assert "gdb" not in script.text(Asking(), "b0undary1")
+
+
+def test_what_dies_first_is_looked_at_first() -> None:
+    names = [section.name for section in script.sections(Asking())]
+    order = ["ranks", "look-1", "ras-1", "gpu-1", "kernel", "dumps", "logs", "look-2", "ras-2", "gpu-2"]
+    assert [name for name in names if name in order] == order
+
+
+def test_a_site_may_collect_by_its_own_means_and_gets_the_same_judgement(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    folder = tmp_path / "collected"
+    folder.mkdir()
+    (folder / "gpu-003.txt").write_bytes(b"Welcome to gpu-003!\n" + run())
+    assert offline.is_collection(folder)
+    artefact = offline.load(folder)
+    assert [file.node for file in artefact.files] == ["gpu-003"]
+    (found,) = offline.evidence(folder, artefact)
+    assert any(process.job == f"busbw {MARK}" for process in found.processes)
+    assert not offline.is_collection(tmp_path)
+
+
+def test_an_answer_that_was_cut_off_is_told_as_such_and_accuses_nobody(rank: subprocess.Popen[bytes]) -> None:
+    whole = run()
+    cut = whole[: whole.index(b"begin look-2")]
+    found = evidence(cut)
+    assert found.problem is not None
+    assert found.looks[1] is None
+    from busbw.parsers.judge import stall_live
+
+    judged = stall_live.judge((found,), (), Wanted(mark=MARK), None)
+    assert any("here: " in note for note in judged.notes)
+
+
+def test_the_offset_of_a_clock_lies_between_its_bounds() -> None:
+    assert between(100.0, 106.0, 100.2, 105.9) == Offset(0.0, 0.15)
+    assert between(100.0, 106.0, 40.5, 45.5) == Offset(-60.0, 0.5)
+
+
+def test_a_dump_travels_whole() -> None:
+    fixture = Path(__file__).parents[1] / "fixtures/flight_recorder/straggler-rank1.pickle"
+    data = fixture.read_bytes()
+    section = f"file {len(data)} 1795268613 /tmp/nccl_trace_rank_1\n{base64.b64encode(data).decode()}\n"
+    answer = f"busbw-live 1 b0undary1\n\n@@b0undary1 begin dumps\n{section}\n@@b0undary1 end dumps 0\n\n@@b0undary1 done\n".encode()
+    (found,) = evidence(answer).dumps
+    assert found.dump is not None
+    assert (found.dump.rank, found.problem, len(found.dump.entries)) == (1, "", 5)
+    assert os.path.basename(found.path) == "nccl_trace_rank_1"
