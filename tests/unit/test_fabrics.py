@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from pathlib import Path
 from string import Formatter
 
 import pytest
 
 from busbw import playbook, profile
 from busbw.errors import PlaybookError
+from busbw.launch import document
 from busbw.preflight.families import families
 from busbw.profile import Profile
 
@@ -135,3 +137,8 @@ def test_an_unknown_fabric_lists_the_known_ones() -> None:
 def test_what_is_only_there_to_be_inherited_cannot_be_chosen() -> None:
     with pytest.raises(PlaybookError):
         profile.load("common")
+
+
+def test_the_page_of_the_profiles_is_the_one_made_from_them() -> None:
+    page = Path(__file__).parents[2] / "docs" / "fabrics.md"
+    assert page.read_text(encoding="utf-8") == document.render(), "python -m busbw.launch.document > docs/fabrics.md"

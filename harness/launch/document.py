@@ -1,0 +1,102 @@
+"""Every fabric profile for people: the page docs/fabrics.md, made by `python -m busbw.launch.document`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from busbw import profile
+from busbw.profile import Harmful, MustSee, Profile
+
+_HEAD = """# Fabric profiles
+
+What busbw sets for each fabric, why, and on whose word; what a proof launch must show in NCCL's log; what is never set by itself. This page
+is generated from `harness/fabrics/*.yaml` (`python -m busbw.launch.document`). `--env NAME=VALUE` wins over everything here, the caller's
+own `NCCL_*` variables are listed and ignored, and `busbw run --dry-run` shows each variable with its reason. Words in braces are facts of the
+cluster; where a fact is not known, the variable is left out.
+"""
+
+
+def render() -> str:
+    """The page; the same text for the same profiles."""
+    loaded = [profile.load(name) for name in profile.names()]
+    parts = [_HEAD, *(_profile(each) for each in loaded), _never(loaded), _harmful(loaded)]
+    return "\n".join(parts)
+
+
+def _profile(each: Profile) -> str:
+    lines = [f"## {each.name}", "", f"**{_plain(each.title)}.** {_plain(each.applies_to)}.", ""]
+    lines += ["| variable | value | why | source |", "| --- | --- | --- | --- |"]
+    for var in each.env:
+        when = "".join(
+            (
+                f" (from NCCL {var.since})" if var.since else "",
+                f" (until NCCL {var.until})" if var.until else "",
+                f" ({', '.join(var.purposes)} only)" if var.purposes else "",
+            )
+        )
+        lines.append(f"| `{var.name}` | `{_code(var.value)}` | {_cell(var.why)}{when} | {_link(var.source)} |")
+    for option in each.mpi:
+        lines.append(f"| `--mca {option.name}` | `{_code(option.value)}` | {_cell(option.why)} | {_link(option.source)} |")
+    lines += ["", f"A proof launch must show: {_must_see(each.must_see)}."]
+    if each.trials:
+        lines += ["", "Worth a try on some sites, never set by itself:", ""]
+        lines += [f"- `{t.name}={_code(t.value)}`: {_plain(t.when)}; {_plain(t.why)} ({_link(t.source)})" for t in each.trials]
+    if each.notes:
+        lines += ["", *(f"- {_plain(note)}" for note in each.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _must_see(wanted: MustSee) -> str:
+    found = [f"`Using network {' or '.join(wanted.networks)}`"] if wanted.networks else []
+    found += [f"the plugin's lines (`{wanted.plugin}`)"] if wanted.plugin else []
+    found += {True: ["`/GDRDMA` on every channel between nodes"], False: ["no `/GDRDMA`"], None: []}[wanted.gdr]
+    return ", ".join(found) or "nothing: it has no NCCL network to prove"
+
+
+def _never(loaded: Iterable[Profile]) -> str:
+    """Equal entries of several profiles once, with the profiles that have them."""
+    users: dict[tuple[str, str, str, str], list[str]] = {}
+    for each in loaded:
+        for item in each.never_set:
+            users.setdefault((item.name, item.why, item.instead, item.source), []).append(each.name)
+    every = max((len(names) for names in users.values()), default=0)
+    lines = ["## Never set by default", "", "| variable | why | instead | profiles | source |", "| --- | --- | --- | --- | --- |"]
+    for (name, why, instead, source), names in sorted(users.items()):
+        told = "all" if len(names) == every else ", ".join(names)
+        lines.append(f"| `{name}` | {_cell(why)} | {_cell(instead)} | {told} | {_link(source)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _harmful(loaded: Iterable[Profile]) -> str:
+    found: dict[tuple[str, str], Harmful] = {}
+    for each in loaded:
+        for item in each.harmful:
+            found.setdefault((item.name, item.why), item)
+    lines = ["## Well-known settings that do harm", "", "| setting | why | instead | source |", "| --- | --- | --- | --- |"]
+    for item in found.values():
+        values = ", ".join(f"`{item.name}={_code(value)}`" for value in item.values) or f"`{item.name}`"
+        lines.append(f"| {values} | {_cell(item.why)} | {_cell(item.instead)} | {_link(item.source)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _link(source: str) -> str:
+    """`title, address` as a link."""
+    title, _, address = source.rpartition(", ")
+    return f"[{_cell(title)}]({address})" if address.startswith("http") else _cell(source)
+
+
+def _cell(text: str) -> str:
+    return _plain(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _plain(text: str) -> str:
+    return "".join(f"\\{char}" if char in "*_<>[]" else char for char in text)
+
+
+def _code(text: str) -> str:
+    return text.replace("`", "'").replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
