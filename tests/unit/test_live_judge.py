@@ -1,0 +1,289 @@
+"""The judgement on a live job, from evidence composed in the script's own format; RAS's answers are composed in the documented forms."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from busbw.parsers.judge import stall_live, stall_ticket
+from busbw.parsers.judge.stall_ranks import Wanted
+from busbw.parsers.judge.stall_records import NodeEvidence, StallClass, StallJudgement
+from busbw.records import Confidence, Unreachable
+from busbw.triage import offline
+from busbw.triage.slurm_job import nodes_of
+
+B = "b0undary1"
+NOW = 1_795_000_000.0
+HZ = 100
+UP = 9000.0
+
+
+def framed(sections: dict[str, str], status: dict[str, int] | None = None) -> bytes:
+    """An answer of the script."""
+    text = f"busbw-live 1 {B}\n"
+    for name, body in sections.items():
+        text += f"\n@@{B} begin {name}\n{body.rstrip()}\n\n@@{B} end {name} {(status or {}).get(name, 0)}\n"
+    return (text + f"\n@@{B} done\n").encode()
+
+
+def node(
+    number: int,
+    *,
+    ranks: tuple[int, ...] = (),
+    world: int = 4,
+    state: str = "S",
+    wchan: str = "ep_poll",
+    ticks: int = 0,
+    look: str = "",
+    status: dict[str, int] | None = None,
+    **sections: str,
+) -> NodeEvidence:
+    """One node with one rank by default; `look` = further lines of both looks, `ticks` = CPU time of its ranks between them."""
+    mine = ranks or (number,)
+    own = f"host n{number} now {NOW:.1f} up {UP} boot boot-{number} tick {HZ}\naddress lo 127.0.0.1\naddress eth0 10.0.0.{number}\n"
+    processes = "".join(
+        f"pid {100 + r}\nWORLD_SIZE={world}\nRANK={r}\nSLURM_JOB_ID=881234\nexe /usr/bin/python3\nlibrary libnccl.so.2\n" for r in mine
+    )
+
+    def seen(at: float, used: int) -> str:
+        states = "".join(f"state {100 + r} {state} parent 1 ticks {used} start 700000 rss 5 io 0 wchan {wchan}\n" for r in mine)
+        links = "" if "eth0/" in look else "eth0/operstate:up\neth0/carrier:1\n"
+        return f"look {at}\n{states}{look}{links}"
+
+    parts = {"self": own, "ranks": processes, "look-1": seen(NOW, 10), **{k.replace("_", "-"): v for k, v in sections.items()}}
+    return offline.of_text(f"n{number}", framed({**parts, "look-2": seen(NOW + 5, 10 + ticks)}, status), f"n{number}.txt", None, 0.0)
+
+
+def nodes(count: int = 4, **changed: NodeEvidence) -> tuple[NodeEvidence, ...]:
+    return tuple(changed.get(f"n{number}") or node(number) for number in range(count))
+
+
+def judged(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = ()) -> StallJudgement:
+    return stall_live.judge(given, gone, Wanted(), NOW)
+
+
+def told(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = ()) -> tuple[StallClass, tuple[int, ...], tuple[str, ...]]:
+    found = judged(given, gone)
+    return found.kind, found.culprit_ranks, found.culprit_nodes
+
+
+def ras(*communicators: tuple[str, dict[int, dict[str, int]]], dead: tuple[int, ...] = (), init: int = 0) -> str:
+    """RAS's answer as JSON: communicator → rank → counts; those in `dead` are missing and considered dead."""
+
+    def place(rank: int) -> dict[str, object]:
+        return {"rank": rank, "host": f"10.0.0.{rank}", "pid": 100 + rank, "cuda_dev": 0, "nvml_dev": 0}
+
+    listed = [
+        {
+            "hash": name,
+            "size": len(ranks),
+            "ranks": [{**place(r), "status": {"init_state": init}, "collective_counts": c} for r, c in ranks.items() if r not in dead],
+            "missing_ranks": [{**place(r), "status": {"unresponsive": True, "considered_dead": True}} for r in ranks if r in dead],
+        }
+        for name, ranks in communicators
+    ]
+    document = {"nccl_version": "2.28.9", "communicators_count": len(listed), "communicators": listed, "ras": {"timeouts_count": 0}}
+    return "listens\nasked localhost 28028\nOK\nOK\n" + json.dumps(document, indent=2)
+
+
+def reduces(**counts: int) -> dict[int, dict[str, int]]:
+    return {int(rank[1:]): {"AllReduce": count, "AllGather": 3} for rank, count in counts.items()}
+
+
+def asked(*answers: str) -> NodeEvidence:
+    """Node 0 with RAS's answers to both questions."""
+    return node(0, ras_1=answers[0], ras_2=answers[-1])
+
+
+HEALTHY = ("0xa1", reduces(r0=64, r1=64, r2=64, r3=64))
+SPLIT = ("0xa1", reduces(r0=64, r1=64, r2=63, r3=64))
+
+
+def test_counts_that_go_on_between_two_answers_are_no_stall() -> None:
+    later = ("0xa1", reduces(r0=70, r1=70, r2=69, r3=70))
+    assert told(nodes(n0=asked(ras(SPLIT), ras(later)))) == (StallClass.SLOW, (), ())
+
+
+def test_the_rank_behind_is_named_by_its_number_in_the_job_and_its_node() -> None:
+    assert told(nodes(n0=asked(ras(SPLIT)))) == (StallClass.RANK_BEHIND, (2,), ("n2",))
+
+
+def test_of_few_ranks_ahead_the_ranks_ahead_are_named() -> None:
+    ahead = ("0xa1", reduces(r0=64, r1=65, r2=64, r3=64))
+    assert told(nodes(n0=asked(ras(ahead)))) == (StallClass.RANKS_DISAGREE, (1,), ("n1",))
+
+
+def test_a_rank_ahead_in_one_kind_and_behind_in_another_called_the_wrong_one() -> None:
+    counts = {rank: {"AllReduce": 64, "AllGather": 3} for rank in range(4)} | {1: {"AllReduce": 63, "AllGather": 4}}
+    assert told(nodes(n0=asked(ras(("0xa1", counts))))) == (StallClass.RANKS_DISAGREE, (1,), ("n1",))
+
+
+def test_of_two_communicators_the_one_the_others_wait_for_is_the_stalled_one() -> None:
+    # Ranks 0 and 1 wait in b2 for rank 1's partner; rank 0 is behind in a1 only because it waits in b2 for rank 2.
+    world = ("0xa1", reduces(r0=63, r1=64, r2=63, r3=64))
+    pair = ("0xb2", reduces(r0=10, r2=9))
+    assert told(nodes(n0=asked(ras(world, pair)))) == (StallClass.RANK_BEHIND, (2,), ("n2",))
+
+
+def test_two_ranks_that_wait_for_each_other_in_two_communicators_disagree() -> None:
+    first, second = ("0xa1", reduces(r0=63, r1=64)), ("0xb2", reduces(r0=10, r1=9))
+    found = judged(nodes(n0=asked(ras(first, second))))
+    assert (found.kind, found.culprit_nodes) == (StallClass.RANKS_DISAGREE, ("n0", "n1"))
+    assert "wait for each other in different communicators" in found.headline
+
+
+def test_equal_counts_that_stand_still_acquit_nobody_and_name_nobody() -> None:
+    found = judged(nodes(n0=asked(ras(HEALTHY))))
+    assert (found.kind, found.culprit_nodes, found.findings[0].id) == (StallClass.UNKNOWN, (), "stall-unexplained")
+
+
+def test_a_dead_process_of_ras_that_is_not_there_either_is_certain() -> None:
+    gone = offline.of_text("n2", framed({"self": "", "ranks": "", "look-1": f"look {NOW}", "look-2": f"look {NOW}"}), "n2.txt", None, 0.0)
+    found = judged(nodes(n0=asked(ras(HEALTHY, dead=(2,))), n2=gone))
+    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.PROCESS_DEAD, (2,), ("n2",))
+    assert found.findings[0].confidence is Confidence.CERTAIN
+
+
+def test_a_rank_that_never_joined_is_missing_and_not_dead() -> None:
+    gone = offline.of_text("n2", framed({"self": "", "ranks": "", "look-1": f"look {NOW}", "look-2": f"look {NOW}"}), "n2.txt", None, 0.0)
+    nothing = ("0xa1", {rank: {"AllReduce": 0} for rank in range(4)})
+    assert told(nodes(n0=asked(ras(nothing, dead=(2,), init=7)), n2=gone)) == (StallClass.RANK_MISSING, (2,), ("n2",))
+
+
+def test_an_answer_of_an_older_server_is_text_behind_an_error() -> None:
+    text = (
+        "listens\nasked localhost 28028\nOK\nERROR: Unknown command SET FORMAT json\nNCCL version 2.24.3 compiled with CUDA 12.6\n"
+        "CUDA runtime version 12060, driver version 12060\n\nWarnings\n========\n\n#0-0 (5c9ac0b1e5a13c77) MISMATCH\n"
+        "  Communicator ranks have different collective operation counts\n  3 ranks have launched up to operation 64\n"
+        "  Rank 2 has launched up to operation 63 -- GPU 0 managed by process 102 on node 10.0.0.2\n"
+    )
+    assert told(nodes(n0=asked(text))) == (StallClass.RANK_BEHIND, (2,), ("n2",))
+
+
+def test_ras_that_does_not_answer_in_time_is_said_and_the_rest_still_judged() -> None:
+    mute = node(0, ras_1="listens\nasked localhost 28028\n", ras_2="listens\n", status={"ras-1": 124, "ras-2": 124})
+    found = judged(nodes(n0=mute, n3=node(3, state="T", wchan="do_signal_stop")))
+    assert (found.kind, found.culprit_ranks) == (StallClass.HOST, (3,))
+    assert "NCCL's RAS: asked, and did not answer within the limit" in found.notes
+
+
+XID = "[ 8000.5] NVRM: Xid (PCI:0000:43:00): 79, pid=102, name=python3, GPU has fallen off the bus.\n"
+
+
+def test_a_lost_gpu_is_the_cause_and_the_rank_that_is_behind_its_victim() -> None:
+    gpus = "index, uuid, pci.bus_id, utilization.gpu [%]\n0, GPU-a, 00000000:1B:00.0, 100\n1, GPU-b, 00000000:43:00.0, [GPU is lost]\n"
+    users = "pid, gpu_uuid, used_gpu_memory [MiB]\n102, GPU-b, 70000\n"
+    found = judged(nodes(n0=asked(ras(SPLIT)), n2=node(2, kernel=XID, gpu_1=gpus, gpu_apps=users)))
+    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.GPU_GONE, (2,), ("n2",))
+    assert found.headline == "n2 GPU 1 is gone: Xid 79 (rank 2); the others wait for it"
+    assert found.since_s == pytest.approx(NOW - UP + 8000.5)
+    assert found.findings[0].confidence is Confidence.CERTAIN
+    assert any("kernel: NVRM: Xid" in event.text for event in found.timeline)
+
+
+def test_an_xid_from_before_the_job_is_not_its_cause() -> None:
+    assert told(nodes(n0=asked(ras(SPLIT)), n2=node(2, kernel=XID.replace("8000.5", "60.5")))) == (StallClass.RANK_BEHIND, (2,), ("n2",))
+
+
+def test_a_tool_that_hangs_on_a_gpu_is_a_finding() -> None:
+    assert told(nodes(n1=node(1, gpu_1="", status={"gpu-1": 124}))) == (StallClass.GPU_GONE, (), ("n1",))
+
+
+def test_a_rank_in_disk_sleep_in_both_looks_waits_for_its_disk() -> None:
+    found = judged(nodes(n0=asked(ras(SPLIT)), n2=node(2, state="D", wchan="nfs_wait_bit_killable", disks="place 102 /data/ckpt\n")))
+    assert (found.kind, found.culprit_ranks, found.findings[0].id) == (StallClass.HOST, (2,), "stall-host-storage")
+
+
+def test_all_ranks_stopped_is_a_suspended_job() -> None:
+    found = judged(tuple(node(number, state="T", wchan="do_signal_stop") for number in range(4)))
+    assert (found.kind, found.headline) == (StallClass.HOST, "all 4 ranks are stopped: the job was suspended as a whole")
+
+
+def socket(local: int, peer: int, inode: int, retries: int = 0, moved: int = 900000) -> str:
+    timer = f"timer:(on,12sec,{retries})" if retries else ""
+    queue = 65536 if retries else 0
+    return (
+        f"own {100 + local}\n{inode}\nESTAB 0 {queue} 10.0.0.{local}:5000 10.0.0.{peer}:6000 {timer} ino:{inode} sk:1 <->\t cubic "
+        f"bytes_acked:{moved} bytes_received:0 lastsnd:40000 lastrcv:40000\n"
+    )
+
+
+def test_the_node_that_all_silent_connections_lead_to_is_the_culprit() -> None:
+    given = nodes(n1=node(1, look=socket(1, 2, 71, retries=7)), n3=node(3, look=socket(3, 2, 73, retries=7)))
+    found = judged(given)
+    assert (found.kind, found.culprit_nodes, found.findings[0].id) == (StallClass.NETWORK, ("n2",), "stall-network-silent")
+    assert "eth0" in found.headline
+    assert found.since_s == pytest.approx(NOW + 5 - 40)
+
+
+def test_one_silent_pair_names_both_ends_of_the_path() -> None:
+    found = judged(nodes(n1=node(1, look=socket(1, 2, 71, retries=7) + socket(1, 3, 72))))
+    assert (found.kind, found.culprit_nodes) == (StallClass.NETWORK, ("n1", "n2"))
+
+
+def test_a_port_that_is_down_everywhere_is_not_used_and_accuses_nobody() -> None:
+    down = "eth0/operstate:up\neth0/carrier:1\neth1/operstate:down\neth1/carrier:0\n"
+    assert told(tuple(node(number, look=down) for number in range(4)))[0] is not StallClass.NETWORK
+
+
+def test_an_infiniband_port_that_is_down_on_one_node_is_named() -> None:
+    def port(state: str) -> str:
+        return f"eth0/operstate:up\neth0/carrier:1\nmlx5_3/ports/1/state:{state}\n"
+
+    given = tuple(node(number, look=port("1: DOWN" if number == 2 else "4: ACTIVE")) for number in range(4))
+    found = judged(given)
+    assert (found.kind, found.culprit_nodes, found.findings[0].where[-1]) == (StallClass.NETWORK, ("n2",), "mlx5_3/1")
+
+
+def test_a_node_that_does_not_answer_is_evidence() -> None:
+    found = judged(nodes(3), (Unreachable("n3", "connect to 10.0.0.3 port 22: timed out after 5 s"),))
+    assert (found.kind, found.culprit_nodes) == (StallClass.HOST, ("n3",))
+
+
+def test_a_stopped_rank_that_was_seen_comes_before_a_node_that_only_did_not_answer() -> None:
+    found = judged(nodes(3, n1=node(1, state="T")), (Unreachable("n3", "timed out"),))
+    assert (found.findings[0].id, found.culprit_nodes) == ("stall-rank-stopped", ("n1",))
+
+
+def test_the_rank_that_sleeps_elsewhere_while_all_wait_is_only_possible() -> None:
+    found = judged(nodes(n2=node(2, wchan="hrtimer_nanosleep"), n1=node(1, look=socket(1, 2, 71))))
+    assert (found.kind, found.culprit_ranks, found.findings[0].confidence) == (StallClass.RANK_BEHIND, (2,), Confidence.POSSIBLE)
+
+
+def test_ranks_without_a_connection_to_each_other_are_not_in_a_collective() -> None:
+    found = judged(tuple(node(number, state="R", ticks=480) for number in range(4)))
+    assert found.kind is StallClass.OUTSIDE
+    assert "ranks 0, 1, 2, 3 use the CPU" in found.headline
+
+
+def test_nothing_there_is_no_verdict_on_a_job() -> None:
+    empty = offline.of_text("n0", framed({"self": "", "ranks": "", "look-1": f"look {NOW}"}), "n0.txt", None, None)
+    found = judged((empty,))
+    assert (found.kind, found.findings[0].id) == (StallClass.NO_JOB, "stall-no-job")
+
+
+def test_wrappers_and_loaders_of_a_rank_are_not_more_ranks() -> None:
+    nccl = "library libnccl.so.2\n"
+    programs = ((90, "/usr/bin/bash", ""), (91, "/usr/bin/python3", nccl), (92, "/usr/bin/python3", nccl))
+    text = "".join(f"pid {pid}\nWORLD_SIZE=4\nRANK=0\nSLURM_JOB_ID=881234\nexe {exe}\n{library}" for pid, exe, library in programs)
+    states = "".join(f"state {pid} S parent {pid - 1} ticks 1 start 7 rss 5 io 0 wchan ep_poll\n" for pid in (90, 91, 92))
+    look = f"look {NOW}\n{states}"
+    one = offline.of_text("n0", framed({"self": "", "ranks": text, "look-1": look, "look-2": look}), "n0.txt", None, 0.0)
+    assert [(rank.rank, rank.process.pid) for rank in judged((one,)).ranks] == [(0, 91)]
+
+
+def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_would_run() -> None:
+    found = judged(nodes(n2=node(2, kernel=XID.replace("python3", '$(reboot)"; x'))))
+    text = stall_ticket.ticket(found, "runs/live")
+    assert "run: scontrol update nodename=n2 state=drain reason=" in text
+    assert "$(" not in stall_ticket.drain_commands(found)[0]
+    assert stall_ticket.drain_commands(judged(nodes(n0=asked(ras(SPLIT))))) == (), "a program that is late is no reason to drain a node"
+
+
+def test_a_slurm_job_is_asked_for_by_its_number_alone() -> None:
+    from busbw.errors import UsageError
+
+    with pytest.raises(UsageError) as error:
+        nodes_of("12; reboot")
+    assert error.value.what == "--job '12; reboot' is no Slurm job id"
