@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.cli.command import CliCommand
@@ -75,11 +76,14 @@ class Answer:
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw cost`."""
+    parser.add_argument(
+        "run_directory", nargs="?", type=Path, metavar="RUN", help="a run directory: nodes, GPUs, NICs and busbw as it measured them"
+    )
     job = parser.add_argument_group("the job")
     job.add_argument("--parameters", metavar="N", help="parameters whose gradients are reduced together: 405B, 7e9")
     job.add_argument("--bytes", type=float, default=2.0, metavar="B", help="bytes per parameter (default 2)")
     job.add_argument("--nodes", type=int, metavar="K", help="nodes")
-    job.add_argument("--gpus-per-node", type=int, default=8, metavar="G", help="default 8")
+    job.add_argument("--gpus-per-node", type=int, metavar="G", help="default the run's, else 8")
     job.add_argument("--compute-s", type=float, metavar="S", help="computing time of one step")
     job.add_argument(
         "--hidden", type=float, default=0.0, metavar="SHARE", help="share of the communication beside the computing, 0 to 1 (default 0)"
@@ -115,9 +119,12 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer."""
-    from busbw.cli import cost_text
+    from busbw.cli import cost_facts, cost_text
     from busbw.codec import dump_json
 
+    if args.run_directory is not None:
+        cost_facts.fill(args)
+    args.gpus_per_node = args.gpus_per_node or 8
     found = answer(args)
     sys.stdout.write(dump_json(found) if args.json else cost_text.answer(found))
     return 0

@@ -11,13 +11,13 @@ import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 
+from busbw.parsers.judge import student
 from busbw.records import BenchmarkRow, ProcessTimes
 
 _GAUSS = 1.4826
 """Makes the median absolute deviation an estimate of the standard deviation of a normal distribution."""
-# Two-sided 95 % quantiles of Student's t for 1 to 10 degrees of freedom, then the normal distribution's.
-_STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-_NORMAL_95 = 1.960
+CONFIDENCE = 0.95
+"""Of every interval here."""
 
 
 def variation(values: tuple[float, ...]) -> float | None:
@@ -67,9 +67,8 @@ def half_interval(values: tuple[float, ...]) -> float | None:
     """
     if len(values) < 2:
         return None
-    freedom = len(values) - 1
-    quantile = _STUDENT_95[freedom - 1] if freedom <= len(_STUDENT_95) else _NORMAL_95 + 2.7 / freedom
-    return quantile * statistics.stdev(values) / math.sqrt(len(values))
+    widest = student.quantile((1 + CONFIDENCE) / 2, len(values) - 1)
+    return widest * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def quantile(values: tuple[float, ...], share: float) -> float:

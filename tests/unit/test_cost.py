@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from busbw import cli
+from busbw import artefacts, cli, profile, rundir
+from busbw.artefacts import CaseArtefact
+from busbw.parsers.formats import nccl_tests_table
 from busbw.parsers.judge import cost, cost_articles
 from busbw.parsers.judge.cost import Job, Loss, Step
 from busbw.parsers.judge.cost_articles import Site, Workload
+from busbw.plan import RunPlan
+from busbw.playbook import Playbook, SurveyPlan
+from busbw.profile import ChecksPlan
+from busbw.records import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes
 
 LLAMA = Job(405e9, 2.0, 8, 8)
 
@@ -229,3 +236,48 @@ def test_json_has_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_bad_input_is_told_in_three_lines(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], lines: tuple[str, ...]) -> None:
     assert answered(capsys, *argv) == (2, "", "".join(f"{line}\n" for line in lines))
+
+
+RECORDED = Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt"
+
+
+def a_run(out: Path, *, emulated: bool = False, collective: Collective = Collective.ALL_REDUCE) -> Path:
+    """A run directory with one launch, whose table is a recorded one."""
+    nodes = ("n1", "n2")
+    case = BenchmarkCase("all-reduce", collective, Sizes(1024, 1 << 20))
+    book = Playbook("p", "", None, ChecksPlan(), (case,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
+    run = rundir.create(out, "2026-11-21T10:00:00Z", "p")
+    cluster = Cluster(tuple(Node(name) for name in nodes), "n1", "-w", emulated=emulated)
+    plan = RunPlan("busbw.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", cluster, book, profile.load("infiniband"), "ssh")
+    artefacts.keep(run, "plan.json", plan)
+    stdout = "cases/all-reduce/stdout.txt"
+    run.write_raw(stdout, RECORDED.read_bytes())
+    invocation = Invocation(case.id, ("mpirun",), (), nodes, 60.0, 4)
+    launch = CaseArtefact(case, invocation, nodes, 2, "ended", 0, 1.0, f"raw/{stdout}", None, None)
+    artefacts.keep(run, "cases/all-reduce/outcome.json", launch)
+    return run.path
+
+
+def test_a_run_gives_its_nodes_and_the_bandwidth_of_its_largest_size(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    status, out, err = answered(capsys, str(run), "--parameters", "7B", "--gpus-per-node", "2", "--nics", "1x400", "--json")
+    (table,) = nccl_tests_table.parse(RECORDED.read_text())
+    largest = max(table.rows, key=lambda row: row.size_bytes)
+    assert largest.out_of_place is not None
+    document = json.loads(out)
+    assert (status, err, document["job"]["nodes"]) == (0, "", 2)
+    assert document["times"]["measured_s"] == pytest.approx(cost.time_at_busbw_s(Job(7e9, 2.0, 2, 2), largest.out_of_place.busbw_gb_s))
+    given = answered(capsys, str(run), "--parameters", "7B", "--gpus-per-node", "2", "--nics", "1x400", "--busbw", "50", "--json")[1]
+    assert json.loads(given)["times"]["measured_s"] == pytest.approx(cost.time_at_busbw_s(Job(7e9, 2.0, 2, 2), 50.0)), "what is given wins"
+
+
+def test_an_emulated_run_has_no_price(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, out, err = answered(capsys, str(a_run(tmp_path, emulated=True)), "--parameters", "7B")
+    assert (status, out) == (2, "")
+    assert "is of emulated nodes: no number of it has a price" in err
+
+
+def test_a_run_without_all_reduce_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, _, err = answered(capsys, str(a_run(tmp_path, collective=Collective.ALLTOALL)), "--parameters", "7B")
+    assert status == 2
+    assert "measured no all_reduce over all its nodes" in err
