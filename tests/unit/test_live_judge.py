@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from busbw.errors import UsageError
 from busbw.parsers.judge import stall_live, stall_ticket
 from busbw.parsers.judge.stall_ranks import Wanted
 from busbw.parsers.judge.stall_records import NodeEvidence, StallClass, StallJudgement
-from busbw.records import Confidence, Unreachable
+from busbw.records import Command, CommandResult, Confidence, Unreachable
 from busbw.triage import offline
 from busbw.triage.slurm_job import nodes_of
 
@@ -282,8 +283,34 @@ def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_woul
 
 
 def test_a_slurm_job_is_asked_for_by_its_number_alone() -> None:
-    from busbw.errors import UsageError
-
     with pytest.raises(UsageError) as error:
         nodes_of("12; reboot")
     assert error.value.what == "--job '12; reboot' is no Slurm job id"
+
+
+class Scontrol:
+    """A session in which scontrol says this."""
+
+    node = "here"
+    notes = ()
+
+    def __init__(self, said: str, status: int = 0, error: str = "") -> None:
+        self.answer = CommandResult("here", (), status, said.encode(), error.encode(), 0.1)
+
+    def run(self, command: Command) -> CommandResult:
+        assert command.argv == ("scontrol", "show", "job", "-o", "881234")
+        return self.answer
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_slurm_job_gives_its_nodes_or_says_why_not() -> None:
+    line = "JobId=881234 JobName=train UserId=ana(1001) JobState={} ReqNodeList=(null) NodeList={} BatchHost=gpu-001\n"
+    assert nodes_of("881234", Scontrol(line.format("RUNNING", "gpu-[001-004]"))) == "gpu-[001-004]"
+    with pytest.raises(UsageError) as error:
+        nodes_of("881234", Scontrol(line.format("PENDING", "(null)")))
+    assert (error.value.what, error.value.seen) == ("slurm: job 881234 has no nodes", "JobState=PENDING")
+    with pytest.raises(UsageError) as error:
+        nodes_of("881234", Scontrol("", 1, "slurm_load_jobs error: Access/permission denied"))
+    assert "Access/permission denied" in error.value.seen
