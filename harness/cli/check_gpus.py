@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.errors import ReachError
+from busbw.cli import check_asked
 
 if TYPE_CHECKING:
     from busbw.plan import RunPlan
@@ -39,42 +36,14 @@ def run(args: argparse.Namespace, plan: RunPlan) -> int:
         ReachError: no node could be reached.
         BusyError: somebody works on the nodes.
     """
-    from busbw import artefacts, rundir
-    from busbw.cli import check_inside, check_print
-    from busbw.cli.console import Console, now
-    from busbw.codec import dump_json
-    from busbw.derive import result
-    from busbw.parsers.judge.verdict import EXIT_STATUS
-    from busbw.records import Status, worst
-    from busbw.stages import busy, checking, preflight
-    from busbw.stages.context import Context
-    from busbw.stages.reach import reach
+    from busbw.stages import busy
 
-    console = Console(quiet=args.quiet or args.json)
-    directory = rundir.create(args.out or Path("runs"), plan.started, "gpus")
-    plan = dataclasses.replace(plan, run_id=directory.run_id, force=args.force)
-    artefacts.keep(directory, "plan.json", plan)
-    with reach(directory, plan, check_inside.transport(args, plan), console.say) as fleet:
-        if not fleet.sessions:
-            raise ReachError("no node could be reached", seen=fleet.unreachable[0].reason if fleet.unreachable else "")
-        context = Context(run=directory, plan=plan, fleet=fleet, now=now, say=console.say)
-        console.say("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
-        preflight.ask(context)
-        answers = result.answers(directory, plan)
-        busy.refuse(context, busy.look(context, answers, plan.head), tuple(fleet.sessions))
-        console.say("gpus", f"each GPU of {len(fleet.sessions)} nodes by itself")
-        checks = _ask(context, directory, args.dcgm)
-    asked = checking.conclude(directory)
-    reached = tuple(check for check in asked.checks if check.check_id == "ssh.connect")
-    verdict = worst(tuple(check.status for check in (*reached, *checks) if check.required and check.status is not Status.SKIPPED))
-    report = dataclasses.replace(asked, schema=SCHEMA, checks=(*reached, *checks), verdict=verdict, exit_status=EXIT_STATUS[verdict])
-    directory.write_derived("gpus.json", dump_json(report))
-    if args.json:
-        sys.stdout.write((directory.path / "gpus.json").read_text(encoding="utf-8"))
-    else:
-        shown = check_print.lines(report, os.path.relpath(directory.path))
-        sys.stdout.write("".join(f"{line}\n" for line in (shown[-1:] if args.quiet else shown)))
-    return report.exit_status
+    with check_asked.asked(args, dataclasses.replace(plan, force=args.force), "gpus") as nodes:
+        context = nodes.context
+        busy.refuse(context, busy.look(context, nodes.answers, context.plan.head), tuple(context.fleet.sessions))
+        context.say("gpus", f"each GPU of {len(context.fleet.sessions)} nodes by itself")
+        checks = _ask(context, nodes.run, args.dcgm)
+    return check_asked.tell(args, nodes.run, SCHEMA, checks)
 
 
 def _ask(context: Context, directory: RunDir, level: int | None) -> tuple[CheckResult, ...]:

@@ -30,7 +30,8 @@ def adapter(description: str) -> tuple[str, str] | None:
     (('gpu-001', 'mlx5_3'), ('gpu-001', 'HCA-1'), None)
     """
     match = _ADAPTER.match(description.strip())
-    return (match["host"], match["device"]) if match else None
+    # A machine that does not know its own name says localhost, as many others do.
+    return (match["host"], match["device"]) if match and match["host"] != "localhost" else None
 
 
 def switch(description: str) -> str:
