@@ -36,6 +36,7 @@ FLOORS = (
     ("busbw.transport", 4),
     ("busbw.rundir", 4),
     ("busbw.accepted", 4),
+    ("busbw.history", 4),
     ("busbw.artefacts", 4),
     ("busbw.intake", 4),
     ("busbw.survey", 4),

@@ -1,0 +1,60 @@
+"""How fast the index of runs answers with 10,000 runs in it: `python tests/bench/history.py`.
+
+The rows are put straight into the index; reading a run directory into it is timed apart, per run.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+from busbw.codec import dump_json
+from busbw.history import FILE, History
+
+RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+COUNT, SIZES = 10_000, 31
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    """Median of five."""
+    spent = []
+    for _ in range(5):
+        begun = time.perf_counter()
+        work()
+        spent.append((time.perf_counter() - begun) * 1000)
+    return statistics.median(spent)
+
+
+def main() -> None:
+    """Print the figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        name = "20261101-000000-day-one"
+        (root / name / "raw").mkdir(parents=True)
+        (root / name / "raw" / "plan.json").write_text("{}")
+        (root / name / "run.json").write_text(dump_json(RUNS.healthy().result))
+        history = History(root)
+        begun = time.perf_counter()
+        history.refresh()
+        print(f"reading one run directory of 16 nodes: {(time.perf_counter() - begun) * 1000:.0f} ms")
+        with sqlite3.connect(root / FILE) as index:
+            runs = [(n, f"run-{n}", 0, f"2026-01-01T{n:08d}", "PASS", 0) for n in range(10, COUNT + 10)]
+            index.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", runs)
+            kinds = [(1000 + size, "all_reduce", 8 << size, "-n 20", "infiniband, 16 nodes, 128 ranks") for size in range(SIZES)]
+            index.executemany("INSERT INTO kinds VALUES (?, ?, ?, ?, ?)", kinds)
+            rows = [(kind[0], run[0], 300.0 + run[0] % 7, 5) for run in runs for kind in kinds]
+            index.executemany("INSERT INTO numbers VALUES (?, ?, ?, ?)", rows)
+        kind = next(kind for kind in history.kinds() if kind.runs == COUNT)
+        print(f"{COUNT:,} runs, {COUNT * SIZES:,} numbers: {(root / FILE).stat().st_size / 1e6:.0f} MB")
+        print(f"  one number over all runs: {milliseconds(lambda: history.points(kind)):.0f} ms")
+        print(f"  what there is: {milliseconds(history.kinds):.0f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The index of runs: made from the directories, made anew, shared, cut off."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from busbw import accepted
+from busbw.cli import main
+from busbw.codec import dump_json
+from busbw.history import FILE, History
+from busbw.records.history import Acceptance
+from busbw.rundir import RunDir
+
+RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RESULT = RUNS.healthy().result
+REFRESH = "import sys; from pathlib import Path; from busbw.history import History; print(History(Path(sys.argv[1])).refresh())"
+
+
+def made(root: Path, number: int) -> RunDir:
+    name = f"202611{number // 28 + 1:02d}-{number % 28:06d}-day-one"
+    (root / name / "raw").mkdir(parents=True)
+    (root / name / "raw" / "plan.json").write_text("{}")
+    started = f"2026-11-{number % 28 + 1:02d}T00:00:{number % 60:02d}Z"
+    (root / name / "run.json").write_text(dump_json(dataclasses.replace(RESULT, run_id=name, started=started)))
+    return RunDir(root / name)
+
+
+def content(root: Path) -> dict[object, tuple[object, ...]]:
+    history = History(root)
+    return {kind: history.points(kind) for kind in history.kinds()}
+
+
+def test_the_index_holds_every_number_and_is_the_same_when_made_anew(tmp_path: Path) -> None:
+    runs = [made(tmp_path, number) for number in range(4)]
+    accepted.decide(runs[1], Acceptance("2026-11-20T00:00:00Z", "ops", ""))
+    assert History(tmp_path).refresh() == ()
+    first = content(tmp_path)
+    assert first
+    assert all([point.accepted for point in points] == [False, True, False, False] for points in first.values())  # type: ignore[attr-defined]
+    for file in tmp_path.glob(f"{FILE}*"):
+        file.unlink()
+    History(tmp_path).refresh()
+    assert content(tmp_path) == first
+
+
+def test_what_is_gone_is_forgotten_and_what_changed_is_read_again(tmp_path: Path) -> None:
+    one, two = made(tmp_path, 1), made(tmp_path, 2)
+    History(tmp_path).refresh()
+    (two.path / "run.json").write_text("{}")
+    assert [problem.partition(":")[0] for problem in History(tmp_path).refresh()] == [two.run_id]
+    assert {point.run_id for points in content(tmp_path).values() for point in points} == {one.run_id}  # type: ignore[attr-defined]
+    (one.path / "raw" / "plan.json").unlink()
+    History(tmp_path).refresh()
+    assert content(tmp_path) == {}
+
+
+def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> None:
+    for number in range(12):
+        made(tmp_path, number)
+    jobs = [subprocess.Popen([sys.executable, "-c", REFRESH, str(tmp_path)], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    deadline = time.monotonic() + 60
+    while not (tmp_path / FILE).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(jobs[0].pid, signal.SIGKILL)
+    said = [job.communicate(timeout=120)[0].strip() for job in jobs]
+    assert said[1:] == ["()", "()"]
+    assert History(tmp_path).refresh() == ()
+    assert {len(points) for points in content(tmp_path).values()} == {12}
+
+
+def test_a_broken_index_says_how_to_get_a_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made(tmp_path, 1)
+    (tmp_path / FILE).write_text("this is no database, and it is longer than a header of one would be " * 20)
+    assert main(["history", "-o", str(tmp_path)]) == 3
+    assert f"rm {tmp_path / FILE}" in capsys.readouterr().err
+
+
+def test_the_trend_is_told_with_bars_and_the_last_run_against_those_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(5):
+        made(tmp_path, number)
+    assert main(["history", "-o", str(tmp_path), "--collective", "all_reduce"]) == 0
+    told = capsys.readouterr().out
+    assert "5 runs, 2026-11-01 to 2026-11-05" in told
+    assert "(+0.0% against the median of the 4 runs before)" in told
+    assert main(["history", "-o", str(tmp_path / "none")]) == 2
+    assert main(["history", "-o", str(tmp_path), "--collective", "sendrecv_no"]) == 2
