@@ -10,7 +10,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from busbw.parsers.judge import stall_devices, stall_flight, stall_local, stall_net, stall_ras, stall_story
+from busbw.parsers.judge import stall_devices, stall_flight, stall_local, stall_logs, stall_net, stall_ras, stall_story
 from busbw.parsers.judge.stall_ranks import Job, Wanted, find
 from busbw.parsers.judge.stall_records import NodeEvidence, RankSeen, StallClass, StallJudgement
 from busbw.parsers.judge.stall_suspects import RESTART, Strength, Suspect, at, ranks_told
@@ -109,6 +109,7 @@ def _suspects(
     yield from stall_devices.links(job, nodes)
     yield from stall_ras.suspects(views, job, nodes)
     yield from stall_flight.suspects(dumps, job)
+    yield from stall_logs.suspects(every, job)
     yield from stall_net.silent(every, job)
     yield from _odd(job, nodes)
 
