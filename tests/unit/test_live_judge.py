@@ -282,6 +282,32 @@ def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_woul
     assert stall_ticket.drain_commands(judged(nodes(n0=asked(ras(SPLIT))))) == (), "a program that is late is no reason to drain a node"
 
 
+def log(*lines: str) -> str:
+    told = "".join(f"{number}:{line}\n" for number, line in enumerate(lines, 7))
+    return f"log 900 {NOW:.0f} 100 /out/rank.log\n{told}end of log\nlast line\nend of tail\n"
+
+
+COMPLETION = (
+    "n{0}:1:2 [0] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.{1}<47001> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=0"
+)
+
+
+def test_victims_of_status_12_name_the_peer_and_not_themselves() -> None:
+    given = nodes(n0=node(0, logs=log(COMPLETION.format(0, 2))), n3=node(3, logs=log("step 9", COMPLETION.format(3, 2))))
+    found = judged(given)
+    assert (found.kind, found.culprit_nodes) == (StallClass.NETWORK, ("n2",))
+    assert "/out/rank.log:8: " in found.findings[0].evidence[1].text
+
+
+def test_of_watchdogs_that_ran_out_the_rank_that_enqueued_less_is_the_culprit() -> None:
+    def line(rank: int, enqueued: int) -> str:
+        words = f"Timeout at NCCL work: 57, last enqueued NCCL work: {enqueued}, last completed NCCL work: 56."
+        return f"[rank{rank}]:[E710 09:00:00.4 ProcessGroupNCCL.cpp:629] [PG 0 Rank {rank}] {words}"
+
+    found = judged(tuple(node(number, logs=log(line(number, 56 if number == 1 else 57))) for number in range(4)))
+    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANK_BEHIND, (1,), ("n1",))
+
+
 def test_a_slurm_job_is_asked_for_by_its_number_alone() -> None:
     with pytest.raises(UsageError) as error:
         nodes_of("12; reboot")
