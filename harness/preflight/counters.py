@@ -22,7 +22,7 @@ echo '== net'; cd /sys/class/net && $T grep -sH '' */carrier_down_count
 echo '== dev'; cat /proc/net/dev
 echo '== tcp'; cat /proc/net/snmp /proc/net/netstat
 names='(rx|tx)_(prio[0-7]_|global_pause|pause|discard|drop|err|ecn|cnp|.*_phy|pci_|out_of|oversize|steer)'
-names="$names|[a-z][a-z_]*(storm|link_down|pci_|module_|allowance|retrans|discard|roce|timeout)"
+names="$names|[a-z_]*(storm|link_down|pci_|module_|allowance|retrans|discard|roce|timeout)"
 if command -v ethtool >/dev/null 2>&1; then
   for i in *; do
     [ -e "$i/device" ] || continue

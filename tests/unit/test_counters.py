@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw.parsers.nodes import counters
+from busbw.parsers.symptoms import table
 from busbw.preflight.counters import snapshot
 from busbw.records.counters import CounterDelta, CounterReading, CounterSnapshot, NicPort, RailBytes
 
@@ -197,6 +198,37 @@ def test_efa_counts_bytes_and_a_second_port_has_a_name_of_its_own() -> None:
     after = before.replace("bytes:10", "bytes:510")
     found = counters.rail_bytes(counters.parse(before.format(second), "n"), counters.parse(after.format(second), "n"))
     assert found == (RailBytes("n", "rdmap0s6", 500, 500), RailBytes("n", "mlx4_0:2", 0, 0))
+
+
+# fmt: off
+WANTED = [
+    "rx_prio3_pause", "tx_prio3_pause", "rx_prio3_pause_duration", "rx_prio0_pause_transition", "rx_prio3_discards", "rx_prio0_bytes",
+    "tx_prio0_bytes", "rx_global_pause", "tx_global_pause", "tx_pause_storm_warning_events", "tx_pause_storm_error_events",
+    "rx_discards_phy", "rx_crc_errors_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err_phy", "rx_corrected_bits_phy",
+    "link_down_events_phy", "rx_oversize_pkts_phy", "rx_out_of_range_len_phy", "rx_out_of_buffer", "rx_ecn_mark",
+    "outbound_pci_stalled_wr", "rx_pci_signal_integrity", "tx_pci_signal_integrity", "module_high_temp", "module_bus_stuck",
+    "bw_in_allowance_exceeded",
+]
+# fmt: on
+"""Of `ethtool -S`: what the symptom table reads (mlx5), and ENA's."""
+IDLE = ["rx_packets", "tx_packets", "rx0_bytes", "ch3_poll", "rx_lro_packets", "tx_tso_bytes", "rx_csum_complete", "tx3_cqes"]
+
+
+def test_of_ethtool_what_matters_and_is_not_0_is_let_through() -> None:
+    script = snapshot("x").stdin.decode()
+    names = [line for line in script.splitlines() if line.startswith("names=")]
+    cut = next(line.strip() for line in script.splitlines() if "grep -E" in line).partition("| ")[2]
+    stats = "NIC statistics:\n" + "".join(f"     {name}: 12\n     {name}_zero: 0\n" for name in (*WANTED, *IDLE))
+    done = subprocess.run(["sh", "-c", "\n".join([*names, cut])], input=stats, capture_output=True, text=True, timeout=10, check=False)
+    assert [line.split(":")[0].strip() for line in done.stdout.splitlines()] == WANTED
+
+
+def test_every_counter_of_ethtool_that_the_table_reads_is_let_through() -> None:
+    sources = {s.source.partition(":")[2] for symptom in table.load().symptoms for s in symptom.signals if s.source.startswith("counter:")}
+    of_ethtool = {
+        name.replace("*", "3") for name in sources if name.startswith(("rx_", "tx_", "module_", "outbound_")) or name.endswith("_phy")
+    }
+    assert of_ethtool - set(WANTED) == set()
 
 
 def test_the_script_reads_this_machine_without_a_word_on_standard_error() -> None:
