@@ -202,7 +202,7 @@ def test_efa_counts_bytes_and_a_second_port_has_a_name_of_its_own() -> None:
 
 # fmt: off
 WANTED = [
-    "rx_prio3_pause", "tx_prio3_pause", "rx_prio3_pause_duration", "rx_prio0_pause_transition", "rx_prio3_discards", "rx_prio0_bytes",
+    "rx_prio3_pause", "tx_prio3_pause", "rx_prio3_pause_duration", "rx_prio3_pause_transition", "rx_prio3_discards", "rx_prio0_bytes",
     "tx_prio0_bytes", "rx_global_pause", "tx_global_pause", "tx_pause_storm_warning_events", "tx_pause_storm_error_events",
     "rx_discards_phy", "rx_crc_errors_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err_phy", "rx_corrected_bits_phy",
     "link_down_events_phy", "rx_oversize_pkts_phy", "rx_out_of_range_len_phy", "rx_out_of_buffer", "rx_ecn_mark",
