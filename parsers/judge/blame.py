@@ -67,7 +67,7 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     # What is slow is unsteady too: only what the speeds do not explain is looked at.
     known = {node for found in speed.accused for node in _touching(found.account.part, seen)}
     calm = tuple(level for level in steadiness(seen) if not known & set(level.sample.nodes))
-    flicker = Explainer(calm, fabric).explain()
+    flicker = Explainer(calm, fabric, average=True).explain()
     blames = [_blame(found, seen, speed) for found in speed.accused] + [_unsteady(found, calm, seen) for found in flicker.accused]
     told = (*speed.accused, *flicker.accused)
     order = sorted(range(len(blames)), key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component))
@@ -103,10 +103,9 @@ def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
         return ()
     ranked = sorted(level.dips for level in seen)
     usual = statistics.fmean(ranked[: (len(ranked) + 1) // 2])
-    all_but_worst = ranked[: max(1, len(ranked) * 3 // 4)]
+    share = max(usual, statistics.fmean(ranked[: max(1, len(ranked) * 3 // 4)]))
     found = []
     for level in seen:
-        share = max(usual, statistics.fmean(all_but_worst))
         noise = math.sqrt(share * (1 - share) / max(len(level.sample.busbw_gb_s), 1))
         found.append(dataclasses.replace(level, ratio=min(1.0, (1 - level.dips) / (1 - share)), noise=max(LEAST_UNSTEADY, noise)))
     return tuple(found)

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from busbw.parsers.judge.blame_levels import Level
+from busbw.parsers.judge.blame_levels import Level, spread
 from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, loads
 
 MOST = 25.0
@@ -35,10 +35,15 @@ FLICKER = 12.0
 """More, for a part that is bad in some launches only."""
 LEAST_LOSS = 0.05
 """Smallest loss that is called slow."""
+ROUGH = 0.06
+"""Noise, at least, of what a group that is slow anyway achieves."""
+APART = 4.0
+"""A loss must exceed this many standard deviations of what good nodes differ by."""
+FEWEST_TO_DIFFER = 6
 LEAST_FLICKER = 0.2
 """Smallest loss of an intermittent part while it is bad."""
 OPEN = 12.0
-"""Misfit from which on a part is worth another launch."""
+"""Misfit, at least, from which on a part is worth another launch: more than the most that chance makes among so many groups (2 ln n)."""
 PASSED = 2
 """Launches in which a part must be good again, after one in which it was bad, for that to be called a passing disturbance."""
 ALIKE = 10.0
@@ -46,7 +51,8 @@ ALIKE = 10.0
 LAUNCHES_OF_HASHED_PATH = 5
 """Hashed flows collide at random in each launch: fewer launches do not accuse a path that leaves its leaf."""
 _SUSPICIOUS = 2.5
-_FEWEST_SHARE = 0.05
+_SHARED = (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN, PartKind.PLANE)
+_FEWEST_SHARE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +101,13 @@ class Explanation:
 class Explainer:
     """The levels of a run, indexed by what they load."""
 
-    def __init__(self, levels: tuple[Level, ...], fabric: Fabric) -> None:
+    def __init__(self, levels: tuple[Level, ...], fabric: Fabric, *, average: bool = False) -> None:
+        """`average`: what is bad shows in some of its groups by chance, so that a part is also taken for what all its groups show together."""
+        self._average = average
         self._levels = levels
         self._fabric = fabric
         self._leaf = dict(fabric.leaf_of)
+        self._leaves = len(set(self._leaf.values()))
         self._by_node: dict[str, list[int]] = {}
         self._by_leaf: dict[str, list[int]] = {}
         for index, level in enumerate(levels):
@@ -111,7 +120,9 @@ class Explainer:
         self._accounts: dict[Part, Account | None] = {}
         self._loads: dict[int, dict[Part, float]] = {}
         self._portions: dict[Part, tuple[tuple[int, float], ...]] = {}
+        self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
+        self._least = max(LEAST_LOSS, APART * self._difference())
 
     def explain(self) -> Explanation:
         """Accuse part after part, the most telling first, until no accusation is worth its cost; suspect in the same way what is left."""
@@ -120,12 +131,20 @@ class Explainer:
         while best := self._best(accused, self._accusable):
             accused.append(best)
             self._apply(best)
-        while best := self._best((*accused, *suspected), _doubtful):
+        while best := self._best((*accused, *suspected), self._doubtful):
             suspected.append(best)
             self._apply(best)
         everything = (*accused, *suspected)
         told = [Suspicion(account, self._alike(account, everything)) for account in everything]
         return Explanation(tuple(told[: len(accused)]), tuple(told[len(accused) :]))
+
+    def _difference(self) -> float:
+        """How much rails of good nodes differ from each other over all launches: the spread of their means."""
+        ratios: dict[tuple[str, int | None], list[float]] = {}
+        for level in self._levels:
+            for node in level.sample.nodes if len(level.sample.nodes) == 2 else ():
+                ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
+        return spread(statistics.fmean(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
 
     def _best(self, taken: Sequence[Account], worth: Callable[[Account], bool]) -> Account | None:
         """The part that explains most of what is not explained yet, of those that are worth it."""
@@ -161,7 +180,7 @@ class Explainer:
     def _shares(self, index: int) -> dict[Part, float]:
         """What one group loads."""
         if index not in self._loads:
-            self._loads[index] = {load.part: load.share for load in loads(self._levels[index].sample, self._fabric, self._leaf)}
+            self._loads[index] = {load.part: load.share for load in loads(self._levels[index].sample, self._leaf, self._leaves)}
         return self._loads[index]
 
     def _loaded(self, part: Part) -> tuple[tuple[int, float], ...]:
@@ -189,36 +208,49 @@ class Explainer:
         return found
 
     def _account(self, part: Part) -> Account | None:
-        """What speaks for and against the part, beyond what is explained already; None = nothing for it."""
+        """What speaks for and against the part, beyond what is explained already; None = nothing for it.
+
+        How much it carries is taken from the groups that are slow or, for an average, from all of its groups, whichever explains more.
+        """
         items = self._loaded(part)
-        slow = [(i, w) for i, w in items if (self._predicted[i] - self._levels[i].ratio) / self._levels[i].noise > _SUSPICIOUS]
+        slow = [(i, w) for i, w in items if self._short(i, self._predicted[i]) > _SUSPICIOUS]
         if not slow:
             return None
-        capacity = statistics.median(self._levels[i].ratio * w for i, w in slow)
-        ratio = statistics.median(self._levels[i].ratio for i, _ in slow)
+        found = [self._at(part, items, slow, statistics.median(self._levels[i].ratio * w for i, w in slow))]
+        if self._average and part.kind not in _SHARED:
+            found.append(self._at(part, items, slow, statistics.fmean(self._levels[i].ratio * w for i, w in items)))
+        return max(found, key=lambda account: account.gain)
+
+    def _at(self, part: Part, items: Sequence[tuple[int, float]], slow: Sequence[tuple[int, float]], capacity: float) -> Account:
+        """The same for one assumption of what the part carries."""
         bound = self._bound(part)
         by_launch: dict[int, float] = {}
         for i, weight in items:
-            level = self._levels[i]
-            limited = min(self._predicted[i], capacity / weight)
+            launch, limited = self._levels[i].launch, min(self._predicted[i], capacity / weight)
             gain = self._misfit(i, self._predicted[i], bound) - self._misfit(i, limited, bound)
-            by_launch[level.launch] = by_launch.get(level.launch, 0.0) + gain
+            by_launch[launch] = by_launch.get(launch, 0.0) + gain
+        ratio = statistics.median(min(self._predicted[i], capacity / w) for i, w in slow)
         steady = sum(by_launch.values())
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
         explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
         flickering = sum(by_launch[launch] for launch in slow_in) - FLICKER
         if steady >= flickering or 1.0 - ratio < LEAST_FLICKER:
-            weight = sum(min(MOST, gain) for gain in by_launch.values())
-            return Account(part, capacity, ratio, steady, weight, slow_in, (), explained)
+            weight_of = sum(min(MOST, gain) for gain in by_launch.values())
+            return Account(part, capacity, ratio, steady, weight_of, slow_in, (), explained)
         touched = {self._levels[i].launch for i, w in items if capacity / w < self._predicted[i]}
         clean_in = tuple(launch for launch in by_launch if launch in touched and launch not in slow_in)
-        weight = sum(min(MOST, by_launch[launch]) for launch in slow_in) - FLICKER
-        return Account(part, capacity, ratio, flickering, weight, slow_in, clean_in, explained)
+        weight_of = sum(min(MOST, by_launch[launch]) for launch in slow_in) - FLICKER
+        return Account(part, capacity, ratio, flickering, weight_of, slow_in, clean_in, explained)
 
     def _misfit(self, index: int, predicted: float, bound: float) -> float:
+        distance = self._short(index, predicted)
+        return min(bound if self._levels[index].crosses else MOST, distance * distance)
+
+    def _short(self, index: int, predicted: float) -> float:
+        """How many standard deviations the group is below what is predicted; how much slower a slow one is, is not predicted so finely."""
         level = self._levels[index]
-        distance = (predicted - level.ratio) / level.noise
-        return min(bound if level.crosses else MOST, distance * distance)
+        rough = level.ratio < predicted < 1.0
+        return (predicted - level.ratio) / (max(level.noise, ROUGH) if rough else level.noise)
 
     def _bound(self, part: Part) -> float:
         """What a slow group that leaves its leaf can say where others do as badly by chance: the rarer among the others, the more."""
@@ -226,9 +258,7 @@ class Explainer:
             return MOST
         mine = {index for index, _ in self._loaded(part)}
         others = [
-            (self._predicted[i] - level.ratio) / level.noise > _SUSPICIOUS
-            for i, level in enumerate(self._levels)
-            if level.crosses and i not in mine
+            self._short(i, self._predicted[i]) > _SUSPICIOUS for i, level in enumerate(self._levels) if level.crosses and i not in mine
         ]
         return min(MOST, -2.0 * math.log((sum(others) + 0.5) / (len(others) + 1.0)))
 
@@ -237,7 +267,15 @@ class Explainer:
         fewest = 2
         if self._fabric.hashed and part.kind is PartKind.PATH and any(self._levels[i].crosses for i in account.explained):
             fewest = LAUNCHES_OF_HASHED_PATH
-        return len(account.slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= LEAST_LOSS
+        return len(account.slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= self._least
+
+    def _doubtful(self, account: Account) -> bool:
+        """Worth another launch; what was bad once and good again and again since then has passed."""
+        return (
+            account.weight >= self._open
+            and 1.0 - account.ratio >= self._least
+            and (len(account.slow_in) > 1 or len(account.clean_in) < PASSED)
+        )
 
     def _apply(self, account: Account) -> None:
         for index, weight in self._loaded(account.part):
@@ -263,11 +301,6 @@ class Explainer:
             if double is not None and double.gain - _cost(double) > own.gain - _cost(own) - ALIKE and not _contains(account.part, part):
                 doubles.append(part)
         return tuple(doubles)
-
-
-def _doubtful(account: Account) -> bool:
-    """Worth another launch; what was bad once and good again and again since then has passed."""
-    return account.weight >= OPEN and (len(account.slow_in) > 1 or len(account.clean_in) < PASSED)
 
 
 def _cost(account: Account) -> float:

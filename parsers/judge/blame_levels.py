@@ -19,6 +19,8 @@ FEWEST_GROUPS = 3
 """Different groups of a class from which on they can be compared: of two, either may be the slow one."""
 FEWEST_PEERS = 4
 """Groups of one launch from which on the launch has a level of its own."""
+DISTANCE = 0.15
+"""Loss of groups between two leaves, against those inside, that is put down to the way being longer."""
 LEAST_NOISE = 0.01
 """Nothing is measured more finely than this."""
 DIP = 0.7
@@ -80,7 +82,7 @@ def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...
     found: dict[int, Level] = {}
     for members in by_class.values():
         if len({frozenset(samples[i].nodes) for i in members}) >= FEWEST_GROUPS:
-            found |= _of_class(samples, members, order, leaf, len(fabric.leaves))
+            found |= _of_class(samples, members, order, leaf, len(set(leaf.values())))
     return tuple(found[index] for index in sorted(found))
 
 
@@ -109,8 +111,7 @@ def _of_class(
         peers = [index for index in launched if not crosses[index]] if leaves > 1 else launched
         scale[name] = good_level(steady[i][0] for i in peers) if len(peers) >= FEWEST_PEERS else overall
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
-    if leaves > 2:
-        _against_crossing_peers(samples, members, crosses, ratio)
+    _against_crossing_peers(samples, members, crosses, ratio, leaves)
     near = [value for index, value in ratio.items() if 0.8 < value < 1.2] or [1.0]
     noise = max(LEAST_NOISE, spread(near))
     return {
@@ -162,15 +163,20 @@ def _best(samples: tuple[GroupSample, ...], steady: dict[int, tuple[float, float
 
 
 def _against_crossing_peers(
-    samples: tuple[GroupSample, ...], members: list[int], crosses: dict[int, bool], ratio: dict[int, float]
+    samples: tuple[GroupSample, ...], members: list[int], crosses: dict[int, bool], ratio: dict[int, float], leaves: int
 ) -> None:
-    """Groups that leave their leaf are set against each other, launch by launch: uplinks may be narrower than nodes by design."""
+    """Groups that leave their leaf are set against each other, launch by launch: uplinks may be narrower than nodes by design.
+
+    Between two leaves all of them share the same uplinks, and have no peers if these are slow: then only a little is put down to the distance.
+    """
     by_launch: dict[str, list[int]] = {}
     for index in members:
         if crosses[index]:
             by_launch.setdefault(_launch(samples[index]), []).append(index)
+    overall = good_level(ratio[i] for launched in by_launch.values() for i in launched) if by_launch else 1.0
     for launched in by_launch.values():
-        if len(launched) >= FEWEST_PEERS:
-            level = good_level(ratio[index] for index in launched)
-            for index in launched:
-                ratio[index] /= min(level, 1.0)
+        level = good_level(ratio[i] for i in launched) if len(launched) >= FEWEST_PEERS else overall
+        if leaves == 2 and overall < 1 - DISTANCE:
+            continue
+        for index in launched:
+            ratio[index] /= min(level, 1.0)

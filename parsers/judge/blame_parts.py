@@ -75,11 +75,6 @@ class Fabric:
     hashed: bool = False
     """Flows are spread over uplinks by a hash of their addresses: they collide at random, anew in each launch."""
 
-    @property
-    def leaves(self) -> tuple[str, ...]:
-        """All leaves, sorted."""
-        return tuple(sorted({leaf for _, leaf in self.leaf_of}))
-
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -96,15 +91,14 @@ def crossing(nodes: tuple[str, ...], leaf: dict[str, str]) -> bool:
     return len(found) > 1 and None not in found
 
 
-def loads(sample: GroupSample, fabric: Fabric, leaf: dict[str, str] | None = None) -> tuple[Load, ...]:
-    """Every part the group loads; `leaf` is `fabric.leaf_of` as a table, for callers with many samples.
+def loads(sample: GroupSample, leaf: dict[str, str], leaves: int) -> tuple[Load, ...]:
+    """Every part the group loads. `leaf`: node → leaf, of `leaves` in all.
 
     >>> from busbw.parsers.judge.groups import GroupSample
     >>> pair = GroupSample(("a", "b"), 1 << 20, (1.0,), "", rail=2)
-    >>> [(load.part.label, load.share) for load in loads(pair, Fabric()) if load.part.kind in (PartKind.RAIL, PartKind.PATH)]
+    >>> [(load.part.label, load.share) for load in loads(pair, {}, 0) if load.part.kind in (PartKind.RAIL, PartKind.PATH)]
     [('a rail 2', 1.0), ('b rail 2', 1.0), ('a – b', 1.0), ('a – b rail 2', 1.0)]
     """
-    table = dict(fabric.leaf_of) if leaf is None else leaf
     rail, nodes = sample.rail, sample.nodes
     if len(nodes) == 1:
         return (Load(Part(PartKind.INSIDE, nodes), 1.0),)
@@ -117,7 +111,7 @@ def loads(sample: GroupSample, fabric: Fabric, leaf: dict[str, str] | None = Non
         found.append(Load(Part(PartKind.PATH, ends), share))
         if rail is not None:
             found.append(Load(Part(PartKind.PATH, ends, rail), share))
-    return (*found, *_of_leaves(sample, len(fabric.leaves), table, of_path))
+    return (*found, *_of_leaves(sample, leaves, leaf, of_path))
 
 
 def _shares(sample: GroupSample) -> tuple[float, float]:

@@ -1,0 +1,241 @@
+"""The fault matrix: every kind of fault in a lab, many times, and what `busbw run --survey` names (`make fault-matrix`).
+
+    python tests/bench/fault_matrix.py --minutes 60                 # all kinds, seed after seed, as many as the time allows
+    python tests/bench/fault_matrix.py --kinds rail-50,loss-5 --seeds 1-10
+    python tests/bench/fault_matrix.py --table                      # what was measured so far
+
+Eight nodes, four rails each, two leaves, every link shaped. Each survey is one line of the results file; what is in it is not measured again.
+A survey counts as right if what it names first is what was broken and nothing else is named for sure; as not separated if it says that it
+cannot tell what was broken from something else; as wrong if it names for sure what was whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.lab import bringup, faults
+from busbw.lab.bringup import LabOptions
+from busbw.lab.state import LabState
+from busbw.lab.state import load as load_lab
+
+NODES, RAILS, RATE_BIT_S = 8, 4, 50e6
+UPLINK_BIT_S = 2 * NODES / 2 * RATE_BIT_S
+"""Twice what the nodes below can send, so that a healthy uplink is never the limit."""
+PLAYBOOK = str(Path(__file__).with_name("fault_matrix.yaml"))
+LIMIT_S = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A fault of one survey."""
+
+    named: tuple[str, ...]
+    """What a right answer names; () = nothing."""
+    begin: Callable[[LabState], object]
+    at_launch: Callable[[LabState, int], None] | None = None
+    """Called when a launch of the survey begins, with its number from 1."""
+
+
+def trouble(kind: str, rng: random.Random) -> Trouble:
+    """A fault of that kind somewhere."""
+    node, other = (f"node{i}" for i in rng.sample(range(1, NODES + 1), 2))
+    rail = rng.randrange(RAILS)
+    name = f"eth{rail}"
+
+    def slow(share: float, *, where: str = node, rail_name: str | None = None, toward: str | None = None) -> Callable[[LabState], object]:
+        return lambda lab: faults.slow(lab, where, share * RATE_BIT_S, rail_name, toward)
+
+    def flicker(lab: LabState, number: int) -> None:
+        if number % 3 == 1:
+            faults.slow(lab, node, 0.3 * RATE_BIT_S, name)
+        else:
+            faults.clear(lab)
+
+    def signal(fault: Callable[[LabState, str], object]) -> Callable[[LabState, int], None]:
+        def strike(lab: LabState, number: int) -> None:
+            if number == 2:
+                _when_running(lambda: fault(lab, node))
+
+        return strike
+
+    kinds = {
+        "healthy": Trouble((), lambda lab: None),
+        "rail-50": Trouble((f"{node} rail {rail}",), slow(0.5, rail_name=name)),
+        "node-90": Trouble((node,), slow(0.9)),
+        "node-50": Trouble((node,), slow(0.5)),
+        "loss-1": Trouble((node,), lambda lab: faults.loss(lab, node, 1.0)),
+        "loss-5": Trouble((node,), lambda lab: faults.loss(lab, node, 5.0)),
+        "pair": Trouble((" – ".join(sorted((node, other))),), slow(0.3, toward=other)),
+        "uplink": Trouble(("uplinks between leaf1 and leaf2",), lambda lab: faults.uplink(lab, "leaf1", UPLINK_BIT_S / 4)),
+        "two-nodes": Trouble((node, other), lambda lab: slow(0.5, where=other)(slow(0.5)(lab))),  # type: ignore[arg-type]  # both give a lab
+        "flicker": Trouble((f"{node} rail {rail}",), lambda lab: None, flicker),
+        "cpu-load": Trouble((node,), lambda lab: faults.cpu_load(lab, node, LIMIT_S, 4)),
+        "stall": Trouble((node,), lambda lab: None, signal(faults.stall)),
+        "kill": Trouble((node,), lambda lab: None, signal(faults.kill)),
+    }
+    return kinds[kind]
+
+
+KINDS = (
+    "healthy", "rail-50", "node-90", "node-50", "loss-1", "loss-5", "pair", "uplink", "two-nodes", "flicker", "cpu-load", "stall", "kill",
+)  # fmt: skip
+
+
+def _when_running(strike: Callable[[], object]) -> None:
+    """As soon as there are ranks to hit; a launch that is over before then goes unhurt, and counts as nothing named."""
+    from busbw.errors import BusbwError
+
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            strike()
+            return
+        except BusbwError:
+            time.sleep(0.1)
+
+
+def survey(lab: LabState, kind: str, seed: int, out: Path) -> dict[str, object]:
+    """One survey of the broken lab, as a line of the results."""
+    chosen = trouble(kind, random.Random(f"{kind} {seed}"))
+    log = out / f"{kind}-{seed}.txt"
+    began = time.monotonic()
+    try:
+        chosen.begin(lab)
+        words = [sys.executable, "-m", "busbw", "run", PLAYBOOK, "-i", f"lab:{lab.name}", "--survey", "--out", str(out / "runs"), "-q"]
+        with log.open("w") as stream:
+            job = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=out)
+            try:
+                _watch(job, lab, chosen, out / "runs", began)
+            finally:
+                job.kill()
+                job.wait()
+    finally:
+        faults.clear(load_lab(lab.name))
+    record = judged(out / "runs" / "latest" / "run.json", chosen)
+    return {"kind": kind, "seed": seed, "seconds": round(time.monotonic() - began, 1), "load": round(os.getloadavg()[0], 1), **record}
+
+
+def _watch(job: subprocess.Popen[bytes], lab: LabState, chosen: Trouble, runs: Path, began: float) -> None:
+    """Until it ends, with the fault's own calls as launches begin."""
+    seen = 0
+    before = (runs / "latest").resolve() if (runs / "latest").exists() else None
+    while job.poll() is None and time.monotonic() - began < LIMIT_S:
+        time.sleep(0.1)
+        latest = (runs / "latest").resolve()
+        events = latest / "raw" / "events.jsonl"
+        if chosen.at_launch is None or latest == before or not events.exists():
+            continue
+        told = dict.fromkeys(
+            step for line in events.read_text().splitlines() if (step := json.loads(line).get("step", "")).startswith("survey-pairs-")
+        )
+        if len(told) > seen:
+            seen = len(told)
+            chosen.at_launch(load_lab(lab.name), seen)
+
+
+def judged(path: Path, chosen: Trouble) -> dict[str, object]:
+    """What a run named against what was broken."""
+    run = json.loads(path.read_text())
+    sure = [b["component"] for b in run["blame"] if not b["also"]]
+    doubtful = [{b["component"], *b["also"]} for b in run["blame"] if b["also"]]
+    first = [w for f in run["findings"] if f["status"] == "FAIL" for w in f["where"]]
+    launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
+    # A rank that was stopped or killed is named by its own finding, not by a slow group; the launcher may know its rail or rank as well.
+    signalled = [w for f in run["findings"] if f["id"].startswith(("stall", "rank", "lost", "case", "exit", "launch")) for w in f["where"]]
+    named = [*sure, *(w for w in signalled if w not in sure)] if chosen.at_launch is not None else sure
+    wrong = sorted(set(sure) - set(chosen.named))
+    if wrong:
+        result = "wrong"
+    elif not chosen.named:
+        result = "right" if not doubtful else "not separated"
+    elif set(chosen.named) <= set(named):
+        result = "right" if named[: len(chosen.named)] and set(named[: len(chosen.named)]) == set(chosen.named) else "right, not first"
+    elif any(set(chosen.named) & doubt for doubt in doubtful) or (set(chosen.named) & set(named)):
+        result = "not separated"
+    else:
+        result = "nothing"
+    confirmed = any("in one ring" in e["text"] for f in run["findings"] for e in f["evidence"])
+    return {
+        "result": result,
+        "truth": chosen.named,
+        "named": sure,
+        "doubtful": [sorted(d) for d in doubtful],
+        "first": first[:3],
+        "verdict": run["verdict"],
+        "launches": launches,
+        "confirmed": confirmed,
+    }
+
+
+def table(lines: list[dict[str, object]]) -> str:
+    """The results, one line per kind."""
+    text = ["kind        surveys  right  not separated  nothing  wrong   launches  seconds (median)"]
+    for kind in KINDS:
+        mine = [line for line in lines if line["kind"] == kind]
+        if not mine:
+            continue
+        count = {
+            name: sum(str(line["result"]).startswith(name) for line in mine) for name in ("right", "not separated", "nothing", "wrong")
+        }
+        launches = sorted(int(str(line["launches"])) for line in mine)[len(mine) // 2]
+        seconds = sorted(float(str(line["seconds"])) for line in mine)[len(mine) // 2]
+        text.append(
+            f"{kind:<12}{len(mine):>7}{count['right']:>7}{count['not separated']:>15}{count['nothing']:>9}{count['wrong']:>7}"
+            f"{launches:>11}{seconds:>9.0f}"
+        )
+    return "\n".join(text)
+
+
+def main() -> None:
+    """Measure until the time is over, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", default=",".join(KINDS), help="comma-separated (default: all)")
+    parser.add_argument("--seeds", default="1-10", help="such as 1-10; healthy takes as many")
+    parser.add_argument("--minutes", type=float, default=240.0, help="stop after this time")
+    parser.add_argument("--out", type=Path, default=Path("artefacts/fault-matrix"), help="results.jsonl, logs and runs")
+    parser.add_argument("--table", action="store_true", help="print what is there and measure nothing")
+    args = parser.parse_args()
+    args.out = args.out.resolve()
+    args.out.mkdir(parents=True, exist_ok=True)
+    results = args.out / "results.jsonl"
+    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    if not args.table:
+        os.environ["BUSBW_LAB_DIR"] = str(args.out / "labs")
+        options = LabOptions(
+            nodes=NODES, rails=RAILS, leaves=2, rate_bit_s=RATE_BIT_S, uplink_rate_bit_s=UPLINK_BIT_S, gpus=RAILS, name="matrix"
+        )
+        lab = bringup.up(options, lambda text: None)
+        try:
+            _measure(lab, args, lines, results)
+        finally:
+            bringup.down(lab.name)
+    print(table(lines))
+
+
+def _measure(lab: LabState, args: argparse.Namespace, lines: list[dict[str, object]], results: Path) -> None:
+    """Seed after seed, all kinds of each, so that a bounded time covers every kind alike."""
+    first, _, last = args.seeds.partition("-")
+    end = time.monotonic() + 60 * args.minutes
+    done = {(line["kind"], line["seed"]) for line in lines}
+    for seed in range(int(first), int(last or first) + 1):
+        for kind in args.kinds.split(","):
+            if (kind, seed) in done or time.monotonic() > end:
+                continue
+            line = survey(load_lab(lab.name), kind, seed, args.out)
+            lines.append(line)
+            with results.open("a") as stream:
+                stream.write(json.dumps(line) + "\n")
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
