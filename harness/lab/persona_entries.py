@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable
@@ -35,6 +36,19 @@ def text(path: str, *lines: object) -> Entry:
     return Entry(path, "".join(f"{line}\n" for line in lines).encode())
 
 
+def write_tree(root: Path, entries: Iterable[Entry]) -> None:
+    """Write a tree that is not there yet, and that nobody reads yet."""
+    made = set()
+    for entry in entries:
+        path = f"{root}/{entry.path}"
+        directory = path if entry.is_directory else os.path.dirname(path)
+        if directory not in made:
+            os.makedirs(directory, mode=0o755, exist_ok=True)
+            made.add(directory)
+        if not entry.is_directory:
+            _create(path, entry)
+
+
 def replace_tree(root: Path, before: Iterable[Entry], after: Iterable[Entry]) -> None:
     """Make a tree that holds `before` hold `after`; what both have alike stays untouched. Done again after an interruption it comes out the same."""
     old = {entry.path: entry for entry in before}
@@ -57,20 +71,20 @@ def _write(path: Path, entry: Entry) -> None:
         return
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
-    if entry.link is not None:
-        temporary.symlink_to(entry.link)
-    elif entry.device is not None:
-        _make_device(temporary, entry.device)
-    else:
-        temporary.write_bytes(entry.content or b"")
+    _create(str(temporary), entry)
     os.replace(temporary, path)
 
 
-def _make_device(path: Path, number: tuple[int, int]) -> None:
-    try:
-        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number))
-    except PermissionError:
-        path.touch()
+def _create(path: str, entry: Entry) -> None:
+    if entry.link is not None:
+        os.symlink(entry.link, path)
+        return
+    if entry.device is not None:
+        with contextlib.suppress(PermissionError):
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*entry.device))
+            return
+    with open(path, "wb", buffering=0) as file:
+        file.write(entry.content or b"")
 
 
 def _remove(path: Path, kept: set[Path]) -> None:

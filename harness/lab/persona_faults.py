@@ -11,7 +11,8 @@ from busbw.lab.persona import Persona
 from busbw.lab.persona_node import Adapter, Gpu, NodeHardware, invent
 from busbw.lab.state import Fault, LabNode, LabState
 
-_LIVE = (("memlock-small", "locked memory limited to 64 KiB, for real"), ("errors-grow", "error counters that grow"))
+_OF = {"gpu": "one GPU: ", "adapter": "one adapter: ", "node": ""}
+_LIVE = (("memlock-small", "locked memory limited to 64 KiB, for real"), ("errors-grow", "one adapter: error counters that grow"))
 """Faults of processes on the node, which busbw.lab.faults makes itself."""
 _Change = Callable[[NodeHardware, int], NodeHardware]
 
@@ -36,7 +37,7 @@ class HardwareFault:
 
 def kinds() -> tuple[tuple[str, str], ...]:
     """Every kind that can be switched on, and what it breaks."""
-    return (*((fault.kind, fault.text) for fault in FAULTS), *_LIVE)
+    return (*((fault.kind, f"{_OF[fault.of]}{fault.text}") for fault in FAULTS), *_LIVE)
 
 
 def hardware(state: LabState, node: LabNode) -> NodeHardware:
@@ -87,7 +88,7 @@ def make(state: LabState, kind: str, node: str, index: int | None) -> Fault:
     chosen = len(devices) - 1 if index is None else index
     if not 0 <= chosen < len(devices):
         seen = f"it has {devices[0]} to {devices[-1]}" if devices else f"it has no {fault.of}"
-        raise LabError(f"{node} has no {fault.of} number {chosen}", seen=seen, next_step=f"busbw lab fault {kind} {node}")
+        raise LabError(f"{node} has no {fault.of} number {chosen}", seen=seen, next_step=f"busbw lab fault hw {kind} {node}")
     return Fault(kind, node, f"{devices[chosen]}: {fault.text}", index=chosen)
 
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from busbw.lab import persona_faults, persona_sysfs, persona_tools
-from busbw.lab.persona_entries import Entry, replace_tree, text
+from busbw.lab.persona_entries import Entry, replace_tree, text, write_tree
 from busbw.lab.persona_node import NodeHardware
 from busbw.lab.state import LabNode, LabState, Mode
 
@@ -22,7 +22,7 @@ def install(state: LabState, node: LabNode, directory: Path) -> None:
         LabError: the lab shows no invented hardware.
     """
     shown = persona_faults.hardware(state, node)
-    replace_tree(directory / HARDWARE, (), _tree(shown))
+    write_tree(directory / HARDWARE, _tree(shown))
     shutil.copy(_TOOL, directory / HARDWARE / _TOOL.name)
     (directory / HARDWARE / _TOOL.name).chmod(0o755)
     for program in persona_tools.programs(shown, devices=state.mode is Mode.ROOT):

@@ -35,7 +35,7 @@ def text(state: LabState) -> str:
     running = "up" if seen.running else "NOT RUNNING"
     lines = [
         f"lab {state.name}: {running}, {len(state.nodes)} nodes, {state.mode.value} mode, in {state.directory}",
-        f"  nodes      {first.name} ({first.address}) to {last.name} ({last.address}), {state.gpus} emulated GPUs each",
+        f"  nodes      {first.name} ({first.address}) to {last.name} ({last.address}), {_ranks(state)}",
         f"  rails      {', '.join(rail.interface for rail in first.rails)}: {_told_rate(state.rate_bit_s)}",
     ]
     if state.persona is not None:
@@ -50,6 +50,10 @@ def text(state: LabState) -> str:
     if not seen.running:
         lines.append(f"  next       busbw lab down --name {state.name}")
     return "\n".join(lines) + "\n"
+
+
+def _ranks(state: LabState) -> str:
+    return f"{state.gpus} emulated GPUs each" if state.persona is None else f"a benchmark starts {state.gpus} ranks on each"
 
 
 def _told_rate(rate_bit_s: float | None) -> str:

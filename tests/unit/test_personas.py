@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import dataclasses
+import io
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from busbw.cli import lab
 from busbw.errors import LabError, UsageError
 from busbw.lab import persona, persona_entries, persona_faults, persona_files, persona_node, persona_pci, persona_sysfs, persona_tools
-from busbw.lab.persona_entries import Entry, replace_tree
+from busbw.lab.persona_entries import Entry, replace_tree, write_tree
 from busbw.lab.persona_node import NodeHardware
 from busbw.lab.state import Fault
 from busbw.parsers.nodes import gids, ibverbs, mlnx_qos, nvidia_performance, nvidia_query, nvidia_smi, nvlink, ofed, topology
@@ -52,6 +56,14 @@ def test_an_unknown_persona_lists_the_known_ones() -> None:
         "error: unknown persona 'mi300x'; known: a100, b200, ethernet, h100, h100-roce, h200",
         "next: known personas: a100, b200, ethernet, h100, h100-roce, h200",
     )
+
+
+def test_the_help_names_every_persona() -> None:
+    parser = argparse.ArgumentParser()
+    lab.register(parser)
+    with pytest.raises(SystemExit), contextlib.redirect_stdout(io.StringIO()) as told:
+        parser.parse_args(["up", "--help"])
+    assert [name for name in persona.names() if name not in told.getvalue()] == []
 
 
 def test_a_persona_of_ones_own_is_read_from_a_file_and_every_problem_is_told(tmp_path: Path) -> None:
@@ -132,7 +144,7 @@ def test_every_text_of_the_adapters_tools_tells_the_record(name: str) -> None:
 @pytest.fixture
 def shim(tmp_path: Path) -> Path:
     """nvidia-smi of a node, its answers in a directory of the test."""
-    replace_tree(tmp_path / "hardware", (), persona_tools.entries(with_fault(whole(), "gpu-lost", 2)))
+    write_tree(tmp_path / "hardware", persona_tools.entries(with_fault(whole(), "gpu-lost", 2)))
     (tmp_path / "nvidia-smi").write_text(TOOL.read_text().replace("/run/node", str(tmp_path)))
     (tmp_path / "nvidia-smi").chmod(0o755)
     (tmp_path / "systemctl").symlink_to("nvidia-smi")
@@ -189,14 +201,14 @@ def test_a_switched_tree_equals_one_written_anew_and_counters_stay(tmp_path: Pat
     good = (*persona_sysfs.entries(whole()), *persona_tools.entries(whole()))
     bad = with_fault(with_fault(whole(), "hca-missing", 3), "half-rate", 0)
     broken = (*persona_sysfs.entries(bad), *persona_tools.entries(bad))
-    replace_tree(tmp_path / "a", (), good)
+    write_tree(tmp_path / "a", good)
     count = tmp_path / "a/sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error"
     count.write_text("77\n")
     replace_tree(tmp_path / "a", good, broken)
     assert count.read_text() == "77\n"
     assert not (tmp_path / "a/sys/class/infiniband/mlx5_3").exists()
     count.write_text("0\n")
-    replace_tree(tmp_path / "b", (), broken)
+    write_tree(tmp_path / "b", broken)
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
     replace_tree(tmp_path / "a", broken, good)
     replace_tree(tmp_path / "c", (), good)

@@ -1,10 +1,11 @@
 # Lays the invented hardware of a node over what the kernel shows there, in the node's own mount namespace. Sourced by node.sh.
 #
 # $hardware holds the trees (busbw.lab.persona_sysfs): sys/class, sys/bus and sys/module get links to everything real that the persona does not
-# speak of. The trees are mounted, not copied: what the lab changes in them, the node sees at once.
+# speak of. The trees are mounted, not copied: what the lab changes in them, the node sees at once. Few mounts, and none with others below it:
+# the kernel takes them down one by one when the lab ends.
 hardware=/run/node/hardware
 
-# Links to a directory's entries, one program for all of them; what is there already stays, and so do RDMA and GPU drivers of the real machine hidden.
+# Links to a directory's entries, one program for all of them. What the tree has stays; drivers of real GPUs and adapters are hidden.
 link_all() {
     from=$1 into=$2
     set --
@@ -17,27 +18,21 @@ link_all() {
 }
 
 mkdir -p "$hardware/real/sys" "$hardware/real/dev" "$hardware/dev-made"
-mount --rbind /sys "$hardware/real/sys"
+mount --bind /sys "$hardware/real/sys"
 for part in class bus module; do
     link_all "$hardware/real/sys/$part" "$hardware/sys/$part"
     mount --bind "$hardware/sys/$part" "/sys/$part"
 done
 
 # /dev/infiniband cannot be made on this machine's own /dev: one of the node's own, with links to every real device.
-mount --rbind /dev "$hardware/real/dev"
+mount --bind /dev "$hardware/real/dev"
 mount -t tmpfs -o mode=755 busbw-lab "$hardware/dev-made"
+mkdir "$hardware/dev-made/infiniband" "$hardware/dev-made/pts" "$hardware/dev-made/shm"
 link_all "$hardware/real/dev" "$hardware/dev-made"
-for entry in "$hardware/real/dev"/*; do
-    name=${entry##*/}
-    if [ -d "$entry" ] && [ ! -L "$entry" ] && [ "$name" != infiniband ]; then
-        rm "$hardware/dev-made/$name"
-        mkdir "$hardware/dev-made/$name"
-        mount --rbind "$entry" "$hardware/dev-made/$name"
-    fi
-done
-mkdir "$hardware/dev-made/infiniband"
 mount --bind "$hardware/dev/infiniband" "$hardware/dev-made/infiniband"
-mount --rbind "$hardware/dev-made" /dev
+mount --bind /dev/pts "$hardware/dev-made/pts"
+mount --bind /dev/shm "$hardware/dev-made/shm"
+mount --move "$hardware/dev-made" /dev
 
 if [ -d /proc/driver ]; then mount --bind "$hardware/proc" /proc/driver; fi
 # The CPUs of this machine, under the persona's name and as on bare metal.
