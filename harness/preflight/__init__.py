@@ -125,6 +125,12 @@ class Ruling:
     """Why it is UNKNOWN or SKIPPED."""
     line_no: int | None = None
     """Line of the section's output that shows it, from 1; None = all of it."""
+    values: tuple[tuple[str, float | bool | str], ...] = ()
+    """What was found, by the names that the symptom table's expressions read."""
+
+    def with_values(self, **values: float | bool | str | None) -> Ruling:
+        """The same ruling with these values; None = not known, and left out."""
+        return replace(self, values=tuple((name, value) for name, value in values.items() if value is not None))
 
 
 def unknown(answer: NodeAnswer, check_id: str, section: str, expected: str, command: str) -> CheckResult | None:
@@ -181,5 +187,8 @@ def ruled(
             results.append(CheckResult(check_id, answer.node.name, Status.UNKNOWN, "unreadable", "", command, why, whole))
             continue
         evidence = whole if said.line_no is None else evidence_of(answer, output, said.line_no)
-        results.append(CheckResult(check_id, answer.node.name, said.status, said.found, said.expected, command, said.reason, evidence))
+        found = CheckResult(
+            check_id, answer.node.name, said.status, said.found, said.expected, command, said.reason, evidence, values=said.values
+        )
+        results.append(found)
     return tuple(results)

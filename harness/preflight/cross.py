@@ -173,7 +173,9 @@ def _compare(what: Comparison, said: Mapping[str, str | None], answers: tuple[No
         doubt = what.doubt(text)
         status = what.severity if leaders != [text] else Status.WARN if doubt else Status.PASS
         evidence = Evidence(answer.artefact, output.line_no, text[:400])
-        results.append(CheckResult(what.check_id, name, status, text, expected, what.command, doubt, evidence))
+        # Only who differs is told how many answers there are: the others are not to be accused by the count.
+        values = (("distinct", 1.0 if leaders == [text] else float(len(counts))),)
+        results.append(CheckResult(what.check_id, name, status, text, expected, what.command, doubt, evidence, values=values))
     return tuple(results)
 
 

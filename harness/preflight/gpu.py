@@ -33,6 +33,14 @@ _REASONS = (
     (0x20, "software thermal slowdown", Status.WARN),
 )
 """Bits of the clocks event reasons: nvml.h. Idle (0x1) and the software power cap (0x4) are normal."""
+_BITS = (
+    ("applications_clocks_setting", 0x2),
+    ("sw_power_cap", 0x4),
+    ("hw_slowdown", 0x8),
+    ("sw_thermal_slowdown", 0x20),
+    ("hw_thermal_slowdown", 0x40),
+    ("hw_power_brake", 0x80),
+)
 
 
 @once
@@ -42,11 +50,12 @@ def _count(output: SectionOutput, wanted: int | None) -> tuple[Ruling, ...]:
     said = (output.stdout + output.stderr).strip()
     if not models:
         found = f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
-        return (Ruling("gpu.count", Status.FAIL, found, expected),)
+        return (Ruling("gpu.count", Status.FAIL, found, expected).with_values(count=0, expected=wanted),)
     kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
     bad = output.exit_status != 0 or (wanted is not None and len(models) != wanted)
     reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
-    return (Ruling("gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason),)
+    ruling = Ruling("gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason)
+    return (ruling.with_values(count=len(models), expected=wanted),)
 
 
 @once
@@ -67,6 +76,17 @@ def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
 
 @once
 def _remap(output: SectionOutput) -> tuple[Ruling, ...]:
+    failed, pending = (_rows(output, name) for name in ("failure", "pending"))
+    return tuple(ruling.with_values(failure=failed, pending=pending) for ruling in _remapped(output))
+
+
+def _rows(output: SectionOutput, name: str) -> int:
+    """GPUs of which a remapping is so."""
+    rows = nvidia_query.parse(output.stdout) or ()
+    return sum(row.text(f"remapped_rows.{name}") not in (None, "0", "No") for row in rows)
+
+
+def _remapped(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows"
     rows = nvidia_query.parse(output.stdout)
     if rows is None:
@@ -94,10 +114,11 @@ def _throttle(rows: tuple[QueryRow, ...]) -> tuple[Ruling, ...]:
     ]
     known = [(i, int(mask)) for i, mask in enumerate(masks) if mask is not None]
     hits = [(status, f"GPU {i}: {words}") for i, mask in known for bit, words, status in _REASONS if mask & bit]
+    active = {name: "active" if any(mask & bit for _, mask in known) else "inactive" for name, bit in _BITS}
     if hits:
         status = Status.FAIL if any(status is Status.FAIL for status, _ in hits) else Status.WARN
-        return (Ruling("gpu.throttle", status, ", ".join(text for _, text in hits), expected),)
-    return (Ruling("gpu.throttle", Status.PASS, "none", expected),) if known else ()
+        return (Ruling("gpu.throttle", status, ", ".join(text for _, text in hits), expected).with_values(**active),)
+    return (Ruling("gpu.throttle", Status.PASS, "none", expected).with_values(**active),) if known else ()
 
 
 def _clocks(rows: tuple[QueryRow, ...]) -> Ruling:
@@ -107,7 +128,8 @@ def _clocks(rows: tuple[QueryRow, ...]) -> Ruling:
     known = [(i, now, most) for i, row in busy if (now := row.number("clocks.sm")) is not None and (most := row.number("clocks.max.sm"))]
     slow = [f"GPU {i}: {now:g} of {most:g} MHz" for i, now, most in known if now < _CLOCK_SHARE * most]
     if slow:
-        return Ruling("gpu.clocks", Status.WARN, ", ".join(slow), expected)
+        _, now, most = min(known, key=lambda each: each[1] / each[2])
+        return Ruling("gpu.clocks", Status.WARN, ", ".join(slow), expected).with_values(sm_mhz_under_load=now, max_sm_mhz=most)
     if not known:
         return Ruling("gpu.clocks", Status.SKIPPED, "idle", expected, "clocks are judged under load, and nothing runs on these GPUs")
     return Ruling("gpu.clocks", Status.PASS, f"so on {len(known)} busy GPUs", expected)
@@ -121,29 +143,32 @@ def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         # A shorter limit of this run proves nothing; one above the bound does.
         evidence = evidence_of(answer, output)
         found = "nvidia-smi -L did not end"
-        return (CheckResult("ssh.cmd_time", answer.node.name, Status.FAIL, found, expected, "nvidia-smi -L", evidence=evidence),)
+        values = (("nvidia_smi_seconds", output.seconds or _SLOW_S),)
+        name = answer.node.name
+        return (CheckResult("ssh.cmd_time", name, Status.FAIL, found, expected, "nvidia-smi -L", evidence=evidence, values=values),)
 
     def rule(output: SectionOutput) -> tuple[Ruling, ...]:
         if output.seconds is None:
             return (Ruling("ssh.cmd_time", Status.UNKNOWN, "not timed", expected, "the node's clock could not be read (/proc/uptime)"),)
         slow = output.seconds > _SLOW_S
-        return (Ruling("ssh.cmd_time", Status.WARN if slow else Status.PASS, f"above {_SLOW_S:g} s" if slow else "in time", expected),)
+        ruling = Ruling("ssh.cmd_time", Status.WARN if slow else Status.PASS, f"above {_SLOW_S:g} s" if slow else "in time", expected)
+        return (ruling.with_values(nvidia_smi_seconds=output.seconds),)
 
     return ruled(answer, _FIRST, "nvidia-smi -L", ("ssh.cmd_time",), rule)
 
 
 def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = f"every GPU at least {_TEMPERATURE_MARGIN_C} °C below the temperature at which it slows down"
-    known, hot = 0, []
+    known, hot, least = 0, [], None
     for position, gpu in enumerate(nvidia_smi.parse_details(output.stdout)):
         margin = gpu.headroom_c
         if margin is None and gpu.slowdown_c is not None and gpu.temperature_c is not None:
             margin = gpu.slowdown_c - gpu.temperature_c
         if margin is not None:
-            known += 1
+            known, least = known + 1, margin if least is None else min(margin, least)
             hot += [str(position)] if margin < _TEMPERATURE_MARGIN_C else []
     if hot:
-        return (Ruling("gpu.temp", Status.WARN, f"too close: GPU {', '.join(hot)}", expected),)
+        return (Ruling("gpu.temp", Status.WARN, f"too close: GPU {', '.join(hot)}", expected).with_values(margin_c=least),)
     return (Ruling("gpu.temp", Status.PASS, f"so on {known} GPUs", expected),) if known else ()
 
 

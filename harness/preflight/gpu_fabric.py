@@ -21,6 +21,15 @@ _DMABUF_KERNEL = (5, 12)
 
 def nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
     """Links that are down, and links that are missing from an SXM card."""
+    fewest = min((g for g in gpus if g.rates_gb_s), key=lambda g: len(g.rates_gb_s), default=None)
+    return _nvlinks(gpus).with_values(
+        inactive_links=sum(len(g.inactive) for g in gpus),
+        link_count=len(fewest.rates_gb_s) if fewest else None,
+        expected=(_wanted(fewest.model) or None) if fewest else None,
+    )
+
+
+def _nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
     expected = "every NVLink active (A100 12, H100, H200 and B200 18)"
     down = [f"GPU {gpu.index} link {', '.join(map(str, gpu.inactive))}" for gpu in gpus if gpu.inactive]
     if down:
@@ -53,8 +62,9 @@ def fabric_states(output: SectionOutput) -> tuple[Ruling, ...]:
         return (Ruling("gpu.fabric_state", Status.SKIPPED, "no fabric", expected, "these GPUs are not behind an NVSwitch"),)
     bad = [f"GPU {i}: {state} / {status}" for i, state, status in states if state != "Completed" or status not in (None, "Success")]
     if bad:
-        return (Ruling("gpu.fabric_state", Status.FAIL, ", ".join(bad), expected),)
-    return (Ruling("gpu.fabric_state", Status.PASS, f"Completed on {len(states)} GPUs", expected),)
+        worst = next((state for _, state, _ in states if state != "Completed"), "Completed")
+        return (Ruling("gpu.fabric_state", Status.FAIL, ", ".join(bad), expected).with_values(state=worst),)
+    return (Ruling("gpu.fabric_state", Status.PASS, f"Completed on {len(states)} GPUs", expected).with_values(state="Completed"),)
 
 
 def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[Ruling, ...]:
@@ -77,7 +87,8 @@ def affinity(matrix: Topology) -> Ruling:
     far = [row.name for row in matrix.rows if not row.torn and not row.nics_at("PIX") and not row.nics_at("PXB")]
     if far:
         worst = sorted({word for row in matrix.rows if row.name in far for name, word in row.paths if not name.startswith("GPU")})
-        return Ruling(check_id, Status.WARN, f"{', '.join(far)}: only {', '.join(worst)} to every NIC", expected)
+        ruling = Ruling(check_id, Status.WARN, f"{', '.join(far)}: only {', '.join(worst)} to every NIC", expected)
+        return ruling.with_values(gpus_far_from_nics=len(far))
     unread = [gpu for gpu in matrix.gpus if gpu not in {row.name for row in matrix.rows if not row.torn or row.nics_at("PIX")}]
     if unread:
         return Ruling(check_id, Status.UNKNOWN, f"not readable: {', '.join(unread)}", expected, "rows are torn or cut off")
@@ -113,7 +124,8 @@ def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             return (Ruling("gpu.fabricmanager", Status.SKIPPED, state or "not asked", expected, reason),)
         if state not in ("active", "inactive", "failed", "activating", "deactivating", "unknown"):
             return ()
-        return (Ruling("gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected),)
+        ruling = Ruling("gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected)
+        return (ruling.with_values(active=state),)
 
     return ruled(answer, "services", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule)
 
@@ -132,7 +144,9 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             return ()
         waiting = [f"node {number} {state}" for number, state in domain.nodes if state != "READY"]
         bad = f"{domain.state}: {', '.join(waiting[:4])}" if waiting else domain.state
-        return (Ruling("gpu.imex", Status.PASS if domain.state == "UP" else Status.FAIL, "UP" if domain.state == "UP" else bad, expected),)
+        up = domain.state == "UP"
+        ruling = Ruling("gpu.imex", Status.PASS if up else Status.FAIL, "UP" if up else bad, expected)
+        return (ruling.with_values(domain_state=domain.state),)
 
     if output is not None and output.missing and query is not None and query.exit_status == 0:
         evidence = evidence_of(answer, output)
@@ -148,13 +162,19 @@ def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
     if facts.text("nvidia") is None:
         return (Ruling("gpu.peermem", Status.SKIPPED, "no NVIDIA driver", expected, "no NVIDIA kernel module is loaded"),)
     if facts.text("peermem"):
-        return (Ruling("gpu.peermem", Status.PASS, f"{facts.text('peermem')} loaded", expected),)
+        return (Ruling("gpu.peermem", Status.PASS, f"{facts.text('peermem')} loaded", expected).with_values(loaded=True),)
     if facts.text("rdma") == "none":
         return (Ruling("gpu.peermem", Status.SKIPPED, "no RDMA device", expected, "without an RDMA device there is no GPUDirect RDMA"),)
     version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
     if version >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
-        return (Ruling("gpu.peermem", Status.PASS, "dma-buf possible: open modules, no nvidia_peermem", expected),)
-    return (Ruling("gpu.peermem", Status.FAIL, "neither: GPUDirect RDMA is off", expected),)
+        return (
+            Ruling("gpu.peermem", Status.PASS, "dma-buf possible: open modules, no nvidia_peermem", expected).with_values(
+                dmabuf_possible=True
+            ),
+        )
+    return (
+        Ruling("gpu.peermem", Status.FAIL, "neither: GPUDirect RDMA is off", expected).with_values(loaded=False, dmabuf_possible=False),
+    )
 
 
 CHECK = CheckFamily(

@@ -74,12 +74,17 @@ def rule(gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
     """Driver, persistence, MIG, ECC and power limit of all GPUs of a node; () = there is no GPU to judge."""
     if not gpus:
         return ()
+    persistence = _each(
+        "gpu.persistence", gpus, "persistence mode Enabled", lambda g: g.persistence, lambda g: bool(g.persistence), Status.WARN
+    )
+    capped = min(gpus, key=lambda g: (g.power_limit_w or 0.0) / (g.power_default_w or 1.0))
+    mode = {Status.PASS: "Enabled", Status.WARN: "Disabled"}
     return (
         _driver(gpus),
-        _each("gpu.persistence", gpus, "persistence mode Enabled", lambda g: g.persistence, lambda g: bool(g.persistence), Status.WARN),
-        _mig(gpus),
-        _ecc(gpus),
-        _power(gpus),
+        persistence.with_values(mode=mode.get(persistence.status)),
+        _mig(gpus).with_values(mode="Enabled" if any(g.mig for g in gpus) else "Disabled"),
+        _ecc(gpus).with_values(uncorrected_volatile=max((g.ecc_uncorrected for g in gpus if g.ecc_uncorrected is not None), default=None)),
+        _power(gpus).with_values(limit_w=capped.power_limit_w, default_limit_w=capped.power_default_w),
     )
 
 
@@ -148,6 +153,11 @@ def _power(gpus: tuple[GpuState, ...]) -> Ruling:
 
 def processes(pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...] = ()) -> Ruling:
     """Whether somebody uses the GPUs. `pids` None = not listed; process ids change, so only their number and owners are told."""
+    used = max((g.memory_used_mib for g in gpus if g.memory_used_mib is not None), default=None)
+    return _users(pids, gpus, owners).with_values(count=None if pids is None else len(set(pids)), mem_used_mb=used)
+
+
+def _users(pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...]) -> Ruling:
     expected = "no process on the GPUs, no memory left over"
     if pids:
         whose = f" of {', '.join(owners)}" if owners else ""
@@ -167,7 +177,10 @@ def pcie_width(gpus: tuple[GpuState, ...]) -> Ruling:
     known = [g for g in gpus if g.width is not None and g.max_width is not None]
     narrow = [f"GPU {g.index}: x{g.width:g} of x{g.max_width:g}" for g in known if (g.width or 0) < (g.max_width or 0)]
     if narrow:
-        return Ruling("gpu.pcie_link", Status.FAIL, ", ".join(narrow), expected)
+        worst = min(known, key=lambda g: (g.width or 0) / (g.max_width or 1))
+        return Ruling("gpu.pcie_link", Status.FAIL, ", ".join(narrow), expected).with_values(
+            width_current=worst.width, width_max=worst.max_width
+        )
     if not known:
         return Ruling("gpu.pcie_link", Status.UNKNOWN, "not shown", expected, "nvidia-smi does not show the link width")
     return Ruling("gpu.pcie_link", Status.PASS, ", ".join(sorted({f"x{g.width:g}" for g in known})), expected)

@@ -44,4 +44,4 @@ def _apply(r: CheckResult, standing: bool | None, profile: str) -> CheckResult:
     if standing is None:
         reason = f"not applicable to profile {profile}"
         return CheckResult(r.check_id, r.node, Status.SKIPPED, r.found, r.expected, r.command, reason, r.evidence, required=False)
-    return CheckResult(r.check_id, r.node, r.status, r.found, r.expected, r.command, r.reason, r.evidence, standing)
+    return CheckResult(r.check_id, r.node, r.status, r.found, r.expected, r.command, r.reason, r.evidence, standing, r.values)

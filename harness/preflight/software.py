@@ -104,7 +104,8 @@ def _compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
         artefact, line_no = sections[name]
         status = Status.PASS if text == majority else Status.FAIL
         evidence = Evidence(artefact, line_no, text)
-        results.append(CheckResult("cross.mpi", name, status, text, expected, _COMMAND, evidence=evidence))
+        values = (("distinct", 1.0 if text == majority else float(len(set(said.values())))),)
+        results.append(CheckResult("cross.mpi", name, status, text, expected, _COMMAND, evidence=evidence, values=values))
     return tuple(results)
 
 

@@ -84,7 +84,7 @@ def gpus(lab4: LabState) -> Iterator[LabState]:
         shim(lab4, position, "nvidia-smi", HEALTHY)
     yield lab4
     for node in lab4.nodes:
-        for name in ("nvidia-smi", "mpirun", "ibv_devices"):
+        for name in ("nvidia-smi", "mpirun", "dmesg"):
             (files.node_directory(lab4, node) / "bin" / name).unlink(missing_ok=True)
         for name in (".bashrc", ".profile"):
             (files.node_directory(lab4, node) / "home" / name).unlink(missing_ok=True)
@@ -155,7 +155,7 @@ def test_noise_of_a_login_shell_changes_no_answer(gpus: LabState, tmp_path: Path
 
 def test_a_node_that_dies_half_way_keeps_what_it_said_and_the_others_are_complete(gpus: LabState, tmp_path: Path) -> None:
     # The shell that runs the script ends, as it does when the node goes down: everything from here on is missing.
-    shim(gpus, 1, "ibv_devices", KILL_SCRIPT)
+    shim(gpus, 1, "dmesg", KILL_SCRIPT)
     ended = check(gpus, tmp_path)
     assert ended.exit_status == 3, ended
     assert ended.of("gpu.count")["node2"] == ("PASS", "2 x NVIDIA H100 80GB HBM3", "")

@@ -1,0 +1,168 @@
+"""All checks of N lab nodes against one bundled `true` over the same connections, and the same bundle through ssh | xargs, clush and pdsh.
+
+As root: `python tests/bench/check.py [N…]` (32). Measured in turns (A B C, A B C, …), medians:
+
+- on one set of kept connections: a script of `true` on every node, then the script of all checks on every node;
+- the script of all checks as often as there are nodes, by as many shells at once and without any ssh: the commands' own time, which on real
+  nodes is each node's own and here is shared by all of them;
+- whole processes: `busbw check`, and the script on standard input (pdsh: as base64) through the other tools, whose output nobody judges.
+
+`of the bound` is the checks' wall time against 1.3 x (true + own time). All nodes share this machine. Nothing is judged.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from busbw import profile
+from busbw.preflight import Demand, script
+from busbw.preflight.families import families
+from busbw.records import Cluster, Command, Node
+from busbw.transport.choose import make
+from busbw.transport.fanout import open_fleet
+
+SIZES = (32,)
+ROUNDS = 5
+FORKS = 64
+PROFILE = "infiniband"
+BOUND = 1.3
+
+
+def bundle() -> Command:
+    """The script of all checks of the profile."""
+    wanted = profile.load(PROFILE).checks
+    return script.build(families(), "bench", 120, demand=Demand(PROFILE, wanted.required, wanted.advisory))
+
+
+def own_time_s(count: int) -> float:
+    """Wall seconds of so many scripts at once, each in a shell of this machine."""
+    text = bundle().stdin
+
+    def one(_: int) -> None:
+        subprocess.run(("sh", "-s"), input=text, capture_output=True, timeout=120, check=False)
+
+    started = time.perf_counter()
+    with ThreadPoolExecutor(min(count, FORKS)) as pool:
+        list(pool.map(one, range(count)))
+    return time.perf_counter() - started
+
+
+def on_kept_connections(config: str, names: tuple[str, ...]) -> tuple[float, float]:
+    """Wall seconds of (a script of `true`, the script of all checks) on every node."""
+    cluster = Cluster(tuple(Node(name) for name in names), names[0], "bench", ssh_config=config)
+    took = []
+    with open_fleet(cluster, make("ssh", ssh_config=config), forks=FORKS, deadline_s=120) as fleet:
+        for command in (Command(("sh", "-s"), stdin=b"true\n"), bundle()):
+            started = time.perf_counter()
+            bad = [answer for answer in fleet.run(command, deadline_s=120) if not getattr(answer, "ok", False)]
+            took.append(time.perf_counter() - started)
+            if bad:
+                raise SystemExit(f"{bad[0]}"[:500])
+    return took[0], took[1]
+
+
+def tools(config: Path, names: tuple[str, ...], folder: Path) -> dict[str, str]:
+    """Shell lines by tool."""
+    script_file = folder / "bundle.sh"
+    script_file.write_bytes(bundle().stdin)
+    plain, hosts, listed = f"{config}.default-kex", " ".join(names), ",".join(names)
+    packed = base64.b64encode(bundle().stdin).decode()
+    found = {
+        "busbw check": f"{sys.executable} {__file__} --check {config} {listed} {folder}",
+        "ssh | xargs": f"printf '%s\\n' {hosts} | xargs -P{FORKS} -I@ sh -c 'ssh -F {plain} @ sh -s <{script_file} >{folder}/@.out 2>&1'",
+    }
+    if shutil.which("clush"):
+        found["clush"] = f"clush -f{FORKS} -o '-F {plain}' -w {listed} sh -s <{script_file} >{folder}/clush.out 2>&1"
+    if shutil.which("pdsh"):
+        remote = shlex.quote(f"echo {packed} | base64 -d | sh -s")
+        found["pdsh"] = f"PDSH_SSH_ARGS_APPEND='-F {plain}' pdsh -R ssh -f{FORKS} -w {listed} {remote} >{folder}/pdsh.out 2>&1"
+    return found
+
+
+def whole_check(config: str, names: str, folder: str) -> None:
+    """`busbw check` on these nodes with that configuration of ssh, to its printed lines."""
+    from busbw import inventory
+    from busbw.cli import main
+
+    cluster = Cluster(tuple(Node(name) for name in names.split(",")), names.partition(",")[0], "bench", ssh_config=config)
+    inventory.resolve = lambda *given: cluster  # type: ignore[assignment]  # the nodes of the lab, without being inside `busbw lab`
+    raise SystemExit(main(["check", "-w", names, "-p", PROFILE, "-f", str(FORKS), "-o", f"{folder}/runs"]))
+
+
+def turn(line: str) -> tuple[float, float]:
+    """(wall, CPU) seconds of a shell line with all its processes here; the nodes' sshd are not among them."""
+    started, before = time.perf_counter(), os.times()
+    subprocess.run(
+        ("sh", "-c", line), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=280, check=False
+    )
+    after = os.times()
+    cpu_s = after.children_user - before.children_user + after.children_system - before.children_system
+    return time.perf_counter() - started, cpu_s
+
+
+def measure(config: Path, names: tuple[str, ...]) -> None:
+    """Everything in turns, and the table."""
+    with tempfile.TemporaryDirectory(prefix="busbw-check-") as scratch:
+        lines = tools(config, names, Path(scratch))
+        kept: list[tuple[float, float, float]] = []
+        costs: dict[str, list[tuple[float, float]]] = {tool: [] for tool in lines}
+        for _ in range(ROUNDS):
+            own = own_time_s(len(names))
+            kept.append((*on_kept_connections(str(config), names), own))
+            for tool, line in lines.items():
+                costs[tool].append(turn(line))
+        report(len(names), kept, costs)
+
+
+def report(count: int, kept: list[tuple[float, float, float]], costs: dict[str, list[tuple[float, float]]]) -> None:
+    true_s, checks_s, own_s = (statistics.median(each[i] for each in kept) for i in range(3))
+    shares = sorted(checks / (BOUND * (true + own)) for true, checks, own in kept)
+    print(f"\n{count} nodes, profile {PROFILE}, {ROUNDS} rounds, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
+    print(f"  bundled true {true_s:.2f} s, all checks {checks_s:.2f} s, their own time {own_s:.2f} s")
+    print(f"  of the bound {statistics.median(shares):.2f} ({shares[0]:.2f} to {shares[-1]:.2f})")
+    base = statistics.median(wall for wall, _ in costs["busbw check"])
+    print("  tool            wall s   CPU s   wall")
+    for tool, turns in costs.items():
+        wall, cpu = statistics.median(w for w, _ in turns), statistics.median(c for _, c in turns)
+        print(f"  {tool:14} {wall:7.2f} {cpu:7.2f} {wall / base:5.1f}x")
+
+
+def main(sizes: tuple[int, ...]) -> None:
+    """Bring a lab up for every size and measure inside it."""
+    from busbw.lab import bringup, enter, files
+    from busbw.lab.bringup import LabOptions
+
+    for size in sizes:
+        state = bringup.up(LabOptions(nodes=size, cgroups=False), lambda text: None)
+        try:
+            config = files.ssh_config(state)
+            rest = [line for line in config.read_text().splitlines() if "KexAlgorithms" not in line]
+            Path(f"{config}.default-kex").write_text("\n".join(rest) + "\n")
+            names = json.dumps([node.name for node in state.nodes])
+            subprocess.run(enter.reexec_argv(state, (sys.executable, __file__, "--measure", str(config), names)), check=True)
+        finally:
+            bringup.down(None)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--check"]:
+        whole_check(*sys.argv[2:])
+    elif sys.argv[1:2] == ["--measure"]:
+        measure(Path(sys.argv[2]), tuple(json.loads(sys.argv[3])))
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the lab is taken down then, too
+        with tempfile.TemporaryDirectory(prefix="busbw-bench-") as directory:
+            os.environ["BUSBW_LAB_DIR"] = directory + "/labs"
+            main(tuple(int(word) for word in sys.argv[1:]) or SIZES)
