@@ -128,6 +128,17 @@ def test_the_level_is_shown_beside_the_gate_and_counts_only_where_it_is_bad() ->
     assert [each.status for each in fine] == [Status.PASS, Status.SKIPPED]
 
 
+def test_each_class_of_sizes_is_told_by_its_largest_and_small_ones_warn_at_worst() -> None:
+    sizes = (8, 64 << 10, 128 << 10, 256 << 20, GIB, 8 * GIB)
+    numbers = tuple(gates.Series(CASE, size, (1.0,), SIM.NODES) for size in sizes)
+    assert [each.size_bytes for each in gates.largest_of_classes(numbers)] == [64 << 10, 256 << 20, 8 * GIB]
+    case = dataclasses.replace(CASE, sizes=Sizes(256 << 20, 256 << 20))
+    known = {"all-reduce": SIM.outlook("infiniband")}
+    (level,) = gates.compare(book(cases=(case,)), launches(20.0, case=case), PEERS, known)  # type: ignore[arg-type]  # as above
+    assert (level.status, level.size_bytes) == (Status.WARN, 256 << 20)
+    assert level.reason.endswith("something is broken")
+
+
 def test_a_gate_sees_a_fault_only_where_it_moves_the_number_beyond_the_noise() -> None:
     lost, half = sensitivity.faults(8, 400.0)[:2]
     gate = Watch("all-reduce", 0.8, 0.01)
