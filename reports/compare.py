@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from busbw.inventory.hostlist import fold
-from busbw.parsers.judge.compare import NumberShift, RunDiff
-from busbw.parsers.judge.regression import FLOOR, Change
+from busbw.parsers.judge.regression import FLOOR
 from busbw.records import Status
+from busbw.records.history import Change, NumberShift, RunDiff
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_size
 

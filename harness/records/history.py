@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+from busbw.records.evidence import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +60,55 @@ class PastRun:
     """(what, answers with their counts): versions, and what every check found: `rdma.firmware`, `28.43.2026 on 64 nodes`."""
     nodes: tuple[str, ...]
     accepted: Acceptance | None = None
+
+
+class Change(StrEnum):
+    """What one comparison comes to."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """One number now against its accepted runs."""
+
+    change: Change
+    ratio: float | None
+    """Now over before; None = too few launches."""
+    low: float | None
+    """Of the interval that the decision rests on: it holds for all comparisons of the run together."""
+    high: float | None
+    launches: tuple[int, int]
+    """Before and now."""
+    runs_before: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NumberShift:
+    """One number and what became of it."""
+
+    number: Number
+    """As it is now."""
+    before_gb_s: float | None
+    """Median over the launches of all runs it is held against; None = none of them measured it."""
+    now_gb_s: float
+    shift: Shift
+
+
+@dataclass(frozen=True, slots=True)
+class RunDiff:
+    """A run against earlier ones."""
+
+    now: PastRun
+    against: tuple[PastRun, ...]
+    left_out: tuple[tuple[str, tuple[str, ...]], ...]
+    """(run, why it may not be compared) of the runs that were to be compared and are not."""
+    shifts: tuple[NumberShift, ...]
+    machine: tuple[tuple[str, str, str], ...]
+    """(what, before, now), against the newest of the runs."""
+    status: Status
+    """FAIL = something is slower; UNKNOWN = it cannot be told; PASS = neither."""

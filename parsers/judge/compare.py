@@ -3,39 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
 
 from busbw.parsers.judge import past, regression
-from busbw.parsers.judge.regression import Change, Shift
 from busbw.records import Status
-from busbw.records.history import Number, PastRun
-
-
-@dataclass(frozen=True, slots=True)
-class NumberShift:
-    """One number and what became of it."""
-
-    number: Number
-    """As it is now."""
-    before_gb_s: float | None
-    """Median over the launches of all runs it is held against; None = none of them measured it."""
-    now_gb_s: float
-    shift: Shift
-
-
-@dataclass(frozen=True, slots=True)
-class RunDiff:
-    """The whole answer."""
-
-    now: PastRun
-    against: tuple[PastRun, ...]
-    left_out: tuple[tuple[str, tuple[str, ...]], ...]
-    """(run, why it may not be compared) of the runs that were to be compared and are not."""
-    shifts: tuple[NumberShift, ...]
-    machine: tuple[tuple[str, str, str], ...]
-    """(what, before, now), against the newest of the runs."""
-    status: Status
-    """FAIL = something is slower; UNKNOWN = it cannot be told; PASS = neither."""
+from busbw.records.history import Change, Number, NumberShift, PastRun, RunDiff
 
 
 def diff(now: PastRun, earlier: tuple[PastRun, ...]) -> RunDiff:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
-from enum import StrEnum
 
 from busbw.parsers.judge import student
+from busbw.records.history import Change, Shift
 
 FLOOR = 0.03
 """Practical floor: a smaller change is nobody's regression."""
@@ -25,31 +24,6 @@ TRIM = 0.2
 MOOD = 2.5
 """Accepted runs that scatter by more than this times what their launches explain (as variances) have moods; less is chance (F test, 10 %)."""
 ROUNDING = 1e-3
-
-
-class Change(StrEnum):
-    """What one comparison comes to."""
-
-    SLOWER = "slower"
-    FASTER = "faster"
-    SAME = "same"
-    INCONCLUSIVE = "inconclusive"
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """One number now against its accepted runs."""
-
-    change: Change
-    ratio: float | None
-    """Now over before; None = too few launches."""
-    low: float | None
-    """Of the interval that the decision rests on: it holds for all comparisons of the run together."""
-    high: float | None
-    launches: tuple[int, int]
-    """Before and now."""
-    runs_before: int
-    reason: str
 
 
 def shift(before: tuple[tuple[float, ...], ...], now: tuple[float, ...], *, comparisons: int = 1, floor: float = FLOOR) -> Shift:

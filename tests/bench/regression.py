@@ -11,7 +11,8 @@ import random
 import statistics
 import sys
 
-from busbw.parsers.judge.regression import Change, shift
+from busbw.parsers.judge.regression import shift
+from busbw.records.history import Change
 
 NUMBERS, LAUNCHES, RUNS = 24, 5, 5
 PERCENTILE_RESAMPLES = 400

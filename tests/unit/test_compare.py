@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 from busbw.parsers.judge import past
 from busbw.parsers.judge.compare import diff
-from busbw.parsers.judge.regression import Change
 from busbw.records import RunResult, Status
-from busbw.records.history import Number, PastRun, Regime
+from busbw.records.history import Change, Number, PastRun, Regime
 from busbw.reports.compare import lines
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))

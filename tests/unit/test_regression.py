@@ -7,7 +7,8 @@ import random
 import pytest
 
 from busbw.parsers.judge import student
-from busbw.parsers.judge.regression import FLOOR, Change, shift
+from busbw.parsers.judge.regression import FLOOR, shift
+from busbw.records.history import Change
 
 
 def launches(seed: int, level: float = 1.0, cv: float = 0.005, count: int = 6) -> tuple[float, ...]:
