@@ -29,7 +29,8 @@ from typing import IO, Protocol
 from busbw.errors import ReadError, UsageError
 from busbw.parsers.formats.json_lines import unwrapped
 
-CHUNK_BYTES = 1 << 18
+CHUNK_BYTES = 120 << 10
+"""Just under glibc's threshold (128 KiB) from which on each buffer is mapped and unmapped anew."""
 FREE_BYTES = 256 << 20
 """Out of the ratio limit: small texts may be as repetitive as they like."""
 MOST_RATIO = 400

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.parsers.formats.scan_blocks import LONGEST_LINE, Block, blocks
-from busbw.parsers.formats.scan_sieve import Compiled, Sieve, compiled
+from busbw.parsers.formats.scan_sieve import Alike, Compiled, Sieve, compiled
 
 COMMON_LINES = 5_000
 """Default of `Pattern.common_after`. Five lines of each of a thousand ranks say what there is to say."""
@@ -164,8 +164,8 @@ class _Tally:
         self.distinct = frozenset(index for index, pattern in enumerate(patterns) if pattern.distinct)
         self.like: dict[tuple[int, bytes | None, bytes], _Entry] = {}
         """(pattern, process, last word) of the lines that `distinct` patterns matched."""
-        self.settled: dict[tuple[bytes, bytes, bytes], tuple[tuple[int, _Entry], ...]] = {}
-        """(first word, shape, last word) of lines that only `distinct` patterns want → what such a line counts for."""
+        self.settled: dict[Alike, tuple[tuple[int, _Entry], ...]] = {}
+        """Those lines that only `distinct` patterns want → what such a line counts for."""
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """The chunks as they are, their bytes counted."""
@@ -201,25 +201,21 @@ class _Tally:
             self.book(index, ((at, line),))
         return [*matched, *alike] if alike else matched
 
-    def repeats(self, line: bytes, shape: bytes) -> bool:
-        """As `Booking`."""
-        known = self.settled.get((line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :]))
-        if known is None:
-            return False
-        for index, entry in known:
+    def book_alike(self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]) -> None:
+        """As `Booking`. What such lines count for is remembered where the first word tells the process: it is the same for all of them."""
+        known = self.settled.get(key)
+        for at in places if known is None else ():
+            matched = self.examine(at, lines[at], candidates)
+            process = self.processes.get(key[0])
+            if process is not None and len(self.settled) < _MOST_ENTRIES:
+                entries = ((index, self.entries.get((index, process))) for index in matched)
+                known = self.settled[key] = tuple((index, entry) for index, entry in entries if entry is not None)
+                places = places[1:]
+                break
+        for index, entry in known or ():
             if index not in self.common:
-                entry.count += 1
-                self._count(index)
-        return True
-
-    def settle(self, line: bytes, shape: bytes, matched: Sequence[int]) -> None:
-        """As `Booking`. Only where the first word tells the process, so that it is the same for all lines that are alike."""
-        word = line[: line.find(b" ") + 1]
-        process = self.processes.get(word)
-        if process is not None and len(self.settled) < _MOST_ENTRIES:
-            entries = ((index, self.entries.get((index, process))) for index in matched)
-            booked = tuple((index, entry) for index, entry in entries if entry is not None)
-            self.settled[word, shape, line[line.rfind(b" ") :]] = booked
+                entry.count += len(places)
+                self._count(index, len(places))
 
     def _is_like_another(self, index: int, line: bytes) -> bool:
         """It is counted with a matching line of the same process and with the same last word: by far the most lines end here."""

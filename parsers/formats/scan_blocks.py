@@ -54,7 +54,7 @@ def _border(buffer: bytes, start: int, limit: int) -> int:
     if end == 0:
         return limit
     tail = max(start, end - _TAIL)
-    opening = min((at for at in (buffer.rfind(WARN, tail, end), buffer.find(_DASHES, tail, end)) if at >= 0), default=-1)
+    opening = min((at for at in (buffer.find(WARN, tail, end), buffer.find(_DASHES, tail, end)) if at >= 0), default=-1)
     line_start = buffer.rfind(b"\n", start, opening) + 1 if opening >= 0 else 0
     return line_start if line_start > start else end
 

@@ -61,6 +61,10 @@ class Compiled:
         return re.compile(self.shape_text.encode(), re.IGNORECASE)
 
 
+Alike = tuple[bytes, bytes, bytes]
+"""First word, shape and last word of a line."""
+
+
 class Booking(Protocol):
     """Takes lines, and says which ones it still wants."""
 
@@ -72,11 +76,8 @@ class Booking(Protocol):
     distinct: frozenset[int]
     """Expressions that want each kind of line of a process only once."""
 
-    def repeats(self, line: bytes, shape: bytes) -> bool:
-        """True = it is counted like one that was settled: same first word, shape and last word."""
-
-    def settle(self, line: bytes, shape: bytes, matched: Sequence[int]) -> None:
-        """The line was examined for `distinct` expressions only, and these matched."""
+    def book_alike(self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]) -> None:
+        """Lines at these places that the candidates, all of them `distinct`, take for the same: none or the first is examined."""
 
     def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
         """Run these expressions on a line (`at` = its index in the block, from 0); gives the indexes of those that match."""
@@ -180,15 +181,19 @@ class Sieve:
         return plans
 
     def _search_all(self, block: _Lines, plans: dict[bytes, tuple[int, ...]], booking: Booking) -> None:
-        """Have the lines of these shapes examined: shape by shape, but in their order where lines that are alike are kept only once."""
+        """Have the lines of these shapes examined, shape by shape; of lines that are alike to all who want them the first, the others counted."""
         repeatable = {shape for shape, plan in plans.items() if booking.distinct.issuperset(plan) and _WARN_SHAPE not in shape}
         groups: dict[bytes, list[int]] = {}
+        alike: dict[Alike, list[int]] = {}
         for at in compress(range(len(block.shapes)), map(plans.__contains__, block.shapes)):
             shape = block.shapes[at]
             if shape not in repeatable or at in block.claimed:
                 groups.setdefault(shape, []).append(at)
-            elif not booking.repeats(block.lines[at], shape):
-                booking.settle(block.lines[at], shape, booking.examine(at, block.lines[at], plans[shape]))
+            else:
+                line = block.lines[at]
+                alike.setdefault((line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :]), []).append(at)
+        for key, places in alike.items():
+            booking.book_alike(key, block.lines, places, plans[key[1]])
         matches: dict[int, list[tuple[int, bytes]]] = {}
         for shape, places in groups.items():
             group = [block.lines[at] for at in places]
