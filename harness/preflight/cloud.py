@@ -21,19 +21,20 @@ def efa_domains(providers: tuple[FabricProvider, ...]) -> Ruling:
     expected = "at least one domain of provider efa with FI_EP_RDM"
     domains = sorted({p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"})
     found = f"{len(domains)} domains"
-    return Ruling("efa.provider", Status.PASS if domains else Status.FAIL, found, expected)
+    return Ruling("efa.provider", Status.PASS if domains else Status.FAIL, found, expected).with_values(domains=len(domains))
 
 
 def efa_devices(count: int) -> Ruling:
     """EFA devices of the kernel; how many there must be is the instance type's, compared over the nodes."""
-    return Ruling("efa.devices", Status.PASS if count else Status.FAIL, f"{count} devices", "at least one EFA device")
+    ruling = Ruling("efa.devices", Status.PASS if count else Status.FAIL, f"{count} devices", "at least one EFA device")
+    return ruling.with_values(count=count)
 
 
 @once
 def _provider(output: SectionOutput) -> tuple[Ruling, ...]:
     if output.stdout.startswith("no EFA device"):
         found = "not asked: the kernel lists no EFA device"
-        return (Ruling("efa.provider", Status.FAIL, found, "at least one domain of provider efa with FI_EP_RDM"),)
+        return (Ruling("efa.provider", Status.FAIL, found, "at least one domain of provider efa with FI_EP_RDM").with_values(domains=0),)
     return (efa_domains(fi_info.parse(output.stdout)),)
 
 
@@ -50,7 +51,7 @@ def _plugin(output: SectionOutput, listed: str) -> tuple[Ruling, ...]:
     installer = re.search(r"^installer (.+)$", output.stdout, re.M)
     version = f"; EFA installer {installer[1]}" if installer else ""
     if not names and not files:
-        return (Ruling("efa.plugin", Status.FAIL, f"not found{version}", expected),)
+        return (Ruling("efa.plugin", Status.FAIL, f"not found{version}", expected).with_values(found=False),)
     return (Ruling("efa.plugin", Status.PASS, f"{files[0] if files else names[0]}{version}", expected),)
 
 
@@ -58,7 +59,8 @@ def _plugin(output: SectionOutput, listed: str) -> tuple[Ruling, ...]:
 def _gcp(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "Google's NCCL plugin (gIB, FasTrak or TCPX) below /usr/local"
     found = sorted(set(re.findall(r"^gcp (\S+)$", output.stdout, re.M)))
-    return (Ruling("gcp.plugin", Status.PASS if found else Status.FAIL, ", ".join(found) or "none", expected),)
+    ruling = Ruling("gcp.plugin", Status.PASS if found else Status.FAIL, ", ".join(found) or "none", expected)
+    return (ruling.with_values(found=bool(found)),)
 
 
 @once
@@ -75,7 +77,7 @@ def _azure(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
     needed = _TOPOLOGY_SIZES.fullmatch(size[1]) is not None
     if not needed:
         return (Ruling("azure.topo", Status.SKIPPED, size[1], expected, "this size needs none"),)
-    return (Ruling("azure.topo", Status.FAIL, f"none on {size[1]}", expected),)
+    return (Ruling("azure.topo", Status.FAIL, f"none on {size[1]}", expected).with_values(required_and_missing=True),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:

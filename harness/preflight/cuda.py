@@ -28,7 +28,8 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
     newer = runtime > int(driver.partition(".")[0])
     if newer and "compat 1" in output.stdout:
         return (Ruling("sw.cuda", Status.PASS, f"{found}, driver supports {driver}, compatibility package installed", expected),)
-    return (Ruling("sw.cuda", Status.FAIL if newer else Status.PASS, f"{found}, driver supports {driver}", expected),)
+    ruling = Ruling("sw.cuda", Status.FAIL if newer else Status.PASS, f"{found}, driver supports {driver}", expected)
+    return (ruling.with_values(runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:

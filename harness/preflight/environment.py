@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from busbw.preflight import CheckFamily, Ruling, Section, SectionOutput, ruled
 from busbw.preflight.alike import once
 from busbw.records import Status
@@ -13,7 +15,7 @@ def _files(output: SectionOutput) -> tuple[Ruling, ...]:
     lines = [line.strip() for line in output.stdout.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if not lines:
         return (Ruling("sw.env_file", Status.PASS, "none", expected),)
-    return (Ruling("sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected),)
+    return (Ruling("sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected).with_values(lines=len(lines)),)
 
 
 @once
@@ -22,7 +24,10 @@ def _variables(output: SectionOutput) -> tuple[Ruling, ...]:
     names = sorted({line.partition("=")[0] for line in output.stdout.splitlines() if "=" in line})
     if not names:
         return (Ruling("sw.env_leftovers", Status.PASS, "none", expected),)
-    return (Ruling("sw.env_leftovers", Status.WARN, ", ".join(names), expected),)
+    said = re.findall(r"^(RDMAV_FORK_SAFE|FI_EFA_ENABLE_SHM_TRANSFER)=(\d+)$", output.stdout, re.M)
+    ruling = Ruling("sw.env_leftovers", Status.WARN, ", ".join(names), expected)
+    # Only switches are told with their value: others may hold what is nobody's business.
+    return (ruling.with_values(count=len(names), **{name: float(value) for name, value in said}),)
 
 
 CHECK = CheckFamily(

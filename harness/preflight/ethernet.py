@@ -27,6 +27,11 @@ def qos(settings: tuple[Qos, ...]) -> Ruling:
     if any(item.trust is None or item.pfc_priorities is None for item in settings) or not settings:
         return Ruling("eth.qos", Status.UNKNOWN, "not shown", _QOS, "the output is cut before the flow control table")
     found = ", ".join(sorted({f"trust {s.trust}, PFC on {_priorities(s)}" for s in settings}))
+    odd = next((s for s in settings if s.trust != "dscp"), next((s for s in settings if not s.pfc_priorities), settings[0]))
+    return _marked(settings, found).with_values(trust=odd.trust, pfc_enabled_prio=",".join(map(str, odd.pfc_priorities or ())) or "none")
+
+
+def _marked(settings: tuple[Qos, ...], found: str) -> Ruling:
     if any(item.trust != "dscp" for item in settings):
         return Ruling("eth.qos", Status.FAIL, found, _QOS)
     if any(not item.pfc_priorities for item in settings):
@@ -46,7 +51,7 @@ def congestion_marks(devices: tuple[RdmaNetdev, ...]) -> Ruling:
     hidden = [d.name for d in devices if d.ecn_np is None or d.ecn_rp is None]
     off = [d.name for d in devices if d.ecn_np == () or d.ecn_rp == ()]
     if off:
-        return Ruling("eth.ecn", Status.WARN, f"off on {', '.join(off)}", expected)
+        return Ruling("eth.ecn", Status.WARN, f"off on {', '.join(off)}", expected).with_values(enabled=False)
     if hidden:
         why = "not in sysfs: newer drivers keep it in the firmware (mstconfig query ROCE_CC_PRIO_MASK_P1)"
         return Ruling("eth.ecn", Status.UNKNOWN, f"not shown on {len(hidden)} interfaces", expected, why)
@@ -70,7 +75,9 @@ def rail_subnets(devices: tuple[RdmaNetdev, ...], networks: tuple[tuple[str, str
     bad = sorted(device.name for device in among if (device.arp_ignore, device.arp_announce) != (1, 2))
     found = f"{len(among)} rails share {len(crowded)} subnet" + ("s" if len(crowded) > 1 else "")
     if bad:
-        return Ruling("eth.arp", Status.FAIL, f"{found}; arp_ignore or arp_announce not set on {', '.join(bad)}", expected)
+        ruling = Ruling("eth.arp", Status.FAIL, f"{found}; arp_ignore or arp_announce not set on {', '.join(bad)}", expected)
+        strict = max((d.rp_filter for d in among if d.rp_filter is not None), default=None)
+        return ruling.with_values(same_subnet_ifaces=len(among), rp_filter=strict)
     return Ruling("eth.arp", Status.PASS, f"{found}, arp_ignore 1 and arp_announce 2", expected)
 
 
@@ -114,7 +121,8 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[Ruling, ...]:
         return (Ruling("eth.interfaces", Status.PASS, asked or f"not set; {found}", expected),)
     gone = [word for word in wanted if not any(name == word if exact else name.startswith(word) for name in names)]
     if gone:
-        return (Ruling("eth.interfaces", Status.FAIL, f"NCCL_SOCKET_IFNAME={asked}: no {', '.join(gone)} here; {found}", expected),)
+        ruling = Ruling("eth.interfaces", Status.FAIL, f"NCCL_SOCKET_IFNAME={asked}: no {', '.join(gone)} here; {found}", expected)
+        return (ruling.with_values(named_iface_missing=len(gone)),)
     return (Ruling("eth.interfaces", Status.PASS, f"NCCL_SOCKET_IFNAME={asked}", expected),)
 
 

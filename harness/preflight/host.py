@@ -22,11 +22,11 @@ def _virtual(facts: OsFacts) -> Ruling:
     expected = "known: in a virtual machine the host decides about PCI, and physical counters are hidden"
     maker = " ".join(word for name in ("maker", "product") if (word := facts.text(name)))
     if facts.text("virtual"):
-        return Ruling("os.virt", Status.PASS, f"virtual machine{f' ({maker})' if maker else ''}", expected)
+        return Ruling("os.virt", Status.PASS, f"virtual machine{f' ({maker})' if maker else ''}", expected).with_values(type="vm")
     if facts.text("flags") is None:
         reason = "this CPU architecture does not say whether it runs under a hypervisor"
         return Ruling("os.virt", Status.UNKNOWN, maker or "not shown", expected, reason)
-    return Ruling("os.virt", Status.PASS, f"bare metal{f' ({maker})' if maker else ''}", expected)
+    return Ruling("os.virt", Status.PASS, f"bare metal{f' ({maker})' if maker else ''}", expected).with_values(type="none")
 
 
 def _idle_states(facts: OsFacts) -> Ruling:
@@ -35,7 +35,8 @@ def _idle_states(facts: OsFacts) -> Ruling:
     if not states:
         return Ruling("os.cstates", Status.SKIPPED, "none", expected, "no idle states are shown (virtual machine)")
     deep = [f"{name} {latency} µs" for name, latency, off in states if off == "0" and latency.isdigit() and int(latency) > _DEEP_US]
-    return Ruling("os.cstates", Status.PASS, f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs", expected)
+    found = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
+    return Ruling("os.cstates", Status.PASS, found, expected).with_values(deep_enabled=bool(deep))
 
 
 @once
@@ -55,7 +56,8 @@ def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[Ruling, ...]
     limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
     found = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
     if driven > gpus:
-        return (Ruling("os.cgroup", Status.FAIL, f"{found} of the {driven} that the driver has", expected),)
+        hidden = Ruling("os.cgroup", Status.FAIL, f"{found} of the {driven} that the driver has", expected)
+        return (hidden.with_values(gpus_visible=gpus, expected=driven),)
     if allowed < max(gpus, 1) or (allowed <= gpus < online):
         return (Ruling("os.cgroup", Status.WARN, found, expected),)
     return (Ruling("os.cgroup", Status.PASS, found, expected),)
@@ -70,7 +72,7 @@ def _hanging(output: SectionOutput) -> tuple[Ruling, ...]:
     both = [each for each in looks[0] if each in looks[-1]] if len(looks) > 1 else []
     told = sorted({f"{p.name} in {p.wait_channel}" for p in both if p.wait_channel in ("-", "0") or _DRIVERS.search(p.wait_channel)})
     if told:
-        return (Ruling("os.dstate", Status.WARN, ", ".join(told[:6]), expected),)
+        return (Ruling("os.dstate", Status.WARN, ", ".join(told[:6]), expected).with_values(count=len(told)),)
     return (Ruling("os.dstate", Status.PASS, "none", expected),)
 
 

@@ -17,8 +17,8 @@ def _memlock(output: SectionOutput) -> tuple[Ruling, ...]:
     words = output.stdout.split()
     value = words[0] if words else ""
     if value == "unlimited":
-        return (Ruling("os.limits.memlock", Status.PASS, value, expected),)
-    return (Ruling("os.limits.memlock", Status.FAIL, f"{value} KiB", expected),) if value.isdigit() else ()
+        return (Ruling("os.limits.memlock", Status.PASS, value, expected).with_values(kb=value),)
+    return (Ruling("os.limits.memlock", Status.FAIL, f"{value} KiB", expected).with_values(kb=float(value)),) if value.isdigit() else ()
 
 
 @once
@@ -28,10 +28,12 @@ def _others(output: SectionOutput) -> tuple[Ruling, ...]:
     found = []
     if files is not None and (files == "unlimited" or files.isdigit()):
         low = files.isdigit() and int(files) < _FILES
-        found.append(Ruling("os.limits.nofile", Status.WARN if low else Status.PASS, files, f"at least {_FILES} open files", line_no=1))
+        open_files = Ruling("os.limits.nofile", Status.WARN if low else Status.PASS, files, f"at least {_FILES} open files", line_no=1)
+        found.append(open_files.with_values(value=float(files) if files.isdigit() else None))
     if stack is not None:
         status = Status.WARN if stack == "unlimited" else Status.PASS
-        found.append(Ruling("os.limits.stack", status, stack, "a stack limit (without one some libraries map memory badly)"))
+        size = Ruling("os.limits.stack", status, stack, "a stack limit (without one some libraries map memory badly)")
+        found.append(size.with_values(value=stack))
     return tuple(found)
 
 

@@ -43,7 +43,9 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> Ruling:
     # A root port without a device of its own shows 0; a bridge is narrow only where the card below could use more.
     necks = [f"{c.address} behind {b.address} x{b.width}" for c in known for b in c.above if 0 < b.width < min(c.width or 0, b.max_width)]
     if narrow or slow or necks:
-        return Ruling("pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected)
+        worst = min(known, key=lambda c: (c.width or 0) / (c.max_width or 1))
+        ruling = Ruling("pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected)
+        return ruling.with_values(width_current=worst.width, width_max=worst.max_width)
     return Ruling("pci.link_nic", Status.PASS, f"{len(known)} x {' or '.join(sorted({f'x{c.width}' for c in known}))}", expected)
 
 
@@ -64,10 +66,10 @@ def acs(bridges: tuple[AcsBridge, ...], *, virtual: bool = False, relevant: froz
         return Ruling("pci.acs", Status.SKIPPED, "virtual machine", expected, "in a virtual machine the platform's guide decides")
     on = [bridge.address for bridge in bridges if bridge.redirects and (not relevant or _full(bridge.address) in relevant)]
     if on:
-        return Ruling("pci.acs", Status.WARN, f"on at {len(on)} bridges, first {on[0]}", expected)
+        return Ruling("pci.acs", Status.WARN, f"on at {len(on)} bridges, first {on[0]}", expected).with_values(srcvalid_bridges=len(on))
     if any(bridge.denied for bridge in bridges):
         return Ruling("pci.acs", Status.UNKNOWN, "access denied", expected, _ROOT)
-    return Ruling("pci.acs", Status.PASS, "off", expected)
+    return Ruling("pci.acs", Status.PASS, "off", expected).with_values(srcvalid_bridges=0)
 
 
 def read_requests(devices: tuple[AcsBridge, ...]) -> Ruling:
@@ -81,7 +83,8 @@ def read_requests(devices: tuple[AcsBridge, ...]) -> Ruling:
         return Ruling("pci.maxreadreq", Status.UNKNOWN, "access denied", expected, _ROOT)
     low = [f"{address} {size}" for address, size in known if size < _READ_REQUEST_BYTES]
     if low:
-        return Ruling("pci.maxreadreq", Status.WARN, ", ".join(low), expected)
+        least = min(size for _, size in known)
+        return Ruling("pci.maxreadreq", Status.WARN, ", ".join(low), expected).with_values(bytes=least)
     return Ruling("pci.maxreadreq", Status.PASS, f"so on {len(known)} adapters", expected)
 
 
@@ -96,7 +99,7 @@ def ordering(devices: tuple[AcsBridge, ...], *, virtual: bool, amd: bool) -> Rul
         return Ruling("pci.relaxed_ordering", Status.UNKNOWN, "access denied", expected, _ROOT)
     off = [card.address for card in known if not card.relaxed_ordering]
     if off and (virtual or amd):
-        return Ruling("pci.relaxed_ordering", Status.WARN, f"off on {', '.join(off)}", expected)
+        return Ruling("pci.relaxed_ordering", Status.WARN, f"off on {', '.join(off)}", expected).with_values(enabled=False)
     if off:
         reason = "off, which matters on AMD hosts and in virtual machines only"
         return Ruling("pci.relaxed_ordering", Status.SKIPPED, f"off on {', '.join(off)}", expected, reason)
@@ -134,7 +137,8 @@ def _translation(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
         why = (output.stderr.strip().splitlines() or ["no Mellanox adapter answers"])[0]
         return (Ruling("pci.ats", Status.UNKNOWN, "not readable", expected, f"mstconfig needs root (busbw check --sudo): {why[:120]}"),)
     off = sum(value == "0" for _, value in said)
-    return (Ruling("pci.ats", Status.WARN if off else Status.PASS, f"off on {off} adapters" if off else "on", expected),)
+    ruling = Ruling("pci.ats", Status.WARN if off else Status.PASS, f"off on {off} adapters" if off else "on", expected)
+    return (ruling.with_values(enabled=not off),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:

@@ -31,11 +31,11 @@ def present(listed: VerbsDevices, rails: tuple[str, ...]) -> Ruling:
     expected = f"{len(rails)} RDMA devices ({', '.join(rails)})" if rails else "at least one RDMA device"
     if not listed.devices:
         said = listed.empty_text or "only the header lines"
-        return Ruling("rdma.devices", Status.FAIL, f"no RDMA device ({said})", expected)
+        return Ruling("rdma.devices", Status.FAIL, f"no RDMA device ({said})", expected).with_values(count=0)
     names = tuple(device.name for device in listed.devices)
     missing = tuple(rail for rail in rails if rail not in names)
     found = f"{len(names)} devices: {', '.join(names)}" + (f"; missing {', '.join(missing)}" if missing else "")
-    return Ruling("rdma.devices", Status.FAIL if missing else Status.PASS, found, expected)
+    return Ruling("rdma.devices", Status.FAIL if missing else Status.PASS, found, expected).with_values(count=len(names))
 
 
 def vendor_package(text: str) -> tuple[Ruling, ...]:
@@ -46,7 +46,8 @@ def vendor_package(text: str) -> tuple[Ruling, ...]:
         return ()
     kernel = ofed.parse_kernel_package(text)
     if kernel and release.version and not ofed.same_release(release.version, kernel):
-        return (Ruling("rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected),)
+        ruling = Ruling("rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected)
+        return (ruling.with_values(userspace_kernel_match=False),)
     return (Ruling("rdma.ofed", Status.PASS, release.name, expected),)
 
 
@@ -55,7 +56,7 @@ def device_nodes(nodes: RdmaNodes, *, efa: bool) -> Ruling:
     expected = "/dev/infiniband/uverbsN" + ("" if efa else " and rdma_cm")
     lacking = [name for name, there in (("uverbsN", nodes.uverbs > 0), ("rdma_cm", efa or "rdma_cm" in nodes.names)) if not there]
     if lacking:
-        return Ruling("rdma.container_dev", Status.FAIL, f"missing {', '.join(lacking)}", expected)
+        return Ruling("rdma.container_dev", Status.FAIL, f"missing {', '.join(lacking)}", expected).with_values(dev_infiniband="missing")
     return Ruling("rdma.container_dev", Status.PASS, f"{nodes.uverbs} x uverbs", expected)
 
 
@@ -119,7 +120,8 @@ def _libraries(output: SectionOutput) -> tuple[Ruling, ...]:
     if listed is None:
         return ()
     found = "libibverbs.so.1" in listed
-    return (Ruling("rdma.libs", Status.PASS if found else Status.FAIL, "found" if found else "libibverbs.so.1 not found", expected),)
+    ruling = Ruling("rdma.libs", Status.PASS if found else Status.FAIL, "found" if found else "libibverbs.so.1 not found", expected)
+    return (ruling.with_values(libibverbs="present" if found else "missing"),)
 
 
 @once
@@ -127,7 +129,7 @@ def _nodes(output: SectionOutput) -> tuple[Ruling, ...]:
     listed = container_dev.parse(output.stdout)
     if listed is None:
         expected = "/dev/infiniband/uverbsN and rdma_cm"
-        return (Ruling("rdma.container_dev", Status.FAIL, "nothing in /dev/infiniband", expected),)
+        return (Ruling("rdma.container_dev", Status.FAIL, "nothing in /dev/infiniband", expected).with_values(dev_infiniband="missing"),)
     return (device_nodes(listed, efa="rdmap" in output.stdout),)
 
 

@@ -94,10 +94,14 @@ def state(ports: tuple[Port, ...]) -> Ruling:
     expected = "every port ACTIVE"
     bad = [f"{port.name} {port.said}" for port in ports if port.active is False]
     if bad:
-        return Ruling("rdma.port_state", Status.FAIL, ", ".join(bad), expected)
+        down = next(port for port in ports if port.active is False)
+        said = down.said.partition(" / ")[0].removeprefix("PORT_").upper()
+        ruling = Ruling("rdma.port_state", Status.FAIL, ", ".join(bad), expected)
+        return ruling.with_values(state=said, link_layer=_layer(down), active_ports=len(ports) - len(bad))
     if not ports or any(port.active is None for port in ports):
         return Ruling("rdma.port_state", Status.UNKNOWN, "not shown", expected, "the state of some port is not shown")
-    return Ruling("rdma.port_state", Status.PASS, f"ACTIVE on {len(ports)} ports", expected)
+    ruling = Ruling("rdma.port_state", Status.PASS, f"ACTIVE on {len(ports)} ports", expected)
+    return ruling.with_values(state="ACTIVE", link_layer=_layer(ports[0]), active_ports=len(ports))
 
 
 def rate(ports: tuple[Port, ...]) -> Ruling:
@@ -115,7 +119,8 @@ def rate(ports: tuple[Port, ...]) -> Ruling:
     if thin:
         return Ruling("rdma.rate", Status.FAIL, f"lanes missing: {', '.join(thin)}", expected)
     if slow:
-        return Ruling("rdma.rate", Status.FAIL, f"{', '.join(slow)}; the others {most:g} Gb/s", expected)
+        ruling = Ruling("rdma.rate", Status.FAIL, f"{', '.join(slow)}; the others {most:g} Gb/s", expected)
+        return ruling.with_values(rate_gbps=min(rates), expected_gbps=most)
     return Ruling("rdma.rate", Status.PASS, f"{len(up)} x {' or '.join(f'{value:g}' for value in rates)} Gb/s", expected)
 
 
@@ -125,7 +130,8 @@ def mtu(ports: tuple[Port, ...]) -> Ruling:
     known = [port for port in ports if port.mtu is not None and port.active is not False]
     low = [f"{port.name} {port.mtu}" for port in known if (port.mtu or 0) < MTU]
     if low:
-        return Ruling("rdma.mtu", Status.WARN, ", ".join(low), expected)
+        least = min(known, key=lambda port: port.mtu or 0)
+        return Ruling("rdma.mtu", Status.WARN, ", ".join(low), expected).with_values(active_mtu=least.mtu, link_layer=_layer(least))
     if not known:
         return Ruling("rdma.mtu", Status.UNKNOWN, "not shown", expected, "no active port shows its MTU")
     return Ruling("rdma.mtu", Status.PASS, f"{MTU} on {len(known)} ports", expected)
@@ -139,7 +145,7 @@ def gid(ports: tuple[Port, ...]) -> Ruling:
         return Ruling("rdma.gid", Status.SKIPPED, "no RoCE port", expected, "no port of link layer Ethernet")
     bare = [port.name for port in roce if not port.rocev2_ipv4]
     if bare:
-        return Ruling("rdma.gid", Status.FAIL, f"none on {', '.join(bare)} (no IP address)", expected)
+        return Ruling("rdma.gid", Status.FAIL, f"none on {', '.join(bare)} (no IP address)", expected).with_values(rocev2_ipv4_count=0)
     return Ruling("rdma.gid", Status.PASS, f"on {len(roce)} ports", expected)
 
 
@@ -175,6 +181,10 @@ def partitions(keys: tuple[PartitionKey, ...]) -> Ruling:
 
 def _name(device: str, number: int) -> str:
     return device if number == 1 else f"{device}/{number}"
+
+
+def _layer(port: Port) -> str | None:
+    return None if port.ethernet is None else "Ethernet" if port.ethernet else "InfiniBand"
 
 
 def _words(first: str | None, second: str | None) -> str:

@@ -48,9 +48,9 @@ def _load(facts: OsFacts) -> Ruling:
     if not load or not cpus:
         return Ruling("os.cpu_load", Status.UNKNOWN, "not shown", expected, "/proc/loadavg or the list of CPUs gave nothing")
     busy = float(load[0]) / cpus > _LOAD_PER_CPU
-    return Ruling(
-        "os.cpu_load", Status.WARN if busy else Status.PASS, "busy" if busy else "idle", expected, line_no=facts.line_no("loadavg")
-    )
+    status = Status.WARN if busy else Status.PASS
+    ruling = Ruling("os.cpu_load", status, "busy" if busy else "idle", expected, line_no=facts.line_no("loadavg"))
+    return ruling.with_values(load_per_core=round(float(load[0]) / cpus, 3))
 
 
 def _pressure(facts: OsFacts) -> Ruling:
@@ -61,7 +61,9 @@ def _pressure(facts: OsFacts) -> Ruling:
     stalled = [name for name in ("memory", "io") if (_average(facts.text(f"psi_{name}")) or 0.0) > _STALL_PRESSURE]
     bad = (["cpu"] if cpu > _CPU_PRESSURE else []) + stalled
     status, shown = Status.WARN if bad else Status.PASS, facts.line_no(f"psi_{bad[0]}" if bad else "psi_cpu")
-    return Ruling("os.psi", status, f"waiting for {', '.join(bad)}" if bad else "none", expected, line_no=shown)
+    ruling = Ruling("os.psi", status, f"waiting for {', '.join(bad)}" if bad else "none", expected, line_no=shown)
+    memory, disks = _average(facts.text("psi_memory")), _average(facts.text("psi_io"))
+    return ruling.with_values(cpu_some_avg60=cpu, memory_full_avg60=memory, io_full_avg60=disks)
 
 
 def _average(line: str | None) -> float | None:
@@ -75,9 +77,9 @@ def _governor(facts: OsFacts) -> Ruling:
     if not governors:
         return Ruling("os.cpu_governor", Status.SKIPPED, "none", expected, "no frequency scaling is shown (virtual machine)")
     good = governors == ["performance"]
-    return Ruling(
-        "os.cpu_governor", Status.PASS if good else Status.WARN, ", ".join(sorted(governors)), expected, line_no=facts.line_no("governor")
-    )
+    status, shown = Status.PASS if good else Status.WARN, facts.line_no("governor")
+    odd = next((name for name in sorted(governors) if name != "performance"), "performance")
+    return Ruling("os.cpu_governor", status, ", ".join(sorted(governors)), expected, line_no=shown).with_values(governor=odd)
 
 
 def _balancing(facts: OsFacts) -> Ruling:
@@ -85,9 +87,8 @@ def _balancing(facts: OsFacts) -> Ruling:
     value = facts.text("numa_balancing")
     if value is None:
         return Ruling("os.numa_balancing", Status.SKIPPED, "not shown", expected, "this kernel has no NUMA balancing")
-    return Ruling(
-        "os.numa_balancing", Status.PASS if value == "0" else Status.WARN, value, expected, line_no=facts.line_no("numa_balancing")
-    )
+    status, shown = Status.PASS if value == "0" else Status.WARN, facts.line_no("numa_balancing")
+    return Ruling("os.numa_balancing", status, value, expected, line_no=shown).with_values(value=facts.number("numa_balancing"))
 
 
 def _iommu(facts: OsFacts) -> Ruling:
@@ -97,7 +98,8 @@ def _iommu(facts: OsFacts) -> Ruling:
         return Ruling("os.iommu", Status.SKIPPED, "virtual machine", expected, "in a virtual machine the host decides")
     translated = any(kind.startswith("DMA") for kind in kinds)
     found = "translated" if translated else "passthrough" if kinds else "off"
-    return Ruling("os.iommu", Status.WARN if translated else Status.PASS, found, expected, line_no=facts.line_no("iommu"))
+    status, shown = Status.WARN if translated else Status.PASS, facts.line_no("iommu")
+    return Ruling("os.iommu", status, found, expected, line_no=shown).with_values(mode=found)
 
 
 def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -119,12 +121,14 @@ def _disk_rules(output: SectionOutput) -> tuple[Ruling, ...]:
         return ()
     expected = f"every disk answers and is at most {_DISK_PERCENT} % full"
     full = [mount for _, percent, mount in rows if int(percent) > _DISK_PERCENT]
-    found = [Ruling("os.disk", Status.WARN if full else Status.PASS, f"full: {', '.join(full)}" if full else "room", expected)]
+    room = Ruling("os.disk", Status.WARN if full else Status.PASS, f"full: {', '.join(full)}" if full else "room", expected)
+    found = [room.with_values(percent_used=max(int(percent) for _, percent, _ in rows))]
     shm = next((int(size) // 1024 for size, _, mount in rows if mount == "/dev/shm"), None)
     if shm is not None:
         wanted = f"at least {_SHM_MIB} MiB of shared memory (64 MiB is a container's default)"
         good = shm >= _SHM_MIB
-        found.append(Ruling("os.shm", Status.PASS if good else Status.FAIL, "enough" if good else f"{shm} MiB", wanted))
+        memory = Ruling("os.shm", Status.PASS if good else Status.FAIL, "enough" if good else f"{shm} MiB", wanted)
+        found.append(memory.with_values(size_mb=shm))
     return tuple(found)
 
 
@@ -136,7 +140,8 @@ def _own_name(output: SectionOutput) -> tuple[Ruling, ...]:
         return (Ruling("os.hosts", Status.WARN, "its own name does not resolve", expected),)
     loopback = [address for address in addresses if address.startswith("127.") or address == "::1"]
     if loopback:
-        return (Ruling("os.hosts", Status.WARN, f"its own name resolves to {', '.join(loopback)}", expected),)
+        ruling = Ruling("os.hosts", Status.WARN, f"its own name resolves to {', '.join(loopback)}", expected)
+        return (ruling.with_values(self_resolves_to_loopback=True),)
     return (Ruling("os.hosts", Status.PASS, "resolves", expected),)
 
 
@@ -149,7 +154,8 @@ def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
         said = (output.stderr or output.stdout).strip().splitlines()[:1] or ["systemctl printed nothing"]
         return (Ruling("os.firewall", Status.UNKNOWN, "not shown", expected, said[0]),)
     on = [name for name, state in zip(_FIREWALLS, states, strict=True) if state == "active"]
-    return (Ruling("os.firewall", Status.WARN if on else Status.PASS, f"active: {', '.join(on)}" if on else "none active", expected),)
+    ruling = Ruling("os.firewall", Status.WARN if on else Status.PASS, f"active: {', '.join(on)}" if on else "none active", expected)
+    return (ruling.with_values(active=bool(on)),)
 
 
 @once
@@ -158,7 +164,8 @@ def _time(output: SectionOutput) -> tuple[Ruling, ...]:
     offset = re.search(r"^System time\s*:\s*([\d.]+) seconds", output.stdout, re.M)
     synchronised = re.search(r"^NTPSynchronized=(yes|no)$", output.stdout, re.M)
     if offset and float(offset[1]) * 1000 > _OFFSET_MS:
-        return (Ruling("os.time", Status.WARN, f"offset above {_OFFSET_MS:g} ms", expected),)
+        far = Ruling("os.time", Status.WARN, f"offset above {_OFFSET_MS:g} ms", expected)
+        return (far.with_values(offset_ms=round(float(offset[1]) * 1000, 3)),)
     if synchronised and synchronised[1] == "no" and not offset:
         return (Ruling("os.time", Status.WARN, "not synchronised", expected),)
     if offset or synchronised:

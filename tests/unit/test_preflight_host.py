@@ -261,3 +261,39 @@ def test_sudo_stands_before_what_only_root_may_see_and_only_where_it_is_allowed(
     assert "sudo" not in plain.replace("--sudo", "")
     assert "S='sudo -n'" in asked
     assert asked.count("$S ") == plain.count("$S ") >= 4
+
+
+VALUES: tuple[tuple[str, Sections, dict[str, float | bool | str]], ...] = (
+    ("os.cpu_load", {"system": SYSTEM.replace("loadavg=0.10", "loadavg=96.00")}, {"load_per_core": 1.0}),
+    ("os.cpu_governor", {"system": SYSTEM.replace("performance", "powersave")}, {"governor": "powersave"}),
+    ("os.virt", {"system": SYSTEM + "virtual=1\n"}, {"type": "vm"}),
+    ("os.limits.memlock", {"memlock": "8192\n"}, {"kb": 8192.0}),
+    ("os.limits.memlock", {"memlock": "unlimited\n"}, {"kb": "unlimited"}),
+    ("os.limits.nofile", {"limits": "nofile=1024\nstack=unlimited\n"}, {"value": 1024.0}),
+    ("os.limits.stack", {"limits": "nofile=1024\nstack=unlimited\n"}, {"value": "unlimited"}),
+    ("os.time", {"time": "System time     : 0.250000000 seconds slow of NTP time\n"}, {"offset_ms": 250.0}),
+    ("pci.acs", {"lspci": LSPCI.format(acs="+", order="+", size=4096)}, {"srcvalid_bridges": 1}),
+    ("pci.maxreadreq", {"lspci": LSPCI.format(acs="-", order="+", size=512)}, {"bytes": 512}),
+    ("gpu.clocks", {"gpu_query": QUERY.format("NVIDIA H100", 1200, 98)}, {"sm_mhz_under_load": 1200.0, "max_sm_mhz": 1980.0}),
+    ("gpu.imex", {"gpu_query": QUERY.format("NVIDIA GB200", 345, 0), "imex": IMEX.format("READY", "UP")}, {"domain_state": "UP"}),
+    ("sw.cuda", {"cuda": "release 13.0, V13.0.48\n", "gpu_details": DETAILS}, {"runtime_major": 13, "driver_max_major": 12}),
+    ("sw.env_leftovers", {"environment": "RDMAV_FORK_SAFE=1\nUCX_TLS=secret\n"}, {"count": 2, "RDMAV_FORK_SAFE": 1.0}),
+    ("efa.plugin", {"efa": ""}, {"found": False}),
+    ("eth.ecn", {"netdevs": NETDEV.format("mlx5_0", "ens1", 0, 0, "00010000", "00000000")}, {"enabled": False}),
+    ("rdma.libs", {"ldconfig": "812 libs found in cache `/etc/ld.so.cache'\n"}, {"libibverbs": "missing"}),
+    ("rdma.port_state", {"rdma_sysfs": PORT.format("InfiniBand", "port mlx5_0 1 state 1: DOWN\n")},
+     {"state": "DOWN", "link_layer": "InfiniBand", "active_ports": 0}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("check_id", "sections", "values"), VALUES)
+def test_the_diagnosis_is_given_what_was_found_by_the_names_it_reads(
+    check_id: str, sections: Sections, values: dict[str, float | bool | str]
+) -> None:
+    (result,) = results(check_id, answer(sections))
+    assert dict(result.values) == values
+
+
+def test_only_who_differs_is_told_how_many_answers_there_are() -> None:
+    nodes = [answer({"system": text}, node=f"n{i}") for i, text in enumerate((SYSTEM, SYSTEM, SYSTEM.replace("3.1", "3.2")))]
+    assert [dict(r.values) for r in results("cross.bios", *nodes)] == [{"distinct": 1.0}, {"distinct": 1.0}, {"distinct": 2.0}]
