@@ -19,6 +19,8 @@ TARGET_LOSS = 0.1
 FEWEST_LAUNCHES = 2
 MOST_LAUNCHES = 8
 """Launches that load every node, at least and at most, before a survey without suspicion ends."""
+MOST_EXTRA = 4
+"""Rounds that suspicions may take beyond those."""
 ALL_PATHS_UP_TO = 16
 """Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where `all_paths` asks for it."""
 WORTH = 0.6
@@ -56,7 +58,7 @@ def choose(
     nodes: tuple[str, ...], fabric: Fabric, history: tuple[Round, ...], outcome: BlameOutcome | None, wanted: Wanted = Wanted()
 ) -> Round | None:
     """The next round; None = nothing is open and everything wanted was measured. `outcome`: of all rounds so far, None before the first."""
-    if len(nodes) < 2:
+    if len(nodes) < 2 or len(history) >= most_rounds(nodes, wanted):
         return None
     leaf = dict(fabric.leaf_of)
     met = {frozenset(group) for number in history for group in number.groups}
@@ -83,6 +85,11 @@ def launches_needed(noise: float, target_loss: float) -> int:
     return max(FEWEST_LAUNCHES, min(MOST_LAUNCHES, math.ceil((8.6 * noise / target_loss) ** 2)))
 
 
+def most_rounds(nodes: tuple[str, ...], wanted: Wanted) -> int:
+    """Rounds after which a survey ends whatever is still open: what then cannot be told is said."""
+    return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, wanted) else MOST_LAUNCHES + MOST_EXTRA
+
+
 def _seeks_paths(nodes: tuple[str, ...], wanted: Wanted) -> bool:
     return wanted.all_paths or len(nodes) <= ALL_PATHS_UP_TO
 
@@ -99,7 +106,7 @@ def _enough(nodes: tuple[str, ...], outcome: BlameOutcome, history: tuple[Round,
             counts.setdefault(node, set()).add(level.launch)
     noise = sorted(level.noise for level in outcome.levels)[len(outcome.levels) // 2] if outcome.levels else 0.05
     needed = launches_needed(noise, wanted.target_loss)
-    return all(len(counts.get(node, ())) >= needed for node in nodes) or len(history) >= 2 * MOST_LAUNCHES
+    return all(len(counts.get(node, ())) >= needed for node in nodes)
 
 
 def _forced(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.parsers.judge.blame_levels import Level, spread
@@ -33,6 +33,8 @@ ONE_RAIL = 1.0
 """A fault of one rail is a little less likely than one of all rails that are seen slow."""
 FLICKER = 12.0
 """More, for a part that is bad in some launches only."""
+PATTERN = 3.0
+"""And again for each launch in which it was good: that it was bad just where another part explains it as well is a coincidence."""
 LEAST_LOSS = 0.05
 """Smallest loss that is called slow."""
 ROUGH = 0.06
@@ -125,34 +127,34 @@ class Explainer:
         self._least = max(LEAST_LOSS, APART * self._difference())
 
     def explain(self) -> Explanation:
-        """Accuse part after part, the most telling first, until no accusation is worth its cost; suspect in the same way what is left."""
+        """Take part after part, the most telling first, until none is worth its cost; then look for what would explain the same."""
         accused: list[Account] = []
         suspected: list[Account] = []
-        while best := self._best(accused, self._accusable):
-            accused.append(best)
-            self._apply(best)
-        while best := self._best((*accused, *suspected), self._doubtful):
-            suspected.append(best)
+        while best := self._best((*accused, *suspected)):
+            # What explains most comes first, even if it is measured too seldom to be accused: another part must not be accused in its place.
+            (accused if self._accusable(best) else suspected).append(best)
             self._apply(best)
         everything = (*accused, *suspected)
         told = [Suspicion(account, self._alike(account, everything)) for account in everything]
         return Explanation(tuple(told[: len(accused)]), tuple(told[len(accused) :]))
 
     def _difference(self) -> float:
-        """How much rails of good nodes differ from each other over all launches: the spread of their means."""
+        """How much rails of good nodes differ from each other over all launches: the spread of their medians, which one bad partner leaves alone."""
         ratios: dict[tuple[str, int | None], list[float]] = {}
         for level in self._levels:
             for node in level.sample.nodes if len(level.sample.nodes) == 2 else ():
                 ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
-        return spread(statistics.fmean(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
+        return spread(statistics.median_high(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
 
-    def _best(self, taken: Sequence[Account], worth: Callable[[Account], bool]) -> Account | None:
-        """The part that explains most of what is not explained yet, of those that are worth it."""
+    def _best(self, taken: Sequence[Account]) -> Account | None:
+        """The part that explains most of what is not explained yet, of those that are to be accused or suspected."""
         known = {account.part for account in taken}
         for part in self._parts:
             if part not in self._accounts:
                 self._accounts[part] = self._account(part)
-        found = [a for part, a in self._accounts.items() if a is not None and part not in known and worth(a)]
+        found = [
+            a for part, a in self._accounts.items() if a is not None and part not in known and (self._accusable(a) or self._doubtful(a))
+        ]
         return max(found, key=lambda a: (a.gain - _cost(a), a.part.kind is PartKind.NODE, a.part.label), default=None)
 
     def _suspicious(self) -> tuple[Part, ...]:
@@ -232,13 +234,13 @@ class Explainer:
         ratio = statistics.median(min(self._predicted[i], capacity / w) for i, w in slow)
         steady = sum(by_launch.values())
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
+        touched = {self._levels[i].launch for i, w in items if capacity / w < self._predicted[i]}
+        clean_in = tuple(launch for launch in by_launch if launch in touched and launch not in slow_in)
         explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
-        flickering = sum(by_launch[launch] for launch in slow_in) - FLICKER
+        flickering = sum(by_launch[launch] for launch in slow_in) - FLICKER - PATTERN * len(clean_in)
         if steady >= flickering or 1.0 - ratio < LEAST_FLICKER:
             weight_of = sum(min(MOST, gain) for gain in by_launch.values())
             return Account(part, capacity, ratio, steady, weight_of, slow_in, (), explained)
-        touched = {self._levels[i].launch for i, w in items if capacity / w < self._predicted[i]}
-        clean_in = tuple(launch for launch in by_launch if launch in touched and launch not in slow_in)
         weight_of = sum(min(MOST, by_launch[launch]) for launch in slow_in) - FLICKER
         return Account(part, capacity, ratio, flickering, weight_of, slow_in, clean_in, explained)
 

@@ -21,6 +21,8 @@ FEWEST_PEERS = 4
 """Groups of one launch from which on the launch has a level of its own."""
 DISTANCE = 0.15
 """Loss of groups between two leaves, against those inside, that is put down to the way being longer."""
+DRIFT = 0.1
+"""Loss of all groups of a launch that leave their leaf, against those of other launches, that is put down to the launch."""
 LEAST_NOISE = 0.01
 """Nothing is measured more finely than this."""
 DIP = 0.7
@@ -175,7 +177,9 @@ def _against_crossing_peers(
             by_launch.setdefault(_launch(samples[index]), []).append(index)
     overall = good_level(ratio[i] for launched in by_launch.values() for i in launched) if by_launch else 1.0
     for launched in by_launch.values():
-        level = good_level(ratio[i] for i in launched) if len(launched) >= FEWEST_PEERS else overall
+        own = good_level(ratio[i] for i in launched) if len(launched) >= FEWEST_PEERS else overall
+        # A launch in which all leave by the slow uplinks has no good level of its own.
+        level = own if own > (1 - DRIFT) * overall else overall
         if leaves == 2 and overall < 1 - DISTANCE:
             continue
         for index in launched:

@@ -1,0 +1,192 @@
+"""The blame model: what it names, what it leaves open, what it never names."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from busbw.parsers.judge import blame, blame_words
+from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, loads
+from busbw.parsers.judge.groups import GroupSample
+from busbw.records import BlameState, Confidence, Status
+from busbw.survey.schedule import Round, across_leaves, inside_leaves, pair_rounds
+
+EIGHT = tuple(f"node{i}" for i in range(1, 9))
+TWO_LEAVES = Fabric(tuple((node, "leaf1" if i < 4 else "leaf2") for i, node in enumerate(EIGHT)))
+TWELVE = tuple(f"node{i}" for i in range(1, 13))
+THREE_LEAVES = Fabric(tuple((node, f"leaf{1 + i // 4}") for i, node in enumerate(TWELVE)))
+LINE = 10.0
+Left = dict[tuple[str, ...], float]
+
+
+def measured(
+    rounds: tuple[Round, ...], left: Left, *, rails: int = 4, cv: float = 0.05, iterations: int = 10, seed: int = 1, bad_in: int = 1
+) -> tuple[GroupSample, ...]:
+    """Pairs, rail by rail. `left`: what is left of ("node",), ("node", "rail"), or two nodes; in every `bad_in`-th launch."""
+    rng = random.Random(seed)
+    found = []
+    for number, each in enumerate(rounds):
+        now = left if number % bad_in == 0 else {}
+        for a, b in ((g[0], g[1]) for g in each.groups):
+            for rail in range(rails):
+                keys = ((a,), (b,), (a, str(rail)), (b, str(rail)), tuple(sorted((a, b))))
+                rate = LINE * min(now.get(key, 1.0) for key in keys)
+                busbw = tuple(rate * rng.gauss(1, cv) for _ in range(iterations))
+                found.append(GroupSample((a, b), 1 << 20, busbw, f"raw/cases/{each.id}/result.json", launch=each.id, rail=rail))
+    return tuple(found)
+
+
+ALL_PAIRS = pair_rounds(EIGHT)
+
+
+def named(samples: tuple[GroupSample, ...], fabric: Fabric = TWO_LEAVES) -> list[tuple[str, str]]:
+    outcome = blame.solve(samples, fabric)
+    assert all(not b.also for b in outcome.blames), outcome.blames
+    return [(b.kind, b.component) for b in outcome.blames]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_healthy_nodes_are_never_blamed(seed: int) -> None:
+    outcome = blame.solve(measured(ALL_PAIRS, {}, seed=seed), TWO_LEAVES)
+    assert outcome.blames == ()
+    assert len(outcome.exonerated) >= 6, "a suspicion may be open, which clears nobody"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_rail_that_lost_half_is_named_as_a_rail_and_not_as_its_node(seed: int) -> None:
+    assert named(measured(ALL_PAIRS, {("node3", "2"): 0.5}, seed=seed)) == [("rail", "node3 rail 2")]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_node_that_lost_a_tenth_is_named(seed: int) -> None:
+    assert named(measured(ALL_PAIRS, {("node6",): 0.9}, seed=seed)) == [("node", "node6")]
+
+
+def test_a_node_a_rail_and_a_path_at_once_are_all_named() -> None:
+    left = {("node2",): 0.7, ("node5", "1"): 0.6, ("node7", "node8"): 0.4}
+    twice = (*ALL_PAIRS, Round("again", (("node7", "node8"), ("node1", "node3"), ("node4", "node6"))))
+    assert set(named(measured(twice, left))) == {("node", "node2"), ("rail", "node5 rail 1"), ("link", "node7 – node8")}
+
+
+def test_two_slow_nodes_that_only_met_each_other_cannot_be_separated() -> None:
+    one = Round("pairs-1", (("node1", "node2"), ("node3", "node4"), ("node5", "node6"), ("node7", "node8")))
+    again = Round("pairs-2", one.groups)
+    (accused,) = blame.solve(measured((one, again), {("node1",): 0.5}), TWO_LEAVES).blames
+    assert {accused.component, *accused.also} >= {"node1", "node2", "node1 – node2"}
+    finding = blame_words.blame_finding(accused)
+    assert (finding.id, finding.confidence) == ("not-separated", Confidence.POSSIBLE)
+    assert "cannot separate" in finding.title
+
+
+def test_one_launch_accuses_nobody_and_leaves_the_suspicion_open() -> None:
+    outcome = blame.solve(measured(ALL_PAIRS[:1], {("node3",): 0.5}), TWO_LEAVES)
+    assert outcome.blames == ()
+    assert "node3" in {name for doubt in outcome.open for part in (doubt.account.part, *doubt.alike) for name in part.names}
+    assert "node3" not in outcome.exonerated
+
+
+def test_a_rail_that_is_bad_in_every_third_launch_is_intermittent() -> None:
+    (accused,) = blame.solve(measured(ALL_PAIRS, {("node4", "0"): 0.3}, bad_in=3), TWO_LEAVES).blames
+    assert (accused.component, accused.state, accused.launches) == ("node4 rail 0", BlameState.INTERMITTENT, "slow in 3 of 7 launches")
+
+
+def test_a_link_that_loses_packets_is_seen_by_its_stumbles() -> None:
+    rng = random.Random(7)
+    samples = []
+    for sample in measured(ALL_PAIRS, {}, iterations=16):
+        share = 0.15 if "node5" in sample.nodes else 0.005
+        samples.append(
+            GroupSample(
+                sample.nodes,
+                sample.size_bytes,
+                tuple(value * (0.3 if rng.random() < share else 1.0) for value in sample.busbw_gb_s),
+                sample.artefact,
+                launch=sample.launch,
+                rail=sample.rail,
+            )
+        )
+    (accused,) = blame.solve(tuple(samples), TWO_LEAVES).blames
+    assert (accused.component, accused.state) == ("node5", BlameState.INTERMITTENT)
+    assert "below 70% of its own level" in accused.seen_in[0].text
+
+
+def test_what_slows_all_groups_in_the_same_iterations_is_nobodys() -> None:
+    spikes = (1, 1, 0.3, 1, 0.4, 1, 1, 0.5, 1, 0.2)
+    samples = tuple(
+        GroupSample(
+            s.nodes,
+            s.size_bytes,
+            tuple(v * f for v, f in zip(s.busbw_gb_s, spikes, strict=True)),
+            s.artefact,
+            launch=s.launch,
+            rail=s.rail,
+        )
+        for s in measured(ALL_PAIRS, {("node3",): 0.8})
+    )
+    assert named(samples) == [("node", "node3")]
+
+
+def test_the_slow_uplinks_of_one_leaf_of_three_are_named_as_such() -> None:
+    leaves = tuple(TWELVE[i : i + 4] for i in (0, 4, 8))
+    rounds = (
+        *(Round(f"in-{i}", inside_leaves(leaves, i)) for i in range(3)),
+        *(Round(f"ac-{i}", across_leaves(leaves, i)) for i in range(6)),
+    )
+    samples = []
+    for sample in measured(rounds, {}):
+        slow = sample.launch.startswith("ac") and any(node in leaves[2] for node in sample.nodes)
+        factor = 0.5 if slow else 1.0
+        values = tuple(value * factor for value in sample.busbw_gb_s)
+        samples.append(GroupSample(sample.nodes, sample.size_bytes, values, sample.artefact, launch=sample.launch, rail=sample.rail))
+    assert named(tuple(samples), THREE_LEAVES) == [("uplink", "uplinks of leaf3")]
+
+
+def test_between_two_leaves_the_ends_are_not_told_apart_and_a_longer_way_is_no_fault() -> None:
+    leaves = (EIGHT[:4], EIGHT[4:])
+    rounds = (
+        *(Round(f"in-{i}", inside_leaves(leaves, i)) for i in range(3)),
+        *(Round(f"ac-{i}", across_leaves(leaves, i)) for i in range(4)),
+    )
+
+    def across(factor: float) -> tuple[GroupSample, ...]:
+        return tuple(
+            GroupSample(
+                s.nodes,
+                s.size_bytes,
+                tuple(v * (factor if s.launch.startswith("ac") else 1.0) for v in s.busbw_gb_s),
+                s.artefact,
+                launch=s.launch,
+                rail=s.rail,
+            )
+            for s in measured(rounds, {})
+        )
+
+    assert named(across(0.5)) == [("between", "uplinks between leaf1 and leaf2")]
+    assert named(across(0.92)) == []
+
+
+def test_hashed_paths_across_leaves_need_five_launches_before_they_are_accused() -> None:
+    hashed = Fabric(TWO_LEAVES.leaf_of, hashed=True)
+    again = tuple(Round(f"again-{i}", (("node1", "node8"), ("node2", "node7"), ("node3", "node6"), ("node4", "node5"))) for i in range(6))
+    left = {("node1", "node8"): 0.5}
+    rounds = (*ALL_PAIRS[1:], *again)
+    assert named(measured(rounds[:9], left), TWO_LEAVES) == [("link", "node1 – node8")]
+    assert named(measured(rounds[:9], left), hashed) == []
+    assert named(measured(rounds, left), hashed) == [("link", "node1 – node8")]
+
+
+def test_an_alltoall_loads_its_paths_and_nodes_with_their_wire_bytes() -> None:
+    group = GroupSample(("a", "b", "c"), 1 << 20, (1.0,), "", collective="alltoall", ranks_per_node=2)
+    shares = {load.part: load.share for load in loads(group, {}, 0)}
+    assert shares[Part(PartKind.NODE, ("a",))] == pytest.approx(2 * 4 / 5)
+    assert shares[Part(PartKind.PATH, ("a", "c"))] == pytest.approx(4 / 5)
+
+
+def test_groups_are_compared_with_their_peers_by_their_slowest_rail() -> None:
+    samples = measured(ALL_PAIRS, {("node3", "2"): 0.5})
+    outcome = blame.solve(samples, TWO_LEAVES)
+    first = ALL_PAIRS[0]
+    compared = blame_words.compare_groups("survey-pairs-1", first.groups, f"raw/cases/{first.id}/result.json", outcome)
+    assert {c.nodes: c.status for c in compared} == {g: Status.FAIL if "node3" in g else Status.PASS for g in first.groups}
+    assert any(c.reason.startswith("rail 2: ") for c in compared if c.status is Status.FAIL)
