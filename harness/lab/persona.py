@@ -7,11 +7,12 @@ addresses) is made from the node's number by `busbw.lab.persona_node`, so that e
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
-from busbw import codec
+from busbw import codec, profile
 from busbw.errors import LabError, UsageError
 
 _ADDRESS = re.compile(r"[0-9a-f]{4}:(?!00)[0-9a-f]{2}:00\.0")
@@ -77,7 +78,6 @@ class AdapterKind:
 class Persona:
     """The hardware of one kind of node, and the software that comes with it."""
 
-    name: str
     title: str
     """For people, in reports: `8 x NVIDIA H100 80GB HBM3, 8 x ConnectX-7 (400 Gb/s InfiniBand)`."""
     fabric: str
@@ -88,45 +88,23 @@ class Persona:
     odd_driver: str
     """Another release, for the node that was left out of an upgrade."""
     cuda: str
-    open_modules: bool
-    """True = the open kernel modules, with which dma-buf stands in for nvidia_peermem."""
     vendor: str
     product: str
     """Of the whole machine, as its firmware says."""
-    bios: str
-    cpu_model: str
-    numa_nodes: int
-    gpus: GpuKind
-    gpu_addresses: tuple[str, ...]
-    adapters: AdapterKind | None = None
-    adapter_addresses: tuple[str, ...] = ()
-    ofed: str = ""
-    """Vendor package; empty = none (the distribution's drivers)."""
-    odd_ofed: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A persona as written: its name is that of its file."""
-
-    title: str
-    fabric: str
-    source: str
-    driver: str
-    odd_driver: str
-    cuda: str
-    vendor: str
-    product: str
     bios: str
     cpu_model: str
     gpus: GpuKind
     gpu_addresses: tuple[str, ...]
     numa_nodes: int = 2
     open_modules: bool = False
+    """True = the open kernel modules, with which dma-buf stands in for nvidia_peermem."""
     adapters: AdapterKind | None = None
     adapter_addresses: tuple[str, ...] = ()
     ofed: str = ""
+    """Vendor package; empty = none (the distribution's drivers)."""
     odd_ofed: str = ""
+    name: str = ""
+    """That of its file, whatever the file says."""
 
 
 def names() -> tuple[str, ...]:
@@ -160,24 +138,28 @@ def parse(text: str, path: str, name: str) -> Persona:
     Raises:
         LabError: every problem at once, as `file:line:column: what`.
     """
-    document = codec.read_yaml(text, path, _File, error=LabError)
+    document = codec.read_yaml(text, path, Persona, error=LabError)
+    codec.refuse(tuple(_problems(document)), LabError)
+    return replace(document.value, name=name)
+
+
+def _problems(document: codec.Document[Persona]) -> Iterator[codec.Problem]:
     file = document.value
-    found = []
     addresses = (*file.gpu_addresses, *file.adapter_addresses)
     for key, listed in (("gpu_addresses", file.gpu_addresses), ("adapter_addresses", file.adapter_addresses)):
         for index, address in enumerate(listed):
             if not _ADDRESS.fullmatch(address):
-                found.append(document.problem((key, index), f"expected an address such as 0000:1b:00.0, found {address!r}"))
-            elif bridge(address) in map(bridge, addresses[: addresses.index(address)]) or addresses.count(address) > 1:
-                found.append(document.problem((key, index), f"{address} is taken by another device"))
+                yield document.problem((key, index), f"expected an address such as 0000:1b:00.0, found {address!r}")
+            elif addresses.count(address) > 1:
+                yield document.problem((key, index), f"{address} is taken by another device")
             elif bridge(address) in addresses:
-                found.append(document.problem((key, index), f"{bridge(address)}, where its bridge goes, is taken by another device"))
+                yield document.problem((key, index), f"{bridge(address)}, where its bridge goes, is taken by another device")
     if not file.gpu_addresses:
-        found.append(document.problem(("gpu_addresses",), "expected at least one GPU"))
+        yield document.problem(("gpu_addresses",), "expected at least one GPU")
     if (file.adapters is None) != (not file.adapter_addresses):
-        found.append(document.problem(("adapter_addresses",), "adapters and adapter_addresses go together"))
-    codec.refuse(tuple(found), LabError)
-    return Persona(name=name, **{field: getattr(file, field) for field in _File.__slots__})
+        yield document.problem(("adapter_addresses",), "adapters and adapter_addresses go together")
+    if file.fabric not in profile.names():
+        yield document.problem(("fabric",), codec.unknown("fabric profile", file.fabric, profile.names()))
 
 
 def bridge(address: str) -> str:

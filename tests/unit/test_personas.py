@@ -71,12 +71,13 @@ def test_a_persona_of_ones_own_is_read_from_a_file_and_every_problem_is_told(tmp
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     assert persona.load(str(path)) == dataclasses.replace(persona.load("ethernet"), name="mine")
-    path.write_text(text.replace('"0000:41:00.0", "0000:81:00.0"', '"0000:01:00.0", "00:81:00"') + "adapter_addresses: []\n")
+    path.write_text(text.replace('"0000:41:00.0", "0000:81:00.0"', '"0000:01:00.0", "81"').replace("fabric: tcp", "fabric: tpc"))
     with pytest.raises(LabError) as caught:
         persona.load(str(path))
     said = "\n".join(caught.value.lines())
     assert "0000:01:00.0 is taken by another device" in said
-    assert "expected an address such as 0000:1b:00.0, found '00:81:00'" in said
+    assert "expected an address such as 0000:1b:00.0, found '81'" in said
+    assert "unknown fabric profile 'tpc'; did you mean 'tcp'?" in said
 
 
 def test_nodes_of_a_persona_differ_in_what_is_unique_and_in_nothing_else() -> None:
