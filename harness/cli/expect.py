@@ -18,6 +18,7 @@ from busbw.errors import UsageError
 
 if TYPE_CHECKING:
     from busbw.parsers.judge.baselines import Matches
+    from busbw.parsers.judge.baselines_judge import RdmaSum
     from busbw.parsers.judge.baselines_table import Curve, NicFigure, RuleOfThumb
     from busbw.parsers.judge.limits_table import Expectation, Question
     from busbw.records import Comparison, Reference
@@ -43,6 +44,8 @@ class Answer:
     """What meeting it would prove, and what not."""
     rules: tuple[RuleOfThumb, ...] = ()
     """By which others judge."""
+    rdma: RdmaSum | None = None
+    """None = no --rdma."""
     described: str = ""
     """Which run or node described the hardware; empty = the options did."""
 
@@ -71,6 +74,14 @@ def register(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--algorithm", metavar="NAME", help="ring, tree, nvls or nvlstree: what NCCL's log shows (default: not known)")
     what.add_argument("--contract", type=float, metavar="GB_S", help="a promised busbw; refused where it is above physics")
     what.add_argument("--measured", type=float, metavar="GB_S", help="a measured busbw to judge")
+    what.add_argument(
+        "--rdma",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="output of ib_write_bw, one per NIC of a node; may be repeated",
+    )
     what.add_argument("--size", default="8G", metavar="SIZE", help="message size of --measured (default 8G)")
     what.add_argument("--contract-template", action="store_true", help="print the form of a contract's numbers, and nothing else")
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
@@ -124,7 +135,40 @@ def answer(args: argparse.Namespace) -> Answer:
         )
     nics = baselines.nic_figures(tables, question.nics.rate_gbit_s) if question.nics is not None and question.nodes > 1 else ()
     contract_notes = () if args.contract is None else baselines_judge.contract_notes(args.contract, expectation)
-    return Answer(expectation, reference, matches, curves, nics, comparison, args.contract, contract_notes, tables.rules, described)
+    return Answer(
+        expectation,
+        reference,
+        matches,
+        curves,
+        nics,
+        comparison,
+        args.contract,
+        contract_notes,
+        tables.rules,
+        _rdma(args, question),
+        described,
+    )
+
+
+def _rdma(args: argparse.Namespace, question: Question) -> RdmaSum | None:
+    """What the NICs gave without NCCL.
+
+    Raises:
+        UsageError: a file holds no bandwidth, or there is no NIC for it.
+    """
+    from busbw.cli import expect_facts
+    from busbw.parsers.judge import baselines_judge
+
+    if not args.rdma:
+        return None
+    if question.nics is None:
+        raise UsageError(
+            "--rdma is held against the NICs", seen="one node, or --network-gb-s", next_step="--nodes 2 --nics 8x400 beside it"
+        )
+    try:
+        return baselines_judge.rdma_sum(expect_facts.rdma_gbit_s(args.rdma), question.nics.count, question.nics.line_gb_s, args.measured)
+    except ValueError as error:
+        raise UsageError(str(error), seen=f"--nics {args.nics}", next_step="one file per NIC of one node") from error
 
 
 def _sources(args: argparse.Namespace) -> bool:

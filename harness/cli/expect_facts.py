@@ -47,6 +47,30 @@ def fill(args: argparse.Namespace) -> str:
     return described.told
 
 
+def rdma_gbit_s(paths: list[Path]) -> tuple[float, ...]:
+    """The best average of each output of `ib_write_bw`.
+
+    Raises:
+        UsageError: one cannot be read, or holds no bandwidth.
+    """
+    from busbw.parsers.nodes import perftest
+
+    found = []
+    for path in paths:
+        try:
+            read = perftest.parse(path.read_text(encoding="utf-8", errors="replace"))
+        except OSError as error:
+            raise UsageError(
+                f"--rdma {path}: {error.strerror or error}", next_step="the output of ib_write_bw, one file per NIC"
+            ) from error
+        best = read.best_gbit_s if read is not None else None
+        if best is None:
+            why = read.problem if read is not None and read.problem else "no row of a bandwidth test"
+            raise UsageError(f"--rdma {path}: no bandwidth in it", seen=why, next_step="ib_write_bw -d DEVICE --report_gbits HOST > FILE")
+        found.append(best)
+    return tuple(found)
+
+
 def _of_run(path: Path) -> Described:
     from busbw import artefacts, derive, rundir
     from busbw.artefacts import Participants

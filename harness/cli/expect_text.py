@@ -26,6 +26,7 @@ def answer(found: Answer) -> str:
         head = f"{comparison.status.value.upper()}  {format_bandwidth(comparison.measured_gb_s)} at {format_size(comparison.size_bytes)}"
         blocks.append([head, f"  {comparison.reason}"])
     blocks.append([f"contract: {note}" for note in found.contract_notes])
+    blocks.append([f"rdma: {line}" for line in found.rdma.told] if found.rdma is not None else [])
     blocks.append(_headline(expectation))
     blocks.append(
         ["bounds by specification", *(f"  {_number(b.limit.value_gb_s)}  {b.name}: {b.limit.formula}" for b in expectation.bounds)]

@@ -5,6 +5,9 @@ Published figures can show that something is slow; they never pass a fabric, bec
 
 from __future__ import annotations
 
+import statistics
+from dataclasses import dataclass
+
 from busbw.parsers.judge.baselines import LARGE_BYTES, Matches, Regime, implausible, match, share_at
 from busbw.parsers.judge.baselines_table import Curve, NicSet, Tables
 from busbw.parsers.judge.limits_table import FABRICS, Expectation, Expected
@@ -107,3 +110,34 @@ def _share(size_bytes: int, curves: tuple[Curve, ...]) -> float | None:
         return 1.0
     shares = [share for share in (share_at(curve, size_bytes) for curve in curves) if share is not None]
     return min(shares) if shares else None
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaSum:
+    """What the NICs of a node gave one by one, without NCCL."""
+
+    each_gbit_s: tuple[float, ...]
+    """As `ib_write_bw` measured them."""
+    nics: int
+    sum_gb_s: float
+    """Over all NICs; those that were not measured are taken as the median of the others."""
+    told: tuple[str, ...]
+
+
+def rdma_sum(each_gbit_s: tuple[float, ...], nics: int, line_gb_s: float, measured_gb_s: float | None) -> RdmaSum:
+    """NCCL's number against the links it ran over: what is lost between the two is NCCL's, GPUDirect's or the fabric's, not the NICs'.
+
+    Raises:
+        ValueError: no measurement, or more than there are NICs.
+    """
+    if not 0 < len(each_gbit_s) <= nics:
+        raise ValueError(f"expected 1 to {nics} measurements, one per NIC, found {len(each_gbit_s)}")
+    total = (sum(each_gbit_s) + (nics - len(each_gbit_s)) * statistics.median(each_gbit_s)) / 8
+    rest = "" if len(each_gbit_s) == nics else f"; the other {nics - len(each_gbit_s)} taken as their median"
+    told = [f"{len(each_gbit_s)} of {nics} NICs by ib_write_bw: {total:.1f} GB/s together, {total / line_gb_s:.0%} of line rate{rest}"]
+    low = min(each_gbit_s)
+    if low < 0.9 * statistics.median(each_gbit_s):
+        told.append(f"one NIC gave {low:.0f} Gb/s, the median {statistics.median(each_gbit_s):.0f}: look at it before NCCL")
+    if measured_gb_s is not None:
+        told.append(f"NCCL busbw over measured RDMA: {measured_gb_s / total:.0%}")
+    return RdmaSum(each_gbit_s, nics, total, tuple(told))

@@ -11,7 +11,7 @@ import pytest
 
 from busbw import artefacts, cli, playbook, profile, rundir
 from busbw.artefacts import PreflightArtefact, PreflightEntry
-from busbw.parsers.judge import baselines_table
+from busbw.parsers.judge import baselines_judge, baselines_table
 from busbw.plan import RunPlan
 from busbw.playbook import contract
 from busbw.playbook.template import TEMPLATE
@@ -316,3 +316,32 @@ def test_this_machine_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = answered(capsys, "expect", "--local", "--nodes", "2", "--gpu", "H100", "--nics", "8x400", "--fabric", "infiniband")
     assert (status, out.splitlines()[0]) == (0, "all_reduce on 2 nodes of 8 x H100, 8 x 400 Gb/s, infiniband"), err
     assert out.splitlines()[1].startswith("described by node ")
+
+
+PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
+
+
+def test_the_number_of_nccl_is_held_against_what_the_nics_gave_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = (*H100, "--nodes", "8", "--measured", "371", "--rdma", str(PERFTEST))
+    lines = answered(capsys, *argv)[1].splitlines()
+    assert [line for line in lines if line.startswith("rdma: ")] == [
+        "rdma: 1 of 8 NICs by ib_write_bw: 394.0 GB/s together, 99% of line rate; the other 7 taken as their median",
+        "rdma: NCCL busbw over measured RDMA: 94%",
+    ]
+
+
+def test_one_nic_far_below_the_others_is_named_before_nccl() -> None:
+    found = baselines_judge.rdma_sum((392.0, 390.0, 196.0), 3, 150.0, None)
+    assert found.told == (
+        "3 of 3 NICs by ib_write_bw: 122.2 GB/s together, 82% of line rate",
+        "one NIC gave 196 Gb/s, the median 390: look at it before NCCL",
+    )
+
+
+def test_a_file_without_bandwidth_or_more_files_than_nics_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "empty.txt"
+    path.write_text("Couldn't connect to gpu-1:18515\n")
+    status, _, err = answered(capsys, *H100, "--nodes", "8", "--rdma", str(path))
+    assert (status, err.splitlines()[0]) == (2, f"busbw: error: --rdma {path}: no bandwidth in it")
+    many = ("--rdma", str(PERFTEST)) * 9
+    assert "expected 1 to 8 measurements, one per NIC, found 9" in answered(capsys, *H100, "--nodes", "8", *many)[2]
