@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from busbw import artefacts
 from busbw.artefacts import ProbeArtefact, ProbeText
-from busbw.preflight import probe
+from busbw.preflight import probe, probe_rails
 from busbw.records import CheckResult, Evidence, Status
 from busbw.rundir import RunDir
 
 LOGIN, HELLO, PORTS, INTERFACE = "ssh.node_to_node", "sw.mpi_hello", "cross.tcp_ports", "eth.interfaces"
-IDS = (PORTS, INTERFACE, LOGIN, HELLO)
 
 
 def load(run: RunDir) -> tuple[CheckResult, ...]:
@@ -26,7 +25,13 @@ def load(run: RunDir) -> tuple[CheckResult, ...]:
         for text in tried.texts
         if text.path
     }
-    found = [*_login(tried, contents), *_hello(tried, contents), *_ports(tried, contents), *_interfaces(tried, contents)]
+    found = [
+        *_login(tried, contents),
+        *_hello(tried, contents),
+        *_ports(tried, contents),
+        *_interfaces(tried, contents),
+        *_rails(tried, contents),
+    ]
     place = {node: position for position, node in enumerate(tried.nodes)}
     return tuple(sorted(found, key=lambda check: (check.check_id, place[check.node])))
 
@@ -107,6 +112,15 @@ def _ports(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
         else:
             found.append(CheckResult(PORTS, node, Status.PASS, "reachable", expected, command, evidence=_evidence(text, "reachable")))
     return found
+
+
+def _rails(tried: ProbeArtefact, contents: _Contents) -> tuple[CheckResult, ...]:
+    """The rails towards the neighbours, where more than one node listened."""
+    own = {text.node: text.path for text in tried.texts if text.kind == "rails" and text.path is not None}
+    if not own:
+        return ()
+    attempts = {node: probe_rails.parse(node, contents[("rails", node)]) for node in own}
+    return probe_rails.judged(tried.nodes, attempts, own)
 
 
 def _interfaces(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:

@@ -10,7 +10,7 @@ from busbw.errors import UsageError
 from busbw.launch import LaunchRequest, MpiFacts
 from busbw.launch.env import mpi_options, resolve_env
 from busbw.launch.mpirun import LAUNCHER, ssh_agent
-from busbw.preflight import probe
+from busbw.preflight import probe, probe_rails
 from busbw.preflight.software import NodeFacts
 from busbw.records import BenchmarkCase, Collective, Command, CommandResult, Sizes, Unreachable
 from busbw.stages import launching
@@ -90,7 +90,8 @@ def _ports(context: Context, nodes: tuple[str, ...], head: str, interface: str |
         for node, found in places.items()
     }
     context.fleet.run(quits, deadline_s=20)
-    return [*listening, *connecting]
+    rails = _all(context, "rails", {node: probe_rails.attempt(node, wanted) for node, wanted in probe_rails.targets(places, nodes).items()})
+    return [*listening, *connecting, *rails]
 
 
 def _address(listener: probe.Listener, interface: str | None, facts: NodeFacts | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from busbw.lab import files
+from busbw.lab import enter, files, wiring
 from busbw.lab.state import LabState
 
 pytestmark = pytest.mark.lab
@@ -30,6 +30,11 @@ def check(lab: LabState, out: Path, *words: str) -> tuple[int, Any]:
     return done.returncode, json.loads(report.read_text())
 
 
+def switch_port(lab: LabState, port: str, mtu: int) -> None:
+    """The far end of a node's cable: frames above its MTU are dropped there, as on a switch that was left at 1500."""
+    subprocess.run(enter.switch_argv(lab, ("ip", "link", "set", port, "mtu", str(mtu))), check=True, timeout=20)
+
+
 def failed(report: Any) -> list[tuple[str, str]]:
     return [(found["check_id"], found["node"]) for found in report["checks"] if found["status"] == "FAIL"]
 
@@ -38,28 +43,37 @@ def test_a_healthy_lab_passes_and_no_listener_is_left(lab4: LabState, tmp_path: 
     status, report = check(lab4, tmp_path, "-p", "tcp")
     assert (status, failed(report)) == (0, [])
     passed = {found["check_id"] for found in report["checks"] if found["status"] == "PASS"}
-    assert passed == {"ssh.connect", "ssh.node_to_node", "sw.mpi_hello", "cross.tcp_ports", "eth.interfaces"}
+    assert passed == {
+        *("ssh.connect", "ssh.node_to_node", "sw.mpi_hello", "cross.tcp_ports", "eth.interfaces"),
+        *("eth.routes", "eth.ping_jumbo"),
+    }
     for node in lab4.nodes:
         left = on_node(lab4, node.name, "cat /proc/net/tcp")
         listening = [line.split()[1] for line in left.out.splitlines()[1:] if line.split()[3] == "0A"]
         assert all(int(place.partition(":")[2], 16) < 1024 for place in listening), listening
 
 
-def test_a_firewall_and_a_missing_login_are_named_with_their_nodes(lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]) -> None:
+def test_a_firewall_a_missing_login_and_a_small_mtu_on_the_switch_are_named_with_their_nodes(
+    lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]
+) -> None:
     # The head's own key is taken away: it reaches nobody, and nobody else is to blame for it.
     key = files.node_directory(lab4, lab4.nodes[0]) / "home/.ssh/id_ed25519"
     aside = key.with_name("aside")
     key.rename(aside)
     blocked = on_node(lab4, "node3", BLOCK)
+    switch_port(lab4, "node3-eth0", 1500)
     try:
         assert blocked.exit_status == 0, blocked
         status, report = check(lab4, tmp_path)
     finally:
+        switch_port(lab4, "node3-eth0", wiring.RAIL_MTU)
         on_node(lab4, "node3", "nft delete table inet probe_test")
         aside.rename(key)
     assert status == 1
     assert failed(report) == [
         ("cross.tcp_ports", "node3"),
+        ("eth.ping_jumbo", "node2"),
+        ("eth.ping_jumbo", "node3"),
         ("ssh.node_to_node", "node2"),
         ("ssh.node_to_node", "node3"),
         ("ssh.node_to_node", "node4"),
@@ -67,4 +81,5 @@ def test_a_firewall_and_a_missing_login_are_named_with_their_nodes(lab4: LabStat
     ]
     said = {(found["check_id"], found["node"]): found["found"] for found in report["checks"]}
     assert said["cross.tcp_ports", "node3"] == "6 of 6 connections from 3 nodes (node1, node2, node4) failed: timed out"
+    assert said["eth.ping_jumbo", "node2"] == f"eth0 to node3 (10.100.0.3): {wiring.RAIL_MTU} bytes do not arrive"
     assert "Permission denied" in said["ssh.node_to_node", "node2"]
