@@ -9,16 +9,17 @@ from busbw.records import CommandResult
 from busbw.stages.context import Context
 
 
-def take(context: Context, case_id: str, nodes: tuple[str, ...], moment: str) -> None:
+def take(context: Context, case_id: str, nodes: tuple[str, ...], moment: str, *, gpus: bool = True) -> None:
     """Ask all nodes of a launch at once. `moment` is `before` or `after`; what an earlier try took for this same launch stays.
 
+    `gpus=False` leaves out the GPUs' own counters: for the many short launches of a survey, which are about the network.
     A node that does not answer is an entry with its reason: a missing snapshot never ends a measurement.
     """
     name = f"cases/{case_id}/counters-{moment}"
     if context.run.read_raw(f"{name}.json") is not None:
         return
     _set_aside(context, name)
-    commands = {node: counters.snapshot(f"{name}/{node}.txt") for node in nodes if node in context.fleet.sessions}
+    commands = {node: counters.snapshot(f"{name}/{node}.txt", gpus=gpus) for node in nodes if node in context.fleet.sessions}
     files = [CounterFile(node, None, "not reached") for node in nodes if node not in commands]
     for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5):
         if isinstance(answer, CommandResult):

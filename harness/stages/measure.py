@@ -59,7 +59,7 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     head = context.fleet.sessions.get(launch.head)
     if head is None:
         return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached"))
-    counters.take(context, launch.case.id, launch.nodes, "before")
+    counters.take(context, launch.case.id, launch.nodes, "before", gpus=not launch.groups)
     writer = _writer(context, launch, head)
     if writer is not head:
         writer.run(Command(("mkdir", "-p", "--", launch.directory), timeout_s=30, label="mkdir"))
@@ -77,7 +77,7 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
         raise
     if ending.state != "ended":
         _end(context, launch, head)
-    counters.take(context, launch.case.id, launch.nodes, "after")
+    counters.take(context, launch.case.id, launch.nodes, "after", gpus=not launch.groups)
     return _finish(context, launch, head, ending)
 
 

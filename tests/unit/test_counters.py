@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -229,6 +230,17 @@ def test_every_counter_of_ethtool_that_the_table_reads_is_let_through() -> None:
         name.replace("*", "3") for name in sources if name.startswith(("rx_", "tx_", "module_", "outbound_")) or name.endswith("_phy")
     }
     assert of_ethtool - set(WANTED) == set()
+
+
+@pytest.mark.parametrize(("gpus", "asked"), [(True, ["gpu", "nvlink"]), (False, [])])
+def test_the_gpus_are_asked_only_where_they_matter(gpus: bool, asked: list[str], tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    command = snapshot("x", gpus=gpus)
+    environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False, env=environ)
+    marks = [line.split()[1] for line in done.stdout.decode().splitlines() if line.startswith("== ")]
+    assert sorted({*marks} & {"gpu", "nvlink"}) == asked
 
 
 def test_the_script_reads_this_machine_without_a_word_on_standard_error() -> None:
