@@ -9,13 +9,13 @@ from pathlib import Path
 
 from busbw.codec import dump_json, parse_json
 from busbw.errors import RunDirError
-from busbw.records.history import Acceptance
+from busbw.records.history import Decision
 from busbw.rundir import RunDir
 
 _FILE = "accepted.json"
 
 
-def read(run: RunDir) -> tuple[Acceptance, ...]:
+def read(run: RunDir) -> tuple[Decision, ...]:
     """All that was ever decided of a run, in order; () = nothing was.
 
     Raises:
@@ -25,10 +25,10 @@ def read(run: RunDir) -> tuple[Acceptance, ...]:
         content = (run.path / _FILE).read_bytes()
     except FileNotFoundError:
         return ()
-    return parse_json(content, tuple[Acceptance, ...], f"{run.path}/{_FILE}", error=RunDirError)
+    return parse_json(content, tuple[Decision, ...], f"{run.path}/{_FILE}", error=RunDirError)
 
 
-def decide(run: RunDir, decision: Acceptance) -> None:
+def decide(run: RunDir, decision: Decision) -> None:
     """Add a decision to those of a run.
 
     Raises:
@@ -37,7 +37,7 @@ def decide(run: RunDir, decision: Acceptance) -> None:
     run.write_derived(_FILE, dump_json((*read(run), decision)))
 
 
-def standing(run: RunDir) -> Acceptance | None:
+def standing(run: RunDir) -> Decision | None:
     """The decision that holds; None = the run was never accepted, or was retired."""
     decisions = read(run)
     return decisions[-1] if decisions and not decisions[-1].retired else None

@@ -14,6 +14,7 @@ import busbw
 from busbw import artefacts, build, derive, inventory, playbook, profile, rundir
 from busbw.artefacts import ReachArtefact
 from busbw.build import Benchmark
+from busbw.derive import earlier
 from busbw.errors import PlaybookError, UsageError
 from busbw.inventory import fold
 from busbw.lab import enter
@@ -61,6 +62,8 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
         plan = derive.load_plan(recording)
         run = rundir.create(args.out, started, f"{plan.playbook.name}-replay")
         run.write_raw("plan.json", recording.read_raw("plan.json") or b"")
+        if (held_against := recording.read_raw(earlier.FILE)) is not None:
+            run.write_raw(earlier.FILE, held_against)
         reach = artefacts.load(recording, "reach.json", ReachArtefact)
         transport: Transport = ReplayTransport(recording, reach.unreachable if reach else ())
         return Prepared(run, plan, transport, benchmark(args, plan), (f"replay of {recording.run_id}: no node is contacted",))
@@ -76,6 +79,8 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
         run = rundir.create(args.out, started, plan.playbook.name)
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)
+        if held := earlier.collect(args.out, plan):
+            artefacts.keep(run, earlier.FILE, held)
     transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
     notes = [
         f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head {plan.head}; {_profile_told(plan)}",

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 def _accept(args: argparse.Namespace) -> int:
     from busbw import accepted
     from busbw.cli.console import now
-    from busbw.records.history import Acceptance
+    from busbw.records.history import Decision
 
     directory, past = _past(args.run)
     if past.verdict not in ("PASS", "WARN") and not args.anyway:
@@ -52,7 +52,7 @@ def _accept(args: argparse.Namespace) -> int:
         )
     if not past.numbers:
         raise UsageError(f"run {past.run_id} measured nothing", seen="no case over all nodes has a number", next_step="accept another run")
-    accepted.decide(directory, Acceptance(now(), getpass.getuser(), args.note))
+    accepted.decide(directory, Decision(now(), getpass.getuser(), args.note))
     sys.stdout.write(f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers)} numbers\n")
     return 0
 
@@ -60,14 +60,14 @@ def _accept(args: argparse.Namespace) -> int:
 def _retire(args: argparse.Namespace) -> int:
     from busbw import accepted
     from busbw.cli.console import now
-    from busbw.records.history import Acceptance
+    from busbw.records.history import Decision
 
     directory, past = _past(args.run)
     if past.accepted is None:
         raise UsageError(
             f"run {past.run_id} is not accepted", seen="no standing decision in accepted.json", next_step="busbw baseline list"
         )
-    accepted.decide(directory, Acceptance(now(), getpass.getuser(), args.note, retired=True))
+    accepted.decide(directory, Decision(now(), getpass.getuser(), args.note, retired=True))
     sys.stdout.write(f"retired {past.run_id}\n")
     return 0
 

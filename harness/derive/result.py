@@ -7,10 +7,11 @@ import json
 from busbw import artefacts
 from busbw.artefacts import Participants, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import acceptance, appraisal, check_words, diagnosis, launches, wording
+from busbw.derive import acceptance, appraisal, check_words, diagnosis, earlier, launches, wording
 from busbw.derive.asked import answers, checked, load_plan
 from busbw.parsers.judge import acceptance as judge_acceptance
 from busbw.parsers.judge import blame, blame_words, verdict
+from busbw.parsers.judge.past import Parts
 from busbw.preflight.software import facts
 from busbw.records import Comparison, Confidence, Evidence, Finding, RunResult, Status, Uncovered
 from busbw.rundir import RunDir
@@ -59,15 +60,20 @@ def derive(run: RunDir) -> RunResult:
         *wording.uncovered(plan, made, checks, outcome, samples),
         *appraised.uncovered,
     )
+    cases = tuple(launch.outcome for launch in made)
+    versions = wording.versions(plan, known, build, made)
+    names = tuple(node.name for node in plan.cluster.nodes)
+    parts = Parts(plan.run_id, plan.started, "", plan.profile.name, plan.cluster.emulated, names, checks, cases, versions)
+    compared = earlier.compared(earlier.load(run), parts)
+    findings, uncovered = (*findings, *earlier.findings(compared)), (*uncovered, *earlier.uncovered(compared))
     ran = {launch.artefact.case.id for launch in made}
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
     measuring = bool(plan.playbook.cases)
-    cases = tuple(launch.outcome for launch in made)
     decided = verdict.decide(checks, cases, comparisons, findings, uncovered, left_out, measuring=measuring)
     contract = plan.playbook.contract
     headline, accepted = wording.headline(decided, made, outcome, comparisons), None
     if not measuring:
-        headline = check_words.headline(checks, tuple(node.name for node in plan.cluster.nodes), plan.profile.name)
+        headline = check_words.headline(checks, names, plan.profile.name)
     if contract is not None:
         accepted = acceptance.conclude(plan, contract, made, asked, checks, outcome, appraised, decided, comparisons)
         headline, decided = judge_acceptance.headline(accepted), verdict.of_contract(decided, accepted)
@@ -83,7 +89,7 @@ def derive(run: RunDir) -> RunResult:
         headline=headline,
         exit_status=decided.exit_status,
         emulated=wording.emulated(plan.cluster) if plan.cluster.emulated else "",
-        nodes=tuple(node.name for node in plan.cluster.nodes),
+        nodes=names,
         unreachable=reach.unreachable if reach else (),
         checks=checks,
         cases=cases,
@@ -92,9 +98,10 @@ def derive(run: RunDir) -> RunResult:
         findings=decided.findings,
         uncovered=decided.uncovered,
         sensitivity=appraised.sensitivity,
-        versions=wording.versions(plan, known, build, made),
+        versions=versions,
         commands=tuple(wording.command(launch.artefact.invocation) for launch in made),
         acceptance=accepted,
+        compared=compared,
     )
 
 

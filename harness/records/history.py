@@ -9,7 +9,7 @@ from busbw.records.evidence import Status
 
 
 @dataclass(frozen=True, slots=True)
-class Acceptance:
+class Decision:
     """Somebody made a run the expectation of its regime, or took that back."""
 
     at: str
@@ -59,7 +59,7 @@ class PastRun:
     machine: tuple[tuple[str, str], ...]
     """(what, answers with their counts): versions, and what every check found: `rdma.firmware`, `28.43.2026 on 64 nodes`."""
     nodes: tuple[str, ...]
-    accepted: Acceptance | None = None
+    accepted: Decision | None = None
 
 
 class Change(StrEnum):

@@ -9,6 +9,7 @@ from busbw.records.acceptance import Acceptance
 from busbw.records.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.records.command import Unreachable
 from busbw.records.evidence import Evidence, Finding, Status
+from busbw.records.history import RunDiff
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,3 +159,5 @@ class RunResult:
     """The exact command lines, in order."""
     acceptance: Acceptance | None = None
     """None = the run was not about a contract."""
+    compared: RunDiff | None = None
+    """Against the accepted runs that were on record when it started; None = there were none."""

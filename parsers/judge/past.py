@@ -3,45 +3,74 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
-from busbw.records import CaseOutcome, RunResult, Status
-from busbw.records.history import Acceptance, Number, PastRun, Regime
+from busbw.records import CaseOutcome, CheckResult, RunResult, Status
+from busbw.records.history import Decision, Number, PastRun, Regime
 
 NOT_KNOWN = "not known"
 _COMPARED = ("bandwidth", "latency")
 """Purposes whose numbers mean something; the others are launches that log, verify or time every iteration."""
 
 
-def of_result(result: RunResult, accepted: Acceptance | None = None) -> PastRun:
+def of_result(result: RunResult, accepted: Decision | None = None) -> PastRun:
     """What of a result can be held against others."""
-    machine = dict(result.versions)
+    emulated = bool(result.emulated)
+    parts = Parts(
+        result.run_id,
+        result.started,
+        result.verdict.value,
+        result.profile,
+        emulated,
+        result.nodes,
+        result.checks,
+        result.cases,
+        result.versions,
+    )
+    return of_parts(parts, accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What of a run is looked at, as it stands in its result or is just being put together."""
+
+    run_id: str
+    started: str
+    verdict: str
+    profile: str
+    emulated: bool
+    nodes: tuple[str, ...]
+    checks: tuple[CheckResult, ...]
+    cases: tuple[CaseOutcome, ...]
+    versions: tuple[tuple[str, str], ...]
+
+
+def of_parts(parts: Parts, accepted: Decision | None = None) -> PastRun:
+    """As `of_result`, of a run that has no verdict yet."""
+    whole = [outcome for outcome in parts.cases if outcome.case.split is None and outcome.results]
     return PastRun(
-        run_id=result.run_id,
-        started=result.started,
-        verdict=result.verdict.value,
+        run_id=parts.run_id,
+        started=parts.started,
+        verdict=parts.verdict,
         regime=Regime(
-            profile=result.profile,
-            gpus=_answers(result, "gpu.model") or machine.get("device", NOT_KNOWN),
-            nics=_answers(result, "rdma.rate") or NOT_KNOWN,
-            nodes=max((len(outcome.nodes) for outcome in _whole(result)), default=0),
-            ranks=max((table.nranks or 0 for outcome in _whole(result) for table in outcome.results), default=0),
-            emulated=bool(result.emulated),
+            profile=parts.profile,
+            gpus=_answers(parts.checks, "gpu.model") or dict(parts.versions).get("device", NOT_KNOWN),
+            nics=_answers(parts.checks, "rdma.rate") or NOT_KNOWN,
+            nodes=max((len(outcome.nodes) for outcome in whole), default=0),
+            ranks=max((table.nranks or 0 for outcome in whole for table in outcome.results), default=0),
+            emulated=parts.emulated,
         ),
-        numbers=_numbers(result),
-        machine=_machine(result),
-        nodes=result.nodes,
+        numbers=_numbers(whole),
+        machine=_machine(parts),
+        nodes=parts.nodes,
         accepted=accepted,
     )
 
 
-def _whole(result: RunResult) -> list[CaseOutcome]:
+def _numbers(whole: list[CaseOutcome]) -> tuple[Number, ...]:
     """Launches over all nodes that measured something; groups of a survey are another thing."""
-    return [outcome for outcome in result.cases if outcome.case.split is None and outcome.results]
-
-
-def _numbers(result: RunResult) -> tuple[Number, ...]:
     values: dict[tuple[str, str, str, int, str], list[float]] = {}
-    for outcome in _whole(result):
+    for outcome in whole:
         case, table = outcome.case, outcome.results[-1]
         # Wrong data has no bandwidth.
         if case.purpose not in _COMPARED or table.out_of_bounds:
@@ -54,9 +83,9 @@ def _numbers(result: RunResult) -> tuple[Number, ...]:
     return tuple(Number(*key, tuple(found)) for key, found in values.items())
 
 
-def _answers(result: RunResult, check_id: str) -> str:
+def _answers(checks: tuple[CheckResult, ...], check_id: str) -> str:
     """What the nodes answered, each answer with its count; empty = the check was not asked or not answered."""
-    found = Counter(c.found for c in result.checks if c.check_id == check_id and c.status not in (Status.UNKNOWN, Status.SKIPPED))
+    found = Counter(c.found for c in checks if c.check_id == check_id and c.status not in (Status.UNKNOWN, Status.SKIPPED))
     return _counted(found)
 
 
@@ -64,12 +93,12 @@ def _counted(found: Counter[str]) -> str:
     return "; ".join(f"{text} on {count}" for text, count in sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _machine(result: RunResult) -> tuple[tuple[str, str], ...]:
+def _machine(parts: Parts) -> tuple[tuple[str, str], ...]:
     answers: dict[str, Counter[str]] = {}
-    for check in result.checks:
+    for check in parts.checks:
         if check.status not in (Status.UNKNOWN, Status.SKIPPED):
             answers.setdefault(check.check_id, Counter())[check.found] += 1
-    told = [(name, value) for name, value in result.versions if name not in ("busbw", "build")]
+    told = [(name, value) for name, value in parts.versions if name not in ("busbw", "build")]
     return (*told, *((check_id, _counted(found)) for check_id, found in sorted(answers.items())))
 
 

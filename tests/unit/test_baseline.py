@@ -8,11 +8,11 @@ import pytest
 
 from busbw import accepted
 from busbw.errors import RunDirError
-from busbw.records.history import Acceptance
+from busbw.records.history import Decision
 from busbw.rundir import RunDir
 
-FIRST = Acceptance("2026-11-20T10:00:00Z", "ops", "after the recabling")
-BACK = Acceptance("2026-11-21T10:00:00Z", "ops", "gpu-7 was swapped", retired=True)
+FIRST = Decision("2026-11-20T10:00:00Z", "ops", "after the recabling")
+BACK = Decision("2026-11-21T10:00:00Z", "ops", "gpu-7 was swapped", retired=True)
 
 
 def made(root: Path, name: str) -> RunDir:

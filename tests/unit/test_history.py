@@ -18,7 +18,7 @@ from busbw import accepted
 from busbw.cli import main
 from busbw.codec import dump_json
 from busbw.history import FILE, History
-from busbw.records.history import Acceptance
+from busbw.records.history import Decision
 from busbw.rundir import RunDir
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
@@ -42,7 +42,7 @@ def content(root: Path) -> dict[object, tuple[object, ...]]:
 
 def test_the_index_holds_every_number_and_is_the_same_when_made_anew(tmp_path: Path) -> None:
     runs = [made(tmp_path, number) for number in range(4)]
-    accepted.decide(runs[1], Acceptance("2026-11-20T00:00:00Z", "ops", ""))
+    accepted.decide(runs[1], Decision("2026-11-20T00:00:00Z", "ops", ""))
     assert History(tmp_path).refresh() == ()
     first = content(tmp_path)
     assert first

@@ -1,0 +1,99 @@
+"""A run against the accepted runs on record when it started; they are kept in its `raw/accepted.json`, so that it judges the same for ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from busbw import accepted, artefacts
+from busbw.codec import parse_json
+from busbw.errors import RunDirError
+from busbw.parsers.judge import compare, past
+from busbw.parsers.judge.past import Parts
+from busbw.plan import RunPlan
+from busbw.records import Confidence, Evidence, Finding, RunResult, Status, Uncovered
+from busbw.records.history import Change, NumberShift, PastRun, RunDiff
+from busbw.rundir import RunDir
+from busbw.units import format_bandwidth, format_size
+
+FILE = "accepted.json"
+_MOST_RUNS = 20
+"""The newest accepted runs; older ones describe another machine."""
+
+
+def collect(root: Path, plan: RunPlan) -> tuple[PastRun, ...]:
+    """The accepted runs below a folder that a run of this plan may be held against, as far as the plan tells; oldest first."""
+    found = []
+    for run in accepted.accepted_runs(root):
+        result = _result(run)
+        if result is not None and len(result.nodes) == len(plan.cluster.nodes) and bool(result.emulated) == plan.cluster.emulated:
+            found.append(past.of_result(result, accepted.standing(run)))
+    return tuple(found[-_MOST_RUNS:])
+
+
+def _result(run: RunDir) -> RunResult | None:
+    """Its result as it was written; None = it has none, or one of another version: accept it anew."""
+    try:
+        return parse_json((run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError)
+    except (OSError, RunDirError):
+        return None
+
+
+def load(run: RunDir) -> tuple[PastRun, ...]:
+    """The accepted runs that were kept with this run; () = there were none.
+
+    Raises:
+        RunDirError: the file is not readable.
+    """
+    return artefacts.load(run, FILE, tuple[PastRun, ...]) or ()
+
+
+def compared(known: tuple[PastRun, ...], parts: Parts) -> RunDiff | None:
+    """The comparison; None = there is nothing to compare with, or nothing was measured."""
+    now = past.of_parts(parts)
+    return compare.diff(now, known) if known and now.numbers else None
+
+
+def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
+    """What is slower than it was, as one finding; and what changed in the machine beside it."""
+    slower = [each for each in diff.shifts if each.shift.change is Change.SLOWER] if diff is not None else []
+    if diff is None or not slower:
+        return ()
+    worst = min(slower, key=lambda each: each.shift.ratio or 1.0)
+    more = f" and {len(slower) - 1} more numbers" if len(slower) > 1 else ""
+    changes = "; ".join(f"{what}: {before} -> {now}" for what, before, now in diff.machine[:4])
+    return (
+        Finding(
+            id="slower-than-accepted",
+            status=Status.FAIL,
+            title=f"{_named(worst)}: {worst.shift.reason}{more}",
+            where=(),
+            evidence=tuple(Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}") for each in slower[:8]),
+            cause=f"changed since then, which coincides and proves nothing: {changes}"
+            if changes
+            else "nothing that the checks ask has changed",
+            verify=("busbw diff",),
+            confidence=Confidence.CERTAIN,
+            would_settle=("measure changed and unchanged nodes in turn, in the same hour",),
+            effect=1 - (worst.shift.ratio or 1.0),
+        ),
+    )
+
+
+def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:
+    """Numbers whose change cannot be told."""
+    open_ = [each for each in diff.shifts if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None] if diff else []
+    if not open_:
+        return ()
+    worst = open_[-1]
+    return (
+        Uncovered(
+            f"whether {len(open_)} of the numbers changed since the accepted runs",
+            f"{_named(worst)}: {worst.shift.reason}",
+            "more launches (trials in the playbook), or more accepted runs",
+        ),
+    )
+
+
+def _named(each: NumberShift) -> str:
+    before = format_bandwidth(each.before_gb_s)
+    return f"{each.number.collective} {format_size(each.number.size_bytes)} {format_bandwidth(each.now_gb_s)}, accepted {before}"
