@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test check types lint dev clean
+.PHONY: demo test check types lint dev clean fault-matrix
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "busbw needs Python 3.11 or newer; set PYTHON=…")'
@@ -36,6 +36,10 @@ types: $(STAMP_DEV)
 	@rm -rf build/types build/lib
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/types .
 	MYPYPATH=build/types $(BIN)/mypy --strict -p busbw
+
+# Every kind of fault in a lab, seed after seed: hours on a quiet machine. MATRIX='--minutes 60 --kinds rail-50,loss-5' bounds it; it goes on where it was.
+fault-matrix: $(STAMP)
+	$(BIN)/python tests/bench/fault_matrix.py $(MATRIX)
 
 dev: $(STAMP_DEV)
 	$(BIN)/python -m pip install --quiet -e . --config-settings editable_mode=strict

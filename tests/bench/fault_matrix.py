@@ -43,6 +43,8 @@ class Trouble:
     begin: Callable[[LabState], object]
     at_launch: Callable[[LabState, int], None] | None = None
     """Called when a launch of the survey begins, with its number from 1."""
+    signals: bool = False
+    """It hits processes: the launch is lost, and no group of it is slow."""
 
 
 def trouble(kind: str, rng: random.Random) -> Trouble:
@@ -79,8 +81,8 @@ def trouble(kind: str, rng: random.Random) -> Trouble:
         "two-nodes": Trouble((node, other), lambda lab: slow(0.5, where=other)(slow(0.5)(lab))),  # type: ignore[arg-type]  # both give a lab
         "flicker": Trouble((f"{node} rail {rail}",), lambda lab: None, flicker),
         "cpu-load": Trouble((node,), lambda lab: faults.cpu_load(lab, node, LIMIT_S, 4)),
-        "stall": Trouble((node,), lambda lab: None, signal(faults.stall)),
-        "kill": Trouble((node,), lambda lab: None, signal(faults.kill)),
+        "stall": Trouble((node,), lambda lab: None, signal(faults.stall), signals=True),
+        "kill": Trouble((node,), lambda lab: None, signal(faults.kill), signals=True),
     }
     return kinds[kind]
 
@@ -120,8 +122,16 @@ def survey(lab: LabState, kind: str, seed: int, out: Path) -> dict[str, object]:
                 job.wait()
     finally:
         faults.clear(load_lab(lab.name))
-    record = judged(out / "runs" / "latest" / "run.json", chosen)
-    return {"kind": kind, "seed": seed, "seconds": round(time.monotonic() - began, 1), "load": round(os.getloadavg()[0], 1), **record}
+    path = (out / "runs" / "latest").resolve()
+    record = judged(path / "run.json", chosen)
+    return {
+        "kind": kind,
+        "seed": seed,
+        "seconds": round(time.monotonic() - began, 1),
+        "load": round(os.getloadavg()[0], 1),
+        "run": path.name,
+        **record,
+    }
 
 
 def _watch(job: subprocess.Popen[bytes], lab: LabState, chosen: Trouble, runs: Path, began: float) -> None:
@@ -149,9 +159,10 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     doubtful = [{b["component"], *b["also"]} for b in run["blame"] if b["also"]]
     first = [w for f in run["findings"] if f["status"] == "FAIL" for w in f["where"]]
     launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
-    # A rank that was stopped or killed is named by its own finding, not by a slow group; the launcher may know its rail or rank as well.
-    signalled = [w for f in run["findings"] if f["id"].startswith(("stall", "rank", "lost", "case", "exit", "launch")) for w in f["where"]]
-    named = [*sure, *(w for w in signalled if w not in sure)] if chosen.at_launch is not None else sure
+    # A rank that was stopped or killed is named by its own finding, not by a slow group.
+    if chosen.signals:
+        sure = sure or [w for f in run["findings"][:1] for w in f["where"]]
+    named = sure
     wrong = sorted(set(sure) - set(chosen.named))
     if wrong:
         result = "wrong"

@@ -1,0 +1,143 @@
+"""Rounds: who is measured with whom, what comes next, what is enough."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from busbw.parsers.judge import blame
+from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.blame_parts import Fabric
+from busbw.parsers.judge.groups import GroupSample
+from busbw.survey.adapt import Wanted, choose, launches_needed
+from busbw.survey.schedule import Round, across_leaves, circle, halves, inside_leaves, pair_rounds, shards
+
+EIGHT = tuple(f"node{i}" for i in range(1, 9))
+LEAVES = Fabric(tuple((node, "leaf1" if i < 4 else "leaf2") for i, node in enumerate(EIGHT)))
+HEALTHY = BlameOutcome((), 1.0, 0.1, EIGHT, "")
+
+
+def disjoint(groups: tuple[tuple[str, ...], ...]) -> bool:
+    nodes = [node for group in groups for node in group]
+    return len(nodes) == len(set(nodes))
+
+
+def survey(nodes: tuple[str, ...], fabric: Fabric, outcome: BlameOutcome = HEALTHY, wanted: Wanted = Wanted()) -> tuple[Round, ...]:  # noqa: B008
+    history: tuple[Round, ...] = ()
+    while number := choose(nodes, fabric, history, outcome if history else None, wanted):
+        history += (number,)
+    return history
+
+
+@pytest.mark.parametrize("count", [4, 6, 8, 16])
+def test_a_healthy_cluster_of_two_leaves_is_covered_in_one_round_less_than_it_has_nodes(count: int) -> None:
+    nodes = tuple(f"n{i}" for i in range(count))
+    fabric = Fabric(tuple((node, f"leaf{i // (count // 2)}") for i, node in enumerate(nodes)))
+    rounds = survey(nodes, fabric)
+    assert all(disjoint(r.groups) for r in rounds)
+    assert len({frozenset(g) for r in rounds for g in r.groups}) == count * (count - 1) // 2
+    if count // 2 % 2 == 0:
+        assert len(rounds) == count - 1, "no better is possible: each node meets one other at a time"
+
+
+def test_the_circle_needs_no_list_of_all_rounds() -> None:
+    rounds = pair_rounds(EIGHT)
+    assert [circle(EIGHT, i)[0] for i in range(7)] == [r.groups for r in rounds]
+    assert circle(EIGHT, 7) == circle(EIGHT, 0)
+
+
+def test_rounds_across_leaves_let_all_nodes_of_different_leaves_meet_once() -> None:
+    leaves = (EIGHT[:3], EIGHT[3:6])
+    rounds = [across_leaves(leaves, i) for i in range(3)]
+    met = [frozenset(pair) for r in rounds for pair in r]
+    assert len(met) == len(set(met)) == 9
+    assert all(disjoint(r) for r in rounds)
+
+
+def test_rounds_by_distance_are_those_another_tool_plans_for_the_same_topology() -> None:
+    """superbenchmark's `ib_traffic_topo_aware_expected_config` for ten hosts: five leaves of two in pods of 2, 1 and 2 leaves."""
+    hosts = tuple(str(i) for i in range(10))
+    theirs = ("0,1;2,3;4,5;6,7;8,9", "0,2;1,3;6,8;7,9", "0,6;1,7;2,8;3,9")
+    near, middle, far = ({frozenset(pair.split(",")) for pair in line.split(";")} for line in theirs)
+    leaves = tuple(hosts[i : i + 2] for i in range(0, 10, 2))
+    assert {frozenset(pair) for pair in inside_leaves(leaves, 0)} == near
+    pods = (leaves[:2], leaves[2:3], leaves[3:])
+    assert {frozenset(pair) for pod in pods for pair in across_leaves(pod, 0)} == middle
+    whole = tuple(tuple(host for leaf in pod for host in leaf) for pod in pods)
+    assert far in [{frozenset(pair) for pair in across_leaves(whole, i)} for i in range(3)]
+
+
+def pairs_of(number: Round, slow: dict[frozenset[str], float] | None = None) -> tuple[GroupSample, ...]:
+    noise = (1.0, 0.98, 1.02, 0.99, 1.01, 1.0, 0.97, 1.03)
+    return tuple(
+        GroupSample(g, 1 << 20, tuple(10 * (slow or {}).get(frozenset(g), 1.0) * n for n in noise), "", launch=number.id, rail=rail)
+        for g in number.groups
+        for rail in range(2)
+    )
+
+
+def test_a_suspect_gets_a_known_good_partner_it_has_not_met_of_its_own_leaf() -> None:
+    first = choose(EIGHT, LEAVES, (), None)
+    assert first is not None
+    slow = {frozenset(first.groups[0]): 0.5}
+    again = choose(EIGHT, LEAVES, (first,), blame.solve(pairs_of(first, slow), LEAVES))
+    assert again is not None
+    leaf = dict(LEAVES.leaf_of)
+    for suspect in first.groups[0]:
+        (group,) = (g for g in again.groups if suspect in g)
+        (partner,) = set(group) - {suspect}
+        assert partner not in first.groups[0]
+        assert leaf[partner] == leaf[suspect]
+    assert "which is good" in again.why
+
+
+def test_a_path_whose_ends_are_good_elsewhere_is_measured_again() -> None:
+    rounds = pair_rounds(EIGHT)[:3]
+    slow = {frozenset(rounds[0].groups[0]): 0.5}
+    samples = tuple(s for r in rounds for s in pairs_of(r, slow))
+    again = choose(EIGHT, LEAVES, rounds, blame.solve(samples, LEAVES))
+    assert again is not None
+    assert frozenset(rounds[0].groups[0]) in {frozenset(g) for g in again.groups}
+
+
+def test_a_suspicion_that_never_settles_ends_the_survey_all_the_same() -> None:
+    rounds = pair_rounds(EIGHT)[:1]
+    open_for_ever = blame.solve(pairs_of(rounds[0], {frozenset(rounds[0].groups[0]): 0.5}), LEAVES)
+    assert open_for_ever.open
+    assert len(survey(EIGHT, LEAVES, open_for_ever)) == 12
+
+
+def test_an_odd_node_out_is_idle_and_changes() -> None:
+    rounds = survey(EIGHT[:5], Fabric())
+    assert all(len(r.idle) == 1 for r in rounds)
+    assert len({frozenset(g) for r in rounds for g in r.groups}) == 10
+
+
+def test_noise_and_the_loss_looked_for_decide_how_many_launches_are_enough() -> None:
+    assert [launches_needed(noise, 0.1) for noise in (0.01, 0.016, 0.02, 0.03, 0.1)] == [2, 2, 3, 7, 8]
+
+
+def test_shards_keep_groups_whole_and_lose_none() -> None:
+    number = pair_rounds(tuple(f"n{i}" for i in range(100)))[3]
+    made = shards(number, 32)
+    assert [len(s.order()) for s in made] == [32, 32, 32, 4]
+    assert [g for s in made for g in s.groups] == list(number.groups)
+    assert [s.id for s in made] == ["pairs-4-a", "pairs-4-b", "pairs-4-c", "pairs-4-d"]
+
+
+def test_halves_corner_a_failed_group() -> None:
+    assert halves(("a", "b", "c", "d", "e")) == (("a", "b", "c"), ("d", "e"))
+
+
+def test_a_round_of_4096_nodes_is_planned_in_a_moment() -> None:
+    nodes = tuple(f"n{i:04d}" for i in range(4096))
+    fabric = Fabric(tuple((node, f"leaf{i // 32}") for i, node in enumerate(nodes)))
+    began = time.perf_counter()
+    history: tuple[Round, ...] = ()
+    for _ in range(3):
+        number = choose(nodes, fabric, history, BlameOutcome((), 1.0, 0.1, nodes, "") if history else None)
+        assert number is not None
+        assert len(number.groups) == 2048
+        history += (number,)
+    assert time.perf_counter() - began < 5.0
