@@ -18,7 +18,8 @@ from busbw.parsers.judge.sensitivity import Watch
 from busbw.parsers.judge.statistics_findings import Measured
 from busbw.plan import RunPlan
 from busbw.preflight import NodeAnswer
-from busbw.records import CheckResult, Comparison, Finding, RunResult, Status, Uncovered
+from busbw.records import CheckResult, Comparison, Finding, Status, Uncovered
+from busbw.records.history import PastRun
 from busbw.rundir import RunDir
 
 _RATE_CHECKS = ("cross.rate", "rdma.rate")
@@ -46,13 +47,14 @@ def appraise(
     asked: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
     outcome: BlameOutcome,
-    accepted: tuple[RunResult, ...] = (),
+    accepted: tuple[PastRun, ...] = (),
 ) -> Appraisal:
-    """Hold the launches of a run against everything there is. `accepted`: earlier runs of the same cluster that were accepted."""
+    """Hold the launches of a run against everything there is. `accepted`: earlier runs that were accepted."""
     nodes = max((launch.artefact.nodes for launch in made if not launch.artefact.groups), key=len, default=())
     hardware = expectation.hardware_of(asked, nodes)
     outlooks = _outlooks(plan, made, hardware)
-    comparisons = gates.compare(plan.playbook, made, outcome, outlooks, accepted)
+    same = tuple(past for past in accepted if (past.regime.profile, past.regime.emulated) == (plan.profile.name, plan.cluster.emulated))
+    comparisons = gates.compare(plan.playbook, made, outcome, outlooks, same)
     proven = _proofs(run, plan, made, hardware) if len(nodes) > 1 else ()
     samples = tuple(sample for launch in made for sample in launch.samples)
     watches = (*gates.watches(plan.playbook, made, comparisons, outlooks), *survey_watch(samples, outcome))

@@ -18,7 +18,8 @@ from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.sensitivity import Watch
 from busbw.parsers.judge.statistics import half_interval, same_size, variation
 from busbw.playbook import Gate, Playbook
-from busbw.records import BenchmarkCase, Comparison, Limit, Reference, RunResult, Status
+from busbw.records import BenchmarkCase, Comparison, Limit, Reference, Status
+from busbw.records.history import PastRun
 from busbw.units import format_bandwidth, format_size
 
 MIN_SAMPLES = 3
@@ -60,11 +61,11 @@ def compare(
     made: tuple[Launch, ...],
     outcome: BlameOutcome,
     outlooks: Mapping[str, Outlook] | None = None,
-    accepted: tuple[RunResult, ...] = (),
+    accepted: tuple[PastRun, ...] = (),
 ) -> tuple[Comparison, ...]:
     """One comparison per gate and size from the gate's first size on, then one per bandwidth case against physics and published figures.
 
-    A gate whose case has no such size is UNKNOWN, never dropped. `outlooks`: by case id; `accepted`: earlier runs that were accepted.
+    A gate whose case has no such size is UNKNOWN, never dropped. `outlooks`: by case id; `accepted`: earlier runs of this profile that were accepted.
     """
     expected = outlooks or {}
     found: list[Comparison] = []
@@ -83,7 +84,7 @@ def compare(
     return (*found, *_compared_with_nothing(book, made, tuple(found), outcome))
 
 
-def _reference(gate: Gate, measured: Series, outcome: BlameOutcome, outlook: Outlook | None, accepted: tuple[RunResult, ...]) -> Reference:
+def _reference(gate: Gate, measured: Series, outcome: BlameOutcome, outlook: Outlook | None, accepted: tuple[PastRun, ...]) -> Reference:
     if gate.minimum_busbw_gb_s is not None:
         told = f"at least {format_bandwidth(gate.minimum_busbw_gb_s)}, given by the playbook"
         return Reference("playbook", gate.minimum_busbw_gb_s, told)
@@ -103,25 +104,19 @@ def _reference(gate: Gate, measured: Series, outcome: BlameOutcome, outlook: Out
     return Reference("none", None, "no contract, accepted run, peers or published figure of this regime")
 
 
-def _own_history(measured: Series, accepted: tuple[RunResult, ...]) -> Reference | None:
+def _own_history(measured: Series, accepted: tuple[PastRun, ...]) -> Reference | None:
     """What accepted runs over the same nodes gave for the same case and size; None = none did."""
-    values = []
-    for run in accepted:
-        found = [
-            row.out_of_place.busbw_gb_s
-            for outcome in run.cases
-            if outcome.case.family == measured.case.id and outcome.case.collective == measured.case.collective
-            if set(outcome.nodes) == set(measured.nodes)
-            for result in outcome.results[-1:]
-            for row in result.rows
-            if row.size_bytes == measured.size_bytes and row.out_of_place is not None
-        ]
-        values += [statistics.median(found)] if found else []
+    values = [
+        statistics.median(number.busbw_gb_s)
+        for run in accepted
+        if run.regime.nodes == len(measured.nodes) and set(measured.nodes) <= set(run.nodes)
+        for number in run.numbers
+        if (number.case_id, number.collective, number.size_bytes) == (measured.case.family, measured.case.collective, measured.size_bytes)
+    ]
     if not values:
         return None
-    return Reference(
-        "accepted-run", statistics.median(values), f"median of {len(values)} accepted run{'s' if len(values) > 1 else ''} of these nodes"
-    )
+    several = "s" if len(values) > 1 else ""
+    return Reference("accepted-run", statistics.median(values), f"median of {len(values)} accepted run{several} of these nodes")
 
 
 def _judge(gate: Gate, measured: Series, reference: Reference, outlook: Outlook | None) -> Comparison:
