@@ -107,7 +107,7 @@ printf '%s\n' "$all" | sed 's#/[.]$##'
 printf '%s\n' "$all" | cut -d' ' -f3- | sed 's|/[^/]*$|/|' | sort -u | head -n 40 | tr '\n' '\0' | xargs -0 -r df -P
 grep -E ' (nfs4?|lustre|gpfs|beegfs|ceph|fuse\.[^ ]*|weka[^ ]*) ' /proc/mounts | cut -d' ' -f1-3
 """
-_KERNEL = "if dmesg >/dev/null 2>&1; then dmesg | tail -n 400; else journalctl -k -b -o short-monotonic --no-pager -n 400; fi"
+_KERNEL = "{ dmesg 2>/dev/null || journalctl -k -b -o short-monotonic --no-pager -n 400; } | tail -n 400"
 _DUMPS = r"""
 one() { [ -f "$1" ] || return; case " $seen " in *" $1 "*) return;; esac; seen="$seen $1"; size=$(stat -c %s "$1") || return
   echo "file $size $(stat -c %Y "$1") $1"
