@@ -25,7 +25,7 @@ FAILURE = (
     r"NCCL WARN |Test (?:NCCL|CUDA|HIP) failure|Test timeout|DistBackendError|nccl(?:UnhandledCuda|System|Internal|Remote)Error"
     r"|ncclInvalid(?:Usage|Argument)|NCCL error|Watchdog caught|exited on signal|non-zero (?:status|exit code)|srun: error"
     r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not found|Exception: |: \d+ FAILED\b"
-    r"|fatal error: |UCX +ERROR|\bXid\b"
+    r"|fatal error: |UCX +ERROR|\bXid\b|NET/OFI .*(?:completed with error|Couldn't|[Ff]ailed)|\] Signal: \w[\w ]* \(\d+\)"
 )
 """Lines that report that something went wrong, whatever it is."""
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")

@@ -59,10 +59,10 @@ def rank(
 
     Args:
         complaint: a measured figure is below what is expected.
-        failed: something ended in an error. Settings and conditions that a job can live with are then no answer without a strong clue.
+        failed: something ended in an error. Settings and conditions that a job can live with are then no answer where something else is plain.
     """
     candidates = _candidates(table, clues, context)
-    if failed and not complaint:
+    if failed and not complaint and any(candidate.best() in (Weight.CERTAIN, Weight.STRONG) for candidate in candidates.values()):
         candidates = {name: candidate for name, candidate in candidates.items() if not _bearable(candidate)}
     for candidate in candidates.values():
         candidate.confidence = _confidence(candidate, complaint)

@@ -83,6 +83,20 @@ def test_a_closed_connection_alone_names_no_cause(scanner: Scanner) -> None:
     assert [line.line_no for line in diagnosis.unexplained] == [1]
 
 
+IOMMU = 'a:402:402 [0] init.cc:179 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!\n'
+TIMED_OUT = (
+    "[rank0]:[E1 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, "
+    "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
+)
+
+
+def test_a_condition_is_a_guess_where_the_failure_is_not_explained_and_is_dropped_where_it_is(scanner: Scanner) -> None:
+    unexplained = ask(scanner, IOMMU, TIMED_OUT)
+    assert ("iommu-translating", "possible") in told(unexplained)
+    assert unexplained.unexplained
+    assert "iommu-translating" not in dict(told(ask(scanner, IOMMU, TIMED_OUT, XID)))
+
+
 def test_a_setting_is_accused_only_where_a_number_says_that_something_is_wrong(scanner: Scanner) -> None:
     setting = "a:1:2 [0] NCCL INFO NCCL_BUFFSIZE set by environment to 65536.\n"
     ratio = Fact("result", (("busbw_ratio", 0.5),), Evidence("all-reduce", None, "half of expected"))
