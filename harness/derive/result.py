@@ -39,7 +39,8 @@ def derive(run: RunDir) -> RunResult:
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
     outcome = blame.solve(samples, fabric_of(plan.cluster, plan.profile.family))
-    appraised = appraisal.appraise(run, plan, made, asked, checks, outcome)
+    accepted_runs = earlier.load(run)
+    appraised = appraisal.appraise(run, plan, made, asked, checks, outcome, accepted_runs)
     comparisons = (
         *appraised.comparisons,
         *(comparison for launch in made for comparison in _groups(launch, outcome)),
@@ -64,7 +65,7 @@ def derive(run: RunDir) -> RunResult:
     versions = wording.versions(plan, known, build, made)
     names = tuple(node.name for node in plan.cluster.nodes)
     parts = Parts(plan.run_id, plan.started, "", plan.profile.name, plan.cluster.emulated, names, checks, cases, versions)
-    compared = earlier.compared(earlier.load(run), parts)
+    compared = earlier.compared(accepted_runs, parts)
     findings, uncovered = (*findings, *earlier.findings(compared)), (*uncovered, *earlier.uncovered(compared))
     ran = {launch.artefact.case.id for launch in made}
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
