@@ -24,8 +24,10 @@ from busbw.units import format_bandwidth, format_size
 
 MIN_SAMPLES = 3
 """Timed iterations of all launches together; fewer are not a measurement."""
-OWN_HISTORY_RATIO = 0.95
+OWN_HISTORY_LOSS = 0.05
 """Against accepted runs of the same cluster: SuperBench's rule, a result more than 5 % below its own baseline is a defect."""
+OWN_HISTORY_NOISE = 3.0
+"""A loss must exceed this many standard deviations of the number too: where runs scatter by 5 %, 5 % are no defect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ def compare(
             reason = "no size that the gate judges was measured"
             found.append(Comparison(gate.case, gate.sizes_from_bytes, None, reference, None, Status.UNKNOWN, reason))
         outlook = expected.get(gate.case)
-        found += [_judge(gate, each, _reference(gate, each, outcome, outlook, accepted), outlook) for each in numbers]
+        for each in numbers:
+            reference = _reference(gate, each, outcome, outlook, accepted)
+            least = least_ratio(gate, reference, noise(made, gate.case, each.size_bytes))
+            found.append(_judge(gate, each, reference, least, outlook))
     found += _levels(book, made, expected)
     return (*found, *_compared_with_nothing(book, made, tuple(found), outcome))
 
@@ -119,7 +124,7 @@ def _own_history(measured: Series, accepted: tuple[PastRun, ...]) -> Reference |
     return Reference("accepted-run", statistics.median(values), f"median of {len(values)} accepted run{several} of these nodes")
 
 
-def _judge(gate: Gate, measured: Series, reference: Reference, outlook: Outlook | None) -> Comparison:
+def _judge(gate: Gate, measured: Series, reference: Reference, least: float, outlook: Outlook | None) -> Comparison:
     limit = outlook.expectation.limit if outlook is not None and outlook.expectation is not None else None
 
     def told(status: Status, reason: str, ratio: float | None = None) -> Comparison:
@@ -133,7 +138,6 @@ def _judge(gate: Gate, measured: Series, reference: Reference, outlook: Outlook 
         return told(Status.UNKNOWN, f"{len(measured.values)} launches; at least {gate.minimum_trials} are wanted")
     if reference.busbw_gb_s is None:
         return told(Status.UNKNOWN, f"nothing to compare with: {reference.source}")
-    least = least_ratio(gate, reference)
     ratio = measured.median_gb_s / reference.busbw_gb_s
     if reference.kind == "published":
         if ratio >= least:
@@ -144,10 +148,12 @@ def _judge(gate: Gate, measured: Series, reference: Reference, outlook: Outlook 
     return told(status, f"{ratio:.0%}{several}; at least {least:.0%} is wanted", ratio)
 
 
-def least_ratio(gate: Gate, reference: Reference) -> float:
-    """The share of the reference that is wanted: the gate's, and against the cluster's own history at least 95 %."""
+def least_ratio(gate: Gate, reference: Reference, scatter: float) -> float:
+    """The wanted share of the reference: the gate's; against the cluster's own history 95 %, less where it scatters (`scatter`, a share)."""
     least = 1.0 if gate.minimum_ratio is None else gate.minimum_ratio
-    return max(least, OWN_HISTORY_RATIO) if reference.kind == "accepted-run" else least
+    if reference.kind != "accepted-run":
+        return least
+    return max(least, 1 - max(OWN_HISTORY_LOSS, OWN_HISTORY_NOISE * scatter))
 
 
 def _too_much(measured: Series, limit: Limit) -> str:
@@ -241,8 +247,9 @@ def watches(
         largest = max(own, key=lambda each: each.size_bytes)
         outlook = outlooks.get(gate.case)
         name = f"{gate.case} at {format_size(largest.size_bytes)} against {largest.reference.kind}"
-        margin = least_ratio(gate, largest.reference) / (largest.ratio or 1.0)
-        found.append(Watch(name, margin, noise(made, gate.case, largest.size_bytes), outlook.expectation if outlook is not None else None))
+        scatter = noise(made, gate.case, largest.size_bytes)
+        margin = least_ratio(gate, largest.reference, scatter) / (largest.ratio or 1.0)
+        found.append(Watch(name, margin, scatter, outlook.expectation if outlook is not None else None))
     return tuple(found)
 
 
