@@ -113,6 +113,8 @@ class Topology:
     leaves: tuple[Leaf, ...]
     links: tuple[FabricLink, ...]
     errors: tuple[PortErrors, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Nodes that are to share their leaves, as the inventory's labels `group` or `leaf` state it; () = not stated, to be seen from the cabling."""
     missing: tuple[str, ...] = ()
     """Nodes of the inventory of which the fabric's tools show nothing."""
     sources: tuple[str, ...] = ()

@@ -43,9 +43,19 @@ def assemble(readings: Sequence[tuple[str, Reading]], known: Known, problems: tu
         leaves=_leaves(merged, order),
         links=merged,
         errors=tuple(dict.fromkeys(_placed(error, merged) for error in errors)),
+        groups=_groups(known.nodes, seen),
         missing=tuple(name for name in order if name not in seen),
         sources=tuple(f"{reading.tool}: {source}" for source, reading in readings),
         problems=(*problems, *dict.fromkeys(f"{source}: {problem}" for source, reading in readings for problem in reading.problems)),
+    )
+
+
+def _groups(nodes: Sequence[Node], seen: set[str]) -> tuple[tuple[str, ...], ...]:
+    """The groups of the label `group`, else of `leaf`; () unless every node of the inventory has it: half a plan is none."""
+    stated = ({node.name: dict(node.labels).get(name) for node in nodes} for name in ("group", "leaf"))
+    labels = next((found for found in stated if found and None not in found.values()), {})
+    return tuple(
+        tuple(name for name, label in labels.items() if label == group and name in seen) for group in dict.fromkeys(labels.values())
     )
 
 

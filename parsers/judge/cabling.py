@@ -1,6 +1,6 @@
 """Whether every rail is plugged in where its like are: rail i of all nodes of a group on one leaf, and who is not.
 
-Nobody says which nodes form a group. Nodes that agree on most of their rails' leaves do; what most of a group agree on is its plan.
+Which nodes form a group the inventory may state. Else nodes that agree on most of their rails' leaves do; what most of a group agree on is its plan.
 """
 
 from __future__ import annotations
@@ -42,8 +42,18 @@ def examine(topology: Topology) -> Cabling:
     """The groups, and what stands out of them. One rail differing in a group of two accuses nobody: there is no majority."""
     rails = {node: {nic.rail: nic for nic in topology.nics if nic.node == node and nic.rail is not None} for node in topology.nodes}
     plugged = {node: {rail: nic.leaf for rail, nic in found.items() if nic.leaf is not None} for node, found in rails.items()}
+    members = [list(group) for group in topology.groups if group] or _seen(plugged, topology.nodes)
+    odd = tuple(found for group in members for found in _odd(group, rails))
+    groups = tuple(tuple(sorted(group, key=topology.nodes.index)) for group in members)
+    unplugged = tuple(nic for found in rails.values() for nic in found.values() if nic.leaf is None)
+    return Cabling(tuple(sorted(groups, key=lambda g: topology.nodes.index(g[0]))), odd, _kind(plugged), unplugged)
+
+
+def _seen(plugged: dict[str, dict[int, str]], order: Sequence[str]) -> list[list[str]]:
+    """The groups that the cabling itself shows."""
     plans: list[tuple[dict[int, str], list[str]]] = []
-    for node in sorted(plugged, key=lambda name: (-_weight(plugged, name), topology.nodes.index(name))):
+    place = {node: position for position, node in enumerate(order)}
+    for node in sorted(plugged, key=lambda name: (-_weight(plugged, name), place[name])):
         leaves = plugged[node]
         if not leaves:
             continue
@@ -52,10 +62,7 @@ def examine(topology: Topology) -> Cabling:
             plans.append((dict(leaves), [node]))
         else:
             plan[1].append(node)
-    odd = tuple(found for _, members in plans for found in _odd(members, rails))
-    groups = tuple(tuple(sorted(members, key=topology.nodes.index)) for _, members in plans)
-    unplugged = tuple(nic for found in rails.values() for nic in found.values() if nic.leaf is None)
-    return Cabling(tuple(sorted(groups, key=lambda g: topology.nodes.index(g[0]))), odd, _kind(plugged), unplugged)
+    return [members for _, members in plans]
 
 
 def _weight(plugged: dict[str, dict[int, str]], node: str) -> int:

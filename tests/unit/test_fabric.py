@@ -265,6 +265,23 @@ def test_a_rail_on_the_wrong_leaf_is_named_with_where_it_belongs() -> None:
     assert found.expected == "each rail on the leaf of its group (rail-optimised, 2 groups of 4 and 4 nodes)"
 
 
+def test_groups_that_the_inventory_states_rule_over_what_the_cabling_shows() -> None:
+    swapped = {f"leaf-1{rail}": f"leaf-2{rail}" for rail in range(RAILS)}
+    cables = [
+        dataclasses.replace(c, leaf=swapped[c.leaf], leaf_port=9) if c.name.startswith("gpu-002") and c.leaf in swapped else c
+        for c in healthy()
+    ]
+    nodes = tuple(Node(name, labels=(("group", f"su{1 + n // 4}"),)) for n, name in enumerate(NODES))
+    found = topology(as_ibnetdiscover(cables), known=Known(nodes))
+    assert found.groups == (NODES[:4], NODES[4:])
+    (odd,) = bad(found)
+    assert (odd.node, odd.found.count("3 nodes of its group have it on leaf-1")) == ("gpu-002", RAILS)
+    # Seen from the cabling alone it belongs to the other group.
+    assert bad(topology(as_ibnetdiscover(cables))) == []
+    half = (dataclasses.replace(nodes[0], labels=()), *nodes[1:])
+    assert topology(as_ibnetdiscover(cables), known=Known(half)).groups == ()
+
+
 def test_two_cables_that_changed_places_are_told_as_such() -> None:
     cables = [
         dataclasses.replace(c, leaf={"gpu-002 mlx5_0": "leaf-13", "gpu-002 mlx5_3": "leaf-10"}.get(c.name, c.leaf)) for c in healthy()
