@@ -134,7 +134,10 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     expected = "the IMEX domain UP (GB200 and GB300 in one NVLink domain)"
     command = "nvidia-imex-ctl -N"
     query, output = answer.section("gpu_query"), answer.section("imex")
-    if query is not None and query.exit_status == 0 and not _NVL72.search(query.stdout):
+    if query is None or query.exit_status != 0:
+        # Which GPUs there are is what decides whether it applies.
+        return ruled(answer, "gpu_query", "nvidia-smi --query-gpu=name", ("gpu.imex",), lambda output: ())
+    if not _NVL72.search(query.stdout):
         reason = "only GPUs that share NVLink with other nodes have an IMEX domain"
         return (CheckResult("gpu.imex", answer.node.name, Status.SKIPPED, "no such GPU", expected, command, reason),)
 
@@ -148,7 +151,7 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         ruling = Ruling("gpu.imex", Status.PASS if up else Status.FAIL, "UP" if up else bad, expected)
         return (ruling.with_values(domain_state=domain.state),)
 
-    if output is not None and output.missing and query is not None and query.exit_status == 0:
+    if output is not None and output.missing:
         evidence = evidence_of(answer, output)
         found = "nvidia-imex-ctl is not installed"
         return (CheckResult("gpu.imex", answer.node.name, Status.FAIL, found, expected, command, evidence=evidence),)

@@ -8,6 +8,7 @@ printed are the median and the highest memory. Nothing is judged.
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import statistics
@@ -27,24 +28,27 @@ FIELDS = 230
 
 
 def main(counts: tuple[int, ...]) -> None:
-    print(f"{'nodes':>6} {'raw MB':>7} {'judge s':>8} {'fold s':>7} {'whole process s':>16} {'peak MB':>8} {'lines':>6}")
+    print(
+        f"{'nodes':>6} {'raw MB':>7} {'judge s':>8} {'fold s':>7} {'both, CPU s':>12} {'whole process s':>16} {'peak MB':>8} {'lines':>6}"
+    )
     with tempfile.TemporaryDirectory(prefix="busbw-judge-") as scratch:
         for count in counts:
             run = Path(scratch) / f"{count}"
             size = compose(run, count)
             rounds = [turn(run) for _ in range(ROUNDS)]
-            middle = [statistics.median(r[i] for r in rounds) for i in range(3)]
-            peak, lines = max(r[3] for r in rounds), rounds[0][4]
-            print(f"{count:>6} {size / 1e6:>7.0f} {middle[0]:>8.2f} {middle[1]:>7.2f} {middle[2]:>16.2f} {peak:>8.0f} {lines:>6.0f}")
+            judge, fold, cpu, wall = (statistics.median(r[i] for r in rounds) for i in range(4))
+            peak, lines = max(r[4] for r in rounds), rounds[0][5]
+            print(f"{count:>6} {size / 1e6:>7.0f} {judge:>8.2f} {fold:>7.2f} {cpu:>12.2f} {wall:>16.2f} {peak:>8.0f} {lines:>6.0f}")
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
 
 
 def turn(run: Path) -> tuple[float, ...]:
-    """(judging s, folding s, whole process s, peak MB, lines) of one process."""
+    """(judging s, folding s, CPU s of both, whole process s, peak MB, lines) of one process."""
     started = time.perf_counter()
     done = subprocess.run((sys.executable, __file__, "--one", str(run)), capture_output=True, text=True, timeout=300, check=True)
     wall_s = time.perf_counter() - started
-    judged, folded, peak, lines = json.loads(done.stdout)
-    return judged, folded, wall_s, peak, lines
+    judged, folded, cpu, peak, lines = json.loads(done.stdout)
+    return judged, folded, cpu, wall_s, peak, lines
 
 
 def one(path: Path) -> None:
@@ -54,13 +58,13 @@ def one(path: Path) -> None:
     from busbw.stages import checking
 
     run = rundir.open_existing(path)
-    started = time.perf_counter()
+    started, before = time.perf_counter(), time.process_time()
     report = checking.conclude(run)
     judged = time.perf_counter()
     lines = check_print.lines(report, str(path))
-    ended = time.perf_counter()
+    ended, cpu = time.perf_counter(), time.process_time() - before
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps([judged - started, ended - judged, peak_mb, len(lines)]))
+    print(json.dumps([judged - started, ended - judged, cpu, peak_mb, len(lines)]))
 
 
 def compose(path: Path, count: int) -> int:

@@ -129,6 +129,7 @@ CASES: tuple[tuple[str, Sections, Status, str], ...] = (
     ("gpu.imex", {"gpu_query": QUERY.format("NVIDIA GB200", 345, 0), "imex": ABSENT}, F, "nvidia-imex-ctl is not installed"),
     ("gpu.imex", {"gpu_query": QUERY.format("NVIDIA GB200", 345, 0), "imex": ("", "", 124)}, U, "timed out"),
     ("gpu.imex", {"gpu_query": QUERY.format("NVIDIA H100", 345, 0), "imex": ABSENT}, S, "no such GPU"),
+    ("gpu.imex", {"gpu_query": ABSENT, "imex": ABSENT}, U, "tool missing"),
     ("sw.cuda", {"cuda": "Cuda compilation tools, release 12.2, V12.2.140\n", "gpu_details": DETAILS}, P, "CUDA 12.2, driver supports 12.2"),
     ("sw.cuda", {"cuda": "Cuda compilation tools, release 13.0, V13.0.48\n", "gpu_details": DETAILS}, F, "CUDA 13.0, driver supports 12.2"),
     ("sw.cuda", {"cuda": "compat 1\nCuda compilation tools, release 13.0, V13.0.48\n", "gpu_details": DETAILS}, P,
