@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from busbw.parsers.judge import past
 from busbw.parsers.judge.compare import diff
 from busbw.records import RunResult, Status
 from busbw.records.history import Change, Number, PastRun, Regime
+from busbw.reports import html
 from busbw.reports.compare import lines
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
@@ -79,3 +81,14 @@ def test_a_number_that_was_measured_with_other_options_is_not_held_against() -> 
 def test_other_nodes_are_told_as_a_change() -> None:
     found = diff(run("now", 371.0, 370.6, 371.3, nodes=("gpu-001", "gpu-009")), GOOD)
     assert found.machine == (("nodes", "2", "2, 1 of them others"),)
+
+
+def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it() -> None:
+    report = RUNS.healthy()
+    now = run("now", 344.1, 343.8, 344.6, 344.2, machine=(("NCCL", "2.28.3"), ("rdma.firmware", "<b>28.45</b>")))
+    page = html.render(dataclasses.replace(report, result=dataclasses.replace(report.result, compared=diff(now, GOOD))))
+    assert "Since the accepted runs" in page
+    section = page[page.index("Since the accepted runs") :]
+    assert re.search(r"all_reduce 8 GiB.*370\.\d GB/s.*344\.\d GB/s.*-7\.\d% \(-\d\.\d% to -\d\.\d%\)", section[:4000], re.DOTALL)
+    assert "&lt;b&gt;28.45&lt;/b&gt;" in section
+    assert "Since the accepted runs" not in html.render(report)
