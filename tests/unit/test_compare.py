@@ -88,7 +88,7 @@ def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it
     now = run("now", 344.1, 343.8, 344.6, 344.2, machine=(("NCCL", "2.28.3"), ("rdma.firmware", "<b>28.45</b>")))
     page = html.render(dataclasses.replace(report, result=dataclasses.replace(report.result, compared=diff(now, GOOD))))
     assert "Since the accepted runs" in page
-    section = page[page.index("Since the accepted runs") :]
+    section = page[page.rindex("Since the accepted runs") :]
     assert re.search(r"all_reduce 8 GiB.*370\.\d GB/s.*344\.\d GB/s.*-7\.\d% \(-\d\.\d% to -\d\.\d%\)", section[:4000], re.DOTALL)
     assert "&lt;b&gt;28.45&lt;/b&gt;" in section
     assert "Since the accepted runs" not in html.render(report)
