@@ -110,3 +110,18 @@ def _kind(plugged: dict[str, dict[int, str]]) -> str:
     if 2 * spread > len(several):
         return "rail-optimised"
     return "one leaf per node" if 2 * single > len(several) else "mixed"
+
+
+def places(topology: Topology) -> tuple[tuple[str, str], ...]:
+    """(node, name of its group) for every node: who shares a leaf, as surveys need it; () = not known of all of them.
+
+    A group is named after the leaf that most of its first rails are on.
+    """
+    found: dict[str, str] = {}
+    for group in examine(topology).groups:
+        leaves = Counter(nic.leaf for nic in topology.nics if nic.node in group and nic.leaf is not None and nic.rail == 0)
+        if leaves:
+            found.update(dict.fromkeys(group, min(leaf for leaf, count in leaves.items() if leaf and count == max(leaves.values()))))
+    if topology.missing or len(found) < len(topology.nodes):
+        return ()
+    return tuple((node, found[node]) for node in topology.nodes)

@@ -503,3 +503,10 @@ def test_two_rails_that_changed_places_on_a_node_with_two_are_seen() -> None:
 def test_nodes_with_one_leaf_each_are_cabled_by_node() -> None:
     found = cabling.examine(nics(("a", "a"), ("a", "a"), ("b", "b")))
     assert (found.kind, found.groups, found.odd) == ("one leaf per node", (("n0", "n1"), ("n2",)), ())
+
+
+def test_who_shares_a_leaf_is_told_for_all_nodes_or_for_none() -> None:
+    found = cabling.places(topology(as_ibnetdiscover(healthy())))
+    assert found == (*((node, "leaf-10") for node in NODES[:4]), *((node, "leaf-20") for node in NODES[4:]))
+    without = [cable for cable in healthy() if not cable.name.startswith("gpu-008")]
+    assert cabling.places(topology(as_ibnetdiscover(without))) == ()
