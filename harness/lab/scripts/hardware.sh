@@ -17,21 +17,24 @@ link_all() {
     if [ $# -gt 0 ]; then ln -s -t "$into" "$@"; fi
 }
 
+# In a user namespace a mount goes nowhere without those below it.
+mount_alone() { mount --bind "$1" "$2" 2>/dev/null || mount --rbind "$1" "$2"; }
+
 mkdir -p "$hardware/real/sys" "$hardware/real/dev" "$hardware/dev-made"
-mount --bind /sys "$hardware/real/sys"
+mount_alone /sys "$hardware/real/sys"
 for part in class bus module; do
     link_all "$hardware/real/sys/$part" "$hardware/sys/$part"
     mount --bind "$hardware/sys/$part" "/sys/$part"
 done
 
 # /dev/infiniband cannot be made on this machine's own /dev: one of the node's own, with links to every real device.
-mount --bind /dev "$hardware/real/dev"
+mount_alone /dev "$hardware/real/dev"
 mount -t tmpfs -o mode=755 busbw-lab "$hardware/dev-made"
 mkdir "$hardware/dev-made/infiniband" "$hardware/dev-made/pts" "$hardware/dev-made/shm"
 link_all "$hardware/real/dev" "$hardware/dev-made"
 mount --bind "$hardware/dev/infiniband" "$hardware/dev-made/infiniband"
-mount --bind /dev/pts "$hardware/dev-made/pts"
-mount --bind /dev/shm "$hardware/dev-made/shm"
+mount_alone /dev/pts "$hardware/dev-made/pts"
+mount_alone /dev/shm "$hardware/dev-made/shm"
 mount --move "$hardware/dev-made" /dev
 
 if [ -d /proc/driver ]; then mount --bind "$hardware/proc" /proc/driver; fi
