@@ -30,6 +30,8 @@ _ADDRESS = r"(?P<name>[^\s:<>\[\]]+):(?P<address>[^\s<>]+)<\d+>"
 _INTERFACE = re.compile(r"(?:\[\d+\])?" + _ADDRESS)
 _HCA = re.compile(r"\[(\d+)\](\S+?):(\d+)(?::(-?\d+):(-?\d+))?/([^\s;]+)")
 _NET = re.compile(r"^NET/(?P<network>.+?)/(?P<device>\d+)(?:\((?P<proxy>\d+)\))?(?P<gdr>/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$")
+_COMM_BEHIND = re.compile(r" comm 0x[0-9a-f]+ nRanks \d+\s*$")
+"""RCCL's end of the line."""
 _COLLNET = re.compile(r"^COLLNET/(?P<network>.+?)/(?P<device>\d+)(?P<gdr>/GDRDMA)?")
 
 
@@ -104,7 +106,7 @@ def _dmabuf(found: re.Match[str], line: LogLine) -> ProcessFacts:
 
 
 def _connection(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    path = found["path"].strip()
+    path = _COMM_BEHIND.sub("", found["path"]).strip()
     kind = "SHM" if path.startswith("direct shared") else path.partition("/")[0].upper()
     net = _NET.match(path) or _COLLNET.match(path)
     if net is None:
@@ -221,6 +223,7 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
     ("peer", r" via (?P<path>P2P/.+)$", 64, _connection),
     ("shared-memory", r" via (?P<path>SHM/.+)$", 64, _connection),
     ("shared-memory-old", r" via (?P<path>direct shared memory.*)$", 64, _connection),
+    ("rccl-path", r" via (?P<path>(?:NET|P2P|SHM|COLLNET)/.+?) comm 0x[0-9a-f]+ nRanks \d+\s*$", 200, _connection),
     ("collnet-path", r" via (?P<path>COLLNET/.+)$", 64, _connection),
     ("channels", r"\b(?P<count>\d+) coll channels", 2, _channels),
     ("nvls", r"NVLS multicast support is (?P<no>not )?available", 2, _nvls),
@@ -247,7 +250,7 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
 )
 _PREFIX = "nccl-debug."
 _TAKERS = {_PREFIX + name: (re.compile(pattern, re.IGNORECASE), take_fact) for name, pattern, _, take_fact in _FACTS}
-_SEVERAL = ("environment", "timings", "gdr-hca", "gdr-gpu", "p2p", "plugin", "tuning")
+_SEVERAL = ("environment", "timings", "gdr-hca", "gdr-gpu", "p2p", "plugin", "tuning", "rccl-path")
 """Facts of which one process has several whose lines may end alike."""
 _ALL_LINES = 10_000_000
 

@@ -248,6 +248,15 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
             "AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..15}",
             {"tuning": (TuningChoice("AllReduce", 1048576, "RING", "LL128"),)},
         ),
+        # RCCL names the communicator behind the way
+        (
+            "Channel 00/0 : 0[c1000] -> 8[c1000] [send] via NET/IB/0/GDRDMA comm 0x55aa nRanks 16",
+            {"connections": (Connection("NET", "NET/IB/0/GDRDMA", "IB", 0, None, True),)},
+        ),
+        (
+            "Channel 00/0 : 0[c1000] -> 1[c6000] via P2P/IPC comm 0x55aa nRanks 16",
+            {"connections": (Connection("P2P", "P2P/IPC"),)},
+        ),
         ("Channel 00/16 :    0   1   2   3", {"topology": ("Channel 00/16 :    0   1   2   3",)}),
         ("Channel 00/02 : 0 12 13 ...", {"topology": ("Channel 00/02 : 0 12 13 ...",)}),
         ("Connected all rings, use ring PXN 0 GDR 1", {"topology": ("Connected all rings, use ring PXN 0 GDR 1",)}),
@@ -260,6 +269,13 @@ def test_a_line_of_every_version_says_exactly_this(message: str, said: dict[str,
     (facts,) = log.processes
     communicators = tuple(replace(each, line_no=1) for each in facts.communicators)
     assert replace(facts, communicators=communicators) == replace(SAME, **said)  # type: ignore[arg-type]  # values typed by the table above
+
+
+def test_every_network_device_of_rccl_is_kept_though_all_its_lines_end_alike() -> None:
+    lines = [f"{PREFIX}Channel 0{n}/0 : 0[0] -> 8[0] [send] via NET/IB/{n}/GDRDMA comm 0x55aa nRanks 16\n" for n in range(4)]
+    (log,) = read(["".join(lines * 3).encode()]).records
+    assert isinstance(log, NcclLog)
+    assert [each.device for each in log.processes[0].connections] == [0, 1, 2, 3]
 
 
 ECHO, CAUSE, NOTE = WarningRole.ECHO, WarningRole.CAUSE, WarningRole.NOTE
