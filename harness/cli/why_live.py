@@ -83,8 +83,8 @@ def _cluster(args: argparse.Namespace) -> Cluster:
 
     given = args.nodes or args.inventory
     if args.local or (args.pid is not None and not given and args.job is None):
-        if given or args.job:
-            raise UsageError("--local means this machine", seen="-w, -i or --job beside --local", next_step="leave them out")
+        if given:
+            raise UsageError("--local means this machine", seen="-w or -i beside --local", next_step="leave them out")
         name = os.uname().nodename.partition(".")[0]
         args.transport = "local"
         return Cluster((Node(name),), name, "this machine")

@@ -138,7 +138,7 @@ def _show(context: Context, launch: Launch, output: bytes) -> None:
 def _look(context: Context, launch: Launch, number: int) -> tuple[tuple[LookFile, ...], tuple[Unreachable, ...]]:
     """Two looks at every node of the launch, kept before anything is ended."""
     prefix = f"cases/{launch.case.id}/look-{number}"
-    commands = {node: triage.look(launch.job_id, f"{prefix}-{node}.txt") for node in launch.nodes if node in context.fleet.sessions}
+    commands = triage.at_all(launch.job_id, [node for node in launch.nodes if node in context.fleet.sessions], prefix)
     found, gone = [], []
     for answer in context.fleet.run(commands, deadline_s=60.0):
         if isinstance(answer, Unreachable):

@@ -21,8 +21,6 @@ from busbw.triage.clocks import ClockedTransport
 from busbw.triage.script import Asking
 
 SCHEMA = "busbw.live/1"
-_ASK_RAS = 3
-"""Nodes whose RAS is asked: each collects over the whole job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ def collect(
     with open_fleet(cluster, recording, forks=limits.forks, connect_timeout_s=limits.connect_s, deadline_s=connecting_s) as fleet:
         for missing in fleet.unreachable:
             say("reach", f"{missing.node} not reached: {missing.reason}")
-        chosen = _spread(tuple(fleet.sessions))
+        chosen = script.spread(tuple(fleet.sessions))
         answers = _ask(fleet, tuple(fleet.sessions), asking, chosen, boundary, limits.answer_s)
         made = _artefact(run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster.source, wanted)
         second = _not_asked_yet(offline.evidence(run.path, made))
@@ -74,13 +72,6 @@ def _ask(
 
 def _store(name: str, *, again: bool) -> str:
     return f"live/{name}{'-again' if again else ''}.txt"
-
-
-def _spread(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The first, the last and one in the middle: a job that is on some of these nodes has one of them, mostly."""
-    if len(names) <= _ASK_RAS:
-        return names
-    return (names[0], names[len(names) // 2], names[-1])
 
 
 def _not_asked_yet(evidence: Sequence[NodeEvidence]) -> tuple[str, ...]:

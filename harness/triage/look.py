@@ -22,10 +22,16 @@ MARK = "busbw "
 """In front of the names of our own jobs (`RankProcess.job`)."""
 
 
-def look(job_id: str, store: str) -> Command:
+def look(job_id: str, store: str, *, ras: bool = True) -> Command:
     """The collecting script as one command, kept as `raw/<store>`; the same text for the same job, so that a replay finds its answer."""
     boundary = hashlib.sha256(job_id.encode()).hexdigest()[:16]
-    return script.command(script.Asking(interval_s=BETWEEN_LOOKS_S), boundary, store=store)
+    return script.command(script.Asking(interval_s=BETWEEN_LOOKS_S, ras=ras), boundary, store=store)
+
+
+def at_all(job_id: str, nodes: Sequence[str], prefix: str) -> dict[str, Command]:
+    """The look at every node, kept as `raw/<prefix>-NODE.txt`."""
+    asked = script.spread(nodes)
+    return {node: look(job_id, f"{prefix}-{node}.txt", ras=node in asked) for node in nodes}
 
 
 def read(node: str, content: bytes, artefact: str) -> Looks:

@@ -10,6 +10,7 @@ its own means can be taken apart as well.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.preflight import CheckFamily, Section
@@ -185,6 +186,11 @@ def sections(asking: Asking) -> tuple[Section, ...]:
         Section("gpu-2", _GPU, 8, after="gpu-1"),
         own("self-2", _SELF, 5),
     )
+
+
+def spread(names: Sequence[str]) -> tuple[str, ...]:
+    """The nodes whose RAS is asked: the first, the last and one in the middle. A job on some of these nodes has one of them, mostly."""
+    return tuple(names) if len(names) < 4 else (names[0], names[len(names) // 2], names[-1])
 
 
 def command(asking: Asking, boundary: str, *, store: str | None = None) -> Command:

@@ -57,8 +57,9 @@ def judge(nodes: Sequence[NodeEvidence], unreachable: Sequence[Unreachable], wan
     ended = sum(rank.second is None for rank in job.ranks if by_name[rank.node].looks[1] is not None)
     findings: tuple[Finding, ...]
     culprit: Suspect | None
-    if (not job.ranks and not unreachable) or 2 * ended > len(job.ranks):
-        kind, findings, culprit = StallClass.NO_JOB, (_no_job(wanted, nodes, ended),), None
+    if not job.ranks or 2 * ended > len(job.ranks):
+        kind, culprit = StallClass.NO_JOB, None
+        findings = (_no_job(wanted, nodes, ended), *(_finding(s, suspects) for s in suspects if s.source == "reach"))
     elif moving is not None and not facts:
         kind, findings, culprit = (
             StallClass.SLOW,

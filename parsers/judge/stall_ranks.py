@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.parsers.judge.stall_records import NodeEvidence, RankSeen
-from busbw.parsers.nodes.proc_ranks import one_per_rank
+from busbw.parsers.nodes.proc_ranks import RankProcess, innermost, one_per_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,9 @@ class Job:
 def find(nodes: Sequence[NodeEvidence], unreachable: Sequence[str], wanted: Wanted) -> Job:
     """The job and its ranks, by rank."""
     jobs: dict[str, list[RankSeen]] = defaultdict(list)
+    ranked = set(innermost([process for node in nodes for process in node.processes]))
     for node in nodes:
-        for seen in _on_node(node):
+        for seen in _on_node(node, ranked):
             jobs[seen.process.job].append(seen)
     name = _choose(jobs, wanted)
     # A job started twice on the same nodes (a leftover) has ranks twice: the process that started last is the job.
@@ -73,10 +74,10 @@ def _start(seen: RankSeen) -> int:
     return state.start_ticks if state else -1
 
 
-def _on_node(node: NodeEvidence) -> tuple[RankSeen, ...]:
+def _on_node(node: NodeEvidence, ranked: set[RankProcess]) -> tuple[RankSeen, ...]:
     first, second = ({s.pid: s for s in look.states} if look else {} for look in node.looks)
     parents = {pid: state.parent for states in (first, second) for pid, state in states.items()}
-    chosen = one_per_rank(node.processes, parents)
+    chosen = one_per_rank((process for process in node.processes if process in ranked), parents)
     return tuple(RankSeen(p.rank, node.node, p, first.get(p.pid), second.get(p.pid)) for p in chosen)
 
 

@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+"""Variables with a rank's number, the innermost launcher's first."""
 _STATE = re.compile(r"^state (\d+) (\S) parent (\d+) ticks (\d+) start (\d+) rss (-?\d+) io (\d+) wchan (\S+)$")
 _TASK = re.compile(r"^task (\d+) (\d+) (\S) wchan (\S+)$")
 _SHELLS = re.compile(r"/(?:ba|da|z|k|c|tc|fi)?sh$|/busybox$|/(?:srun|mpirun|orterun|prterun|orted|prted|torchrun|numactl|env|timeout)$")
@@ -23,6 +25,8 @@ class RankProcess:
 
     pid: int
     rank: int
+    named_by: str
+    """The variable that says so."""
     world: int | None
     """Ranks of the job; None = the environment does not say."""
     local_rank: int | None
@@ -104,6 +108,14 @@ def parse_states(text: str) -> tuple[ProcessState, ...]:
     return tuple(found)
 
 
+def innermost(processes: Sequence[RankProcess]) -> tuple[RankProcess, ...]:
+    """Of every job the processes that its innermost launcher numbered: an agent that srun started is no rank of torchrun's job."""
+    best: dict[str, int] = {}
+    for process in processes:
+        best[process.job] = min(NAMES.index(process.named_by), best.get(process.job, len(NAMES)))
+    return tuple(process for process in processes if NAMES.index(process.named_by) == best[process.job])
+
+
 def one_per_rank(processes: Iterable[RankProcess], parents: dict[int, int]) -> tuple[RankProcess, ...]:
     """Of the processes that carry one rank's number (wrappers, data loaders and the rank itself), the rank: sorted by job and rank.
 
@@ -134,15 +146,14 @@ def _process(block: dict[str, str], line_no: int) -> RankProcess | None:
         return None
     variables = {name[1:]: value for name, value in block.items() if name.startswith("$")}
     # torchrun's workers have the number of their whole job in RANK; what srun or mpirun gave to the agent is not theirs.
-    order = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
-    rank = next(
-        (number for name in order if (number := _number(variables, name)) is not None and (name != "RANK" or _torch(variables))), None
-    )
-    if rank is None:
+    name = next((n for n in NAMES if _number(variables, n) is not None and (n != "RANK" or "WORLD_SIZE" in variables)), None)
+    rank = None if name is None else _number(variables, name)
+    if name is None or rank is None:
         return None
     return RankProcess(
         pid=int(block["pid"]),
         rank=rank,
+        named_by=name,
         world=_first(variables, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"),
         local_rank=_first(variables, "LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"),
         local_size=_first(variables, "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -155,10 +166,6 @@ def _process(block: dict[str, str], line_no: int) -> RankProcess | None:
         environment=tuple(sorted(variables.items())),
         line_no=line_no,
     )
-
-
-def _torch(variables: dict[str, str]) -> bool:
-    return "WORLD_SIZE" in variables
 
 
 def _job(variables: dict[str, str]) -> str:

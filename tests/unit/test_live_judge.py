@@ -274,6 +274,32 @@ def test_wrappers_and_loaders_of_a_rank_are_not_more_ranks() -> None:
     assert [(rank.rank, rank.process.pid) for rank in judged((one,)).ranks] == [(0, 91)]
 
 
+def test_the_agents_that_srun_started_are_no_ranks_of_torchruns_job() -> None:
+    agent = "pid {0}\nSLURM_PROCID={1}\nSLURM_NTASKS=2\nSLURM_JOB_ID=881234\nexe /usr/bin/python3\nlibrary libtorch_cpu.so\n"
+    worker = "pid {0}\nRANK={1}\nWORLD_SIZE=2\nSLURM_PROCID={1}\nSLURM_JOB_ID=881234\nexe /usr/bin/python3\nlibrary libnccl.so.2\n"
+    states = "state 50 S parent 1 ticks 1 start 7 rss 5 io 0 wchan ep_poll\nstate 60 S parent 50 ticks 1 start 9 rss 5 io 0 wchan ep_poll\n"
+    look = f"look {NOW}\n{states}"
+    given = tuple(
+        offline.of_text(
+            f"n{n}",
+            framed({"self": "", "ranks": agent.format(50, n) + worker.format(60, n), "look-1": look, "look-2": look}),
+            "a",
+            None,
+            0.0,
+        )
+        for n in range(2)
+    )
+    found = judged(given)
+    assert [(rank.rank, rank.node, rank.process.pid) for rank in found.ranks] == [(0, "n0", 60), (1, "n1", 60)]
+    assert found.world == 2
+
+
+def test_nodes_that_do_not_answer_and_no_job_are_no_verdict_on_a_job() -> None:
+    empty = offline.of_text("n0", framed({"self": "", "ranks": "", "look-1": f"look {NOW}"}), "n0.txt", None, None)
+    found = judged((empty,), (Unreachable("n1", "timed out"),))
+    assert (found.kind, [finding.id for finding in found.findings]) == (StallClass.NO_JOB, ["stall-no-job", "stall-node-unreachable"])
+
+
 def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_would_run() -> None:
     found = judged(nodes(n2=node(2, kernel=XID.replace("python3", '$(reboot)"; x'))))
     text = stall_ticket.ticket(found, "runs/live")
