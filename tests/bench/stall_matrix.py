@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from busbw.errors import BusbwError
 from busbw.lab import bringup, enter, faults, files
 from busbw.lab.bringup import LabOptions
 from busbw.lab.state import LabState
@@ -226,9 +227,15 @@ def main() -> int:
         try:
             for seed in range(args.first, args.first + args.seeds):
                 for kind in kinds:
-                    if time.monotonic() < end:
+                    if time.monotonic() >= end:
+                        continue
+                    try:
                         outcomes.append(one(draw(kind, seed, lab), lab, Path(folder)))
-                        tell(outcomes[-1])
+                    except (AssertionError, BusbwError, subprocess.SubprocessError) as error:
+                        # The machine was too busy to bring the job as far as its fault, or to answer: nothing was measured.
+                        print(f"{kind:<14} {seed:>2} NOT MEASURED: {str(error)[:160]}", flush=True)
+                        continue
+                    tell(outcomes[-1])
         finally:
             bringup.down("matrix")
     return summary(outcomes, kinds)
