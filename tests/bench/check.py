@@ -46,17 +46,19 @@ def bundle() -> Command:
     return script.build(families(), "bench", 120, demand=Demand(PROFILE, wanted.required, wanted.advisory))
 
 
-def own_time_s(count: int) -> float:
-    """Wall seconds of so many scripts at once, each in a shell of this machine."""
+def own_time_s(count: int) -> tuple[float, float]:
+    """(wall seconds of so many scripts at once, CPU seconds of each), every one in a shell of this machine."""
     text = bundle().stdin
 
     def one(_: int) -> None:
         subprocess.run(("sh", "-s"), input=text, capture_output=True, timeout=120, check=False)
 
-    started = time.perf_counter()
+    started, before = time.perf_counter(), os.times()
     with ThreadPoolExecutor(min(count, FORKS)) as pool:
         list(pool.map(one, range(count)))
-    return time.perf_counter() - started
+    after = os.times()
+    cpu_s = after.children_user - before.children_user + after.children_system - before.children_system
+    return time.perf_counter() - started, cpu_s / count
 
 
 def on_kept_connections(config: str, names: tuple[str, ...]) -> tuple[float, float]:
@@ -116,21 +118,23 @@ def measure(config: Path, names: tuple[str, ...]) -> None:
     """Everything in turns, and the table."""
     with tempfile.TemporaryDirectory(prefix="busbw-check-") as scratch:
         lines = tools(config, names, Path(scratch))
-        kept: list[tuple[float, float, float]] = []
+        kept: list[tuple[float, float, float, float]] = []
         costs: dict[str, list[tuple[float, float]]] = {tool: [] for tool in lines}
         for _ in range(ROUNDS):
             own = own_time_s(len(names))
-            kept.append((*on_kept_connections(str(config), names), own))
+            kept.append((*on_kept_connections(str(config), names), *own))
             for tool, line in lines.items():
                 costs[tool].append(turn(line))
         report(len(names), kept, costs)
 
 
-def report(count: int, kept: list[tuple[float, float, float]], costs: dict[str, list[tuple[float, float]]]) -> None:
-    true_s, checks_s, own_s = (statistics.median(each[i] for each in kept) for i in range(3))
-    shares = sorted(checks / (BOUND * (true + own)) for true, checks, own in kept)
+def report(count: int, kept: list[tuple[float, float, float, float]], costs: dict[str, list[tuple[float, float]]]) -> None:
+    true_s, checks_s, own_s, cpu_s = (statistics.median(each[i] for each in kept) for i in range(4))
+    shares = sorted(checks / (BOUND * (true + own)) for true, checks, own, _ in kept)
     print(f"\n{count} nodes, profile {PROFILE}, {ROUNDS} rounds, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
-    print(f"  bundled true {true_s:.2f} s, all checks {checks_s:.2f} s, their own time {own_s:.2f} s")
+    print(
+        f"  bundled true {true_s:.2f} s, all checks {checks_s:.2f} s, their own time {own_s:.2f} s; one script takes {cpu_s:.3f} s of CPU"
+    )
     print(f"  of the bound {statistics.median(shares):.2f} ({shares[0]:.2f} to {shares[-1]:.2f})")
     base = statistics.median(wall for wall, _ in costs["busbw check"])
     print("  tool            wall s   CPU s   wall")
