@@ -160,6 +160,28 @@ class ProbeArtefact:
 
 
 @dataclass(frozen=True, slots=True)
+class GpusText:
+    """What one node said of each of its GPUs."""
+
+    node: str
+    path: str | None
+    """Path inside the run directory; None = it said nothing, see `problem`."""
+    stderr: str | None
+    exit_status: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpusArtefact:
+    """`raw/gpus.json`: each GPU by itself."""
+
+    boundary: str
+    level: int | None
+    """Of `dcgmi diag -r`; None = not asked for."""
+    texts: tuple[GpusText, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CaseArtefact:
     """`raw/cases/ID/outcome.json`: one launch, from its command line to its end."""
 

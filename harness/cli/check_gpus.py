@@ -10,7 +10,6 @@ from busbw.cli import check_asked
 
 if TYPE_CHECKING:
     from busbw.plan import RunPlan
-    from busbw.records import CheckResult
     from busbw.rundir import RunDir
     from busbw.stages.context import Context
 
@@ -36,26 +35,32 @@ def run(args: argparse.Namespace, plan: RunPlan) -> int:
         ReachError: no node could be reached.
         BusyError: somebody works on the nodes.
     """
+    from busbw.derive import between
     from busbw.stages import busy
 
     with check_asked.asked(args, dataclasses.replace(plan, force=args.force), "gpus") as nodes:
         context = nodes.context
         busy.refuse(context, busy.look(context, nodes.answers, context.plan.head), tuple(context.fleet.sessions))
         context.say("gpus", f"each GPU of {len(context.fleet.sessions)} nodes by itself")
-        checks = _ask(context, nodes.run, args.dcgm)
-    return check_asked.tell(args, nodes.run, SCHEMA, checks)
+        _ask(context, nodes.run, args.dcgm)
+    return check_asked.tell(args, nodes.run, SCHEMA, between.gpus(nodes.run))
 
 
-def _ask(context: Context, directory: RunDir, level: int | None) -> tuple[CheckResult, ...]:
-    from busbw.preflight import probe_gpus, script
+def _ask(context: Context, directory: RunDir, level: int | None) -> None:
+    from busbw import artefacts
+    from busbw.artefacts import GpusArtefact, GpusText
+    from busbw.preflight import probe_gpus
     from busbw.records import CommandResult
 
     family = probe_gpus.family(level)
     commands = {node: probe_gpus.command(family, directory.run_id, f"gpus/{node}.txt") for node in context.fleet.sessions}
     limit_s = max(command.timeout_s for command in commands.values())
-    answers = tuple(
-        script.split(context.plan.cluster.node(result.node), result, directory.run_id, f"raw/gpus/{result.node}.txt")
-        for result in context.fleet.run(commands, deadline_s=limit_s + 10)
-        if isinstance(result, CommandResult)
-    )
-    return (*(check for answer in answers for check in family.judge(answer)), *family.compare(answers))
+    texts = []
+    for answer in context.fleet.run(commands, deadline_s=limit_s + 10):
+        if isinstance(answer, CommandResult):
+            path = f"raw/gpus/{answer.node}.txt" if answer.stdout or answer.ok else None
+            stderr = f"{path}.err" if path and answer.stderr else None
+            texts.append(GpusText(answer.node, path, stderr, answer.exit_status, answer.problem or ""))
+        else:
+            texts.append(GpusText(answer.node, None, None, None, answer.reason))
+    artefacts.keep(directory, "gpus.json", GpusArtefact(directory.run_id, level, tuple(texts)))

@@ -12,6 +12,9 @@ from busbw.profile import UNDETECTED
 from busbw.records import CheckResult, CommandResult, Evidence, Status
 from busbw.rundir import RunDir
 
+_BESIDE = ("fabric.json", "probe.json", "gpus.json")
+"""Artefacts in `raw/` of what lies between the nodes, and of each GPU by itself."""
+
 
 def load_plan(run: RunDir) -> RunPlan:
     """The plan of a run.
@@ -58,9 +61,15 @@ def demand(plan: RunPlan) -> Demand:
 
 
 def checked(run: RunDir, plan: RunPlan, asked: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
-    """What the checks come to: whether each node was reached, then every family over all answers."""
+    """What the checks come to: whether each node was reached, every family over all answers, and what was asked beside the nodes' own."""
     reach = artefacts.load(run, "reach.json", ReachArtefact)
-    return (*_reach_checks(plan, reach), *judge.judge(families(), asked, demand(plan)))
+    found = (*_reach_checks(plan, reach), *judge.judge(families(), asked, demand(plan)))
+    if not any((run.raw / name).exists() for name in _BESIDE):
+        return found
+    # Here, because most runs ask for none of it.
+    from busbw.derive import between
+
+    return (*found, *between.checks(run))
 
 
 def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResult, ...]:

@@ -135,3 +135,12 @@ def test_a_host_without_the_tools_is_unknown_and_says_which_are_missing(tmp_path
     assert done.returncode == 3, done
     assert done.stdout.splitlines()[0] == "UNKNOWN  0 links, 0 nodes: nothing was read that tells of a link"
     assert "NOT READ  iblinkinfo on local:" in done.stdout
+
+
+def test_a_report_of_such_a_run_never_says_better_than_the_run_did(
+    tmp_path: Path, check: Callable[..., Done], tools: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, status in ((("--fabric", "-w", "gpu-[001-003]"), 1), (("--fabric", "-w", "gpu-[004-005]"), 3)):
+        assert check(*words, "--transport", "local", "-p", "tcp").returncode == status
+        assert main(["report", "runs/latest"]) == status
+        assert f"busbw: CHECK {'FAIL' if status == 1 else 'UNKNOWN'}" in capsys.readouterr().out
