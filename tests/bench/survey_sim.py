@@ -44,6 +44,7 @@ class Trial:
     """Named together with what cannot be told from it."""
     launches: int
     solve_s: float
+    """CPU time of the longest."""
     plan_s: float
 
 
@@ -56,16 +57,16 @@ def survey(world: World, most_launches: int, wanted: Wanted) -> Trial:
     outcome: BlameOutcome | None = None
     plan_s = solve_s = 0.0
     while len(history) < most_launches:
-        began = time.perf_counter()
+        began = time.process_time()
         number = choose(cluster.nodes, fabric, history, outcome, wanted)
-        plan_s = max(plan_s, time.perf_counter() - began)
+        plan_s = max(plan_s, time.process_time() - began)
         if number is None:
             break
         samples += cluster.measure(number.groups)
         history += (number,)
-        began = time.perf_counter()
+        began = time.process_time()
         outcome = blame.solve(samples, fabric)
-        solve_s = max(solve_s, time.perf_counter() - began)
+        solve_s = max(solve_s, time.process_time() - began)
     truth = {label(c, world) for c in world.culprits}
     named = {b.component for b in outcome.blames} if outcome else set()
     doubtful = {b.component for b in outcome.blames if b.also} if outcome else set()
