@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from busbw.preflight import Demand, NodeAnswer, judge, script
+from busbw.preflight import CheckFamily, Demand, NodeAnswer, Section, judge, script
 from busbw.preflight.families import families
 from busbw.preflight.software import facts
 from busbw.records import CheckResult, Command, CommandResult, Node, Status
@@ -166,3 +166,47 @@ def test_a_demanded_check_that_does_not_exist_is_unknown_on_every_node() -> None
     demand = dataclasses.replace(ALL, required=("gpu.telepathy",))
     (result,) = check("gpu.telepathy", answer_of(), demand=demand)
     assert (result.status, result.reason, result.required) == (Status.UNKNOWN, "this version of busbw does not have this check", True)
+
+
+def asked_here(*sections: Section, at_most_s: int | None = None) -> NodeAnswer:
+    """What this machine answers to these sections alone."""
+    family = CheckFamily("made", (), sections, lambda answer: ())
+    command = script.build((family,), "run-1", 60, at_most_s)
+    return script.split(Node("n1"), run_here(command), "run-1", "raw/preflight/n1.txt")
+
+
+def test_a_small_section_that_hangs_costs_its_own_answer_alone() -> None:
+    answer = asked_here(
+        Section("before", "echo 1", small=True),
+        Section("hung", "echo begun; sleep 60", small=True),
+        Section("behind", "echo 3", small=True),
+        Section("tool", "uname -s"),
+        at_most_s=2,
+    )
+    assert answer.problem is None
+    found = {name: (s.stdout, s.exit_status) for name, s in answer.sections.items()}
+    assert found == {"before": ("1\n", 0), "hung": ("begun\n", 124), "behind": ("3\n", 0), "tool": ("Linux\n", 0)}
+
+
+def test_small_sections_do_not_change_each_other() -> None:
+    answer = asked_here(
+        Section("first", "cd /; x=1; IFS=:; set -f; exit 3", small=True),
+        Section("second", 'echo "${x:-none} $IFS" | tr -d " \\t\\n"; set -- a b; echo $#', small=True),
+    )
+    found = {name: (s.stdout, s.exit_status) for name, s in answer.sections.items()}
+    assert found == {"first": ("", 3), "second": ("none2\n", 0)}
+
+
+def test_a_named_tool_that_is_not_there_is_answered_at_once_and_one_that_is_there_runs() -> None:
+    answer = asked_here(
+        Section("absent", "x=$(no-such-tool); echo $x", tool="no-such-tool"), Section("there", "x=$(echo 5); echo $x", tool="uname")
+    )
+    assert (answer.sections["absent"].exit_status, answer.sections["absent"].stderr) == (127, "sh: no-such-tool: not found\n")
+    assert (answer.sections["there"].exit_status, answer.sections["there"].stdout) == (0, "5\n")
+
+
+def test_every_section_is_timed_by_the_nodes_own_clock() -> None:
+    answer = asked_here(Section("slow", "sleep 0.3"), Section("quick", "true"))
+    assert answer.sections["slow"].seconds is not None
+    assert answer.sections["slow"].seconds >= 0.29
+    assert answer.sections["quick"].seconds is not None
