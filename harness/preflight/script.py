@@ -112,7 +112,7 @@ def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> No
     """One node's answer, section by section. What is missing is missing, with the reason in `problem`."""
     stdout = result.out()
     out = _frames(stdout, boundary)
-    err = _frames(result.err(), boundary)
+    err = _frames(result.err(), boundary, numbered=False)
     sections = {
         name: SectionOutput(name, frame.text, err[name].text if name in err else "", frame.exit_status, frame.line_no, frame.seconds)
         for name, frame in out.items()
@@ -125,8 +125,10 @@ def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> No
     return NodeAnswer(node=node, sections=sections, artefact=artefact, problem=problem)
 
 
-def _frames(text: str, boundary: str) -> dict[str, _Frame]:
-    """What each section printed. Every marker stands on a line of its own, behind a newline of its own."""
+def _frames(text: str, boundary: str, *, numbered: bool = True) -> dict[str, _Frame]:
+    """What each section printed. Every marker stands on a line of its own, behind a newline of its own. `numbered` False = lines are not
+    counted, nor is the clock read: of standard error neither is asked.
+    """
     found: dict[str, _Frame] = {}
     noise, *parts = text.split(f"\n@@{boundary} ")
     line_no = 1 + noise.count("\n")
@@ -137,15 +139,15 @@ def _frames(text: str, boundary: str) -> dict[str, _Frame]:
         # The newline before the marker, and its own.
         line_no += 2
         if len(words) > 1 and words[0] == "begin":
-            opened = (words[1], _clock(words[2:]))
+            opened = (words[1], _clock(words[2:]) if numbered else None)
             found[words[1]] = _Frame(body, None, line_no, None)
         elif len(words) > 2 and words[0] == "end" and opened and opened[0] == words[1] and words[2].isdigit():
-            begun, ended = opened[1], _clock(words[3:])
+            begun, ended = opened[1], _clock(words[3:]) if numbered else None
             seconds = round(ended - begun, 2) if begun is not None and ended is not None else None
             begin = found[words[1]]
             found[words[1]] = _Frame(begin.text, int(words[2]), begin.line_no, seconds)
             opened = None
-        line_no += body.count("\n")
+        line_no += body.count("\n") if numbered else 0
     return found
 
 
