@@ -36,8 +36,8 @@ def _peers(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
                 found = _COMPLETION.search(text)
                 if found is not None:
                     peer = owner.get(found[1], found[1])
-                    evidence = Evidence(node.artefact, line_no, f"{log.path}:{number}: {text.strip()}"[:300])
-                    accused[peer].setdefault(node.node, evidence)
+                    line = Evidence(node.artefact, line_no, f"{log.path}:{number}: {text.strip()}"[:300])
+                    accused[peer].setdefault(node.node, line)
     if not accused:
         return
     most = max(len(by) for by in accused.values())
