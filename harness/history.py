@@ -93,25 +93,23 @@ class History:
 
     def kinds(self) -> tuple[Kind, ...]:
         """What there are numbers of, the most measured first."""
-        rows = self._rows(
+        query = (
             "SELECT collective, size_bytes, options, regime, times FROM kinds "
             "JOIN (SELECT kind, COUNT(*) AS times FROM numbers GROUP BY kind) ON kind = id "
             "ORDER BY times DESC, regime, collective, size_bytes DESC, options"
         )
-        return tuple(Kind(*row) for row in rows)
+        with self._open() as index:
+            return tuple(Kind(*row) for row in index.execute(query))
 
     def points(self, kind: Kind) -> tuple[Point, ...]:
         """The numbers of one kind, oldest first."""
-        rows = self._rows(
+        query = (
             "SELECT runs.run, started, verdict, accepted, busbw_gb_s, launches FROM kinds JOIN numbers ON kind = kinds.id "
-            "JOIN runs ON runs.id = numbers.run WHERE collective = ? AND size_bytes = ? AND options = ? AND regime = ? ORDER BY started, runs.run",
-            (kind.collective, kind.size_bytes, kind.options, kind.regime),
+            "JOIN runs ON runs.id = numbers.run WHERE collective = ? AND size_bytes = ? AND options = ? AND regime = ? ORDER BY started, runs.run"
         )
-        return tuple(Point(run, started, verdict, bool(good), value, count) for run, started, verdict, good, value, count in rows)
-
-    def _rows(self, query: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
         with self._open() as index:
-            return index.execute(query, values).fetchall()
+            rows = index.execute(query, (kind.collective, kind.size_bytes, kind.options, kind.regime))
+            return tuple(Point(run, started, verdict, bool(good), value, count) for run, started, verdict, good, value, count in rows)
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
