@@ -7,6 +7,7 @@ counted (RAS, flight recorders), what their connections show, what merely differ
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -251,7 +252,7 @@ def _same_place(one: Suspect, other: Suspect) -> bool:
 
 
 def _for_node(fix: Fix, nodes: Sequence[str]) -> Fix:
-    return dataclasses.replace(fix, commands=tuple(c.replace("NODE", ",".join(nodes)) for c in fix.commands)) if nodes else fix
+    return dataclasses.replace(fix, commands=tuple(c.replace("NODE", shlex.quote(",".join(nodes))) for c in fix.commands)) if nodes else fix
 
 
 def _nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 
 from busbw.parsers.judge.stall_records import StallClass, StallJudgement
 from busbw.records import Finding
@@ -30,7 +31,7 @@ def drain_commands(judgement: StallJudgement) -> tuple[str, ...]:
         or judgement.findings[0].id in ("stall-rank-stopped", "stall-rank-out-of-memory")
     ):
         return ()
-    node = judgement.culprit_nodes[0]
+    node = shlex.quote(judgement.culprit_nodes[0])
     reason = f"busbw {judgement.findings[0].id} {_plain(judgement.headline)}"[:120]
     slurm = f'scontrol update nodename={node} state=drain reason="{reason}"'
     kubernetes = f"kubectl cordon {node}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -332,6 +333,12 @@ def test_of_watchdogs_that_ran_out_the_rank_that_enqueued_less_is_the_culprit() 
 
     found = judged(tuple(node(number, logs=log(line(number, 56 if number == 1 else 57))) for number in range(4)))
     assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANK_BEHIND, (1,), ("n1",))
+
+
+def test_a_name_that_only_ras_knows_is_quoted_where_a_shell_would_read_it() -> None:
+    found = judged(nodes(n2=node(2, kernel=XID)))
+    strange = dataclasses.replace(found, culprit_nodes=("10.9.9.9;reboot",))
+    assert stall_ticket.drain_commands(strange)[0].startswith("scontrol update nodename='10.9.9.9;reboot' state=drain ")
 
 
 def test_a_slurm_job_is_asked_for_by_its_number_alone() -> None:
