@@ -12,6 +12,7 @@ cannot tell what was broken from something else; as wrong if it names for sure w
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -22,7 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.lab import bringup, faults
+from busbw.errors import BusbwError
+from busbw.lab import bringup, faults, files
 from busbw.lab.bringup import LabOptions
 from busbw.lab.state import LabState
 from busbw.lab.state import load as load_lab
@@ -65,7 +67,7 @@ def trouble(kind: str, rng: random.Random) -> Trouble:
     def signal(fault: Callable[[LabState, str], object]) -> Callable[[LabState, int], None]:
         def strike(lab: LabState, number: int) -> None:
             if number == 2:
-                _when_running(lambda: fault(lab, node))
+                _when_running(lab, lambda: fault(lab, node))
 
         return strike
 
@@ -92,17 +94,19 @@ KINDS = (
 )  # fmt: skip
 
 
-def _when_running(strike: Callable[[], object]) -> None:
-    """As soon as there are ranks to hit; a launch that is over before then goes unhurt, and counts as nothing named."""
-    from busbw.errors import BusbwError
+def _when_running(lab: LabState, strike: Callable[[], object]) -> None:
+    """Once the benchmark has printed its ranks: one that dies before has named nobody to the launcher either.
 
-    end = time.monotonic() + 20
+    A launch that is over before then goes unhurt, and counts as nothing named.
+    """
+    jobs = files.node_directory(lab, lab.nodes[0]) / "home/.cache/busbw/jobs"
+    end = time.monotonic() + 30
     while time.monotonic() < end:
-        try:
-            strike()
-            return
-        except BusbwError:
-            time.sleep(0.1)
+        if any(b"Rank" in path.read_bytes() for path in jobs.glob("*/survey-*/stdout")):
+            with contextlib.suppress(BusbwError):
+                strike()
+                return
+        time.sleep(0.1)
 
 
 def survey(lab: LabState, kind: str, seed: int, out: Path) -> dict[str, object]:
@@ -154,6 +158,8 @@ def _watch(job: subprocess.Popen[bytes], lab: LabState, chosen: Trouble, runs: P
 
 def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     """What a run named against what was broken."""
+    if not path.exists():
+        return {"result": "no result", "truth": chosen.named, "named": [], "doubtful": [], "first": [], "verdict": "", "launches": 0}
     run = json.loads(path.read_text())
     sure = [b["component"] for b in run["blame"] if not b["also"]]
     doubtful = [{b["component"], *b["also"]} for b in run["blame"] if b["also"]]
