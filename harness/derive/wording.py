@@ -71,6 +71,10 @@ def uncovered(
         if check.status is Status.UNKNOWN and not check.required:
             advisory.setdefault((check.check_id, check.reason or check.found), []).append(check.node)
     found += [Uncovered(check_id, f"{reason} ({len(nodes)} nodes)") for (check_id, reason), nodes in advisory.items()]
+    if outcome.open:
+        names = ", ".join(dict.fromkeys(doubt.account.part.label for doubt in outcome.open))
+        why = "slower than its peers in too few launches to accuse or to clear it"
+        found.append(Uncovered(f"suspected: {names}", why, "busbw run --survey --budget 20m"))
     if outcome.inseparable and samples:
         found.append(Uncovered("which node or path is slow", outcome.inseparable, "measure more nodes, or rails one by one"))
     if not any(launch.artefact.groups for launch in made) and plan.playbook.survey.when != "never":

@@ -13,7 +13,7 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from busbw.parsers.judge.blame_explain import COST, LEAST_LOSS, Account, Explainer, Explanation, Suspicion
+from busbw.parsers.judge.blame_explain import COST, LEAST_LOSS, Account, Explainer, Explanation, Suspicion, least_loss
 from busbw.parsers.judge.blame_levels import Level, good_level, levels
 from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
 from busbw.parsers.judge.groups import GroupSample
@@ -142,8 +142,7 @@ def _tolerance(pairs: list[Level]) -> float:
             launches.setdefault(node, set()).add(level.launch)
     count = statistics.median(len(found) for found in launches.values())
     noise = statistics.median(level.noise for level in pairs)
-    # One launch can say only so much: with two, both must say nearly all that they can.
-    return max(LEAST_LOSS, noise * (math.sqrt(COST[PartKind.NODE] / count) + 2 / math.sqrt(count)))
+    return max(least_loss(tuple(pairs)), noise * (math.sqrt(COST[PartKind.NODE] / count) + 2 / math.sqrt(count)))
 
 
 def _cleared(seen: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:

@@ -124,7 +124,7 @@ class Explainer:
         self._portions: dict[Part, tuple[tuple[int, float], ...]] = {}
         self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
-        self._least = max(LEAST_LOSS, APART * self._difference())
+        self._least = least_loss(levels)
 
     def explain(self) -> Explanation:
         """Take part after part, the most telling first, until none is worth its cost; then look for what would explain the same."""
@@ -137,14 +137,6 @@ class Explainer:
         everything = (*accused, *suspected)
         told = [Suspicion(account, self._alike(account, everything)) for account in everything]
         return Explanation(tuple(told[: len(accused)]), tuple(told[len(accused) :]))
-
-    def _difference(self) -> float:
-        """How much rails of good nodes differ from each other over all launches: the spread of their medians, which one bad partner leaves alone."""
-        ratios: dict[tuple[str, int | None], list[float]] = {}
-        for level in self._levels:
-            for node in level.sample.nodes if len(level.sample.nodes) == 2 else ():
-                ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
-        return spread(statistics.median_high(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
 
     def _best(self, taken: Sequence[Account]) -> Account | None:
         """The part that explains most of what is not explained yet, of those that are to be accused or suspected."""
@@ -303,6 +295,17 @@ class Explainer:
             if double is not None and double.gain - _cost(double) > own.gain - _cost(own) - ALIKE and not _contains(account.part, part):
                 doubles.append(part)
         return tuple(doubles)
+
+
+def least_loss(levels: tuple[Level, ...]) -> float:
+    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the spread of their medians over all launches."""
+    ratios: dict[tuple[str, int | None], list[float]] = {}
+    for level in levels:
+        for node in level.sample.nodes if len(level.sample.nodes) == 2 else ():
+            ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
+    # The higher median: with two launches one bad partner must not make a rail look bad.
+    apart = spread(statistics.median_high(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
+    return max(LEAST_LOSS, APART * apart)
 
 
 def _cost(account: Account) -> float:
