@@ -112,7 +112,7 @@ def _suspects(
     yield from stall_ras.suspects(views, job, nodes)
     yield from stall_flight.suspects(dumps, job)
     yield from stall_logs.suspects(every, job)
-    yield from stall_net.silent(every, job)
+    yield from stall_net.silent(every, job, stall_ras.unheard(views, job, nodes))
     yield from _odd(job, nodes)
 
 

@@ -106,11 +106,11 @@ def connected(nodes: Sequence[NodeEvidence], job: Job) -> bool:
     return any(socket.moved_bytes is None or socket.moved_bytes > _HANDSHAKE_BYTES for socket in pairs)
 
 
-def silent(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
+def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> Iterator[Suspect]:
     """The node whose address the others' kernels retransmit to without an answer: most of the silent pairs have it at one end.
 
     A kernel answers for a process that is stopped, late or dead: only the way to it, or the machine, is silent. That some ranks came one operation
-    further than others before the data stopped is a consequence.
+    further than others before the data stopped is a consequence. `unheard` = nodes that RAS could not reach either: it decides between the two ends.
     """
     owner = {address: node.node for node in nodes for _, address in node.addresses if not address.startswith("127.")}
     pairs: dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]] = defaultdict(list)
@@ -125,6 +125,8 @@ def silent(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
     seen_in = Counter(name for pair in pairs for name in pair)
     most = max(seen_in.values())
     accused = tuple(sorted(name for name, count in seen_in.items() if count == most))
+    if len(set(accused) & unheard) == 1:
+        accused = tuple(name for name in accused if name in unheard)
     evidence = tuple(
         _line(node, look, socket, owner)
         for pair in sorted(pairs, key=sorted)

@@ -68,7 +68,7 @@ class RasView:
 
 
 def view(nodes: Sequence[NodeEvidence], job: Job) -> tuple[RasView, ...]:
-    """Every node's answers, most ranks first; an answer about other processes than the job's (its port is shared) is left out."""
+    """Every node's answers, the one that heard most ranks first; an answer about other processes than the job's (its port is shared) is left out."""
     pids = {rank.process.pid for rank in job.ranks}
     found = []
     for node in nodes:
@@ -80,7 +80,24 @@ def view(nodes: Sequence[NodeEvidence], job: Job) -> tuple[RasView, ...]:
         named = {state.pid for state in (made.last.ranks if made.last else ())}
         if not named or not pids or named & pids:
             found.append(made)
-    return tuple(sorted(found, key=lambda v: (-(len(v.last.ranks) if v.last else 0), v.node.node)))
+    return tuple(sorted(found, key=lambda v: (-_heard(v.last) if v.last else 0, v.node.node)))
+
+
+def _heard(report: RasReport) -> int:
+    """How much of the job it speaks for: a node that is cut off takes all others for missing."""
+    missing = {(f.communicator, each.rank) for f in report.findings if f.kind == "INCOMPLETE" for each in f.ranks}
+    return sum(not state.missing for state in report.ranks) - len(missing)
+
+
+def unheard(views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence]) -> frozenset[str]:
+    """The nodes of ranks that RAS could not hear, by the answer that heard most."""
+    found: set[str] = set()
+    for v in views[:1]:
+        where = _Where(nodes, job, v)
+        for finding in v.last.findings if v.last else ():
+            if finding.kind == "INCOMPLETE":
+                found |= set(where.told([_member(each) for each in finding.ranks])[1])
+    return frozenset(found)
 
 
 def _answer(node: NodeEvidence) -> RasAnswer | None:

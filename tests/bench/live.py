@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -36,12 +37,14 @@ def measure(lab, folder: Path) -> None:  # type: ignore[no-untyped-def]  # a lab
         job.signal(who, signal.SIGSTOP)
         argv = (sys.executable, "-m", "busbw", "why", "--live", "-i", "lab:bench", "--json", "--out", f"{folder}/runs")
         for _ in range(2):
-            load, began = os.getloadavg()[0], time.monotonic()
+            load, began, before = os.getloadavg()[0], time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
             done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL)
-            took = time.monotonic() - began
+            took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             answer = json.loads(done.stdout)
             said = "right" if (answer["culprit_ranks"], answer["kind"]) == ([who], "host") else answer["headline"]
-            print(f"{len(lab.nodes)} nodes: {took:.1f} s, 5 s of them between the looks; load before {load:.1f}; verdict {said}")
+            shown = f"{took:.1f} s, 5 of them between the looks; own CPU {cpu_s:.1f} s; load {load:.0f}"
+            print(f"{len(lab.nodes)} nodes: {shown}; verdict {said}", flush=True)
 
 
 if __name__ == "__main__":

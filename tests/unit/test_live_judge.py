@@ -224,6 +224,18 @@ def test_one_silent_pair_names_both_ends_of_the_path() -> None:
     assert (found.kind, found.culprit_nodes) == (StallClass.NETWORK, ("n1", "n2"))
 
 
+def test_of_one_silent_pair_the_end_that_ras_cannot_hear_either_is_the_culprit() -> None:
+    cut = ras(HEALTHY, dead=(0, 1, 3)).replace('"considered_dead": true', '"considered_dead": false')
+    others = ras(HEALTHY, dead=(2,)).replace('"considered_dead": true', '"considered_dead": false')
+    given = nodes(
+        n0=asked(others),
+        n1=node(1, look=socket(1, 2, 71, retries=7) + socket(1, 3, 72)),
+        n2=node(2, ras_1=cut, ras_2=cut, look=socket(2, 3, 74)),
+    )
+    found = judged(given)
+    assert (found.kind, found.culprit_nodes, found.findings[0].id) == (StallClass.NETWORK, ("n2",), "stall-network-silent")
+
+
 def test_a_port_that_is_down_everywhere_is_not_used_and_accuses_nobody() -> None:
     down = "eth0/operstate:up\neth0/carrier:1\neth1/operstate:down\neth1/carrier:0\n"
     assert told(tuple(node(number, look=down) for number in range(4)))[0] is not StallClass.NETWORK
