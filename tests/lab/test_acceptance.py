@@ -1,4 +1,4 @@
-"""A contract in the lab, on four shaped rails a node: rehearsed, missed because of half a rail and cleared without its node, ended by a lost rail.
+"""A contract in the lab, on four shaped rails a node: rehearsed, missed because of half a rail, ended by a lost rail.
 
 A rail at half rate halves the whole, whatever else the machine does; the contract asks for a little more than that, so that a busy machine
 neither passes the broken lab nor fails the healthy one.
@@ -23,7 +23,7 @@ from busbw.parsers.judge.limits import Rates
 
 pytestmark = pytest.mark.lab
 
-PLAYBOOK = Path(__file__).with_name("rails.yaml").read_text()
+PLAYBOOK = str(Path(__file__).with_name("rails.yaml"))
 RATE_BIT_S, RAILS, NODES = 40e6, 4, 3
 PROMISED = 0.55
 """Share of the limit."""
@@ -63,16 +63,14 @@ def ring_limit_gb_s(rails: int = RAILS) -> float:
     return found.value_gb_s
 
 
-def run_in(lab: LabState, out: Path, survey: str = "always") -> Ended:
-    playbook = out / "rails.yaml"
-    playbook.write_text(PLAYBOOK.replace("when: always", f"when: {survey}"))
+def run_in(lab: LabState, out: Path) -> Ended:
     busbw_gb_s = PROMISED * ring_limit_gb_s()
     contract = out / "contract.yaml"
     contract.write_text(
         f"title: Rehearsal\nnodes: {NODES}\n"
         f"criteria:\n  - {{id: C1, case: all-reduce, size: 6M, busbw_gb_s: {busbw_gb_s:.6f}, quantile: 1, trials: 1}}\n"
     )
-    words = ("run", str(playbook), "-i", f"lab:{lab.name}", "--contract", str(contract), "--out", str(out / "runs"))
+    words = ("run", PLAYBOOK, "-i", f"lab:{lab.name}", "--contract", str(contract), "--out", str(out / "runs"))
     done = subprocess.run(
         (sys.executable, "-m", "busbw", *words), capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL
     )
@@ -98,7 +96,7 @@ def test_the_limit_of_a_shaped_link_is_met_and_never_exceeded(healed: LabState, 
 
 
 def test_a_kept_contract_is_rehearsed(healed: LabState, tmp_path: Path) -> None:
-    ended = run_in(healed, tmp_path, survey="never")
+    ended = run_in(healed, tmp_path)
     acceptance = ended.result["acceptance"]
     assert (acceptance["word"], acceptance["criteria"][0]["status"], ended.exit_status) == ("INCONCLUSIVE", "PASS", 3), ended
     assert acceptance["told"] == "1 of 1 criteria met, 0 failed, 0 not measured; a rehearsal: emulated hosts accept nothing"
@@ -110,13 +108,11 @@ def test_a_kept_contract_is_rehearsed(healed: LabState, tmp_path: Path) -> None:
     assert ended.out.splitlines()[0].startswith("UNKNOWN  INCONCLUSIVE: 1 of 1 criteria met")
 
 
-def test_a_rail_at_half_rate_misses_the_contract_and_the_rest_keeps_it(healed: LabState, tmp_path: Path) -> None:
+def test_a_rail_at_half_rate_misses_the_contract(healed: LabState, tmp_path: Path) -> None:
     fault(healed, "slow", "node3", "50%", "--rail", "2")
     ended = run_in(healed, tmp_path)
     acceptance = ended.result["acceptance"]
     assert (acceptance["word"], acceptance["criteria"][0]["status"], ended.exit_status) == ("NOT ACCEPTED", "FAIL", 1), ended
-    assert any("node3" in suspect for suspect in acceptance["suspects"]), acceptance
-    assert acceptance["without_suspects"].startswith("without the suspects, on 2 nodes, the failures clear (C1: "), acceptance
 
 
 def test_a_rail_that_is_down_is_not_accepted_and_never_passes(healed: LabState, tmp_path: Path) -> None:
