@@ -119,6 +119,8 @@ class Explainer:
                 self._by_leaf.setdefault(leaf, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
         self._predicted = [1.0] * len(levels)
+        self._unlucky: tuple[int, set[int]] | None = None
+        """Groups that leave their leaf, and which of them are slow for no known reason; None = to be counted again."""
         self._accounts: dict[Part, Account | None] = {}
         self._loads: dict[int, dict[Part, float]] = {}
         self._portions: dict[Part, tuple[tuple[int, float], ...]] = {}
@@ -250,11 +252,13 @@ class Explainer:
         """What a slow group that leaves its leaf can say where others do as badly by chance: the rarer among the others, the more."""
         if not self._fabric.hashed:
             return MOST
-        mine = {index for index, _ in self._loaded(part)}
-        others = [
-            self._short(i, self._predicted[i]) > _SUSPICIOUS for i, level in enumerate(self._levels) if level.crosses and i not in mine
-        ]
-        return min(MOST, -2.0 * math.log((sum(others) + 0.5) / (len(others) + 1.0)))
+        if self._unlucky is None:
+            crossing = [i for i, level in enumerate(self._levels) if level.crosses]
+            self._unlucky = len(crossing), {i for i in crossing if self._short(i, self._predicted[i]) > _SUSPICIOUS}
+        count, unlucky = self._unlucky
+        mine = [i for i, _ in self._loaded(part) if self._levels[i].crosses]
+        slow = len(unlucky) - sum(i in unlucky for i in mine)
+        return min(MOST, -2.0 * math.log((slow + 0.5) / (count - len(mine) + 1.0)))
 
     def _accusable(self, account: Account) -> bool:
         part = account.part
@@ -276,12 +280,13 @@ class Explainer:
             limited = account.capacity / weight
             if limited < self._predicted[index] and (not account.intermittent or self._levels[index].launch in account.slow_in):
                 self._predicted[index] = limited
+                self._unlucky = None
                 for part in self._shares(index):
                     self._accounts.pop(part, None)
 
     def _alike(self, account: Account, accused: Sequence[Account]) -> tuple[Part, ...]:
         """Parts that, accused in its place, would leave about the same misfit."""
-        self._predicted = [1.0] * len(self._levels)
+        self._predicted, self._unlucky = [1.0] * len(self._levels), None
         for other in accused:
             if other is not account:
                 self._apply(other)
