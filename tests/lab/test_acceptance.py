@@ -100,7 +100,6 @@ def test_a_kept_contract_is_rehearsed(healed: LabState, tmp_path: Path) -> None:
     acceptance = ended.result["acceptance"]
     assert (acceptance["word"], acceptance["criteria"][0]["status"], ended.exit_status) == ("INCONCLUSIVE", "PASS", 3), ended
     assert acceptance["told"] == "1 of 1 criteria met, 0 failed, 0 not measured; a rehearsal: emulated hosts accept nothing"
-    assert acceptance["criteria"][0]["measured"] <= ring_limit_gb_s() * 1.005
     told = [line for line in ended.result["sensitivity"] if "rails lost" in line]
     assert told == [
         "would have caught: one of 4 rails lost (leaves 75% of the node's network): all 4 rails of every node carried their share of the bytes"
