@@ -261,11 +261,17 @@ class Explainer:
         return min(MOST, -2.0 * math.log((slow + 0.5) / (count - len(mine) + 1.0)))
 
     def _accusable(self, account: Account) -> bool:
-        part = account.part
-        fewest = 2
-        if self._fabric.hashed and part.kind is PartKind.PATH and any(self._levels[i].crosses for i in account.explained):
-            fewest = LAUNCHES_OF_HASHED_PATH
-        return len(account.slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= self._least
+        fewest, slow_in = 2, set(account.slow_in)
+        if self._fabric.hashed and any(self._levels[i].crosses for i in account.explained):
+            if account.part.kind in (PartKind.NODE, PartKind.RAIL):
+                # Colliding flows make any node look bad now and then: only its own leaf, where nothing is hashed, speaks against it.
+                slow_in = {self._levels[i].launch for i in account.explained if not self._levels[i].crosses}
+            elif account.intermittent or account.part.kind in _SHARED:
+                # Uplinks that flows are hashed onto are judged by the switches' counters; here they stay suspected.
+                return False
+            else:
+                fewest = LAUNCHES_OF_HASHED_PATH
+        return len(slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= self._least
 
     def _doubtful(self, account: Account) -> bool:
         """Worth another launch; what was bad once and good again and again since then has passed."""
