@@ -18,8 +18,8 @@ def judge(families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], dema
     """
     known = tuple(families)
     # Node by node: what several families read of one answer is parsed once.
-    results = [result for answer in answers for family in known for result in family.judge(answer)]
-    results += [result for family in known for result in family.compare(answers)]
+    results = [result for answer in answers for family in known for result in _of_one(family, answer)]
+    results += [result for family in known for result in _of_all(family, answers)]
     covered = {check_id for family in known for check_id in family.ids} | {"ssh.connect"}
     for check_id in sorted({*demand.required, *demand.advisory}):
         if any(fnmatchcase(known_id, check_id) for known_id in covered):
@@ -30,6 +30,27 @@ def judge(families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], dema
     applied = (_apply(result, standing(result.check_id), demand.profile) for result in results)
     # The sort is stable: results of one check stay in the order in which the nodes were asked.
     return tuple(sorted(applied, key=attrgetter("check_id")))
+
+
+def _of_one(family: CheckFamily, answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    """What a family says of one node. A text that it stumbles over costs this node these checks, never the other nodes their answers."""
+    try:
+        return family.judge(answer)
+    except Exception as error:  # noqa: BLE001  # texts come from nodes nobody vouches for; what is not understood is UNKNOWN, and told
+        return _not_understood(family.ids, (answer,), error)
+
+
+def _of_all(family: CheckFamily, answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """What a family says of the nodes against each other, with the same care."""
+    try:
+        return family.compare(answers)
+    except Exception as error:  # noqa: BLE001  # as above
+        return _not_understood(tuple(name for name in family.ids if name.startswith("cross.")), answers, error)
+
+
+def _not_understood(check_ids: tuple[str, ...], answers: tuple[NodeAnswer, ...], error: Exception) -> tuple[CheckResult, ...]:
+    why = f"busbw could not read what the node printed ({type(error).__name__}: {error}); it is kept, please report it"
+    return tuple(CheckResult(name, each.node.name, Status.UNKNOWN, "not understood", "", "", why) for each in answers for name in check_ids)
 
 
 def everything(check_ids: tuple[str, ...]) -> Demand:

@@ -210,3 +210,22 @@ def test_every_section_is_timed_by_the_nodes_own_clock() -> None:
     assert answer.sections["slow"].seconds is not None
     assert answer.sections["slow"].seconds >= 0.29
     assert answer.sections["quick"].seconds is not None
+
+
+def test_a_text_that_a_check_stumbles_over_costs_one_node_its_answer_and_nobody_else() -> None:
+    def stumble(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+        if answer.node.name == "odd":
+            raise ValueError("not enough values to unpack {0}")
+        return (CheckResult("x.y", answer.node.name, Status.PASS, "well", "well", "x"),)
+
+    def fall(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+        raise KeyError("majority")
+
+    family = CheckFamily("x", ("x.y", "cross.z"), (), stumble, fall)
+    nodes = tuple(NodeAnswer(Node(name), {}, "raw/x", None) for name in ("good", "odd"))
+    results = judge.judge((family,), nodes, Demand("lab", ("x.y", "cross.z"), ()))
+    told = {(r.check_id, r.node): (r.status, r.found) for r in results}
+    assert told[("x.y", "good")] == (Status.PASS, "well")
+    assert told[("x.y", "odd")] == (Status.UNKNOWN, "not understood")
+    assert {told[("cross.z", name)] for name in ("good", "odd")} == {(Status.UNKNOWN, "not understood")}
+    assert "ValueError: not enough values to unpack {0}" in next(r.reason for r in results if (r.check_id, r.node) == ("x.y", "odd"))
