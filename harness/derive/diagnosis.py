@@ -16,6 +16,7 @@ from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact, Text
 from busbw.parsers.judge.explain import explain
 from busbw.parsers.nodes import recognise
 from busbw.parsers.symptoms import table
+from busbw.plan import RunPlan
 from busbw.preflight import NodeAnswer, SectionOutput
 from busbw.records import CheckResult, Comparison, Evidence, Finding, Status
 from busbw.rundir import RunDir
@@ -27,26 +28,24 @@ _JUDGED = "bandwidth"
 
 def with_causes(
     run: RunDir,
-    family: str | None,
+    plan: RunPlan,
     made: tuple[Launch, ...],
     asked: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
     comparisons: tuple[Comparison, ...],
     own: tuple[Finding, ...],
 ) -> tuple[Finding, ...]:
-    """The run's own findings with causes and fixes from the symptom table, and what only the table knows.
-
-    `family`: the fabric as the table names it; None = not known.
-    """
+    """The run's own findings with causes and fixes from the symptom table, and what only the table knows."""
     if not made and not any(finding.status in (Status.FAIL, Status.UNKNOWN, Status.WARN) for finding in own):
         return own
-    told = diagnose(evidence(run, made, asked, checks, comparisons), Context(family))
+    told = diagnose(evidence(run, plan, made, asked, checks, comparisons), Context(plan.profile.family))
     answers = {answer.artefact for answer in asked}
     return explain(own, told.findings, _feeds(), lambda artefact: artefact in answers)
 
 
 def evidence(
     run: RunDir,
+    plan: RunPlan,
     made: tuple[Launch, ...],
     asked: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
@@ -68,8 +67,8 @@ def evidence(
     rails = {answer.node.name: answer.node.rails for answer in asked}
     for launch in made:
         facts += _counters(run, launch, rails)
-        # The other purposes have few and small sizes by intent.
-        if launch.artefact.case.purpose == _JUDGED and not launch.artefact.groups:
+        # The other purposes have few and small sizes by intent, and so have all of an emulated cluster.
+        if launch.artefact.case.purpose == _JUDGED and not launch.artefact.groups and not plan.cluster.emulated:
             facts += diagnose_facts.from_records(launch.artefact.stdout or "", launch.results)
     return EvidenceSet(tuple(texts), (*facts, *diagnose_facts.from_checks(c for c in checks if c.node in suspect), *_ratios(comparisons)))
 

@@ -53,7 +53,7 @@ def derive(run: RunDir) -> RunResult:
         *(_failure_finding(run, failure) for failure in failures),
         *_build_findings(build),
     )
-    findings = diagnosis.with_causes(run, plan.profile.family, made, asked, checks, comparisons, findings)
+    findings = diagnosis.with_causes(run, plan, made, asked, checks, comparisons, findings)
     taking_part = artefacts.load(run, "participants.json", Participants)
     unseen = taking_part.unseen if taking_part else ()
     uncovered = (

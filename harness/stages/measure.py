@@ -97,6 +97,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
     elapsed = quiet = 0.0
     patience = case.stall_s
     seen_bytes = failed = look_number = 0
+    looked: tuple[tuple[LookFile, ...], tuple[Unreachable, ...]] | None = None
     while True:
         answer = head.run(job.poll(launch.directory, seen_bytes))
         elapsed += answer.seconds
@@ -110,10 +111,15 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         failed = 0
         if position.output:
             _show(context, launch, position.output)
-            seen_bytes, quiet = seen_bytes + len(position.output), 0.0
+            seen_bytes, quiet, looked = seen_bytes + len(position.output), 0.0, None
         if position.state != "running":
             problem = "" if position.state == "ended" else "the job left no exit status: its process was killed or the node restarted"
             return _Ending("ended" if position.state == "ended" else "lost", elapsed, problem)
+        if looked is not None:
+            # Asked once more after the look: a job that ended while it was looked at ended, and its ranks are rightly gone.
+            state = "stalled" if quiet >= case.stall_s else "timed-out"
+            limit = f"no output for {quiet:.0f} s" if state == "stalled" else f"not ended after {case.timeout_s:.0f} s"
+            return _Ending(state, elapsed, limit, *looked)
         if quiet < patience and elapsed < case.timeout_s:
             continue
         look_number += 1
@@ -122,9 +128,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         if elapsed < case.timeout_s and not gone and _moving(context, found):
             patience = quiet + case.stall_s
             continue
-        state = "stalled" if quiet >= case.stall_s else "timed-out"
-        limit = f"no output for {quiet:.0f} s" if state == "stalled" else f"not ended after {case.timeout_s:.0f} s"
-        return _Ending(state, elapsed, limit, found, gone)
+        looked = (found, gone)
 
 
 def _show(context: Context, launch: Launch, output: bytes) -> None:

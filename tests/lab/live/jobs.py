@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -115,9 +116,12 @@ def job(
                 "RING_HOSTS": hosts,
                 "RING_JOB": str(logs),
                 "PYTHONUNBUFFERED": "1",
+                "PYTHONPATH": sysconfig.get_paths()["purelib"],
                 **settings,
             }
-            words = ("env", *(f"{k}={v}" for k, v in own.items()), *wrap(rank), sys.executable, str(program))
+            # Nodes have a /tmp of their own: neither a checkout nor a virtual environment below it is seen there.
+            python, text = os.path.realpath(sys.executable), program.read_text(encoding="utf-8")
+            words = ("env", *(f"{k}={v}" for k, v in own.items()), *wrap(rank), python, "-c", text)
             with (logs / f"rank{rank}.log").open("wb") as log:
                 argv = enter.node_argv(state, node, words)
                 running.launchers.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
