@@ -130,7 +130,7 @@ ENTRIES = (
     Entry(
         "rdma.port_state",
         "cat /sys/class/infiniband/*/ports/*/state",
-        "a port not ACTIVE (of the inventory's rails, where it names them): FAIL",
+        "a rail of the inventory not ACTIVE, or no port at all: FAIL; another port not ACTIVE, where no rails are named: WARN",
     ),
     Entry("rdma.rate", "cat /sys/class/infiniband/*/ports/*/rate", "lanes missing, or slower than the node's other ports: FAIL"),
     Entry("rdma.sm", "cat /sys/class/infiniband/*/ports/*/sm_lid", "an active InfiniBand port without subnet manager: FAIL"),

@@ -85,12 +85,13 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]:
     devices = rdma_sysfs.parse(output.stdout)
     # Unused ports are often down: where the inventory names the rails, only they count.
-    ports = rdma_ports.from_sysfs(tuple(d for d in devices if d.name in rails) or devices)
+    named = tuple(d for d in devices if d.name in rails)
+    ports = rdma_ports.from_sysfs(named or devices)
     if not ports:
         why = "the kernel lists no RDMA device"
         return tuple(Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS)
-    state = rdma_ports.state(ports)
-    if state.status is Status.FAIL:
+    state = rdma_ports.state(ports, all_used=bool(named))
+    if state.status in (Status.FAIL, Status.WARN):
         first = next(port.name for port in ports if port.active is False).partition("/")[0]
         shown = (n for n, line in enumerate(output.stdout.splitlines(), 1) if re.match(rf"port {re.escape(first)} \d+ state (?!4:)", line))
         state = dataclasses.replace(state, line_no=next(shown, None))

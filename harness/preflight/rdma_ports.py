@@ -89,14 +89,19 @@ def from_links(links: tuple[RdmaLink, ...]) -> tuple[Port, ...]:
     return tuple(Port(_name(k.device, k.port), k.state == "ACTIVE", _words(k.state, k.physical_state), None) for k in links)
 
 
-def state(ports: tuple[Port, ...]) -> Ruling:
-    """Every port up. INIT means that no subnet manager answers; Polling a cable or its far end."""
+def state(ports: tuple[Port, ...], *, all_used: bool = True) -> Ruling:
+    """Every port up. INIT means that no subnet manager answers; Polling a cable or its far end.
+
+    `all_used` = False: nobody said which ports the jobs use, so one that is down beside others that are up is a warning.
+    """
     expected = "every port ACTIVE"
     bad = [f"{port.name} {port.said}" for port in ports if port.active is False]
     if bad:
         down = next(port for port in ports if port.active is False)
         said = down.said.partition(" / ")[0].removeprefix("PORT_").upper()
-        ruling = Ruling("rdma.port_state", Status.FAIL, ", ".join(bad), expected)
+        unused = not all_used and any(port.active for port in ports)
+        why = "perhaps not used: the inventory names no rails" if unused else ""
+        ruling = Ruling("rdma.port_state", Status.WARN if unused else Status.FAIL, ", ".join(bad), expected, why)
         return ruling.with_values(state=said, link_layer=_layer(down), active_ports=len(ports) - len(bad))
     if not ports or any(port.active is None for port in ports):
         return Ruling("rdma.port_state", Status.UNKNOWN, "not shown", expected, "the state of some port is not shown")

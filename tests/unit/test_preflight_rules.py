@@ -145,7 +145,9 @@ def test_a_port_that_is_no_rail_of_the_inventory_may_be_down() -> None:
     both = SYSFS + SYSFS.replace("mlx5_0", "mlx5_9").replace("4: ACTIVE", "1: DOWN")
     railed = dataclasses.replace(answer(rdma_sysfs=both), node=Node("n1", rails=("mlx5_0",)))
     assert [r.status for r in results("rdma.port_state", railed)] == [Status.PASS]
-    assert verdict("rdma.port_state", rdma_sysfs=both) == (Status.FAIL, "mlx5_9 DOWN / LinkUp")
+    assert verdict("rdma.port_state", rdma_sysfs=both) == (Status.WARN, "mlx5_9 DOWN / LinkUp"), "nobody said that it is used"
+    broken = dataclasses.replace(answer(rdma_sysfs=both), node=Node("n1", rails=("mlx5_9",)))
+    assert [r.status for r in results("rdma.port_state", broken)] == [Status.FAIL]
 
 
 def test_a_roce_port_needs_an_ipv4_gid_of_version_two() -> None:
