@@ -81,7 +81,8 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
             _cases(context, ready, nodes)
     finally:
         remove = Command(("rm", "-rf", "--", f"{place.directory}/{plan.job_directory}"), timeout_s=60, label="remove")
-        context.fleet.run({chosen.head: remove}, deadline_s=70)
+        # Everywhere: the JSON of a launch is written on the node of its rank 0.
+        context.fleet.run({node: remove for node in (chosen.head, *nodes) if node in context.fleet.sessions}, deadline_s=70)
 
 
 def _binaries(context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
