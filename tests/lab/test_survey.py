@@ -32,10 +32,22 @@ def survey(lab: LabState, out: Path) -> Any:
     return json.loads((out / "latest" / "run.json").read_text())
 
 
+def named_within(lab: LabState, out: Path, wanted: tuple[str, str], tries: int = 3) -> Any:
+    """The first survey that names somebody. On a busy machine one may find nothing; none may name anything else."""
+    run: Any = None
+    for number in range(tries):
+        run = survey(lab, out / str(number))
+        assert {(b["kind"], b["component"]) for b in run["blame"]} <= {wanted}, run["findings"]
+        if run["blame"]:
+            break
+    assert run["blame"], run["headline"]
+    return run
+
+
 def test_half_a_rail_is_named_with_both_numbers_of_its_confirmation(rails: LabState, tmp_path: Path) -> None:
     faults.slow(rails, "node3", 20e6, "eth1")
-    run = survey(rails, tmp_path)
-    assert [(b["kind"], b["component"], b["state"]) for b in run["blame"]] == [("rail", "node3 rail 1", "slow")], run["findings"]
+    run = named_within(rails, tmp_path, ("rail", "node3 rail 1"))
+    assert [b["state"] for b in run["blame"]] == ["slow"]
     first = run["findings"][0]
     assert (first["id"], first["where"], run["verdict"]) == ("slow-rail", ["node3 rail 1"], "FAIL")
     texts = [e["text"] for e in first["evidence"]]
@@ -47,11 +59,5 @@ def test_half_a_rail_is_named_with_both_numbers_of_its_confirmation(rails: LabSt
 
 def test_a_slow_path_is_named_as_a_path_and_its_ends_are_cleared(rails: LabState, tmp_path: Path) -> None:
     faults.slow(rails, "node1", 15e6, toward="node4")
-    run = survey(rails, tmp_path)
-    # On a busy machine the path may stay among what cannot be told apart; nothing else may be named in its place.
-    named = [(b["kind"], b["component"]) for b in run["blame"]]
-    assert named in ([("link", "node1 – node4")], []), run["findings"]
-    if named:
-        assert run["findings"][0]["id"] == "slow-path"
-    else:
-        assert run["verdict"] != "PASS", run["headline"]
+    run = named_within(rails, tmp_path, ("link", "node1 – node4"))
+    assert run["findings"][0]["id"] == "slow-path"

@@ -54,7 +54,10 @@ class Server:
         found, todo = [], [self.process.pid]
         while todo:
             text = Path(f"/proc/{todo[0]}/task/{todo[0]}/children")
-            todo = todo[1:] + ([int(pid) for pid in text.read_text().split()] if text.exists() else [])
+            try:
+                todo = todo[1:] + [int(pid) for pid in text.read_text().split()]
+            except (FileNotFoundError, ProcessLookupError):
+                todo = todo[1:]  # it ended while it was looked at
             found += [pid for pid in todo if pid not in found]
         return found
 
