@@ -19,6 +19,7 @@ _START = """\
 dir=$1; umask 077
 if [ -f "$dir/pid" ]; then cat "$dir/pid"; exit 0; fi
 mkdir -p "$dir" && cat > "$dir/job.sh" && cd "$dir" || exit 70
+[ "$(tail -n 1 job.sh)" = "# whole" ] || { echo "the job's script came only in part" >&2; exit 71; }
 setsid sh -c 'echo $$ > pid.part && mv pid.part pid
 sh job.sh > stdout 2> stderr
 echo $? > status.part && mv status.part status' > /dev/null 2>&1 < /dev/null &
@@ -71,9 +72,12 @@ class PollAnswer:
 
 
 def start(directory: str, argv: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> Command:
-    """Starts the job, or finds it started already; prints the pid of its session."""
+    """Starts the job, or finds it started already; prints the pid of its session.
+
+    A script whose last line did not come is not run: where the sender dies half way, a shell takes what came for all there is.
+    """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment)
-    script = f"{exports}exec {shlex.join(argv)}\n"
+    script = f"{exports}exec {shlex.join(argv)}\n# whole\n"
     return Command(("sh", "-c", _START, "busbw-start", directory), stdin=script.encode(), timeout_s=30, label="start")
 
 

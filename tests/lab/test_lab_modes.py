@@ -220,6 +220,7 @@ def test_a_plain_users_nodes_show_invented_hardware_too(user: User) -> None:
         ("os.limits.memlock", "node2"),
         ("cross.active_ports", "node3"),
         ("cross.rate", "node3"),
+        ("rdma.port_state", "node3"),
     }
 
 

@@ -64,6 +64,16 @@ def test_a_job_is_found_again_by_whoever_comes_back(tmp_path: Path) -> None:
     assert (state, seen, run(job.fetch(directory, "status", "x")).stdout) == ("ended", b"one\ntwo\n", b"7\n")
 
 
+def test_a_script_that_came_in_part_is_not_run_and_the_next_start_runs_it_whole(tmp_path: Path) -> None:
+    directory = str(tmp_path / "job")
+    whole = job.start(directory, ("sh", "-c", "echo one"), (("A", "b c"),))
+    for came in (0, 1, 9, len(whole.stdin or b"") - 2):
+        cut = subprocess.run(whole.argv, input=(whole.stdin or b"")[:came], capture_output=True, timeout=60, check=False)
+        assert (cut.returncode, cut.stdout) == (71, b""), came
+        assert not Path(directory, "pid").exists()
+    assert run(whole).returncode == 0
+
+
 def test_a_job_that_was_killed_is_lost_not_ended(tmp_path: Path) -> None:
     directory = str(tmp_path / "job")
     pid = int(run(job.start(directory, ("sleep", "60"), ())).stdout)
