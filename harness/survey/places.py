@@ -13,11 +13,13 @@ HASHED = ("roce", "tcp", "gcp")
 
 def fabric_of(cluster: Cluster, family: str | None) -> Fabric:
     """The leaves by the first label of `GROUPING` that every node has; without one, nothing is known of them."""
+    # An emulated leaf has one uplink a rail: there is nothing to spread flows over.
+    hashed = family in HASHED and not cluster.emulated
     for label in GROUPING:
         found = tuple((node.name, value) for node in cluster.nodes for name, value in node.labels if name == label)
         if len(found) == len(cluster.nodes):
-            return Fabric(found, family in HASHED)
-    return Fabric((), family in HASHED)
+            return Fabric(found, hashed)
+    return Fabric((), hashed)
 
 
 def rails_of(cluster: Cluster, nodes: tuple[str, ...]) -> int:
