@@ -4,7 +4,7 @@ set -u
 PYTHON=${PYTHON:-python3}
 failed=0
 
-missing=$("$PYTHON" -m busbw.lab.requirements)
+missing=$("$PYTHON" -m busbw.lab.requirements all)
 if [ -n "$missing" ]; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "test: installing what the lab needs: $missing"

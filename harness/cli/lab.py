@@ -66,6 +66,7 @@ def _register_up(up: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="hardware that the nodes show without having it: h100, h200, b200, a100, h100-roce, ethernet, or a YAML file (default: none)",
     )
+    up.add_argument("--slurm", action="store_true", help="a real Slurm over all nodes: slurmctld, a slurmd on each, munge (root only)")
     up.add_argument("--cpus-per-node", type=float, metavar="CPUS", help="limit of each node's CPU time (default: equal shares)")
     up.add_argument("--no-cgroups", action="store_true", help="make no control groups: nodes take CPU time from each other")
     up.add_argument("--no-node-ssh", action="store_true", help="nodes cannot log in to each other")
@@ -126,6 +127,7 @@ def _up(args: argparse.Namespace) -> int:
         cgroups=not args.no_cgroups,
         cpus_per_node=args.cpus_per_node,
         persona=None if args.persona is None else persona.load(args.persona),
+        slurm=args.slurm,
     )
     signal.signal(signal.SIGTERM, _interrupt)
     state = bringup.up(options, _progress)

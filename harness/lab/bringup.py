@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import cgroups, files, loopback, namespaces, persona_memlock, processes, requirements, wiring
+from busbw.lab import cgroups, files, loopback, namespaces, persona_memlock, processes, requirements, slurm, wiring
 from busbw.lab.persona import Persona
 from busbw.lab.state import DEFAULT_NAME, RECORD, LabState, Mode, directory_of, exists, load, locked, marker, save
 
@@ -43,6 +43,8 @@ class LabOptions:
     """CPU time a node may use, in CPUs; None = its equal share."""
     persona: Persona | None = None
     """The hardware that nodes show without having it."""
+    slurm: bool = False
+    """A real Slurm over all nodes."""
 
 
 def up(options: LabOptions, progress: Callable[[str], None]) -> LabState:
@@ -120,7 +122,9 @@ def _clear_remains(state: LabState, progress: Callable[[str], None]) -> None:
 
 def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
     mode, cannot = _choose_mode(options.mode)
-    requirements.demand(mode, persona=options.persona is not None)
+    requirements.demand(mode, persona=options.persona is not None, slurm=options.slurm)
+    if options.slurm and (why_not := slurm.refused(mode)):
+        raise LabError("this lab cannot have a Slurm", seen=why_not, next_step="as root: busbw lab up --mode root --slurm")
     directory = _free_directory(options.name)
     cgroup, enable, why = _choose_cgroup(options, mode, marker(directory))
     if cgroup is None and options.cpus_per_node is not None:
@@ -153,6 +157,7 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         cgroup_parent_enabled=enable,
         cannot=cannot + (persona_memlock.CANNOT if options.persona and persona_memlock.needed() else ()),
         persona=options.persona,
+        slurm=options.slurm,
     )
     progress(f"lab {state.name!r}: {len(nodes)} nodes in {mode.value} mode, recorded in {directory}")
     return state
@@ -232,6 +237,8 @@ def _auto_rate(options: LabOptions) -> float:
 
 def _make(planned: LabState) -> LabState:
     files.write_all(planned)
+    if planned.slurm:
+        slurm.write(planned)
     if planned.mode is Mode.LOOPBACK:
         state = loopback.start(planned)
     else:

@@ -9,7 +9,7 @@ import os
 import sys
 
 from busbw.errors import InventoryError, LabError
-from busbw.lab import bringup, wiring
+from busbw.lab import bringup, slurm, wiring
 from busbw.lab.state import INSIDE, LabNode, LabState, Mode, load
 
 _WITH_HOSTS = 'mount --bind "$0" /etc/hosts && exec "$@"'
@@ -26,7 +26,7 @@ def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         LabError: the lab does not run.
     """
-    marked = ("env", f"{INSIDE}={state.directory}", *argv)
+    marked = ("env", f"{INSIDE}={state.directory}", *((f"SLURM_CONF={slurm.conf(state)}",) if state.slurm else ()), *argv)
     if state.mode is Mode.LOOPBACK:
         demand_up(state)
         return marked

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from busbw.errors import LabError
-from busbw.lab import persona_files, persona_memlock, requirements, wiring
+from busbw.lab import persona_files, persona_memlock, requirements, slurm, wiring
 from busbw.lab.state import LabNode, LabState, Mode
 
 NODE_DIRECTORY = "/run/node"
@@ -172,6 +172,8 @@ def sshd_config(state: LabState, node: LabNode) -> str:
     }
     if state.persona is not None and (node_directory(state, node) / persona_memlock.LIBRARY).exists():
         environment["LD_PRELOAD"] = f"{inside}/{persona_memlock.LIBRARY}"
+    if state.slurm:
+        environment["SLURM_CONF"] = slurm.CONF
     listen = node.address if state.mode is Mode.LOOPBACK else "0.0.0.0"
     lines = [
         f"Port {node.ssh_port}",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from busbw.errors import LabError
-from busbw.lab import files, processes, requirements, shaping, wiring
+from busbw.lab import files, processes, requirements, shaping, slurm, wiring
 from busbw.lab.state import LabNode, LabState, Mode, Process, save
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -81,6 +81,9 @@ def start(state: LabState) -> LabState:
         started = _identify(state, int(pid_file.read_text()))
         save(started)
         _await_sshd(started)
+        if started.slurm:
+            assert started.init is not None  # set by _identify
+            slurm.await_ready(started, ("nsenter", f"--net=/proc/{started.init.pid}/root/run/netns/{wiring.HEAD}"))
         launcher.stdin.write(b"keep\n")
     return _note_refusals(_find_nodes(started))
 

@@ -20,7 +20,7 @@ class Rank:
     process: Process
     node: str
     rank: int
-    """Its number in the whole job (OMPI_COMM_WORLD_RANK)."""
+    """Its number in the whole job (OMPI_COMM_WORLD_RANK from mpirun, PMIX_RANK from srun)."""
     executable: str
 
 
@@ -139,12 +139,12 @@ def of_loopback_lab(state: LabState) -> tuple[int, ...]:
 
 
 def ranks(state: LabState, nodes: tuple[LabNode, ...]) -> tuple[Rank, ...]:
-    """The ranks of running benchmarks (executables named `*_perf` started by mpirun) on these nodes, by rank."""
+    """The ranks of running benchmarks (executables named `*_perf` started by mpirun or srun) on these nodes, by rank."""
     found: list[Rank] = []
     for node in nodes:
         for pid in of_node(state, node):
             name = os.path.basename(executable(pid))
-            number = environment(pid).get("OMPI_COMM_WORLD_RANK", "") if name.endswith("_perf") else ""
+            number = _rank(environment(pid)) if name.endswith("_perf") else ""
             process = identify(pid)
             if number.isdigit() and process is not None:
                 found.append(Rank(process, node.name, int(number), name))
@@ -170,6 +170,10 @@ def polling(timeout_s: float) -> Iterator[None]:
     while time.monotonic() < end:
         time.sleep(0.005)
         yield
+
+
+def _rank(variables: dict[str, str]) -> str:
+    return variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMIX_RANK", ""))
 
 
 def _parent(pid: int) -> int | None:

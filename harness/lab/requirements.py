@@ -1,6 +1,7 @@
 """Which programs the lab needs and which Debian or Ubuntu package each is in.
 
-`python -m busbw.lab.requirements` prints the command that installs what is missing (exit status 1), or nothing (exit status 0).
+`python -m busbw.lab.requirements` prints the command that installs what is missing (exit status 1), or nothing (exit status 0); with the
+word `all` behind it, also what only a lab with a Slurm needs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _NAMESPACES = (
 )
 _PERSONA = (("ibstat", "infiniband-diags"), ("ibv_devices", "ibverbs-utils"), ("lspci", "pciutils"))
 """Run on nodes with invented hardware, for real."""
+_SLURM = (("slurmctld", "slurm-wlm"), ("slurmd", "slurm-wlm"), ("srun", "slurm-wlm"), ("munged", "munge"))
+"""Only for a lab with a Slurm."""
 _PAYLOAD = (("mpirun", "openmpi-bin"), ("mpicc", "libopenmpi-dev"), ("make", "make"), ("gcc", "gcc"))
 _PATH = os.pathsep.join(("/usr/local/sbin", "/usr/sbin", "/sbin"))
 """Where Debian keeps these programs; not on an ordinary user's PATH."""
@@ -40,16 +43,18 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join((os.environ.get("PATH", os.defpath), _PATH))}
 
 
-def missing(mode: Mode | None = None, *, persona: bool = False) -> tuple[str, ...]:
+def missing(mode: Mode | None = None, *, persona: bool = False, slurm: bool = False) -> tuple[str, ...]:
     """Packages whose programs are not here, sorted: those a lab of that mode needs; None = of any, and what its benchmark is built with.
 
-    `persona` = its nodes show invented hardware.
+    `persona` = its nodes show invented hardware; `slurm` = it has a Slurm.
     """
     needed: tuple[tuple[str, str], ...] = _SSH if mode is Mode.LOOPBACK else _SSH + _NAMESPACES
     if mode is None:
         needed = needed + _PAYLOAD
     if mode is None or persona:
         needed = needed + _PERSONA
+    if slurm:
+        needed = needed + _SLURM
     return tuple(sorted({package for program, package in needed if find(program) is None}))
 
 
@@ -61,26 +66,26 @@ def apt_command(packages: tuple[str, ...]) -> str:
     )
 
 
-def demand(mode: Mode, *, persona: bool = False) -> None:
+def demand(mode: Mode, *, persona: bool = False, slurm: bool = False) -> None:
     """Make sure that everything is there.
 
     Raises:
         LabError: something is missing; the next step is the command that installs it.
     """
-    lacking = missing(mode, persona=persona)
+    lacking = missing(mode, persona=persona, slurm=slurm)
     if lacking:
         raise LabError(
             "the lab needs programs that are not installed", seen=f"missing packages: {', '.join(lacking)}", next_step=apt_command(lacking)
         )
 
 
-def main() -> int:
-    """Print the command that installs what is missing; 0 = nothing is."""
-    lacking = missing()
+def main(arguments: tuple[str, ...] = ()) -> int:
+    """Print the command that installs what is missing; 0 = nothing is. With `all` also what `busbw lab up --slurm` needs."""
+    lacking = missing(slurm="all" in arguments)
     if lacking:
         sys.stdout.write(apt_command(lacking) + "\n")
     return 1 if lacking else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(tuple(sys.argv[1:])))

@@ -133,6 +133,8 @@ class LabState:
     """What this lab cannot do, and why."""
     persona: Persona | None = None
     """The hardware that its nodes show without having it; None = they show none."""
+    slurm: bool = False
+    """True = slurmctld runs beside the head and a slurmd on every node."""
 
     @property
     def path(self) -> Path:

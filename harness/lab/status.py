@@ -40,6 +40,8 @@ def text(state: LabState) -> str:
     ]
     if state.persona is not None:
         lines.append(f"  shows      {state.persona.title} per node (invented: persona {state.persona.name})")
+    if state.slurm:
+        lines.append("  slurm      srun, salloc and sbatch on every node and in busbw lab exec; partition lab")
     if state.leaves > 1:
         lines.append(f"  leaves     {state.leaves}, uplinks: {_told_rate(state.uplink_rate_bit_s)}")
     lines.append(f"  ssh        busbw lab exec -- ssh -F {seen.ssh_config} {first.name}")

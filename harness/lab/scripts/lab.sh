@@ -19,6 +19,15 @@ ip -batch wiring/switch
 tc -batch wiring/switch.tc
 ip -n head -batch wiring/head
 
+if [ -d slurm ]; then
+    # Foreground daemons, in the background of this shell: they stay its children and end with the lab.
+    munged --foreground --force --num-threads=2 --key-file=/run/lab/slurm/munge.key --socket=/run/lab/slurm/munge.socket \
+        --pid-file=/run/lab/slurm/munged.pid --seed-file=/run/lab/slurm/munged.seed >slurm/munged.log 2>&1 </dev/null &
+    nsenter --net=/run/netns/head unshare --uts --mount sh -c 'hostname head; mount --bind /run/lab/hosts /etc/hosts
+        i=0; while [ ! -S /run/lab/slurm/munge.socket ] && [ $i -lt 200 ]; do i=$((i + 1)); sleep 0.02; done
+        exec slurmctld -D -i -f /run/lab/slurm/slurm.conf' >slurm/slurmctld.out 2>&1 </dev/null &
+fi
+
 start_node() {
     if [ -n "$cgroup" ]; then echo 0 >"$cgroup/$1/cgroup.procs"; fi
     ip -n "$1" -batch "nodes/$1/wiring"

@@ -24,6 +24,12 @@ if [ -d /dev/shm ]; then mount -t tmpfs -o mode=1777 tmpfs /dev/shm; fi
 mount --bind /run/node/tmp /tmp
 read -r sshd </run/node/sshd-path
 cd /
+if [ -d /run/lab/slurm ]; then
+    (
+        i=0; while [ ! -S /run/lab/slurm/munge.socket ] && [ $i -lt 200 ]; do i=$((i + 1)); sleep 0.02; done
+        exec slurmd -D -N "$name" -f /run/lab/slurm/slurm.conf
+    ) >/run/node/slurm/slurmd.out 2>&1 </dev/null &
+fi
 if [ -n "$uid" ]; then
     # sshd cannot separate privileges where root is the only user there is; as a plain user it does not try, but may not listen on port 22.
     echo 22 >/proc/sys/net/ipv4/ip_unprivileged_port_start
