@@ -48,6 +48,23 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class Contrast:
+    """Nodes that were changed against nodes that were not, measured in turn in the same hour."""
+
+    case_id: str
+    collective: str
+    size_bytes: int
+    options: str
+    changed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    ratios: tuple[float, ...]
+    """Changed over unchanged, one per round: the unchanged nodes right before and right after it, in the geometric mean."""
+    changed_gb_s: tuple[float, ...]
+    unchanged_gb_s: tuple[float, ...]
+    """Every launch of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
 class PastRun:
     """A run as other runs see it."""
 
@@ -60,6 +77,7 @@ class PastRun:
     """(what, answers with their counts): versions, and what every check found: `rdma.firmware`, `28.43.2026 on 64 nodes`."""
     nodes: tuple[str, ...]
     accepted: Decision | None = None
+    contrasts: tuple[Contrast, ...] = ()
 
 
 class Change(StrEnum):
@@ -85,6 +103,8 @@ class Shift:
     """Before and now."""
     runs_before: int
     reason: str
+    half: float | None = None
+    """Half the 95 % interval of the ratio alone, as a share: what more launches would narrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +120,20 @@ class NumberShift:
 
 
 @dataclass(frozen=True, slots=True)
+class ContrastShift:
+    """What became of changed nodes against unchanged ones."""
+
+    contrast: Contrast
+    """As it is now."""
+    before: float | None
+    """Their ratio in the earlier runs, in the median; None = no run from before the change measured these nodes so."""
+    shift: Shift
+    """Of the ratio of the ratios; without earlier runs, of the ratio alone."""
+    fabric: Shift | None
+    """The unchanged nodes now against before: what is no doing of the change; None = no earlier run."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunDiff:
     """A run against earlier ones."""
 
@@ -112,3 +146,4 @@ class RunDiff:
     """(what, before, now), against the newest of the runs."""
     status: Status
     """FAIL = something is slower; UNKNOWN = it cannot be told; PASS = neither."""
+    contrasts: tuple[ContrastShift, ...] = ()

@@ -15,12 +15,17 @@ def diff(now: PastRun, earlier: tuple[PastRun, ...]) -> RunDiff:
     against = tuple(each for each, (_, why) in zip(earlier, reasons, strict=True) if not why)
     known = [(number, _before(number, against)) for number in now.numbers]
     comparisons = max(1, sum(1 for _, before in known if before))
+    # A mood shifts whole runs: all numbers of a collective together tell it from chance.
+    mood = {
+        name: regression.scatter(tuple(before for number, before in known if number.collective == name))
+        for name in {number.collective for number in now.numbers}
+    }
     shifts = tuple(
         NumberShift(
             number,
             statistics.median(tuple(value for run in before for value in run)) if before else None,
             statistics.median(number.busbw_gb_s),
-            regression.shift(before, number.busbw_gb_s, comparisons=comparisons),
+            regression.shift(before, number.busbw_gb_s, comparisons=comparisons, mood=mood[number.collective]),
         )
         for number, before in known
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 
+@functools.lru_cache(maxsize=4096)
 def quantile(share: float, freedom: float) -> float:
     """The value below which `share` (0..1) of Student's t distribution with `freedom` (> 0) degrees of freedom lies.
 
