@@ -120,6 +120,7 @@ def _environment() -> Environment:
         "reference": phrases.reference,
         "link": artefact_link,
         "json": _json,
+        "is_command": phrases.is_command,
     }
     return environment
 

@@ -59,7 +59,9 @@ def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
 
 
 def subject(result: RunResult) -> str:
-    """What the verdict is about, in a few words: the number that decided it, else the first finding, else who could not be reached."""
+    """What the verdict is about, in a few words: the contract's answer, or the number, finding or lost node that decided."""
+    if result.acceptance is not None:
+        return f"{result.acceptance.word}: {result.acceptance.told}"
     compared = lead(result)
     if compared is not None and (compared.status is result.verdict or not result.findings):
         share = phrases.percent(compared.ratio) if compared.ratio is not None else phrases.bandwidth(compared.measured_gb_s)
@@ -87,7 +89,9 @@ def title(result: RunResult) -> str:
 def last_line(result: RunResult, run_dir: str) -> str:
     """The greppable line: `busbw: FAIL all_reduce 192/372 GB/s (52%) gpu-[000-015] runs/2026…`."""
     compared = lead(result)
-    if compared is not None and (compared.status is result.verdict or not result.findings):
+    if result.acceptance is not None:
+        what = subject(result)
+    elif compared is not None and (compared.status is result.verdict or not result.findings):
         what = f"{collective(result, compared)} {phrases.against(compared)}"
     elif result.verdict is Status.UNKNOWN:
         what = f"could not measure: {subject(result)}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from busbw.inventory.hostlist import LEGAL_NAME, fold
-from busbw.records import Comparison, Reference, Status
+from busbw.records import Comparison, CriterionResult, Reference, Status
 from busbw.reports.safe import one_line
-from busbw.units import format_bandwidth
+from busbw.units import format_bandwidth, format_time_us
 
 SIGNS = {Status.PASS: "✓", Status.WARN: "▲", Status.FAIL: "✖", Status.UNKNOWN: "?", Status.SKIPPED: "–"}
 WORDS = {Status.PASS: "pass", Status.WARN: "warning", Status.FAIL: "fail", Status.UNKNOWN: "unknown", Status.SKIPPED: "skipped"}
@@ -23,6 +24,9 @@ _REFERENCES = {
     "playbook": "playbook",
     "none": "no reference",
 }
+
+_PROSE = re.compile(r"(a|an|the|and|or|of|with|for|again|between|is|are|than|in|on|shows|lists|same|its|other|to)[,:;]?\Z")
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 
 
 def nodes(names: Iterable[str]) -> str:
@@ -101,3 +105,34 @@ def cut(text: str, most: int) -> str:
         return text
     half = (most - 40) // 2
     return f"{text[:half]} … {len(text) - 2 * half} characters left out … {text[-half:]}"
+
+
+def is_command(text: str) -> bool:
+    """Whether a step is a command line to copy, or a sentence: tables hold both under one name.
+
+    >>> is_command("busbw run --survey"), is_command("run the same case again"), is_command("MPI hello program")
+    (True, False, False)
+    >>> is_command("ssh gpu-005 'dmesg | grep -i the'"), is_command("for n in a b; do ssh $n true; done")
+    (True, True)
+    """
+    words = _QUOTED.sub("", text).split()
+    if not words or "; do" in text:
+        return bool(words)
+    capital = words[0][:1].isupper() and "=" not in words[0]
+    return not capital and not words[0].endswith((":", ",")) and not any(_PROSE.match(word) for word in words)
+
+
+def limit(of: CriterionResult) -> str:
+    """What a contract asks for: bandwidth at least, time at most."""
+    return f"{'≥' if of.unit == 'GB/s' else '≤'} {_valued(of, of.limit)}"
+
+
+def measured(of: CriterionResult) -> str:
+    """What a criterion's launches gave, with the interval of their mean; `–` = it was not measured."""
+    if of.measured is None:
+        return "–"
+    return _valued(of, of.measured) + ("" if of.half_interval is None else f" ± {_valued(of, of.half_interval)}")
+
+
+def _valued(of: CriterionResult, value: float) -> str:
+    return format_bandwidth(value) if of.unit == "GB/s" else format_time_us(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from busbw.records import Finding, Fix, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
+from busbw.units import format_size
 
 _MORE_FINDINGS = 5
 _EVIDENCE = 3
@@ -20,6 +21,7 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[str, .
     lines = [f"{result.verdict.value}  {result.headline}"]
     if result.emulated:
         lines.append(f"      {result.emulated}")
+    lines += _criteria(result)
     for same in unreachable_by_reason(result):
         lines += [
             f"NOT REACHED  {phrases.nodes(u.node for u in same)}: {same[0].reason}",
@@ -33,6 +35,25 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[str, .
     lines += _gaps(result)
     lines.append(lead.last_line(result, run_dir or f"runs/{result.run_id}"))
     return tuple(one_line(line) for line in lines)
+
+
+def _criteria(result: RunResult) -> list[str]:
+    """The contract, one line a criterion, in columns."""
+    if result.acceptance is None:
+        return []
+    rows = [("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")]
+    for each in result.acceptance.criteria:
+        told = (
+            phrases.WORDS[each.status]
+            if each.status in (Status.PASS, Status.FAIL)
+            else "not measured"
+            if each.measured is None
+            else "not decided"
+        )
+        what = f"{each.id} {each.collective} {format_size(each.size_bytes)}"
+        rows.append((what, phrases.limit(each), phrases.measured(each), str(each.launches), f"{phrases.SIGNS[each.status]} {told}"))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return ["  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows]
 
 
 def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], ...]:

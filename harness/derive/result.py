@@ -7,7 +7,7 @@ import json
 from busbw import artefacts
 from busbw.artefacts import Participants, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import acceptance, appraisal, check_words, diagnosis, earlier, launches, wording
+from busbw.derive import acceptance, appraisal, check_words, diagnosis, earlier, launches, layout, story, wording
 from busbw.derive.asked import answers, checked, load_plan
 from busbw.parsers.judge import acceptance as judge_acceptance
 from busbw.parsers.judge import blame, blame_words, verdict
@@ -103,6 +103,8 @@ def derive(run: RunDir) -> RunResult:
         commands=tuple(wording.command(launch.artefact.invocation) for launch in made),
         acceptance=accepted,
         compared=compared,
+        stalls=story.stories(run, made),
+        topology=layout.known(run, plan),
     )
 
 

@@ -54,6 +54,8 @@ from busbw.records.stalls import (
     WatchdogEvent,
     WatchdogLog,
 )
+from busbw.records.story import StallStory, StoryEvent, StoryRank
+from busbw.records.topology import Leaf, Topology, TopologyNic
 from busbw.records.verdict import (
     Blame,
     BlameState,
@@ -106,6 +108,7 @@ __all__ = [
     "Invocation",
     "LauncherFailure",
     "LauncherLog",
+    "Leaf",
     "Limit",
     "LinkRate",
     "LogLine",
@@ -129,7 +132,12 @@ __all__ = [
     "ResolvedVar",
     "RunResult",
     "Sizes",
+    "StallStory",
     "Status",
+    "StoryEvent",
+    "StoryRank",
+    "Topology",
+    "TopologyNic",
     "TuningChoice",
     "Uncovered",
     "Unreachable",

@@ -10,6 +10,8 @@ from busbw.records.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.records.command import Unreachable
 from busbw.records.evidence import Evidence, Finding, Status
 from busbw.records.history import RunDiff
+from busbw.records.story import StallStory
+from busbw.records.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +163,7 @@ class RunResult:
     """None = the run was not about a contract."""
     compared: RunDiff | None = None
     """Against the accepted runs that were on record when it started; None = there were none."""
+    stalls: tuple[StallStory, ...] = ()
+    """The course of every launch that stalled."""
+    topology: Topology | None = None
+    """Which rail of which node ends on which leaf, without links and errors, which stay in `raw/`; None = not known."""

@@ -43,7 +43,10 @@ def draw(members: Members) -> svg.Drawing:
     top = 16 + _LETTER * max((len(name) for name in members.columns), default=0)
     left = 12.0
     grid = left + _CELL * len(members.columns)
-    width, height = grid + 24 + _BAR + 90, top + _ROW * len(members.rows) + 8
+    width, height = (
+        grid + 24 + _BAR + 12 + _LETTER * max((len(row.label) for row in members.rows), default=0),
+        top + _ROW * len(members.rows) + 8,
+    )
     parts = []
     for column, name in enumerate(members.columns):
         x = left + _CELL * (column + 0.5)

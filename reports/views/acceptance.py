@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from busbw.records import CriterionResult, ProviderAnswer, Status
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
-from busbw.units import format_size, format_time_us
+from busbw.units import format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +76,16 @@ def view(report: ReportInput) -> Acceptance | None:
 
 def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
     sums = {excerpt.artefact: excerpt.sha256 for excerpt in report.excerpts}
-    sign = "≥" if each.unit == "GB/s" else "≤"
     # All nodes is the rule, and told below the table.
     where = f", {phrases.count(each.nodes, 'node')}" if each.nodes not in (0, len(report.result.nodes)) else ""
     return Criterion(
         each.id,
         f"{each.collective} {format_size(each.size_bytes)}{where}",
-        f"{sign} {_value(each, each.limit)}",
-        _measured(each),
+        phrases.limit(each),
+        phrases.measured(each),
         each.launches,
         each.status,
         "" if each.status in (Status.PASS, Status.FAIL) else "not measured" if each.measured is None else "not decided",
         each.reason,
         tuple(Proof(path, sums.get(path, "")) for path in each.artefacts),
     )
-
-
-def _measured(each: CriterionResult) -> str:
-    if each.measured is None:
-        return "–"
-    spread = "" if each.half_interval is None else f" ± {_value(each, each.half_interval)}"
-    return _value(each, each.measured) + spread
-
-
-def _value(each: CriterionResult, value: float) -> str:
-    return phrases.bandwidth(value) if each.unit == "GB/s" else format_time_us(value)

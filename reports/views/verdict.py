@@ -50,7 +50,7 @@ def view(report: ReportInput) -> Verdict:
     first = next((finding for finding in findings if finding.status in (Status.FAIL, Status.UNKNOWN) and finding.required), None)
     compared = lead.lead(result)
     of = ""
-    if compared is not None:
+    if compared is not None and compared.measured_gb_s is not None:
         group = f" on {phrases.nodes(compared.nodes)}" if compared.nodes and len(compared.nodes) < len(result.nodes) else ""
         of = f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}{group}, bus bandwidth in GB/s"
     caught = result.sensitivity if result.verdict in (Status.PASS, Status.WARN) else ()
@@ -58,9 +58,9 @@ def view(report: ReportInput) -> Verdict:
 
 
 def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:
-    if compared is None:
+    if compared is None or compared.measured_gb_s is None:
         return ()
-    tiles = [Tile("–" if compared.measured_gb_s is None else phrases.number(compared.measured_gb_s), "this run")]
+    tiles = [Tile(phrases.number(compared.measured_gb_s), "this run")]
     if compared.reference.busbw_gb_s is not None:
         tiles.append(Tile(phrases.number(compared.reference.busbw_gb_s), phrases.reference(compared.reference)))
     if compared.limit is not None:

@@ -69,7 +69,7 @@ def page(text: str) -> Page:
     return made
 
 
-ALL = ("healthy", "failing", "unreachable", "emulated", "acceptance", "every_pair", "hostile", "hostile_lab")
+ALL = ("healthy", "failing", "unreachable", "emulated", "stalled", "acceptance", "every_pair", "hostile", "hostile_lab")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -102,13 +102,28 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
                 "Latency",
                 "Processes",
                 "Who is slow: groups of nodes",
+                "Topology by rails",
                 "Preflight",
                 "What was not checked",
                 "Commands and versions",
                 "Raw evidence",
             ],
         ),
-        ("unreachable", ["Not reached", "Findings", "Preflight", "What was not checked", "Commands and versions"]),
+        ("unreachable", ["Not reached", "Findings", "Topology by rails", "Preflight", "What was not checked", "Commands and versions"]),
+        (
+            "stalled",
+            [
+                "Findings",
+                "Course of the stall",
+                "What was measured",
+                "Bus bandwidth by message size",
+                "Topology by rails",
+                "Preflight",
+                "What was not checked",
+                "Commands and versions",
+                "Raw evidence",
+            ],
+        ),
         (
             "acceptance",
             [
@@ -119,6 +134,7 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
                 "Latency",
                 "Processes",
                 "Who is slow: groups of nodes",
+                "Topology by rails",
                 "Preflight",
                 "What was not checked",
                 "Commands and versions",
@@ -181,7 +197,7 @@ def test_the_policy_allows_these_styles_and_this_script_and_nothing_else(name: s
     assert [name for _, attrs in made.elements for name in attrs if name.startswith("on")] == []
 
 
-@pytest.mark.parametrize(("of", "name"), [("acceptance", "hostile"), ("emulated", "hostile_lab")])
+@pytest.mark.parametrize(("of", "name"), [("acceptance", "hostile"), ("stalled_survey", "hostile_lab")])
 def test_hostile_text_adds_no_element_that_a_plain_run_does_not_have(of: str, name: str) -> None:
     plain, hostile = page(rendered(of)), page(rendered(name))
     assert {tag for tag, _ in hostile.elements} <= {tag for tag, _ in plain.elements}

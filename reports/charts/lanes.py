@@ -1,0 +1,68 @@
+"""Events on one axis of time, a lane for each who has some."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.reports.charts import svg
+
+_LANE = 24.0
+_LETTER = 7.0
+_WIDTH = 760.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One event."""
+
+    lane: int
+    at: float
+    """0 = the left end of the axis, 1 = the right end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Everything the picture shows."""
+
+    key: str
+    title: str
+    description: str
+    names: tuple[str, ...]
+    accused: tuple[int, ...]
+    marks: tuple[Mark, ...]
+    ticks: tuple[tuple[float, str], ...]
+    """(place, text) on the axis."""
+    quiet: tuple[float, float] | None = None
+    """The span in which nothing came; None = there is none."""
+    quiet_label: str = ""
+
+
+def draw(lanes: Lanes) -> svg.Drawing:
+    """The picture: circles for events, squares for those of the accused, a band where nothing came."""
+    left = 20 + _LETTER * max((len(name) for name in lanes.names), default=0)
+    right, top = _WIDTH - 60, 26.0
+    bottom = top + _LANE * len(lanes.names)
+    span = right - left
+    parts = []
+    if lanes.quiet is not None:
+        begin, end = (left + span * at for at in lanes.quiet)
+        parts.append(
+            svg.tag("rect", x=begin, y=top, width=max(1.0, end - begin), height=bottom - top, class_="f-mark", fill=svg.COLOURS["mark"])
+        )
+        parts.append(svg.words(lanes.quiet_label, (begin + end) / 2, top - 8, "middle", "bad", 12, True))
+    for number, name in enumerate(lanes.names):
+        y = top + _LANE * (number + 0.5)
+        accused = number in lanes.accused
+        parts.append(svg.words(name, left - 10, y + 4, "end", "bad" if accused else "muted", 12, accused))
+        parts.append(svg.line(left, y, right, y, "grid", 0.75))
+    for at, text in lanes.ticks:
+        x = left + span * at
+        parts.append(svg.line(x, bottom, x, bottom + 5, "muted"))
+        parts.append(svg.words(text, x, bottom + 18, "middle"))
+    for number in range(len(lanes.names)):
+        accused = number in lanes.accused
+        y = top + _LANE * (number + 0.5)
+        d = "".join(f"M{svg.coordinate(left + span * mark.at)} {svg.coordinate(y)}h0" for mark in lanes.marks if mark.lane == number)
+        if d:
+            parts.append(svg.path(d, "bad" if accused else "good", 10, cap="square" if accused else "round"))
+    return svg.frame(lanes.key, _WIDTH, bottom + 26, lanes.title, lanes.description, "".join(parts))
