@@ -12,7 +12,7 @@ from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts, facts
 from busbw.records import Command, RunResult
 from busbw.rundir import RunDir
-from busbw.stages import build, detect, keys, launching, participants, preflight, rest, survey
+from busbw.stages import build, detect, keys, launching, participants, preflight, rest, slurm, survey
 from busbw.stages.context import Context
 from busbw.stages.launching import Place
 from busbw.stages.measure import measure
@@ -74,8 +74,9 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     chosen = participants.choose(context, answers)
     for left_out in chosen.excluded:
         context.say("check", f"{left_out.node} takes no part: {left_out.reason}")
+    allocation = slurm.allocation(context, chosen.head, chosen.nodes)
     binaries, nodes = _binaries(context, chosen, known, benchmark)
-    place = Place(head=chosen.head, directory=build.work_root(known), binaries=binaries, known=known)
+    place = Place(head=chosen.head, directory=build.work_root(known), binaries=binaries, known=known, slurm=allocation)
     try:
         with keys.access(context, place, nodes) as ready:
             _cases(context, ready, nodes)
@@ -104,6 +105,8 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         context.say(case.id, f"{case.collective} on {len(nodes)} nodes, {launch.invocation.nranks} ranks")
         if not _measured(context, measure(context, launch)):
             return
+    turns.measure_turns(context, place, nodes, order)
+    order = repeat.repeat(context, place, nodes, order)
     wanted = plan.playbook.survey
     if len(nodes) > 1 and (wanted.when == "always" or (wanted.when == "on-shortfall" and survey.falls_short(context))):
         survey.survey(context, place, nodes, ranks_per_node, order)

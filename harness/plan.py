@@ -6,9 +6,27 @@ from dataclasses import dataclass
 
 from busbw.playbook import Playbook
 from busbw.profile import Profile
-from busbw.records import Cluster
+from busbw.records import BenchmarkCase, Cluster
 
 SCHEMA = "busbw.plan/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What is measured in turn, round after round, in the place of the playbook's own bandwidth cases: exactly one of the three."""
+
+    cases: tuple[BenchmarkCase, ...]
+    """What each turn launches."""
+    settings: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """`--try`: the variables of each setting; the first has none."""
+    changed: tuple[str, ...] = ()
+    """`--changed`: the nodes that were changed."""
+    soak_s: float | None = None
+    """Seconds of measuring of a soak."""
+    least: int = 5
+    """Rounds that are made in any case."""
+    most: int = 15
+    """Rounds after which what is still open stays open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +54,14 @@ class RunPlan:
     """The user consents to a temporary key between the nodes, removed at the end."""
     force: bool = False
     """The user wants the nodes also where somebody else works on them."""
+    slurm_job: str | None = None
+    """The Slurm allocation that busbw was started in; None = none."""
+    salloc: tuple[str, ...] = ()
+    """Options with which busbw asked for that allocation itself, so that --resume can ask again; () = it was there."""
+    mpi_plugin: str | None = None
+    """`--mpi` for srun; None = the best that Slurm names."""
+    turns: Turns | None = None
+    """None = the playbook's cases alone are measured."""
 
     @property
     def head(self) -> str:

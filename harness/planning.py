@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import os
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -17,17 +18,21 @@ from busbw.build import Benchmark
 from busbw.derive import earlier
 from busbw.errors import PlaybookError, UsageError
 from busbw.inventory import fold
+from busbw.inventory.hostlist import expand
 from busbw.lab import enter
-from busbw.launch import FabricFacts, env
+from busbw.launch import FabricFacts, SlurmFacts, env
+from busbw.launch import choose as launch
 from busbw.launch.render import render
 from busbw.parsers.nodes.open_mpi import MpiVersion
-from busbw.plan import SCHEMA, RunPlan
+from busbw.plan import SCHEMA, RunPlan, Turns
 from busbw.playbook import Playbook, contract
 from busbw.preflight.families import families
 from busbw.preflight.software import NodeFacts
 from busbw.profile import Profile
+from busbw.records import Cluster
+from busbw.records import Cluster
 from busbw.rundir import RunDir
-from busbw.stages import launching
+from busbw.stages import launching, turns_asked
 from busbw.stages.launching import Place
 from busbw.transport import Transport
 from busbw.units import parse_duration
@@ -70,10 +75,9 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
     if args.resume:
         run = rundir.open_existing(args.resume)
         plan = derive.load_plan(run)
-        if plan.cluster.emulated:
-            enter.become_inside("lab:" + plan.cluster.source.removeprefix("lab ").partition(" ")[0])
+        enter_lab(plan)
         set_aside_unfinished(run)
-        plan = dataclasses.replace(plan, force=plan.force or args.force)
+        plan = dataclasses.replace(plan, force=plan.force or args.force, slurm_job=_slurm_job(os.environ))
     else:
         plan = new_plan(args, started=started)
         run = rundir.create(args.out, started, plan.playbook.name)
@@ -91,14 +95,20 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
     return Prepared(run, plan, transport, benchmark(args, plan), tuple(notes))
 
 
+def enter_lab(plan: RunPlan) -> None:
+    """Where the run is one in the lab: start this command over inside it. Does not return then."""
+    if plan.cluster.emulated:
+        enter.become_inside("lab:" + plan.cluster.source.removeprefix("lab ").partition(" ")[0])
+
+
 def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
     """The plan that the options, the inventory, the playbook and the profile make together.
 
     Raises:
         UsageError: one of them is wrong; nothing was contacted.
     """
-    cluster = inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ)
-    book = _book(args, emulated=cluster.emulated)
+    cluster = _with_launcher(inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ), getattr(args, "launcher", None))
+    fabric, book, in_turn = _what(args, cluster)
     return RunPlan(
         schema=SCHEMA,
         tool_version=busbw.__version__,
@@ -106,7 +116,7 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         started=started,
         cluster=cluster,
         playbook=book,
-        profile=_fabric(args.profile or book.fabric or cluster.fabric),
+        profile=fabric,
         transport=args.transport,
         overrides=env.parse_overrides(args.env),
         stray=env.stray(os.environ),
@@ -115,7 +125,31 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         connect_timeout_s=args.connect_timeout,
         temporary_keys=args.temporary_keys,
         force=getattr(args, "force", False),
+        slurm_job=_slurm_job(os.environ),
+        salloc=salloc_options(args),
+        mpi_plugin=getattr(args, "mpi", None),
     )
+
+
+def salloc_options(args: argparse.Namespace) -> tuple[str, ...]:
+    """The options of salloc that the user asked for; () = none, so no allocation either."""
+    named = (("partition", getattr(args, "partition", None)), ("time", getattr(args, "time", None)))
+    return (*(f"--{name}={value}" for name, value in named if value), *getattr(args, "salloc", ()))
+
+
+def _slurm_job(environ: Mapping[str, str]) -> str | None:
+    return environ.get("SLURM_JOB_ID") or None
+
+
+def _with_launcher(cluster: Cluster, name: str | None) -> Cluster:
+    """The cluster with the launcher that was asked for, over the inventory's.
+
+    Raises:
+        UsageError: there is no such launcher.
+    """
+    launcher = name or cluster.launcher
+    launch.choose(launcher)
+    return dataclasses.replace(cluster, launcher=launcher)
 
 
 def _fabric(name: str | None) -> Profile:
@@ -136,7 +170,7 @@ def _book(args: argparse.Namespace, *, emulated: bool) -> Playbook:
     # `busbw check` has neither option: it measures nothing.
     budget = getattr(args, "budget", None)
     if getattr(args, "survey", False) or budget is not None:
-        budget_s = book.survey.budget_s if budget is None else _budget(budget)
+        budget_s = book.survey.budget_s if budget is None else _seconds("--budget", budget)
         book = dataclasses.replace(book, survey=dataclasses.replace(book.survey, when="always", budget_s=budget_s))
     if book.needs_contract and book.contract is None:
         raise PlaybookError(
@@ -147,8 +181,8 @@ def _book(args: argparse.Namespace, *, emulated: bool) -> Playbook:
     return book
 
 
-def _budget(text: str) -> float:
-    """`20m` in seconds.
+def _seconds(option: str, text: str) -> float:
+    """`20m` of that option in seconds.
 
     Raises:
         UsageError: it is no duration, or none at all.
@@ -156,9 +190,9 @@ def _budget(text: str) -> float:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"--budget {text}: not a duration", seen=str(error), next_step="such as 90s or 20m") from error
+        raise UsageError(f"{option} {text}: not a duration", seen=str(error), next_step="such as 90s or 20m") from error
     if seconds <= 0:
-        raise UsageError(f"--budget {text}: no time to measure in", next_step="such as 90s or 20m")
+        raise UsageError(f"{option} {text}: no time to measure in", next_step="such as 90s or 20m")
     return seconds
 
 
@@ -261,7 +295,8 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
     }
     made = benchmark(args, plan)
     binaries = made.directory or "nccl-tests/build"
-    place = Place(head=plan.head, directory=".cache/busbw", binaries=binaries, known=known)
+    slurm = SlurmFacts(plan.slurm_job or "SLURM_JOB_ID", nodes, plan.mpi_plugin or "pmix")
+    place = Place(head=plan.head, directory=".cache/busbw", binaries=binaries, known=known, slurm=slurm)
     lines = [
         f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source}; profile {plan.profile.name}; nothing was contacted",
         "# assumed until the nodes have said: Open MPI 4.1 on the head; no interface names; paths relative to the home directory; "

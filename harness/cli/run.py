@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from busbw.cli import outputs
+from busbw.cli import console, outputs, run_slurm
 from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, UsageError
 
@@ -50,13 +50,24 @@ def register(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--budget", metavar="TIME", help="time for the survey, such as 90s or 20m (default: the playbook's); implies --survey"
     )
+    run_slurm.register(parser)
+    what.add_argument(
+        "--try",
+        dest="try_",
+        action="append",
+        default=[],
+        metavar="NAME=A,B",
+        help="measure these values in turn with the variable unset, in the place of the playbook's cases; may be repeated",
+    )
+    what.add_argument("--changed", metavar="NODES", help="measure these nodes in turn with unchanged ones: was it the change, or the fabric?")
+    what.add_argument("--duration", metavar="TIME", help="repeat the bandwidth cases for so long, such as 8h: a soak")
     result = parser.add_argument_group("result")
     result.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run directories go (default runs)")
     result.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was cut off; finished steps are not repeated")
     result.add_argument("--replay", type=Path, metavar="RUN", help="run again from a recording, without any node")
     result.add_argument("--dry-run", action="store_true", help="print every command line with the reason of each variable; contact no node")
     result.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
-    result.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
+    console.register(result)
     outputs.register(parser)
 
 
@@ -70,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if not (args.dry_run or args.resume or args.replay):
         # Before anything heavy is imported: the command starts over inside the lab.
         become_inside(args.inventory)
+    run_slurm.become_allocated(args)
     from busbw import planning
 
     if args.dry_run:
@@ -83,15 +95,15 @@ def _execute(args: argparse.Namespace) -> int:
     from busbw.cli.console import Console, now
     from busbw.reports import terminal
 
-    console = Console(quiet=args.quiet or args.json)
+    screen = Console(quiet=args.quiet, verbose=args.verbose)
     prepared = planning.prepare(args, now())
     for note in prepared.notes:
-        console.say("note", note)
+        screen.say("note", note)
     signal.signal(signal.SIGTERM, _as_interrupt)
     shown = os.path.relpath(prepared.run.path)
     try:
-        with console:
-            result = pipeline.execute(prepared.run, prepared.plan, prepared.transport, prepared.benchmark, say=console.say, now=now)
+        with screen:
+            result = pipeline.execute(prepared.run, prepared.plan, prepared.transport, prepared.benchmark, say=screen.say, now=now)
     except KeyboardInterrupt as stop:
         raise Interrupted(
             "interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=f"busbw run --resume {shown}"

@@ -58,7 +58,12 @@ def write(state: LabState) -> None:
     (directory / "slurm.conf").write_text(configuration(state, "/run/lab/slurm/munge.socket"))
     conf(state).write_text(configuration(state, socket))
     for node in state.nodes:
-        (state.path / "nodes" / node.name / "slurm").mkdir()
+        own = state.path / "nodes" / node.name / "slurm"
+        own.mkdir()
+        # What a login on the node has, not what the submitting node had. Also for mpirun's daemons, which srun starts.
+        variables = {"BUSBW_LAB": state.marker, "LAB_NODE": node.name, "LAB_NGPU": str(state.gpus)}
+        (own / "task-prolog").write_text("#!/bin/sh\n" + "".join(f"echo export {name}={value}\n" for name, value in variables.items()))
+        (own / "task-prolog").chmod(0o755)
 
 
 def configuration(state: LabState, socket: str) -> str:
@@ -85,6 +90,7 @@ def configuration(state: LabState, socket: str) -> str:
         "SlurmdParameters=config_overrides",
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
+        "TaskProlog=/run/node/slurm/task-prolog",
         "JobAcctGatherType=jobacct_gather/none",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_CPU",

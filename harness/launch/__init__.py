@@ -35,6 +35,18 @@ class MpiFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SlurmFacts:
+    """The Slurm allocation that a launch runs in."""
+
+    job: str
+    """Its number."""
+    nodes: tuple[str, ...]
+    """All its nodes in Slurm's own order."""
+    mpi: str | None = None
+    """The plugin for `srun --mpi`: `pmix`; None = Slurm has none that Open MPI can use."""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRequest:
     """Everything a launcher needs for one launch."""
 
@@ -54,6 +66,8 @@ class LaunchRequest:
     """Command with which the head reaches the other nodes, as one line."""
     ranks_per_node: int | None = None
     """For a case that does not say: None = the nodes' own slots or GPUs."""
+    slurm: SlurmFacts | None = None
+    """For launchers that start ranks through Slurm; None = there is no allocation."""
 
 
 class Launcher(Protocol):

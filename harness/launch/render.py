@@ -10,7 +10,8 @@ from busbw.profile import MpiOption
 from busbw.records import Invocation
 from busbw.units import format_duration
 
-_WORDS_AFTER = {"--allow-run-as-root": 0, "--mca": 2, "--prtemca": 2}
+_IN_ENV = "OMPI_MCA_"
+_WORDS_AFTER = {"--allow-run-as-root": 0, "--overlap": 0, "--mca": 2, "--prtemca": 2}
 """Words that belong to an option; every other option has one."""
 
 
@@ -29,7 +30,10 @@ def render(invocation: Invocation, options: tuple[MpiOption, ...] = ()) -> str:
 
 def _mca_values(argv: tuple[str, ...]) -> Mapping[str, str]:
     triples = zip(argv, argv[1:], argv[2:], strict=False)
-    return {name: value for flag, name, value in triples if flag in ("--mca", "--prtemca")}
+    from_variables = (word.removeprefix(_IN_ENV).partition("=") for word in argv if word.startswith(_IN_ENV))
+    return {name: value for flag, name, value in triples if flag in ("--mca", "--prtemca")} | {
+        name: value for name, _, value in from_variables
+    }
 
 
 def _title(source: str) -> str:
@@ -52,5 +56,5 @@ def _cut(argv: tuple[str, ...]) -> list[str]:
             wanted -= 1
         else:
             lines.append([word])
-            wanted = _WORDS_AFTER.get(word, 1) if word.startswith("-") else 0
+            wanted = _WORDS_AFTER.get(word, 1) if word.startswith("-") and "=" not in word else 0
     return [" ".join(shlex.quote(word) for word in line) for line in lines]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from busbw.errors import LaunchError
 from busbw.inventory.hostlist import fold
+from busbw.launch.choose import DEFAULT
 from busbw.launch.mpirun import ssh_agent
 from busbw.records import Command, CommandResult
 from busbw.stages.context import Context
@@ -66,12 +67,13 @@ class _Peer:
 
 @contextlib.contextmanager
 def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[Place]:
-    """A place from which the launcher reaches all `nodes`; whatever was made for that is gone afterwards.
+    """A place from which the launcher reaches all `nodes`; whatever was made for that is gone afterwards. Only mpirun needs ssh for that.
 
     Raises:
         LaunchError: the head cannot log in to a node, and there is no consent to a temporary key.
     """
-    others = tuple(node for node in nodes if node != place.head)
+    by_ssh = context.plan.cluster.launcher in (None, DEFAULT)
+    others = tuple(node for node in nodes if node != place.head) if by_ssh else ()
     refused = _refused(context, place, others) if others else {}
     if not refused:
         yield place

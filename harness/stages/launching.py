@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from busbw.errors import LaunchError
-from busbw.launch import FabricFacts, LaunchRequest, MpiFacts
+from busbw.launch import FabricFacts, LaunchRequest, MpiFacts, SlurmFacts
+from busbw.launch.choose import choose
 from busbw.launch.env import mpi_options, resolve_env
-from busbw.launch.mpirun import LAUNCHER, ssh_agent
+from busbw.launch.mpirun import ssh_agent
 from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts
 from busbw.records import BenchmarkCase, ResolvedVar
-from busbw.stages.measure import Launch
+
+if TYPE_CHECKING:
+    from busbw.stages.measure import Launch
 
 _T = TypeVar("_T")
 
@@ -32,6 +35,8 @@ class Place:
     known: Mapping[str, NodeFacts]
     ssh_config: str | None = None
     """On the head, for the launcher's ssh; None = the head user's own."""
+    slurm: SlurmFacts | None = None
+    """The allocation, where the launcher needs one."""
 
 
 def common(values: tuple[_T | None, ...]) -> _T | None:
@@ -75,6 +80,9 @@ def make(
         LaunchError: the head node has no usable mpirun.
         UsageError: the launcher cannot express the case.
     """
+    # Here, because it loads what judges stalls: a check plans without launching.
+    from busbw.stages.measure import Launch
+
     head = place.known.get(place.head)
     if head is None or head.mpi is None or head.mpi.version is None or head.mpirun_path is None:
         raise LaunchError(
@@ -100,8 +108,9 @@ def make(
         json_path=f"{directory}/result.json",
         ssh_agent=ssh_agent(place.ssh_config),
         ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
+        slurm=place.slurm,
     )
-    invocation = LAUNCHER.build(request)
+    invocation = choose(plan.cluster.launcher).build(request)
     return Launch(
         case=case,
         invocation=invocation,

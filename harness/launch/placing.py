@@ -1,0 +1,99 @@
+"""Which nodes a launch may name, and how many ranks belong on each: what every launcher has to know before it writes a line."""
+
+from __future__ import annotations
+
+import re
+
+from busbw.errors import UsageError
+from busbw.inventory.hostlist import LEGAL_NAME, fold, illegal
+from busbw.launch import LaunchRequest, MpiFacts
+from busbw.profile import MpiOption
+from busbw.records import Node
+
+
+def names(request: LaunchRequest) -> tuple[str, ...]:
+    """The nodes in the order of their ranks.
+
+    Raises:
+        UsageError: no node, a node twice, or an illegal name.
+    """
+    found = tuple(node.name for node in request.nodes)
+    if not found:
+        raise UsageError(f"case {request.case.id}: no node to run on")
+    bad = [name for name in found if not LEGAL_NAME.match(name)]
+    if bad:
+        raise UsageError(illegal(bad[0]))
+    twice = {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
+    if twice:
+        raise UsageError(f"case {request.case.id}: {fold(twice)} named twice")
+    return found
+
+
+def ranks_per_node(request: LaunchRequest) -> int:
+    """One number for all nodes: groups and rails are counted by it.
+
+    Raises:
+        UsageError: the nodes differ, or it is not known.
+    """
+    if request.case.ranks_per_node is not None:
+        return request.case.ranks_per_node
+    if request.ranks_per_node is not None:
+        return request.ranks_per_node
+    by_count: dict[int | None, list[str]] = {}
+    for node in request.nodes:
+        by_count.setdefault(_own_ranks(node), []).append(node.name)
+    if len(by_count) > 1:
+        seen = ", ".join(f"{'unknown' if count is None else count} on {fold(nodes)}" for count, nodes in by_count.items())
+        raise UsageError(
+            f"case {request.case.id}: the nodes have different numbers of GPUs",
+            seen=seen,
+            next_step="leave some out with -x, or give ranks_per_node",
+        )
+    (count,) = by_count
+    if count is None:
+        raise UsageError(
+            f"case {request.case.id}: how many ranks belong on a node is not known",
+            seen=f"no gpus and no slots for {fold(node.name for node in request.nodes)}",
+            next_step="give gpus in the inventory or ranks_per_node in the playbook",
+        )
+    return count
+
+
+def major(mpi: MpiFacts) -> int:
+    """Open MPI's major version.
+
+    Raises:
+        UsageError: it is another MPI, or Open MPI before 3.
+    """
+    match = re.match(r"v?(\d+)\.", mpi.version)
+    if match is None or int(match[1]) < 3:
+        raise UsageError(
+            f"mpirun is Open MPI {mpi.version!r}; 3, 4 and 5 are known", next_step="put another Open MPI first in PATH on the head node"
+        )
+    return int(match[1])
+
+
+def options(request: LaunchRequest) -> tuple[MpiOption, ...]:
+    """The MCA parameters that this version of Open MPI knows, each once.
+
+    Raises:
+        UsageError: two values of one parameter.
+    """
+    version = major(request.mpi)
+    known = [
+        option
+        for option in request.options
+        if (option.since is None or version >= option.since) and (option.until is None or version < option.until)
+    ]
+    values: dict[str, MpiOption] = {}
+    for option in known:
+        first = values.setdefault(option.name, option)
+        if first.value != option.value:
+            raise UsageError(
+                f"MCA parameter {option.name} is given twice, as {first.value!r} and {option.value!r}", next_step="give it once"
+            )
+    return tuple(values.values())
+
+
+def _own_ranks(node: Node) -> int | None:
+    return node.slots if node.slots is not None else node.gpus
