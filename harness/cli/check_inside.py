@@ -28,7 +28,12 @@ def transport(args: argparse.Namespace, plan: RunPlan) -> Transport:
     """
     from busbw.transport.choose import make
     from busbw.transport.inside import InsideTransport, prefix_of
+    from busbw.transport.local import LocalTransport
 
     prefix = prefix_of(args.inside) if args.inside is not None else ()
-    way = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
+    if plan.transport == LocalTransport.name:
+        # By itself: looking for the others loads an SSH library, a third of what a prolog takes.
+        way: Transport = LocalTransport()
+    else:
+        way = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
     return InsideTransport(way, prefix) if prefix else way

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from busbw import cli
-from busbw.cli import check_print
+from busbw.cli import check, check_print
 from busbw.records import CheckResult, Evidence, Status, Unreachable
 from busbw.stages.checking import CheckReport
 
+AGE_OF_THIS_PROCESS = check._age_s
 NODES = tuple(f"gpu-{i:03}" for i in range(1, 5))
+
+
+@pytest.fixture(autouse=True)
+def as_if_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check is the start of a process; the one of the tests is older."""
+    monkeypatch.setattr(check, "_age_s", lambda: 0.3)
 
 
 def result(check_id: str, node: str, status: Status, found: str, *, reason: str = "", required: bool = True) -> CheckResult:
@@ -187,3 +196,26 @@ def test_local_together_with_a_host_list_is_refused(capsys: pytest.CaptureFixtur
 def test_without_a_fabric_a_dry_run_asks_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "quick", "-w", "gpu-1", "--dry-run", "--nccl-tests", "/opt/nccl-tests"]) == 2
     assert "a dry run asks no node" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("age_s", "left_s"), [(0.3, 2.8), (0.8, 2.3), (4.0, 2.2), (None, 2.6)])
+def test_a_slow_start_takes_from_the_script_so_that_a_prolog_still_ends_within_five_seconds(
+    age_s: float | None, left_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "_age_s", lambda: age_s)
+
+    assert check._local_within_s() == pytest.approx(left_s)
+
+
+def test_the_age_of_this_process_is_its_own_and_grows() -> None:
+    first, second = AGE_OF_THIS_PROCESS(), AGE_OF_THIS_PROCESS()
+
+    assert first is not None
+    assert second is not None
+    assert 0.0 < first <= second < 86_400.0
+
+
+def test_a_check_of_this_machine_loads_no_ssh_library() -> None:
+    program = "import sys; from busbw import cli; cli.main(['check', '--local', '-p', 'tcp']); sys.exit('paramiko' in sys.modules)"
+
+    assert subprocess.run((sys.executable, "-c", program), stdout=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
