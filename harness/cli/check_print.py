@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -81,18 +82,20 @@ def drain_reason(report: CheckReport) -> str:
 
 def _matrix(report: CheckReport) -> list[str]:
     """One line per group of checks: how many nodes are well, and who is not. What advisory checks could not tell stands below."""
-    asked = [c for c in report.checks if c.status is not Status.SKIPPED]
-    groups = dict.fromkeys(c.check_id.partition(".")[0] for c in asked)
+    groups: dict[str, list[CheckResult]] = {}
+    for check in report.checks:
+        if check.status is not Status.SKIPPED:
+            groups.setdefault(check.check_id.partition(".")[0], []).append(check)
     counts = [len(report.nodes)] * 2
     width = len(f"{counts[0]:,}/{counts[1]:,}")
     found = []
-    for group in groups:
-        members = [c for c in asked if c.check_id.startswith(f"{group}.")]
-        made = [c for c in members if _is_told(c) or c.status is Status.PASS]
-        well = {c.node for c in made} - {c.node for c in made if _is_told(c)}
+    for group, members in groups.items():
+        told = [c for c in members if _is_told(c)]
+        made = [*told, *(c for c in members if c.status is Status.PASS)]
+        well = {c.node for c in made} - {c.node for c in told}
         marks = []
         for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
-            bad = [c for c in made if c.status is status]
+            bad = [c for c in told if c.status is status]
             if bad:
                 ids = list(dict.fromkeys(c.check_id for c in bad))
                 shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
@@ -181,7 +184,7 @@ def _not_checked(report: CheckReport) -> list[str]:
 
 
 def _last(report: CheckReport, run_dir: str) -> str:
-    counts = {status: sum(c.status is status for c in report.checks) for status in Status}
+    counts = Counter(c.status for c in report.checks)
     return (
         f"busbw: CHECK {report.verdict.value} {counts[Status.FAIL]:,} failed, {phrases.count(counts[Status.WARN], 'warning')}, "
         f"{counts[Status.PASS]:,} passed, {counts[Status.UNKNOWN]:,} not checked  {run_dir}"

@@ -44,6 +44,7 @@ def once(rule: Callable[[SectionOutput, *Ts], R]) -> Callable[[SectionOutput, *T
     return worked_out
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def _without_serials(text: str) -> str:
     for sign, serial, instead in _SERIALS:
         if sign in text:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from busbw.preflight import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, CheckFamily, Demand, NodeAnswer, Section, SectionOutput
 from busbw.records import Command, CommandResult, Node
@@ -43,16 +42,7 @@ printed still arrives; the limit around them ends the wait for a tool that no si
 is not installed is answered at once (`absent`): most nodes lack a dozen of these tools, and each attempt would start five processes. The small
 sections are read by one shell (`G`); only where that one does not end in time is each asked by itself. `U` reads the node's clock."""
 _SMALL_S = 15
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """One section on one stream."""
-
-    text: str
-    exit_status: int | None
-    line_no: int
-    seconds: float | None
+_UPTIME = re.compile(r"\d+\.\d+")
 
 
 def sections(families: Iterable[CheckFamily], demand: Demand | None = None) -> tuple[Section, ...]:
@@ -111,12 +101,8 @@ def _line(section: Section) -> str:
 def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> NodeAnswer:
     """One node's answer, section by section. What is missing is missing, with the reason in `problem`."""
     stdout = result.out()
-    out = _frames(stdout, boundary)
-    err = _frames(result.err(), boundary, numbered=False)
-    sections = {
-        name: SectionOutput(name, frame.text, err[name].text if name in err else "", frame.exit_status, frame.line_no, frame.seconds)
-        for name, frame in out.items()
-    }
+    errors = _errors(result.err(), boundary)
+    sections = _sections(stdout, boundary, errors)
     whole = f"\n@@{boundary} done" in stdout
     problem = None
     if not whole:
@@ -125,35 +111,45 @@ def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> No
     return NodeAnswer(node=node, sections=sections, artefact=artefact, problem=problem)
 
 
-def _frames(text: str, boundary: str, *, numbered: bool = True) -> dict[str, _Frame]:
-    """What each section printed. Every marker stands on a line of its own, behind a newline of its own. `numbered` False = lines are not
-    counted, nor is the clock read: of standard error neither is asked.
+def _sections(text: str, boundary: str, errors: Mapping[str, str]) -> dict[str, SectionOutput]:
+    """What each section printed: from its marker to the next. Every marker stands on a line of its own, behind a newline of its own.
+
+    A run of a thousand nodes has ten thousands of them: they are cut apart by searching for fixed texts only.
     """
-    found: dict[str, _Frame] = {}
-    noise, *parts = text.split(f"\n@@{boundary} ")
-    line_no = 1 + noise.count("\n")
-    opened: tuple[str, float | None] | None = None
+    found: dict[str, SectionOutput] = {}
+    noise, *parts = text.split(f"\n@@{boundary} begin ")
+    lines = 1 + noise.count("\n")
     for part in parts:
-        head, _, body = part.partition("\n")
-        words = head.split()
-        # The newline before the marker, and its own.
-        line_no += 2
-        if len(words) > 1 and words[0] == "begin":
-            opened = (words[1], _clock(words[2:]) if numbered else None)
-            found[words[1]] = _Frame(body, None, line_no, None)
-        elif len(words) > 2 and words[0] == "end" and opened and opened[0] == words[1] and words[2].isdigit():
-            begun, ended = opened[1], _clock(words[3:]) if numbered else None
-            seconds = round(ended - begun, 2) if begun is not None and ended is not None else None
-            begin = found[words[1]]
-            found[words[1]] = _Frame(begin.text, int(words[2]), begin.line_no, seconds)
-            opened = None
-        line_no += body.count("\n") if numbered else 0
+        head, _, rest = part.partition("\n")
+        name, _, begun = head.partition(" ")
+        body, _, tail = rest.partition(f"\n@@{boundary} ")
+        word, ended, status, clock = (*tail.partition("\n")[0].split(" ", 3), "", "", "", "")[:4]
+        over = word == "end" and ended == name and status.isdigit()
+        if name:
+            found[name] = SectionOutput(
+                name=name,
+                stdout=body,
+                stderr=errors.get(name, ""),
+                exit_status=int(status) if over else None,
+                # The newline before the marker, and its own.
+                line_no=lines + 2,
+                seconds=_between(begun, clock) if over else None,
+            )
+        lines += 1 + part.count("\n")
     return found
 
 
-def _clock(words: list[str]) -> float | None:
-    """The node's uptime behind a marker, in seconds."""
-    return float(words[0]) if words and re.fullmatch(r"\d+\.\d+", words[0]) else None
+def _errors(text: str, boundary: str) -> dict[str, str]:
+    """What each section printed on standard error."""
+    parts = (part.partition("\n") for part in text.split(f"\n@@{boundary} begin ")[1:])
+    return {head.partition(" ")[0]: rest.partition(f"\n@@{boundary} ")[0] for head, _, rest in parts}
+
+
+def _between(begun: str, ended: str) -> float | None:
+    """Seconds between the node's uptime behind two markers; None = it does not say."""
+    if not _UPTIME.fullmatch(begun) or not _UPTIME.fullmatch(ended):
+        return None
+    return round(float(ended) - float(begun), 2)
 
 
 def limit_s(asked: Iterable[Section]) -> float:

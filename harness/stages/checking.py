@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from busbw import artefacts, derive
@@ -89,7 +91,8 @@ def conclude(run: RunDir) -> CheckReport:
     """
     plan = derive.load_plan(run)
     reached = artefacts.load(run, "reach.json", ReachArtefact)
-    checks = derive.checked(run, plan, derive.answers(run, plan))
+    with _nothing_collected():
+        checks = derive.checked(run, plan, derive.answers(run, plan))
     verdict = worst(tuple(check.status for check in checks if check.required and check.status is not Status.SKIPPED))
     invented = plan.cluster.invented
     shown = f" Invented is what they show: {invented}." if invented else ""
@@ -106,3 +109,15 @@ def conclude(run: RunDir) -> CheckReport:
         unreachable=reached.unreachable if reached else (),
         checks=checks,
     )
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Without the collector of cycles: records hold none, and it would walk a thousand nodes' answers again and again, a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
+
+_LINE = re.compile(r"^([a-z_0-9]+)=(.*)$", re.M)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +27,17 @@ class OsFacts:
     def number(self, name: str) -> float | None:
         """The value as a number; None = there is none."""
         value = self.text(name)
-        return float(value) if value is not None and re.fullmatch(r"-?\d+(?:\.\d+)?", value) else None
+        return float(value) if value is not None and _NUMBER.fullmatch(value) else None
 
 
+@functools.lru_cache(maxsize=16)
 def parse(text: str) -> OsFacts:
     """The facts.
 
     >>> parse("kernel=6.1.0\\nnuma_balancing=\\n").text("numa_balancing") is None
     True
     """
-    return OsFacts(tuple((name, value.strip()) for name, value in re.findall(r"^([a-z_0-9]+)=(.*)$", text, re.M)))
+    return OsFacts(tuple((name, value.strip()) for name, value in _LINE.findall(text)))
 
 
 def count_of(listed: str) -> int | None:
