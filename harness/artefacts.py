@@ -206,6 +206,8 @@ class CaseArtefact:
     """The groups a survey round measures at once; () = one communicator over all nodes."""
     order: int = 0
     """Place among the launches of the run."""
+    began: str = ""
+    """RFC 3339, UTC, by the clock of the machine that busbw ran on; nothing is decided by it."""
 
 
 def keep(run: RunDir, name: str, record: object) -> None:

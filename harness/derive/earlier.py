@@ -50,7 +50,8 @@ def load(run: RunDir) -> tuple[PastRun, ...]:
 def compared(known: tuple[PastRun, ...], parts: Parts) -> RunDiff | None:
     """The comparison; None = there is nothing to compare with, or nothing was measured."""
     now = past.of_parts(parts)
-    return compare.diff(now, known) if known and now.numbers else None
+    # Changed and unchanged nodes are told apart without any earlier run, too.
+    return compare.diff(now, known) if (known and now.numbers) or now.contrasts else None
 
 
 def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
@@ -75,6 +76,29 @@ def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
             confidence=Confidence.CERTAIN,
             would_settle=("measure changed and unchanged nodes in turn, in the same hour",),
             effect=1 - (worst.shift.ratio or 1.0),
+        ),
+    )
+
+
+def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Finding, ...]:
+    """Where a run is about what changed, and repeated to tell: a required number that it could not tell is no answer, and no regression."""
+    open_ = [
+        each
+        for each in (diff.shifts if diff is not None else ())
+        if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None and each.number.case_id in required
+    ]
+    if not open_:
+        return ()
+    widest = max(open_, key=lambda each: each.shift.half or 0.0)
+    return (
+        Finding(
+            id="change-cannot-be-told",
+            status=Status.UNKNOWN,
+            title=f"whether {len(open_)} of the numbers changed cannot be told; {_named(widest)}: {widest.shift.reason}",
+            where=(),
+            evidence=tuple(Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}") for each in open_[:8]),
+            would_settle=("a quieter hour, more launches (repeat in the playbook), or more accepted runs",),
+            confidence=Confidence.CERTAIN,
         ),
     )
 

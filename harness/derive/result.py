@@ -7,7 +7,7 @@ import json
 from busbw import artefacts
 from busbw.artefacts import Participants, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import acceptance, appraisal, check_words, diagnosis, earlier, launches, layout, story, wording
+from busbw.derive import acceptance, appraisal, check_words, diagnosis, earlier, launches, layout, story, turns, wording
 from busbw.derive.asked import answers, checked, load_plan
 from busbw.parsers.judge import acceptance as judge_acceptance
 from busbw.parsers.judge import blame, blame_words, verdict
@@ -67,12 +67,19 @@ def derive(run: RunDir) -> RunResult:
     parts = Parts(plan.run_id, plan.started, "", plan.profile.name, plan.cluster.emulated, names, checks, cases, versions)
     compared = earlier.compared(accepted_runs, parts)
     findings, uncovered = (*findings, *earlier.findings(compared)), (*uncovered, *earlier.uncovered(compared))
+    if plan.playbook.repeat is not None:
+        findings = (*findings, *earlier.open_finding(compared, frozenset(case.family for case in plan.playbook.cases if case.required)))
+    in_turn = turns.conclude(run, plan, made, compared)
+    if in_turn is not None:
+        findings, uncovered = (*findings, *in_turn.findings), (*uncovered, *in_turn.uncovered)
     ran = {launch.artefact.case.id for launch in made}
     left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
-    measuring = bool(plan.playbook.cases)
+    measuring = bool(plan.playbook.cases) or plan.turns is not None
     decided = verdict.decide(checks, cases, comparisons, findings, uncovered, left_out, measuring=measuring)
     contract = plan.playbook.contract
     headline, accepted = wording.headline(decided, made, outcome, comparisons), None
+    if in_turn is not None and decided.status is not Status.UNKNOWN:
+        headline = in_turn.headline
     if not measuring:
         headline = check_words.headline(checks, names, plan.profile.name)
     if contract is not None:
@@ -103,6 +110,8 @@ def derive(run: RunDir) -> RunResult:
         commands=tuple(wording.command(launch.artefact.invocation) for launch in made),
         acceptance=accepted,
         compared=compared,
+        tried=in_turn.tried if in_turn is not None else (),
+        soak=in_turn.soak if in_turn is not None else None,
         stalls=story.stories(run, made),
         topology=layout.known(run, plan),
     )

@@ -52,6 +52,16 @@ class SurveyPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatPlan:
+    """More launches of a case while a number of it cannot be told from the accepted runs."""
+
+    most: int
+    """Launches of a case in all."""
+    budget_s: float
+    """Of all launches beyond the planned ones."""
+
+
+@dataclass(frozen=True, slots=True)
 class Playbook:
     """A run plan, complete: what emulated hosts change is already in it."""
 
@@ -70,6 +80,10 @@ class Playbook:
     contract: Contract | None = None
     needs_contract: bool = False
     """Without the numbers of a contract there is nothing to decide."""
+    repeat: RepeatPlan | None = None
+    """None = what cannot be told stays open; with it, it is UNKNOWN once this is spent."""
+    soak_s: float | None = None
+    """Seconds for which the bandwidth cases are repeated; None = they are measured as they stand."""
 
 
 def names() -> tuple[str, ...]:
@@ -120,7 +134,13 @@ def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playboo
         env=tuple(sorted(file.env.items())),
         contract=file.contract,
         needs_contract=file.needs_contract,
+        repeat=_repeat(given_or(file.lab.repeat, file.repeat) if emulated else file.repeat),
+        soak_s=given_or(file.lab.soak, file.soak) if emulated else file.soak,
     )
+
+
+def _repeat(repeat: RepeatForm | None) -> RepeatPlan | None:
+    return None if repeat is None else RepeatPlan(repeat.most, repeat.budget)
 
 
 def _known() -> str:

@@ -134,12 +134,23 @@ class SurveyChange:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatForm:
+    """More launches of what cannot be told from the accepted runs yet."""
+
+    most: int = 15
+    """Launches of a case, those of its `trials` included."""
+    budget: Seconds = 900.0
+
+
+@dataclass(frozen=True, slots=True)
 class LabForm:
     """What emulated hosts change in the playbook."""
 
     payload: Payload = "lab"
     fabric: str = "lab"
     survey: SurveyChange = SurveyChange()
+    repeat: RepeatForm | None = None
+    soak: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +168,9 @@ class PlaybookForm:
     contract: Contract | None = None
     needs_contract: bool = False
     """True = without the numbers of a contract, here or with --contract, there is nothing to decide."""
+    repeat: RepeatForm | None = None
+    soak: Seconds | None = None
+    """The bandwidth cases again and again for so long, in the place of once."""
     lab: LabForm = LabForm()
 
 
@@ -185,6 +199,12 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
     for steps, fabric in ((("fabric",), file.fabric), (("lab", "fabric"), file.lab.fabric)):
         if fabric is not None and fabric not in profile.names():
             yield document.problem(steps, unknown("fabric profile", fabric, profile.names()))
+    for repeat, steps in ((file.repeat, ("repeat",)), (file.lab.repeat, ("lab", "repeat"))):
+        if repeat is not None and (repeat.most < 1 or repeat.budget <= 0):
+            yield document.problem(steps, "most and budget of repeat must be more than 0")
+    for soak, steps in ((file.soak, ("soak",)), (file.lab.soak, ("lab", "soak"))):
+        if soak is not None and soak <= 0:
+            yield document.problem(steps, "a soak must be more than 0 s")
     surveys: dict[Path, SurveyForm] = {("survey",): file.survey}
     if file.lab.survey != SurveyChange():
         surveys[("lab", "survey")] = changed_survey(file.survey, file.lab.survey)

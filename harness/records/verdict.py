@@ -10,6 +10,7 @@ from busbw.records.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.records.command import Unreachable
 from busbw.records.evidence import Evidence, Finding, Status
 from busbw.records.history import RunDiff
+from busbw.records.turns import Soak, Tried
 from busbw.records.story import StallStory
 from busbw.records.topology import Topology
 
@@ -163,6 +164,10 @@ class RunResult:
     """None = the run was not about a contract."""
     compared: RunDiff | None = None
     """Against the accepted runs that were on record when it started; None = there were none."""
+    tried: tuple[Tried, ...] = ()
+    """Settings of `--try`, each against none."""
+    soak: Soak | None = None
+    """None = the run was no soak."""
     stalls: tuple[StallStory, ...] = ()
     """The course of every launch that stalled."""
     topology: Topology | None = None

@@ -63,6 +63,7 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     writer = _writer(context, launch, head)
     if writer is not head:
         writer.run(Command(("mkdir", "-p", "--", launch.directory), timeout_s=30, label="mkdir"))
+    began = context.now()
     started = head.run(job.start(launch.directory, launch.invocation.argv, ()))
     if not started.ok:
         why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
@@ -78,7 +79,7 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     if ending.state != "ended":
         _end(context, launch, head)
     counters.take(context, launch.case.id, launch.nodes, "after", gpus=not launch.groups)
-    return _finish(context, launch, head, ending)
+    return _finish(context, launch, head, ending, began)
 
 
 def _writer(context: Context, launch: Launch, head: Session) -> Session:
@@ -169,7 +170,7 @@ def _end(context: Context, launch: Launch, head: Session) -> None:
     context.fleet.run(commands, deadline_s=45.0)
 
 
-def _finish(context: Context, launch: Launch, head: Session | None, ending: _Ending) -> CaseArtefact:
+def _finish(context: Context, launch: Launch, head: Session | None, ending: _Ending, began: str = "") -> CaseArtefact:
     base = f"cases/{launch.case.id}"
     exit_status = None
     paths: dict[str, str | None] = {"stdout": None, "stderr": None, "result.json": None}
@@ -198,6 +199,7 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
         problem=ending.problem,
         groups=launch.groups,
         order=launch.order,
+        began=began,
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)
     return artefact

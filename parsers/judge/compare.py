@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from busbw.parsers.judge import past, regression
+from busbw.parsers.judge import past, regression, turns
 from busbw.records import Status
-from busbw.records.history import Change, Number, NumberShift, PastRun, RunDiff
+from busbw.records.history import Change, Contrast, ContrastShift, Number, NumberShift, PastRun, RunDiff
 
 
 def diff(now: PastRun, earlier: tuple[PastRun, ...]) -> RunDiff:
@@ -30,7 +30,14 @@ def diff(now: PastRun, earlier: tuple[PastRun, ...]) -> RunDiff:
         for number, before in known
     )
     machine = past.changed(now, against[-1]) if against else ()
-    return RunDiff(now, against, tuple(item for item in reasons if item[1]), shifts, machine, _status(shifts))
+    contrasts = tuple(_contrast(each, against, len(now.contrasts)) for each in now.contrasts)
+    left_out = tuple(item for item in reasons if item[1])
+    return RunDiff(now, against, left_out, shifts, machine, _status(shifts, contrasts), contrasts)
+
+
+def _contrast(now: Contrast, against: tuple[PastRun, ...], comparisons: int) -> ContrastShift:
+    earlier = tuple(each for run in against for each in run.contrasts if turns.same_contrast(now, each))
+    return ContrastShift(now, *turns.contrast_shift(now, earlier, comparisons))
 
 
 def _before(number: Number, against: tuple[PastRun, ...]) -> tuple[tuple[float, ...], ...]:
@@ -38,9 +45,10 @@ def _before(number: Number, against: tuple[PastRun, ...]) -> tuple[tuple[float, 
     return tuple(other.busbw_gb_s for run in against for other in run.numbers if past.key(other) == same)
 
 
-def _status(shifts: tuple[NumberShift, ...]) -> Status:
+def _status(shifts: tuple[NumberShift, ...], contrasts: tuple[ContrastShift, ...]) -> Status:
     """Slower anywhere is a regression. Where no bandwidth number can be told, the run tells nothing."""
     told = [each.shift.change for each in shifts if each.before_gb_s is not None]
+    told += [each.shift.change for each in contrasts if each.before is not None]
     if Change.SLOWER in told:
         return Status.FAIL
     if not told or Change.INCONCLUSIVE in told:

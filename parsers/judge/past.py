@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from busbw.parsers.judge import turns
 from busbw.records import CaseOutcome, CheckResult, RunResult, Status
 from busbw.records.history import Decision, Number, PastRun, Regime
 
@@ -64,6 +65,7 @@ def of_parts(parts: Parts, accepted: Decision | None = None) -> PastRun:
         machine=_machine(parts),
         nodes=parts.nodes,
         accepted=accepted,
+        contrasts=turns.contrasts(parts.cases),
     )
 
 

@@ -1,0 +1,198 @@
+"""What a run that measured in turn comes to: which setting gains, whether the changed nodes are slower, how a soak went."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from busbw.derive import counters
+from busbw.derive.launches import Launch
+from busbw.parsers.judge import soak, turns
+from busbw.plan import RunPlan
+from busbw.records import Confidence, Evidence, Finding, Status, Uncovered
+from busbw.records.history import Change, ContrastShift, RunDiff
+from busbw.records.turns import Soak, SoakEvent, SoakRound, Tried
+from busbw.rundir import RunDir
+from busbw.units import format_bandwidth, format_duration, format_size
+
+
+@dataclass(frozen=True, slots=True)
+class Concluded:
+    """What is added to a run's result."""
+
+    headline: str
+    """Empty = the run has its own."""
+    findings: tuple[Finding, ...] = ()
+    uncovered: tuple[Uncovered, ...] = ()
+    tried: tuple[Tried, ...] = ()
+    soak: Soak | None = None
+
+
+def conclude(run: RunDir, plan: RunPlan, made: tuple[Launch, ...], diff: RunDiff | None) -> Concluded | None:
+    """None = nothing was measured in turn."""
+    wanted = plan.turns
+    if wanted is None:
+        return None
+    if wanted.soak_s is not None:
+        found = soaked(run, made, wanted.soak_s)
+        short = found.done_s < wanted.soak_s
+        open_ = (Uncovered("the rest of the soak", _done(found), f"busbw run --resume {plan.run_id}"),) if short else ()
+        return Concluded(_soak_headline(found), soak.findings(found), open_, soak=found)
+    if wanted.changed:
+        return _controlled(plan, diff)
+    found_gains = turns.tried((launch.outcome for launch in made), wanted.settings)
+    return Concluded(_tried_headline(found_gains), (), _undecided(found_gains), tried=found_gains)
+
+
+def soaked(run: RunDir, made: tuple[Launch, ...], planned_s: float) -> Soak:
+    """The rounds that were made, and what happened in them."""
+    rounds, events, spent = [], [], 0.0
+    for launch in made:
+        turn = turns.turn_of(launch.artefact.case)
+        if turn is None or turn.kind != "soak":
+            continue
+        numbers = turns.values(launch.outcome)
+        size = max(numbers, default=launch.artefact.case.sizes.maximum_bytes)
+        problem = "" if numbers else f"{launch.artefact.case.id}: {launch.outcome.reason}"
+        each = SoakRound(turn.case_id, turn.round, launch.artefact.began, spent, size, numbers.get(size), problem)
+        rounds.append(each)
+        events += _moved(run, launch, each)
+        spent += launch.artefact.seconds
+    by_case = {case_id: [r.busbw_gb_s for r in rounds if r.case_id == case_id and r.busbw_gb_s is not None] for case_id in _cases(rounds)}
+    drifts = tuple(found for case_id, values in by_case.items() if (found := soak.drift(case_id, values)) is not None)
+    ordered = sorted((*events, *soak.dips(rounds)), key=lambda event: (event.after_s, event.kind != "link-down"))
+    return Soak(planned_s, spent, tuple(rounds), tuple(ordered), drifts)
+
+
+def _cases(rounds: list[SoakRound]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.case_id for each in rounds))
+
+
+def _moved(run: RunDir, launch: Launch, each: SoakRound) -> list[SoakEvent]:
+    """Counters that stand still while all is well and moved during a round."""
+    taken = counters.load(run, launch.artefact.case.id)
+    found = []
+    for node in taken.nodes if taken is not None else ():
+        for delta in node.deltas:
+            if delta.counter not in soak.WATCHED or not delta.delta:
+                continue
+            kind = "link-down" if delta.counter in soak.LINK_COUNTERS else "counter"
+            device = "" if delta.device == "tcp" else f" {delta.device}"
+            went = f"{delta.node}{device} lost its link" if kind == "link-down" else f"{delta.node}{device} {delta.counter}"
+            times = f" {delta.delta} times" if kind == "link-down" and delta.delta > 1 else ""
+            text = f"{went}{times} ({delta.counter} +{delta.delta})" if kind == "link-down" else f"{went} +{delta.delta}"
+            place = (f"{delta.node}{device}",)
+            found.append(SoakEvent(kind, each.number, each.began, each.after_s, place, text, node.after.artefact, delta.line_no))
+    return found
+
+
+def _done(found: Soak) -> str:
+    return f"{format_duration(found.done_s)} of {format_duration(found.planned_s)} were measured"
+
+
+def _soak_headline(found: Soak) -> str:
+    counted = [f"{sum(event.kind == kind for event in found.events)} {word}" for kind, word in _WORDS if _has(found, kind)]
+    quiet = ", ".join(counted) or "nothing moved"
+    drifts = "; ".join(f"{each.case_id} drift {each.change:+.1%}" for each in found.drifts)
+    rounds = max((each.number for each in found.rounds), default=0)
+    return f"soak of {format_duration(found.done_s)}, {rounds} rounds: {quiet}" + (f"; {drifts}" if drifts else "")
+
+
+_WORDS = (("link-down", "link losses"), ("failed", "failed launches"), ("dip", "slow rounds"), ("counter", "error counters"))
+
+
+def _has(found: Soak, kind: str) -> bool:
+    return any(event.kind == kind for event in found.events)
+
+
+def _tried_headline(found: tuple[Tried, ...]) -> str:
+    gains = [each for each in found if each.shift is not None and each.shift.change is Change.FASTER]
+    if gains:
+        best = max(gains, key=lambda each: each.shift.ratio or 0.0 if each.shift else 0.0)
+        return f"a gain that repeats: {_named(best)}" + (f", and {len(gains) - 1} more" if len(gains) > 1 else "")
+    settings = list(dict.fromkeys(each.setting for each in found))
+    return f"no setting gains beyond the noise: {', '.join(settings)} against unset" if settings else "no setting could be measured"
+
+
+def _named(each: Tried) -> str:
+    reason = each.shift.reason.partition(":")[0] if each.shift is not None else each.problem
+    values = f"{format_bandwidth(each.unset_gb_s)} to {format_bandwidth(each.busbw_gb_s)}"
+    return f"{each.setting} at {each.collective} {format_size(each.size_bytes)} {values}, {reason}"
+
+
+def _undecided(found: tuple[Tried, ...]) -> tuple[Uncovered, ...]:
+    open_ = [each for each in found if each.problem or each.shift is None or each.shift.change is Change.INCONCLUSIVE]
+    return tuple(
+        Uncovered(
+            f"{setting} at {len(list(same))} sizes",
+            "the launch failed, or the noise is too large to tell",
+            "more quiet nodes, or fewer settings",
+        )
+        for setting, same in itertools.groupby(open_, key=lambda each: each.setting)
+    )
+
+
+def _controlled(plan: RunPlan, diff: RunDiff | None) -> Concluded:
+    contrasts = diff.contrasts if diff is not None else ()
+    if not contrasts:
+        return Concluded("changed and unchanged nodes could not be compared: no round was complete")
+    worst = min(contrasts, key=lambda each: each.shift.ratio or 1.0)
+    told = f"changed nodes give {worst.shift.reason.partition(':')[0]} against unchanged ones"
+    before = "than before the change" if worst.before is not None else "; no accepted run from before the change measured these nodes so"
+    headline = f"{told}, {worst.contrast.collective} {format_size(worst.contrast.size_bytes)}, {before}".replace(", ;", ";")
+    found = tuple(finding for each in contrasts if (finding := _slower(each, diff)) is not None)
+    moods = tuple(finding for finding in (_mood(contrasts),) if finding is not None)
+    open_ = [each for each in contrasts if each.shift.change is Change.INCONCLUSIVE]
+    uncovered = (Uncovered("whether the change cost anything", open_[0].shift.reason, "a quieter hour, or more rounds"),) if open_ else ()
+    return Concluded(headline, (*found, *moods), uncovered)
+
+
+def _slower(each: ContrastShift, diff: RunDiff | None) -> Finding | None:
+    if each.shift.change is not Change.SLOWER and each.shift.change is not Change.INCONCLUSIVE:
+        return None
+    slower = each.shift.change is Change.SLOWER
+    proven = slower and each.before is not None
+    name = f"{each.contrast.collective} {format_size(each.contrast.size_bytes)}"
+    changes = "; ".join(f"{what}: {before} -> {now}" for what, before, now in (diff.machine[:4] if diff is not None else ()))
+    since = f"{each.before:.1%} before the change" if each.before is not None else "their ratio before the change is not known"
+    title = f"changed nodes slower than unchanged ones: {name}, {each.shift.reason.partition(':')[0]} ({since})"
+    if not slower:
+        title = f"changed against unchanged nodes cannot be told: {name}, {each.shift.reason}"
+    return Finding(
+        id="changed-nodes-slower" if slower else "changed-nodes-open",
+        status=Status.FAIL if proven else Status.UNKNOWN,
+        title=title,
+        where=each.contrast.changed if slower else (),
+        evidence=(
+            Evidence("run.json", None, f"changed {', '.join(each.contrast.changed)}: {_listed(each.contrast.changed_gb_s)}"),
+            Evidence("run.json", None, f"unchanged {', '.join(each.contrast.unchanged)}: {_listed(each.contrast.unchanged_gb_s)}"),
+        ),
+        cause=f"changed since then: {changes}" if changes else "",
+        confidence=Confidence.CERTAIN if proven else Confidence.POSSIBLE,
+        would_settle=() if proven else ("an accepted run with the same --changed from before the change",) if slower else ("more rounds",),
+        effect=max(0.0, 1 - (each.shift.ratio or 1.0)),
+    )
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return ", ".join(format_bandwidth(value) for value in values[:10])
+
+
+def _mood(contrasts: tuple[ContrastShift, ...]) -> Finding | None:
+    """Unchanged nodes that are slower than before, too: the fabric, and no doing of the change."""
+    slower = [each for each in contrasts if each.fabric is not None and each.fabric.change is Change.SLOWER]
+    if not slower:
+        return None
+    worst = min(slower, key=lambda each: each.fabric.ratio or 1.0 if each.fabric else 1.0)
+    reason = worst.fabric.reason.partition(":")[0] if worst.fabric is not None else ""
+    return Finding(
+        id="unchanged-nodes-slower",
+        status=Status.WARN,
+        title=f"nodes that were not changed are slower than before as well: {reason}",
+        where=worst.contrast.unchanged,
+        evidence=(
+            Evidence("raw/accepted.json", None, f"unchanged {', '.join(worst.contrast.unchanged)} against the accepted runs: {reason}"),
+        ),
+        cause="the fabric, or something that all nodes share: not the change",
+        confidence=Confidence.LIKELY,
+    )

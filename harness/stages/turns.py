@@ -1,0 +1,122 @@
+"""Launches in turn, round after round: settings against none, changed nodes between unchanged ones, a soak. Finished launches are not repeated."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+from busbw import derive
+from busbw.artefacts import CaseArtefact
+from busbw.derive import launches
+from busbw.derive import turns as concluded
+from busbw.parsers.judge import soak
+from busbw.parsers.judge.turns import AFTER, BEFORE, CHANGED, Turn, name
+from busbw.plan import Turns
+from busbw.records import BenchmarkCase
+from busbw.records.history import Change
+from busbw.stages.context import Context
+from busbw.stages.launching import Place, make
+from busbw.stages.measure import measure
+from busbw.stages.turns_asked import groups
+from busbw.units import format_duration
+
+FAILURES = 3
+"""Rounds of a soak in a row that may fail."""
+
+
+class _Launcher:
+    """Makes the launches of a run one after the other, each with its place in the order."""
+
+    def __init__(self, context: Context, place: Place, order: int) -> None:
+        self._context, self._place, self._order = context, place, order
+
+    def __call__(self, case: BenchmarkCase, turn: Turn, nodes: tuple[str, ...], *, required: bool = True) -> CaseArtefact:
+        """One launch; `case` as it is repeated."""
+        own = dataclasses.replace(case, id=name(turn), required=required)
+        launch = make(self._context.plan, self._place, own, nodes, order=self._order)
+        self._order += 1
+        return measure(self._context, launch)
+
+
+def measure_turns(context: Context, place: Place, nodes: tuple[str, ...], order: int) -> None:
+    """Everything the plan wants in turn; nothing where it wants none.
+
+    Raises:
+        UsageError: too few unchanged nodes take part.
+    """
+    wanted = context.plan.turns
+    if wanted is None:
+        return
+    launcher = _Launcher(context, place, order)
+    if wanted.soak_s is not None:
+        _soak(context, place, wanted, launcher, nodes)
+    elif wanted.changed:
+        _controls(context, wanted, launcher, nodes)
+    else:
+        _settings(context, wanted, launcher, nodes)
+
+
+def _good(artefact: CaseArtefact) -> bool:
+    return artefact.state == "ended" and artefact.exit_status == 0
+
+
+def _settings(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]) -> None:
+    left = list(range(len(wanted.settings)))
+    for number in range(1, wanted.most + 1):
+        context.say("try", f"round {number}: {len(left)} settings in turn, one of them unset")
+        # Each round begins with another setting, so that none is always the first or after the same one.
+        turned = left[number % len(left) :] + left[: number % len(left)]
+        for case, variant in itertools.product(wanted.cases, turned if number % 2 else turned[::-1]):
+            if variant not in left:
+                continue
+            own = dataclasses.replace(case, env=(*case.env, *wanted.settings[variant]))
+            artefact = launcher(own, Turn("try", number, str(variant), case.id), nodes, required=variant == 0)
+            if not _good(artefact):
+                context.say(artefact.case.id, f"{artefact.state} {artefact.problem}".rstrip() + ": not tried again")
+                left.remove(variant)
+            if 0 not in left:
+                return
+        if number >= wanted.least and not _open(context):
+            return
+
+
+def _controls(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]) -> None:
+    changed, unchanged = groups(nodes, tuple(node for node in wanted.changed if node in nodes))
+    for number in range(1, wanted.most + 1):
+        context.say("control", f"round {number}: {', '.join(unchanged)}, then {', '.join(changed)}, then {', '.join(unchanged)}")
+        for case in wanted.cases:
+            for side in (BEFORE, CHANGED, AFTER):
+                artefact = launcher(case, Turn("control", number, side, case.id), changed if side == CHANGED else unchanged)
+                if not _good(artefact):
+                    context.say(artefact.case.id, f"{artefact.state} {artefact.problem}".rstrip())
+                    return
+        if number >= wanted.least and not _open(context):
+            return
+
+
+def _open(context: Context) -> bool:
+    """Something cannot be told yet."""
+    result = derive.derive(context.run)
+    shifts = [each.shift for each in result.tried if each.shift is not None]
+    shifts += [each.shift for each in result.compared.contrasts] if result.compared is not None else []
+    return any(shift.change is Change.INCONCLUSIVE for shift in shifts)
+
+
+def _soak(context: Context, place: Place, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]) -> None:
+    planned_s = wanted.soak_s or 0.0
+    spent = failed = 0.0
+    for number in itertools.count(1):
+        for case in wanted.cases:
+            artefact = launcher(case, Turn("soak", number, "", case.id), nodes)
+            spent += artefact.seconds
+            failed = 0 if _good(artefact) else failed + 1
+        found = concluded.soaked(context.run, launches.load(context.run, place.known), planned_s)
+        context.say("soak", soak.summary(found.rounds, planned_s))
+        for event in found.events:
+            if event.number == number and event.kind == "link-down":
+                context.say("soak", f"{event.text}, {soak.when(event)}")
+        if failed >= FAILURES:
+            context.say("soak", f"{FAILURES} launches in a row failed: ended after {format_duration(spent)}")
+            return
+        if spent >= planned_s:
+            return

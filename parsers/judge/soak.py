@@ -1,0 +1,140 @@
+"""A soak: the same launches again and again, and what became of them. Drift, dips, links that went away, counters that moved."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from busbw.records import Confidence, Evidence, Finding, Status
+from busbw.records.turns import Drift, Soak, SoakEvent, SoakRound
+from busbw.units import format_bandwidth, format_duration
+
+FLOOR = 0.03
+"""A smaller dip or drift is nobody's fault."""
+DEVIATIONS = 6.0
+"""Robust deviations below the median from which a round is a dip: in 10,000 rounds of normal noise less than one."""
+SURE = 1e-3
+LINK_COUNTERS = ("carrier_down_count", "link_downed")
+WATCHED = (
+    *LINK_COUNTERS,
+    "link_error_recovery",
+    "symbol_error",
+    "port_rcv_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "rx_errors",
+    "tx_errors",
+    "tx_carrier_errors",
+    "local_ack_timeout_err",
+    "packet_seq_err",
+    "out_of_sequence",
+    "TcpExtTCPTimeouts",
+    "aer_dev_fatal",
+    "aer_dev_nonfatal",
+)
+"""Counters that stand still while all is well."""
+FEWEST = 5
+"""Rounds below which no trend is looked for."""
+
+
+def dips(rounds: Sequence[SoakRound]) -> tuple[SoakEvent, ...]:
+    """Rounds far below the others of their case, and those that gave no number."""
+    found = []
+    for case_id in dict.fromkeys(each.case_id for each in rounds):
+        own = [each for each in rounds if each.case_id == case_id]
+        numbers = [each.busbw_gb_s for each in own if each.busbw_gb_s is not None]
+        middle = statistics.median(numbers) if numbers else 0.0
+        deviation = 1.4826 * statistics.median(abs(value - middle) for value in numbers) if numbers else 0.0
+        least = middle - max(FLOOR * middle, DEVIATIONS * deviation)
+        for each in own:
+            artefact = f"raw/cases/soak-{each.number:03}-{case_id}/stdout.txt"
+            if each.busbw_gb_s is None:
+                found.append(SoakEvent("failed", each.number, each.began, each.after_s, (), each.problem, artefact))
+            elif len(numbers) >= FEWEST and each.busbw_gb_s < least:
+                text = (
+                    f"{case_id} {format_bandwidth(each.busbw_gb_s)}, {each.busbw_gb_s / middle - 1:+.0%} against the median of all rounds"
+                )
+                found.append(SoakEvent("dip", each.number, each.began, each.after_s, (), text, artefact))
+    return tuple(found)
+
+
+def drift(case_id: str, numbers: Sequence[float]) -> Drift | None:
+    """The trend over rounds that lie evenly in time; None = too few.
+
+    >>> found = drift("all-reduce", [100.0, 99.0, 98.0, 97.0, 96.0, 95.0])
+    >>> round(found.change, 4), round(found.chance, 4)
+    (-0.0513, 0.0085)
+    """
+    count = len(numbers)
+    if count < FEWEST:
+        return None
+    pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+    if count > 400:
+        # Slopes of neighbours say little: every pair at least a third of the soak apart is enough, and half a million are not.
+        step = count // 200
+        pairs = [(i, j) for i in range(0, count, step) for j in range(i + count // 3, count, step)]
+    slope = statistics.median((numbers[j] - numbers[i]) / (j - i) for i, j in pairs)
+    sign = sum((numbers[j] > numbers[i]) - (numbers[j] < numbers[i]) for i, j in pairs)
+    taken = count if count <= 400 else len({i for pair in pairs for i in pair})
+    deviation = math.sqrt(taken * (taken - 1) * (2 * taken + 5) / 18)
+    z = max(0.0, abs(sign) - 1) / deviation
+    return Drift(case_id, slope * (count - 1) / statistics.median(numbers), math.erfc(z / math.sqrt(2)))
+
+
+def findings(soak: Soak) -> tuple[Finding, ...]:
+    """Links that went away and failed rounds fail the run; so does a drift beyond the floor; dips and counters warn."""
+    found = []
+    for event in soak.events:
+        status = Status.WARN if event.kind in ("dip", "counter") else Status.FAIL if event.kind == "link-down" else Status.UNKNOWN
+        found.append(
+            Finding(
+                id=f"soak-{event.kind}",
+                status=status,
+                title=f"{event.text}, in round {event.number}, {when(event)}",
+                where=event.where,
+                evidence=(Evidence(event.artefact, event.line_no, event.text),),
+                verify=("busbw run soak",),
+                confidence=Confidence.CERTAIN if event.kind == "link-down" else Confidence.LIKELY,
+            )
+        )
+    for each in soak.drifts:
+        if abs(each.change) >= FLOOR and each.chance < SURE:
+            hours = format_duration(soak.done_s)
+            found.append(
+                Finding(
+                    id="soak-drift",
+                    status=Status.FAIL if each.change < 0 else Status.WARN,
+                    title=f"{each.case_id} drifted by {each.change:+.1%} over {hours}",
+                    where=(),
+                    evidence=(
+                        Evidence("run.json", None, f"median of all slopes; chance without a trend {each.chance:.1g} (Mann-Kendall)"),
+                    ),
+                    would_settle=("the temperatures and clocks of the first and the last round, in raw/cases/soak-*/counters-*",),
+                    confidence=Confidence.LIKELY,
+                    effect=max(0.0, -each.change),
+                )
+            )
+    return tuple(found)
+
+
+def when(event: SoakEvent) -> str:
+    """`began 2026-11-20T02:12:00Z, 1 h 2 min into the soak`."""
+    began = f"began {event.began}, " if event.began else ""
+    return f"{began}{format_duration(event.after_s)} into the soak"
+
+
+def summary(rounds: Sequence[SoakRound], planned_s: float) -> str:
+    """One line of where a soak stands, after its last round."""
+    last = rounds[-1]
+    numbers = [each.busbw_gb_s for each in rounds if each.case_id == last.case_id and each.busbw_gb_s is not None]
+    trend = drift(last.case_id, numbers[-400:])
+    strange = [event for event in dips(rounds) if event.kind in ("dip", "failed")]
+    told = format_bandwidth(last.busbw_gb_s) if last.busbw_gb_s is not None else f"no number ({last.problem})"
+    parts = [
+        f"round {last.number}, {format_duration(last.after_s)} of {format_duration(planned_s)}: {told}",
+        f"median {format_bandwidth(statistics.median(numbers))}" if numbers else "no number yet",
+        f"drift {trend.change:+.1%}" if trend is not None else "too few rounds for a trend",
+        f"{len(strange)} rounds apart" + (f", the last {when(strange[-1])}" if strange else ""),
+    ]
+    return "; ".join(parts)
