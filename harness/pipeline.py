@@ -12,7 +12,7 @@ from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts, facts
 from busbw.records import Command, RunResult
 from busbw.rundir import RunDir
-from busbw.stages import build, detect, keys, launching, participants, preflight, rest, slurm, survey
+from busbw.stages import build, detect, keys, launching, participants, preflight, repeat, rest, slurm, survey, turns
 from busbw.stages.context import Context
 from busbw.stages.launching import Place
 from busbw.stages.measure import measure

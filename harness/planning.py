@@ -30,7 +30,6 @@ from busbw.preflight.families import families
 from busbw.preflight.software import NodeFacts
 from busbw.profile import Profile
 from busbw.records import Cluster
-from busbw.records import Cluster
 from busbw.rundir import RunDir
 from busbw.stages import launching, turns_asked
 from busbw.stages.launching import Place
@@ -128,7 +127,22 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         slurm_job=_slurm_job(os.environ),
         salloc=salloc_options(args),
         mpi_plugin=getattr(args, "mpi", None),
+        turns=in_turn,
     )
+
+
+def _what(args: argparse.Namespace, cluster: Cluster) -> tuple[Profile, Playbook, Turns | None]:
+    """The fabric, the playbook, and what of it is measured in turn."""
+    book = _book(args, emulated=cluster.emulated)
+    fabric = _fabric(args.profile or book.fabric or cluster.fabric)
+    # `busbw check` has none of these options: it measures nothing.
+    wanted = turns_asked.settings(getattr(args, "try_", None) or ())
+    turns_asked.refuse_unsafe(wanted, fabric)
+    changed = expand(args.changed) if getattr(args, "changed", None) else ()
+    duration = getattr(args, "duration", None)
+    soak_s = _seconds("--duration", duration) if duration is not None else None
+    book, in_turn = turns_asked.turned(book, tuple(node.name for node in cluster.nodes), wanted, changed, soak_s)
+    return fabric, book, in_turn
 
 
 def salloc_options(args: argparse.Namespace) -> tuple[str, ...]:

@@ -13,7 +13,18 @@ from pathlib import Path
 from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
 from busbw.playbook.contract import Contract
-from busbw.playbook.form import CaseChange, CaseForm, GateForm, PlaybookForm, SurveyChange, SurveyForm, changed_survey, given_or, problems
+from busbw.playbook.form import (
+    CaseChange,
+    CaseForm,
+    GateForm,
+    PlaybookForm,
+    RepeatForm,
+    SurveyChange,
+    SurveyForm,
+    changed_survey,
+    given_or,
+    problems,
+)
 from busbw.profile import ChecksPlan
 from busbw.records import BenchmarkCase
 

@@ -10,9 +10,9 @@ from busbw.records.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.records.command import Unreachable
 from busbw.records.evidence import Evidence, Finding, Status
 from busbw.records.history import RunDiff
-from busbw.records.turns import Soak, Tried
 from busbw.records.story import StallStory
 from busbw.records.topology import Topology
+from busbw.records.turns import Soak, Tried
 
 
 @dataclass(frozen=True, slots=True)

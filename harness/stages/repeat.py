@@ -38,8 +38,8 @@ def repeat(context: Context, place: Place, nodes: tuple[str, ...], order: int) -
         extra = [outcome for outcomes in made.values() for outcome in outcomes if outcome.case.id not in planned]
         if not left:
             break
-        spent = sum(outcome.seconds for outcome in extra)
-        if spent + max(made[left[0]][-1].seconds, 0.0) > wanted.budget_s:
+        spent = sum(outcome.seconds or 0.0 for outcome in extra)
+        if spent + (made[left[0]][-1].seconds or 0.0) > wanted.budget_s:
             context.say("repeat", f"budget of {format_duration(wanted.budget_s)} spent; {', '.join(left)} cannot be told")
             break
         for number, family in enumerate(left):

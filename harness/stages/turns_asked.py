@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from busbw import profile
@@ -26,7 +26,7 @@ _OURS = ("NCCL_TESTS_", "NCCL_DEBUG")
 Setting = tuple[tuple[str, str], ...]
 
 
-def settings(items: Iterable[str]) -> tuple[Setting, ...]:
+def settings(items: Sequence[str]) -> tuple[Setting, ...]:
     """Every combination of `NAME=a,b` options, each variable also unset; the first is without any. `\\,` is a comma inside a value.
 
     >>> settings(["NCCL_IB_TC=1,2"])
@@ -36,6 +36,8 @@ def settings(items: Iterable[str]) -> tuple[Setting, ...]:
         UsageError: one is not NAME=VALUES, names a variable that is not to be tried, or there are too many combinations.
     """
     choices: dict[str, list[str]] = {}
+    if not items:
+        return ()
     for item in items:
         name, equals, text = item.partition("=")
         values = [part.replace("\\,", ",") for part in re.split(r"(?<!\\),", text)]

@@ -70,7 +70,7 @@ def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float
     return _told(_centre(logs), error, max(freedom, 1.0), (launches, 0), (ALPHA_IN_TURN / comparisons, floor))
 
 
-def _told(centre: float, error: float, freedom: float, counts: tuple[tuple[int, int], int], asked: tuple[int, float]) -> Shift:
+def _told(centre: float, error: float, freedom: float, counts: tuple[tuple[int, int], int], asked: tuple[float, float]) -> Shift:
     """The shift of a difference of logarithms with its standard error; `counts`: launches, runs before; `asked`: error, floor."""
     error_share, floor = asked
     # To a tenth below: a slightly wider interval, and a quantile that was asked before.
