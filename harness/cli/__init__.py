@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import busbw
 from busbw import plugins
+from busbw.cli import environment
 from busbw.cli.command import CliCommand
 from busbw.errors import BusbwError
 
@@ -33,7 +34,8 @@ def build_parser(available: Sequence[CliCommand]) -> argparse.ArgumentParser:
         prog="busbw",
         description="Measures the collective bandwidth of a GPU cluster, says whether it is what the hardware should give, "
         "and names the node, link, rail, rank or setting to blame when it is not.",
-        epilog="exit status: 0 pass · 1 measured and failed · 2 usage or inventory · 3 could not measure · 130 interrupted",
+        epilog="exit status: 0 pass · 1 measured and failed · 2 usage or inventory · 3 could not measure · 130 interrupted. "
+        "Many options can be set as BUSBW_NAME in the environment: flag, then environment, then busbw.yaml.",
     )
     parser.add_argument("--version", action="version", version=f"busbw {busbw.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -46,9 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script: every error ends as its lines on standard error and its exit status, none as a stack trace."""
     available = commands()
     parser = build_parser(available)
-    args = parser.parse_args(argv)
     by_name = {command.name: command for command in available}
+    verbose = 0
     try:
+        args = _parsed(parser, sys.argv[1:] if argv is None else argv)
+        verbose = getattr(args, "verbose", 0)
         status = by_name[args.command].run(args)
         sys.stdout.flush()
         return status
@@ -64,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:  # noqa: BLE001  # the last floor: a defect of busbw is told as one, with what to report
-        if os.environ.get("BUSBW_TRACEBACK"):
+        if verbose >= 2 or os.environ.get("BUSBW_TRACEBACK"):
             traceback.print_exc()
         where = traceback.extract_tb(error.__traceback__)[-1]
         sys.stderr.write(
@@ -73,3 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             "busbw: next: run again with BUSBW_TRACEBACK=1 set and report what it prints\n"
         )
         return 3
+
+
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """The words of the command line, with the environment where they are silent."""
+    below = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    named = below.choices.get(argv[0]) if argv else None
+    found = environment.apply(named, os.environ) if named is not None else {}
+    args = parser.parse_args(argv)
+    environment.settle(args, found)
+    return args

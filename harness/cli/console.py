@@ -7,6 +7,8 @@ markup: control characters are shown as visible marks.
 
 from __future__ import annotations
 
+import argparse
+import logging
 import os
 import sys
 import threading
@@ -24,9 +26,20 @@ if TYPE_CHECKING:
 _STEP_WIDTH = 14
 HEARTBEAT_S = 30.0
 """Silence after which a log gets a line."""
+COMMANDS = "busbw.commands"
+"""Name of the log that the transport writes every command of every node to."""
 _TICK_S = 0.5
-_ASIDE = frozenset({"note", "run"})
+_ASIDE = frozenset({"note", "run", "command", "output"})
 """Steps that are said and over at once."""
+
+
+def register(group: argparse._ArgumentGroup) -> None:
+    """-q and -v, equal for every command that works for a while."""
+    loud = group.add_mutually_exclusive_group()
+    loud.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
+    loud.add_argument(
+        "-v", "--verbose", action="count", default=0, help="every command of every node as it runs; -vv: what it printed, too"
+    )
 
 
 def now() -> str:
@@ -44,9 +57,10 @@ def colour() -> bool:
 class Console:
     """Progress on standard error; `quiet` = none at all. Used with `with`, it lives; without, it only writes lines."""
 
-    def __init__(self, *, quiet: bool, heartbeat_s: float = HEARTBEAT_S) -> None:
-        """`heartbeat_s`: silence after which a log gets a line."""
+    def __init__(self, *, quiet: bool, verbose: int = 0, heartbeat_s: float = HEARTBEAT_S) -> None:
+        """`verbose`: 1 = the nodes' commands too, 2 = and what they printed; `heartbeat_s`: silence after which a log gets a line."""
         self._quiet = quiet
+        self._commands = _Commands(self, verbose) if verbose and not quiet else None
         self._heartbeat_s = heartbeat_s
         self._lock = threading.RLock()
         self._step, self._text = "", ""
@@ -60,6 +74,8 @@ class Console:
         """Start the live line, or the heartbeat."""
         if self._quiet:
             return self
+        if self._commands is not None:
+            self._commands.attach()
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             self._live = _live(self)
             self._live.start()
@@ -70,6 +86,8 @@ class Console:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Leave the last step's line behind and stop."""
+        if self._commands is not None:
+            self._commands.detach()
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -125,6 +143,31 @@ class Console:
                 if self._step and at - self._said >= self._heartbeat_s:
                     self._write(self._step, f"still at it, {format_duration(at - self._word)} since: {self._text}")
                     self._said = at
+
+
+class _Commands(logging.Handler):
+    """What the transport tells of the nodes' commands, line by line on the console."""
+
+    def __init__(self, console: Console, verbose: int) -> None:
+        super().__init__(logging.INFO if verbose == 1 else logging.DEBUG)
+        self._console = console
+        self._log = logging.getLogger(COMMANDS)
+
+    def attach(self) -> None:
+        """From now on."""
+        self._log.setLevel(self.level)
+        self._log.addHandler(self)
+
+    def detach(self) -> None:
+        """No longer."""
+        self._log.removeHandler(self)
+        self._log.setLevel(logging.NOTSET)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A command is one line, its output a line each."""
+        step = "command" if record.levelno >= logging.INFO else "output"
+        for line in record.getMessage().splitlines():
+            self._console.say(step, line)
 
 
 class _Current:

@@ -10,13 +10,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import logging
 import re
+import shlex
 import threading
 from dataclasses import dataclass, field
 
 from busbw.records import Command, CommandResult, Node, Unreachable
 from busbw.rundir import RunDir
 from busbw.transport import Session, Transport
+
+_LOG = logging.getLogger("busbw.commands")
+"""For people who want to watch (-v): every command when it starts, and at the level DEBUG what it printed."""
+_MOST_LINES = 40
 
 
 def key_of(command: Command) -> str:
@@ -71,7 +77,10 @@ class _RecordingSession:
     def run(self, command: Command) -> CommandResult:
         with self._lock:
             number = next(self._numbers)
+        _LOG.info("%s$ %s", self.node, _typed(command))
         result = self.inner.run(command)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("%s", "\n".join(_told(result)))
         keep(self.rundir, number, command, result)
         return result
 
@@ -103,6 +112,26 @@ def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> N
     }
     # Last: a record that exists has its streams.
     run.write_raw(f"{stem}.json", json.dumps(meta, indent=2, ensure_ascii=False) + "\n")
+
+
+def _typed(command: Command) -> str:
+    """As a person would type it, on one line; how much it is given on standard input is told, not shown."""
+    given = f" < {len(command.stdin):,} bytes" if command.stdin else ""
+    first, *more = shlex.join(command.argv).splitlines() or [""]
+    cut = f" … {len(more)} more lines" if more else ""
+    return f"{'sudo ' if command.sudo else ''}{first}{cut}{given}"
+
+
+def _told(result: CommandResult) -> list[str]:
+    """What came back, each stream cut."""
+    ended = result.problem or f"exit status {result.exit_status}"
+    lines = [f"{result.node}: {ended} after {result.seconds:.2f} s"]
+    for name, stream in (("out", result.stdout), ("err", result.stderr)):
+        shown = stream.decode("utf-8", "replace").splitlines()
+        lines += [f"{result.node} {name}: {line}" for line in shown[:_MOST_LINES]]
+        if len(shown) > _MOST_LINES:
+            lines.append(f"{result.node} {name}: … {len(shown) - _MOST_LINES} more lines, whole in raw/nodes/{result.node}/")
+    return lines
 
 
 def _next_number(run: RunDir, node: str) -> int:
