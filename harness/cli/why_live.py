@@ -108,7 +108,7 @@ def _once(args: argparse.Namespace, asking: object, cluster: Cluster) -> tuple[S
     transport = make(args.transport, ssh_config=cluster.ssh_config)
     limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
     made = collect.collect(run, cluster, transport, asking, Wanted(slurm=args.job, pid=args.pid), limits, console.say)
-    return offline.judge(run.path, made), os.path.relpath(run.path), made.asked_s
+    return offline.judge(run.path, made.artefact, made.evidence), os.path.relpath(run.path), made.artefact.asked_s
 
 
 def _tell(args: argparse.Namespace, judgement: StallJudgement, directory: str, asked_s: float | None) -> None:

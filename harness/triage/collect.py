@@ -33,9 +33,17 @@ class Limits:
     forks: int = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What was kept, and the same as read."""
+
+    artefact: offline.LiveArtefact
+    evidence: tuple[NodeEvidence, ...]
+
+
 def collect(
     run: RunDir, cluster: Cluster, transport: Transport, asking: Asking, wanted: Wanted, limits: Limits, say: Callable[[str, str], None]
-) -> offline.LiveArtefact:
+) -> Collected:
     """Ask every node once; keep `raw/live/NODE.txt` and `raw/live.json`. A node that does not answer is in its `unreachable`."""
     names = tuple(node.name for node in cluster.nodes)
     boundary = secrets.token_hex(8)
@@ -50,15 +58,17 @@ def collect(
         chosen = script.spread(tuple(fleet.sessions))
         answers = _ask(fleet, tuple(fleet.sessions), asking, chosen, boundary, limits.answer_s)
         made = _artefact(run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster.source, wanted)
-        second = _not_asked_yet(offline.evidence(run.path, made))
+        evidence = offline.evidence(run.path, made)
+        second = _not_asked_yet(evidence)
         if asking.ras and second:
             # The job's RAS lives on nodes that were not asked for it: two of them are enough.
             say("ras", f"asking {', '.join(second)} as well")
             again = {answer.node: answer for answer in _ask(fleet, second, asking, second, boundary, limits.answer_s, again=True)}
             kept = [again.get(a.node, a) if isinstance(again.get(a.node), CommandResult) else a for a in answers]
             made = _artefact(run, kept, fleet.unreachable, clocks, boundary, asked_s, cluster.source, wanted, again=tuple(again))
+            evidence = offline.evidence(run.path, made)
     artefacts.keep(run, "live.json", made)
-    return made
+    return Collected(made, evidence)
 
 
 def _ask(

@@ -82,10 +82,10 @@ def evidence(path: Path, artefact: LiveArtefact) -> tuple[NodeEvidence, ...]:
     return tuple(_one(path, file) for file in artefact.files)
 
 
-def judge(path: Path, artefact: LiveArtefact) -> StallJudgement:
-    """The judgement on what was collected: the same from the same files, whoever asks."""
+def judge(path: Path, artefact: LiveArtefact, read: tuple[NodeEvidence, ...] | None = None) -> StallJudgement:
+    """The judgement on what was collected: the same from the same files, whoever asks. `read` = its evidence, where it was read already."""
     wanted = Wanted(artefact.slurm, artefact.pid, artefact.mark)
-    return stall_live.judge(evidence(path, artefact), artefact.unreachable, wanted, artefact.asked_s or None)
+    return stall_live.judge(evidence(path, artefact) if read is None else read, artefact.unreachable, wanted, artefact.asked_s or None)
 
 
 def _one(path: Path, file: LiveFile) -> NodeEvidence:

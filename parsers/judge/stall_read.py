@@ -130,7 +130,7 @@ def _logs(section: SectionText) -> tuple[LogFile, ...]:
             found.append(LogFile(head[4], int(head[3]), float(head[2]), tuple(lines), tuple(tail)))
             head = None
         elif tail is not None:
-            tail.append(line)
+            tail += [line] if line.strip() else []
         elif (m := re.match(r"(\d+):(.*)", line)) is not None:
             lines.append((int(m[1]), m[2], number))
     return tuple(found)

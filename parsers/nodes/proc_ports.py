@@ -59,7 +59,7 @@ def parse(text: str) -> tuple[Port, ...]:
     for line_no, line in enumerate(text.splitlines(), 1):
         if (m := _RDMA.match(line)) is not None:
             key, name, value = (f"{m[1]}/{m[2]}", True), m[3], m[4]
-        elif (m := _NET.match(line)) is not None:
+        elif (m := _NET.match(line)) is not None and m[1] != "lo":
             key, name, value = (m[1], False), m[2], m[3]
         else:
             continue

@@ -89,49 +89,120 @@ def test_nothing_but_listed_variables_leaves_the_node(rank: subprocess.Popen[byt
 _CALLS = (
     "kill,tkill,tgkill,rt_sigqueueinfo,rt_tgsigqueueinfo,pidfd_send_signal,ptrace,process_vm_writev,unlink,unlinkat,rename,renameat,renameat2,"
     "mkdir,mkdirat,rmdir,link,linkat,symlink,symlinkat,truncate,ftruncate,chmod,fchmod,fchmodat,chown,fchownat,mount,umount2,reboot,"
-    "mknod,mknodat,setxattr,open,openat,creat,utimensat,init_module,finit_module,delete_module,swapoff,sethostname"
+    "mknod,mknodat,setxattr,open,openat,creat,utimensat,init_module,finit_module,delete_module,swapoff,sethostname,execve"
 )
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND")
 _ALLOWED = re.compile(r'"(?:/dev/(?:null|tty|kmsg|tcp/\S*)|/proc/self/\S*)"')
+_STARTERS = (
+    "systemctl",
+    "service",
+    "scontrol",
+    "scancel",
+    "nvidia-smi -r",
+    "modprobe",
+    "rmmod",
+    "reboot",
+    "ip link set",
+    "pkill",
+    "killall",
+)
+strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: apt-get install strace")
 
 
-def test_the_script_sends_no_signal_and_writes_no_file(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed: apt-get install strace")
-    trace = tmp_path / "trace"
+def traced(argv: tuple[str, ...], text: bytes, trace: Path, where: Path | None = None) -> tuple[bytes, list[str]]:
+    """Standard output, and whatever it did that is more than reading: signals to others, files written outside `where`, services restarted."""
+    environment = {**os.environ, "LAB_NODE": "none", "PYTHONDONTWRITEBYTECODE": "1"}
+    words = ("strace", "-f", "-qq", "-s", "400", "-o", str(trace), "-e", f"trace={_CALLS}", *argv)
+    done = subprocess.run(words, input=text, capture_output=True, timeout=200, check=False, env=environment)
+    assert done.returncode in (0, 1), done.stderr[-2000:]
+    lines = trace.read_text(errors="replace").splitlines()
+    assert len(lines) > 100, "strace saw it at work"
+    # `timeout` ends a tool that hangs: its own processes are those that strace lists. Signal 0 sends nothing.
+    own = {line.split()[0] for line in lines}
+    found = []
+    for line in lines:
+        m = re.match(r"\d+ +(\w+)\((.*)", line)
+        if m is None or re.search(r"\) += -1 ", line):
+            continue
+        if m[1] == "execve":
+            found += [line] if any(word in m[2].replace('", "', " ") for word in _STARTERS) else []
+        elif m[1] in ("open", "openat", "creat"):
+            inside = where is not None and f'"{where}/' in line
+            found += [line] if _WRITES.search(line) and not _ALLOWED.search(line) and not inside else []
+        elif (signal := re.search(r"kill\(-?(\d+), (\w+)\)", line)) is None or not (signal[1] in own or signal[2] == "0"):
+            found += [line] if where is None or f'"{where}' not in line else []
+    return done.stdout, found
+
+
+@strace
+def test_the_script_sends_no_signal_writes_no_file_and_restarts_nothing(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
     # Under strace on an overloaded machine a section may meet its limit before it comes to our rank: then it has not shown what it does.
     for _ in range(3):
-        answer = run(("strace", "-f", "-qq", "-o", str(trace), "-e", f"trace={_CALLS}", "sh", "-s"))
+        answer, found = traced(("sh", "-s"), script.text(ASKING, "b0undary1").encode(), tmp_path / "trace")
         if b"RANK=3" in answer:
             break
     assert b"RANK=3" in answer
-    lines = trace.read_text(errors="replace").splitlines()
-    assert len(lines) > 100, "strace saw the script at work"
-    calls = [
-        line for line in lines if (m := re.match(r"\d+ +(\w+)\(", line)) and m[1] not in ("open", "openat", "creat") and "= -1" not in line
-    ]
-    # On a busy machine `timeout` ends a section of the script itself: its own processes are those that strace lists. Signal 0 sends nothing.
-    own = {line.split()[0] for line in lines}
-    foreign = [line for line in calls if not (m := re.search(r"kill\(-?(\d+), (\w+)\)", line)) or not (m[1] in own or m[2] == "0")]
-    assert foreign == []
-    writing = [
-        line for line in lines if re.match(r"\d+ +(?:open|openat|creat)\(", line) and _WRITES.search(line) and not _ALLOWED.search(line)
-    ]
-    assert [line for line in writing if "= -1" not in line] == []
+    assert b"Watchdog caught" in answer
+    assert found == []
     assert rank.poll() is None
     assert Path(f"/proc/{rank.pid}/stat").read_text().split()[2] == "S"
 
 
+@strace
+@pytest.mark.parametrize("planted", ["echo x >{0}/planted", "kill -CONT {1}", "systemctl restart x"])
+def test_what_would_not_only_read_is_seen(rank: subprocess.Popen[bytes], tmp_path: Path, planted: str) -> None:
+    (tmp_path / "systemctl").write_text("#!/bin/sh\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    line = planted.format(tmp_path, rank.pid)
+    text = script.text(ASKING, "b0undary1").replace("mark done", f"PATH=$PATH:{tmp_path}; {line}\nmark done")
+    _, found = traced(("sh", "-s"), text.encode(), tmp_path / "trace")
+    assert len(found) == 1, found
+
+
+@strace
+def test_the_whole_command_writes_into_its_run_directory_alone(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    argv = (sys.executable, "-m", "busbw", "why", "--live", "--local", "--pid", str(rank.pid), "--interval", "1", "--out", str(runs))
+    answer, found = traced(argv, b"", tmp_path / "trace", runs)
+    assert b"busbw: " in answer
+    assert found == []
+    assert (runs / "latest/raw/live.json").is_file()
+    assert rank.poll() is None
+
+
 def test_stacks_are_asked_for_only_when_they_are_wanted() -> None:
-    assert "stacks" not in [section.name for section in script.sections(Asking())]
-    assert "stacks" in [section.name for section in script.sections(Asking(stacks=True))]
+    assert "stacks" not in [part.name for part in script.parts(Asking())]
+    assert "stacks" in [part.name for part in script.parts(Asking(stacks=True))]
     assert "gdb" not in script.text(Asking(), "b0undary1")
 
 
-def test_what_dies_first_is_looked_at_first() -> None:
-    names = [section.name for section in script.sections(Asking())]
-    order = ["ranks", "look-1", "ras-1", "gpu-1", "kernel", "dumps", "logs", "look-2", "ras-2", "gpu-2"]
-    assert [name for name in names if name in order] == order
+def test_what_dies_first_is_looked_at_first(rank: subprocess.Popen[bytes]) -> None:
+    names = re.findall(r"^@@b0undary1 begin (\S+)", run().decode(errors="replace"), re.M)
+    order = ["self", "ranks", "look-1", "ras-1", "gpu-1", "gpu-apps", "kernel", "dumps", "logs", "host", "disks", "qps", "wait"]
+    assert names == [*order, "look-2", "ras-2", "gpu-2", "self-2"]
+
+
+def test_the_looks_are_as_far_apart_as_was_asked(rank: subprocess.Popen[bytes]) -> None:
+    first, second = (look.at_s for look in evidence(run()).looks if look is not None and look.at_s is not None)
+    assert second - first >= 0.99
+
+
+def test_of_a_script_that_came_only_in_part_nothing_runs() -> None:
+    whole = script.text(ASKING, "b0undary1").encode()
+    done = subprocess.run(("sh", "-s"), input=whole[: whole.rindex(b"main")], capture_output=True, timeout=60, check=False)
+    assert done.stdout == b""
+
+
+def test_a_tool_that_hangs_costs_its_limit_and_not_the_rest(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\ntrap '' TERM\nsleep 60\n")
+    tool.chmod(0o755)
+    text = script.text(ASKING, "b0undary1").replace("ask gpu-1 8", "ask gpu-1 1").encode()
+    environment = {**os.environ, "LAB_NODE": "none", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(("sh", "-s"), input=text, capture_output=True, timeout=100, check=False, env=environment)
+    found = evidence(done.stdout)
+    assert (found.problem, found.unheard) == (None, ("gpu-1",))
+    assert found.looks[1] is not None
 
 
 def test_a_site_may_collect_by_its_own_means_and_gets_the_same_judgement(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
