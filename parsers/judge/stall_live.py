@@ -18,19 +18,22 @@ from busbw.parsers.judge.stall_suspects import RESTART, Strength, Suspect, at, r
 from busbw.records import Confidence, Evidence, Finding, Fix, Status, Unreachable
 
 _RANK_OF_ID = {
-    # Of facts: what is seen on a node that answered comes before a node that did not answer us, which may hang on our path to it; a node that
-    # is gone, a cut link and a program that went apart explain ranks that died.
+    # Of facts: what is seen on a node that answered comes before a node that did not answer us, which may hang on our path to it alone, unless
+    # the others wait for it too; a node that is gone, a cut link and a program that went apart explain ranks that died.
     "stall-gpu-gone": 0,
     "stall-rank-out-of-memory": 1,
     "stall-rank-stopped": 2,
-    "stall-node-unreachable": 3,
     "stall-link-down": 4,
     "stall-network-silent": 5,
-    "stall-ranks-disagree": 6,
-    "stall-rank-gone": 7,
-    "stall-rank-missing": 8,
-    "stall-host-storage": 9,
+    "stall-node-unreachable": 6,
+    "stall-ranks-disagree": 7,
+    "stall-rank-gone": 8,
+    "stall-rank-missing": 9,
+    "stall-host-storage": 10,
 }
+_AWAITED = 3
+"""Where a node that did not answer stands among them once the others are seen to wait for it."""
+_LAST = 10
 _WAITS = frozenset(
     ("ep_poll", "do_sys_poll", "poll_schedule_timeout", "futex_wait_queue", "futex_do_wait", "do_select", "sk_wait_data", "inet_csk_accept")
 )
@@ -54,7 +57,7 @@ def judge(nodes: Sequence[NodeEvidence], unreachable: Sequence[Unreachable], wan
         for s in suspects
         if s.strength is Strength.FACT and s.id not in ("stall-link-down", "stall-host-storage", "stall-node-unreachable")
     ]
-    notes = [*job.others, *_unread(nodes)]
+    notes = [*job.others, *_unread(nodes), *_strangers(job, unreachable)]
     ended = sum(rank.second is None for rank in job.ranks if by_name[rank.node].looks[1] is not None)
     findings: tuple[Finding, ...]
     culprit: Suspect | None
@@ -103,7 +106,8 @@ def _suspects(
     every = tuple(nodes.values())
     silent = [missing.node for missing in unreachable]
     ran = stall_net.connected(every, job) or bool(dumps) or stall_ras.ran(views)
-    yield from stall_local.silent_nodes(unreachable)
+    unheard = stall_ras.unheard(views, job, nodes)
+    yield from stall_local.silent_nodes(unreachable, job, awaited=stall_net.awaited(every, job, unheard))
     yield from stall_devices.gpus(job, nodes)
     yield from stall_local.stopped(job, nodes)
     yield from stall_local.dead(job, nodes, silent, connected=ran)
@@ -112,7 +116,7 @@ def _suspects(
     yield from stall_ras.suspects(views, job, nodes)
     yield from stall_flight.suspects(dumps, job)
     yield from stall_logs.suspects(every, job)
-    yield from stall_net.silent(every, job, stall_ras.unheard(views, job, nodes))
+    yield from stall_net.silent(every, job, unheard)
     yield from _odd(job, nodes)
 
 
@@ -131,7 +135,8 @@ def _sorted(suspects: Iterator[Suspect]) -> list[Suspect]:
         if suspect.id == "stall-host-storage" and not agreed and (counted or odd):
             # Every rank may write to a full disk; who holds the others up is another question.
             strength = int(Strength.ODD)
-        return (-strength, _RANK_OF_ID.get(suspect.id, 9), suspect.title)
+        order = _AWAITED if suspect.awaited else _RANK_OF_ID.get(suspect.id, _LAST)
+        return (-strength, order, suspect.title)
 
     return sorted(found, key=key)
 
@@ -319,6 +324,13 @@ def _no_job(wanted: Wanted, nodes: Sequence[NodeEvidence], ended: int) -> Findin
             "busbw why --live --watch 10s, before the next one ends",
         ),
     )
+
+
+def _strangers(job: Job, unreachable: Sequence[Unreachable]) -> list[str]:
+    """Nodes that did not answer and are none of the job's: all its ranks were found."""
+    if not job.ranks or job.world is None or job.missing:
+        return []
+    return [f"{node.node} did not answer ({node.reason}); no rank of the job is missing, so that none runs there" for node in unreachable]
 
 
 def _unread(nodes: Sequence[NodeEvidence]) -> list[str]:

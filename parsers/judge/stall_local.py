@@ -7,16 +7,24 @@ from collections.abc import Iterator, Sequence
 from busbw.parsers.judge.stall_devices import nodes_of, started
 from busbw.parsers.judge.stall_ranks import Job, Missing
 from busbw.parsers.judge.stall_records import NodeEvidence, RankSeen, StallClass
-from busbw.parsers.judge.stall_suspects import RESTART, WITHOUT_NODE, Strength, Suspect, at, drain, since_boot
+from busbw.parsers.judge.stall_suspects import RESTART, WITHOUT_NODE, Strength, Suspect, at, drain, ranks_told, since_boot
 from busbw.parsers.nodes.proc_host import OomKill, mount_of
 from busbw.records import Evidence, Fix, Unreachable
 
 _WRITES = "the file system that the rank writes to is full, or does not answer"
 
 
-def silent_nodes(unreachable: Sequence[Unreachable]) -> Iterator[Suspect]:
-    """Nodes of the job that did not answer."""
+def silent_nodes(unreachable: Sequence[Unreachable], job: Job, *, awaited: bool) -> Iterator[Suspect]:
+    """Nodes that did not answer us and on which ranks of the job should be. One on which none can be is not the job's.
+
+    `awaited` = the others' kernels, or RAS, do not reach a node either that did not answer: it is not only our path to it.
+    """
     for node in unreachable:
+        ranks = tuple(missing.rank for missing in job.missing if missing.nodes == (node.node,))
+        if job.world is not None and not any(node.node in missing.nodes for missing in job.missing):
+            continue
+        there = f", and {ranks_told(ranks)} should run there" if ranks else ""
+        waiting = "; the others wait for it" if awaited else ""
         fixes = (
             Fix("look at the node's console or BMC", needs="datacenter-hands"),
             drain("does not answer"),
@@ -28,13 +36,14 @@ def silent_nodes(unreachable: Sequence[Unreachable]) -> Iterator[Suspect]:
             "stall-node-unreachable",
             "reach",
             Strength.FACT,
-            f"{node.node} does not answer",
-            (),
+            f"{node.node} does not answer{there}{waiting}",
+            ranks,
             (node.node,),
             (),
             (evidence,),
-            "the node or its management network is down",
+            "the node is down, or the network to it" if awaited else "the node is down, or only the management network to it",
             fixes,
+            awaited=awaited,
         )
 
 

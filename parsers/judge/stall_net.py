@@ -112,14 +112,7 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
     A kernel answers for a process that is stopped, late or dead: only the way to it, or the machine, is silent. That some ranks came one operation
     further than others before the data stopped is a consequence. `unheard` = nodes that RAS could not reach either: it decides between the two ends.
     """
-    owner = {address: node.node for node in nodes for _, address in node.addresses if not address.startswith("127.")}
-    pairs: dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]] = defaultdict(list)
-    for node in nodes:
-        look = node.looks[1] or node.looks[0]
-        for socket in _own(look) if look is not None and job.on(node.node) else ():
-            other = owner.get(socket.peer, socket.peer)
-            if look is not None and socket.retries >= _RETRIES and other != node.node:
-                pairs[frozenset((node.node, other))].append((node, look, socket))
+    pairs, owner = _silent_pairs(nodes, job)
     if not pairs:
         return
     seen_in = Counter(name for pair in pairs for name in pair)
@@ -165,6 +158,28 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
         fixes,
         since,
     )
+
+
+def awaited(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> bool:
+    """A rank's kernel gets no answer from an address of no node that answered us, or RAS does not hear one: a node that is silent to us too."""
+    pairs, _ = _silent_pairs(nodes, job)
+    known = {node.node for node in nodes}
+    return any(not pair <= known for pair in pairs) or not unheard <= known
+
+
+def _silent_pairs(
+    nodes: Sequence[NodeEvidence], job: Job
+) -> tuple[dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]], dict[str, str]]:
+    """Pairs of nodes (an address where nobody owns it) between which data is sent again without an answer, and address → node."""
+    owner = {address: node.node for node in nodes for _, address in node.addresses if not address.startswith("127.")}
+    pairs: dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]] = defaultdict(list)
+    for node in nodes:
+        look = node.looks[1] or node.looks[0]
+        for socket in _own(look) if look is not None and job.on(node.node) else ():
+            other = owner.get(socket.peer, socket.peer)
+            if look is not None and socket.retries >= _RETRIES and other != node.node:
+                pairs[frozenset((node.node, other))].append((node, look, socket))
+    return pairs, owner
 
 
 def _line(node: NodeEvidence, look: Look, socket: Socket, owner: dict[str, str]) -> Evidence:

@@ -24,7 +24,7 @@ class Suspect:
     kind: StallClass
     id: str
     source: str
-    """`process`, `kernel`, `gpu`, `link`, `disk`, `ras`, `flight`, `sockets`: two that agree settle it."""
+    """`process`, `kernel`, `gpu`, `link`, `disk`, `ras`, `flight`, `sockets`, `stack`, `qps`: two that agree settle it."""
     strength: Strength
     title: str
     ranks: tuple[int, ...]
@@ -36,6 +36,8 @@ class Suspect:
     fixes: tuple[Fix, ...]
     since_s: float | None = None
     """By our clock where offsets are known."""
+    awaited: bool = False
+    """Others are seen to wait for a node that did not answer: their kernels or RAS do not reach it either."""
 
 
 def at(node: NodeEvidence, section_line_no: int, line_no: int, text: str) -> Evidence:

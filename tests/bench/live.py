@@ -1,4 +1,7 @@
-"""How long `busbw why --live` takes from the question to the verdict, one rank of the job being stopped: python tests/bench/live.py [64]."""
+"""How long `busbw why --live` takes from the question to the verdict, one rank of the job being stopped: python tests/bench/live.py [64].
+
+The nodes of a lab share this machine's CPUs: besides the wall time it prints what one node's script costs, and busbw itself.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from busbw.lab import bringup
+from busbw.lab import bringup, enter
 from busbw.lab.bringup import LabOptions
+from busbw.triage import script
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab/live"))
 import jobs  # beside the lab's tests
@@ -35,16 +39,32 @@ def measure(lab, folder: Path) -> None:  # type: ignore[no-untyped-def]  # a lab
         job.await_log("step 5", range(1), deadline_s=240)
         who = len(lab.nodes) // 2
         job.signal(who, signal.SIGSTOP)
+        print(f"one node's script: {_script_cpu_s(lab):.2f} s of CPU", flush=True)
         argv = (sys.executable, "-m", "busbw", "why", "--live", "-i", "lab:bench", "--json", "--out", f"{folder}/runs")
         for _ in range(2):
-            load, began, before = os.getloadavg()[0], time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+            load, began, before = os.getloadavg()[0], time.monotonic(), _cpu_s()
             done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL)
-            took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-            cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            took, cpu_s = time.monotonic() - began, _cpu_s() - before
             answer = json.loads(done.stdout)
             said = "right" if (answer["culprit_ranks"], answer["kind"]) == ([who], "host") else answer["headline"]
             shown = f"{took:.1f} s, 5 of them between the looks; own CPU {cpu_s:.1f} s; load {load:.0f}"
             print(f"{len(lab.nodes)} nodes: {shown}; verdict {said}", flush=True)
+
+
+def _script_cpu_s(lab) -> float:  # type: ignore[no-untyped-def]  # a lab as bringup gives it
+    """Of three runs on one node, the least."""
+    text, costs = script.text(script.Asking(interval_s=1), "b0undary1").encode(), []
+    for _ in range(3):
+        before = _cpu_s()
+        subprocess.run(enter.node_argv(lab, lab.nodes[1], ("sh", "-s")), input=text, capture_output=True, timeout=200, check=True)
+        costs.append(_cpu_s() - before)
+    return min(costs)
+
+
+def _cpu_s() -> float:
+    """Of all children that have ended, theirs included."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

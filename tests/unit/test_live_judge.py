@@ -250,13 +250,40 @@ def test_an_infiniband_port_that_is_down_on_one_node_is_named() -> None:
     assert (found.kind, found.culprit_nodes, found.findings[0].where[-1]) == (StallClass.NETWORK, ("n2",), "mlx5_3/1")
 
 
-def test_a_node_that_does_not_answer_is_evidence() -> None:
-    found = judged(nodes(3), (Unreachable("n3", "connect to 10.0.0.3 port 22: timed out after 5 s"),))
-    assert (found.kind, found.culprit_nodes) == (StallClass.HOST, ("n3",))
+TIMED_OUT = (Unreachable("n3", "connect to 10.0.0.3 port 22: timed out after 5 s"),)
+
+
+def test_a_node_that_does_not_answer_and_holds_the_missing_ranks_is_the_cause() -> None:
+    found = judged(nodes(3), TIMED_OUT)
+    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.HOST, (3,), ("n3",))
+    assert found.headline == "n3 does not answer, and rank 3 should run there"
+
+
+def test_a_node_that_does_not_answer_is_not_the_cause_where_no_rank_is_missing() -> None:
+    three = tuple(node(number, world=3) for number in range(3))
+    found = judged(three, TIMED_OUT)
+    assert (found.kind, found.culprit_nodes) == (StallClass.OUTSIDE, ())
+    assert found.notes == (
+        "n3 did not answer (connect to 10.0.0.3 port 22: timed out after 5 s); no rank of the job is missing, so that none runs there",
+    )
+
+
+def test_connections_that_are_silent_between_others_come_before_a_node_that_only_did_not_answer_us() -> None:
+    given = nodes(3, n0=node(0, look=socket(0, 2, 71, retries=7)), n1=node(1, look=socket(1, 2, 73, retries=7)))
+    found = judged(given, TIMED_OUT)
+    assert (found.findings[0].id, found.culprit_nodes) == ("stall-network-silent", ("n2",))
+    assert "stall-node-unreachable" in [finding.id for finding in found.findings]
+
+
+def test_a_node_that_the_others_kernels_do_not_reach_either_comes_before_their_silent_connections() -> None:
+    given = nodes(3, n0=node(0, look=socket(0, 3, 71, retries=7)), n2=node(2, look=socket(2, 3, 73, retries=7)))
+    found = judged(given, TIMED_OUT)
+    assert (found.findings[0].id, found.culprit_nodes) == ("stall-node-unreachable", ("n3",))
+    assert found.headline == "n3 does not answer, and rank 3 should run there; the others wait for it"
 
 
 def test_a_stopped_rank_that_was_seen_comes_before_a_node_that_only_did_not_answer() -> None:
-    found = judged(nodes(3, n1=node(1, state="T")), (Unreachable("n3", "timed out"),))
+    found = judged(nodes(3, n1=node(1, state="T")), TIMED_OUT)
     assert (found.findings[0].id, found.culprit_nodes) == ("stall-rank-stopped", ("n1",))
 
 
