@@ -27,6 +27,8 @@ class Turns:
     """Rounds that are made in any case."""
     most: int = 15
     """Rounds after which what is still open stays open."""
+    budget_s: float = 3600.0
+    """Seconds of measuring after which no further round begins; of a soak `soak_s` alone counts."""
 
 
 @dataclass(frozen=True, slots=True)

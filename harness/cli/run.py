@@ -59,7 +59,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=A,B",
         help="measure these values in turn with the variable unset, in the place of the playbook's cases; may be repeated",
     )
-    what.add_argument("--changed", metavar="NODES", help="measure these nodes in turn with unchanged ones: was it the change, or the fabric?")
+    what.add_argument(
+        "--changed", metavar="NODES", help="measure these nodes in turn with unchanged ones: was it the change, or the fabric?"
+    )
     what.add_argument("--duration", metavar="TIME", help="repeat the bandwidth cases for so long, such as 8h: a soak")
     result = parser.add_argument_group("result")
     result.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run directories go (default runs)")
@@ -93,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 def _execute(args: argparse.Namespace) -> int:
     from busbw import pipeline, planning
     from busbw.cli.console import Console, now
-    from busbw.reports import terminal
+    from busbw.reports import terminal, turns
 
     screen = Console(quiet=args.quiet, verbose=args.verbose)
     prepared = planning.prepare(args, now())
@@ -112,7 +114,7 @@ def _execute(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write((prepared.run.path / "run.json").read_text(encoding="utf-8"))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
+        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else (*turns.lines(result), *lines))))
     return outputs.deliver(args, prepared.run.path, result, lines[-1])
 
 

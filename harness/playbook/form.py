@@ -135,11 +135,11 @@ class SurveyChange:
 
 @dataclass(frozen=True, slots=True)
 class RepeatForm:
-    """More launches of what cannot be told from the accepted runs yet."""
+    """More launches of what cannot be told yet: from the accepted runs, of settings that are tried, of changed nodes."""
 
     most: int = 15
-    """Launches of a case, those of its `trials` included."""
-    budget: Seconds = 900.0
+    """Launches of a case, those of its `trials` included; rounds, where launches are made in turn."""
+    budget: Seconds = 1800.0
 
 
 @dataclass(frozen=True, slots=True)

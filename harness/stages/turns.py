@@ -29,13 +29,23 @@ class _Launcher:
 
     def __init__(self, context: Context, place: Place, order: int) -> None:
         self._context, self._place, self._order = context, place, order
+        self.spent_s = 0.0
 
     def __call__(self, case: BenchmarkCase, turn: Turn, nodes: tuple[str, ...], *, required: bool = True) -> CaseArtefact:
         """One launch; `case` as it is repeated."""
         own = dataclasses.replace(case, id=name(turn), required=required)
         launch = make(self._context.plan, self._place, own, nodes, order=self._order)
         self._order += 1
-        return measure(self._context, launch)
+        artefact = measure(self._context, launch)
+        self.spent_s += artefact.seconds
+        return artefact
+
+    def spent(self, wanted: Turns) -> bool:
+        """The budget is; told."""
+        if self.spent_s < wanted.budget_s:
+            return False
+        self._context.say("budget", f"{format_duration(wanted.budget_s)} spent: no further round")
+        return True
 
 
 def measure_turns(context: Context, place: Place, nodes: tuple[str, ...], order: int) -> None:
@@ -76,7 +86,7 @@ def _settings(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
                 left.remove(variant)
             if 0 not in left:
                 return
-        if number >= wanted.least and not _open(context):
+        if launcher.spent(wanted) or (number >= wanted.least and not _open(context)):
             return
 
 
@@ -90,7 +100,7 @@ def _controls(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
                 if not _good(artefact):
                     context.say(artefact.case.id, f"{artefact.state} {artefact.problem}".rstrip())
                     return
-        if number >= wanted.least and not _open(context):
+        if launcher.spent(wanted) or (number >= wanted.least and not _open(context)):
             return
 
 

@@ -105,7 +105,10 @@ def turned(
         raise UsageError(f"playbook {book.name} has no required bandwidth case for {kinds[0]}", next_step="name another playbook")
     rest = tuple(case for case in book.cases if case.purpose == "proof")
     kept = dataclasses.replace(book, cases=rest, gates=(), survey=dataclasses.replace(book.survey, when="never"), repeat=None)
-    return kept, Turns(tuple(_plain(case, check=bool(wanted)) for case in cases), wanted, changed, soak_s)
+    made = Turns(tuple(_plain(case, check=bool(wanted)) for case in cases), wanted, changed, soak_s)
+    if book.repeat is not None:
+        made = dataclasses.replace(made, most=book.repeat.most, budget_s=book.repeat.budget_s, least=min(made.least, book.repeat.most))
+    return kept, made
 
 
 def _plain(case: BenchmarkCase, *, check: bool) -> BenchmarkCase:
