@@ -87,13 +87,16 @@ def _proofs(run: RunDir, plan: RunPlan, made: tuple[Launch, ...], hardware: Hard
     own = [launch for launch in made if not launch.artefact.groups and launch.results]
     logged = next((launch for launch in own if launch.artefact.case.purpose == "proof"), None)
     loaded = next((launch for launch in own if launch.artefact.case.purpose == "bandwidth"), logged)
+    ranks = proof.rank_texts(run, logged) if logged is not None else ()
+    said = next((path for path, _ in ranks), (logged.artefact.stdout or "") if logged is not None else "")
     return proof.proofs(
         plan.profile.must_see,
         proof.log_of(run, logged) if logged is not None and plan.profile.must_see.networks else None,
         len(logged.artefact.nodes) * logged.artefact.ranks_per_node if logged is not None else 0,
         _fitted(plan, hardware, loaded.artefact.nodes if loaded is not None else ()),
         proof.traffic_of(run, loaded) if loaded is not None else (),
-        (logged.artefact.stdout or "") if logged is not None else "",
+        said,
+        sum(not log.whole for _, log in ranks),
     )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
 
-from busbw.derive import counters
+from busbw.derive import counters, proof
 from busbw.derive.launches import Launch
 from busbw.parsers.formats.scan import Hit, Scanner
 from busbw.parsers.judge import diagnose_counters, diagnose_facts, diagnose_nodes
@@ -56,6 +56,7 @@ def evidence(
     Of the nodes' answers only those are read again whose checks found something: the answers of good nodes hold no cause.
     """
     paths = [path for launch in made for path in (launch.artefact.stdout, launch.artefact.stderr) if path is not None]
+    paths += [path for launch in made for path, _ in proof.rank_texts(run, launch)]
     paths += [] if made else build_outputs(run)
     texts = [text for path in dict.fromkeys(paths) if (text := _searched(run, path)) is not None]
     suspect = {check.node for check in checks if check.status in _WRONG}

@@ -16,7 +16,8 @@ from busbw.derive.expectation import NodeHardware
 from busbw.derive.launches import Launch
 from busbw.errors import ReadError
 from busbw.inventory import fold
-from busbw.parsers.formats import nccl_debug
+from busbw.parsers.formats import nccl_debug, rank_logs
+from busbw.parsers.formats.rank_logs import RankLog
 from busbw.parsers.judge import sensitivity
 from busbw.parsers.nodes import counters
 from busbw.profile import MustSee
@@ -46,10 +47,17 @@ class Proof:
 
 
 def proofs(
-    must_see: MustSee, log: NcclLog | None, ranks: int, fitted: tuple[NodeHardware, ...], traffic: tuple[RailBytes, ...], artefact: str
+    must_see: MustSee,
+    log: NcclLog | None,
+    ranks: int,
+    fitted: tuple[NodeHardware, ...],
+    traffic: tuple[RailBytes, ...],
+    artefact: str,
+    cut: int = 0,
 ) -> tuple[Proof, ...]:
-    """Every proof that the profile demands. `log`: of the proof launch on several nodes, None = it has no line of NCCL."""
-    found = [*_from_log(must_see, log, ranks, artefact)] if must_see.networks else []
+    """Every proof that the profile demands. `log`: of the proof launch on several nodes, None = it has no line of NCCL; `cut`: ranks of
+    whose logs only the start was kept."""
+    found = [*_from_log(must_see, log, ranks, artefact, cut)] if must_see.networks else []
     rails = {node.node: tuple(name for name, _ in node.rails) for node in fitted if len(node.rails) > 1}
     if rails:
         by_bytes = _rails_by_bytes(rails, traffic)
@@ -57,7 +65,7 @@ def proofs(
     return tuple(found)
 
 
-def _from_log(must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str) -> list[Proof]:
+def _from_log(must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str, cut: int) -> list[Proof]:
     wanted = [("transport", sensitivity.TCP)]
     if must_see.plugin is not None:
         wanted.append(("plugin", sensitivity.TCP))
@@ -68,15 +76,16 @@ def _from_log(must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str)
         why = "the proof launch printed no line of NCCL on its network (NCCL_DEBUG=INFO, subsystems INIT and NET)"
         return [Proof(name, fault, Status.UNKNOWN, why, artefact=artefact) for name, fault in wanted]
     silent = ranks - len(speaking)
+    doubt = f"{silent} ranks said nothing" if silent > 0 else f"of {cut} ranks only the start of the log was kept" if cut else ""
     makers = {
-        "transport": lambda: _transport(must_see, speaking, silent, artefact),
-        "plugin": lambda: _plugin(must_see.plugin or "", speaking, silent, artefact),
-        "gpudirect": lambda: _gpudirect(speaking, silent, artefact),
+        "transport": lambda: _transport(must_see, speaking, doubt, artefact),
+        "plugin": lambda: _plugin(must_see.plugin or "", speaking, doubt, artefact),
+        "gpudirect": lambda: _gpudirect(speaking, doubt, artefact),
     }
     return [makers[name]() for name, _ in wanted]
 
 
-def _transport(must_see: MustSee, speaking: list[ProcessFacts], silent: int, artefact: str) -> Proof:
+def _transport(must_see: MustSee, speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
     wrong = [p for p in speaking if not any(fnmatchcase(name, glob) for name in p.networks for glob in must_see.networks)]
     used = ", ".join(sorted({name for process in speaking for name in process.networks}))
     expected = " or ".join(must_see.networks)
@@ -84,20 +93,20 @@ def _transport(must_see: MustSee, speaking: list[ProcessFacts], silent: int, art
         networks = ", ".join(sorted({name for process in wrong for name in process.networks}))
         told = f"{len(wrong)} of {len(speaking)} ranks use the network {networks}, not {expected}"
         return Proof("transport", sensitivity.TCP, Status.FAIL, told, _hosts(wrong), artefact)
-    return _whole("transport", sensitivity.TCP, f"every rank says that it uses {used}", silent, artefact)
+    return _whole("transport", sensitivity.TCP, f"every rank says that it uses {used}", doubt, artefact)
 
 
-def _plugin(wanted: str, speaking: list[ProcessFacts], silent: int, artefact: str) -> Proof:
+def _plugin(wanted: str, speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
     without = [p for p in speaking if not any(wanted in (plugin.text + plugin.name) for plugin in p.plugins if plugin.loaded)]
     if without and len(without) == len(speaking):
         return Proof("plugin", sensitivity.TCP, Status.UNKNOWN, f"no rank names the plugin {wanted}", artefact=artefact)
     if without:
         told = f"{len(without)} of {len(speaking)} ranks did not load the plugin {wanted}"
         return Proof("plugin", sensitivity.TCP, Status.FAIL, told, _hosts(without), artefact)
-    return _whole("plugin", sensitivity.TCP, f"every rank loaded {wanted}", silent, artefact)
+    return _whole("plugin", sensitivity.TCP, f"every rank loaded {wanted}", doubt, artefact)
 
 
-def _gpudirect(speaking: list[ProcessFacts], silent: int, artefact: str) -> Proof:
+def _gpudirect(speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
     # Channels between nodes end in /GDRDMA where GPUDirect RDMA carries them; a rank that has none is carried by its peers (PXN).
     over = [(process, connection) for process in speaking for connection in process.connections if connection.transport == "NET"]
     if not over:
@@ -112,13 +121,13 @@ def _gpudirect(speaking: list[ProcessFacts], silent: int, artefact: str) -> Proo
     if without:
         told = f"{len(set(map(id, without)))} ranks send over the network through host memory: their channels do not end in /GDRDMA"
         return Proof("gpudirect", sensitivity.NO_GPUDIRECT, Status.FAIL, told, _hosts(without), artefact)
-    return _whole("gpudirect", sensitivity.NO_GPUDIRECT, f"all {len(over)} kinds of channel between nodes end in /GDRDMA", silent, artefact)
+    return _whole("gpudirect", sensitivity.NO_GPUDIRECT, f"all {len(over)} kinds of channel between nodes end in /GDRDMA", doubt, artefact)
 
 
-def _whole(name: str, fault: str, told: str, silent: int, artefact: str) -> Proof:
-    """A proof holds only where every rank spoke."""
-    if silent > 0:
-        return Proof(name, fault, Status.UNKNOWN, f"{told}, but {silent} ranks said nothing", artefact=artefact)
+def _whole(name: str, fault: str, told: str, doubt: str, artefact: str) -> Proof:
+    """A proof holds only where every rank spoke, to its end."""
+    if doubt:
+        return Proof(name, fault, Status.UNKNOWN, f"{told}, but {doubt}", artefact=artefact)
     return Proof(name, fault, Status.PASS, told, artefact=artefact)
 
 
@@ -197,13 +206,21 @@ def excluded(made: tuple[Proof, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def log_of(run: RunDir, launch: Launch) -> NcclLog | None:
-    """What NCCL said in a launch's output; None = nothing."""
+    """What NCCL said in a launch: every rank's own log, and the launch's output; None = nothing."""
+    ranks = rank_texts(run, launch)
     texts = [run.read_raw(path.removeprefix("raw/")) for path in (launch.artefact.stdout, launch.artefact.stderr) if path]
     try:
-        records = nccl_debug.read([text + b"\n" for text in texts if text]).records
+        records = nccl_debug.read([*(log.content + b"\n" for _, log in ranks), *(text + b"\n" for text in texts if text)]).records
     except ReadError:
         return None
     return next((record for record in records if isinstance(record, NcclLog)), None)
+
+
+def rank_texts(run: RunDir, launch: Launch) -> tuple[tuple[str, RankLog], ...]:
+    """(artefact, log) of every rank that wrote one."""
+    folder = f"cases/{launch.artefact.case.id}/nccl"
+    names = run.raw_names(folder) if (run.raw / folder).is_dir() else ()
+    return tuple((f"raw/{name}", log) for name in names for log in rank_logs.split(run.read_raw(name) or b""))
 
 
 def traffic_of(run: RunDir, launch: Launch) -> tuple[RailBytes, ...]:

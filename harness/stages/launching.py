@@ -19,6 +19,8 @@ from busbw.records import BenchmarkCase, ResolvedVar
 if TYPE_CHECKING:
     from busbw.stages.measure import Launch
 
+PROOF = "proof"
+"""Purpose of the launch whose log proves transport, rails and GPUDirect."""
 _T = TypeVar("_T")
 
 
@@ -49,12 +51,13 @@ def common(values: tuple[_T | None, ...]) -> _T | None:
     return next(iter(kinds)) if len(kinds) == 1 else None
 
 
-def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> FabricFacts:
-    """What the profile's placeholders stand for, where all nodes agree."""
+def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts], log_dir: str | None = None) -> FabricFacts:
+    """What the profile's placeholders stand for, where all nodes agree; `log_dir` None = the ranks' logs stay on standard output."""
     rails = {plan.cluster.node(name).carriers for name in nodes}
     return FabricFacts(
         socket_ifname=common(tuple(known[name].ssh_interface if name in known else None for name in nodes)),
         rails=rails.pop() if len(rails) == 1 else (),
+        log_dir=log_dir,
     )
 
 
@@ -90,9 +93,10 @@ def make(
             seen=f"mpirun: {head.mpirun_path if head else 'the node did not say'}",
             next_step="install openmpi-bin on it, load the MPI module in its login shell, or name another head in the inventory",
         )
-    facts = fabric_facts(plan, nodes, place.known)
     job_id = f"{plan.run_id}/{case.id}"
     directory = f"{place.directory}/{plan.job_directory}/{case.id}"
+    # Only what is to be proven fills files: of the other launches NCCL prints its warnings, and they belong beside the launcher's words.
+    facts = fabric_facts(plan, nodes, place.known, f"{directory}.nccl" if case.purpose == PROOF else None)
     env = (
         *resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts),
         ResolvedVar("BUSBW_JOB", job_id, "busbw", "marks the ranks of this launch, so that they are found and ended by it"),
@@ -111,6 +115,7 @@ def make(
         slurm=place.slurm,
     )
     invocation = choose(plan.cluster.launcher).build(request)
+    logs = any(variable.name == "NCCL_DEBUG_FILE" for variable in env)
     return Launch(
         case=case,
         invocation=invocation,
@@ -118,6 +123,7 @@ def make(
         ranks_per_node=invocation.nranks // len(nodes),
         directory=directory,
         job_id=job_id,
+        log_dir=facts.log_dir if logs else None,
         head=place.head,
         groups=groups,
         order=order,

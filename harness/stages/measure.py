@@ -11,7 +11,7 @@ from busbw import artefacts, job
 from busbw.artefacts import CaseArtefact, LookFile
 from busbw.parsers.judge import stall
 from busbw.records import BenchmarkCase, Command, CommandResult, Invocation, Unreachable
-from busbw.stages import counters
+from busbw.stages import counters, rank_logs
 from busbw.stages.context import Context
 from busbw.transport import Session
 from busbw.triage import look as triage
@@ -39,6 +39,8 @@ class Launch:
     """The node that starts the launcher."""
     groups: tuple[tuple[str, ...], ...] = ()
     order: int = 0
+    log_dir: str | None = None
+    """On every node, for NCCL's log of each rank; None = there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     if head is None:
         return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached"))
     counters.take(context, launch.case.id, launch.nodes, "before", gpus=not launch.groups)
+    if launch.log_dir is not None:
+        rank_logs.prepare(context, launch.nodes, launch.log_dir)
     writer = _writer(context, launch, head)
     if writer is not head:
         writer.run(Command(("mkdir", "-p", "--", launch.directory), timeout_s=30, label="mkdir"))
@@ -79,6 +83,8 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     if ending.state != "ended":
         _end(context, launch, head)
     counters.take(context, launch.case.id, launch.nodes, "after", gpus=not launch.groups)
+    if launch.log_dir is not None:
+        rank_logs.collect(context, launch.case.id, launch.nodes, launch.log_dir)
     return _finish(context, launch, head, ending, began)
 
 
