@@ -325,7 +325,7 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
         lines += ["", f"# build, on {plan.head}, then copied to the others", f"make -C nccl-tests {' '.join(('MPI=1', *made.make_args))}"]
     lines += [f"# found in your shell, ignored: {item.partition('=')[0]}" for item in plan.stray]
     lines += [f"# caution: {text}" for text in cautions(plan)]
-    lines += [f"# {text}" for text in env.left_out(plan.profile, launching.fabric_facts(plan, nodes, known))]
+    lines += [f"# {text}" for text in env.left_out(plan.profile, launching.fabric_facts(plan, nodes, known, "JOB.nccl"))]
     for order, case in enumerate(plan.playbook.cases):
         launch = launching.make(plan, place, case, nodes, order=order)
         lines += ["", render(launch.invocation, plan.profile.mpi).rstrip("\n")]
