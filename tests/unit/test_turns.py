@@ -1,0 +1,225 @@
+"""Launches made in turn: settings tried against none, changed nodes between unchanged ones, a soak; and what may be asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+
+from busbw import playbook, profile
+from busbw.errors import UsageError
+from busbw.parsers.judge import past, soak, turns
+from busbw.parsers.judge.compare import diff
+from busbw.parsers.judge.past import Parts
+from busbw.parsers.judge.turns import Turn
+from busbw.records import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Measurement, Sizes, Status
+from busbw.records.history import Change, PastRun
+from busbw.records.turns import Soak, SoakEvent, SoakRound
+from busbw.stages import turns_asked
+
+SIZE = 1 << 30
+CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(SIZE, SIZE), purpose="diagnosis")
+SETTINGS = ((), (("NCCL_IB_QPS_PER_CONNECTION", "4"),), (("NCCL_IB_TC", "106"),))
+
+
+def launch(turn: Turn, value: float | None, nodes: tuple[str, ...] = ("a", "b"), wrong: int = 0) -> CaseOutcome:
+    row = BenchmarkRow(SIZE, SIZE // 4, "float", "sum", None, Measurement(100.0, value or 1.0, value or 1.0, 0), None)
+    table = BenchmarkResult("all_reduce", len(nodes), len(nodes), (row,), (), value, wrong, None, None, True, ())
+    case = dataclasses.replace(CASE, id=turns.name(turn))
+    if value is None:
+        return CaseOutcome(case, Status.UNKNOWN, "ended with exit status 3", (), 3, 1.0, (), nodes)
+    return CaseOutcome(case, Status.FAIL if wrong else Status.PASS, "wrong data" if wrong else "", (table,), 0, 1.0, (), nodes)
+
+
+def rounds(levels: tuple[float, ...], count: int = 7, cv: float = 0.005) -> list[CaseOutcome]:
+    """The fabric's mood falls by a third over the rounds; each setting has its own level."""
+    draw = random.Random(7)
+    moods = [1 - number / count / 3 for number in range(count)]
+    return [
+        launch(Turn("try", number + 1, str(variant), "all-reduce"), 100 * mood * level * (1 + cv * draw.gauss(0, 1)))
+        for number, mood in enumerate(moods)
+        for variant, level in enumerate(levels)
+    ]
+
+
+def test_a_gain_repeats_beyond_the_noise_although_the_fabric_falls_by_a_third_meanwhile() -> None:
+    faster, same = turns.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
+    assert (faster.setting, faster.collective, faster.size_bytes) == ("NCCL_IB_QPS_PER_CONNECTION=4", "all_reduce", SIZE)
+    assert faster.shift is not None
+    assert same.shift is not None
+    assert (faster.shift.change, same.shift.change) == (Change.FASTER, Change.SAME)
+    assert faster.shift.ratio == pytest.approx(1.1, abs=0.01)
+    assert faster.shift.low is not None
+    assert faster.shift.low > 1.05
+
+
+def test_noise_is_no_gain() -> None:
+    told = turns.tried(rounds((1.0, 1.01, 0.99), cv=0.05), SETTINGS)
+    assert [each.shift.change for each in told if each.shift] == [Change.INCONCLUSIVE, Change.INCONCLUSIVE]
+
+
+@pytest.mark.parametrize(
+    "bad", [launch(Turn("try", 8, "1", "all-reduce"), None), launch(Turn("try", 8, "1", "all-reduce"), 300.0, wrong=3)]
+)
+def test_a_setting_that_failed_once_or_corrupted_data_is_no_gain_however_fast_it_was(bad: CaseOutcome) -> None:
+    faster, same = turns.tried([*rounds((1.0, 1.5, 1.0)), bad], SETTINGS)
+    assert faster.shift is None
+    assert faster.problem == f"try-008-1-all-reduce: {bad.reason}"
+    assert same.shift is not None
+
+
+def control(number: int, before: float, changed: float, after: float) -> list[CaseOutcome]:
+    return [
+        launch(Turn("control", number, turns.BEFORE, "all-reduce"), before, ("a", "b")),
+        launch(Turn("control", number, turns.CHANGED, "all-reduce"), changed, ("d", "a")),
+        launch(Turn("control", number, turns.AFTER, "all-reduce"), after, ("a", "b")),
+    ]
+
+
+def controlled(name: str, level: float, mood: float = 1.0) -> PastRun:
+    draw = random.Random(name)
+    # Within a round the fabric falls evenly, from 1.02 to 0.98 of its middle.
+    noisy = [(1.02 + 0.004 * draw.gauss(0, 1), 1 + 0.004 * draw.gauss(0, 1), 0.98 + 0.004 * draw.gauss(0, 1)) for _ in range(7)]
+    cases = [each for n, (b, c, a) in enumerate(noisy, 1) for each in control(n, 50 * mood * b, 50 * mood * level * c, 50 * mood * a)]
+    nodes = ("a", "b", "c", "d")
+    return past.of_parts(Parts(name, "2026-11-20T02:12:00Z", "PASS", "lab", True, nodes, (), tuple(cases), ()))
+
+
+def test_a_round_is_the_changed_launch_over_the_unchanged_before_and_after_so_that_an_even_fall_cancels_out() -> None:
+    (contrast,) = turns.contrasts(control(1, 51.0, 45.0, 49.0))
+    assert (contrast.changed, contrast.unchanged) == (("d",), ("a", "b")), "the partner that both launches share was not changed"
+    assert contrast.ratios[0] == pytest.approx(0.9, abs=0.001)
+    assert turns.contrasts([*control(1, 51.0, 45.0, 49.0), *control(2, 51.0, 45.0, 49.0)[:2]]) == (contrast,), "half a round is none"
+
+
+def test_changed_nodes_that_lost_a_tenth_are_named_and_a_mood_of_all_nodes_is_not_blamed_on_the_change() -> None:
+    good = (controlled("one", 1.0), controlled("two", 1.0))
+    lost = diff(controlled("lost", 0.9), good)
+    assert (lost.status, lost.contrasts[0].shift.change) == (Status.FAIL, Change.SLOWER)
+    assert lost.contrasts[0].fabric is not None
+    assert lost.contrasts[0].fabric.change is not Change.SLOWER
+    moody = diff(controlled("moody", 1.0, mood=0.8), good)
+    assert (moody.status, moody.contrasts[0].shift.change) == (Status.PASS, Change.SAME)
+    assert moody.contrasts[0].fabric is not None
+    assert moody.contrasts[0].fabric.change is Change.SLOWER
+
+
+def test_nodes_that_were_always_slower_are_not_slower_by_the_change() -> None:
+    assert diff(controlled("now", 0.9), (controlled("one", 0.9), controlled("two", 0.9))).status is Status.PASS
+    alone = diff(controlled("now", 0.9), ())
+    assert (alone.contrasts[0].before, alone.contrasts[0].shift.change, alone.status) == (None, Change.SLOWER, Status.UNKNOWN)
+
+
+def test_turns_never_become_numbers_that_later_runs_are_held_against() -> None:
+    assert controlled("now", 1.0).numbers == ()
+
+
+def soaked(values: list[float | None]) -> tuple[SoakRound, ...]:
+    return tuple(SoakRound("all-reduce", n, "", n * 10.0, SIZE, value, "" if value else "lost") for n, value in enumerate(values, 1))
+
+
+def test_a_round_far_below_the_others_is_a_dip_with_its_round_and_one_without_number_failed() -> None:
+    draw = random.Random(3)
+    values: list[float | None] = [100 + draw.gauss(0, 0.5) for _ in range(40)]
+    values[20], values[30] = 80.0, None
+    found = soak.dips(soaked(values))
+    assert [(event.kind, event.number) for event in found] == [("dip", 21), ("failed", 31)]
+    assert "-20% against the median" in found[0].text
+
+
+def test_a_slow_drift_is_found_and_noise_is_none() -> None:
+    draw = random.Random(4)
+    falling = soak.drift("all-reduce", [100 - 0.05 * n + draw.gauss(0, 1) for n in range(120)])
+    steady = soak.drift("all-reduce", [100 + draw.gauss(0, 1) for _ in range(120)])
+    long = soak.drift("all-reduce", [100 - 0.005 * n + draw.gauss(0, 1) for n in range(1200)])
+    assert falling is not None
+    assert steady is not None
+    assert long is not None
+    assert falling.change == pytest.approx(-0.06, abs=0.01)
+    assert long.change == pytest.approx(-0.06, abs=0.015)
+    ended = Soak(60.0, 60.0, (), (), (falling, steady, long))
+    assert [(each.id, each.status) for each in soak.findings(ended)] == [("soak-drift", Status.FAIL)] * 2
+
+
+def test_a_lost_link_fails_a_soak_with_its_port_and_time_and_a_dip_only_warns() -> None:
+    down = SoakEvent("link-down", 12, "2026-11-20T03:00:00Z", 3600.0, ("node2 eth0",), "node2 eth0 lost its link", "raw/x.txt", 4)
+    dip = SoakEvent("dip", 12, "2026-11-20T03:00:00Z", 3600.0, (), "all-reduce 80 GB/s", "raw/y.txt")
+    lost, slow = soak.findings(Soak(7200.0, 7200.0, (), (down, dip), ()))
+    assert (lost.id, lost.status, lost.where) == ("soak-link-down", Status.FAIL, ("node2 eth0",))
+    assert "in round 12, began 2026-11-20T03:00:00Z" in lost.title
+    assert slow.status is Status.WARN
+
+
+def test_all_combinations_are_tried_each_variable_also_unset_and_a_comma_can_be_meant() -> None:
+    found = turns_asked.settings(["NCCL_IB_TC=1,2", "NCCL_IB_HCA==mlx5_0\\,mlx5_1"])
+    assert [turns.setting_text(each) for each in found] == [
+        "unset",
+        "NCCL_IB_HCA==mlx5_0,mlx5_1",
+        "NCCL_IB_TC=1",
+        "NCCL_IB_TC=1 NCCL_IB_HCA==mlx5_0,mlx5_1",
+        "NCCL_IB_TC=2",
+        "NCCL_IB_TC=2 NCCL_IB_HCA==mlx5_0,mlx5_1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("NCCL_IB_TC", "expected NAME=VALUE,VALUE"),
+        ("NCCL_IB_TC=1,,2", "expected NAME=VALUE,VALUE"),
+        ("LD_PRELOAD=/tmp/x.so", "does not tune NCCL"),
+        ("NCCL_TESTS_SPLIT=MOD 2", "would change what is measured"),
+        ("NCCL_API_KEY=1", "looks like a secret"),
+        ("NCCL_IB_TC=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "makes 17 combinations"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(option: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        turns_asked.settings([option])
+
+
+@pytest.mark.parametrize(
+    ("fabric", "option", "why"),
+    [
+        ("infiniband", "NCCL_PROTO=Simple,LL128", r"NCCL_PROTO=LL128 is refused: .*corrupts data"),
+        ("infiniband", "NCCL_IB_RETRY_CNT=13", "three-bit"),
+        ("rocev2", "NCCL_CHUNK_SIZE=2097152", "wrong results"),
+        ("infiniband", "NCCL_NET_GDR_LEVEL=SYS", "across the CPU"),
+        (profile.UNDETECTED, "NCCL_PROTO=LL128", "corrupts data"),
+        (profile.UNDETECTED, "CUDA_LAUNCH_BLOCKING=1", "deadlock"),
+    ],
+)
+def test_unsafe_settings_are_refused_with_the_reason_from_the_fabrics_table(fabric: str, option: str, why: str) -> None:
+    known = profile.undetected() if fabric == profile.UNDETECTED else profile.load(fabric)
+    with pytest.raises(UsageError, match=why):
+        turns_asked.refuse_unsafe(turns_asked.settings([option]), known)
+
+
+def test_what_tunes_without_harm_is_not_refused() -> None:
+    wanted = turns_asked.settings(["NCCL_IB_QPS_PER_CONNECTION=2,4", "NCCL_PROTO=Simple"])
+    turns_asked.refuse_unsafe(wanted, profile.load("rocev2"))
+
+
+def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_for_wrong_data() -> None:
+    book = playbook.load("firmware-ci")
+    kept, made = turns_asked.turned(book, ("a", "b"), SETTINGS)
+    assert made is not None
+    assert [case.id for case in kept.cases] == ["proof"]
+    assert [(case.id, case.purpose, case.check) for case in made.cases] == [("all-reduce", "diagnosis", 1), ("alltoall", "diagnosis", 1)]
+    assert (kept.gates, kept.survey.when) == ((), "never")
+    assert turns_asked.turned(book, ("a", "b")) == (book, None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [(("a", "b", "c"), "1 unchanged nodes for 3 changed"), (("z",), "which the run does not have"), (("a", "b", "c", "d"), "0 unchanged")],
+)
+def test_controls_want_as_many_unchanged_nodes_as_changed_ones(changed: tuple[str, ...], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        turns_asked.turned(playbook.load("quick"), ("a", "b", "c", "d"), (), changed)
+
+
+def test_two_kinds_of_turns_at_once_are_refused() -> None:
+    with pytest.raises(UsageError, match="cannot be measured together"):
+        turns_asked.turned(playbook.load("quick"), ("a", "b", "c"), SETTINGS, ("a",))
