@@ -49,15 +49,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     available = commands()
     parser = build_parser(available)
     by_name = {command.name: command for command in available}
+    typed = sys.argv[1:] if argv is None else argv
     verbose = 0
     try:
-        args = _parsed(parser, sys.argv[1:] if argv is None else argv)
+        args = _parsed(parser, typed)
         verbose = getattr(args, "verbose", 0)
         status = by_name[args.command].run(args)
         sys.stdout.flush()
         return status
     except BusbwError as error:
         sys.stdout.flush()
+        error.next_step = error.next_step or f"busbw {typed[0]} --help"
         sys.stderr.write("".join(f"busbw: {line}\n" for line in error.lines()))
         return error.exit_status
     except KeyboardInterrupt:
