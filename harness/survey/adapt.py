@@ -62,7 +62,7 @@ def choose(
         return None
     leaf = dict(fabric.leaf_of)
     met = {frozenset(group) for number in history for group in number.groups}
-    doubts = tuple(s for s in outcome.open if 1 - s.account.ratio >= WORTH * wanted.target_loss) if outcome else ()
+    doubts = tuple(s for s in outcome.open if _worth(s, fabric, wanted)) if outcome else ()
     forced, why = _forced(nodes, outcome, doubts, met, leaf) if outcome else ([], [])
     if outcome is not None and not doubts and _enough(nodes, outcome, history, wanted, leaf):
         return None
@@ -88,6 +88,12 @@ def launches_needed(noise: float, target_loss: float) -> int:
 def most_rounds(nodes: tuple[str, ...], wanted: Wanted) -> int:
     """Rounds after which a survey ends whatever is still open: what then cannot be told is said."""
     return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, wanted) else MOST_LAUNCHES + MOST_EXTRA
+
+
+def _worth(doubt: Suspicion, fabric: Fabric, wanted: Wanted) -> bool:
+    """More launches can settle it, and it is about a loss that is looked for. What hashed flows share only the switches' counters tell."""
+    counters_only = fabric.hashed and doubt.account.part.kind in _SHARED
+    return 1 - doubt.account.ratio >= WORTH * wanted.target_loss and not counters_only
 
 
 def _seeks_paths(nodes: tuple[str, ...], wanted: Wanted) -> bool:
@@ -118,9 +124,8 @@ def _forced(
     suspects: list[str] = []
     for doubt in doubts:
         parts = (doubt.account.part, *doubt.alike)
-        if any(part.kind in _SHARED for part in parts):
-            continue
-        if all(part.kind is PartKind.PATH for part in parts):
+        parts = tuple(part for part in parts if part.kind not in _SHARED)
+        if parts and all(part.kind is PartKind.PATH for part in parts):
             first, second = parts[0].names
             if not any({first, second} & set(group) for group in groups):
                 groups.append((first, second))

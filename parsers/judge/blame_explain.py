@@ -2,8 +2,9 @@
 
 A group runs at the slowest of its parts; a part that several groups share at once gives each of them its portion. A part is accused if that
 takes away more misfit than an accusation costs. What one launch can say for or against a part is bounded, so that a passing disturbance
-never accuses: two launches at least must speak against it. A part that is good in some launches and bad in others is intermittent, which
-costs more. Misfit is squared distance in standard deviations of the noise; the numbers below are in that unit.
+never accuses: two launches at least must speak against it. What one group can say is bounded by how many are slow by chance (`blame_chance`).
+A part that is good in some launches and bad in others is intermittent, which costs more. Misfit is squared distance in standard deviations
+of the noise; the numbers below are in that unit.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from busbw.parsers.judge.blame_chance import MOST, SUSPICIOUS, Chance, stands_out
 from busbw.parsers.judge.blame_levels import Level, spread
 from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, loads
 
-MOST = 25.0
-"""What one group, or one launch, can say at most: five standard deviations."""
 COST = {
     PartKind.INSIDE: 30.0,
     PartKind.NODE: 30.0,
@@ -50,9 +50,10 @@ PASSED = 2
 """Launches in which a part must be good again, after one in which it was bad, for that to be called a passing disturbance."""
 ALIKE = 10.0
 """Two explanations whose misfits differ by less cannot be told apart: five standard deviations would be 25."""
+LAUNCHES_OF_SHARED = 3
+"""What many groups share is slow for all of them at once: a passing load looks like that in one launch, and seldom in three."""
 LAUNCHES_OF_HASHED_PATH = 5
 """Hashed flows collide at random in each launch: fewer launches do not accuse a path that leaves its leaf."""
-_SUSPICIOUS = 2.5
 _SHARED = (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN, PartKind.PLANE)
 _FEWEST_SHARE = 0.15
 
@@ -119,14 +120,14 @@ class Explainer:
                 self._by_leaf.setdefault(leaf, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
         self._predicted = [1.0] * len(levels)
-        self._unlucky: tuple[int, set[int]] | None = None
-        """Groups that leave their leaf, and which of them are slow for no known reason; None = to be counted again."""
+        self._chance = Chance(levels)
+        self._learnt = False
         self._accounts: dict[Part, Account | None] = {}
         self._loads: dict[int, dict[Part, float]] = {}
         self._portions: dict[Part, tuple[tuple[int, float], ...]] = {}
         self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
-        self._least = least_loss(levels)
+        self._least = least_loss(levels, hashed=fabric.hashed)
 
     def explain(self) -> Explanation:
         """Take part after part, the most telling first, until none is worth its cost; then look for what would explain the same."""
@@ -157,7 +158,7 @@ class Explainer:
         count: dict[Part, int] = {}
         for index, level in enumerate(self._levels):
             short = (1.0 - level.ratio) / level.noise
-            if short > _SUSPICIOUS:
+            if short > SUSPICIOUS:
                 for part in self._shares(index):
                     misfit[part] = misfit.get(part, 0.0) + min(MOST, short * short)
                     count[part] = count.get(part, 0) + 1
@@ -209,21 +210,29 @@ class Explainer:
         How much it carries is taken from the groups that are slow or, for an average, from all of its groups, whichever explains more.
         """
         items = self._loaded(part)
-        slow = [(i, w) for i, w in items if self._short(i, self._predicted[i]) > _SUSPICIOUS]
+        slow = [(i, w) for i, w in items if self._short(i, self._predicted[i]) > SUSPICIOUS]
         if not slow:
             return None
-        found = [self._at(part, items, slow, statistics.median(self._levels[i].ratio * w for i, w in slow))]
+        carried = sorted(self._levels[i].ratio * w for i, w in slow)
+        # Where chance slows groups further, what the part carries shows in the better ones.
+        found = [
+            self._at(part, items, slow, capacity) for capacity in {statistics.median(carried), carried[len(carried) * 3 // 4], carried[-1]}
+        ]
         if self._average and part.kind not in _SHARED:
             found.append(self._at(part, items, slow, statistics.fmean(self._levels[i].ratio * w for i, w in items)))
         return max(found, key=lambda account: account.gain)
 
     def _at(self, part: Part, items: Sequence[tuple[int, float]], slow: Sequence[tuple[int, float]], capacity: float) -> Account:
         """The same for one assumption of what the part carries."""
-        bound = self._bound(part)
+        if not self._learnt:
+            self._chance.learn(self._predicted, [self._short(i, self._predicted[i]) for i in self._chance.slow])
+            self._learnt = True
+        depth = statistics.median(min(1.0, capacity / w / self._predicted[i]) for i, w in slow)
+        bounds = self._chance.bounds([i for i, _ in items], depth)
         by_launch: dict[int, float] = {}
         for i, weight in items:
             launch, limited = self._levels[i].launch, min(self._predicted[i], capacity / weight)
-            gain = self._misfit(i, self._predicted[i], bound) - self._misfit(i, limited, bound)
+            gain = self._misfit(i, self._predicted[i], bounds) - self._misfit(i, limited, bounds)
             by_launch[launch] = by_launch.get(launch, 0.0) + gain
         ratio = statistics.median(min(self._predicted[i], capacity / w) for i, w in slow)
         steady = sum(by_launch.values())
@@ -238,9 +247,10 @@ class Explainer:
         weight_of = sum(min(MOST, by_launch[launch]) for launch in slow_in) - FLICKER
         return Account(part, capacity, ratio, flickering, weight_of, slow_in, clean_in, explained)
 
-    def _misfit(self, index: int, predicted: float, bound: float) -> float:
+    def _misfit(self, index: int, predicted: float, bounds: dict[bool, float]) -> float:
         distance = self._short(index, predicted)
-        return min(bound if self._levels[index].crosses else MOST, distance * distance)
+        # Chance makes a group slow, never faster than its parts can be.
+        return min(bounds[self._levels[index].crosses] if distance > 0 else MOST, distance * distance)
 
     def _short(self, index: int, predicted: float) -> float:
         """How many standard deviations the group is below what is predicted; how much slower a slow one is, is not predicted so finely."""
@@ -248,20 +258,8 @@ class Explainer:
         rough = level.ratio < predicted < 1.0
         return (predicted - level.ratio) / (max(level.noise, ROUGH) if rough else level.noise)
 
-    def _bound(self, part: Part) -> float:
-        """What a slow group that leaves its leaf can say where others do as badly by chance: the rarer among the others, the more."""
-        if not self._fabric.hashed:
-            return MOST
-        if self._unlucky is None:
-            crossing = [i for i, level in enumerate(self._levels) if level.crosses]
-            self._unlucky = len(crossing), {i for i in crossing if self._short(i, self._predicted[i]) > _SUSPICIOUS}
-        count, unlucky = self._unlucky
-        mine = [i for i, _ in self._loaded(part) if self._levels[i].crosses]
-        slow = len(unlucky) - sum(i in unlucky for i in mine)
-        return min(MOST, -2.0 * math.log((slow + 0.5) / (count - len(mine) + 1.0)))
-
     def _accusable(self, account: Account) -> bool:
-        fewest, slow_in = 2, set(account.slow_in)
+        fewest, slow_in = LAUNCHES_OF_SHARED if account.part.kind in _SHARED else 2, set(account.slow_in)
         if self._fabric.hashed and any(self._levels[i].crosses for i in account.explained):
             if account.part.kind in (PartKind.NODE, PartKind.RAIL):
                 # Colliding flows make any node look bad now and then: only its own leaf, where nothing is hashed, speaks against it.
@@ -271,7 +269,23 @@ class Explainer:
                 return False
             else:
                 fewest = LAUNCHES_OF_HASHED_PATH
-        return len(slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= self._least
+        enough = len(slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= self._least
+        return enough and (account.part.kind not in _SHARED or self._stands_out(account.part) >= 0)
+
+    def _stands_out(self, part: Part) -> float:
+        """How far what many groups share lies below its like from launch to launch: other rails, other leaves, other ways across leaves."""
+        mine = {i for i, _ in self._loaded(part)}
+        only = part.kind is PartKind.BETWEEN and self._leaves == 2
+        across = part.kind in (PartKind.UPLINK, PartKind.BETWEEN) and not only
+        scale = statistics.median(level.reference_gb_s for level in self._levels)
+        ours: dict[int, list[float]] = {}
+        theirs: dict[int, list[float]] = {}
+        for index, level in enumerate(self._levels):
+            if index in mine or ((level.crosses or not across) and (part.kind is PartKind.PLANE or part.rail in (None, level.sample.rail))):
+                # Launches in which all leave their leaf have no peers of their own: then what counts is what was measured.
+                value = level.ratio * (level.reference_gb_s / scale if only else 1.0)
+                (ours if index in mine else theirs).setdefault(level.launch, []).append(value)
+        return stands_out(ours, theirs)
 
     def _doubtful(self, account: Account) -> bool:
         """Worth another launch; what was bad once and good again and again since then has passed."""
@@ -286,13 +300,13 @@ class Explainer:
             limited = account.capacity / weight
             if limited < self._predicted[index] and (not account.intermittent or self._levels[index].launch in account.slow_in):
                 self._predicted[index] = limited
-                self._unlucky = None
+                self._learnt = False
                 for part in self._shares(index):
                     self._accounts.pop(part, None)
 
     def _alike(self, account: Account, accused: Sequence[Account]) -> tuple[Part, ...]:
         """Parts that, accused in its place, would leave about the same misfit."""
-        self._predicted, self._unlucky = [1.0] * len(self._levels), None
+        self._predicted, self._learnt = [1.0] * len(self._levels), False
         for other in accused:
             if other is not account:
                 self._apply(other)
@@ -308,11 +322,14 @@ class Explainer:
         return tuple(doubles)
 
 
-def least_loss(levels: tuple[Level, ...]) -> float:
-    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the spread of their medians over all launches."""
+def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
+    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the spread of their medians over all launches.
+
+    `hashed`: groups that leave their leaf differ by the luck of their flows, and do not count.
+    """
     ratios: dict[tuple[str, int | None], list[float]] = {}
     for level in levels:
-        for node in level.sample.nodes if len(level.sample.nodes) == 2 else ():
+        for node in level.sample.nodes if len(level.sample.nodes) == 2 and not (hashed and level.crosses) else ():
             ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
     # The higher median: with two launches one bad partner must not make a rail look bad.
     apart = spread(statistics.median_high(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0

@@ -22,7 +22,7 @@ FEWEST_PEERS = 4
 DISTANCE = 0.15
 """Loss of groups between two leaves, against those inside, that is put down to the way being longer."""
 DRIFT = 0.1
-"""Loss of all groups of a launch that leave their leaf, against those of other launches, that is put down to the launch."""
+"""Loss of all groups of a launch, against those of other launches, that is put down to the launch."""
 LEAST_NOISE = 0.01
 """Nothing is measured more finely than this."""
 DIP = 0.7
@@ -111,7 +111,10 @@ def _of_class(
     scale: dict[str, float] = {}
     for name, launched in by_launch.items():
         peers = [index for index in launched if not crosses[index]] if leaves > 1 else launched
-        scale[name] = good_level(steady[i][0] for i in peers) if len(peers) >= FEWEST_PEERS else overall
+        pairs = len({frozenset(samples[index].nodes) for index in peers})
+        own = good_level(steady[i][0] for i in peers) if len(peers) >= FEWEST_PEERS and pairs > 1 else overall
+        # Rails of one pair are no peers of each other, nor is a launch good in which all are far below the others: bad ends are, drift is not.
+        scale[name] = own if own > (1 - DRIFT) * overall else overall
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
     _against_crossing_peers(samples, members, crosses, ratio, leaves)
     near = [value for index, value in ratio.items() if 0.8 < value < 1.2] or [1.0]

@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -33,7 +34,8 @@ NODES, RAILS, RATE_BIT_S = 8, 4, 50e6
 UPLINK_BIT_S = 2 * NODES / 2 * RATE_BIT_S
 """Twice what the nodes below can send, so that a healthy uplink is never the limit."""
 PLAYBOOK = str(Path(__file__).with_name("fault_matrix.yaml"))
-LIMIT_S = 240.0
+LIMIT_S = 180.0
+"""A survey that has not ended by then is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,7 @@ def survey(lab: LabState, kind: str, seed: int, out: Path) -> dict[str, object]:
             try:
                 _watch(job, lab, chosen, out / "runs", began)
             finally:
-                job.kill()
-                job.wait()
+                _end(job)
     finally:
         faults.clear(load_lab(lab.name))
     path = (out / "runs" / "latest").resolve()
@@ -136,6 +137,16 @@ def survey(lab: LabState, kind: str, seed: int, out: Path) -> dict[str, object]:
         "run": path.name,
         **record,
     }
+
+
+def _end(job: subprocess.Popen[bytes]) -> None:
+    """End a survey that took too long; asked first, so that it ends its benchmark on the nodes too."""
+    job.terminate()
+    try:
+        job.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        job.wait()
 
 
 def _watch(job: subprocess.Popen[bytes], lab: LabState, chosen: Trouble, runs: Path, began: float) -> None:
@@ -195,19 +206,21 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
 
 def table(lines: list[dict[str, object]]) -> str:
     """The results, one line per kind."""
-    text = ["kind        surveys  right  not separated  nothing  wrong   launches  seconds (median)"]
+    text = ["kind        surveys  right  not separated  nothing  wrong  no result  confirmed  launches  seconds (median)"]
     for kind in KINDS:
-        mine = [line for line in lines if line["kind"] == kind]
+        last = {line["seed"]: line for line in lines if line["kind"] == kind}
+        mine = list(last.values())
         if not mine:
             continue
         count = {
-            name: sum(str(line["result"]).startswith(name) for line in mine) for name in ("right", "not separated", "nothing", "wrong")
+            name: sum(str(line["result"]).startswith(name) for line in mine)
+            for name in ("right", "not separated", "nothing", "wrong", "no result")
         }
         launches = sorted(int(str(line["launches"])) for line in mine)[len(mine) // 2]
         seconds = sorted(float(str(line["seconds"])) for line in mine)[len(mine) // 2]
         text.append(
             f"{kind:<12}{len(mine):>7}{count['right']:>7}{count['not separated']:>15}{count['nothing']:>9}{count['wrong']:>7}"
-            f"{launches:>11}{seconds:>9.0f}"
+            f"{count['no result']:>11}{sum(bool(line.get('confirmed')) for line in mine):>11}{launches:>10}{seconds:>9.0f}"
         )
     return "\n".join(text)
 
@@ -226,6 +239,8 @@ def main() -> None:
     results = args.out / "results.jsonl"
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     if not args.table:
+        # Whoever bounds this command in time sends SIGTERM: the lab is taken down all the same.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         os.environ["BUSBW_LAB_DIR"] = str(args.out / "labs")
         options = LabOptions(
             nodes=NODES, rails=RAILS, leaves=2, rate_bit_s=RATE_BIT_S, uplink_rate_bit_s=UPLINK_BIT_S, gpus=RAILS, name="matrix"
@@ -242,7 +257,8 @@ def _measure(lab: LabState, args: argparse.Namespace, lines: list[dict[str, obje
     """Seed after seed, all kinds of each, so that a bounded time covers every kind alike."""
     first, _, last = args.seeds.partition("-")
     end = time.monotonic() + 60 * args.minutes
-    done = {(line["kind"], line["seed"]) for line in lines}
+    # A survey that gave no result says nothing about the fault, and is made again.
+    done = {(line["kind"], line["seed"]) for line in lines if line["result"] != "no result"}
     for seed in range(int(first), int(last or first) + 1):
         for kind in args.kinds.split(","):
             if (kind, seed) in done or time.monotonic() > end:

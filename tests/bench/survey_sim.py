@@ -118,6 +118,8 @@ def main() -> None:
     parser.add_argument("--uplinks", type=float, default=1.0)
     parser.add_argument("--spine-load", type=float, default=0.0)
     parser.add_argument("--lost-shards", type=float, default=0.0)
+    parser.add_argument("--jitter", type=float, default=0.0, help="share of groups that are slow for a launch for no reason")
+    parser.add_argument("--wobble", type=float, default=0.0, help="standard deviation of all groups of a rail in a launch")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--most", type=int, default=12, help="launches at most")
     parser.add_argument("--all-paths", action="store_true")
@@ -128,7 +130,7 @@ def main() -> None:
     args = parser.parse_args()
     world = World(
         args.nodes, args.rails, args.per_leaf, args.routing, args.uplinks, args.cv, args.iterations,
-        spine_load=args.spine_load, lost_shards=args.lost_shards,
+        spine_load=args.spine_load, lost_shards=args.lost_shards, jitter=args.jitter, wobble=args.wobble,
     )  # fmt: skip
     for count in map(int, args.bad.split(",")):
         began, found = time.perf_counter(), []

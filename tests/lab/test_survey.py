@@ -1,4 +1,4 @@
-"""The survey in the lab, a short form: half a rail of one node. The whole matrix of faults is a command, `make fault-matrix`."""
+"""The survey in the lab, a short form: a slow rail and a slow path. The whole matrix of faults is a command, `make fault-matrix`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def rails(lab_factory: Callable[..., LabState]) -> LabState:
 
 
 def survey(lab: LabState, out: Path) -> Any:
-    words = [sys.executable, "-m", "busbw", "run", PLAYBOOK, "-i", f"lab:{lab.name}", "--budget", "60s", "--out", str(out), "-q"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL)
+    words = [sys.executable, "-m", "busbw", "run", PLAYBOOK, "-i", f"lab:{lab.name}", "--budget", "90s", "--out", str(out), "-q"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode in (0, 1, 3), done
     return json.loads((out / "latest" / "run.json").read_text())
 
@@ -45,3 +45,12 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     assert all("node3" in nodes for nodes in slow), slow
     splits = {c["case"]["split"] for c in run["cases"] if c["case"]["id"].startswith("survey-pairs-")}
     assert splits == {"DIV 2"}, "two ranks of the same rail are a group"
+
+
+def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tmp_path: Path) -> None:
+    faults.slow(rails, "node1", 20e6, toward="node4")
+    run = survey(rails, tmp_path)
+    assert {(b["kind"], b["component"], *b["also"]) for b in run["blame"]} == {("link", "node1 – node4")}, run["findings"]
+    first = run["findings"][0]
+    assert (first["id"], run["verdict"]) == ("slow-path", "FAIL")
+    assert first["title"].startswith("the path node1 – node4 is slow: ")

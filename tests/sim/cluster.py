@@ -8,7 +8,7 @@ in each launch, and flows on one uplink share it (`hashed`).
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from busbw.parsers.judge.groups import GroupSample
 
@@ -50,9 +50,12 @@ class World:
     """Share of shards of 32 nodes whose output is missing."""
     spikes: float = 0.02
     """Share of iterations in which the whole system hiccups."""
+    jitter: float = 0.0
+    """Share of groups that run 5 to 30 % below their rate for a whole launch, for no reason that any part has (a loaded machine)."""
+    wobble: float = 0.0
+    """Standard deviation of what all groups of one rail have in common in one launch."""
     culprits: tuple[Culprit, ...] = ()
     seed: int = 0
-    random: random.Random = field(default_factory=random.Random)
 
 
 class Cluster:
@@ -75,7 +78,8 @@ class Cluster:
         lost = {shard for shard in range(0, len(groups), 16) if rng.random() < world.lost_shards}
         samples = []
         for rail in range(world.rails):
-            rates = self._rates(groups, rail, bad)
+            common = rng.gauss(1, world.wobble)
+            rates = [rate * common * self._mood() for rate in self._rates(groups, rail, bad)]
             for index, group in enumerate(groups):
                 if index - index % 16 in lost:
                     continue
@@ -83,6 +87,11 @@ class Cluster:
                 name = f"launch-{self.launches}"
                 samples.append(GroupSample(group, 1 << 30, times, f"raw/cases/{name}/result.json", launch=name, rail=rail))
         return tuple(samples)
+
+    def _mood(self) -> float:
+        if not self.world.jitter or self.random.random() >= self.world.jitter:
+            return 1.0
+        return self.random.uniform(0.7, 0.95)
 
     def _rates(self, groups: tuple[tuple[str, ...], ...], rail: int, bad: list[Culprit]) -> list[float]:
         node_left: dict[str, float] = {}

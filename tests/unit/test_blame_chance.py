@@ -1,0 +1,103 @@
+"""Groups that are slow by chance: on loaded machines and where flows collide, nobody is accused for them, and who is bad is still named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw.parsers.judge import blame
+from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.blame_parts import Fabric
+from busbw.parsers.judge.groups import GroupSample
+from busbw.survey.adapt import Wanted, choose
+from busbw.survey.schedule import Round
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+
+from sim.cluster import Cluster, Culprit, World  # noqa: E402 — tests/ is no package
+
+RECORDED = TESTS / "fixtures" / "survey"
+
+
+def survey(world: World) -> tuple[BlameOutcome, int]:
+    """The whole survey of a simulated cluster: what it says, and after how many launches."""
+    cluster = Cluster(world)
+    fabric = Fabric(tuple(cluster.leaf.items()), hashed=world.routing == "hashed")
+    history: tuple[Round, ...] = ()
+    samples: tuple[GroupSample, ...] = ()
+    outcome: BlameOutcome | None = None
+    while number := choose(cluster.nodes, fabric, history, outcome, Wanted()):
+        samples += cluster.measure(number.groups)
+        history += (number,)
+        outcome = blame.solve(samples, fabric)
+    assert outcome is not None
+    return outcome, len(history)
+
+
+def sure(outcome: BlameOutcome) -> set[str]:
+    return {b.component for b in outcome.blames if not b.also}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_is_accused_where_every_tenth_group_is_slow_for_a_launch(seed: int) -> None:
+    outcome, _ = survey(World(8, 4, 4, cv=0.03, jitter=0.1, seed=seed))
+    assert outcome.blames == ()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_a_rail_is_still_named_where_every_tenth_group_is_slow_for_a_launch(seed: int) -> None:
+    outcome, _ = survey(World(8, 4, 4, cv=0.03, jitter=0.1, seed=seed, culprits=(Culprit("rail", ("n0005",), 0.5, 2),)))
+    assert sure(outcome) <= {"n0005 rail 2"}
+    assert any("n0005 rail 2" in {b.component, *b.also} for b in outcome.blames)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rails_that_come_and_go_for_all_nodes_are_not_accused(seed: int) -> None:
+    outcome, _ = survey(World(8, 4, 4, wobble=0.05, seed=seed))
+    assert outcome.blames == ()
+
+
+def test_a_slow_node_of_three_with_many_rails_is_named() -> None:
+    outcome, launches = survey(World(3, 4, 4, culprits=(Culprit("node", ("n0001",), 0.5),)))
+    assert (sure(outcome), launches) == ({"n0001"}, 3)
+
+
+def test_two_slow_nodes_of_four_are_named_and_not_the_good_ones() -> None:
+    bad = (Culprit("node", ("n0000",), 0.5), Culprit("node", ("n0002",), 0.5))
+    outcome, _ = survey(World(4, 2, 4, culprits=bad))
+    assert sure(outcome) == {"n0000", "n0002"}
+
+
+def test_a_path_of_two_leaves_of_two_nodes_is_measured_again_and_named() -> None:
+    outcome, _ = survey(World(4, 2, 2, culprits=(Culprit("path", ("n0000", "n0003"), 0.25),)))
+    assert sure(outcome) == {"n0000 – n0003"}
+
+
+def test_bad_rails_are_named_by_their_own_leaf_where_flows_collide_across() -> None:
+    bad = (Culprit("rail", ("n0003",), 0.7, 1), Culprit("rail", ("n0020",), 0.7, 3))
+    outcome, launches = survey(World(32, 4, 16, "hashed", culprits=bad))
+    assert sure(outcome) == {"n0003 rail 1", "n0020 rail 3"}
+    assert launches <= 8
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_colliding_flows_accuse_nobody(seed: int) -> None:
+    outcome, _ = survey(World(32, 4, 16, "hashed", seed=seed))
+    assert outcome.blames == ()
+
+
+@pytest.mark.parametrize(("name", "named"), [("healthy", set()), ("node5-half", {"node5"})])
+def test_what_a_loaded_machine_measured_names_who_was_slowed_and_nobody_else(name: str, named: set[str]) -> None:
+    recorded = json.loads((RECORDED / f"loaded-machine-{name}.json").read_text())
+    samples = tuple(
+        GroupSample(tuple(nodes), recorded["size_bytes"], tuple(v / 1000 for v in values), "", launch=launch, rail=rail)
+        for launch, nodes, rail, values in recorded["samples"]
+    )
+    leaves = Fabric(tuple((f"node{i}", f"leaf{1 + (i > 4)}") for i in range(1, 9)))
+    outcome = blame.solve(samples, leaves)
+    assert {b.component for b in outcome.blames} == named
+    assert all(not b.also for b in outcome.blames)
