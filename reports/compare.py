@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
+
 from busbw.inventory.hostlist import fold
 from busbw.parsers.judge.regression import FLOOR
 from busbw.records import Status
-from busbw.records.history import Change, NumberShift, RunDiff
+from busbw.records.history import Change, ContrastShift, NumberShift, RunDiff
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_size
 
@@ -22,6 +24,7 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
     if against:
         said += ["", f"  {'':<27}{'before':>14}{'now':>14}   change"]
         said += [_number(each) for each in diff.shifts]
+        said += [_contrast(each) for each in diff.contrasts]
         said += [
             "",
             "  machine  "
@@ -47,11 +50,20 @@ def _number(each: NumberShift) -> str:
     return f"{_SIGNS[shift.change]} {name:<27}{before:>14}{format_bandwidth(each.now_gb_s):>14}   {shift.change.value}: {shift.reason}{counted}"
 
 
+def _contrast(each: ContrastShift) -> str:
+    contrast = each.contrast
+    name = f"{', '.join(contrast.changed)} over others"
+    before = f"{each.before:.1%}" if each.before is not None else "not measured"
+    now = f"{statistics.median(contrast.ratios):.1%}"
+    return f"{_SIGNS[each.shift.change]} {name:<27}{before:>14}{now:>14}   {each.shift.change.value}: {each.shift.reason}"
+
+
 def _counts(diff: RunDiff) -> str:
     told = [each.shift.change for each in diff.shifts if each.before_gb_s is not None]
+    told += [each.shift.change for each in diff.contrasts if each.before is not None]
     if not told:
         return "nothing to compare with"
     counted = [f"{told.count(change)} {change.value}" for change in Change if change in told]
-    worst = min((each for each in diff.shifts if each.shift.ratio is not None), key=lambda each: each.shift.ratio or 1.0, default=None)
-    least = f", worst {worst.shift.ratio - 1:+.1%}" if worst is not None and worst.shift.ratio is not None else ""
+    ratios = [each.shift.ratio for each in (*diff.shifts, *diff.contrasts) if each.shift.ratio is not None]
+    least = f", worst {min(ratios) - 1:+.1%}" if ratios else ""
     return f"{', '.join(counted)} of {len(told)} numbers{least}, floor {FLOOR:.0%}"

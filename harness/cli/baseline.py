@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import statistics
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,10 +51,10 @@ def _accept(args: argparse.Namespace) -> int:
             seen=f"verdict {past.verdict}",
             next_step="accept a run that passed, or say --anyway and why with --note",
         )
-    if not past.numbers:
+    if not past.numbers and not past.contrasts:
         raise UsageError(f"run {past.run_id} measured nothing", seen="no case over all nodes has a number", next_step="accept another run")
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note))
-    sys.stdout.write(f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers)} numbers\n")
+    sys.stdout.write(f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers) + len(past.contrasts)} numbers\n")
     return 0
 
 
@@ -83,12 +84,16 @@ def _show(args: argparse.Namespace) -> int:
         word = "retired" if decision.retired else "accepted"
         lines.append(f"  {word} {decision.at} by {decision.by}{': ' + decision.note if decision.note else ''}")
     for number in past.numbers:
-        values = sorted(number.busbw_gb_s)
-        middle = values[len(values) // 2]
-        launches = f"{len(values)} launch{'es' if len(values) > 1 else ''}"
+        middle = statistics.median(number.busbw_gb_s)
+        count = len(number.busbw_gb_s)
+        launches = f"{count} launch{'es' if count > 1 else ''}"
         lines.append(
             f"  {number.collective:<15} {format_size(number.size_bytes):>9}  {format_bandwidth(middle):>14}  {launches}  {number.options}"
         )
+    for contrast in past.contrasts:
+        ratio = statistics.median(contrast.ratios)
+        size = format_size(contrast.size_bytes)
+        lines.append(f"  {contrast.collective:<15} {size:>9}  {', '.join(contrast.changed)} over unchanged nodes {ratio:.1%}")
     lines += [f"  {name:<24} {value}" for name, value in past.machine]
     sys.stdout.write("".join(f"{one_line(line)}\n" for line in lines))
     return 0
