@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         )
     become_inside(args.inventory)
     if check_fabric.wanted(args):
-        return check_fabric.run(args, None if args.fabric_file else _plan(args))
+        return check_fabric.run(args, _plan)
     return _check(args, _plan(args), args.out or Path("runs"))
 
 

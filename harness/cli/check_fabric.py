@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 from collections.abc import Callable
@@ -67,8 +68,8 @@ def wanted(args: argparse.Namespace) -> bool:
     return bool(args.fabric or args.fabric_file or args.fabric_host or args.path or args.gpus)
 
 
-def run(args: argparse.Namespace, plan: RunPlan | None) -> int:
-    """Do it; the exit status is the verdict's. `plan` names the nodes to ask; None = files only.
+def run(args: argparse.Namespace, make_plan: Callable[[argparse.Namespace], RunPlan]) -> int:
+    """Do it; the exit status is the verdict's. `make_plan` gives the nodes to ask, or those that files are about.
 
     Raises:
         UsageError: a file is not there, nothing names what to read, or two checks at once.
@@ -81,9 +82,10 @@ def run(args: argparse.Namespace, plan: RunPlan | None) -> int:
     from busbw.stages import fabric
 
     if args.path or args.gpus:
-        if args.fabric or args.fabric_file or args.fabric_host or (args.path and args.gpus) or plan is None:
+        if args.fabric or args.fabric_file or args.fabric_host or (args.path and args.gpus):
             seen = "more than one of them was given"
             raise UsageError("--fabric, --path and --gpus are three checks", seen=seen, next_step="give one after the other")
+        plan = make_plan(args)
         return check_path.run(args, plan) if args.path else check_gpus.run(args, plan)
     console = Console(quiet=args.quiet or args.json)
     started = now()
@@ -91,10 +93,11 @@ def run(args: argparse.Namespace, plan: RunPlan | None) -> int:
     if args.fabric_file:
         fabric.take_files(directory, _listed(args), args.fabric_file)
     else:
-        assert plan is not None
-        _ask(args, plan, directory, console.say)
+        _ask(args, make_plan(args), directory, console.say)
     found = derived.load(directory)
     assert found is not None  # it was just kept
+    if args.fabric_file:
+        _keep_plan(args, make_plan, directory, found.topology.nodes, started)
     report = _report(directory, started, found)
     directory.write_derived("fabric.json", dump_json(report))
     if args.json:
@@ -112,6 +115,19 @@ def _listed(args: argparse.Namespace) -> tuple[Node, ...]:
     if args.inventory is None and args.nodes is None:
         return ()
     return inventory.resolve(args.inventory, args.nodes, args.exclude, {}).nodes
+
+
+def _keep_plan(
+    args: argparse.Namespace, make_plan: Callable[[argparse.Namespace], RunPlan], directory: RunDir, nodes: tuple[str, ...], started: str
+) -> None:
+    """So that `busbw report` knows the run: the nodes of the inventory, else those that the files tell of. Without any there is none."""
+    from busbw import artefacts
+
+    if args.inventory is None and args.nodes is None:
+        args.nodes = ",".join(nodes)
+    if args.inventory is not None or args.nodes:
+        plan = dataclasses.replace(make_plan(args), run_id=directory.run_id, started=started)
+        artefacts.keep(directory, "plan.json", plan)
 
 
 def _ask(args: argparse.Namespace, plan: RunPlan, directory: RunDir, say: Callable[[str, str], None]) -> None:

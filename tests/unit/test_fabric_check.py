@@ -144,3 +144,17 @@ def test_a_report_of_such_a_run_never_says_better_than_the_run_did(
         assert check(*words, "--transport", "local", "-p", "tcp").returncode == status
         assert main(["report", "runs/latest"]) == status
         assert f"busbw: CHECK {'FAIL' if status == 1 else 'UNKNOWN'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [(), ("-w", "gpu-[001-003]")])
+def test_a_run_made_of_files_alone_can_be_reported_again(
+    tmp_path: Path, check: Callable[..., Done], capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    (tmp_path / "link.txt").write_text(LINKS)
+    assert check("--fabric-file", "link.txt", *words).returncode == 1
+
+    assert main(["report", "runs/latest"]) == 1
+    told = capsys.readouterr().out
+    assert HALF in told
+    assert "busbw: CHECK FAIL 1 failed" in told
+    assert HALF in (tmp_path / "runs/latest/report.html").read_text()
