@@ -11,10 +11,21 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from busbw.parsers.judge import stall_devices, stall_flight, stall_local, stall_logs, stall_net, stall_ras, stall_story
+from busbw.parsers.judge import (
+    stall_devices,
+    stall_flight,
+    stall_local,
+    stall_logs,
+    stall_net,
+    stall_qps,
+    stall_ras,
+    stall_stacks,
+    stall_story,
+    stall_ways,
+)
 from busbw.parsers.judge.stall_ranks import Job, Wanted, find
-from busbw.parsers.judge.stall_records import NodeEvidence, RankSeen, StallClass, StallJudgement
-from busbw.parsers.judge.stall_suspects import RESTART, Strength, Suspect, at, ranks_told
+from busbw.parsers.judge.stall_records import NodeEvidence, StallClass, StallJudgement
+from busbw.parsers.judge.stall_suspects import Strength, Suspect, ranks_told
 from busbw.records import Confidence, Evidence, Finding, Fix, Status, Unreachable
 
 _RANK_OF_ID = {
@@ -34,14 +45,8 @@ _RANK_OF_ID = {
 _AWAITED = 3
 """Where a node that did not answer stands among them once the others are seen to wait for it."""
 _LAST = 10
-_WAITS = frozenset(
-    ("ep_poll", "do_sys_poll", "poll_schedule_timeout", "futex_wait_queue", "futex_do_wait", "do_select", "sk_wait_data", "inet_csk_accept")
-)
-"""Wait channels of a process that waits for a message or for one of its threads, as Linux 5.10 to 6.18 name them."""
 _BEARABLE = ("stall-link-down", "stall-host-storage", "stall-node-unreachable", "stall-network-silent")
 """Facts that a job may live with: another rail, another disk, a node that only did not answer us. Where data moves, it is slow."""
-_BUSY = 0.5
-"""Share of a CPU from which on a rank counts as busy."""
 
 
 def judge(nodes: Sequence[NodeEvidence], unreachable: Sequence[Unreachable], wanted: Wanted, now_s: float | None) -> StallJudgement:
@@ -117,7 +122,10 @@ def _suspects(
     yield from stall_flight.suspects(dumps, job)
     yield from stall_logs.suspects(every, job)
     yield from stall_net.silent(every, job, unheard)
-    yield from _odd(job, nodes)
+    yield from stall_qps.suspects(every, job)
+    yield from stall_stacks.suspects(every, job)
+    yield from stall_net.unread(every, job)
+    yield from stall_ways.odd(job, nodes)
 
 
 def _sorted(suspects: Iterator[Suspect]) -> list[Suspect]:
@@ -167,61 +175,6 @@ def _slow(how: str, suspects: Sequence[Suspect]) -> Finding:
     )
 
 
-def _odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
-    """The rank that does something else than all others: they wait for a message and it does not, or they spin and it sleeps."""
-    seen = [rank for rank in job.ranks if rank.second is not None and rank.first is not None]
-    if len(seen) < 3:
-        return
-    ways = {rank.rank: _way(rank, nodes[rank.node]) for rank in seen}
-    votes = Counter(ways.values())
-    usual, many = votes.most_common(1)[0]
-    odd = [rank for rank in seen if ways[rank.rank] != usual]
-    if not odd or len(odd) > max(1, len(seen) // 4) or many < 2:
-        return
-    for rank in odd:
-        node, state = nodes[rank.node], rank.second
-        look = node.looks[1]
-        if state is None or look is None:
-            continue
-        title = f"rank {rank.rank} on {rank.node} {ways[rank.rank]} while {many} other ranks {_plural(usual)}"
-        did = f"state {state.state}, {rank.cpu_ticks} ticks of CPU between the looks, wait channel {state.wait_channel}"
-        text = f"rank {rank.rank} pid {state.pid} {did}"
-        fixes = (Fix("see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)", needs="app-owner"), RESTART)
-        yield Suspect(
-            StallClass.RANK_BEHIND,
-            "stall-rank-behind",
-            "process",
-            Strength.ODD,
-            title,
-            (rank.rank,),
-            (rank.node,),
-            (),
-            (at(node, look.line_no, state.line_no, text),),
-            "the program on that rank is held up before the collective",
-            fixes,
-        )
-
-
-def _way(rank: RankSeen, node: NodeEvidence) -> str:
-    first, second = node.looks
-    span = (second.at_s or 0) - (first.at_s or 0) if first and second else 0
-    state = rank.second
-    # On an oversubscribed node a busy process gets little of a CPU, but is ready to run whenever somebody looks.
-    runs = rank.first is not None and state is not None and rank.first.state == state.state == "R"
-    busy = span > 0 and ((rank.cpu_ticks or 0) / node.tick_hz / span > _BUSY or runs)
-    if busy:
-        return "uses the CPU"
-    if state is not None and state.state == "D":
-        return "waits for a disk"
-    channel = state.wait_channel if state else "-"
-    return "waits for a message" if channel in _WAITS or channel == "-" else f"sleeps in {channel}"
-
-
-def _plural(way: str) -> str:
-    first, _, rest = way.partition(" ")
-    return f"{first.removesuffix('s')} {rest}"
-
-
 def _worth(suspects: Sequence[Suspect]) -> list[Suspect]:
     """The culprit, and others as strong; weaker ones that name the same rank or node are told as agreeing, not again."""
     best = suspects[0]
@@ -265,7 +218,7 @@ def _nothing(
 ) -> tuple[StallClass, Finding]:
     """No suspect: not in a collective at all, or held up where nothing that was read shows it."""
     frozen = stall_ras.frozen(views)
-    busy = [rank for rank in job.ranks if _way(rank, {n.node: n for n in nodes}[rank.node]) == "uses the CPU"]
+    busy = [rank for rank in job.ranks if stall_ways.way(rank, {n.node: n for n in nodes}[rank.node]) == "uses the CPU"]
     if frozen is None and not dumps and not stall_net.connected(nodes, job) and job.ranks:
         said = f"{ranks_told(tuple(r.rank for r in busy))} use the CPU" if busy else "all ranks sleep"
         return StallClass.OUTSIDE, Finding(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.parsers.judge.stall_ranks import Job
-from busbw.parsers.judge.stall_records import Look, NodeEvidence, StallClass
+from busbw.parsers.judge.stall_records import Look, NodeEvidence, RankSeen, StallClass
 from busbw.parsers.judge.stall_suspects import WITHOUT_NODE, Strength, Suspect, at, drain, our_time
 from busbw.parsers.nodes.proc_ports import Port
 from busbw.parsers.nodes.sockets import Socket
@@ -158,6 +158,42 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
         fixes,
         since,
     )
+
+
+def unread(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
+    """Ranks that leave what others sent them unread in both looks and wait for nobody to take what they sent: they do something else."""
+    holding: list[tuple[RankSeen, NodeEvidence, Look, Socket]] = []
+    for node in nodes:
+        first, second = node.looks
+        if first is None or second is None:
+            continue
+        before = {socket.inode: socket for socket in _own(first)}
+        pid_of = dict(second.owners)
+        for rank in job.on(node.node):
+            mine = [s for s in _own(second) if pid_of.get(s.inode or -1) == rank.process.pid]
+            left = [
+                s for s in mine if s.receive_queue and (old := before.get(s.inode)) is not None and old.receive_queue == s.receive_queue
+            ]
+            if left and not any(s.send_queue for s in mine):
+                holding.append((rank, node, second, max(left, key=lambda s: s.receive_queue)))
+    if not holding or len(holding) * 4 > len(job.ranks):
+        return
+    for rank, node, look, socket in holding:
+        title = f"rank {rank.rank} on {node.node} does not read what its neighbours sent; the others wait for it"
+        text = f"{socket.receive_queue} bytes from {socket.peer}:{socket.peer_port} unread in both looks, nothing of its own on the way"
+        yield Suspect(
+            StallClass.RANK_BEHIND,
+            "stall-rank-behind",
+            "sockets",
+            Strength.ODD,
+            title,
+            (rank.rank,),
+            (node.node,),
+            (),
+            (at(node, look.line_no, socket.line_no, f"rank {rank.rank} pid {rank.process.pid}: {text}"),),
+            "the program on that rank is held up before the collective",
+            (Fix("see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)", needs="app-owner"),),
+        )
 
 
 def awaited(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from busbw.errors import ReadError
 from busbw.parsers.formats import flight_recorder, nccl_ras
 from busbw.parsers.judge.stall_records import DumpFile, LogFile, Look, NodeEvidence, RasAnswer, SectionText
-from busbw.parsers.nodes import kernel_log, nvidia_query, proc_host, proc_ports, proc_ranks, sockets
+from busbw.parsers.nodes import kernel_log, nvidia_query, proc_host, proc_ports, proc_ranks, queue_pairs, sockets, stacks
 from busbw.records import FlightDump, RasReport
 
 _SELF = re.compile(r"^host (\S+) now (\d+(?:\.\d+)?) up ([\d.]+) boot (\S+) tick (\d+)", re.M)
@@ -61,6 +61,10 @@ def read(node: str, given: Iterable[SectionText], artefact: str, problem: str | 
         disks_line_no=section("disks").line_no,
         dumps=_dumps(section("dumps")),
         logs=_logs(section("logs")),
+        queue_pairs=queue_pairs.parse(section("qps").text),
+        queue_pairs_line_no=section("qps").line_no,
+        stacks=stacks.parse(section("stacks").text),
+        stacks_line_no=section("stacks").line_no,
         unheard=tuple(sorted(name for name, each in sections.items() if each.timed_out)),
     )
 

@@ -10,7 +10,9 @@ from busbw.parsers.nodes.nvidia_query import QueryRow
 from busbw.parsers.nodes.proc_host import FileSystem, HostState, OomKill
 from busbw.parsers.nodes.proc_ports import Port
 from busbw.parsers.nodes.proc_ranks import ProcessState, RankProcess
+from busbw.parsers.nodes.queue_pairs import QueuePair
 from busbw.parsers.nodes.sockets import Socket
+from busbw.parsers.nodes.stacks import ProcessStack
 from busbw.records import Finding, FlightDump, RasReport, Unreachable
 
 
@@ -138,6 +140,11 @@ class NodeEvidence:
     disks_line_no: int
     dumps: tuple[DumpFile, ...]
     logs: tuple[LogFile, ...]
+    queue_pairs: tuple[QueuePair, ...]
+    queue_pairs_line_no: int
+    stacks: tuple[ProcessStack, ...]
+    """() = not asked for, or no rank is there."""
+    stacks_line_no: int
     unheard: tuple[str, ...]
     """Sections that did not end within their limit: what hangs there hangs for the job too."""
 

@@ -1,13 +1,15 @@
 """Kinds of stalls × seeds over 8 lab nodes: is the class right, is the rank or node right, is a slow job ever called stalled?
 
-    python tests/bench/stall_matrix.py [--seeds 10] [--kinds stopped,killed] [--minutes 20] [--nodes 8]
+    python tests/bench/stall_matrix.py [--seeds 10] [--kinds stopped,killed] [--minutes 4] [--nodes 8] [--keep outcomes.jsonl]
 
 Every seed draws another rank, step, size and pause. Prints one line per case, then a table; exit status 1 below 95 % or with a false alarm.
+With --keep it goes on where the file ends: the whole matrix takes an hour, in slices as short as wanted.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import random
@@ -217,28 +219,50 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(EXPECTED))
     parser.add_argument("--minutes", type=float, default=60.0, help="no new case after so long")
     parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--keep", type=Path, help="a file of outcomes: what is in it is not run again")
     args = parser.parse_args()
     kinds = args.kinds.split(",")
     end = time.monotonic() + 60 * args.minutes
-    outcomes: list[Outcome] = []
+    outcomes = kept(args.keep)
+    wanted = [(seed, kind) for seed in range(args.first, args.first + args.seeds) for kind in kinds]
+    done = {(outcome.case.seed, outcome.case.kind) for outcome in outcomes}
+    measure([case for case in wanted if case not in done], outcomes, args.nodes, end, args.keep)
+    return summary(outcomes, kinds)
+
+
+def kept(path: Path | None) -> list[Outcome]:
+    """The outcomes of earlier slices."""
+    if path is None or not path.exists():
+        return []
+    found = []
+    for line in path.read_text().splitlines():
+        said = json.loads(line)
+        case = Case(**said.pop("case"))
+        found.append(Outcome(**{**said, "case": case, "ranks": tuple(said["ranks"]), "nodes": tuple(said["nodes"])}))
+    return found
+
+
+def measure(wanted: list[tuple[int, str]], outcomes: list[Outcome], nodes: int, end: float, keep: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="busbw-matrix-") as folder:
         os.environ["BUSBW_LAB_DIR"] = f"{folder}/labs"
-        lab = bringup.up(LabOptions(nodes=args.nodes, name="matrix"), lambda text: None)
+        lab = bringup.up(LabOptions(nodes=nodes, name="matrix"), lambda text: None)
         try:
-            for seed in range(args.first, args.first + args.seeds):
-                for kind in kinds:
-                    if time.monotonic() >= end:
-                        continue
-                    try:
-                        outcomes.append(one(draw(kind, seed, lab), lab, Path(folder)))
-                    except (AssertionError, BusbwError, subprocess.SubprocessError) as error:
-                        # The machine was too busy to bring the job as far as its fault, or to answer: nothing was measured.
-                        print(f"{kind:<14} {seed:>2} NOT MEASURED: {str(error)[:160]}", flush=True)
-                        continue
-                    tell(outcomes[-1])
+            for seed, kind in wanted:
+                if time.monotonic() >= end:
+                    break
+                try:
+                    outcome = one(draw(kind, seed, lab), lab, Path(folder))
+                except (AssertionError, BusbwError, subprocess.SubprocessError) as error:
+                    # The machine was too busy to bring the job as far as its fault, or to answer: nothing was measured.
+                    print(f"{kind:<14} {seed:>2} NOT MEASURED: {str(error)[:160]}", flush=True)
+                    continue
+                outcomes.append(outcome)
+                tell(outcome)
+                if keep is not None:
+                    with keep.open("a") as out:
+                        out.write(json.dumps(dataclasses.asdict(outcome)) + "\n")
         finally:
             bringup.down("matrix")
-    return summary(outcomes, kinds)
 
 
 def tell(outcome: Outcome) -> None:

@@ -176,6 +176,16 @@ def test_stacks_are_asked_for_only_when_they_are_wanted() -> None:
     assert "gdb" not in script.text(Asking(), "b0undary1")
 
 
+@pytest.mark.skipif(not (shutil.which("gdb") or shutil.which("py-spy")), reason="neither py-spy nor gdb is installed: apt-get install gdb")
+def test_a_stack_tells_the_call_and_leaves_the_process_as_it_was(rank: subprocess.Popen[bytes]) -> None:
+    text = script.text(Asking(interval_s=1, stacks=True), "b0undary1").encode()
+    done = subprocess.run(("sh", "-s"), input=text, capture_output=True, timeout=200, check=False, env={**os.environ, "LAB_NODE": "none"})
+    (stack,) = (each for each in evidence(done.stdout).stacks if each.pid == rank.pid)
+    assert stack.main is not None, stack.said
+    assert any("nanosleep" in frame for frame in stack.main.frames)
+    assert Path(f"/proc/{rank.pid}/stat").read_text().split()[2] == "S"
+
+
 def test_what_dies_first_is_looked_at_first(rank: subprocess.Popen[bytes]) -> None:
     names = re.findall(r"^@@b0undary1 begin (\S+)", run().decode(errors="replace"), re.M)
     order = ["self", "ranks", "look-1", "ras-1", "gpu-1", "gpu-apps", "kernel", "dumps", "logs", "host", "disks", "qps", "wait"]
