@@ -173,7 +173,7 @@ def sshd_config(state: LabState, node: LabNode) -> str:
     if state.persona is not None and (node_directory(state, node) / persona_memlock.LIBRARY).exists():
         environment["LD_PRELOAD"] = f"{inside}/{persona_memlock.LIBRARY}"
     if state.slurm:
-        environment["SLURM_CONF"] = slurm.CONF
+        environment.update(slurm.ENVIRONMENT)
     listen = node.address if state.mode is Mode.LOOPBACK else "0.0.0.0"
     lines = [
         f"Port {node.ssh_port}",

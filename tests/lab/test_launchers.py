@@ -1,0 +1,97 @@
+"""One lab, one fault, every launcher: mpirun over ssh, srun, and mpirun whose daemons Slurm starts. The verdict is the cluster's, not theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from busbw.lab import faults, processes, requirements
+from busbw.lab.state import LabState, Mode
+
+pytestmark = [pytest.mark.lab, pytest.mark.slurm]
+
+BOOK = str(Path(__file__).with_name("launchers.yaml"))
+ASKED = ("--partition", "lab", "--time", "5")
+
+
+@pytest.fixture(scope="module")
+def slow3(needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:  # type: ignore[type-arg]
+    """A lab of 4 nodes with a Slurm; node3 has a fifth of the others' rate."""
+    lacking = requirements.missing(Mode.ROOT, slurm=True)
+    if lacking:
+        pytest.skip(f"missing packages: {requirements.apt_command(lacking)}")
+    with make_labs(tmp_path_factory.mktemp("l4") / "labs") as labs:
+        state = labs(nodes=4, slurm=True, rate_bit_s=200e6)
+        yield faults.slow(state, "node3", 40e6, None, None)
+
+
+def words(lab: LabState, out: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "busbw", "run", BOOK, "-i", f"lab:{lab.name}", "--out", str(out), *options]
+
+
+def measured(lab: LabState, out: Path, *options: str) -> Any:
+    """run.json."""
+    done = subprocess.run(words(lab, out, *options), capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1, done.stderr + done.stdout
+    return json.loads(((out / "latest").resolve() / "run.json").read_text())
+
+
+def jobs(lab: LabState, in_head: Callable) -> str:  # type: ignore[type-arg]
+    return str(in_head(lab, "squeue", "--noheader", "--format=%j %T").out)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--launcher", "mpirun"),
+        ("--launcher", "srun", *ASKED),
+        ("--launcher", "slurm-mpirun", *ASKED),
+    ],
+    ids=lambda options: options[1],
+)
+def test_every_launcher_ends_in_the_same_verdict(slow3: LabState, tmp_path: Path, in_head: Callable, options: tuple[str, ...]) -> None:  # type: ignore[type-arg]
+    result = measured(slow3, tmp_path / "runs", *options)
+    assert result["verdict"] == "FAIL", result["findings"]
+    assert result["findings"][0]["id"] == "slow-node", result["findings"][0]
+    assert [(blame["component"], blame["state"]) for blame in result["blame"]] == [("node3", "slow")]
+    case = json.loads(((tmp_path / "runs/latest").resolve() / "raw/cases/all-reduce/outcome.json").read_text())
+    assert case["invocation"]["nranks"] == 8
+    assert ("srun" in case["invocation"]["argv"]) is (options[1] == "srun")
+    assert jobs(slow3, in_head) == "", "the allocation was given back"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
+def test_a_run_that_is_ended_gives_its_allocation_back(slow3: LabState, tmp_path: Path, in_head: Callable, number: signal.Signals) -> None:  # type: ignore[type-arg]
+    run = subprocess.Popen(
+        words(slow3, tmp_path / "runs", "--launcher", "srun", *ASKED),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        processes.wait_until(lambda: bool(processes.ranks(slow3, slow3.nodes)), 60, "the ranks")
+        (inside,) = processes.children(run.pid)
+        assert processes.command_line(run.pid).startswith("salloc "), "the user's command became salloc"
+        if number is signal.SIGINT:
+            os.killpg(run.pid, number)
+        else:
+            os.kill(inside, number)
+        said, _ = run.communicate(timeout=60)
+    finally:
+        run.kill()
+        run.wait()
+    processes.wait_until(lambda: jobs(slow3, in_head) == "", 30, "the end of the allocation")
+    processes.wait_until(lambda: not processes.ranks(slow3, slow3.nodes), 30, "the end of the ranks")
+    if number is signal.SIGINT:
+        assert "busbw run --resume" in said
+        assert (tmp_path / "runs/latest/report.html").exists()
