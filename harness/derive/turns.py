@@ -91,18 +91,14 @@ def _done(found: Soak) -> str:
 
 
 def _soak_headline(found: Soak) -> str:
-    counted = [f"{sum(event.kind == kind for event in found.events)} {word}" for kind, word in _WORDS if _has(found, kind)]
-    quiet = ", ".join(counted) or "nothing moved"
-    drifts = "; ".join(f"{each.case_id} drift {each.change:+.1%}" for each in found.drifts)
+    kinds = [event.kind for event in found.events]
+    counted = [f"{word} {kinds.count(kind)}" for kind, word in _WORDS if kind in kinds]
+    drifts = [f"{each.case_id} drift {each.change:+.1%}" for each in found.drifts if each.chance < soak.LIKELY]
     rounds = max((each.number for each in found.rounds), default=0)
-    return f"soak of {format_duration(found.done_s)}, {rounds} rounds: {quiet}" + (f"; {drifts}" if drifts else "")
+    return f"soak of {format_duration(found.done_s)}, {rounds} rounds: {'; '.join((*counted, *drifts)) or 'nothing moved'}"
 
 
-_WORDS = (("link-down", "link losses"), ("failed", "failed launches"), ("dip", "slow rounds"), ("counter", "error counters"))
-
-
-def _has(found: Soak, kind: str) -> bool:
-    return any(event.kind == kind for event in found.events)
+_WORDS = (("link-down", "links lost:"), ("failed", "failed launches:"), ("dip", "slow rounds:"), ("counter", "error counters that moved:"))
 
 
 def _tried_headline(found: tuple[Tried, ...]) -> str:
@@ -148,7 +144,9 @@ def _controlled(plan: RunPlan, diff: RunDiff | None) -> Concluded:
 
 
 def _slower(each: ContrastShift, diff: RunDiff | None) -> Finding | None:
-    if each.shift.change is not Change.SLOWER and each.shift.change is not Change.INCONCLUSIVE:
+    # Before any change, what is open about the ratio is no question yet: such a run is the one to accept.
+    wanted = (Change.SLOWER, Change.INCONCLUSIVE) if each.before is not None else (Change.SLOWER,)
+    if each.shift.change not in wanted:
         return None
     slower = each.shift.change is Change.SLOWER
     proven = slower and each.before is not None

@@ -116,17 +116,26 @@ def _soak(context: Context, place: Place, wanted: Turns, launcher: _Launcher, no
     planned_s = wanted.soak_s or 0.0
     spent = failed = 0.0
     for number in itertools.count(1):
+        fresh = False
         for case in wanted.cases:
-            artefact = launcher(case, Turn("soak", number, "", case.id), nodes)
+            turn = Turn("soak", number, "", case.id)
+            fresh = fresh or context.run.read_raw(f"cases/{name(turn)}/outcome.json") is None
+            artefact = launcher(case, turn, nodes)
             spent += artefact.seconds
             failed = 0 if _good(artefact) else failed + 1
-        found = concluded.soaked(context.run, launches.load(context.run, place.known), planned_s)
-        context.say("soak", soak.summary(found.rounds, planned_s))
-        for event in found.events:
-            if event.number == number and event.kind == "link-down":
-                context.say("soak", f"{event.text}, {soak.when(event)}")
+        if fresh:
+            _tell(context, place, planned_s, number)
         if failed >= FAILURES:
             context.say("soak", f"{FAILURES} launches in a row failed: ended after {format_duration(spent)}")
             return
         if spent >= planned_s:
             return
+
+
+def _tell(context: Context, place: Place, planned_s: float, number: int) -> None:
+    """Where the soak stands, and which links went away in that round."""
+    found = concluded.soaked(context.run, launches.load(context.run, place.known), planned_s)
+    context.say("soak", soak.summary(found))
+    for event in found.events:
+        if event.number == number and event.kind == "link-down":
+            context.say("soak", f"{event.text}, {soak.when(event)}")

@@ -15,6 +15,7 @@ FLOOR = 0.03
 DEVIATIONS = 6.0
 """Robust deviations below the median from which a round is a dip: in 10,000 rounds of normal noise less than one."""
 SURE = 1e-3
+LIKELY = 0.05
 LINK_COUNTERS = ("carrier_down_count", "link_downed")
 WATCHED = (
     *LINK_COUNTERS,
@@ -124,17 +125,17 @@ def when(event: SoakEvent) -> str:
     return f"{began}{format_duration(event.after_s)} into the soak"
 
 
-def summary(rounds: Sequence[SoakRound], planned_s: float) -> str:
+def summary(found: Soak) -> str:
     """One line of where a soak stands, after its last round."""
-    last = rounds[-1]
-    numbers = [each.busbw_gb_s for each in rounds if each.case_id == last.case_id and each.busbw_gb_s is not None]
-    trend = drift(last.case_id, numbers[-400:])
-    strange = [event for event in dips(rounds) if event.kind in ("dip", "failed")]
+    last = found.rounds[-1]
+    numbers = [each.busbw_gb_s for each in found.rounds if each.case_id == last.case_id and each.busbw_gb_s is not None]
+    trend = next((each for each in found.drifts if each.case_id == last.case_id), None)
+    strange = [event for event in found.events if event.kind in ("dip", "failed", "link-down")]
     told = format_bandwidth(last.busbw_gb_s) if last.busbw_gb_s is not None else f"no number ({last.problem})"
     parts = [
-        f"round {last.number}, {format_duration(last.after_s)} of {format_duration(planned_s)}: {told}",
+        f"round {last.number}, {format_duration(found.done_s)} of {format_duration(found.planned_s)}: {last.case_id} {told}",
         f"median {format_bandwidth(statistics.median(numbers))}" if numbers else "no number yet",
-        f"drift {trend.change:+.1%}" if trend is not None else "too few rounds for a trend",
-        f"{len(strange)} rounds apart" + (f", the last {when(strange[-1])}" if strange else ""),
+        f"drift {trend.change:+.1%}" if trend is not None and trend.chance < LIKELY else "no trend",
+        f"{len(strange)} events" + (f", the last {strange[-1].kind} {when(strange[-1])}" if strange else ""),
     ]
     return "; ".join(parts)
