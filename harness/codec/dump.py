@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Beside what JSON itself asks for: what no UTF-8 can hold, and what a terminal obeys or reorders when somebody looks at the document."""
 
 
 def dump_json(record: object) -> str:
@@ -22,7 +23,7 @@ def dump_json(record: object) -> str:
         TypeError: a value is of a kind that no record may hold.
     """
     text = json.dumps(_plain(record, ""), indent=2, ensure_ascii=False, allow_nan=False)
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def _plain(value: Any, where: str) -> Any:

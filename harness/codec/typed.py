@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from busbw.codec.explain import explain, kind_name
 from busbw.codec.problems import Problem, refuse
-from busbw.codec.yaml_tree import Path, Tree, read_tree
+from busbw.codec.yaml_tree import Opaque, Path, Tree, read_tree
 from busbw.errors import BusbwError, UsageError
 
 T = TypeVar("T")
@@ -85,6 +85,9 @@ def from_tree(tree: Tree, kind: type[T], *, error: type[BusbwError] = UsageError
     from pydantic import ValidationError
 
     value = tree.value
+    unread = tuple(tree.problem(where, f"a value tagged {tag}, which is not read here") for where, tag in _unread(value))
+    if unread:
+        refuse(unread, error)
     for last in (False, True):
         try:
             record: T = _validate(kind, json.dumps([value]).encode())
@@ -126,6 +129,15 @@ def json_schema(kind: Any) -> str:
     whole = _adapter(kind).json_schema()
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": whole.get("$defs", {}), **whole["prefixItems"][0]}
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _unread(value: Any, where: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Where the values with a foreign tag are, and their tags."""
+    if isinstance(value, Opaque):
+        yield where, value.tag
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _unread(inner, (*where, key))
 
 
 def _validate(kind: Any, data: bytes) -> Any:

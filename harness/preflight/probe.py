@@ -92,7 +92,7 @@ def parse_hello(text: str) -> tuple[str, ...]:
     >>> parse_hello("hello 1 gpu-002\\nnoise\\nhello 0 gpu-001\\n")
     ('gpu-001', 'gpu-002')
     """
-    found = sorted((int(rank), host) for rank, host in re.findall(r"^hello (\d+) (\S+)$", text, re.M))
+    found = sorted((int(rank), host) for rank, host in re.findall(r"^hello (\d{1,9}) (\S+)$", text, re.M))
     return tuple(host for _, host in found)
 
 
@@ -108,7 +108,7 @@ def parse_listen(node: str, text: str) -> Listener | None:
     >>> parse_listen("a", "ports 40001 40002\\naddress eth0 10.0.0.3\\n")
     Listener(node='a', ports=(40001, 40002), addresses=(('eth0', '10.0.0.3'),))
     """
-    ports = re.search(r"^ports ([\d ]+)$", text, re.M)
+    ports = re.search(r"^ports (\d{1,5}(?: \d{1,5})*)$", text, re.M)
     if ports is None:
         return None
     return Listener(node, tuple(int(port) for port in ports[1].split()), tuple(re.findall(r"^address (\S+) (\S+)$", text, re.M)))

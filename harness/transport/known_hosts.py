@@ -8,7 +8,6 @@ key, of whatever type, makes a new key a changed one; `@revoked` refuses a key; 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -117,7 +116,7 @@ def parse(text: str, path: str) -> tuple[KnownKey, ...]:
             continue
         try:
             key = base64.b64decode(words[2], validate=True)
-        except binascii.Error:
+        except ValueError:  # not base64, or not even ASCII
             continue
         if key[4 : 4 + len(words[1])] == words[1].encode():
             found.append(KnownKey(path, line_no, marker, words[0], words[1], key))
@@ -135,7 +134,7 @@ def matches(hosts: str, name: str) -> bool:
         try:
             expected = base64.b64decode(digest, validate=True)
             return hmac.compare_digest(hmac.digest(base64.b64decode(salt, validate=True), name.encode(), "sha1"), expected)
-        except binascii.Error:
+        except ValueError:
             return False
     found = False
     for pattern in hosts.lower().split(","):

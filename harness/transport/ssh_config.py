@@ -112,7 +112,10 @@ def resolve(node: Node, *, config_file: str | None, timeout_s: float) -> Resolve
     if done.returncode != 0:
         seen = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}, nothing on stderr"
         return Unreachable(node.name, f"ssh -G {host}: {seen}", "correct the ssh configuration that the message names")
-    return parse(done.stdout.decode("utf-8", "replace"), asked=host, local=LocalUser.here())
+    try:
+        return parse(done.stdout.decode("utf-8", "replace"), asked=host, local=LocalUser.here())
+    except ValueError as error:
+        return Unreachable(node.name, f"ssh -G {host}: {error}", "correct the port in the ssh configuration")
 
 
 def ssh_command(node: Node, config_file: str | None, *, first: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -148,7 +151,11 @@ def hops(proxy_jump: str) -> tuple[Node, ...]:
 
 
 def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
-    """Read what `ssh -G` printed."""
+    """Read what `ssh -G` printed.
+
+    Raises:
+        ValueError: the port is no number.
+    """
     lines = [line.partition(" ") for line in text.splitlines()]
     pairs = [(name.lower(), value) for name, _, value in lines if name]
     given = dict(reversed(pairs))

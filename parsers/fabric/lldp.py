@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from busbw.parsers.fabric import Reading
-from busbw.parsers.formats.json_values import mapping
+from busbw.parsers.formats.json_values import loaded, mapping
 from busbw.records.topology import EndKind, FabricLink, LinkEnd
 
 _KEY = re.compile(r"^lldp\.([^=]+?)\.(chassis\.name|chassis\.mac|port\.ifname|port\.local|port\.mac|port\.descr|via)=(.*)$", re.M)
@@ -49,7 +48,7 @@ def _neighbour(node: str, interface: str, said: dict[str, str], line_no: int | N
 
 def _from_json(text: str, node: str) -> Reading:
     try:
-        document = mapping(json.loads(text))
+        document = mapping(loaded(text))
     except ValueError as error:
         return Reading("lldp", problems=(f"lldp: not whole JSON: {error}",))
     links = []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 
 from busbw.parsers.fabric import Reading, names
-from busbw.parsers.formats.json_values import mapping, text_of, whole
+from busbw.parsers.formats.json_values import loaded, mapping, text_of, whole
 from busbw.records.topology import EndKind, FabricLink, LinkEnd, PortErrors
 
 _LINK_KEYS = ("source_guid", "destination_guid")
@@ -62,7 +61,7 @@ def _rows(text: str) -> tuple[list[tuple[int | None, dict[str, object]]], str]:
     """The rows of a table, with their line in a CSV; and why it could not be read."""
     if text.lstrip()[:1] in ("[", "{"):
         try:
-            document: object = json.loads(text)
+            document: object = loaded(text)
         except ValueError as error:
             return [], f"ufm: not whole JSON: {error}"
         inner = mapping(document)

@@ -7,8 +7,9 @@ b'gpu1:41:42 [0] NCCL INFO Using network IB\\nx\\n'
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
+
+from busbw.parsers.formats.json_values import loaded
 
 _KEYS = ("log", "message", "msg", "MESSAGE", "line", "text")
 """Where the line stands; the first of these that is text."""
@@ -46,7 +47,7 @@ def _line(line: bytes) -> bytes:
 def _text_of(line: bytes) -> bytes | None:
     """The text inside, with its line end; None = the line is no such object."""
     try:
-        found = json.loads(line)
+        found = loaded(line)
     except ValueError:
         return None
     if not isinstance(found, dict):

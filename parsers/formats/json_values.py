@@ -2,7 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import math
+
+
+def loaded(text: str | bytes) -> object:
+    """The document.
+
+    Raises:
+        ValueError: it is none, or nests deeper than can be read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def first_of(text: str, at: int = 0) -> tuple[object, int]:
+    """The document that begins at `at`, and where it ends.
+
+    Raises:
+        ValueError: as `loaded`.
+    """
+    try:
+        return json.JSONDecoder().raw_decode(text, at)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
 
 
 def mapping(value: object) -> dict[str, object]:

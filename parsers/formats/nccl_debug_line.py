@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.formats.scan_blocks import LONGEST_LINE
 from busbw.records import LogLine
 
 _CORE = re.compile(r"(?:^|[ \"#])NCCL (?P<level>INFO|WARN|CALL|TRACE|ABORT) (?P<message>.*)$")
@@ -46,8 +47,8 @@ RESULTS = (
 
 
 def parse_line(text: str, line_no: int = 1) -> LogLine | None:
-    """The line taken apart; None = there is no `NCCL LEVEL` in it."""
-    core = _CORE.search(text)
+    """The line taken apart, as far as the scanner reads a line; None = there is no `NCCL LEVEL` in it."""
+    core = _CORE.search(text, 0, LONGEST_LINE)
     if core is None:
         return None
     head = text[: core.start()].rstrip()

@@ -12,14 +12,13 @@ rank, operation and size; `operations` gives them one by one.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from busbw.errors import UnknownLayout
 from busbw.parsers.formats import Document, Format
-from busbw.parsers.formats.json_values import flag, mapping, number, text_of, whole
+from busbw.parsers.formats.json_values import flag, loaded, mapping, number, text_of, whole
 from busbw.records import InspectorLog, InspectorMetric, InspectorOp, InspectorSeries
 
 _MOST_SERIES = 200_000
@@ -130,8 +129,8 @@ def operations(chunks: Iterable[bytes]) -> Iterator[InspectorOp]:
 def operation_of(text: str) -> InspectorOp | None:
     """The operation in one line; None = it is not a whole record of one."""
     try:
-        value = mapping(json.loads(text)) if text.lstrip()[:1] == "{" else {}
-    except (ValueError, RecursionError):
+        value = mapping(loaded(text)) if text.lstrip()[:1] == "{" else {}
+    except ValueError:
         return None
     header, metadata = mapping(value.get("header")), mapping(value.get("metadata"))
     key, prefix = next(((key, prefix) for key, prefix in _KINDS if key in value), ("", ""))
@@ -188,7 +187,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _version(text: str) -> str | None:
-    return text_of(mapping(mapping(json.loads(text)).get("metadata")), "inspector_output_format_version")
+    return text_of(mapping(mapping(loaded(text)).get("metadata")), "inspector_output_format_version")
 
 
 def _order(series: InspectorSeries) -> tuple[str, int, str, str, int, str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 from busbw.errors import ReadError
-from busbw.parsers.formats.json_values import flag, items, mapping, number, text_of, whole
+from busbw.parsers.formats.json_values import first_of, flag, items, loaded, mapping, number, text_of, whole
 from busbw.records import RasEvent, RasFinding, RasRank, RasRankState, RasReport
 
 _READY, _IN_PROGRESS = 0, 7
@@ -19,8 +18,8 @@ def report_of_json(text: str) -> RasReport:
         ReadError: it is not JSON, or not of this kind.
     """
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        value = loaded(text)
+    except ValueError as error:
         raise ReadError("not a whole JSON document", seen=str(error)) from error
     report = mapping(value)
     if "communicators" not in report and "communicators_count" not in report:
@@ -45,7 +44,6 @@ def report_of_json(text: str) -> RasReport:
 
 def events_of_json(text: str) -> tuple[tuple[RasEvent, ...], bool]:
     """The events of a monitor stream, and whether the last one is whole; no events = it is not one."""
-    decoder = json.JSONDecoder()
     events: list[RasEvent] = []
     at = 0
     while True:
@@ -54,8 +52,8 @@ def events_of_json(text: str) -> tuple[tuple[RasEvent, ...], bool]:
         if at >= len(text):
             return tuple(events), True
         try:
-            value, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+            value, at = first_of(text, at)
+        except ValueError:
             return tuple(events), False
         found = mapping(value)
         name = text_of(found, "event")

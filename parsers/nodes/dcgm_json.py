@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from busbw.parsers.formats.json_values import items, mapping, text_of
+from busbw.parsers.formats.json_values import first_of, items, mapping, text_of
 
 _ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 
@@ -44,7 +43,7 @@ def parse(text: str) -> Diag | None:
     if start < 0 or not any(f'"{root}"' in text for root in _ROOTS):
         return None
     try:
-        document, _ = json.JSONDecoder().raw_decode(text[start:])
+        document, _ = first_of(text, start)
     except ValueError as error:
         return Diag(None, (), f"not whole JSON: {error}")
     body = next((mapping(mapping(document).get(root)) for root in _ROOTS if mapping(document).get(root)), {})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from busbw.parsers.formats.json_values import flag, items, mapping, number, text_of, whole
+from busbw.parsers.formats.json_values import flag, items, loaded, mapping, number, text_of, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ def parse(text: str) -> Iperf3 | None:
     'unable to connect to server: Connection refused'
     """
     try:
-        document = mapping(json.loads(text))
+        document = mapping(loaded(text))
     except ValueError:
         return None
     start, end = mapping(document.get("start")), mapping(document.get("end"))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 _ROW = re.compile(r"^\s*enabled\s+((?:[01]\s+)*[01])\s*$", re.M)
-_MAP = re.compile(r"^\s*prio:(\d) dscp:([\d,]+)", re.M)
+_MAP = re.compile(r"^\s*prio:(\d) dscp:(\d{1,2}(?:,\d{1,2})*),?\s*$", re.M)
 
 
 @dataclass(frozen=True, slots=True)

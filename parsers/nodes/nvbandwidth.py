@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
-from busbw.parsers.formats.json_values import items, mapping, text_of
+from busbw.parsers.formats.json_values import first_of, items, mapping, text_of
 
 _RUNNING = re.compile(r"^\s*Running (\w+)\.?\s*$", re.M)
 _HEAD = re.compile(r"^\s*(?:\d+\s+)*\d+\s*$")
@@ -67,8 +66,9 @@ def parse(text: str) -> CopyRun | None:
         return None
     driver = re.search(r"^\s*Driver Version: (\S+)", text, re.M)
     heads = list(_RUNNING.finditer(text))
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    tests = tuple(_test(head[1], text[head.end() : end]) for head, end in zip(heads, ends, strict=True))
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    # One end more than heads where no test was run.
+    tests = tuple(_test(head[1], text[head.end() : end]) for head, end in zip(heads, ends, strict=False))
     error = _ERROR.search(text)
     problem = error[1].strip() if error else "" if tests else "it ran no test"
     return CopyRun(version[1], driver[1] if driver else None, tests, problem)
@@ -91,7 +91,7 @@ def _test(name: str, body: str) -> CopyTest:
 def _from_json(text: str) -> CopyRun | None:
     try:
         # Versions before 0.6 print words behind the document.
-        document, _ = json.JSONDecoder().raw_decode(text)
+        document, _ = first_of(text)
     except ValueError as error:
         return CopyRun(None, None, (), f"not whole JSON: {error}")
     body = mapping(mapping(document).get("nvbandwidth"))

@@ -78,6 +78,8 @@ def parse(text: str) -> tuple[RankProcess, ...]:
             if block and (process := _process(block, start)) is not None:
                 found.append(process)
             block, start = {"pid": line[4:]}, line_no
+        elif not block:
+            continue  # belongs to no process
         elif (m := re.match(r"(exe|cwd|netns|command|library) (.*)", line)) is not None:
             block[m[1]] = m[2].strip()
         elif "=" in line:

@@ -89,6 +89,13 @@ def test_a_lone_surrogate_does_not_break_the_file() -> None:
     assert json.loads(text.encode("utf-8"))["text"] == "a\udc80b"
 
 
+@pytest.mark.parametrize("text", ["\x7f", "\x9b31m", "\u202e", "\u2066", "\u2028"])
+def test_what_a_terminal_obeys_or_reorders_is_escaped_and_comes_back(text: str) -> None:
+    written = dump_json((text,))
+    assert text[0] not in written
+    assert json.loads(written) == [text]
+
+
 def test_what_no_record_may_hold_is_refused() -> None:
     with pytest.raises(TypeError, match="value is of type object"):
         dump_json(object())

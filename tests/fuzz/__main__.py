@@ -1,0 +1,12 @@
+"""`python tests/fuzz`: see `fuzzing`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import fuzzing
+
+sys.exit(fuzzing.main())

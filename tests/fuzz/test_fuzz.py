@@ -1,0 +1,75 @@
+"""A bounded run of the fuzzing (`python tests/fuzz` is the long one), every text that ever broke a reader, and that it can find what it looks for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import entries
+import fuzzing
+from entries import Entry
+
+from busbw.errors import ReadError
+
+TEXTS = 3_000
+FOUND = (
+    ("known_hosts", "node1 ssh-ed25519 AA\ufffd\n".encode()),
+    ("parsers.nodes.proc_ranks.parse", b"RANK=1\npid 3\n"),
+    ("parsers.nodes.nvbandwidth.parse", b"nvbandwidth Version: v0.8\n"),
+    ("parsers.nodes.iperf3.parse", b'{"start":' + b"[" * 100_000),
+    ("parsers.nodes.dcgm_json.parse", b'{"DCGM GPU Diagnostic":' + b"[" * 100_000),
+    ("busbw read --json", b"\x7fNCCL version 2.30.7\n"),
+    ("hello probe", b"hello " + b"9" * 5000 + b" node1\n"),
+    ("listen probe", b"ports 40001 " + b"9" * 5000 + b"\n"),
+    ("parsers.nodes.mlnx_qos.parse", b"DCBX mode: OS controlled\n\tprio:0 dscp:" + b"9" * 5000 + b",\n"),
+    ("inventory", b"nodes: !vault |\n  secret\n"),
+    ("parsers.formats.nccl_debug_line.parse_line", b"a:" * 40_000 + b" NCCL INFO x"),
+)
+
+
+def test_no_mutated_text_breaks_a_reader_or_takes_too_long() -> None:
+    tallies = fuzzing.fuzz(1, texts=TEXTS)
+    assert sum(tally.texts for tally in tallies.values()) == TEXTS
+    assert sum(1 for tally in tallies.values() if tally.texts) > 85, "every reader has its turn"
+    assert sum(1 for tally in tallies.values() if tally.grown) > 40, "many readers find something in some text"
+    assert [(name, told) for name, tally in tallies.items() for told in tally.broken] == []
+
+
+@pytest.mark.parametrize(("name", "data"), FOUND, ids=[name for name, _ in FOUND])
+def test_what_once_broke_a_reader_is_read(name: str, data: bytes) -> None:
+    entry = next(each for each in entries.entries() if each.name == name)
+    assert fuzzing.tried(entry, data, fuzzing.Tally()) == ""
+
+
+def _raises(error: Exception) -> Entry:
+    def call(data: bytes) -> object:
+        raise error
+
+    return Entry("planted", call)
+
+
+def test_a_reader_that_raises_anything_undocumented_is_found() -> None:
+    refused, broken = fuzzing.Tally(), fuzzing.Tally()
+    assert fuzzing.tried(_raises(ReadError("no")), b"", refused) == ""
+    assert "KeyError: 'x'" in fuzzing.tried(_raises(KeyError("x")), b"", broken)
+    assert (refused.refused, broken.refused) == (1, 0)
+
+
+def test_a_reader_that_does_not_end_is_found_even_if_it_catches_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzzing, "LIMIT_S", 0.1)
+    monkeypatch.setattr(entries, "entries", tuple)
+
+    def endless(data: bytes) -> object:
+        while True:
+            try:
+                len(data)
+            except Exception:  # noqa: BLE001  # as a careless reader would
+                continue
+
+    monkeypatch.setattr(fuzzing, "entries", lambda: (Entry("planted", endless),))
+    tallies = fuzzing.fuzz(1, texts=1)
+    assert "TooSlow" in tallies["planted"].broken[0]
