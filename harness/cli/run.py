@@ -50,6 +50,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--budget", metavar="TIME", help="time for the survey, such as 90s or 20m (default: the playbook's); implies --survey"
     )
+    what.add_argument(
+        "--fabric-file",
+        nargs="+",
+        metavar="PATH",
+        help="the fabric's own view, as for busbw check: links are judged, and findings name the switch port at the far end",
+    )
     run_slurm.register(parser)
     what.add_argument(
         "--try",
@@ -96,9 +102,12 @@ def _execute(args: argparse.Namespace) -> int:
     from busbw import pipeline, planning
     from busbw.cli.console import Console, now
     from busbw.reports import terminal, turns
+    from busbw.stages import fabric
 
     screen = Console(quiet=args.quiet, verbose=args.verbose)
     prepared = planning.prepare(args, now())
+    if args.fabric_file:
+        fabric.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
     for note in prepared.notes:
         screen.say("note", note)
     signal.signal(signal.SIGTERM, _as_interrupt)

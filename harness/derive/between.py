@@ -5,8 +5,9 @@ from __future__ import annotations
 from busbw import artefacts
 from busbw.artefacts import GpusArtefact
 from busbw.derive import fabric, probe
+from busbw.parsers.judge import plugged
 from busbw.preflight import probe_gpus, script
-from busbw.records import CheckResult, CommandResult, Node, Status
+from busbw.records import CheckResult, CommandResult, Finding, Node, Status
 from busbw.rundir import RunDir
 
 
@@ -17,6 +18,16 @@ def checks(run: RunDir) -> tuple[CheckResult, ...]:
         RunDirError: an artefact is not readable.
     """
     return (*_fabric(run), *probe.load(run), *gpus(run))
+
+
+def with_far_ends(run: RunDir, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings, with the switch port at the far end of each link that one names, where the fabric was asked.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    found = fabric.load(run)
+    return findings if found is None else plugged.with_far_ends(findings, found.topology)
 
 
 def _fabric(run: RunDir) -> tuple[CheckResult, ...]:
