@@ -7,7 +7,7 @@ import json
 from busbw import artefacts
 from busbw.artefacts import Participants, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import acceptance, appraisal, check_words, diagnosis, earlier, launches, layout, story, turns, wording
+from busbw.derive import acceptance, appraisal, between, check_words, diagnosis, earlier, launches, layout, story, turns, wording
 from busbw.derive.asked import answers, checked, load_plan
 from busbw.parsers.judge import acceptance as judge_acceptance
 from busbw.parsers.judge import blame, blame_words, verdict
@@ -53,7 +53,7 @@ def derive(run: RunDir) -> RunResult:
         *(_failure_finding(run, failure) for failure in failures),
         *_build_findings(build),
     )
-    findings = diagnosis.with_causes(run, plan, made, asked, checks, comparisons, findings)
+    findings = between.with_far_ends(run, diagnosis.with_causes(run, plan, made, asked, checks, comparisons, findings))
     taking_part = artefacts.load(run, "participants.json", Participants)
     unseen = taking_part.unseen if taking_part else ()
     uncovered = (
