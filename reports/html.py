@@ -58,6 +58,14 @@ def render(report: ReportInput) -> str:
     )
 
 
+def standalone(template: str, **values: object) -> str:
+    """A page of its own beside the report, with its style and its policy."""
+    environment = _environment()
+    style, script = _asset(environment, "style.css"), _asset(environment, "script.js")
+    page = environment.get_template(template)
+    return page.render(style=Drawing(style), script=Drawing(script), policy=policy((style,), script), **values)
+
+
 def section_names(environment: Environment) -> tuple[str, ...]:
     """Template names of the sections, in page order."""
     return tuple(sorted(name for name in environment.list_templates() if _SECTION.match(name)))

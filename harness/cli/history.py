@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +12,11 @@ from busbw.errors import UsageError
 
 if TYPE_CHECKING:
     from busbw.history import Kind, Point
+    from busbw.reports.trend import Trend
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
-_ROLLING = 7
-"""Runs in the rolling median that the last one is held against."""
+_MOST_APART = 3
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +25,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collective", metavar="NAME", help="only this one, such as all_reduce")
     parser.add_argument("--size", metavar="SIZE", help="only this size, such as 8G (default: the largest of each collective)")
     parser.add_argument("--json", action="store_true", help="every point as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="the trend pictures as a page, too")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,10 +45,22 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(dump_json([{"kind": kind, "points": points} for kind, points in found]))
         return 0
-    lines = [line for kind, points in found for line in _told(kind, points)]
+    trends = tuple(_trend(kind, points) for kind, points in found)
+    if args.html is not None:
+        _write(args.html, trends)
+    lines = [line for trend in trends for line in _told(trend)]
     lines += [f"not read: {problem}" for problem in problems]
     sys.stdout.write("".join(f"{one_line(line)}\n" for line in lines))
     return 0
+
+
+def _write(path: Path, trends: tuple[Trend, ...]) -> None:
+    from busbw.reports import trend
+
+    try:
+        path.write_text(trend.render("busbw history", trends), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}", next_step="give a file in a folder that can be written to") from error
 
 
 def _wanted(args: argparse.Namespace, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
@@ -65,30 +77,23 @@ def _wanted(args: argparse.Namespace, kinds: tuple[Kind, ...]) -> tuple[Kind, ..
     return tuple(kind for kind in found if kind.size_bytes == largest[kind.regime, kind.collective])
 
 
-def _told(kind: Kind, points: tuple[Point, ...]) -> list[str]:
-    from busbw.units import format_bandwidth, format_size
+def _trend(kind: Kind, points: tuple[Point, ...]) -> Trend:
+    from busbw.reports.trend import Trend, TrendPoint
 
-    values = [point.busbw_gb_s for point in points]
-    middle = statistics.median(values)
-    deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
-    lines = [f"{kind.collective} {format_size(kind.size_bytes)}  {kind.regime}  {kind.options}"]
-    shown = values[-_WIDTH:]
-    lines.append(f"  {bars(shown)}  {len(values)} runs, {points[0].started[:10]} to {points[-1].started[:10]}")
-    lines.append(
-        f"  median {format_bandwidth(middle)}, robust deviation {deviation / middle:.1%}, last {format_bandwidth(values[-1])}{_against(values)}"
-    )
-    good = [point for point in points if point.accepted]
-    lines += [f"  accepted: {', '.join(point.run_id for point in good[-3:])}"] if good else []
+    told = tuple(TrendPoint(point.run_id, point.started, point.accepted, point.busbw_gb_s) for point in points)
+    return Trend(kind.collective, kind.size_bytes, kind.options, kind.regime, told)
+
+
+def _told(trend: Trend) -> list[str]:
+    from busbw.reports.trend import told
+
+    found = told(trend)
+    values = [point.busbw_gb_s for point in trend.points]
+    lines = [found.heading, f"  {bars(values[-_WIDTH:])}", f"  {found.summary}"]
+    lines += [f"  apart: {run} {value}, {change} against the runs before it" for run, value, change in found.apart[:_MOST_APART]]
+    good = [point.run_id for point in trend.points if point.accepted]
+    lines += [f"  accepted: {', '.join(good[-3:])}"] if good else []
     return lines
-
-
-def _against(values: list[float]) -> str:
-    """The last run against the rolling median before it."""
-    before = values[-1 - _ROLLING : -1]
-    if len(before) < 3:
-        return ""
-    usual = statistics.median(before)
-    return f" ({values[-1] / usual - 1:+.1%} against the median of the {len(before)} runs before)"
 
 
 def bars(values: list[float]) -> str:

@@ -1,4 +1,6 @@
-"""How often a comparison of runs cries wolf, and how often it finds a true loss: `python tests/bench/regression.py [table|power|fleet] [REPEATS]`.
+"""How often a comparison of runs cries wolf, and how often it finds a true loss.
+
+    python tests/bench/regression.py [table|power|fleet] [REPEATS] [NOISE …]
 
 Simulated runs of 24 numbers (3 collectives, 8 sizes) against 5 accepted runs of 5 launches. A run makes 5 launches of each collective, then
 more of those with a number that cannot be told yet, 15 at most: what a playbook's `repeat` does. Noise per launch is multiplicative: normal,
@@ -90,31 +92,34 @@ def percentile_alarm(repeats: int, cv: float) -> float:
     return alarms / repeats
 
 
-def table(repeats: int) -> None:
+def table(repeats: int, kinds: tuple[str, ...]) -> None:
     """Every kind of noise, healthy and slower."""
-    print(f"{NUMBERS} numbers a run, {LEAST} to {MOST} launches each, {RUNS} accepted runs of {LEAST}, {repeats} runs a row")
+    print(f"{NUMBERS} numbers a run, {LEAST} to {MOST} launches each, {RUNS} accepted runs of {LEAST}")
+    print(f"{repeats} runs a row, {5 * repeats} of healthy ones")
     print(f"{'noise':<10}{'CV':>6}{'true':>7}{'runs alarmed':>15}{'numbers slower':>16}{'left open':>11}{'launches':>10}")
-    for kind in KINDS:
+    for kind in kinds:
         for cv in VARIATIONS:
             for level in (1.0, 0.96, 0.95, 0.9):
                 alarm, found, left, made = rate(repeats * 5 if level == 1 else repeats, kind, cv, level)
                 shown = f"{alarm:.2%}" if level == 1 else ""
                 print(f"{kind:<10}{cv:>6.1%}{level - 1:>7.0%}{shown:>15}{found:>16.1%}{left:>11.1%}{made:>10.1f}", flush=True)
     few = max(20, repeats // 5)
+    if "normal" not in kinds:
+        return
     print(f"percentile bootstrap of 5 launches instead, healthy, normal, CV 2 %: {percentile_alarm(few, 0.02):.1%} of {few} runs alarmed")
 
 
-def power(repeats: int) -> None:
+def power(repeats: int, kinds: tuple[str, ...]) -> None:
     """The share of numbers called slower, by true loss: with 5 launches, and with up to 15."""
-    print("true loss " + "".join(f"{f'CV {cv:.1%}':>18}" for cv in VARIATIONS) + "   (5 launches / up to 15, normal noise)")
+    print("true loss " + "".join(f"{f'CV {cv:.1%}':>18}" for cv in VARIATIONS) + f"   (5 launches / up to 15, {kinds[0]} noise)")
     for loss in (0.0, 0.01, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.08, 0.1):
-        pairs = [(rate(repeats, "normal", cv, 1 - loss, LEAST)[1], rate(repeats, "normal", cv, 1 - loss)[1]) for cv in VARIATIONS]
+        pairs = [(rate(repeats, kinds[0], cv, 1 - loss, LEAST)[1], rate(repeats, kinds[0], cv, 1 - loss)[1]) for cv in VARIATIONS]
         print(f"{loss:>9.1%} " + "".join(f"{one:>10.1%} / {more:<5.1%}" for one, more in pairs), flush=True)
 
 
-def fleet(nights: int) -> None:
+def fleet(nights: int, kinds: tuple[str, ...]) -> None:
     """Healthy nodes, each a run of its own every night."""
-    for kind in KINDS:
+    for kind in kinds:
         for cv in VARIATIONS:
             wrong = round(rate(nights, kind, cv, 1.0)[0] * nights)
             print(f"{kind:<10} CV {cv:.1%}: {wrong} wrong accusations in {nights} node-nights", flush=True)
@@ -122,4 +127,5 @@ def fleet(nights: int) -> None:
 
 if __name__ == "__main__":
     wanted = sys.argv[1] if len(sys.argv) > 1 else "table"
-    {"table": table, "power": power, "fleet": fleet}[wanted](int(sys.argv[2]) if len(sys.argv) > 2 else 200)
+    asked = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    {"table": table, "power": power, "fleet": fleet}[wanted](asked, tuple(sys.argv[3:]) or KINDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -19,6 +20,8 @@ from busbw.cli import main
 from busbw.codec import dump_json
 from busbw.history import FILE, History
 from busbw.records.history import Decision
+from busbw.reports import trend
+from busbw.reports.trend import Trend, TrendPoint
 from busbw.rundir import RunDir
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
@@ -92,6 +95,40 @@ def test_the_trend_is_told_with_bars_and_the_last_run_against_those_before(tmp_p
     assert main(["history", "-o", str(tmp_path), "--collective", "all_reduce"]) == 0
     told = capsys.readouterr().out
     assert "5 runs, 2026-11-01 to 2026-11-05" in told
-    assert "(+0.0% against the median of the 4 runs before)" in told
+    assert "+0.0% against the 4 runs before" in told
     assert main(["history", "-o", str(tmp_path / "none")]) == 2
     assert main(["history", "-o", str(tmp_path), "--collective", "sendrecv_no"]) == 2
+
+
+def trend_of(*values: float) -> Trend:
+    points = tuple(TrendPoint(f"run-{n:03}", f"2026-11-{n % 28 + 1:02d}T02:00:00Z", n == 2, value) for n, value in enumerate(values))
+    return Trend("all_reduce", 8 << 30, "-n 20", "infiniband <b>, 16 nodes", points)
+
+
+def test_a_run_apart_from_those_before_it_is_told_and_ordinary_scatter_is_not() -> None:
+    quiet = [370 + number % 3 for number in range(20)]
+    found = trend.told(trend_of(*quiet, 340.0, *quiet[:3]))
+    assert found.apart == (("run-020", "340.0 GB/s", "-8.4%"),)
+    assert "24 runs" in found.summary
+    assert trend.told(trend_of(*quiet)).apart == ()
+
+
+def test_the_page_of_trends_is_complete_in_itself_and_nothing_in_it_runs_or_leaves_it() -> None:
+    page = trend.render("busbw history", (trend_of(370.0, 371.0, 369.0, 370.0, 340.0), trend_of(50.0)))
+    assert "default-src &#39;none&#39;" in page
+    assert "infiniband &lt;b&gt;" in page
+    assert "<b>" not in page
+    assert page.count("<svg") == 2
+    assert "accepted runs 369.0 GB/s" in page
+    assert not re.search(r"(?:src|href)=\"(?!data:,|#)", page.replace('href="#main"', ""))
+    assert trend.render("busbw history", (trend_of(50.0),)) == trend.render("busbw history", (trend_of(50.0),))
+
+
+def test_the_command_writes_the_page_and_says_where_it_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(5):
+        made(tmp_path, number)
+    page = tmp_path / "trend.html"
+    assert main(["history", "-o", str(tmp_path), "--html", str(page)]) == 0
+    assert "<svg" in page.read_text(encoding="utf-8")
+    assert main(["history", "-o", str(tmp_path), "--html", str(tmp_path / "no" / "trend.html")]) == 2
+    assert "no/trend.html" in capsys.readouterr().err
