@@ -13,6 +13,7 @@ from busbw.parsers.judge.stall_ranks import Wanted
 from busbw.parsers.judge.stall_records import NodeEvidence
 from busbw.records import Answer, Cluster, CommandResult, Unreachable
 from busbw.rundir import RunDir
+from busbw.survey.places import fabric_of
 from busbw.transport import Transport
 from busbw.transport.fanout import Fleet, open_fleet
 from busbw.transport.recorder import RecordingTransport
@@ -57,7 +58,7 @@ def collect(
             say("reach", f"{missing.node} not reached: {missing.reason}")
         chosen = script.spread(tuple(fleet.sessions))
         answers = _ask(fleet, tuple(fleet.sessions), asking, chosen, boundary, limits.answer_s)
-        made = _artefact(run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster.source, wanted)
+        made = _artefact(run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster, wanted)
         evidence = offline.evidence(run.path, made)
         second = _not_asked_yet(evidence)
         if asking.ras and second:
@@ -65,7 +66,7 @@ def collect(
             say("ras", f"asking {', '.join(second)} as well")
             again = {answer.node: answer for answer in _ask(fleet, second, asking, second, boundary, limits.answer_s, again=True)}
             kept = [again.get(a.node, a) if isinstance(again.get(a.node), CommandResult) else a for a in answers]
-            made = _artefact(run, kept, fleet.unreachable, clocks, boundary, asked_s, cluster.source, wanted, again=tuple(again))
+            made = _artefact(run, kept, fleet.unreachable, clocks, boundary, asked_s, cluster, wanted, again=tuple(again))
             evidence = offline.evidence(run.path, made)
     artefacts.keep(run, "live.json", made)
     return Collected(made, evidence)
@@ -100,7 +101,7 @@ def _artefact(
     clocks: ClockedTransport,
     boundary: str,
     asked_s: float,
-    source: str,
+    cluster: Cluster,
     wanted: Wanted,
     again: Sequence[str] = (),
 ) -> offline.LiveArtefact:
@@ -132,10 +133,11 @@ def _artefact(
         tool_version=busbw.__version__,
         asked_s=round(asked_s, 3),
         boundary=boundary,
-        source=source,
+        source=cluster.source,
         slurm=wanted.slurm,
         pid=wanted.pid,
         mark=wanted.mark,
         files=tuple(files),
         unreachable=tuple(dict.fromkeys(gone)),
+        leaves=fabric_of(cluster, None).leaf_of,
     )

@@ -40,7 +40,7 @@ def read(node: str, content: bytes, artefact: str) -> Looks:
         return looks.parse(content.decode("utf-8", "replace"))
     evidence = offline.of_text(node, content, artefact, None, None)
     first, second = evidence.looks
-    moved = stall_net.moved(evidence)
+    moved = stall_net.moved(evidence, next((p.job for p in evidence.processes if p.job.startswith(MARK)), ""))
     told = moved.sockets_bytes if moved.sockets_bytes is not None else moved.ports_bytes
     return Looks(
         ranks=(_ranks(evidence, 0), _ranks(evidence, 1)),

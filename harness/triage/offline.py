@@ -50,6 +50,8 @@ class LiveArtefact:
     mark: str | None
     files: tuple[LiveFile, ...]
     unreachable: tuple[Unreachable, ...]
+    leaves: tuple[tuple[str, str], ...] = ()
+    """(node, leaf), as the inventory says; () = it does not."""
 
 
 def is_collection(path: Path) -> bool:
@@ -85,7 +87,9 @@ def evidence(path: Path, artefact: LiveArtefact) -> tuple[NodeEvidence, ...]:
 def judge(path: Path, artefact: LiveArtefact, read: tuple[NodeEvidence, ...] | None = None) -> StallJudgement:
     """The judgement on what was collected: the same from the same files, whoever asks. `read` = its evidence, where it was read already."""
     wanted = Wanted(artefact.slurm, artefact.pid, artefact.mark)
-    return stall_live.judge(evidence(path, artefact) if read is None else read, artefact.unreachable, wanted, artefact.asked_s or None)
+    return stall_live.judge(
+        evidence(path, artefact) if read is None else read, artefact.unreachable, wanted, artefact.asked_s or None, dict(artefact.leaves)
+    )
 
 
 def _one(path: Path, file: LiveFile) -> NodeEvidence:

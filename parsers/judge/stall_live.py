@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from busbw.parsers.judge import (
     stall_devices,
@@ -17,6 +17,7 @@ from busbw.parsers.judge import (
     stall_local,
     stall_logs,
     stall_net,
+    stall_others,
     stall_qps,
     stall_ras,
     stall_stacks,
@@ -49,20 +50,29 @@ _BEARABLE = ("stall-link-down", "stall-host-storage", "stall-node-unreachable", 
 """Facts that a job may live with: another rail, another disk, a node that only did not answer us. Where data moves, it is slow."""
 
 
-def judge(nodes: Sequence[NodeEvidence], unreachable: Sequence[Unreachable], wanted: Wanted, now_s: float | None) -> StallJudgement:
-    """The judgement on the job. `now_s` = our clock when the nodes were asked; None = collected by somebody else."""
+def judge(
+    nodes: Sequence[NodeEvidence],
+    unreachable: Sequence[Unreachable],
+    wanted: Wanted,
+    now_s: float | None,
+    leaves: Mapping[str, str] | None = None,
+) -> StallJudgement:
+    """The judgement on the job.
+
+    `now_s` = our clock when the nodes were asked; None = collected by somebody else. `leaves`: node → leaf; None = not known.
+    """
     by_name = {node.node: node for node in nodes}
     job = find(nodes, [missing.node for missing in unreachable], wanted)
     views = stall_ras.view(nodes, job)
     dumps = stall_flight.gather(nodes)
     suspects = _sorted(_suspects(job, by_name, unreachable, views, dumps))
-    moving = _moving(job, nodes, views)
+    moving = stall_others.moving(job, nodes, views)
     facts = [
         s
         for s in suspects
         if s.strength is Strength.FACT and s.id not in ("stall-link-down", "stall-host-storage", "stall-node-unreachable")
     ]
-    notes = [*job.others, *_unread(nodes), *_strangers(job, unreachable)]
+    notes = [*_unread(nodes), *_strangers(job, unreachable)]
     ended = sum(rank.second is None for rank in job.ranks if by_name[rank.node].looks[1] is not None)
     findings: tuple[Finding, ...]
     culprit: Suspect | None
@@ -97,7 +107,7 @@ def judge(nodes: Sequence[NodeEvidence], unreachable: Sequence[Unreachable], wan
         watchdog_left_s=stall_story.watchdog_left(nodes, job, dumps, now_s) if kind not in (StallClass.SLOW, StallClass.NO_JOB) else None,
         timeline=stall_story.timeline(nodes, job, dumps),
         unreachable=tuple(unreachable),
-        notes=tuple(notes),
+        notes=(*stall_others.told(job, nodes, culprit.nodes if culprit else (), leaves or {}), *notes),
     )
 
 
@@ -147,18 +157,6 @@ def _sorted(suspects: Iterator[Suspect]) -> list[Suspect]:
         return (-strength, order, suspect.title)
 
     return sorted(found, key=key)
-
-
-def _moving(job: Job, nodes: Sequence[NodeEvidence], views: Sequence[stall_ras.RasView]) -> str | None:
-    """How it shows that the job goes on; None = it does not."""
-    if stall_ras.moved(views):
-        return "the operation counts of RAS went on between two answers"
-    told = [(node, stall_net.moved(node)) for node in nodes if job.on(node.node)]
-    movers = [(node, moved) for node, moved in told if moved.moving]
-    if not movers:
-        return None
-    node, most = max(movers, key=lambda item: (item[1].sockets_bytes or item[1].ports_bytes or 0) + item[1].rdma_bytes)
-    return f"data moves on {len(movers)} of {len(told)} nodes; on {node.node} between the looks: {most.told()}"
 
 
 def _slow(how: str, suspects: Sequence[Suspect]) -> Finding:
@@ -236,7 +234,9 @@ def _nothing(
         if frozen
         else []
     )
-    evidence += [Evidence(node.artefact, None, f"{node.node}: between the looks {stall_net.moved(node).told()}") for node in nodes[:4]]
+    evidence += [
+        Evidence(node.artefact, None, f"{node.node}: between the looks {stall_net.moved(node, job.name).told()}") for node in nodes[:4]
+    ]
     return StallClass.UNKNOWN, Finding(
         "stall-unexplained",
         Status.FAIL,

@@ -47,17 +47,19 @@ class Moved:
         return ", ".join(part for part in parts if part) or "not told"
 
 
-def moved(node: NodeEvidence) -> Moved:
-    """What one node moved."""
+def moved(node: NodeEvidence, job: str) -> Moved:
+    """What one node moved for a job (`RankProcess.job`). Ports do not say for whom: where ranks of another job run beside it, they tell nothing."""
     first, second = node.looks
     if first is None or second is None:
         return Moved(None, None, 0)
-    before = {s.inode: s for s in _own(first)}
+    before = {s.inode: s for s in _own(node, first, job)}
     deltas = [
         socket.moved_bytes - old.moved_bytes
-        for socket in _own(second)
+        for socket in _own(node, second, job)
         if (old := before.get(socket.inode)) is not None and socket.moved_bytes is not None and old.moved_bytes is not None
     ]
+    if any(process.job != job for process in node.processes):
+        return Moved(sum(deltas) if deltas else None, None, 0)
     ports = {p.name: p for p in first.ports}
     asked_over = {interface for interface, address in node.addresses if address == node.login_address}
     plain = [p for p in second.ports if not p.rdma]
@@ -84,7 +86,7 @@ def idle_since(nodes: Sequence[NodeEvidence], job: Job) -> float | None:
         our_time(node, look.at_s) - socket.idle_ms / 1000
         for node in nodes
         if job.on(node.node) and (look := node.looks[1] or node.looks[0]) is not None and look.at_s is not None
-        for socket in _own(look)
+        for socket in _own(node, look, job.name)
         if socket.idle_ms is not None and (socket.peer in known or not known) and (socket.moved_bytes or 0) > MOVING_BYTES
     ]
     return max(times, default=None)
@@ -99,7 +101,7 @@ def connected(nodes: Sequence[NodeEvidence], job: Job) -> bool:
         for node in nodes
         for look in node.looks
         if look is not None
-        for socket in _own(look)
+        for socket in _own(node, look, job.name)
         if socket.peer in known and not {str(socket.peer_port), str(socket.local_port)} & stores and socket.state in ("ESTAB", "CLOSE-WAIT")
     ]
     # A daemon of the launcher talks to every rank; ranks talk to each other.
@@ -167,10 +169,10 @@ def unread(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
         first, second = node.looks
         if first is None or second is None:
             continue
-        before = {socket.inode: socket for socket in _own(first)}
+        before = {socket.inode: socket for socket in _own(node, first, job.name)}
         pid_of = dict(second.owners)
         for rank in job.on(node.node):
-            mine = [s for s in _own(second) if pid_of.get(s.inode or -1) == rank.process.pid]
+            mine = [s for s in _own(node, second, job.name) if pid_of.get(s.inode or -1) == rank.process.pid]
             left = [
                 s for s in mine if s.receive_queue and (old := before.get(s.inode)) is not None and old.receive_queue == s.receive_queue
             ]
@@ -211,7 +213,7 @@ def _silent_pairs(
     pairs: dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]] = defaultdict(list)
     for node in nodes:
         look = node.looks[1] or node.looks[0]
-        for socket in _own(look) if look is not None and job.on(node.node) else ():
+        for socket in _own(node, look, job.name) if look is not None and job.on(node.node) else ():
             other = owner.get(socket.peer, socket.peer)
             if look is not None and socket.retries >= _RETRIES and other != node.node:
                 pairs[frozenset((node.node, other))].append((node, look, socket))
@@ -230,6 +232,8 @@ def _interface(name: str, address: str, nodes: Sequence[NodeEvidence]) -> str:
     return next((interface for node in nodes if node.node == name for interface, own in node.addresses if own == address), "")
 
 
-def _own(look: Look) -> list[Socket]:
-    owned = {inode for inode, _ in look.owners}
+def _own(node: NodeEvidence, look: Look, job: str) -> list[Socket]:
+    """The connections of the job's processes, its data loaders and wrappers included."""
+    pids = {process.pid for process in node.processes if process.job == job}
+    owned = {inode for inode, pid in look.owners if pid in pids}
     return [socket for socket in look.sockets if socket.inode in owned]

@@ -18,6 +18,8 @@ class Wanted:
     pid: int | None = None
     mark: str | None = None
     """Value of BUSBW_JOB."""
+    name: str | None = None
+    """As `RankProcess.job`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Job:
     ranks: tuple[RankSeen, ...]
     missing: tuple[Missing, ...]
     others: tuple[str, ...]
-    """Other jobs on these nodes, told in words."""
+    """Names of other jobs on these nodes."""
 
     def on(self, node: str) -> tuple[RankSeen, ...]:
         """Its ranks on a node."""
@@ -65,8 +67,7 @@ def find(nodes: Sequence[NodeEvidence], unreachable: Sequence[str], wanted: Want
             by_rank[seen.rank] = seen
     ranks = tuple(by_rank[number] for number in sorted(by_rank))
     world = max((seen.process.world for seen in ranks if seen.process.world is not None), default=None)
-    others = tuple(_told(other, jobs[other]) for other in sorted(jobs) if other != name)
-    return Job(name, world, ranks, _missing(ranks, world, nodes, unreachable), others)
+    return Job(name, world, ranks, _missing(ranks, world, nodes, unreachable), tuple(other for other in sorted(jobs) if other != name))
 
 
 def _start(seen: RankSeen) -> int:
@@ -82,6 +83,8 @@ def _on_node(node: NodeEvidence, ranked: set[RankProcess]) -> tuple[RankSeen, ..
 
 
 def _choose(jobs: dict[str, list[RankSeen]], wanted: Wanted) -> str:
+    if wanted.name is not None:
+        return wanted.name
     if wanted.mark is not None:
         return f"busbw {wanted.mark}"
     if wanted.slurm is not None:
@@ -93,12 +96,6 @@ def _choose(jobs: dict[str, list[RankSeen]], wanted: Wanted) -> str:
         if of_pid:
             return of_pid[0]
     return max(sorted(jobs), key=lambda name: len(jobs[name]), default="")
-
-
-def _told(name: str, seen: list[RankSeen]) -> str:
-    ticks = [each.cpu_ticks or 0 for each in seen]
-    busy = "uses CPU" if sum(ticks) > len(ticks) else "uses no CPU"
-    return f"{name or 'a job without a name'}: {len(seen)} ranks on {len({each.node for each in seen})} of these nodes, {busy}"
 
 
 def _missing(

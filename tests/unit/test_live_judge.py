@@ -61,8 +61,8 @@ def nodes(count: int = 4, **changed: NodeEvidence) -> tuple[NodeEvidence, ...]:
     return tuple(changed.get(f"n{number}") or node(number) for number in range(count))
 
 
-def judged(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = ()) -> StallJudgement:
-    return stall_live.judge(given, gone, Wanted(), NOW)
+def judged(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = (), leaves: dict[str, str] | None = None) -> StallJudgement:
+    return stall_live.judge(given, gone, Wanted(), NOW, leaves)
 
 
 def told(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = ()) -> tuple[StallClass, tuple[int, ...], tuple[str, ...]]:
@@ -512,3 +512,67 @@ def test_a_rank_that_cannot_send_on_leaves_data_unread_and_is_not_accused_for_it
     blocked = socket(2, 1, 72).replace("ESTAB 0 0", "ESTAB 9000 0") + socket(2, 3, 73).replace("ESTAB 0 0", "ESTAB 0 500000")
     found = judged(nodes(n1=node(1, look=socket(1, 2, 71)), n2=node(2, look=blocked)))
     assert found.culprit_nodes == ()
+
+
+def of_another_job(number: int, *, moved: int) -> NodeEvidence:
+    """A node with two ranks of Slurm job 99, which received so many bytes between the looks."""
+    own = f"host n{number} now {NOW:.1f} up {UP} boot boot-{number} tick {HZ}\naddress eth0 10.0.0.{number}\n"
+    ranks = "".join(f"pid {pid}\nWORLD_SIZE=2\nRANK={pid - 900}\nSLURM_JOB_ID=99\nexe /usr/bin/python3\n" for pid in (900, 901))
+    states = "".join(f"state {pid} S parent 1 ticks 9 start 7 rss 5 io 0 wchan ep_poll\n" for pid in (900, 901))
+
+    def look(at: float, received: int) -> str:
+        line = f"ESTAB 0 0 10.0.0.{number}:5000 10.0.0.9:6000 ino:55 sk:1 <->\t cubic bytes_received:{received} lastrcv:1\n"
+        return f"look {at}\n{states}own 900\n55\n{line}"
+
+    parts = {"self": own, "ranks": ranks, "look-1": look(NOW, 1000), "look-2": look(NOW + 5, 1000 + moved)}
+    return offline.of_text(f"n{number}", framed(parts), "a", None, 0.0)
+
+
+def test_another_job_on_the_culprits_leaf_is_told_with_whether_it_stands_too() -> None:
+    leaves = {"n0": "leaf1", "n1": "leaf1", "n2": "leaf2", "n3": "leaf2", "n7": "leaf2"}
+    stopped = nodes(n2=node(2, state="T"))
+    standing, moving = (judged((*stopped, of_another_job(7, moved=moved)), leaves=leaves) for moved in (0, 10_000_000))
+    assert standing.culprit_nodes == ("n2",)
+    told_of = "slurm 99: 2 ranks on 1 of these nodes, 1 of them on the culprit's leaf leaf2: "
+    assert standing.notes[0] == told_of + "nothing moves there either"
+    assert moving.notes[0] == told_of + "it moves"
+
+
+def test_data_of_another_job_on_the_same_node_does_not_make_a_stalled_one_move() -> None:
+    beside = of_another_job(2, moved=10_000_000)
+    both = node(2, state="T")
+    mixed = dataclasses.replace(
+        both,
+        processes=both.processes + beside.processes,
+        looks=tuple(
+            dataclasses.replace(a, sockets=b.sockets, owners=b.owners) for a, b in zip(both.looks, beside.looks, strict=True) if a and b
+        ),
+    )
+    found = judged(nodes(n2=mixed))
+    assert (found.kind, found.culprit_nodes) == (StallClass.HOST, ("n2",))
+
+
+def test_the_last_events_stand_in_one_order_of_time_however_far_the_clocks_are_off() -> None:
+    def at(number: int, ahead: float, after: float) -> NodeEvidence:
+        written = f"log 9 {NOW + ahead + after:.0f} {100 + number} /out/r{number}\nend of log\nstep {number}\nend of tail\n"
+        made = node(number, logs=written)
+        looks = tuple(dataclasses.replace(look, at_s=(look.at_s or 0) + ahead) for look in made.looks if look is not None)
+        return dataclasses.replace(made, now_s=NOW + ahead, clock_offset_s=ahead, looks=looks)
+
+    # n0's clock is a minute ahead and n1's half a minute behind; what n0 wrote first would come last by their own clocks.
+    found = judged(nodes(n0=at(0, 60.0, -9.0), n1=at(1, -30.0, -5.0), n2=at(2, 0.0, -7.0)))
+    told_in_order = [(event.node, round(event.at_s - NOW)) for event in found.timeline if "last wrote" in event.text]
+    assert told_in_order == [("n0", -9), ("n2", -7), ("n1", -5)]
+
+
+def test_the_watchdog_of_pytorch_waits_ten_minutes_from_the_last_data_where_nobody_set_a_limit() -> None:
+    waiting = socket(1, 2, 71)
+    torch = tuple(node(n, look=waiting if n == 1 else "") for n in range(4))
+    with_recorder = tuple(
+        dataclasses.replace(
+            n, processes=tuple(dataclasses.replace(p, environment=(*p.environment, ("TORCH_FR_BUFFER_SIZE", "2000"))) for p in n.processes)
+        )
+        for n in torch
+    )
+    assert judged(with_recorder).watchdog_left_s == pytest.approx(600 - 35)
+    assert judged(torch).watchdog_left_s is None, "nothing says that PyTorch runs it"
