@@ -7,10 +7,10 @@ import json
 from busbw import artefacts
 from busbw.artefacts import Participants, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import acceptance, appraisal, between, check_words, diagnosis, earlier, launches, layout, story, turns, wording
+from busbw.derive import acceptance, appraisal, between, check_words, diagnosis, earlier, launches, layers, layout, story, turns, wording
 from busbw.derive.asked import answers, checked, load_plan
 from busbw.parsers.judge import acceptance as judge_acceptance
-from busbw.parsers.judge import blame, blame_words, verdict
+from busbw.parsers.judge import blame, blame_layers, blame_words, verdict
 from busbw.parsers.judge.past import Parts
 from busbw.preflight.software import facts
 from busbw.records import Comparison, Confidence, Evidence, Finding, RunResult, Status, Uncovered
@@ -41,13 +41,18 @@ def derive(run: RunDir) -> RunResult:
     outcome = blame.solve(samples, fabric_of(plan.cluster, plan.profile.family))
     accepted_runs = earlier.load(run)
     appraised = appraisal.appraise(run, plan, made, asked, checks, outcome, accepted_runs)
+    raw_links = layers.load(run, samples)
     comparisons = (
         *appraised.comparisons,
+        *blame_layers.compared(raw_links),
         *(comparison for launch in made for comparison in _groups(launch, outcome)),
     )
     findings = (
         *(finding for launch in made for finding in launch.findings),
-        *(blame_words.blame_finding(item, blame.confirmed(samples)) for item in outcome.blames),
+        *(
+            blame_words.blame_finding(item, (*blame.confirmed(samples), *blame_layers.evidence(raw_links, item.component)))
+            for item in outcome.blames
+        ),
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),

@@ -19,6 +19,7 @@ from busbw.plan import RunPlan
 from busbw.records import BenchmarkCase, Collective, Sizes
 from busbw.stages.context import Context
 from busbw.stages.launching import Place, make
+from busbw.stages.layers import measure_layers
 from busbw.stages.measure import measure
 from busbw.survey.adapt import Wanted, choose
 from busbw.survey.places import fabric_of, rails_of
@@ -109,6 +110,8 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
         outcome = seen(context, place)
     if outcome is not None:
         _confirm(context, place, nodes, made, progress, outcome)
+        if "layers" in plan.playbook.survey.groups:
+            measure_layers(context, outcome, nodes)
 
 
 def seen(context: Context, place: Place) -> BlameOutcome:

@@ -25,8 +25,8 @@ def rails(lab_factory: Callable[..., LabState]) -> LabState:
     return lab_factory(nodes=4, rails=2, leaves=2, rate_bit_s=60e6, uplink_rate_bit_s=240e6, gpus=2)
 
 
-def survey(lab: LabState, out: Path) -> Any:
-    words = [sys.executable, "-m", "busbw", "run", PLAYBOOK, "-i", f"lab:{lab.name}", "--budget", "90s", "--out", str(out), "-q"]
+def survey(lab: LabState, out: Path, playbook: str = PLAYBOOK) -> Any:
+    words = [sys.executable, "-m", "busbw", "run", playbook, "-i", f"lab:{lab.name}", "--budget", "90s", "--out", str(out), "-q"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode in (0, 1, 3), done
     return json.loads((out / "latest" / "run.json").read_text())
@@ -34,7 +34,9 @@ def survey(lab: LabState, out: Path) -> Any:
 
 def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it_is_named(rails: LabState, tmp_path: Path) -> None:
     faults.slow(rails, "node3", 20e6, "eth1")
-    run = survey(rails, tmp_path)
+    with_layers = tmp_path / "layers.yaml"
+    with_layers.write_text(Path(PLAYBOOK).read_text().replace("groups: [pairs]", "groups: [pairs, layers]"))
+    run = survey(rails, tmp_path, str(with_layers))
     first = run["findings"][0]
     assert (run["verdict"], first["status"]) == ("FAIL", "FAIL"), run["headline"]
     assert "node3 rail 1" in first["title"], first
@@ -45,6 +47,13 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     assert all("node3" in nodes for nodes in slow), slow
     splits = {c["case"]["split"] for c in run["cases"] if c["case"]["id"].startswith("survey-pairs-")}
     assert splits == {"DIV 2"}, "two ranks of the same rail are a group"
+    # The shaper is below NCCL: iperf3 over that rail alone gets as little.
+    links = {(tuple(c["nodes"]), c["reason"].partition(":")[0]): c for c in run["comparisons"] if c["case_id"] == "layers"}
+    slow_links = [place for place, c in links.items() if "the link itself is slow" in c["reason"]]
+    assert len(links) == 4, links
+    assert len(slow_links) == 1, links
+    assert "node3" in slow_links[0][0], links
+    assert slow_links[0][1] == "rail 1", links
 
 
 def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tmp_path: Path) -> None:
