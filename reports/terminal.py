@@ -53,7 +53,8 @@ def _criteria(result: RunResult) -> list[str]:
         what = f"{each.id} {each.collective} {format_size(each.size_bytes)}"
         rows.append((what, phrases.limit(each), phrases.measured(each), str(each.launches), f"{phrases.SIGNS[each.status]} {told}"))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return ["  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows]
+    table = ["  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows]
+    return [*table, *([f"      {result.acceptance.without_suspects}"] if result.acceptance.without_suspects else [])]
 
 
 def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], ...]:

@@ -88,3 +88,11 @@ def test_no_line_of_a_hostile_run_moves_a_cursor_or_breaks() -> None:
     assert all(line.isprintable() for line in lines)
     assert lines[-1].startswith("busbw: FAIL ")
     "\n".join(lines).encode("utf-8")
+
+
+def test_a_missed_contract_says_whether_the_failures_clear_without_the_suspects() -> None:
+    failing = RUNS.acceptance().result
+    made = replace(failing.acceptance, suspects=("gpu-005",), without_suspects="without the suspects, on 15 nodes, the failures clear")
+    lines = verdict_lines(replace(failing, acceptance=made))
+    at = next(number for number, line in enumerate(lines) if "CRITERION" in line)
+    assert lines[at + 1 + len(made.criteria)] == "      without the suspects, on 15 nodes, the failures clear"
