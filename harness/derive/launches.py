@@ -28,6 +28,7 @@ from busbw.records import (
 )
 from busbw.rundir import RunDir
 from busbw.triage import look
+from busbw.units import format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +156,13 @@ def _stall(
     answers = {file.node: (_text(run, file.path).encode(), file.path) for file in artefact.looks}
     seen = {node: look.read(node, content, path) for node, (content, path) in answers.items()}
     planned = {node: tuple(range(i * artefact.ranks_per_node, (i + 1) * artefact.ranks_per_node)) for i, node in enumerate(artefact.nodes)}
-    done = len(results[-1].rows) if results else 0
-    total = len(artefact.case.sizes.planned())
-    where = f"{artefact.case.id}, after {done} of {total} sizes"
+    done, planned_sizes = len(results[-1].rows) if results else 0, artefact.case.sizes.planned()
+    # The benchmark prints a size once all its iterations are through: which of them hangs, its output does not tell.
+    at = f"at {format_size(planned_sizes[done])}, " if done < len(planned_sizes) else ""
+    where = f"{artefact.case.id}, {at}after {done} of {len(planned_sizes)} sizes"
     linked = {node: facts.linked for node, facts in known.items()}
     found = stall.judge(seen, {file.node: file.path for file in artefact.looks}, planned, linked, artefact.unreachable, where)
-    return (look.explain(answers, artefact.unreachable) if found[0].id == "stall-unexplained" else ()) or found
+    return (look.explain(answers, artefact.unreachable, where) if found[0].id == "stall-unexplained" else ()) or found
 
 
 def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherFailure], ...]:

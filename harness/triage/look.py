@@ -5,6 +5,7 @@ The ranks are found by the mark `BUSBW_JOB` in their environment.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 
@@ -50,15 +51,17 @@ def read(node: str, content: bytes, artefact: str) -> Looks:
     )
 
 
-def explain(answers: Mapping[str, tuple[bytes, str]], unreachable: Sequence[Unreachable]) -> tuple[Finding, ...]:
+def explain(answers: Mapping[str, tuple[bytes, str]], unreachable: Sequence[Unreachable], where: str) -> tuple[Finding, ...]:
     """What the whole of the evidence says where ranks, processes and links alone explain nothing; () = nothing either.
 
-    `answers`: node → (answer, where it is kept).
+    `answers`: node → (answer, where it is kept). `where`: how far the job was, in words.
     """
     nodes = [offline.of_text(node, content, path, None, None) for node, (content, path) in answers.items()]
     judged = stall_live.judge(nodes, unreachable, Wanted(), None)
     told = judged.kind not in (StallClass.UNKNOWN, StallClass.NO_JOB, StallClass.SLOW, StallClass.OUTSIDE)
-    return judged.findings if told and judged.job.startswith(MARK) else ()
+    if not told or not judged.job.startswith(MARK):
+        return ()
+    return tuple(dataclasses.replace(finding, title=f"{finding.title} ({where})") for finding in judged.findings)
 
 
 def _ranks(evidence: NodeEvidence, number: int) -> tuple[RankState, ...]:

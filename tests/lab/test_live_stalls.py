@@ -99,6 +99,61 @@ def test_the_node_without_a_link_is_named_and_the_same_verdict_comes_from_the_di
     }
 
 
+def test_a_watcher_looks_until_the_job_stalls_and_keeps_that_evidence_alone(lab4: LabState, tmp_path: Path) -> None:
+    runs, said = tmp_path / "runs", tmp_path / "said"
+    argv = [
+        sys.executable,
+        "-m",
+        "busbw",
+        "why",
+        "--live",
+        "-i",
+        f"lab:{lab4.name}",
+        "--watch",
+        "1s",
+        "--interval",
+        "1",
+        "--out",
+        str(runs),
+    ]
+    with jobs.job(lab4, tmp_path / "job") as job, said.open("w") as err:
+        job.await_log("step 5")
+        watcher = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL, text=True)
+        try:
+            jobs.until(lambda: said.read_text().count("busbw: MOVING") >= 2, 100, "two looks at a job that moves")
+            assert watcher.poll() is None
+            job.signal(WHO, signal.SIGSTOP)
+            told_at_last, _ = watcher.communicate(timeout=100)
+        finally:
+            watcher.kill()
+            watcher.wait()
+    assert watcher.returncode == 1
+    assert f"busbw: STALLED host {NODE} " in told_at_last
+    assert "last events, all nodes, one clock" in told_at_last
+    # The last look that moved, and the stall.
+    kept = [path for path in runs.iterdir() if path.is_dir() and not path.is_symlink()]
+    assert len(kept) == 2, kept
+    assert (runs / "latest/raw/live" / f"{NODE}.txt").is_file()
+
+
+def test_what_a_site_collected_by_its_own_means_gives_the_same_verdict(lab4: LabState, tmp_path: Path) -> None:
+    folder = tmp_path / "collected"
+    folder.mkdir()
+    with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"behind:{WHO}:8", RING_RAS="json") as job:
+        job.await_log("step 5")
+        printed = subprocess.run(
+            [sys.executable, "-m", "busbw", "why", "--live", "--print-script", "--interval", "1"], capture_output=True, check=True
+        ).stdout
+        for node in lab4.nodes:
+            done = subprocess.run(enter.node_argv(lab4, node, ("sh", "-s")), input=printed, capture_output=True, timeout=100, check=True)
+            (folder / f"{node.name}.txt").write_bytes(done.stdout)
+        live = why(lab4, tmp_path / "runs")
+    offline = subprocess.run([sys.executable, "-m", "busbw", "why", str(folder), "--json"], capture_output=True, text=True)
+    answer = {**json.loads(offline.stdout), "exit_status": offline.returncode}
+    assert told(answer) == told(live) == ("rank-behind", "stall-rank-behind", [WHO], [NODE])
+    assert answer["headline"] == live["headline"]
+
+
 def test_a_rank_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(lab4: LabState, tmp_path: Path) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{lab4.marker}" / NODE
     try:
