@@ -30,6 +30,10 @@ class Benchmark:
     sources: bytes | None
     make_args: tuple[str, ...] = ()
     directory: str | None = None
+    cuda: bool = False
+    """The sources are CUDA's: nvcc, NCCL and the GPUs' kinds are looked for on the nodes."""
+    version: str | None = None
+    """NCCL_TESTS_VERSION of the sources; None = they do not say, or are not nccl-tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,12 @@ class BuildPlan:
     directory: str
     """Absolute path on every node, named by the stamp; the binaries are in its `build/`."""
     stamp: str
+    nccl_home: str = ""
+    """Folder with include/nccl.h; empty = the build needs no NCCL."""
+    nccl_library: str = ""
+    """Path of the libnccl.so.2 that is linked."""
+    run_path: str = ""
+    """Where the loader looks for libraries first, written into the binaries (RUNPATH): no LD_LIBRARY_PATH is needed on any node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,10 @@ class Proof:
     """`ldd` names libmpi; None = `ldd` could not tell."""
     not_found: tuple[str, ...]
     """Libraries that the loader does not find on this node."""
+    nccl: str | None = None
+    """The libnccl that the loader takes; None = the binary needs none, or it is not found."""
+    nccl_hash: str | None = None
+    """SHA-256 of that file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,12 @@ class BuildOutcome:
     usable: tuple[str, ...]
     """Nodes whose binaries are the builder's, byte for byte."""
     problems: tuple[str, ...]
+    cuda: str | None = None
+    """Version of the toolkit that built it; None = not built with CUDA."""
+    nccl: str | None = None
+    """Version of NCCL's header that it was built with."""
+    version: str | None = None
+    """nccl-tests' own version, of the sources."""
 
     def binary(self, collective: str) -> str:
         """Absolute path of a collective's binary on every node."""
@@ -88,18 +108,31 @@ def archive(files: Mapping[str, bytes]) -> bytes:
     return gzip.compress(buffer.getvalue(), mtime=0)
 
 
-def plan(sources: bytes, make_args: tuple[str, ...], mpi: str, root: str) -> BuildPlan:
-    """The build of `sources` under `root` (absolute, on the nodes). `mpi` is the MPI's version and place: another one is another build."""
-    text = json.dumps([hashlib.sha256(sources).hexdigest(), list(make_args), mpi])
+def plan(
+    sources: bytes, make_args: tuple[str, ...], mpi: str, root: str, *, nccl: tuple[str, str, str] = ("", "", ""), run_path: str = ""
+) -> BuildPlan:
+    """The build of `sources` under `root` (absolute, on the nodes). `mpi` is the MPI's version and place: another one is another build.
+
+    `nccl` = NCCL's home, library and version.
+    """
+    text = json.dumps([hashlib.sha256(sources).hexdigest(), list(make_args), mpi, *([list(nccl), run_path] if any(nccl) else [])])
     stamp = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return BuildPlan(sources, make_args, f"{root}/build/{stamp}", stamp)
+    return BuildPlan(sources, make_args, f"{root}/build/{stamp}", stamp, nccl[0], nccl[1], run_path)
 
 
 _BUILD = """\
-dir=$1; part="$dir.part.$$"; shift
+dir=$1; part="$dir.part.$$"; home=$2; library=$3; path=$4; shift 4
 if [ -f "$dir/.busbw-stamp" ]; then cat >/dev/null; echo "reused $dir"; exit 0; fi
-mkdir -p "$part" && tar -xzf - -C "$part" || exit 70
-cd "$part" && make "$@"; status=$?
+mkdir -p "$part" && tar -xzf - -C "$part" || { rm -rf "$part"; exit 70; }
+cd "$part" || exit 70
+if [ -n "$library" ]; then
+  # One layout whatever the node's: a wheel has no libnccl.so, Debian has its libraries elsewhere than its headers.
+  mkdir -p .nccl/lib && ln -s "$home/include" .nccl/include && ln -s "$library" .nccl/lib/libnccl.so.2 && ln -s libnccl.so.2 .nccl/lib/libnccl.so
+  set -- "$@" "NCCL_HOME=$part/.nccl" "-j$(getconf _NPROCESSORS_ONLN || echo 2)"
+  export LD_RUN_PATH="$path"
+fi
+make "$@"; status=$?
+if [ $status -eq 0 ] && [ -f busbw-shim/Makefile ]; then make -C busbw-shim "$@" "BUILDDIR=$part/build"; status=$?; fi
 if [ $status -ne 0 ]; then rm -rf "$part"; exit $status; fi
 echo ok > "$part/.busbw-stamp" && { mv "$part" "$dir" 2>/dev/null || rm -rf "$part"; }
 echo "built $dir"
@@ -107,10 +140,13 @@ echo "built $dir"
 
 _PROVE = """\
 cd "$1/build" 2>/dev/null || exit 3
-sha256sum -- *_perf; echo "--- ldd"; for f in *_perf; do ldd "$f"; break; done
+sha256sum -- *_perf; ls | grep -qF .so && sha256sum -- *.so*
+echo "--- ldd"; for f in *_perf; do ldd "$f"; n=$(ldd "$f" | sed -n 's/.*libnccl[^ ]* => //p' | sed 's/ .*//'); break; done
+[ -f "$n" ] && { echo "--- nccl"; sha256sum -- "$n"; }
+:
 """
 
-_PACK = 'cd "$1" && tar -cf - .busbw-stamp build/*_perf | gzip -n'
+_PACK = 'cd "$1" && tar -cf - .busbw-stamp build/*_perf $(ls -d build/*.so* 2>/dev/null) | gzip -n'
 
 _UNPACK = """\
 dir=$1; part="$dir.part.$$"
@@ -121,7 +157,7 @@ rm -rf "$dir" && mv "$part" "$dir"
 
 def build_command(build: BuildPlan) -> Command:
     """Builds, or finds the stamp there already (`reused …` on standard output). Leaves nothing half-built behind."""
-    argv = ("sh", "-c", _BUILD, "busbw-build", build.directory, *build.make_args)
+    argv = ("sh", "-c", _BUILD, "busbw-build", build.directory, build.nccl_home, build.nccl_library, build.run_path, *build.make_args)
     return Command(argv, stdin=build.sources, timeout_s=BUILD_TIMEOUT_S, label="build")
 
 
@@ -144,13 +180,16 @@ def parse_proof(node: str, stdout: str) -> Proof:
     """Reads `prove_command`'s output.
 
     >>> parse_proof("n1", "ab12  all_reduce_perf\\n--- ldd\\n\\tlibmpi.so.40 => /lib/libmpi.so.40 (0x7f)\\n\\tlibnccl.so.2 => not found\\n")
-    Proof(node='n1', hashes=(('all_reduce_perf', 'ab12'),), mpi_linked=True, not_found=('libnccl.so.2',))
+    Proof(node='n1', hashes=(('all_reduce_perf', 'ab12'),), mpi_linked=True, not_found=('libnccl.so.2',), nccl=None, nccl_hash=None)
     """
     head, _, linked = stdout.partition("--- ldd\n")
-    hashes = tuple(sorted((name, digest) for digest, name in re.findall(r"^([0-9a-f]+)  (\S+_perf)$", head, re.M)))
+    linked, _, nccl = linked.partition("--- nccl\n")
+    used = re.search(r"^([0-9a-f]+)  (\S+)$", nccl, re.M)
+    hashes = tuple(sorted((name, digest) for digest, name in re.findall(r"^([0-9a-f]+)  (\S+)$", head, re.M)))
     libraries = re.findall(r"^\s+(\S+) =>", linked, re.M)
     missing = tuple(re.findall(r"^\s+(\S+) => not found", linked, re.M))
-    return Proof(node, hashes, any(name.startswith("libmpi") for name in libraries) if libraries else None, missing)
+    linked_to_mpi = any(name.startswith("libmpi") for name in libraries) if libraries else None
+    return Proof(node, hashes, linked_to_mpi, missing, used[2] if used else None, used[1] if used else None)
 
 
 def first_error(text: str) -> str:

@@ -89,7 +89,7 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
 def _binaries(context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
     if benchmark.directory is not None:
         return benchmark.directory, chosen.nodes
-    outcome = build.build(context, chosen.head, chosen.nodes, known, benchmark.sources or b"", benchmark.make_args)
+    outcome = build.build(context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known))
     context.say("build", f"{'reused' if outcome.reused else 'built'} {outcome.stamp}; same binaries on {len(outcome.usable)} nodes")
     return f"{outcome.directory}/build", outcome.usable
 

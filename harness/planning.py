@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import re
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -249,7 +250,7 @@ def benchmark(args: argparse.Namespace, plan: RunPlan) -> Benchmark:
         UsageError: the playbook wants nccl-tests and none was given.
     """
     if args.nccl_tests:
-        return nccl_tests(args.nccl_tests)
+        return nccl_tests(args.nccl_tests, emulated=plan.cluster.emulated)
     if plan.playbook.payload == "lab":
         folder = resources.files("busbw.lab") / "payload"
         files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}
@@ -261,8 +262,10 @@ def benchmark(args: argparse.Namespace, plan: RunPlan) -> Benchmark:
     )
 
 
-def nccl_tests(text: str) -> Benchmark:
+def nccl_tests(text: str, *, emulated: bool = False) -> Benchmark:
     """Sources here (a folder or an archive), or binaries there (an absolute folder that need not exist here).
+
+    `emulated` = where no GPU is: what stands in for CUDA's runtime and NCCL is built beside them.
 
     Raises:
         UsageError: it is neither.
@@ -270,9 +273,9 @@ def nccl_tests(text: str) -> Benchmark:
     path = Path(text)
     if path.is_dir() and (path / "Makefile").is_file():
         files = {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file() and ".git" not in p.parts}
-        return Benchmark(build.archive(files))
+        return _of_sources(files, emulated)
     if path.is_file() and tarfile.is_tarfile(path):
-        return Benchmark(_repacked(path))
+        return _of_sources(_unpacked(path), emulated)
     if path.is_absolute():
         return Benchmark(None, directory=text.rstrip("/"))
     raise UsageError(
@@ -282,15 +285,27 @@ def nccl_tests(text: str) -> Benchmark:
     )
 
 
-def _repacked(path: Path) -> bytes:
-    """An archive as `build.archive` makes it: without the one folder that most archives put everything into."""
+def _of_sources(files: dict[str, bytes], emulated: bool) -> Benchmark:
+    """Sources to build, with what they say of themselves."""
+    cuda = any(name.endswith(".cu") for name in files)
+    said = re.search(
+        rb'#define NCCL_TESTS_VERSION "([\d.]+)"', b"\n".join(files[name] for name in sorted(files) if name.endswith((".h", ".cu")))
+    )
+    if cuda and emulated:
+        folder = resources.files("busbw.lab") / "shim"
+        files = {**files, **{f"busbw-shim/{entry.name}": entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}}
+    return Benchmark(build.archive(files), cuda=cuda, version=said[1].decode() if said else None)
+
+
+def _unpacked(path: Path) -> dict[str, bytes]:
+    """The files of an archive, without the one folder that most archives put everything into."""
     with tarfile.open(path) as tar:
         members = {m.name: stream.read() for m in tar.getmembers() if m.isfile() and (stream := tar.extractfile(m))}
     makefiles = sorted((name for name in members if name.split("/")[-1] == "Makefile"), key=len)
     if not makefiles:
         raise UsageError(f"--nccl-tests {path}: no Makefile in the archive", seen=f"{len(members)} files")
     top = makefiles[0].removesuffix("Makefile")
-    return build.archive({name.removeprefix(top): data for name, data in members.items() if name.startswith(top)})
+    return {name.removeprefix(top): data for name, data in members.items() if name.startswith(top)}
 
 
 def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:

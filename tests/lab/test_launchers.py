@@ -61,7 +61,8 @@ def test_every_launcher_ends_in_the_same_verdict(slow3: LabState, tmp_path: Path
     result = measured(slow3, tmp_path / "runs", *options)
     assert result["verdict"] == "FAIL", result["findings"]
     assert result["findings"][0]["id"] == "slow-node", result["findings"][0]
-    assert [(blame["component"], blame["state"]) for blame in result["blame"]] == [("node3", "slow")]
+    # A busy machine may scatter others; what is slow all the time is the one.
+    assert [blame["component"] for blame in result["blame"] if blame["state"] == "slow"] == ["node3"]
     case = json.loads(((tmp_path / "runs/latest").resolve() / "raw/cases/all-reduce/outcome.json").read_text())
     assert case["invocation"]["nranks"] == 8
     assert ("srun" in case["invocation"]["argv"]) is (options[1] == "srun")
@@ -82,10 +83,8 @@ def test_a_run_that_is_ended_gives_its_allocation_back(slow3: LabState, tmp_path
         processes.wait_until(lambda: bool(processes.ranks(slow3, slow3.nodes)), 60, "the ranks")
         (inside,) = processes.children(run.pid)
         assert processes.command_line(run.pid).startswith("salloc "), "the user's command became salloc"
-        if number is signal.SIGINT:
-            os.killpg(run.pid, number)
-        else:
-            os.kill(inside, number)
+        # A terminal sends Ctrl-C to the command in salloc, which has a process group of its own.
+        os.kill(inside, number)
         said, _ = run.communicate(timeout=60)
     finally:
         run.kill()

@@ -1,0 +1,100 @@
+"""What a build of nccl-tests needs of a node: CUDA's compiler, NCCL's header and library, and which GPUs there are to build for.
+
+NCCL comes from a package, a tarball, or a Python wheel (`nvidia-nccl-cu12`, `-cu13`); a wheel ships `libnccl.so.2` without the `libnccl.so`
+that a linker looks for. Nothing is run but `nvcc --version` and `nvidia-smi`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from busbw.records import Command
+
+_LOOK = r"""
+echo "machine=$(uname -m)"
+for d in "$CUDA_HOME" "$CUDA_PATH" "$(dirname "$(dirname "$(command -v nvcc || echo /none/bin/nvcc)")")" /usr/local/cuda /usr/local/cuda-* \
+  /opt/nvidia/hpc_sdk/Linux_*/*/cuda; do
+  [ -n "$d" ] && [ -x "$d/bin/nvcc" ] && [ -e "$d/include/cuda_runtime.h" ] || continue
+  echo "cuda_home=$d"; "$d/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/cuda=\1/p'; break
+done
+try() {
+  [ -f "$1/include/nccl.h" ] || return 1
+  for l in "$1/lib" "$1/lib64" /usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64; do
+    [ -e "$l/libnccl.so.2" ] || continue
+    echo "nccl_home=$1"; echo "nccl_library=$l/libnccl.so.2"; [ -e "$l/libnccl.so" ] && echo "nccl_link=1"
+    sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\).*/nccl_\1=\2/p' "$1/include/nccl.h"; return 0
+  done
+  return 1
+}
+for d in "$NCCL_HOME" "$NCCL_ROOT" /usr/local/nccl* /opt/nccl* /usr/local /usr "$VIRTUAL_ENV"/lib/python3*/site-packages/nvidia/nccl \
+  "$CONDA_PREFIX"/lib/python3*/site-packages/nvidia/nccl "$HOME"/.local/lib/python3*/site-packages/nvidia/nccl \
+  /usr/local/lib/python3*/*-packages/nvidia/nccl /usr/lib/python3*/*-packages/nvidia/nccl /opt/*/lib/python3*/site-packages/nvidia/nccl; do
+  case $d in ""|/lib/*) ;; *) try "$d" && break;; esac
+done
+nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u | sed -n 's/^\([0-9]*\.[0-9]*\)$/capability=\1/p'
+:
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What one node has; None = not found there."""
+
+    node: str
+    machine: str | None
+    """`x86_64`, `aarch64`."""
+    cuda_home: str | None
+    cuda: str | None
+    """`13.0`."""
+    nccl_home: str | None
+    """Folder with include/nccl.h."""
+    nccl: str | None
+    """Of that header: `2.27.5`."""
+    nccl_library: str | None
+    """Path of libnccl.so.2."""
+    nccl_link: bool
+    """`libnccl.so` lies beside it; without it no linker finds NCCL."""
+    capabilities: tuple[str, ...]
+    """Compute capabilities of the node's GPUs, sorted: `9.0`."""
+
+    @property
+    def kind(self) -> tuple[str | None, ...]:
+        """Nodes of one kind can run each other's builds."""
+        return (self.machine, self.cuda_home, self.cuda, self.nccl_library, self.nccl)
+
+
+def command() -> Command:
+    """Asks a node, by its login shell's own variables."""
+    return Command(("sh", "-c", _LOOK, "busbw-toolchain"), timeout_s=40, label="toolchain")
+
+
+def parse(node: str, text: str) -> Toolchain:
+    """What the node answered.
+
+    >>> parse("n1", "machine=x86_64\\ncuda_home=/usr/local/cuda\\ncuda=13.0\\ncapability=9.0\\n").kind
+    ('x86_64', '/usr/local/cuda', '13.0', None, None)
+    """
+    values = dict(re.findall(r"^(\w+)=(.*)$", text, re.M))
+    numbers = tuple(values.get(f"nccl_{part}") for part in ("MAJOR", "MINOR", "PATCH"))
+    return Toolchain(
+        node=node,
+        machine=values.get("machine") or None,
+        cuda_home=values.get("cuda_home"),
+        cuda=values.get("cuda"),
+        nccl_home=values.get("nccl_home"),
+        nccl=".".join(number for number in numbers if number) if all(numbers) else None,
+        nccl_library=values.get("nccl_library"),
+        nccl_link="nccl_link" in values,
+        capabilities=tuple(sorted(re.findall(r"^capability=(\d+\.\d+)$", text, re.M), key=lambda text: tuple(map(int, text.split("."))))),
+    )
+
+
+def gencode(capabilities: tuple[str, ...]) -> str | None:
+    """`NVCC_GENCODE` for these GPUs and no others; None = none is known: nccl-tests' own list.
+
+    >>> gencode(("9.0", "10.0"))
+    '-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_100,code=sm_100'
+    """
+    numbers = [text.replace(".", "") for text in capabilities]
+    return " ".join(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers) or None
