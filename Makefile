@@ -7,16 +7,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 STAMP_DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test check types lint dev clean fault-matrix
+.PHONY: demo test check types lint dev lock clean fault-matrix
 
-$(STAMP): pyproject.toml
+# Exactly the versions that were tested, each file checked against its hash; busbw itself is linked from here. The locks are made anew by `make lock`.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+$(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "busbw needs Python 3.11 or newer; set PYTHON=…")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo 'next: apt-get install -y python3-venv'; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(STAMP_DEV): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+$(STAMP_DEV): $(STAMP) requirements-dev.lock
+	$(PIP) --require-hashes -r requirements-dev.lock
 	@touch $@
 
 demo: $(STAMP)
@@ -34,7 +37,7 @@ lint: $(STAMP_DEV)
 # mypy does not follow an editable install of mapped folders: type-check an installed copy (docs/architecture.md).
 types: $(STAMP_DEV)
 	@rm -rf build/types build/lib
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/types .
+	@$(PIP) --no-deps --no-build-isolation --target build/types .
 	MYPYPATH=build/types $(BIN)/mypy --strict -p busbw
 
 # Every kind of fault in a lab, seed after seed: hours on a quiet machine. MATRIX='--minutes 60 --kinds rail-50,loss-5' bounds it; it goes on where it was.
@@ -42,7 +45,14 @@ fault-matrix: $(STAMP)
 	$(BIN)/python tests/bench/fault_matrix.py $(MATRIX)
 
 dev: $(STAMP_DEV)
-	$(BIN)/python -m pip install --quiet -e . --config-settings editable_mode=strict
+	$(PIP) --no-deps --no-build-isolation -e . --config-settings editable_mode=strict
+
+# The newest versions that pyproject.toml allows, with the hashes of their files for every platform.
+lock: $(STAMP_DEV)
+	$(PIP) uv
+	$(LOCK) -o requirements.lock
+	$(LOCK) --extra dev -o requirements-dev.lock
+LOCK := echo 'setuptools>=77' | $(BIN)/uv pip compile pyproject.toml - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
 clean:
 	rm -rf build dist *.egg-info $(VENV) .pytest_cache .mypy_cache .ruff_cache artefacts

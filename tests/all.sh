@@ -21,7 +21,7 @@ fi
 echo "== lint and types =="
 "$PYTHON" -m ruff check . && "$PYTHON" -m ruff format --check . || failed=1
 rm -rf build/types build/lib
-"$PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --target build/types . || failed=1
+"$PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --target build/types . || failed=1
 MYPYPATH=build/types "$PYTHON" -m mypy --strict -p busbw || failed=1
 
 echo "== tests =="
