@@ -1,4 +1,4 @@
-"""Each GPU by itself, where the tools are there: nvbandwidth's copies and DCGM's diagnostics, compared over all GPUs of one model.
+"""Each GPU by itself, where the tools are there: nvbandwidth's copies, a matrix product, DCGM's diagnostics, compared over all GPUs of one model.
 
 They load the GPUs for seconds to minutes, so they run only when asked for, and never beside somebody else's work.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from busbw.parsers.nodes import dcgm_json, nvbandwidth
-from busbw.preflight import CheckFamily, NodeAnswer, Section, script, unknown
+from busbw.preflight import CheckFamily, NodeAnswer, Section, probe_matmul, script, unknown
 from busbw.records import CheckResult, Command, Evidence, Status
 
 COPIES, DIAGNOSIS = "gpu.copy_bandwidth", "gpu.diag"
@@ -32,9 +32,15 @@ _COPY_COMMAND = "nvbandwidth -t host_to_device_memcpy_ce"
 def family(level: int | None) -> CheckFamily:
     """What is asked. `level` = of `dcgmi diag -r`, None = without it. Not a `CHECK`: it takes part only when asked for."""
     sections = [Section("gpu_models", "nvidia-smi --query-gpu=index,name --format=csv,noheader", 30), Section("copies", _COPIES, _COPIES_S)]
+    sections.append(probe_matmul.SECTION)
     if level is not None:
         sections.append(Section("diagnosis", f"dcgmi diag -r {level} -j", _DIAGNOSIS_S[level]))
-    return CheckFamily("probe-gpus", (COPIES, DIAGNOSIS), tuple(sections), lambda answer: diagnosed(answer, level), copied)
+    ids = (COPIES, DIAGNOSIS, probe_matmul.PRODUCT)
+    return CheckFamily("probe-gpus", ids, tuple(sections), lambda answer: diagnosed(answer, level), _compared)
+
+
+def _compared(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    return (*copied(answers), *probe_matmul.compared(answers))
 
 
 def command(asked: CheckFamily, boundary: str, store: str) -> Command:

@@ -12,7 +12,7 @@ import pytest
 
 from busbw.cli import main
 from busbw.errors import UsageError
-from busbw.preflight import NodeAnswer, SectionOutput, probe_gpus
+from busbw.preflight import NodeAnswer, SectionOutput, probe_gpus, probe_matmul
 from busbw.records import Command, Node, Status
 from busbw.transport.inside import InsideTransport, prefix_of
 from busbw.transport.local import LocalTransport
@@ -85,7 +85,106 @@ def test_the_command_asks_every_node_and_names_the_gpu(tools: Path, tmp_path: Pa
     out = capsys.readouterr().out
     assert status == 1, out
     assert "GPU 2 host_to_device_memcpy_ce: 21.0 of 55.4 GB/s" in out
-    assert [c["status"] for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"].startswith("gpu.")] == ["SKIPPED", "FAIL"]
+    assert [c["status"] for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"].startswith("gpu.")] == [
+        "SKIPPED",
+        "FAIL",
+        "UNKNOWN",
+    ]
+
+
+TORCH = """\
+bfloat16 = None
+
+
+class Matrix:
+    def __matmul__(self, other):
+        return self
+
+
+def randn(*shape, device, dtype):
+    assert shape == (8192, 8192) and device == "cuda"
+    return Matrix()
+
+
+class Event:
+    def __init__(self, enable_timing):
+        self.gpu = cuda.gpu
+
+    def record(self):
+        pass
+
+    def elapsed_time(self, end):
+        return 128.0 if self.gpu == 2 else 64.0
+
+
+class cuda:
+    gpu = 0
+    Event = Event
+
+    @staticmethod
+    def device_count():
+        return 4
+
+    @staticmethod
+    def set_device(gpu):
+        cuda.gpu = gpu
+
+    @staticmethod
+    def synchronize():
+        pass
+
+    @staticmethod
+    def get_device_name(gpu):
+        return "NVIDIA H200"
+"""
+"""Stands for PyTorch with four GPUs of which one is half as fast; what runs on it is the program that nodes are sent."""
+
+
+def test_a_gpu_whose_matrix_product_is_slower_than_its_like_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "torch.py").write_text(TORCH)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    status = main(["check", "--gpus", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--force"])
+    out = capsys.readouterr().out
+    (found,) = (c for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"] == "gpu.matmul")
+    assert (status, found["status"], found["found"]) == (1, "FAIL", "GPU 2: 343.6 of 687.2 TFLOP/s"), out
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "status", "found", "reason"),
+    [
+        ("", "sh: python3: not found\n", 127, "tool missing", "python3 is not installed on the node or not on PATH"),
+        ("", "no torch: No module named 'torch'\n", 3, "not run", "Python on the node has no PyTorch: no torch: No module named 'torch'"),
+        ("", "", 0, "not run", "PyTorch did not get through, or sees no GPU: exit status 0"),
+        ("", "", 124, "timed out", "python3 -c 'import torch; …' did not end within its time limit"),
+        (
+            "matmul 0 687.3 NVIDIA H200\n",
+            "",
+            0,
+            "GPU 0: 687.3 TFLOP/s",
+            "fewer than 3 GPUs of this model: nothing to compare",
+        ),
+    ],
+)
+def test_without_a_product_to_compare_the_answer_is_unknown_with_its_reason_and_decides_nothing(
+    stdout: str, stderr: str, status: int, found: str, reason: str
+) -> None:
+    section = SectionOutput("matmul", stdout, stderr, status, 1)
+    (check,) = probe_matmul.compared((NodeAnswer(Node("n1"), {"matmul": section}, "raw/gpus/n1.txt", None),))
+    assert (check.status, check.found, check.reason, check.required) == (Status.UNKNOWN, found, reason, False)
+
+
+def test_a_product_is_judged_against_all_gpus_of_its_model_on_all_nodes() -> None:
+    def printed(node: str, *rates: float) -> NodeAnswer:
+        text = "".join(f"matmul {gpu} {rate} NVIDIA H200\n" for gpu, rate in enumerate(rates))
+        return NodeAnswer(Node(node), {"matmul": SectionOutput("matmul", text, "", 0, 1)}, f"raw/gpus/{node}.txt", None)
+
+    first, second = probe_matmul.compared((printed("n1", 700.0, 690.0), printed("n2", 710.0, 500.0)))
+    assert (first.status, first.found) == (Status.PASS, "alike")
+    assert (second.status, second.found) == (Status.FAIL, "GPU 1: 500 of 695 TFLOP/s")
 
 
 @pytest.fixture
@@ -112,6 +211,45 @@ def test_check_runs_inside(
     capsys.readouterr()
     assert (tmp_path / "entered").read_text().startswith("env\n")
     assert report(tmp_path, "check.json")["checks"]
+
+
+_DOCKER = """\
+#!/bin/sh
+echo "$*" >>{log}
+[ "$1 $2 $3" = "exec -i train" ] || {{ echo "docker: no such container" >&2; exit 1; }}
+shift 3; ulimit -S -l 64; LD_LIBRARY_PATH=/opt/job/lib NCCL_DEBUG=INFO exec "$@"
+"""
+_ENROOT = """\
+#!/bin/sh
+echo "$*" >>{log}
+[ "$1 $2" = "exec 4711" ] || {{ echo "[ERROR] No such process" >&2; exit 1; }}
+shift 2; ulimit -S -l 64; LD_LIBRARY_PATH=/opt/job/lib NCCL_DEBUG=INFO exec "$@"
+"""
+"""Stand for docker and enroot, as far as entering a running container goes: other limits, other environment. No container is made."""
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "prefix"), [("docker", _DOCKER, "docker exec -i train"), ("enroot", _ENROOT, "enroot exec 4711")]
+)
+def test_limits_and_environment_are_those_of_the_container(
+    name: str, program: str, prefix: str, tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tools / name).write_text(program.format(log=tmp_path / "log"))
+    (tools / name).chmod(0o755)
+
+    main(["check", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--inside", prefix])
+    capsys.readouterr()
+    said = {c["check_id"]: c["found"] for c in report(tmp_path, "check.json")["checks"]}
+    assert (said["os.limits.memlock"], said["sw.env_leftovers"]) == ("64 KiB", "NCCL_DEBUG")
+    assert (tmp_path / "log").read_text().startswith(f"{prefix.partition(' ')[2]} sh")
+
+
+def test_a_container_that_is_not_there_is_never_a_pass(tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tools / "docker").write_text(_DOCKER.format(log=tmp_path / "log"))
+    (tools / "docker").chmod(0o755)
+
+    assert main(["check", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--inside", "docker exec -i other"]) in (1, 3)
+    assert "PASS" not in capsys.readouterr().out.splitlines()[0]
 
 
 @pytest.mark.parametrize("text", ["docker exec train", "podman exec --tty train", "'open", "", "  "])
