@@ -63,14 +63,14 @@ def ring_limit_gb_s(rails: int = RAILS) -> float:
     return found.value_gb_s
 
 
-def run_in(lab: LabState, out: Path) -> Ended:
+def run_in(lab: LabState, out: Path, playbook: str = PLAYBOOK) -> Ended:
     busbw_gb_s = PROMISED * ring_limit_gb_s()
     contract = out / "contract.yaml"
     contract.write_text(
         f"title: Rehearsal\nnodes: {NODES}\n"
         f"criteria:\n  - {{id: C1, case: all-reduce, size: 6M, busbw_gb_s: {busbw_gb_s:.6f}, quantile: 1, trials: 1}}\n"
     )
-    words = ("run", PLAYBOOK, "-i", f"lab:{lab.name}", "--contract", str(contract), "--out", str(out / "runs"))
+    words = ("run", playbook, "-i", f"lab:{lab.name}", "--contract", str(contract), "--out", str(out / "runs"))
     done = subprocess.run(
         (sys.executable, "-m", "busbw", *words), capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL
     )
@@ -122,3 +122,14 @@ def test_a_rail_that_is_down_is_not_accepted_and_never_passes(healed: LabState, 
     assert ended.exit_status in (1, 3)
     assert acceptance["criteria"][0]["measured"] is None
     assert "node2" in json.dumps(ended.result["findings"][0]), ended.result["findings"][0]
+
+
+def test_after_a_failure_the_run_without_the_suspects_says_that_the_failures_clear(healed: LabState, tmp_path: Path) -> None:
+    playbook = tmp_path / "surveyed.yaml"
+    playbook.write_text(Path(PLAYBOOK).read_text().replace("when: never", "when: always"))
+    fault(healed, "slow", "node3", "40%")
+    ended = run_in(healed, tmp_path, str(playbook))
+    acceptance = ended.result["acceptance"]
+    assert (acceptance["word"], acceptance["suspects"], ended.exit_status) == ("NOT ACCEPTED", ["node3"], 1), ended
+    assert acceptance["without_suspects"].startswith("without the suspects, on 2 nodes, the failures clear (C1: "), acceptance
+    assert acceptance["without_suspects"] in ended.out
