@@ -87,6 +87,20 @@ def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Findin
         for each in (diff.shifts if diff is not None else ())
         if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None and each.number.case_id in required
     ]
+    if diff is not None and not diff.against and diff.left_out:
+        run_id, why = diff.left_out[-1]
+        seen = tuple(Evidence(f"raw/{FILE}", None, f"{name}: {'; '.join(reasons)}") for name, reasons in diff.left_out[:8])
+        return (
+            Finding(
+                id="nothing-comparable",
+                status=Status.UNKNOWN,
+                title=f"no accepted run may be compared with this one; {run_id}: {'; '.join(why)}",
+                where=(),
+                evidence=seen,
+                would_settle=("busbw baseline accept a good run of the cluster as it is now",),
+                confidence=Confidence.CERTAIN,
+            ),
+        )
     if not open_:
         return ()
     widest = max(open_, key=lambda each: each.shift.half or 0.0)
@@ -106,6 +120,9 @@ def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Findin
 def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:
     """Numbers whose change cannot be told."""
     open_ = [each for each in diff.shifts if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None] if diff else []
+    if diff is not None and not diff.against and diff.left_out:
+        why = "; ".join(diff.left_out[-1][1])
+        return (Uncovered("the change since the accepted runs", f"none of them may be compared: {why}", "busbw baseline accept"),)
     if not open_:
         return ()
     worst = open_[-1]

@@ -56,7 +56,7 @@ def of_parts(parts: Parts, accepted: Decision | None = None) -> PastRun:
         regime=Regime(
             profile=parts.profile,
             gpus=_answers(parts.checks, "gpu.model") or dict(parts.versions).get("device", NOT_KNOWN),
-            nics=_answers(parts.checks, "rdma.rate") or NOT_KNOWN,
+            nics=_usual(parts.checks, "rdma.rate") or NOT_KNOWN,
             nodes=max((len(outcome.nodes) for outcome in whole), default=0),
             ranks=max((table.nranks or 0 for outcome in whole for table in outcome.results), default=0),
             emulated=parts.emulated,
@@ -91,6 +91,12 @@ def _answers(checks: tuple[CheckResult, ...], check_id: str) -> str:
     return _counted(found)
 
 
+def _usual(checks: tuple[CheckResult, ...], check_id: str) -> str:
+    """The answer of most nodes: one node that lost a port is a fault to find, and no other kind of cluster."""
+    found = Counter(c.found for c in checks if c.check_id == check_id and c.status is Status.PASS)
+    return min(found, key=lambda text: (-found[text], text)) if found else ""
+
+
 def _counted(found: Counter[str]) -> str:
     return "; ".join(f"{text} on {count}" for text, count in sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
@@ -113,7 +119,9 @@ def why_not_comparable(one: PastRun, other: PastRun) -> tuple[str, ...]:
         ("ranks", str(one.regime.ranks), str(other.regime.ranks)),
         ("emulated", str(one.regime.emulated), str(other.regime.emulated)),
     )
-    return tuple(f"{what}: {mine} here, {theirs} in {other.run_id}" for what, mine, theirs in pairs if mine != theirs)
+    # Whoever was not asked for its NICs has not said that they are others.
+    nics = (("NICs", one.regime.nics, other.regime.nics),) if NOT_KNOWN not in (one.regime.nics, other.regime.nics) else ()
+    return tuple(f"{what}: {mine} here, {theirs} in {other.run_id}" for what, mine, theirs in (*pairs, *nics) if mine != theirs)
 
 
 def key(number: Number) -> tuple[str, int, str]:

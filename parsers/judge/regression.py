@@ -24,6 +24,8 @@ FEWEST = 3
 """Launches on either side, or accepted runs, below which nothing is said."""
 TRIM = 0.2
 CHANCE = 6.0
+ENOUGH_TO_TRIM = 8
+"""Rounds in turn: of fewer, trimming would leave too few degrees of freedom; a disturbed round then keeps the answer open."""
 ROUNDING = 1e-3
 
 
@@ -64,10 +66,11 @@ def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float
     launches = (len(logs), len(logs))
     if len(logs) < FEWEST:
         return Shift(Change.INCONCLUSIVE, None, None, None, launches, 0, f"{len(logs)} rounds; {FEWEST} are wanted")
-    squares, left = _squares(logs)
-    freedom = float(left - 1)
-    error = max(math.sqrt(squares / freedom / left), ROUNDING / math.sqrt(left)) if freedom > 0 else ROUNDING
-    return _told(_centre(logs), error, max(freedom, 1.0), (launches, 0), (ALPHA_IN_TURN / comparisons, floor))
+    centre, (squares, left) = _centre(logs), _squares(logs)
+    if len(logs) < ENOUGH_TO_TRIM:
+        centre, squares, left = statistics.fmean(logs), statistics.pvariance(logs) * len(logs), len(logs)
+    error = max(math.sqrt(squares / (left - 1) / left), ROUNDING / math.sqrt(left))
+    return _told(centre, error, float(left - 1), (launches, 0), (ALPHA_IN_TURN / comparisons, floor))
 
 
 def _told(centre: float, error: float, freedom: float, counts: tuple[tuple[int, int], int], asked: tuple[float, float]) -> Shift:

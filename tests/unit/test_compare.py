@@ -8,6 +8,9 @@ import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
+from busbw.derive import earlier
 from busbw.parsers.judge import past
 from busbw.parsers.judge.compare import diff
 from busbw.records import RunResult, Status
@@ -92,3 +95,61 @@ def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it
     assert re.search(r"all_reduce 8 GiB.*370\.\d GB/s.*344\.\d GB/s.*-7\.\d% \(-\d\.\d% to -\d\.\d%\)", section[:4000], re.DOTALL)
     assert "&lt;b&gt;28.45&lt;/b&gt;" in section
     assert "Since the accepted runs" not in html.render(report)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("profile", "rocev2", "fabric profile: infiniband here, rocev2 in other"),
+        ("gpus", "8 x H200 on 16", "GPUs: 8 x H100 on 16 here, 8 x H200 on 16 in other"),
+        ("nics", "8 x 200 Gb/s", "NICs: 400 Gb/s here, 8 x 200 Gb/s in other"),
+        ("nodes", 8, "nodes: 16 here, 8 in other"),
+        ("ranks", 64, "ranks: 128 here, 64 in other"),
+        ("emulated", True, "emulated: False here, True in other"),
+    ],
+)
+def test_each_key_that_two_runs_do_not_share_forbids_the_comparison_and_is_said(key: str, value: object, why: str) -> None:
+    other = run("other", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, **{key: value}))  # type: ignore[arg-type]  # by name
+    found = diff(run("now", 371.0, 370.0, 372.0), (other, *GOOD))
+    assert found.left_out == (("other", (why,)),)
+    assert [each.run_id for each in found.against] == [each.run_id for each in GOOD], "the others are still compared"
+
+
+def test_nics_that_nobody_was_asked_for_forbid_nothing() -> None:
+    unknown = run("unknown", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, nics=past.NOT_KNOWN))
+    assert past.why_not_comparable(GOOD[0], unknown) == ()
+
+
+@pytest.mark.parametrize(("field", "value"), [("collective", "all_gather"), ("size_bytes", 4 << 30), ("options", "-n 20 -w 5 -c 0")])
+def test_numbers_of_another_collective_size_or_options_are_not_held_against_each_other(field: str, value: object) -> None:
+    now = run("now", 300.0, 300.0, 300.0)
+    (number,) = now.numbers
+    found = diff(dataclasses.replace(now, numbers=(dataclasses.replace(number, **{field: value}),)), GOOD)  # type: ignore[arg-type]  # by name
+    assert (found.shifts[0].before_gb_s, found.shifts[0].shift.change) == (None, Change.INCONCLUSIVE)
+
+
+def test_every_change_of_the_machine_stands_beside_the_numbers_and_none_is_called_the_cause() -> None:
+    before = (("NCCL", "2.28.3"), ("gpu.driver", "570.86 on 16"), ("os.kernel", "6.8.0-45 on 16"), ("rdma.firmware", "28.43 on 16"))
+    after = (
+        ("NCCL", "2.29.2"),
+        ("gpu.driver", "575.51 on 16"),
+        ("os.kernel", "6.8.0-60 on 16"),
+        ("rdma.firmware", "28.43 on 15; 28.45 on 1"),
+    )
+    good = tuple(dataclasses.replace(each, machine=before) for each in GOOD)
+    found = diff(run("now", 344.1, 343.8, 344.6, 344.2, machine=after), good)
+    assert [what for what, _, _ in found.machine] == ["NCCL", "gpu.driver", "os.kernel", "rdma.firmware"]
+    told = "\n".join(lines(found))
+    assert "28.43 on 16  ->  28.43 on 15; 28.45 on 1" in told
+    assert "it coincides; that is no proof of a cause" in told
+    (finding,) = earlier.findings(found)
+    assert finding.cause.startswith("changed since then, which coincides and proves nothing: NCCL: 2.28.3 -> 2.29.2")
+
+
+def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None:
+    halved = run("halved", 180.0, 180.0, 180.0, regime=dataclasses.replace(REGIME, nics="8 x 200 Gb/s"))
+    found = diff(halved, GOOD)
+    (finding,) = earlier.open_finding(found, frozenset({"all-reduce"}))
+    assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
+    assert "NICs: 8 x 200 Gb/s here, 400 Gb/s in good-2" in finding.title
+    assert "none of them may be compared" in earlier.uncovered(found)[0].why
