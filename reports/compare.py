@@ -64,6 +64,7 @@ def _counts(diff: RunDiff) -> str:
     if not told:
         return "nothing to compare with"
     counted = [f"{told.count(change)} {change.value}" for change in Change if change in told]
-    ratios = [each.shift.ratio for each in (*diff.shifts, *diff.contrasts) if each.shift.ratio is not None]
+    shifts = [each.shift for each in diff.shifts] + [each.shift for each in diff.contrasts]
+    ratios = [shift.ratio for shift in shifts if shift.ratio is not None]
     least = f", worst {min(ratios) - 1:+.1%}" if ratios else ""
     return f"{', '.join(counted)} of {len(told)} numbers{least}, floor {FLOOR:.0%}"
