@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from busbw.records import Finding, Fix, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
@@ -55,6 +58,34 @@ def _criteria(result: RunResult) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     table = ["  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows]
     return [*table, *([f"      {result.acceptance.without_suspects}"] if result.acceptance.without_suspects else [])]
+
+
+def wrapped(shown: Iterable[str], width: int | None) -> tuple[str, ...]:
+    """Lines that fit a terminal of `width` columns, broken behind blanks and commas and indented; None = as they are.
+
+    Commands and the last line stay whole.
+
+    >>> wrapped(("NOT CHECKED  gpu.ecc, gpu.temp: no tool",), 24)
+    ('NOT CHECKED  gpu.ecc,', '      gpu.temp: no tool')
+    """
+    return tuple(part for line in shown for part in (_broken(line, width) if width and len(line) > width and not _whole(line) else (line,)))
+
+
+def _whole(line: str) -> bool:
+    """A command to copy, or the line for grep: a break in it would be copied too."""
+    return line.startswith((" " * 9, "THEN  ", "busbw: "))
+
+
+def _broken(line: str, width: int) -> tuple[str, ...]:
+    # Behind a label (`      found     7 x H100`) the text has a column of its own.
+    indent = " " * (16 if re.match(r" {6}\w+ {2,}", line) else 6)
+    found, current = [], ""
+    for token in re.split(r"(?<=[ ,])", line):
+        if current.strip() and len(current) + len(token.rstrip()) > width:
+            found.append(current)
+            current = indent
+        current += token
+    return tuple(part.rstrip() for part in (*found, current))
 
 
 def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], ...]:

@@ -1,6 +1,7 @@
 """Runs the commands that stand in docs/*.md and holds what they print against what stands there: `python tests/transcripts.py [--write] [FILE…]`.
 
-A transcript is a fenced `console` block behind a line `<!-- transcript -->`. Lines that start with `$ ` are commands, run by bash one after
+A transcript is a fenced `console` block behind a line `<!-- transcript -->`, or `<!-- transcript: long -->` where it takes minutes: `steps` leaves
+those out unless it is asked for them, and so does the test. Lines that start with `$ ` are commands, run by bash one after
 the other in one empty folder with the files of docs/examples; the rest is what they printed on standard output, then `(exit N)` where the
 status was not 0. Figures differ from run to run: two outputs are alike when they are equal but for their digits. `--write` puts today's
 output into the file.
@@ -19,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-_BLOCK = re.compile(r"(?P<head><!-- transcript -->\n```console\n)(?P<body>.*?)(?P<tail>^```$)", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"(?P<head><!-- transcript(?P<long>: long)? -->\n```console\n)(?P<body>.*?)(?P<tail>^```$)", re.MULTILINE | re.DOTALL)
 _LIMIT_S = 240
 
 
@@ -36,10 +37,12 @@ def documents() -> tuple[Path, ...]:
     return tuple(path for path in sorted(DOCS.glob("*.md")) if _BLOCK.search(path.read_text(encoding="utf-8")))
 
 
-def steps(text: str) -> tuple[Step, ...]:
+def steps(text: str, *, long: bool = False) -> tuple[Step, ...]:
     """The commands of a document with what stands behind each."""
     found: list[Step] = []
     for block in _BLOCK.finditer(text):
+        if block["long"] and not long:
+            continue
         for line in block["body"].splitlines():
             if line.startswith("$ "):
                 found.append(Step(line[2:], ""))
@@ -98,7 +101,7 @@ def main(words: list[str]) -> int:
     failed = 0
     for path in paths:
         text = path.read_text(encoding="utf-8")
-        wanted = steps(text)
+        wanted = steps(text, long=True)
         ran = run(tuple(step.command for step in wanted))
         if write:
             path.write_text(written(text, ran), encoding="utf-8")

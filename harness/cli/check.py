@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -154,7 +153,7 @@ def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
         sys.stdout.write(f"{check_print.drain_reason(report)}\n")
     else:
         lines = check_print.lines(report, shown)
-        shaped = lines[-1:] if args.quiet else check_print.wrapped(lines, _width())
+        shaped = lines[-1:] if args.quiet else check_print.wrapped(lines, console.width())
         sys.stdout.write("".join(f"{line}\n" for line in shaped))
     return _FRAMEWORKS[args.framework][report.verdict.value] if args.local else report.exit_status
 
@@ -171,11 +170,6 @@ def _age_s() -> float | None:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return None
-
-
-def _width() -> int | None:
-    """Columns of the terminal; None = it is none, and a line stays a line for grep."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _as_interrupt(number: int, frame: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,8 +11,10 @@ from busbw.inventory import fold
 from busbw.records import CheckResult, Status
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
+from busbw.reports.terminal import wrapped
 from busbw.stages.checking import CheckReport
 
+__all__ = ["Same", "drain_reason", "lines", "wrapped"]
 _TEXT = 200
 _REASONS = 12
 """Reasons shown for what was not checked; more than these are counted."""
@@ -41,26 +42,6 @@ def lines(report: CheckReport, run_dir: str) -> tuple[str, ...]:
     found += _not_checked(report)
     found.append(_last(report, run_dir))
     return tuple(one_line(line) for line in found)
-
-
-def wrapped(shown: Iterable[str], width: int | None) -> tuple[str, ...]:
-    """Lines that fit a terminal of `width` columns, broken behind blanks and commas and indented; None = as they are.
-
-    >>> wrapped(("NOT CHECKED  gpu.ecc, gpu.temp: no tool",), 24)
-    ('NOT CHECKED  gpu.ecc,', '      gpu.temp: no tool')
-    """
-    return tuple(part for line in shown for part in (_broken(line, width) if width and len(line) > width else (line,)))
-
-
-def _broken(line: str, width: int) -> tuple[str, ...]:
-    indent = " " * (16 if line.startswith("      ") else 6)
-    found, current = [], ""
-    for token in re.split(r"(?<=[ ,])", line):
-        if current.strip() and len(current) + len(token.rstrip()) > width:
-            found.append(current)
-            current = indent
-        current += token
-    return tuple(part.rstrip() for part in (*found, current))
 
 
 def drain_reason(report: CheckReport) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import shutil
 import sys
 import threading
 import time
@@ -45,6 +46,11 @@ def register(group: argparse._ArgumentGroup) -> None:
 def now() -> str:
     """RFC 3339, UTC, to the second."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def width() -> int | None:
+    """Columns of the terminal that standard output is; None = it is none, and a line stays a line for grep."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def colour() -> bool:

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from busbw.cli import outputs
+from busbw.cli import console, outputs
 from busbw.cli.command import CliCommand
 
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write((folder / "run.json").read_text(encoding="utf-8"))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else lines)))
+        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else terminal.wrapped(lines, console.width()))))
     return outputs.deliver(args, folder, result, lines[-1])
 
 

@@ -18,7 +18,7 @@ from busbw.reports import html
 HERE = Path(__file__).parent
 RUNS = SimpleNamespace(**runpy.run_path(str(HERE.parent / "fixtures" / "reports" / "runs.py")))
 DEVTOOLS = SimpleNamespace(**runpy.run_path(str(HERE / "devtools.py")))
-NAMES = ("healthy", "failing", "unreachable", "emulated", "acceptance", "every_pair", "hostile", "hostile_lab", "huge")
+NAMES = ("healthy", "failing", "unreachable", "emulated", "stalled", "acceptance", "every_pair", "hostile", "hostile_lab", "huge")
 
 pytestmark = [
     pytest.mark.browser,
@@ -184,7 +184,7 @@ def test_the_page_is_complete_without_scripts(browser: Any, pages: Path) -> None
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["healthy", "failing", "unreachable", "emulated", "acceptance"])
+@pytest.mark.parametrize("name", ["healthy", "failing", "unreachable", "emulated", "stalled", "acceptance"])
 def test_contrast_is_aa(browser: Any, pages: Path, name: str, scheme: str) -> None:
     page = browser.open(address(pages, name), scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true)) ?? true")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,23 @@ def healed(shaped4: LabState) -> Iterator[LabState]:
     faults.clear(shaped4)
 
 
+@pytest.fixture(scope="module")
+def healthy_run(shaped4: LabState, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """A run of the lab without a fault, made once: read it, and copy it before changing it."""
+    out = tmp_path_factory.mktemp("healthy")
+    return run_in(shaped4, out, "--junit", str(out / "junit.xml"))
+
+
+@pytest.fixture(scope="module")
+def slowed_run(shaped4: LabState, tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """A run with one node's link slowed, made once: read it."""
+    fault(shaped4, "slow", "node3", "60mbit")
+    try:
+        return run_in(shaped4, tmp_path_factory.mktemp("slowed"))
+    finally:
+        faults.clear(shaped4)
+
+
 def fault(lab: LabState, *words: str) -> None:
     done = subprocess.run(argv("lab", "fault", "--name", lab.name, *words), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done
@@ -122,8 +141,8 @@ def _marked(pid: str, lab: LabState) -> bool:
     return any(item.startswith(b"BUSBW_JOB=") for item in environment) and str(lab.directory).encode() in b"".join(environment)
 
 
-def test_a_healthy_cluster_passes_and_leaves_nothing_behind(healed: LabState, tmp_path: Path) -> None:
-    ended = run_in(healed, tmp_path)
+def test_a_healthy_cluster_passes_and_leaves_nothing_behind(healthy_run: Ended, healed: LabState) -> None:
+    ended = healthy_run
     assert (ended.exit_status, ended.result["verdict"]) == (0, "PASS"), ended
     assert ended.result["emulated"].startswith("Emulated: host memory over MPI")
     assert [c["status"] for c in ended.result["cases"]] == ["PASS"] * 5
@@ -132,11 +151,11 @@ def test_a_healthy_cluster_passes_and_leaves_nothing_behind(healed: LabState, tm
     }
     assert leftovers(healed) == {}
     assert ended.out.splitlines()[-1].startswith("busbw: PASS ")
+    assert (ended.run.parent / "junit.xml").read_bytes() == (ended.run / "junit.xml").read_bytes()
 
 
-def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measurement(healed: LabState, tmp_path: Path) -> None:
-    fault(healed, "slow", "node3", "60mbit")
-    ended = run_in(healed, tmp_path)
+def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measurement(slowed_run: Ended) -> None:
+    ended = slowed_run
     assert ended.exit_status == 1, ended
     assert (ended.first["id"], ended.first["where"]) == ("slow-node", ["node3"])
     assert ended.first["evidence"][0]["artefact"].startswith("raw/cases/survey-pairs-")
@@ -145,8 +164,8 @@ def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measure
     assert "node3" in (ended.run / "report.html").read_text()
 
 
-def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(healed: LabState, tmp_path: Path) -> None:
-    ended = run_in(healed, tmp_path)
+def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(healthy_run: Ended, tmp_path: Path) -> None:
+    ended = healthy_run
     before = {name: (ended.run / name).read_bytes() for name in ("run.json", "report.html", "summary.md", "commands.sh")}
     for name in before:
         (ended.run / name).unlink()
@@ -157,9 +176,8 @@ def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(healed
     assert {k: v for k, v in replayed.result.items() if k != "finished"} == {k: v for k, v in ended.result.items() if k != "finished"}
 
 
-def test_a_redacted_report_has_no_name_or_address_of_the_run_and_the_same_verdict(healed: LabState, tmp_path: Path) -> None:
-    fault(healed, "slow", "node3", "60mbit")
-    ended = run_in(healed, tmp_path)
+def test_a_redacted_report_has_no_name_or_address_of_the_run_and_the_same_verdict(slowed_run: Ended, tmp_path: Path) -> None:
+    ended = slowed_run
     assert busbw(tmp_path, "report", str(ended.run), "--redact").exit_status == ended.exit_status
     told = {path.name: path.read_text() for path in (ended.run / "redacted").iterdir()}
     assert set(told) == {"run.json", "report.html", "summary.md", "junit.xml", "metrics.prom", "commands.sh"}
@@ -175,8 +193,32 @@ def test_a_redacted_report_has_no_name_or_address_of_the_run_and_the_same_verdic
     assert [c["ratio"] for c in redacted["comparisons"]] == [c["ratio"] for c in ended.result["comparisons"]]
 
 
-def test_an_output_cut_in_the_middle_of_a_row_is_unknown_and_keeps_the_rows_before(healed: LabState, tmp_path: Path) -> None:
-    ended = run_in(healed, tmp_path)
+@pytest.mark.browser
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium on this machine: apt-get install chromium")
+def test_the_reports_of_both_runs_open_without_a_request_and_print(healthy_run: Ended, slowed_run: Ended) -> None:
+    browser = runpy.run_path(str(Path(__file__).parents[1] / "browser" / "devtools.py"))["Browser"]()
+    try:
+        for ended, verdict in ((healthy_run, "PASS"), (slowed_run, "FAIL")):
+            address = (ended.run / "report.html").as_uri()
+            page = browser.open(address)
+            asked = {e["request"]["url"] for e in page.said("Network.requestWillBeSent") if not e["request"]["url"].startswith("data:")}
+            assert asked == {address}
+            assert page.said("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.windowOpen") == []
+            assert page.evaluate("document.title").startswith(f"{verdict} – ")
+            headings = page.evaluate("[...document.querySelectorAll('h2')].map((h) => h.textContent)")
+            assert headings[0] == "Findings"
+            assert {"What was measured", "Who is slow: groups of nodes", "What was not checked"} <= set(headings)
+            assert 1 <= len(re.findall(rb"/Type\s*/Page\b", page.pdf())) <= 8
+            assert (ended.run / "report.html").stat().st_size < 150_000
+            if kept := os.environ.get("BUSBW_ARTEFACTS"):
+                page.screenshot(Path(kept) / f"report-lab-{verdict.lower()}.png")
+    finally:
+        browser.close()
+
+
+def test_an_output_cut_in_the_middle_of_a_row_is_unknown_and_keeps_the_rows_before(healthy_run: Ended, tmp_path: Path) -> None:
+    ended = replace(healthy_run, run=tmp_path / healthy_run.run.name)
+    shutil.copytree(healthy_run.run, ended.run)
     stdout = ended.run / "raw/cases/all-reduce/stdout.txt"
     whole = stdout.read_text()
     rows = [line for line in whole.splitlines() if line.strip().startswith(("524288", "1048576", "2097152"))]

@@ -103,7 +103,7 @@ def test_lines_for_a_terminal_fit_it_and_lose_nothing() -> None:
     plain = check_print.lines(FAILING, "runs/x")
     for width in (60, 80, 120):
         shaped = check_print.wrapped(plain, width)
-        assert max(len(line.rstrip()) for line in shaped) <= width
+        assert max(len(line.rstrip()) for line in shaped if not line.startswith("busbw: ")) <= width, "the line for grep stays whole"
         assert "".join("".join(shaped).split()) == "".join("".join(plain).split())
     assert check_print.wrapped(plain, None) == plain
 
