@@ -51,6 +51,15 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--budget", metavar="TIME", help="time for the survey, such as 90s or 20m (default: the playbook's); implies --survey"
     )
     what.add_argument(
+        "--with",
+        dest="with_",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="RUN",
+        help="earlier runs whose surveys of these nodes count as well: fewer launches until somebody is named",
+    )
+    what.add_argument(
         "--fabric-file",
         nargs="+",
         metavar="PATH",
@@ -101,6 +110,7 @@ def run(args: argparse.Namespace) -> int:
 def _execute(args: argparse.Namespace) -> int:
     from busbw import pipeline, planning
     from busbw.cli.console import Console, now
+    from busbw.derive import pooled
     from busbw.reports import terminal, turns
     from busbw.stages import fabric
 
@@ -108,6 +118,10 @@ def _execute(args: argparse.Namespace) -> int:
     prepared = planning.prepare(args, now())
     if args.fabric_file:
         fabric.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
+    if args.replay is not None:
+        pooled.carry(args.replay, prepared.run)
+    elif args.with_:
+        pooled.take(prepared.run, prepared.plan, args.with_)
     for note in prepared.notes:
         screen.say("note", note)
     signal.signal(signal.SIGTERM, _as_interrupt)

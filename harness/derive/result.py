@@ -7,7 +7,21 @@ import json
 from busbw import artefacts
 from busbw.artefacts import Participants, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
-from busbw.derive import acceptance, appraisal, between, check_words, diagnosis, earlier, launches, layers, layout, story, turns, wording
+from busbw.derive import (
+    acceptance,
+    appraisal,
+    between,
+    check_words,
+    diagnosis,
+    earlier,
+    launches,
+    layers,
+    layout,
+    pooled,
+    story,
+    turns,
+    wording,
+)
 from busbw.derive.asked import answers, checked, load_plan
 from busbw.parsers.judge import acceptance as judge_acceptance
 from busbw.parsers.judge import blame, blame_layers, blame_words, verdict
@@ -38,7 +52,7 @@ def derive(run: RunDir) -> RunResult:
     failures = tuple(f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure)))
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
-    outcome = blame.solve(samples, fabric_of(plan.cluster, plan.profile.family))
+    outcome = blame.solve((*pooled.load(run), *samples), fabric_of(plan.cluster, plan.profile.family))
     accepted_runs = earlier.load(run)
     appraised = appraisal.appraise(run, plan, made, asked, checks, outcome, accepted_runs)
     raw_links = layers.load(run, samples)

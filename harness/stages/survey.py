@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from busbw import derive
 from busbw.artefacts import CaseArtefact
-from busbw.derive import launches
+from busbw.derive import launches, pooled
 from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_parts import PartKind
@@ -116,7 +116,8 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
 
 def seen(context: Context, place: Place) -> BlameOutcome:
     """What the launches so far say."""
-    samples = tuple(sample for launch in launches.load(context.run, place.known) for sample in launch.samples)
+    measured = tuple(sample for launch in launches.load(context.run, place.known) for sample in launch.samples)
+    samples = (*pooled.load(context.run), *measured)
     return blame.solve(samples, fabric_of(context.plan.cluster, context.plan.profile.family))
 
 
