@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from busbw.derive.check_words import headline
+from busbw.derive.check_words import headline, sensitivity
 from busbw.inventory import fold
 from busbw.records import CheckResult, Status
 from busbw.reports import phrases
@@ -39,6 +39,8 @@ def lines(report: CheckReport, run_dir: str) -> tuple[str, ...]:
     found += _matrix(report)
     for check_ids, members in _problems(report):
         found += _problem(check_ids, members)
+    if report.verdict in (Status.PASS, Status.WARN):
+        found += [f"{'SEES' if not number else '    '}  {line}" for number, line in enumerate(sensitivity(report.checks))]
     found += _not_checked(report)
     found.append(_last(report, run_dir))
     return tuple(one_line(line) for line in found)

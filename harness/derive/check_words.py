@@ -21,3 +21,25 @@ def headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], profile: s
         if bad:
             return f"{len(bad):,} of {count} {words}: {fold(bad)}; profile {profile}"
     return f"{count} as required by profile {profile}"
+
+
+def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:
+    """What the checks would have caught and what they could not see.
+
+    >>> sensitivity((CheckResult("gpu.count", "n1", Status.PASS, "8", "8", "nvidia-smi -L"),))[0]
+    'would have caught: another answer than expected to 1 check of gpu, on each of 1 node, at that moment'
+    """
+    passed = {check.check_id for check in checks if check.status is Status.PASS}
+    open_ = sorted({check.check_id for check in checks if check.status is Status.UNKNOWN})
+    nodes = len({check.node for check in checks if check.status is Status.PASS})
+    families = ", ".join(sorted({name.partition(".")[0] for name in passed}))
+    lines = []
+    if passed:
+        counted = f"{len(passed)} check{'s' if len(passed) > 1 else ''} of {families}"
+        lines.append(
+            f"would have caught: another answer than expected to {counted}, on each of {nodes:,} node{'s' if nodes > 1 else ''}, at that moment"
+        )
+    if open_:
+        shown = ", ".join(open_[:6]) + (f" and {len(open_) - 6} more" if len(open_) > 6 else "")
+        lines.append(f"could not see: what was not checked on some or all nodes ({shown})")
+    return (*lines, "could not see: whether data moves, how fast, and what comes and goes: nothing was measured (busbw run)")

@@ -14,6 +14,7 @@ from busbw.derive import (
     check_words,
     diagnosis,
     earlier,
+    grouping,
     launches,
     layers,
     layout,
@@ -29,7 +30,6 @@ from busbw.parsers.judge.past import Parts
 from busbw.preflight.software import facts
 from busbw.records import Comparison, Confidence, Evidence, Finding, RunResult, Status, Uncovered
 from busbw.rundir import RunDir
-from busbw.survey.places import fabric_of
 
 __all__ = ["answers", "checked", "derive", "load_plan"]
 
@@ -52,7 +52,7 @@ def derive(run: RunDir) -> RunResult:
     failures = tuple(f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure)))
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
-    outcome = blame.solve((*pooled.load(run), *samples), fabric_of(plan.cluster, plan.profile.family))
+    outcome = blame.solve((*pooled.load(run), *samples), grouping.fabric(run, plan))
     accepted_runs = earlier.load(run)
     appraised = appraisal.appraise(run, plan, made, asked, checks, outcome, accepted_runs)
     raw_links = layers.load(run, samples)
@@ -124,7 +124,7 @@ def derive(run: RunDir) -> RunResult:
         blame=outcome.blames,
         findings=decided.findings,
         uncovered=decided.uncovered,
-        sensitivity=appraised.sensitivity,
+        sensitivity=appraised.sensitivity if measuring else check_words.sensitivity(checks),
         versions=versions,
         commands=tuple(wording.command(launch.artefact.invocation) for launch in made),
         acceptance=accepted,

@@ -1,0 +1,49 @@
+"""What a check that passes says of itself: what it would have caught and what it could not see."""
+
+from __future__ import annotations
+
+import doctest
+
+from busbw.cli import check_print
+from busbw.derive import check_words
+from busbw.records import CheckResult, Status
+from busbw.stages.checking import CheckReport
+
+
+def asked(check_id: str, node: str, status: Status) -> CheckResult:
+    return CheckResult(check_id, node, status, "8", "8", "nvidia-smi -L", required=status is not Status.UNKNOWN)
+
+
+CHECKS = tuple(
+    asked(check_id, node, status)
+    for node in ("n1", "n2")
+    for check_id, status in (
+        ("gpu.count", Status.PASS),
+        ("sw.mpirun", Status.PASS),
+        ("sw.cuda", Status.UNKNOWN),
+        ("efa.mtu", Status.SKIPPED),
+    )
+)
+CAUGHT = "would have caught: another answer than expected to 2 checks of gpu, sw, on each of 2 nodes, at that moment"
+UNSEEN = "could not see: what was not checked on some or all nodes (sw.cuda)"
+MOVES = "could not see: whether data moves, how fast, and what comes and goes: nothing was measured (busbw run)"
+
+
+def test_a_passing_check_says_what_it_would_have_caught_and_what_it_could_not_see() -> None:
+    assert check_words.sensitivity(CHECKS) == (CAUGHT, UNSEEN, MOVES)
+    assert check_words.sensitivity(()) == (MOVES,)
+    assert doctest.testmod(check_words).failed == 0
+
+
+def printed(verdict: Status) -> tuple[str, ...]:
+    report = CheckReport("busbw.check/1", "r", "1", "tcp", "2026-11-21T12:00:00Z", verdict, 0, "", ("n1", "n2"), (), CHECKS)
+    return check_print.lines(report, "runs/r")
+
+
+def test_the_terminal_tells_it_beside_a_pass_and_leaves_it_out_beside_a_failure() -> None:
+    assert [line for line in printed(Status.PASS) if "could not see" in line or "caught" in line] == [
+        f"SEES  {CAUGHT}",
+        f"      {UNSEEN}",
+        f"      {MOVES}",
+    ]
+    assert not any("could not see" in line for line in printed(Status.FAIL))
