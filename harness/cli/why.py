@@ -35,11 +35,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose, or explain an entry. 0 = nothing found, 1 = findings, 3 = something failed and the evidence does not say why."""
+    if args.live or args.print_script:
+        return why_live.run(args)
     from busbw.cli import why_text
     from busbw.parsers.symptoms import table
 
-    if args.live or args.print_script:
-        return why_live.run(args)
     if args.list_entries:
         sys.stdout.write(_document() if args.markdown else why_text.listing(table.load()))
         return 0

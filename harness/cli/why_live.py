@@ -51,9 +51,10 @@ def run(args: argparse.Namespace) -> int:
 
         sys.stdout.write(script.text(asking, secrets.token_hex(8)))
         return 0
-    from busbw.lab.enter import become_inside
+    if (args.inventory or "").partition(":")[0] == "lab":
+        from busbw.lab.enter import become_inside
 
-    become_inside(args.inventory)
+        become_inside(args.inventory)
     cluster = _cluster(args)
     if args.watch is None:
         judgement, directory, asked_s = _once(args, asking, cluster)
