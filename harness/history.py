@@ -6,6 +6,7 @@ Safe with several runs at once and after `kill -9`: every change is one transact
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import statistics
 from collections.abc import Iterator
@@ -77,15 +78,14 @@ class History:
         problems = []
         with self._open() as index:
             known = dict(index.execute("SELECT run, stamp FROM runs"))
-            there = {run.run_id: run for run in accepted.runs(self.root)}
+            there = _stamps(self.root)
             for gone in set(known) - set(there):
                 _forget(index, gone)
-            for name, run in there.items():
-                stamp = _stamp(run)
-                if stamp is None or known.get(name) == stamp:
+            for name, stamp in there.items():
+                if known.get(name) == stamp:
                     continue
                 try:
-                    _store(index, run, stamp)
+                    _store(index, RunDir(self.root / name), stamp)
                 except BusbwError as error:
                     problems.append(f"{name}: {error.what.splitlines()[0]}")
                     _forget(index, name)
@@ -146,14 +146,29 @@ def _prepare(index: sqlite3.Connection) -> None:
     index.execute(f"PRAGMA user_version={_VERSION}")
 
 
-def _stamp(run: RunDir) -> int | None:
-    """Changes when the result or the decision about it does; None = there is no result yet."""
+def _stamps(root: Path) -> dict[str, int]:
+    """Every run directory with a result, and a stamp that changes when the result or the decision about it does; by name.
+
+    Plain texts and no `Path`s: they take three quarters of the time that ten thousand directories cost.
+    """
+    found = {}
+    with contextlib.suppress(FileNotFoundError), os.scandir(root) as entries:
+        for entry in entries:
+            stamp = _stamp(entry.path) if entry.is_dir(follow_symlinks=False) else None
+            if stamp is not None:
+                found[entry.name] = stamp
+    return dict(sorted(found.items()))
+
+
+def _stamp(run: str) -> int | None:
+    """None = it is no run directory, or there is no result yet."""
     try:
-        result = (run.path / "run.json").stat().st_mtime_ns
+        os.stat(f"{run}/raw/plan.json")
+        result = os.stat(f"{run}/run.json").st_mtime_ns
     except OSError:
         return None
     with contextlib.suppress(OSError):
-        result = max(result, (run.path / "accepted.json").stat().st_mtime_ns)
+        result = max(result, os.stat(f"{run}/accepted.json").st_mtime_ns)
     return result
 
 
