@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from busbw import derive
 from busbw.artefacts import CaseArtefact
-from busbw.derive import launches, pooled
+from busbw.derive import grouping, launches, pooled
 from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_parts import PartKind
@@ -22,7 +22,7 @@ from busbw.stages.launching import Place, make
 from busbw.stages.layers import measure_layers
 from busbw.stages.measure import measure
 from busbw.survey.adapt import Wanted, choose
-from busbw.survey.places import fabric_of, rails_of
+from busbw.survey.places import rails_of
 from busbw.survey.schedule import Round, alone, shards
 from busbw.units import format_duration
 
@@ -94,7 +94,7 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
     """Measure until nothing is open, the budget is spent, or a launch hangs; then the accused against the rest. What was left out is told."""
     plan = context.plan
     made, progress = shape(plan, nodes, ranks_per_node), _Progress(order)
-    fabric, wanted = fabric_of(plan.cluster, plan.profile.family), Wanted()
+    fabric, wanted = grouping.fabric(context.run, plan), Wanted()
     history: tuple[Round, ...] = ()
     outcome: BlameOutcome | None = None
     if "alone" in plan.playbook.survey.groups and not _measured(context, place, alone(nodes), made, progress):
@@ -118,7 +118,7 @@ def seen(context: Context, place: Place) -> BlameOutcome:
     """What the launches so far say."""
     measured = tuple(sample for launch in launches.load(context.run, place.known) for sample in launch.samples)
     samples = (*pooled.load(context.run), *measured)
-    return blame.solve(samples, fabric_of(context.plan.cluster, context.plan.profile.family))
+    return blame.solve(samples, grouping.fabric(context.run, context.plan))
 
 
 def _confirm(context: Context, place: Place, nodes: tuple[str, ...], made: Shape, progress: _Progress, outcome: BlameOutcome) -> None:

@@ -1,9 +1,13 @@
-"""How the nodes of a cluster hang together, as far as its inventory says: leaves from labels, rails, whether flows are hashed."""
+"""How the nodes of a cluster hang together: leaves from labels or the fabric's own tools, rails, whether flows are hashed."""
 
 from __future__ import annotations
 
+import dataclasses
+
+from busbw.parsers.judge import plugged
 from busbw.parsers.judge.blame_parts import Fabric
 from busbw.records import Cluster
+from busbw.records.topology import Topology
 
 GROUPING = ("leaf", "switch", "rack", "group")
 """Labels that say which nodes share a switch, the closest first."""
@@ -20,6 +24,13 @@ def fabric_of(cluster: Cluster, family: str | None) -> Fabric:
         if len(found) == len(cluster.nodes):
             return Fabric(found, hashed)
     return Fabric((), hashed)
+
+
+def completed(fabric: Fabric, topology: Topology | None, nodes: tuple[str, ...]) -> Fabric:
+    """With the leaves that the fabric's own tools tell, where no label does and they know every rail of every node."""
+    if fabric.leaf_of or topology is None:
+        return fabric
+    return dataclasses.replace(fabric, leaf_of=plugged.sharing(topology, nodes))
 
 
 def rails_of(cluster: Cluster, nodes: tuple[str, ...]) -> int:
