@@ -128,7 +128,9 @@ def _described(profile_name: str, answers: tuple[object, ...], nodes: tuple[str,
     found = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
     fabric = profile_name if profile_name in limits_table.FABRICS else None
     gpu = found.gpu.name if found.gpu is not None else None
-    nics = f"{found.nics.count}x{found.nics.rate_gbit_s:g}" if found.nics is not None else None
+    carriers, mtu = expectation.carried_by(found, fabric) if fabric is not None else (found.nics, None)
+    nics = f"{carriers.count}x{carriers.rate_gbit_s:g}" if carriers is not None else None
+    missing = (*found.missing, *((found.no_sockets,) if fabric == expectation.TCP and found.no_sockets else ()))
     if count is None and fabric == "nvlink-only":
         # One node by itself does not say what joins it to others.
         fabric = None
@@ -136,10 +138,4 @@ def _described(profile_name: str, answers: tuple[object, ...], nodes: tuple[str,
     told = f"{source}: " + (", ".join(part for part in parts if part) or "nothing that the tables know")
     if count is not None:
         told += f", on {count} nodes"
-    return Described(gpu, found.gpus_per_node, nics, fabric, count, _mtu(found.rdma_mtu, fabric), told, found.missing)
-
-
-def _mtu(rdma_mtu: int | None, fabric: str | None) -> int | None:
-    from busbw.derive.expectation import device_mtu
-
-    return None if fabric is None else device_mtu(rdma_mtu, fabric)
+    return Described(gpu, found.gpus_per_node, nics, fabric, count, mtu if fabric is not None else None, told, missing)

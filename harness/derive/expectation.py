@@ -5,6 +5,7 @@ What the nodes did not say, or say differently of each other, is never guessed: 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -15,11 +16,15 @@ from busbw.parsers.judge.baselines import Matches
 from busbw.parsers.judge.baselines_table import Curve, Tables
 from busbw.parsers.judge.hardware import Gpu, Nics
 from busbw.parsers.judge.limits_table import Expectation, Question
-from busbw.parsers.nodes import ibverbs, nvidia_query, rdma_sysfs
+from busbw.parsers.nodes import ibverbs, link_speed, nvidia_query, rdma_sysfs
+from busbw.parsers.nodes.link_speed import InterfaceSpeed
 from busbw.parsers.nodes.rdma_sysfs import SysfsPort
-from busbw.preflight import NodeAnswer
+from busbw.preflight import NodeAnswer, software
 from busbw.records import Reference
 
+TCP = "tcp"
+"""The profile whose data goes over sockets."""
+_DEFAULT = re.compile(r"^default (\S+)$", re.M)
 _ETHERNET_MTU = {1024: 1500, 2048: 2200, 4096: 9000}
 """RDMA MTU of a RoCE port → an MTU of its network device that gives it; the payload share depends on the RDMA MTU alone."""
 
@@ -36,6 +41,8 @@ class NodeHardware:
     link_layers: tuple[str, ...]
     """Of those, each once, sorted."""
     rdma_mtu: int | None
+    sockets: tuple[InterfaceSpeed, ...] = ()
+    """What TCP goes over: the inventory's rails where they are interfaces, else the one that busbw came in on, else that of the default route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,10 @@ class Hardware:
     rdma_mtu: int | None
     missing: tuple[str, ...]
     """Why something is None, in words."""
+    sockets: Nics | None = None
+    """The interfaces that TCP goes over, as their drivers tell their rate; None = `no_sockets` says why."""
+    sockets_mtu: int | None = None
+    no_sockets: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,18 @@ def node_hardware(answer: NodeAnswer) -> NodeHardware:
         rails=tuple((name, port.rate_gbit_s or 0.0) for name, port in chosen),
         link_layers=tuple(sorted({port.link_layer for _, port in chosen if port.link_layer})),
         rdma_mtu=next(iter(mtus)) if len(mtus) == 1 else None,
+        sockets=_sockets(answer),
     )
+
+
+def _sockets(answer: NodeAnswer) -> tuple[InterfaceSpeed, ...]:
+    output = answer.section("link_speed")
+    found = {each.name: each for each in link_speed.parse(output.stdout)} if output is not None else {}
+    rails = tuple(found[name] for name in answer.node.carriers if name in found)
+    interfaces = answer.section("interfaces")
+    default = _DEFAULT.search(interfaces.stdout) if interfaces is not None else None
+    one = software.facts(answer).ssh_interface or (default[1] if default else None)
+    return rails or tuple(found[name] for name in (one,) if name is not None and name in found)
 
 
 def _fastest(active: list[tuple[str, SysfsPort]]) -> list[tuple[str, SysfsPort]]:
@@ -96,8 +118,35 @@ def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hard
     missing: list[str] = []
     gpu, per_node = _gpus(known, missing)
     nics = _nics(known, missing)
-    mtus = {node.rdma_mtu for node in known}
-    return Hardware(known, gpu, per_node, nics, next(iter(mtus)) if len(mtus) == 1 else None, tuple(missing))
+    mtus, own = {node.rdma_mtu for node in known}, {each.mtu for node in known for each in node.sockets}
+    sockets, no_sockets = _socket_nics(known)
+    return Hardware(
+        known,
+        gpu,
+        per_node,
+        nics,
+        next(iter(mtus)) if len(mtus) == 1 else None,
+        tuple(missing),
+        sockets,
+        next(iter(own)) if len(own) == 1 else None,
+        no_sockets,
+    )
+
+
+def _socket_nics(known: tuple[NodeHardware, ...]) -> tuple[Nics | None, str]:
+    """The interfaces of all nodes, where they are alike; and why not."""
+    silent = [node.node for node in known if not node.sockets or any(each.rate_gbit_s is None for each in node.sockets)]
+    if silent:
+        named = sorted({each.name for node in known for each in node.sockets})
+        which = f"of {', '.join(named)} " if named else ""
+        return None, f"the rate {which}is not shown on {fold(silent)} (a virtual machine, or no link): give it with --nics"
+    kinds = _kinds({node.node: _counted(tuple(f"{each.rate_gbit_s:g}" for each in node.sockets)) for node in known})
+    rates = {each.rate_gbit_s for node in known for each in node.sockets if each.rate_gbit_s is not None}
+    if len(kinds) != 1 or len(rates) != 1:
+        said = "; ".join(f"{text} Gb/s on {fold(nodes)}" for text, nodes in kinds)
+        return None, f"the interfaces that TCP goes over differ: {said}" if kinds else "no node said which interfaces it has"
+    (rate,) = rates
+    return Nics(len(known[0].sockets), f"{rate:g}", rate, source="the nodes' own interfaces (/sys/class/net)"), ""
 
 
 def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | None, int | None]:
@@ -167,8 +216,10 @@ def _question(found: Hardware, fabric: str, collective: str, nodes: int, ranks_p
         return None, f"no limit is known for {collective}"
     if fabric not in limits_table.FABRICS:
         return None, f"the profile {fabric} describes no hardware that the tables know"
-    if found.gpu is None or found.gpus_per_node is None or (nodes > 1 and found.nics is None):
-        return None, "; ".join(found.missing) or "the hardware is not known"
+    nics, mtu = carried_by(found, fabric)
+    if found.gpu is None or found.gpus_per_node is None or (nodes > 1 and nics is None):
+        why = (*found.missing, found.no_sockets) if fabric == TCP else found.missing
+        return None, "; ".join(text for text in why if text) or "the hardware is not known"
     if ranks_per_node != found.gpus_per_node:
         return None, f"{ranks_per_node} ranks on a node of {found.gpus_per_node} GPUs: the tables describe whole nodes"
     return Question(
@@ -177,9 +228,16 @@ def _question(found: Hardware, fabric: str, collective: str, nodes: int, ranks_p
         gpus_per_node=found.gpus_per_node,
         fabric=fabric,
         gpu=found.gpu,
-        nics=found.nics if nodes > 1 else None,
-        device_mtu=device_mtu(found.rdma_mtu, fabric),
+        nics=nics if nodes > 1 else None,
+        device_mtu=mtu,
     ), ""
+
+
+def carried_by(found: Hardware, fabric: str) -> tuple[Nics | None, int | None]:
+    """What carries the data of a fabric, and the MTU that a question takes: over TCP the interfaces, else the RDMA ports."""
+    if fabric == TCP and found.sockets is not None:
+        return found.sockets, found.sockets_mtu
+    return found.nics, device_mtu(found.rdma_mtu, fabric)
 
 
 def device_mtu(rdma_mtu: int | None, fabric: str) -> int | None:

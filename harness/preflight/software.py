@@ -129,6 +129,13 @@ CHECK = CheckFamily(
             "while read -r i d _; do case $d in 00000000) echo default $i;; esac; done </proc/net/route; :",
             small=True,
         ),
+        # What TCP can carry: interfaces with hardware, or with an interface, below them. A veth pair says 10 Gb/s and means nothing.
+        Section(
+            "link_speed",
+            "for d in /sys/class/net/*; do [ -e $d/device ] || { set -- $d/lower_*; [ -e $1 ]; } || continue; "
+            's=-; m=-; read -r s <$d/speed; read -r m <$d/mtu; echo "link ${d##*/} ${s:--} ${m:--}"; done 2>/dev/null; :',
+            small=True,
+        ),
         Section(
             "mpi_home",
             'm=$(command -v mpirun); for d in "$MPI_HOME" "$HPCX_MPI_DIR" "${m%/*/*}" /usr/lib/x86_64-linux-gnu/openmpi '

@@ -307,6 +307,41 @@ def test_a_mixed_cluster_says_which_nodes_differ_and_what_would_help(capsys: pyt
     assert answered(capsys, "expect", str(run), "--gpu", "A100", "--gpus-per-node", "8", "--nics", "8x200")[0] == 0
 
 
+def over_tcp(speed: str) -> dict[str, str]:
+    sections = {"interfaces": "default ens5\n", "link_speed": f"link ens5 {speed} 1500\nlink ens6 -1 1500\n"}
+    return node_sections(ports=0) | sections
+
+
+def test_over_tcp_the_rate_and_mtu_of_the_interface_make_the_limit_without_anything_given(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = recorded(tmp_path, {f"gpu-{n}": over_tcp("100000") for n in range(2)}, fabric="tcp")
+    status, out, err = answered(capsys, "expect", str(run), "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    # One interface of 100 Gb/s a node carries 12.5 GB/s; over two nodes of eight any algorithm sends 8/15 of the bus bandwidth per node.
+    assert found["expectation"]["limit"]["value_gb_s"] == pytest.approx(12.5 * 15 / 8)
+    question = found["expectation"]["question"]
+    assert (question["device_mtu"], question["nics"]["count"], question["nics"]["rate_gbit_s"]) == (1500, 1, 100.0)
+    assert answered(capsys, "expect", str(run), "--mtu", "9000")[0] == 0, "what is given wins"
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        (("-1", "-1"), "the rate of ens5 is not shown on gpu-[0-1] (a virtual machine, or no link): give it with --nics"),
+        (("100000", "25000"), "the interfaces that TCP goes over differ: 1 x 100 Gb/s on gpu-0; 1 x 25 Gb/s on gpu-1"),
+    ],
+)
+def test_over_tcp_a_rate_that_is_not_told_or_differs_is_what_is_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, answers: tuple[str, str], told: str
+) -> None:
+    run = recorded(tmp_path, {f"gpu-{n}": over_tcp(speed) for n, speed in enumerate(answers)}, fabric="tcp")
+    status, out, err = answered(capsys, "expect", str(run))
+    assert (status, out) == (2, "")
+    assert told in err.splitlines()[1]
+
+
 def test_two_sources_of_the_hardware_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = answered(capsys, "expect", "--local", "--node", "gpu-1", "--nodes", "2")
     assert (status, err.splitlines()[0]) == (2, "busbw: error: one source of the hardware at a time")
