@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from busbw import artefacts
 from busbw.artefacts import CountersArtefact
+from busbw.outside import decoded
 from busbw.parsers.nodes import counters
 from busbw.records.counters import CounterDelta, CounterSnapshot, RailBytes
 from busbw.rundir import RunDir
@@ -45,7 +46,20 @@ def load(run: RunDir, case_id: str) -> CaseCounters | None:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    moments = [artefacts.load(run, f"cases/{case_id}/counters-{moment}.json", CountersArtefact) for moment in ("before", "after")]
+    return _pair(run, f"cases/{case_id}/counters-before.json", f"cases/{case_id}/counters-after.json")
+
+
+def between(run: RunDir, first_id: str, next_id: str) -> CaseCounters | None:
+    """What the counters did after one case and before the next; None = it is not known.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    return _pair(run, f"cases/{first_id}/counters-after.json", f"cases/{next_id}/counters-before.json")
+
+
+def _pair(run: RunDir, before: str, after: str) -> CaseCounters | None:
+    moments = [artefacts.load(run, name, CountersArtefact) for name in (before, after)]
     if moments[0] is None or moments[1] is None:
         return None
     taken = [{file.node: file for file in moment.files} for moment in moments if moment is not None]
@@ -58,7 +72,7 @@ def load(run: RunDir, case_id: str) -> CaseCounters | None:
             if file is None or file.path is None or content is None:
                 problems.append(f"{name}: no counters {moment}: {file.problem if file else 'not asked'}")
                 continue
-            texts.append(content.decode("utf-8", "replace"))
+            texts.append(decoded(content))
             paths.append(file.path)
         if len(texts) == 2:
             pair = counters.parse_pair(texts[0], texts[1], name, (paths[0], paths[1]))

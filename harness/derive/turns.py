@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 from busbw.derive import counters
+from busbw.derive.counters import CaseCounters
 from busbw.derive.launches import Launch
 from busbw.parsers.judge import soak, turns
 from busbw.plan import RunPlan
@@ -46,7 +47,9 @@ def conclude(run: RunDir, plan: RunPlan, made: tuple[Launch, ...], diff: RunDiff
 
 def soaked(run: RunDir, made: tuple[Launch, ...], planned_s: float) -> Soak:
     """The rounds that were made, and what happened in them."""
-    rounds, events, spent = [], [], 0.0
+    rounds: list[SoakRound] = []
+    events: list[SoakEvent] = []
+    spent, last = 0.0, ""
     for launch in made:
         turn = turns.turn_of(launch.artefact.case)
         if turn is None or turn.kind != "soak":
@@ -56,8 +59,11 @@ def soaked(run: RunDir, made: tuple[Launch, ...], planned_s: float) -> Soak:
         problem = "" if numbers else f"{launch.artefact.case.id}: {launch.outcome.reason}"
         each = SoakRound(turn.case_id, turn.round, launch.artefact.began, spent, size, numbers.get(size), problem)
         rounds.append(each)
-        events += _moved(run, launch, each)
-        spent += launch.artefact.seconds
+        case_id = launch.artefact.case.id
+        events += _moved(counters.load(run, case_id), each, soak.WATCHED)
+        # A link that goes away between two launches is a lost link, too.
+        events += _moved(counters.between(run, last, case_id), each, soak.LINK_COUNTERS, ", before this launch") if last else []
+        spent, last = spent + launch.artefact.seconds, case_id
     by_case = {case_id: [r.busbw_gb_s for r in rounds if r.case_id == case_id and r.busbw_gb_s is not None] for case_id in _cases(rounds)}
     drifts = tuple(found for case_id, values in by_case.items() if (found := soak.drift(case_id, values)) is not None)
     ordered = sorted((*events, *soak.dips(rounds)), key=lambda event: (event.after_s, event.kind != "link-down"))
@@ -68,20 +74,18 @@ def _cases(rounds: list[SoakRound]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.case_id for each in rounds))
 
 
-def _moved(run: RunDir, launch: Launch, each: SoakRound) -> list[SoakEvent]:
-    """Counters that stand still while all is well and moved during a round."""
-    taken = counters.load(run, launch.artefact.case.id)
+def _moved(taken: CaseCounters | None, each: SoakRound, watched: tuple[str, ...], note: str = "") -> list[SoakEvent]:
+    """Counters that stand still while all is well, and did not."""
     found = []
     for node in taken.nodes if taken is not None else ():
         for delta in node.deltas:
-            if delta.counter not in soak.WATCHED or not delta.delta:
+            if delta.counter not in watched or not delta.delta:
                 continue
-            kind = "link-down" if delta.counter in soak.LINK_COUNTERS else "counter"
             device = "" if delta.device == "tcp" else f" {delta.device}"
-            went = f"{delta.node}{device} lost its link" if kind == "link-down" else f"{delta.node}{device} {delta.counter}"
-            times = f" {delta.delta} times" if kind == "link-down" and delta.delta > 1 else ""
-            text = f"{went}{times} ({delta.counter} +{delta.delta})" if kind == "link-down" else f"{went} +{delta.delta}"
-            place = (f"{delta.node}{device}",)
+            moved = f"{delta.counter} +{delta.delta}"
+            lost = delta.counter in soak.LINK_COUNTERS
+            text = f"{delta.node}{device} lost its link ({moved}){note}" if lost else f"{delta.node}{device} {moved}"
+            kind, place = "link-down" if lost else "counter", (f"{delta.node}{device}",)
             found.append(SoakEvent(kind, each.number, each.began, each.after_s, place, text, node.after.artefact, delta.line_no))
     return found
 

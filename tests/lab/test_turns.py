@@ -81,7 +81,9 @@ def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_no
     assert "busbw: SLOWER" in busbw(sys.executable, "-m", "busbw", "diff", str(tmp_path / "runs/latest")).stdout
 
 
-def test_a_soak_names_a_link_that_flapped_with_its_time_stops_and_goes_on(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:
+def test_a_soak_names_a_link_that_flapped_with_its_time_stops_and_goes_on(
+    lab_factory: Callable[..., LabState], on_node: Callable[..., Any], tmp_path: Path
+) -> None:
     lab = lab_factory(nodes=2, gpus=1, rate_bit_s=100e6)
     job = subprocess.Popen(
         argv(lab, tmp_path, "--duration", "8s", playbook="soak"),
@@ -93,11 +95,12 @@ def test_a_soak_names_a_link_that_flapped_with_its_time_stops_and_goes_on(lab_fa
     events = tmp_path / "latest" / "raw" / "events.jsonl"
 
     def said(text: str) -> bool:
-        return events.exists() and text in events.read_text()
+        return job.poll() is not None or (events.exists() and text in events.read_text())
 
     try:
         wait_for(lambda: said('"soak-002-all-reduce"'))
         faults.link_down(lab, "node2")
+        wait_for(lambda: "down" in on_node(lab, "node2", "cat /sys/class/net/eth0/operstate").out)
         faults.clear(lab)
         wait_for(lambda: said("lost its link"))
         job.send_signal(signal.SIGINT)
