@@ -56,6 +56,7 @@ FLOORS = (
     ("busbw.plugins", 1),
     ("busbw.records", 0),
     ("busbw.errors", 0),
+    ("busbw.outside", 0),
     ("busbw.units", 0),
 )
 UPWARD = {

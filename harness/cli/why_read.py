@@ -10,6 +10,7 @@ from pathlib import Path
 from busbw import intake
 from busbw.cli.read_pool import read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
+from busbw.outside import decoded
 from busbw.parsers.formats import HEAD_BYTES
 from busbw.parsers.formats.flight_recorder import of_rank, rank_of
 from busbw.parsers.formats.recognise import to_try
@@ -146,7 +147,7 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
 def _node_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
     if not diagnose_nodes.looks_like(head):
         return ()
-    text = intake.head_of(source, diagnose_nodes.MOST_BYTES).decode("utf-8", "replace")
+    text = decoded(intake.head_of(source, diagnose_nodes.MOST_BYTES))
     return diagnose_nodes.from_nodes(source.name, node_tools.read(text), text)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from busbw.derive import counters, proof
 from busbw.derive.launches import Launch
+from busbw.outside import decoded
 from busbw.parsers.formats.scan import Hit, Scanner
 from busbw.parsers.judge import diagnose_counters, diagnose_facts, diagnose_nodes
 from busbw.parsers.judge.diagnose import Context, diagnose, search_patterns
@@ -84,7 +85,7 @@ def build_line(run: RunDir, seen: str) -> Evidence | None:
     """Where the compiler said that; None = in no recorded output."""
     first = next(iter(seen.splitlines()), "").strip()
     for path in build_outputs(run) if first else ():
-        lines = (run.read_raw(path.removeprefix("raw/")) or b"").decode("utf-8", "replace").splitlines()
+        lines = decoded(run.read_raw(path.removeprefix("raw/"))).splitlines()
         number = next((n for n, line in enumerate(lines, 1) if first in line), None)
         if number is not None:
             return Evidence(path, number, seen)

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from busbw import artefacts
 from busbw.artefacts import FabricArtefact, FabricText
+from busbw.outside import decoded
 from busbw.parsers.fabric import Reading, lldp, names, recognise
 from busbw.parsers.fabric.assemble import Known, assemble
 from busbw.parsers.judge import fabric_checks
@@ -61,7 +62,7 @@ def load(run: RunDir) -> Fabric | None:
 
 
 def _content(run: RunDir, path: str | None) -> str:
-    return (run.read_raw(path.removeprefix("raw/")) or b"").decode("utf-8", "replace") if path else ""
+    return decoded(run.read_raw(path.removeprefix("raw/"))) if path else ""
 
 
 def _answer(run: RunDir, artefact: FabricArtefact, text: FabricText) -> NodeAnswer:

@@ -11,6 +11,7 @@ from busbw import artefacts
 from busbw.artefacts import CaseArtefact
 from busbw.errors import ReadError
 from busbw.launch.mpirun import NOISE
+from busbw.outside import decoded
 from busbw.parsers.formats import nccl_tests_json, nccl_tests_table, open_mpi, payload
 from busbw.parsers.judge import case, groups, stall
 from busbw.parsers.judge.groups import GroupSample
@@ -203,4 +204,4 @@ def _said(run: RunDir, artefact: CaseArtefact, problem: str, failures: tuple[tup
 
 def _text(run: RunDir, path: str | None) -> str:
     content = run.read_raw(path.removeprefix("raw/")) if path else None
-    return (content or b"").decode("utf-8", "replace")
+    return decoded(content)

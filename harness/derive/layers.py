@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw import artefacts
+from busbw.outside import decoded
 from busbw.parsers.judge.blame_layers import Layer, everything
 from busbw.parsers.judge.groups import GroupSample
 from busbw.rundir import RunDir
@@ -36,7 +37,7 @@ def load(run: RunDir, samples: tuple[GroupSample, ...]) -> tuple[Layer, ...]:
     found = []
     for nodes, interfaces, path, problem in zip(kept.pairs, kept.interfaces, kept.paths, kept.problems, strict=True):
         content = run.read_raw(path.removeprefix("raw/")) if path else None
-        links = raw_link.parse((content or b"").decode("utf-8", "replace"), interfaces, rdma=kept.rdma)
+        links = raw_link.parse(decoded(content), interfaces, rdma=kept.rdma)
         for rail in range(len(interfaces)):
             mine = [link for link in links if link.rail == rail]
             rates = [link.gbit_s / 8 for link in mine if link.gbit_s is not None]

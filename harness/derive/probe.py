@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from busbw import artefacts
 from busbw.artefacts import ProbeArtefact, ProbeText
+from busbw.outside import decoded
 from busbw.preflight import probe, probe_rails
 from busbw.records import CheckResult, Evidence, Status
 from busbw.rundir import RunDir
@@ -20,11 +21,7 @@ def load(run: RunDir) -> tuple[CheckResult, ...]:
     tried = artefacts.load(run, "probe.json", ProbeArtefact)
     if tried is None:
         return ()
-    contents = {
-        (text.kind, text.node): (run.read_raw(text.path.removeprefix("raw/")) or b"").decode("utf-8", "replace")
-        for text in tried.texts
-        if text.path
-    }
+    contents = {(text.kind, text.node): decoded(run.read_raw(text.path.removeprefix("raw/"))) for text in tried.texts if text.path}
     found = [
         *_login(tried, contents),
         *_hello(tried, contents),

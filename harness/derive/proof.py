@@ -16,6 +16,7 @@ from busbw.derive.expectation import NodeHardware
 from busbw.derive.launches import Launch
 from busbw.errors import ReadError
 from busbw.inventory import fold
+from busbw.outside import decoded
 from busbw.parsers.formats import nccl_debug, rank_logs
 from busbw.parsers.formats.rank_logs import RankLog
 from busbw.parsers.judge import sensitivity
@@ -234,6 +235,6 @@ def traffic_of(run: RunDir, launch: Launch) -> tuple[RailBytes, ...]:
     for file in after.files:
         texts = [run.read_raw(path.removeprefix("raw/")) for path in (paths.get(file.node), file.path) if path]
         if len(texts) == 2 and all(text is not None for text in texts):
-            first, second = (counters.parse((text or b"").decode("utf-8", "replace"), file.node) for text in texts)
+            first, second = (counters.parse(decoded(text), file.node) for text in texts)
             found += counters.rail_bytes(first, second)
     return tuple(found)

@@ -67,7 +67,7 @@ def _pressure(facts: OsFacts) -> Ruling:
 
 
 def _average(line: str | None) -> float | None:
-    match = re.search(r"avg60=([\d.]+)", line or "")
+    match = re.search(r"avg60=(\d+(?:\.\d+)?)", line or "")
     return float(match[1]) if match else None
 
 
@@ -161,7 +161,7 @@ def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
 @once
 def _time(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = f"clock synchronised, offset at most {_OFFSET_MS:g} ms"
-    offset = re.search(r"^System time\s*:\s*([\d.]+) seconds", output.stdout, re.M)
+    offset = re.search(r"^System time\s*:\s*(\d+(?:\.\d+)?) seconds", output.stdout, re.M)
     synchronised = re.search(r"^NTPSynchronized=(yes|no)$", output.stdout, re.M)
     if offset and float(offset[1]) * 1000 > _OFFSET_MS:
         far = Ruling("os.time", Status.WARN, f"offset above {_OFFSET_MS:g} ms", expected)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from busbw.outside import decoded
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -41,11 +43,11 @@ class CommandResult:
 
     def out(self) -> str:
         """Standard output as text; undecodable bytes are shown as U+FFFD."""
-        return self.stdout.decode("utf-8", "replace")
+        return decoded(self.stdout)
 
     def err(self) -> str:
         """Standard error as text; undecodable bytes are shown as U+FFFD."""
-        return self.stderr.decode("utf-8", "replace")
+        return decoded(self.stderr)
 
 
 @dataclass(frozen=True, slots=True)

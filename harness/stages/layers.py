@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from busbw import artefacts
 from busbw.derive.layers import LayersArtefact
+from busbw.outside import decoded
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.stages.context import Context
 from busbw.survey import raw_link
@@ -55,6 +56,6 @@ def _measured(context: Context, first: str, second: str, *, rdma: bool) -> tuple
         return None, "one of the nodes no longer answers"
     served = sessions[second].run(raw_link.serve(server.carriers, rdma=rdma, address=server.address or server.name))
     store = f"layers/{first}-{second}.txt"
-    asked = sessions[first].run(raw_link.ask(served.stdout.decode("utf-8", "replace"), rdma=rdma, store=store))
+    asked = sessions[first].run(raw_link.ask(decoded(served.stdout), rdma=rdma, store=store))
     problem = served.problem or asked.problem or ""
     return (f"raw/{store}" if asked.stdout else None), problem

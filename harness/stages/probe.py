@@ -10,6 +10,7 @@ from busbw.errors import UsageError
 from busbw.launch import LaunchRequest, MpiFacts
 from busbw.launch.env import mpi_options, resolve_env
 from busbw.launch.mpirun import LAUNCHER, ssh_agent
+from busbw.outside import decoded
 from busbw.preflight import probe, probe_rails
 from busbw.preflight.software import NodeFacts
 from busbw.records import BenchmarkCase, Collective, Command, CommandResult, Sizes, Unreachable
@@ -116,4 +117,4 @@ def _kept(kind: str, answer: CommandResult | Unreachable) -> ProbeText:
 
 
 def _content(context: Context, text: ProbeText) -> str:
-    return (context.run.read_raw(text.path.removeprefix("raw/")) or b"").decode("utf-8", "replace") if text.path else ""
+    return decoded(context.run.read_raw(text.path.removeprefix("raw/"))) if text.path else ""

@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from busbw.outside import decoded
 from busbw.parsers.judge import stall_live, stall_net
 from busbw.parsers.judge.stall_ranks import Wanted
 from busbw.parsers.judge.stall_records import NodeEvidence, StallClass
@@ -38,7 +39,7 @@ def at_all(job_id: str, nodes: Sequence[str], prefix: str) -> dict[str, Command]
 def read(node: str, content: bytes, artefact: str) -> Looks:
     """Both looks in an answer; those of older runs are in a plain form."""
     if not content.lstrip().startswith(script.MAGIC.encode()):
-        return looks.parse(content.decode("utf-8", "replace"))
+        return looks.parse(decoded(content))
     evidence = offline.of_text(node, content, artefact, None, None)
     first, second = evidence.looks
     moved = stall_net.moved(evidence, next((p.job for p in evidence.processes if p.job.startswith(MARK)), ""))

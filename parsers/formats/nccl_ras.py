@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from busbw.errors import ReadError, UnknownLayout
+from busbw.outside import decoded
 from busbw.parsers.formats import Document, Format
 from busbw.parsers.formats.nccl_ras_json import events_of_json, report_of_json
 from busbw.records import RasEvent, RasFinding, RasGroup, RasRank, RasReport
@@ -56,7 +57,7 @@ def read(chunks: Iterable[bytes]) -> Document:
         data += chunk
         if len(data) > MOST_BYTES:
             raise UnknownLayout(f"larger than {MOST_BYTES} bytes: not a RAS report", next_step=_NEXT)
-    text = data.decode("utf-8", "replace").replace("\r", "")
+    text = decoded(data).replace("\r", "")
     if text.lstrip().startswith("{"):
         return _read_json(text)
     events = tuple(_event(found) for line in text.splitlines() if (found := _EVENT.match(line)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from busbw.errors import UnknownLayout
+from busbw.outside import decoded
 from busbw.parsers.formats import Document, Format
 from busbw.parsers.formats.node_tools_text import faults_of, gaps_of, lines_of
 from busbw.parsers.nodes import recognise
@@ -35,7 +36,7 @@ def read(chunks: Iterable[bytes]) -> Document:
         UnknownLayout: nothing of the kind is in the beginning of the text.
     """
     data, cut = _beginning(chunks)
-    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    text = decoded(data).replace("\r\n", "\n")
     records = tuple(_flat(recognise.read(text))) if _marked(data) else ()
     told = tuple(line for record in records for line in lines_of(record))
     if not told:

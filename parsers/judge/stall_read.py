@@ -13,7 +13,7 @@ from busbw.parsers.judge.stall_records import DumpFile, LogFile, Look, NodeEvide
 from busbw.parsers.nodes import kernel_log, nvidia_query, proc_host, proc_ports, proc_ranks, queue_pairs, sockets, stacks
 from busbw.records import FlightDump, RasReport
 
-_SELF = re.compile(r"^host (\S+) now (\d+(?:\.\d+)?) up ([\d.]+) boot (\S+) tick (\d+)", re.M)
+_SELF = re.compile(r"^host (\S+) now (\d+(?:\.\d+)?) up (\d+(?:\.\d+)?) boot (\S+) tick (\d+)", re.M)
 _NONE = SectionText("", "", None, 0)
 _RAS_TALK = re.compile(r"^(?:OK|SERVER PROTOCOL \d+|ERROR: Unknown command.*|listens|asked .*)\r?\n", re.M)
 _DUMP = re.compile(r"^file (\d+) (\d+) (.+)\n([A-Za-z0-9+/=]*)$", re.M)

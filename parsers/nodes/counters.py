@@ -121,7 +121,7 @@ def _frame(text: str) -> _Frame:
             if sections:
                 sections[-1][2].append((line_no, line))
         elif name == "time":
-            at_s = float(about) if re.fullmatch(r"[\d.]+", about) else None
+            at_s = float(about) if re.fullmatch(r"\d+(?:\.\d+)?", about) else None
         elif name == "problem":
             problems.append(f"{about}: not read within its time limit")
         elif name == "ended" and not about.endswith(" 0"):

@@ -87,7 +87,7 @@ def _port(number: int, values: dict[str, str]) -> IbstatPort:
         number=number,
         state=values.get("State"),
         physical_state=values.get("Physical state"),
-        rate_gbit_s=float(rate) if re.fullmatch(r"[\d.]+", rate) else None,
+        rate_gbit_s=float(rate) if re.fullmatch(r"\d+(?:\.\d+)?", rate) else None,
         base_lid=_number(values.get("Base lid")),
         sm_lid=_number(values.get("SM lid")),
         link_layer=values.get("Link layer"),

@@ -9,7 +9,7 @@ from busbw.parsers.formats.json_values import first_of, items, mapping, text_of
 
 _RUNNING = re.compile(r"^\s*Running (\w+)\.?\s*$", re.M)
 _HEAD = re.compile(r"^\s*(?:\d+\s+)*\d+\s*$")
-_ROW = re.compile(r"^\s*(\d+)((?:\s+(?:[\d.]+|N/A))+)\s*$")
+_ROW = re.compile(r"^\s*(\d+)((?:\s+(?:\d+(?:\.\d+)?|N/A))+)\s*$")
 _ERROR = re.compile(r"^\s*((?:\[?CUDA\w*\]? ?.*(?:error|ERROR)|ERROR:|NVML_ERROR|cudaError|No CUDA).*)$", re.M)
 
 

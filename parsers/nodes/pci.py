@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.nodes.blocks import blocks
 
-_SPEED = re.compile(r"^\s*([\d.]+) GT/s PCIe\b", re.M)
+_SPEED = re.compile(r"^\s*(\d+(?:\.\d+)?) GT/s PCIe\b", re.M)
 _WIDTH = re.compile(r"^\s*(\d{1,2})\s*$", re.M)
 _ADDRESS = re.compile(r"/devices/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/")
 _BRIDGE = re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.M)
@@ -150,4 +150,4 @@ def _whole(text: str) -> int | None:
 
 
 def _real(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"[\d.]+", text) else None
+    return float(text) if re.fullmatch(r"\d+(?:\.\d+)?", text) else None

@@ -12,7 +12,7 @@ _TITLE = re.compile(
 _FIELD = re.compile(r"(?:^|\s{2,})([A-Za-z][\w. -]*?)\s*: +(\S.*?)(?=\s{2,}|\t|$)", re.M)
 _BW_HEAD = re.compile(r"^\s*#bytes\s+#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\]", re.M)
 _LAT_HEAD = re.compile(r"^\s*#bytes\s+#iterations\s+(t_min|t_avg)\[usec\]", re.M)
-_ROW = re.compile(r"^\s*(\d+)\s+(\d+)((?:\s+-?[\d.]+)+)\s*$")
+_ROW = re.compile(r"^\s*(\d+)\s+(\d+)((?:\s+-?\d+(?:\.\d+)?)+)\s*$")
 _ERROR = re.compile(
     r"^\s*((?:Couldn't|Can't|Failed|Unable|Did not detect|Completion with error|Problems? with|Invalid|ERR(?:OR)?\b|cuMemAlloc|CUDA error).*)$",
     re.M,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 _HELD = re.compile(r"^held (\d+) (\S) wchan (\S+) name (.*)$")
 _GROUP = re.compile(r"^group (\d+) (\S+) oom_kill (\d+)$")
 _FILE_SYSTEM = re.compile(r"^(\S+)\s+(\d+)\s+(\d+)\s+(-?\d+)\s+(?:(\d+)%|-)\s+(/.*)$")
-_PRESSURE = re.compile(r"^/proc/pressure/(\w+):full avg10=([\d.]+)")
+_PRESSURE = re.compile(r"^/proc/pressure/(\w+):full avg10=(\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class FileSystem:
 
 def parse(text: str) -> HostState:
     """The node's state; what is missing is None or empty."""
-    load = re.match(r"([\d.]+) [\d.]+ [\d.]+ \d+/\d+", text)
+    load = re.match(r"(\d+(?:\.\d+)?) \d+(?:\.\d+)? \d+(?:\.\d+)? \d+/\d+", text)
     available = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.M)
     kills = re.search(r"^oom_kill (\d+)$", text, re.M)
     lines = text.splitlines()

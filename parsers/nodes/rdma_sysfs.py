@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from busbw.parsers.nodes import pkeys
 from busbw.parsers.nodes.pkeys import PartitionKey
 
-_RATE = re.compile(r"([\d.]+) Gb/sec(?: \(([^)]*)\))?")
+_RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec(?: \(([^)]*)\))?")
 _HEX = re.compile(r"0x[0-9a-f]+")
 _IPV4 = "0000:0000:0000:0000:0000:ffff:"
 """How a GID that holds an IPv4 address begins."""

@@ -29,6 +29,7 @@ from busbw.cli import main
 from busbw.codec import parse_json
 from busbw.errors import BusbwError, UsageError
 from busbw.inventory import hostlist, recognise
+from busbw.outside import decoded
 from busbw.playbook import contract
 from busbw.preflight import probe, probe_rails
 from busbw.records import RunResult
@@ -62,13 +63,13 @@ def entries() -> tuple[Entry, ...]:
         Entry("contract", _of_file(lambda path: contract.load(path, frozenset({"all-reduce"}))), "contract", 1),
         Entry("known_hosts", lambda data: known_hosts.parse(_text(data), "known_hosts"), "known_hosts"),
         Entry("ssh -G", _ssh_answer, "ssh_config"),
-        Entry("proof of a build", lambda data: parse_proof("node1", _text(data)), "parse_proof"),
-        Entry("login probe", lambda data: probe.parse_login(_text(data)), "probe"),
-        Entry("hello probe", lambda data: probe.parse_hello(_text(data)), "probe"),
-        Entry("listen probe", lambda data: probe.parse_listen("node1", _text(data)), "probe"),
-        Entry("connect probe", lambda data: probe.parse_connect("node1", _text(data)), "probe"),
-        Entry("nccl probe", lambda data: probe.parse_nccl(_text(data)), "probe"),
-        Entry("rails probe", lambda data: probe_rails.parse("node1", _text(data)), "probe_rails"),
+        Entry("proof of a build", lambda data: parse_proof("node1", decoded(data)), "parse_proof"),
+        Entry("login probe", lambda data: probe.parse_login(decoded(data)), "probe"),
+        Entry("hello probe", lambda data: probe.parse_hello(decoded(data)), "probe"),
+        Entry("listen probe", lambda data: probe.parse_listen("node1", decoded(data)), "probe"),
+        Entry("connect probe", lambda data: probe.parse_connect("node1", decoded(data)), "probe"),
+        Entry("nccl probe", lambda data: probe.parse_nccl(decoded(data)), "probe"),
+        Entry("rails probe", lambda data: probe_rails.parse("node1", decoded(data)), "probe_rails"),
         Entry("a node's evidence", lambda data: offline.of_text("node1", data, "node1.txt", None, None), "script"),
         *(
             Entry(f"{kind.__name__} as JSON", lambda data, kind=kind: parse_json(data, kind), kind.__name__, 1)  # type: ignore[misc]
@@ -99,13 +100,13 @@ def _caller(function: Callable[..., object]) -> Callable[[bytes], object] | None
         return None
 
     def given(data: bytes) -> object:
-        first: object = _text(data)
+        first: object = decoded(data)
         if _CHUNKS in kinds[0]:
             # In pieces that end anywhere, as a pipe gives them.
             first = (data[at : at + 1000] for at in range(0, len(data), 1000))
         elif kinds[0] == _BYTES:
             first = data
-        others = [_text(data) if p.name in ("after", "stderr", "kernel") else "node1" for p in required[1:]]
+        others = [decoded(data) if p.name in ("after", "stderr", "kernel") else "node1" for p in required[1:]]
         return function(first, *others)
 
     return given
