@@ -25,6 +25,7 @@ from busbw.parsers.judge import (
     stall_ways,
 )
 from busbw.parsers.judge.stall_ranks import Job, Wanted, find
+from busbw.parsers.judge.stall_ras_places import RasView
 from busbw.parsers.judge.stall_records import NodeEvidence, StallClass, StallJudgement
 from busbw.parsers.judge.stall_suspects import Strength, Suspect, ranks_told
 from busbw.records import Confidence, Evidence, Finding, Fix, Status, Unreachable
@@ -115,7 +116,7 @@ def _suspects(
     job: Job,
     nodes: dict[str, NodeEvidence],
     unreachable: Sequence[Unreachable],
-    views: Sequence[stall_ras.RasView],
+    views: Sequence[RasView],
     dumps: Sequence[stall_flight.RankDump],
 ) -> Iterator[Suspect]:
     every = tuple(nodes.values())
@@ -212,7 +213,7 @@ def _for_node(fix: Fix, nodes: Sequence[str]) -> Fix:
 
 
 def _nothing(
-    job: Job, nodes: Sequence[NodeEvidence], views: Sequence[stall_ras.RasView], dumps: Sequence[stall_flight.RankDump]
+    job: Job, nodes: Sequence[NodeEvidence], views: Sequence[RasView], dumps: Sequence[stall_flight.RankDump]
 ) -> tuple[StallClass, Finding]:
     """No suspect: not in a collective at all, or held up where nothing that was read shows it."""
     frozen = stall_ras.frozen(views)

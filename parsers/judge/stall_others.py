@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from busbw.parsers.judge import stall_net, stall_ras
 from busbw.parsers.judge.stall_ranks import Job, Wanted, find
+from busbw.parsers.judge.stall_ras_places import RasView
 from busbw.parsers.judge.stall_records import NodeEvidence
 
 
-def moving(job: Job, nodes: Sequence[NodeEvidence], views: Sequence[stall_ras.RasView]) -> str | None:
+def moving(job: Job, nodes: Sequence[NodeEvidence], views: Sequence[RasView]) -> str | None:
     """How it shows that a job goes on; None = it does not."""
     if stall_ras.moved(views):
         return "the operation counts of RAS went on between two answers"

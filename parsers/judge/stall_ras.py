@@ -10,23 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.parsers.judge.stall_ranks import Job
+from busbw.parsers.judge.stall_ras_places import Member, RasView, Where, member_of
 from busbw.parsers.judge.stall_records import NodeEvidence, RasAnswer, StallClass
 from busbw.parsers.judge.stall_suspects import RESTART, Strength, Suspect, ranks_told
-from busbw.records import Evidence, Fix, RasFinding, RasRank, RasReport
-
-Process = tuple[str | None, int | None, int | None]
-"""(node as RAS names it, pid, rank in its communicator where there is no pid)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """One rank of one communicator that the counts set apart."""
-
-    process: Process
-    rank: int | None
-    node: str | None
-    pid: int | None
-    operation: int | None
+from busbw.records import Evidence, Fix, RasFinding, RasReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +24,9 @@ class _Split:
     subject: str
     low: int
     high: int
-    behind: tuple[_Member, ...]
+    behind: tuple[Member, ...]
     """Those who launched least, as far as they are named."""
-    ahead: tuple[_Member, ...]
+    ahead: tuple[Member, ...]
     many_behind: int
     many_ahead: int
     counts: tuple[tuple[int, int], ...]
@@ -50,21 +37,6 @@ class _Split:
     def many_waiting(self) -> int:
         """Ranks that launched more than the least."""
         return sum(many for count, many in self.counts if count > self.low)
-
-
-@dataclass(frozen=True, slots=True)
-class RasView:
-    """Both answers of one node."""
-
-    node: NodeEvidence
-    first: RasReport | None
-    second: RasReport | None
-    line_no: int
-
-    @property
-    def last(self) -> RasReport | None:
-        """The newer answer."""
-        return self.second or self.first
 
 
 def view(nodes: Sequence[NodeEvidence], job: Job) -> tuple[RasView, ...]:
@@ -93,10 +65,10 @@ def unheard(views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence]) 
     """The nodes of ranks that RAS could not hear, by the answer that heard most."""
     found: set[str] = set()
     for v in views[:1]:
-        where = _Where(nodes, job, v)
+        where = Where(nodes, job, v)
         for finding in v.last.findings if v.last else ():
             if finding.kind == "INCOMPLETE":
-                found |= set(where.told([_member(each) for each in finding.ranks])[1])
+                found |= set(where.told([member_of(each) for each in finding.ranks])[1])
     return frozenset(found)
 
 
@@ -134,51 +106,18 @@ def suspects(views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence])
         report = v.last
         if report is None:
             return
-        where = _Where(nodes, job, v)
+        where = Where(nodes, job, v)
         yield from _absent(report, where)
         splits = [split for finding in report.findings if (split := _split(report, finding)) is not None]
         yield from _uneven(splits, where)
 
 
-@dataclass(frozen=True, slots=True)
-class _Where:
-    """From what RAS says of a process to the rank, the node and the GPU that people know."""
-
-    nodes: dict[str, NodeEvidence]
-    job: Job
-    view: RasView
-
-    def evidence(self, finding: RasFinding, text: str) -> Evidence:
-        line = self.view.line_no + (finding.line_no or 1) - 1 if self.view.line_no else None
-        return Evidence(self.view.node.artefact, line, text[:300])
-
-    def node(self, address: str | None) -> str | None:
-        if address is None:
-            return None
-        for node in self.nodes.values():
-            if address in (node.node, node.host) or any(address == own for _, own in node.addresses if not own.startswith("127.")):
-                return node.node
-        return address
-
-    def rank(self, member: _Member) -> int | None:
-        """Its number in the job: by process id on that node, else its number in the communicator."""
-        node = self.node(member.node)
-        for rank in self.job.ranks:
-            if rank.node == node and rank.process.pid == member.pid:
-                return rank.rank
-        return member.rank
-
-    def told(self, members: Sequence[_Member]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        ranks = sorted({number for m in members if (number := self.rank(m)) is not None})
-        return tuple(ranks), tuple(dict.fromkeys(name for m in members if (name := self.node(m.node)) is not None))
-
-
-def _absent(report: RasReport, where: _Where) -> Iterator[Suspect]:
+def _absent(report: RasReport, where: Where) -> Iterator[Suspect]:
     """Processes that RAS cannot reach, and communicators that lack ranks."""
     running = ran((where.view,)) or any(group.status == "RUNNING" for group in report.groups)
     for finding in report.findings:
         if finding.kind == "DEAD" and finding.ranks:
-            members = [_member(each) for each in finding.ranks]
+            members = [member_of(each) for each in finding.ranks]
             ranks, places = where.told(members)
             alive = [r for r in where.job.ranks if r.rank in ranks and r.second is not None]
             if alive:
@@ -193,7 +132,7 @@ def _absent(report: RasReport, where: _Where) -> Iterator[Suspect]:
                 (Fix("read the log of that rank"), Fix("look for the reason on the node", ("dmesg -T | tail -50",)), RESTART),
             )
         elif finding.kind == "INCOMPLETE" and finding.ranks and finding.communicator is not None:
-            ranks, places = where.told([_member(each) for each in finding.ranks])
+            ranks, places = where.told([member_of(each) for each in finding.ranks])
             dead = any(other.kind == "DEAD" and other.ranks for other in report.findings)
             present = [r for r in where.job.ranks if r.rank in ranks and r.second is not None]
             if dead or present:
@@ -211,7 +150,7 @@ def _absent(report: RasReport, where: _Where) -> Iterator[Suspect]:
             )
 
 
-def _uneven(splits: Sequence[_Split], where: _Where) -> Iterator[Suspect]:
+def _uneven(splits: Sequence[_Split], where: Where) -> Iterator[Suspect]:
     """Who is behind; who is ahead alone; two who wait for each other."""
     if not splits:
         return
@@ -242,6 +181,10 @@ def _uneven(splits: Sequence[_Split], where: _Where) -> Iterator[Suspect]:
             (Fix("see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)", needs="app-owner"), RESTART),
         )
         return
+    unnamed = [split for split in few if not split.behind]
+    if unnamed:
+        yield _unnamed(unnamed[0], where)
+        return
     crossed = [m for split in splits for m in split.behind if m.process in ahead]
     if crossed and len({split.communicator for split in splits}) > 1:
         yield _disagree(crossed, splits[0], where, "wait for each other in different communicators: their order of calls differs")
@@ -250,7 +193,17 @@ def _uneven(splits: Sequence[_Split], where: _Where) -> Iterator[Suspect]:
     yield _disagree(list(split.ahead), split, where, f"called {split.subject} {split.high}, which {split.many_behind} others did not")
 
 
-def _disagree(members: Sequence[_Member], split: _Split, where: _Where, what: str) -> Suspect:
+def _unnamed(split: _Split, where: Where) -> Suspect:
+    """As text RAS names outliers only where they are fewer than half."""
+    title = f"{split.many_behind} ranks have not called {split.subject} {split.low + 1}; {split.many_waiting} others wait for them"
+    cause = "the program on half of the ranks is held up, or took another branch; RAS names outliers only where they are fewer"
+    fix = Fix("see what the ranks do: busbw why --live --stacks (it pauses them for a moment)", needs="app-owner")
+    return _suspect(
+        StallClass.RANK_BEHIND, "stall-rank-behind", title, ((), ()), where.evidence(split.finding, _told(split)), cause, (fix, RESTART)
+    )
+
+
+def _disagree(members: Sequence[Member], split: _Split, where: Where, what: str) -> Suspect:
     ranks, places = where.told(members)
     title = f"{ranks_told(ranks) if ranks else 'ranks'}{' on ' + ', '.join(places) if places else ''} {what}"
     fixes = (
@@ -294,7 +247,7 @@ def _split(report: RasReport, finding: RasFinding) -> _Split | None:
     if len(counts) < 2:
         return None
     low, high = min(counts), max(counts)
-    members = _listed(report, finding) or [_member(each) for each in finding.ranks]
+    members = _listed(report, finding) or [member_of(each) for each in finding.ranks]
     return _Split(
         finding.communicator,
         finding.subject or "collective",
@@ -309,10 +262,10 @@ def _split(report: RasReport, finding: RasFinding) -> _Split | None:
     )
 
 
-def _listed(report: RasReport, finding: RasFinding) -> list[_Member]:
+def _listed(report: RasReport, finding: RasFinding) -> list[Member]:
     """All ranks of the communicator, from JSON."""
     return [
-        _Member(
+        Member(
             (state.node, state.pid, None if state.pid is not None else state.rank),
             state.rank,
             state.node,
@@ -324,15 +277,7 @@ def _listed(report: RasReport, finding: RasFinding) -> list[_Member]:
     ]
 
 
-def _member(each: RasRank) -> _Member:
-    return _Member(_process(each.node, each.pid, each.rank), each.rank, each.node, each.pid, each.operation)
-
-
-def _process(node: str | None, pid: int | None, rank: int | None) -> Process:
-    return (node, pid, None if pid is not None else rank)
-
-
-def _ahead_there(member: _Member, split: _Split, splits: Sequence[_Split]) -> bool:
+def _ahead_there(member: Member, split: _Split, splits: Sequence[_Split]) -> bool:
     """Ahead in another collective of the same communicator."""
     return any(member.process == a.process for other in splits if other.communicator == split.communicator for a in other.ahead)
 

@@ -163,6 +163,28 @@ def test_an_answer_of_an_older_server_is_text_behind_an_error() -> None:
     assert told(nodes(n0=asked(text))) == (StallClass.RANK_BEHIND, (2,), ("n2",))
 
 
+def counted(*rows: str) -> str:
+    """An answer as text, with these lines below a mismatch of AllReduce."""
+    return (
+        "listens\nasked localhost 28028\nOK\nNCCL version 2.27.3 compiled with CUDA 12.6\nCUDA runtime version 12060, driver version 12060\n\n"
+        "Warnings\n========\n\n#0-0 (5c9ac0b1e5a13c77) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n"
+        + "".join(f"  {row}\n" for row in rows)
+    )
+
+
+def test_a_quarter_of_the_ranks_behind_is_named_one_by_one() -> None:
+    rows = ["6 ranks have launched up to operation 64", "2 ranks have launched up to operation 63"]
+    rows += [f"Rank {n} -- GPU 0 managed by process {100 + n} on node 10.0.0.{n}" for n in (2, 3)]
+    found = judged(nodes(n0=asked(counted(*rows))))
+    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANK_BEHIND, (2, 3), ("n2", "n3"))
+
+
+def test_half_of_the_ranks_behind_are_counted_and_nobody_is_named() -> None:
+    found = judged(nodes(n0=asked(counted("2 ranks have launched up to operation 64", "2 ranks have launched up to operation 63"))))
+    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANK_BEHIND, (), ())
+    assert found.headline == "2 ranks have not called AllReduce 64; 2 others wait for them"
+
+
 def test_ras_that_does_not_answer_in_time_is_said_and_the_rest_still_judged() -> None:
     mute = node(0, ras_1="listens\nasked localhost 28028\n", ras_2="listens\n", status={"ras-1": 124, "ras-2": 124})
     found = judged(nodes(n0=mute, n3=node(3, state="T", wchan="do_signal_stop")))
