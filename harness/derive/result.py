@@ -25,7 +25,7 @@ from busbw.derive import (
 )
 from busbw.derive.asked import answers, checked, load_plan
 from busbw.parsers.judge import acceptance as judge_acceptance
-from busbw.parsers.judge import blame, blame_layers, blame_words, verdict
+from busbw.parsers.judge import blame, blame_layers, blame_priors, blame_words, verdict
 from busbw.parsers.judge.past import Parts
 from busbw.preflight.software import facts
 from busbw.records import Comparison, Confidence, Evidence, Finding, RunResult, Status, Uncovered
@@ -55,6 +55,7 @@ def derive(run: RunDir) -> RunResult:
     outcome = blame.solve((*pooled.load(run), *samples), grouping.fabric(run, plan))
     accepted_runs = earlier.load(run)
     appraised = appraisal.appraise(run, plan, made, asked, checks, outcome, accepted_runs)
+    outcome = blame_priors.with_priors(outcome, (*appraised.findings, *verdict.check_findings(checks)))
     raw_links = layers.load(run, samples)
     comparisons = (
         *appraised.comparisons,
