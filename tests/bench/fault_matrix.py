@@ -4,9 +4,10 @@
     python tests/bench/fault_matrix.py --kinds rail-50,loss-5 --seeds 1-10
     python tests/bench/fault_matrix.py --table                      # what was measured so far
 
-Eight nodes, four rails each, two leaves, every link shaped. Each survey is one line of the results file; what is in it is not measured again.
-A survey counts as right if what it names first is what was broken and nothing else is named for sure; as not separated if it says that it
-cannot tell what was broken from something else; as wrong if it names for sure what was whole.
+Eight nodes, four rails each, two leaves, every link shaped; `--nodes 4 --rails 2` is the short form. Each survey is one line of the results
+file; what is in it is not measured again, but for surveys without a result. A survey counts as right if what it names first is what was broken
+and nothing else is named for sure; as not separated if it says that it cannot tell what was broken from something else; as wrong if it names
+for sure what was whole.
 """
 
 from __future__ import annotations
@@ -30,12 +31,23 @@ from busbw.lab.bringup import LabOptions
 from busbw.lab.state import LabState
 from busbw.lab.state import load as load_lab
 
-NODES, RAILS, RATE_BIT_S = 8, 4, 50e6
-UPLINK_BIT_S = 2 * NODES / 2 * RATE_BIT_S
-"""Twice what the nodes below can send, so that a healthy uplink is never the limit."""
+RATE_BIT_S = 50e6
 PLAYBOOK = str(Path(__file__).with_name("fault_matrix.yaml"))
 LIMIT_S = 180.0
 """A survey that has not ended by then is ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of the lab."""
+
+    nodes: int
+    rails: int
+
+    @property
+    def uplink_bit_s(self) -> float:
+        """Twice what the nodes below a leaf can send, so that a healthy uplink is never the limit."""
+        return 2 * self.nodes / 2 * RATE_BIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +63,10 @@ class Trouble:
     """It hits processes: the launch is lost, and no group of it is slow."""
 
 
-def trouble(kind: str, rng: random.Random) -> Trouble:
+def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
     """A fault of that kind somewhere."""
-    node, other = (f"node{i}" for i in rng.sample(range(1, NODES + 1), 2))
-    rail = rng.randrange(RAILS)
+    node, other = (f"node{i}" for i in rng.sample(range(1, size.nodes + 1), 2))
+    rail = rng.randrange(size.rails)
     name = f"eth{rail}"
 
     def slow(share: float, *, where: str = node, rail_name: str | None = None, toward: str | None = None) -> Callable[[LabState], object]:
@@ -81,7 +93,7 @@ def trouble(kind: str, rng: random.Random) -> Trouble:
         "loss-1": Trouble((node,), lambda lab: faults.loss(lab, node, 1.0)),
         "loss-5": Trouble((node,), lambda lab: faults.loss(lab, node, 5.0)),
         "pair": Trouble((" – ".join(sorted((node, other))),), slow(0.3, toward=other)),
-        "uplink": Trouble(("uplinks between leaf1 and leaf2",), lambda lab: faults.uplink(lab, "leaf1", UPLINK_BIT_S / 4)),
+        "uplink": Trouble(("uplinks between leaf1 and leaf2",), lambda lab: faults.uplink(lab, "leaf1", size.uplink_bit_s / 4)),
         "two-nodes": Trouble((node, other), lambda lab: slow(0.5, where=other)(slow(0.5)(lab))),  # type: ignore[arg-type]  # both give a lab
         "flicker": Trouble((f"{node} rail {rail}",), lambda lab: None, flicker),
         "cpu-load": Trouble((node,), lambda lab: faults.cpu_load(lab, node, LIMIT_S, 4)),
@@ -111,9 +123,9 @@ def _when_running(lab: LabState, strike: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def survey(lab: LabState, kind: str, seed: int, out: Path) -> dict[str, object]:
+def survey(lab: LabState, kind: str, seed: int, size: Size, out: Path) -> dict[str, object]:
     """One survey of the broken lab, as a line of the results."""
-    chosen = trouble(kind, random.Random(f"{kind} {seed}"))
+    chosen = trouble(kind, random.Random(f"{kind} {seed}"), size)
     log = out / f"{kind}-{seed}.txt"
     began = time.monotonic()
     try:
@@ -231,10 +243,13 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS), help="comma-separated (default: all)")
     parser.add_argument("--seeds", default="1-10", help="such as 1-10; healthy takes as many")
     parser.add_argument("--minutes", type=float, default=240.0, help="stop after this time")
-    parser.add_argument("--out", type=Path, default=Path("artefacts/fault-matrix"), help="results.jsonl, logs and runs")
+    parser.add_argument("--out", type=Path, help="results.jsonl, logs and runs (default: artefacts/fault-matrix-NODESxRAILS)")
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--rails", type=int, default=4)
     parser.add_argument("--table", action="store_true", help="print what is there and measure nothing")
     args = parser.parse_args()
-    args.out = args.out.resolve()
+    size = Size(args.nodes, args.rails)
+    args.out = (args.out or Path(f"artefacts/fault-matrix-{size.nodes}x{size.rails}")).resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     results = args.out / "results.jsonl"
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
@@ -243,17 +258,23 @@ def main() -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         os.environ["BUSBW_LAB_DIR"] = str(args.out / "labs")
         options = LabOptions(
-            nodes=NODES, rails=RAILS, leaves=2, rate_bit_s=RATE_BIT_S, uplink_rate_bit_s=UPLINK_BIT_S, gpus=RAILS, name="matrix"
+            nodes=size.nodes,
+            rails=size.rails,
+            leaves=2,
+            rate_bit_s=RATE_BIT_S,
+            uplink_rate_bit_s=size.uplink_bit_s,
+            gpus=size.rails,
+            name=f"matrix{size.nodes}x{size.rails}",
         )
         lab = bringup.up(options, lambda text: None)
         try:
-            _measure(lab, args, lines, results)
+            _measure(lab, args, size, lines, results)
         finally:
             bringup.down(lab.name)
     print(table(lines))
 
 
-def _measure(lab: LabState, args: argparse.Namespace, lines: list[dict[str, object]], results: Path) -> None:
+def _measure(lab: LabState, args: argparse.Namespace, size: Size, lines: list[dict[str, object]], results: Path) -> None:
     """Seed after seed, all kinds of each, so that a bounded time covers every kind alike."""
     first, _, last = args.seeds.partition("-")
     end = time.monotonic() + 60 * args.minutes
@@ -263,7 +284,7 @@ def _measure(lab: LabState, args: argparse.Namespace, lines: list[dict[str, obje
         for kind in args.kinds.split(","):
             if (kind, seed) in done or time.monotonic() > end:
                 continue
-            line = survey(load_lab(lab.name), kind, seed, args.out)
+            line = survey(load_lab(lab.name), kind, seed, size, args.out)
             lines.append(line)
             with results.open("a") as stream:
                 stream.write(json.dumps(line) + "\n")
