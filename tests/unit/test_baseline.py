@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from busbw import accepted
+from busbw import accepted, derive
+from busbw.cli import main
 from busbw.errors import RunDirError
+from busbw.records import RunResult, Status
 from busbw.records.history import Decision
 from busbw.rundir import RunDir
 
@@ -43,3 +48,64 @@ def test_a_broken_record_is_an_error_that_names_the_file(tmp_path: Path) -> None
     with pytest.raises(RunDirError, match=r"accepted\.json"):
         accepted.standing(run)
     assert accepted.accepted_runs(tmp_path / "nowhere") == ()
+
+
+RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RESULT: RunResult = RUNS.healthy().result
+
+
+@pytest.fixture
+def results(monkeypatch: pytest.MonkeyPatch) -> dict[str, RunResult]:
+    """What each run directory comes to, by name."""
+    found: dict[str, RunResult] = {}
+    monkeypatch.setattr(derive, "derive", lambda run: found[run.run_id])
+    return found
+
+
+def run_of(root: Path, results: dict[str, RunResult], name: str, **changes: object) -> str:
+    made(root, name)
+    results[name] = dataclasses.replace(RESULT, run_id=name, **changes)  # type: ignore[arg-type]  # by name
+    return str(root / name)
+
+
+def test_accepting_keeps_who_when_why_and_showing_tells_it_with_regime_numbers_and_versions(
+    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = run_of(tmp_path, results, "20261120-a")
+    assert main(["baseline", "accept", run, "--note", "firmware 28.43"]) == 0
+    (decision,) = accepted.read(RunDir(Path(run)))
+    assert (decision.note, decision.retired, bool(decision.by), decision.at[:2]) == ("firmware 28.43", False, True, "20")
+    assert main(["baseline", "list", "-o", str(tmp_path)]) == 0
+    assert "firmware 28.43" in capsys.readouterr().out
+    assert main(["baseline", "show", run]) == 0
+    told = capsys.readouterr().out
+    for word in ("infiniband, 16 nodes, 128 ranks", "accepted 20", "all_reduce", "8 GiB", *dict(RESULT.versions).values()):
+        assert word in told or word == RESULT.tool_version, word
+    assert main(["baseline", "retire", run, "--note", "recabled"]) == 0
+    assert accepted.standing(RunDir(Path(run))) is None
+    assert main(["baseline", "retire", run]) == 2
+
+
+def test_a_run_that_failed_is_not_accepted_unless_somebody_insists(tmp_path: Path, results: dict[str, RunResult]) -> None:
+    run = run_of(tmp_path, results, "20261120-a", verdict=Status.FAIL)
+    assert main(["baseline", "accept", run]) == 2
+    assert accepted.standing(RunDir(Path(run))) is None
+    assert main(["baseline", "accept", run, "--anyway", "--note", "one slow rail, known"]) == 0
+    nothing = run_of(tmp_path, results, "20261121-b", cases=())
+    assert main(["baseline", "accept", nothing]) == 2
+
+
+def test_diff_takes_the_accepted_runs_beside_it_or_those_named_and_ends_with_its_verdict(
+    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, now = run_of(tmp_path, results, "20261120-a"), run_of(tmp_path, results, "20261121-b")
+    assert main(["diff", now]) == 2
+    assert "no accepted run" in capsys.readouterr().err
+    assert main(["diff", now, one]) == 3, "one launch on either side tells nothing"
+    main(["baseline", "accept", one])
+    capsys.readouterr()
+    assert main(["diff", now, "-q"]) == 3
+    assert capsys.readouterr().out.startswith("busbw: INCONCLUSIVE")
+    results["20261120-a"] = dataclasses.replace(results["20261120-a"], profile="rocev2")
+    assert main(["diff", now]) == 3
+    assert "not compared with 20261120-a: fabric profile: infiniband here, rocev2 in 20261120-a" in capsys.readouterr().out
