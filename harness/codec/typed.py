@@ -118,7 +118,7 @@ def parse_json(data: bytes, kind: type[T], path: str = "JSON", *, error: type[Bu
         tree = Tree(path, json.loads(data), {}, {}, {})
     except json.JSONDecodeError as caught:
         refuse([Problem(path, f"not JSON, or cut short: {caught.msg}", caught.lineno, caught.colno)], error)
-    except (UnicodeDecodeError, RecursionError) as caught:
+    except (ValueError, RecursionError) as caught:
         refuse([Problem(path, f"not JSON: {caught}")], error)
     refuse(explain(errors, tree, kind).problems, error)
     raise AssertionError("an invalid value always has a problem")

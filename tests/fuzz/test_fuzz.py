@@ -27,6 +27,7 @@ FOUND = (
     ("listen probe", b"ports 40001 " + b"9" * 5000 + b"\n"),
     ("parsers.nodes.nvlink.parse", b"GPU 0: NVIDIA H100 (UUID: GPU-1)\n\t Link 0: 26.56.2 GB/s\n"),
     ("parsers.nodes.mlnx_qos.parse", b"DCBX mode: OS controlled\n\tprio:0 dscp:" + b"9" * 5000 + b",\n"),
+    ("RunResult as JSON", b'{"run_id": ' + b"9" * 5000 + b"}"),
     ("inventory", b"nodes: !vault |\n  secret\n"),
     ("parsers.formats.nccl_debug_line.parse_line", b"a:" * 40_000 + b" NCCL INFO x"),
 )
