@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +19,8 @@ from busbw.parsers.judge.turns import Turn
 from busbw.records import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Measurement, Sizes, Status
 from busbw.records.history import Change, PastRun
 from busbw.records.turns import Soak, SoakEvent, SoakRound
+from busbw.reports import html
+from busbw.reports import turns as turns_told
 from busbw.stages import turns_asked
 
 SIZE = 1 << 30
@@ -223,3 +228,30 @@ def test_controls_want_as_many_unchanged_nodes_as_changed_ones(changed: tuple[st
 def test_two_kinds_of_turns_at_once_are_refused() -> None:
     with pytest.raises(UsageError, match="cannot be measured together"):
         turns_asked.turned(playbook.load("quick"), ("a", "b", "c"), SETTINGS, ("a",))
+
+
+RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+
+
+def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_markup() -> None:
+    report = RUNS.healthy()
+    gains = turns.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
+    down = SoakEvent("link-down", 3, "2026-11-20T03:00:00Z", 30.0, ("node2 eth0",), "<b>node2</b> lost its link", "raw/x.txt", 4)
+    trend = soak.drift("all-reduce", [100.0] * 6)
+    assert trend is not None
+    made = Soak(60.0, 60.0, soaked([100.0, 101.0, 60.0, 100.0]), (down,), (trend,))
+    compared = diff(controlled("lost", 0.9), (controlled("one", 1.0),))
+    result = dataclasses.replace(report.result, tried=gains, soak=made, compared=compared)
+    told = turns_told.lines(result)
+    assert any(line.startswith("NCCL_IB_QPS_PER_CONNECTION=4") and "gains: +" in line and "7 rounds" in line for line in told)
+    assert any("changed d over unchanged, before " in line and "slower" in line for line in told)
+    assert any("round 3  link-down: <b>node2</b> lost its link" in line for line in told)
+    page = html.render(dataclasses.replace(report, result=result))
+    section = page[page.index('<section id="turns"') :]
+    section = section[: section.index("</section>")]
+    assert "Measured in turn" in section
+    assert section.count("<svg") == 1
+    assert "&lt;b&gt;node2&lt;/b&gt; lost its link" in section
+    assert "<b>" not in section
+    assert "Measured in turn" not in html.render(report)
+    assert turns_told.lines(report.result) == ()
