@@ -26,9 +26,11 @@ limit() { if [ -n "$T" ]; then $T "$@"; else shift; "$@"; fi; }
 mark() { u=; [ -r /proc/uptime ] && read -r u _ </proc/uptime; printf '\n@@%s %s %s\n' "$B" "$*" "$u"; }
 ask() { n=$1 l=$2 t=$3; shift 3; mark begin "$n"; limit "$l" sh -c "{ $t$NL:; } 2>&1 | head -c 8000000" sh "$@"; s=$?
   mark end "$n" "$s"; case $s in 124|137) return 1;; esac; }
+clock() { now=$(date +%s.%N); case $now in *N) now=${now%.*}.0;; esac; }
 paths() { eval "$1="; for p in $PIDS; do eval "$1=\"\$$1 /proc/$p/$2\""; done; }
 """
-"""`ask` runs a part that may hang: the limit ends its shell and the `head` that holds our output, even where the tool itself cannot be ended."""
+"""`clock` knows dates that count whole seconds only (busybox). `ask` runs a part that may hang: the limit ends its shell and the `head` that
+holds our output, even where the tool itself cannot be ended."""
 
 FIND = r"""
 found=$(limit 5 grep -alszE "^($NAMES)=" /proc/[0-9]*/environ)
@@ -70,16 +72,16 @@ head -c 4000000
 """One block per process: `pid`, the kept variables, exe, cwd, network namespace, command line, communication library."""
 
 SELF = r"""
-read -r boot </proc/sys/kernel/random/boot_id; read -r up _ </proc/uptime
-echo "host $(hostname) now $(date +%s.%N) up $up boot $boot tick 100"
+read -r boot </proc/sys/kernel/random/boot_id; read -r up _ </proc/uptime; clock
+echo "host $(hostname) now $now up $up boot $boot tick 100"
 ip -o addr 2>/dev/null | awk '{ sub("/.*", "", $4); print "address", $2, $4 }'
 echo "login $SSH_CONNECTION"
 """
-SELF_AGAIN = 'read -r up _ </proc/uptime; echo "host $(hostname) now $(date +%s.%N) up $up boot $boot tick 100"'
+SELF_AGAIN = 'read -r up _ </proc/uptime; clock; echo "host $(hostname) now $now up $up boot $boot tick 100"'
 """A second time, which with the first bounds how far the node's clock is from ours."""
 
 LOOK = r"""
-echo "look $(date +%s.%N)"; read -r LOOKED _ </proc/uptime
+clock; echo "look $now"; read -r LOOKED _ </proc/uptime
 [ -z "$PIDS" ] || { paths TASKS 'task/*/stat'; awk "$STATES" $PIDS $TASKS 2>/dev/null
   DESCRIPTORS=$(ls -l /proc/self/fd $FDS 2>/dev/null)
   printf '%s\n' "$DESCRIPTORS" | sed -n 's#^/proc/\([0-9]*\)/fd:$#own \1#p; s/.* socket:\[\([0-9]*\)\]$/\1/p'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import os
 import re
 import shutil
@@ -195,6 +196,24 @@ def test_what_dies_first_is_looked_at_first(rank: subprocess.Popen[bytes]) -> No
 def test_the_looks_are_as_far_apart_as_was_asked(rank: subprocess.Popen[bytes]) -> None:
     first, second = (look.at_s for look in evidence(run()).looks if look is not None and look.at_s is not None)
     assert second - first >= 0.99
+
+
+@pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed: apt-get install busybox")
+def test_the_tools_of_busybox_give_the_same_evidence(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    busybox = str(shutil.which("busybox"))
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in subprocess.run((busybox, "--list"), capture_output=True, text=True, check=True).stdout.split():
+        (tools / name).symlink_to(busybox)
+    environment = {"PATH": str(tools), "LAB_NODE": "none"}
+    text = script.text(ASKING, "b0undary1").encode()
+    answer = subprocess.run((busybox, "sh", "-s"), input=text, capture_output=True, timeout=100, check=True, env=environment).stdout
+    theirs, ours = (next(p for p in found.processes if p.pid == rank.pid) for found in (evidence(answer), evidence(run())))
+    assert dataclasses.replace(theirs, line_no=0) == dataclasses.replace(ours, line_no=0)
+    found = evidence(answer)
+    assert (found.problem, found.unheard) == (None, ())
+    assert all(look is not None and look.at_s for look in found.looks)
+    assert any("Watchdog caught" in log.lines[0][1] for log in found.logs if log.lines)
 
 
 def test_of_a_script_that_came_only_in_part_nothing_runs() -> None:
