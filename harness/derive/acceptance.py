@@ -173,10 +173,13 @@ def _topology(plan: RunPlan, made: tuple[Launch, ...], outcome: BlameOutcome) ->
         near, far = statistics.median(inside), statistics.median(across)
         told = f"pairs on one leaf {format_bandwidth(near)}, across leaves {format_bandwidth(far)} ({far / near:.0%}), one pair a leaf at a time"
         return ProviderAnswer(question, told, measured=True)
-    whole = gates.series(made, "all-reduce")
-    if whole and outcome.reference_gb_s:
-        share = whole[-1].median_gb_s / outcome.reference_gb_s
-        told = f"a ring over all {len(whole[-1].nodes)} nodes gives {share:.0%} of a good pair; which nodes share a leaf is not known: label them"
+    # One slow node slows every ring that it is in: what a fabric gives is seen without it.
+    rest = gates.series(made, f"{REST}all-reduce")
+    whole = rest or gates.series(made, "all-reduce")
+    if whole and outcome.reference_gb_s and (rest or not outcome.blames):
+        share, count = whole[-1].median_gb_s / outcome.reference_gb_s, len(whole[-1].nodes)
+        ring = f"a ring over the {count} nodes without the suspects" if rest else f"a ring over all {count} nodes"
+        told = f"{ring} gives {share:.0%} of a good pair; which nodes share a leaf is not known: label them"
         return ProviderAnswer(question, told, measured=True)
     return ProviderAnswer(
         question, "not measured: ask for leaves, uplinks and ports per leaf; label the nodes with their leaf", measured=False

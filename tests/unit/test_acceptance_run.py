@@ -115,12 +115,14 @@ def test_who_is_left_out_is_a_node_the_node_of_a_rail_or_one_end_of_a_path() -> 
     assert rest.suspects(accused, NODES) == ("n2", "n3", "n1")
 
 
-def answers(made: tuple[Launch, ...], checks: tuple[CheckResult, ...] = (), leaves: tuple[str, ...] = ()) -> tuple[ProviderAnswer, ...]:
+def answers(
+    made: tuple[Launch, ...], checks: tuple[CheckResult, ...] = (), leaves: tuple[str, ...] = (), outcome: BlameOutcome = NOBODY
+) -> tuple[ProviderAnswer, ...]:
     labels = [(("leaf", leaf),) for leaf in leaves] or [()] * len(NODES)
     cluster = Cluster(tuple(Node(n, labels=own) for n, own in zip(NODES, labels, strict=True)), "n1", "-w")
     book = Playbook("p", "", None, ChecksPlan(), (CASE,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
     plan = RunPlan("busbw.plan/1", "0", "r", "", cluster, book, undetected(), "ssh")
-    return acceptance.answers(plan, made, (), checks, NOBODY, APPRAISED)
+    return acceptance.answers(plan, made, (), checks, outcome, APPRAISED)
 
 
 def test_a_buyers_questions_are_answered_from_measurement_where_it_can() -> None:
@@ -134,6 +136,19 @@ def test_a_buyers_questions_are_answered_from_measurement_where_it_can() -> None
         (True, "roce.pfc differ from what is wanted (as the hosts say); the switches are the provider's to show"),
         (False, "ask for it: who is called, how fast, and what is paid meanwhile"),
     ]
+
+
+def test_a_slow_node_is_not_taken_for_an_oversubscribed_fabric() -> None:
+    accused = dataclasses.replace(NOBODY, blames=(Blame("node", "n3", BlameState.SLOW, 190.0, 381.0, ()),))
+    slow = thrice(190.0, 191.0, 192.0)
+    alone = answers(slow, outcome=accused)[0]
+    assert (alone.measured, alone.answer[:12]) == (False, "not measured")
+
+    again = launch(dataclasses.replace(CASE, id="rest-all-reduce", required=False), 381.0, ("n1", "n2"))
+    found = answers((*slow, again), outcome=accused)[0]
+    assert found.answer == (
+        "a ring over the 2 nodes without the suspects gives 100% of a good pair; which nodes share a leaf is not known: label them"
+    )
 
 
 def test_pairs_within_and_across_leaves_tell_of_the_uplinks() -> None:
