@@ -1,6 +1,6 @@
 """All checks of N lab nodes against one bundled `true` over the same connections, and the same bundle through ssh | xargs, clush and pdsh.
 
-As root: `python tests/bench/check.py [N…]` (32). Measured in turns (A B C, A B C, …), medians:
+As root: `python tests/bench/check.py [N…] [--rounds R]` (32, 5). Measured in turns (A B C, A B C, …), medians:
 
 - on one set of kept connections: a script of `true` on every node, then the script of all checks on every node;
 - the commands' own time: from the first section to the last by the clock of the slowest node (the nodes share this machine's CPUs);
@@ -11,6 +11,7 @@ As root: `python tests/bench/check.py [N…]` (32). Measured in turns (A B C, A 
 
 from __future__ import annotations
 
+import argparse
 import base64
 import json
 import os
@@ -107,42 +108,43 @@ def whole_check(config: str, names: str, folder: str) -> None:
 def turn(line: str) -> tuple[float, float]:
     """(wall, CPU) seconds of a shell line with all its processes here; the nodes' sshd are not among them."""
     started, before = time.perf_counter(), os.times()
-    subprocess.run(
-        ("sh", "-c", line), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=280, check=False
-    )
+    done = subprocess.run(("sh", "-c", line), stdin=subprocess.DEVNULL, capture_output=True, timeout=280, check=False)
+    # 1: the lab's nodes have not the hardware of the profile. What did not run at all has no figure.
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"exit status {done.returncode}: {line[:120]}\n{done.stderr.decode(errors='replace')[-2000:]}")
     after = os.times()
     cpu_s = after.children_user - before.children_user + after.children_system - before.children_system
     return time.perf_counter() - started, cpu_s
 
 
-def measure(config: Path, names: tuple[str, ...]) -> None:
-    """Everything in turns, and the table."""
+def measure(config: Path, names: tuple[str, ...], rounds: int) -> None:
+    """Everything in turns, and the table after every turn: a busy machine may not get to the last."""
     with tempfile.TemporaryDirectory(prefix="busbw-check-") as scratch:
         lines = tools(config, names, Path(scratch))
         kept: list[tuple[float, float, float, float]] = []
         costs: dict[str, list[tuple[float, float]]] = {tool: [] for tool in lines}
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             kept.append((*on_kept_connections(str(config), names), cpu_s()))
             for tool, line in lines.items():
                 costs[tool].append(turn(line))
-        report(len(names), kept, costs)
+            report(len(names), kept, costs)
 
 
 def report(count: int, kept: list[tuple[float, float, float, float]], costs: dict[str, list[tuple[float, float]]]) -> None:
     """The table."""
     true_s, checks_s, own, cpu = (statistics.median(each[i] for each in kept) for i in range(4))
     shares = sorted(checks / (BOUND * true + own) for true, checks, own, _ in kept)
-    print(f"\n{count} nodes, profile {PROFILE}, {ROUNDS} rounds, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
+    print(f"\n{count} nodes, profile {PROFILE}, round {len(kept)}, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
     print(f"  bundled true {true_s:.2f} s, all checks {checks_s:.2f} s, their own time on the slowest node {own:.2f} s")
     print(f"  of the bound {statistics.median(shares):.2f} ({shares[0]:.2f} to {shares[-1]:.2f}); one script takes {cpu:.3f} s of CPU")
     base = statistics.median(wall for wall, _ in costs["busbw check"])
     print("  tool            wall s   CPU s   wall")
     for tool, turns in costs.items():
         wall, cpu = statistics.median(w for w, _ in turns), statistics.median(c for _, c in turns)
-        print(f"  {tool:14} {wall:7.2f} {cpu:7.2f} {wall / base:5.1f}x")
+        print(f"  {tool:14} {wall:7.2f} {cpu:7.2f} {wall / base:5.1f}x", flush=True)
 
 
-def main(sizes: tuple[int, ...]) -> None:
+def main(sizes: tuple[int, ...], rounds: int) -> None:
     """Bring a lab up for every size and measure inside it."""
     from busbw.lab import bringup, enter, files
     from busbw.lab.bringup import LabOptions
@@ -154,7 +156,8 @@ def main(sizes: tuple[int, ...]) -> None:
             rest = [line for line in config.read_text().splitlines() if "KexAlgorithms" not in line]
             Path(f"{config}.default-kex").write_text("\n".join(rest) + "\n")
             names = json.dumps([node.name for node in state.nodes])
-            subprocess.run(enter.reexec_argv(state, (sys.executable, __file__, "--measure", str(config), names)), check=True)
+            argv = (sys.executable, __file__, "--measure", str(config), names, str(rounds))
+            subprocess.run(enter.reexec_argv(state, argv), check=True)
         finally:
             bringup.down(None)
 
@@ -163,9 +166,13 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--check"]:
         whole_check(*sys.argv[2:])
     elif sys.argv[1:2] == ["--measure"]:
-        measure(Path(sys.argv[2]), tuple(json.loads(sys.argv[3])))
+        measure(Path(sys.argv[2]), tuple(json.loads(sys.argv[3])), int(sys.argv[4]))
     else:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the lab is taken down then, too
+        parser = argparse.ArgumentParser()
+        parser.add_argument("sizes", type=int, nargs="*", default=SIZES)
+        parser.add_argument("--rounds", type=int, default=ROUNDS)
+        given = parser.parse_args()
         with tempfile.TemporaryDirectory(prefix="busbw-bench-") as directory:
             os.environ["BUSBW_LAB_DIR"] = directory + "/labs"
-            main(tuple(int(word) for word in sys.argv[1:]) or SIZES)
+            main(tuple(given.sizes), given.rounds)
