@@ -91,13 +91,13 @@ def measured_groups(result: RunResult) -> tuple[Group, ...]:
 
 def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
     """Kind → median of its groups without an accused component, of all of them where there is none such."""
-    clean: dict[tuple[bool, bool], list[float]] = {}
-    every: dict[tuple[bool, bool], list[float]] = {}
+    values: dict[tuple[bool, bool], tuple[list[float], list[float]]] = {}
     for group in groups:
-        every.setdefault(group.kind, []).append(group.busbw_gb_s)
-        if not group.accused:
-            clean.setdefault(group.kind, []).append(group.busbw_gb_s)
-    return {kind: statistics.median(clean.get(kind) or values) for kind, values in every.items()}
+        kind = group.kind
+        if kind not in values:
+            values[kind] = [], []
+        values[kind][group.accused].append(group.busbw_gb_s)
+    return {kind: statistics.median(clean or accused) for kind, (clean, accused) in values.items()}
 
 
 def _groups_of(outcome: CaseOutcome, judged: list[Comparison], holds: tuple[Holds, ...]) -> list[Group]:

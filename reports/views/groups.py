@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from busbw.records import Blame, BlameState, RunResult, Status
@@ -94,7 +95,7 @@ def view(report: ReportInput) -> Survey | None:
     alone = tuple(group for group in groups if len(group.nodes) == 1 and between is not groups)
     conclusion = _conclusion(result, between)
     picture, caption = _picture(result, between, usual, conclusion)
-    slowest = heapq.nsmallest(_TABLE, groups, key=lambda group: (group.busbw_gb_s / (usual[group.kind] or 1.0), group.nodes))
+    slowest = heapq.nsmallest(_TABLE, groups, key=_share_in(usual))
     holds = holders(result)
     return Survey(
         tuple(_accusation(blame, groups, usual, holds[blame.component]) for blame in result.blame),
@@ -107,10 +108,15 @@ def view(report: ReportInput) -> Survey | None:
     )
 
 
+def _share_in(usual: _Usual) -> Callable[[Group], tuple[float, tuple[str, ...]]]:
+    """The slowest of their kind first."""
+    return lambda group: (group.busbw_gb_s / (usual[group.kind] or 1.0), group.nodes)
+
+
 def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Holds) -> Accusation:
     share = blame.capacity_gb_s / blame.expected_gb_s if blame.capacity_gb_s is not None and blame.expected_gb_s else None
     held = [group for group in groups if group.accused and holds(group.nodes, group.rail)]
-    worst = heapq.nsmallest(_TOLD, held, key=lambda group: (group.busbw_gb_s / (usual[group.kind] or 1.0), group.nodes))
+    worst = heapq.nsmallest(_TOLD, held, key=_share_in(usual))
     # Without the groups themselves, what the blame kept of them.
     accusing = tuple(_measured(group, usual) for group in worst) or tuple(Measured(e.text, e.artefact) for e in blame.seen_in[:_TOLD])
     return Accusation(
@@ -135,8 +141,8 @@ def _clearing(blame: Blame, groups: tuple[Group, ...], usual: _Usual) -> tuple[M
     best: dict[str, Group] = {}
     for group in groups:
         if not group.accused and len(group.nodes) > 1:
-            for node in cleared.intersection(group.nodes):
-                if node not in best or group.busbw_gb_s > best[node].busbw_gb_s:
+            for node in group.nodes:
+                if node in cleared and (node not in best or group.busbw_gb_s > best[node].busbw_gb_s):
                     best[node] = group
     ordered = dict.fromkeys(best[node] for node in blame.exonerated if node in best)
     return tuple(_measured(group, usual) for group in tuple(ordered)[:_TOLD])

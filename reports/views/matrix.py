@@ -58,10 +58,11 @@ def view(report: ReportInput) -> Pairs | None:
     size = max(group.size_bytes for group in groups)
     # Pairs over one rail and over all of them are two scales: the picture has the one that was measured more.
     whole = 2 * sum(group.rail is None for group in groups) >= len(groups)
-    pairs: dict[tuple[str, ...], float] = {}
+    pairs: dict[tuple[str, str], float] = {}
     for group in groups:
         if group.size_bytes == size and (group.rail is None) is whole:
-            pair = tuple(sorted(group.nodes))
+            a, b = group.nodes
+            pair = (a, b) if a < b else (b, a)
             # Of several launches and rails the slowest counts, as everywhere in this picture.
             pairs[pair] = min(pairs.get(pair, group.busbw_gb_s), group.busbw_gb_s)
     seen = {node for pair in pairs for node in pair}

@@ -12,6 +12,7 @@ from busbw.reports.input import ReportInput
 _WORD = re.compile(r"[A-Za-z0-9._-]+")
 _RAIL = re.compile(r"\brail (\d+)\b")
 _ROWS = 40
+_OPEN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,10 @@ class Layout:
     rails: tuple[str, ...]
     """Heads of the columns: the number and the device that all nodes have there."""
     rows: tuple[Row, ...]
+    """What is accused, and the first of the others."""
+    folded: tuple[Row, ...]
     more: int
-    """Rows that are not shown."""
+    """Rows that are not even folded."""
     leaves: tuple[LeafRow, ...]
     sources: tuple[str, ...]
     missing: str
@@ -77,14 +80,16 @@ def view(report: ReportInput) -> Layout | None:
         return None
     accused = _accused(report.result, {leaf.name for leaf in found.leaves})
     rows = _rows(found, count, accused)
+    shown = min(_ROWS, max(_OPEN, sum(any(cell.accused for cell in row.cells) for row in rows)))
     leaves = tuple(
         LeafRow(leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), accused.leaves.get(leaf.name, "")) for leaf in found.leaves
     )
     return Layout(
         _conclusion(report.result, found, count),
         tuple(_head(found, rail) for rail in range(count)),
-        rows[:_ROWS],
-        len(rows[_ROWS:]),
+        rows[:shown],
+        rows[shown : shown + _ROWS],
+        len(rows[shown + _ROWS :]),
         leaves[:_ROWS],
         found.sources,
         phrases.nodes(found.missing),
@@ -138,7 +143,10 @@ def _head(found: Topology, rail: int) -> str:
 
 
 def _conclusion(result: RunResult, found: Topology, rails: int) -> str:
-    crossing = [node for node in found.nodes if len({nic.leaf for nic in found.nics if nic.node == node}) > 1]
+    leaves: dict[str, set[str | None]] = {}
+    for nic in found.nics:
+        leaves.setdefault(nic.node, set()).add(nic.leaf)
+    crossing = any(len(own) > 1 for own in leaves.values())
     how = "each rail of a node on a leaf of its own or another node's" if crossing else "all rails of a node on one leaf"
     cabled = f"{phrases.count(len(found.nodes), 'node')} with {phrases.count(rails, 'rail')} on {_leaves(found)}, {how}."
     if not result.blame:
