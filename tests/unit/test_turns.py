@@ -10,13 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import playbook, profile
+from busbw import artefacts, playbook, profile, rundir
+from busbw.artefacts import CaseArtefact, CounterFile, CountersArtefact
+from busbw.derive import turns as concluded
+from busbw.derive.launches import Launch
 from busbw.errors import UsageError
 from busbw.parsers.judge import past, soak, turns
 from busbw.parsers.judge.compare import diff
 from busbw.parsers.judge.past import Parts
 from busbw.parsers.judge.turns import Turn
-from busbw.records import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Measurement, Sizes, Status
+from busbw.records import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Invocation, Measurement, Sizes, Status
 from busbw.records.history import Change, PastRun
 from busbw.records.turns import Soak, SoakEvent, SoakRound
 from busbw.reports import html
@@ -255,3 +258,32 @@ def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_mar
     assert "<b>" not in section
     assert "Measured in turn" not in html.render(report)
     assert turns_told.lines(report.result) == ()
+
+
+def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_bytes_are_no_event(tmp_path: Path) -> None:
+    run = rundir.create(tmp_path, "2026-11-21T10:00:00Z", "soak")
+    # What eth0 of node2 had counted, before and after each of three launches.
+    counts = {1: (3, 3), 2: (4, 4), 3: (4, 6)}
+    made = []
+    for number, moments in counts.items():
+        outcome = launch(Turn("soak", number, "", "all-reduce"), 100.0)
+        for moment, count in zip(("before", "after"), moments, strict=True):
+            name = f"cases/{outcome.case.id}/counters-{moment}"
+            run.write_raw(f"{name}/node2.txt", f"== time {number * 10}.0\n== net\neth0/carrier_down_count:{count}\n== end\n")
+            kept = CountersArtefact(moment, (CounterFile("node2", f"raw/{name}/node2.txt"),))
+            artefacts.keep(run, f"{name}.json", kept)
+        invocation = Invocation(outcome.case.id, (), (), ("a", "b"), 1.0, 2)
+        began = f"2026-11-21T10:0{number}:00Z"
+        kept_case = CaseArtefact(outcome.case, invocation, ("a", "b"), 1, "ended", 0, 10.0, None, None, None, began=began)
+        made.append(Launch(kept_case, outcome.results, outcome, (), ()))
+    found = concluded.soaked(run, tuple(made), 60.0)
+    assert found.done_s == 30.0
+    assert [(each.number, each.began[-9:], each.after_s, each.busbw_gb_s) for each in found.rounds] == [
+        (1, "10:01:00Z", 0.0, 100.0),
+        (2, "10:02:00Z", 10.0, 100.0),
+        (3, "10:03:00Z", 20.0, 100.0),
+    ]
+    assert [(event.kind, event.number, event.where, event.text) for event in found.events] == [
+        ("link-down", 2, ("node2 eth0",), "node2 eth0 lost its link (carrier_down_count +1), before this launch"),
+        ("link-down", 3, ("node2 eth0",), "node2 eth0 lost its link (carrier_down_count +2)"),
+    ]
