@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from busbw.cli import console, outputs, run_slurm
+from busbw.cli import console, outputs, run_kubernetes, run_slurm
 from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, UsageError
 
@@ -66,6 +66,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="the fabric's own view, as for busbw check: links are judged, and findings name the switch port at the far end",
     )
     run_slurm.register(parser)
+    run_kubernetes.register(parser)
     what.add_argument(
         "--try",
         dest="try_",
@@ -101,10 +102,11 @@ def run(args: argparse.Namespace) -> int:
     run_slurm.become_allocated(args)
     from busbw import planning
 
-    if args.dry_run:
-        sys.stdout.write(planning.dry_run(planning.new_plan(args), args))
-        return 0
-    return _execute(args)
+    with run_kubernetes.workers(args):
+        if args.dry_run:
+            sys.stdout.write(planning.dry_run(planning.new_plan(args), args))
+            return 0
+        return _execute(args)
 
 
 def _execute(args: argparse.Namespace) -> int:

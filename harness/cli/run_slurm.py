@@ -15,7 +15,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--launcher",
         metavar="NAME",
-        help="mpirun (over ssh), srun, or slurm-mpirun (mpirun, its daemons started by srun); default: the inventory's, else mpirun",
+        help="mpirun (over ssh), srun, slurm-mpirun (mpirun, its daemons started by srun), or mpijob; default: the inventory's, else mpirun",
     )
     group.add_argument("--mpi", metavar="PLUGIN", help="for srun --mpi (default: pmix or pmi2, as srun --mpi=list names them)")
     group.add_argument("--partition", metavar="NAME", help="ask Slurm for an allocation there, run in it, give it back")
@@ -38,7 +38,7 @@ def become_allocated(args: argparse.Namespace) -> None:
     from busbw.launch import allocating
     from busbw.rundir import open_existing
 
-    if "SLURM_JOB_ID" in os.environ or args.dry_run or args.replay:
+    if "SLURM_JOB_ID" in os.environ or args.dry_run or args.replay or args.launcher == "mpijob":
         return
     asked = planning.salloc_options(args)
     nodes: tuple[str, ...] = ()

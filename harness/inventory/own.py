@@ -24,7 +24,7 @@ from busbw.errors import InventoryError
 from busbw.inventory.hostlist import LEGAL_NAME, expand, fold, illegal
 from busbw.records import Cluster, Node
 
-LAUNCHERS = ("mpirun", "srun", "slurm-mpirun")
+LAUNCHERS = ("mpirun", "srun", "slurm-mpirun", "mpijob")
 
 
 @dataclass(frozen=True, slots=True)
