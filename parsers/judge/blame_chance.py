@@ -21,8 +21,11 @@ SUSPICIOUS = 2.5
 """Standard deviations below what is predicted from which on a group is slow."""
 ALWAYS = 0.75
 """Share of its launches in which an end of groups must be slow to be taken for slow itself: its groups are then no chance."""
-UNSEEN = 4e-5
-"""Slow groups put down to chance where none was seen: with ten groups elsewhere, one slow group may then say all of `MOST`."""
+UNSEEN = 1.0
+"""Slow groups put down to chance where none was seen, of those that lose next to nothing: chance seldom takes much."""
+DECADE = 0.2
+"""Loss by which such groups become ten times rarer: one in three at 10 %, three in a thousand at 50 %. Among few groups a small loss must be
+seen often until it accuses; among thousands, where chance would have shown, twice is enough."""
 CLOSE = 1 / 3
 """A group counts as slow as the part in question if it lost two thirds as much."""
 STANDS_OUT = 4.0
@@ -75,11 +78,12 @@ class Chance:
     def bounds(self, mine: Sequence[int], depth: float) -> dict[bool, float]:
         """What one slow group of a part can say, inside a leaf (False) and across (True). `depth`: share of what was predicted that it leaves."""
         enough = depth + CLOSE * (1.0 - depth)
+        unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
         found = {}
         for crosses in (False, True):
             own = [i for i in mine if self._levels[i].crosses is crosses and self._open[i]]
             slow = bisect.bisect_right(self._ranked[crosses], enough) - sum(self._unlucky.get(i, math.inf) <= enough for i in own)
-            found[crosses] = min(MOST, -2.0 * math.log((slow + UNSEEN) / (self._count[crosses] - len(own) + 1.0)))
+            found[crosses] = min(MOST, -2.0 * math.log((slow + unseen) / (self._count[crosses] - len(own) + 1.0)))
         return found
 
 

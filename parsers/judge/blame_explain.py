@@ -44,7 +44,7 @@ APART = 4.0
 FEWEST_TO_DIFFER = 6
 LEAST_FLICKER = 0.2
 """Smallest loss of an intermittent part while it is bad."""
-OPEN = 12.0
+OPEN = 8.0
 """Misfit, at least, from which on a part is worth another launch: more than the most that chance makes among so many groups (2 ln n)."""
 PASSED = 2
 """Launches in which a part must be good again, after one in which it was bad, for that to be called a passing disturbance."""

@@ -192,8 +192,8 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     if chosen.signals:
         sure = sure or [w for f in run["findings"][:1] for w in f["where"]]
     named = sure
-    wrong = sorted(set(sure) - set(chosen.named))
-    if wrong:
+    # To offer a choice of whole parts only is as wrong as to name one.
+    if set(sure) - set(chosen.named) or (chosen.named and any(not doubt & set(chosen.named) for doubt in doubtful)):
         result = "wrong"
     elif not chosen.named:
         result = "right" if not doubtful else "not separated"
@@ -247,13 +247,14 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--rails", type=int, default=4)
     parser.add_argument("--table", action="store_true", help="print what is there and measure nothing")
+    parser.add_argument("--judge-again", action="store_true", help="judge what was measured by the rules as they are now; measure nothing")
     args = parser.parse_args()
     size = Size(args.nodes, args.rails)
     args.out = (args.out or Path(f"artefacts/fault-matrix-{size.nodes}x{size.rails}")).resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     results = args.out / "results.jsonl"
     lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    if not args.table:
+    if not (args.table or args.judge_again):
         # Whoever bounds this command in time sends SIGTERM: the lab is taken down all the same.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         os.environ["BUSBW_LAB_DIR"] = str(args.out / "labs")
@@ -271,7 +272,19 @@ def main() -> None:
             _measure(lab, args, size, lines, results)
         finally:
             bringup.down(lab.name)
+    elif args.judge_again:
+        lines = [_judged_again(line, size, args.out) for line in lines]
+        results.write_text("".join(json.dumps(line) + "\n" for line in lines))
     print(table(lines))
+
+
+def _judged_again(line: dict[str, object], size: Size, out: Path) -> dict[str, object]:
+    """The line with what today's rules make of that survey's recorded measurements."""
+    kind, seed, run = str(line["kind"]), int(str(line["seed"])), out / "runs" / str(line["run"])
+    if line["result"] == "no result":
+        return line
+    subprocess.run([sys.executable, "-m", "busbw", "report", str(run)], check=False, capture_output=True, stdin=subprocess.DEVNULL)
+    return {**line, **judged(run / "run.json", trouble(kind, random.Random(f"{kind} {seed}"), size))}
 
 
 def _measure(lab: LabState, args: argparse.Namespace, size: Size, lines: list[dict[str, object]], results: Path) -> None:

@@ -55,6 +55,12 @@ def test_half_a_rail_is_still_named_where_every_tenth_group_is_slow_for_a_launch
     assert any("n0005 rail 2" in {b.component, *b.also} for b in outcome.blames)
 
 
+@pytest.mark.parametrize(("jitter", "seed"), [(0.05, 10), (0.05, 17), (0.05, 30), (0.15, 4), (0.15, 7)])
+def test_two_unlucky_launches_of_one_pair_accuse_nobody_in_a_small_cluster(jitter: float, seed: int) -> None:
+    outcome, _ = survey(World(4, 2, 2, cv=0.03, jitter=jitter, seed=seed))
+    assert outcome.blames == ()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_rails_that_come_and_go_for_all_nodes_are_not_accused(seed: int) -> None:
     outcome, _ = survey(World(8, 4, 4, wobble=0.05, seed=seed))
