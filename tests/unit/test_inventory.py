@@ -157,7 +157,7 @@ nodes:
   - {name: "gpu-[7-", gpus: 0}
   - {name: ok, rails: ["mlx5 0"], user: "a;b", address: "$(x)"}
 head: gpu-1
-launcher: srun
+launcher: pbsdsh
 """
     assert complaint(write(text)) == (
         "error: nodes:3:11: 'gpu-[003-006]' repeats 2 hosts of line 2: gpu-[003-004]\n"
@@ -169,7 +169,7 @@ launcher: srun
         "      nodes:7:41: 'a;b' is not a login name\n"
         "      nodes:7:57: illegal address '$(x)': letters, digits, dot, dash and underscore only, none of dot and dash in front\n"
         "      nodes:8:7: unknown node 'gpu-1'; did you mean 'gpu-001'?\n"
-        "      nodes:9:11: unknown launcher 'srun'; known: mpirun",
+        "      nodes:9:11: unknown launcher 'pbsdsh'; known: mpirun, srun, slurm-mpirun, mpijob",
         "next: 10 errors: correct the text and start again; nothing was contacted",
     )
 
