@@ -2,8 +2,9 @@
 
 The ratio is that of geometric means over launches, each side trimmed of a fifth at either end (a launch that a neighbour disturbed must not
 decide). Its interval counts two kinds of noise: launch to launch within a run, and run to run (the fabric's mood), which only several
-accepted runs can tell. Student's t with Satterthwaite's degrees of freedom; percentile bootstraps of so few launches are too narrow
-(docs/history.md has both, measured). What is INCONCLUSIVE is worth another launch: a run repeats until nothing is, or its budget ends.
+accepted runs can tell. Student's t with Satterthwaite's degrees of freedom, where few launches are not trimmed; percentile bootstraps of so
+few are too narrow (docs/history.md has both, measured). What is INCONCLUSIVE is worth another launch: a run repeats until nothing is, or its
+budget ends.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ FEWEST = 3
 """Launches on either side, or accepted runs, below which nothing is said."""
 TRIM = 0.2
 CHANCE = 6.0
-ENOUGH_TO_TRIM = 8
-"""Rounds in turn: of fewer, trimming would leave too few degrees of freedom; a disturbed round then keeps the answer open."""
+ENOUGH = 8
+"""Degrees of freedom that trimming must leave; where it would not, nothing is trimmed, and a disturbed launch keeps the answer open."""
 ROUNDING = 1e-3
 
 
@@ -49,8 +50,9 @@ def shift(
     if launches[0] < FEWEST or not after or (launches[1] < FEWEST and len(runs) < FEWEST):
         reason = f"{launches[0]} launches before and {launches[1]} now; {FEWEST} on either side are wanted, or {FEWEST} accepted runs"
         return Shift(Change.INCONCLUSIVE, None, None, None, launches, len(runs), reason)
-    centre = _centre(after) - statistics.fmean(_centre(run) for run in runs)
-    error, freedom = _error(runs, after, scatter((before,)) if mood is None else mood)
+    share = _share(tuple(len(run) for run in (*runs, after)))
+    centre = _centre(after, share) - statistics.fmean(_centre(run, share) for run in runs)
+    error, freedom = _error((*runs, after), share, scatter((before,)) if mood is None else mood)
     return _told(centre, error, freedom, (launches, len(runs)), (ALPHA / comparisons, floor))
 
 
@@ -66,9 +68,8 @@ def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float
     launches = (len(logs), len(logs))
     if len(logs) < FEWEST:
         return Shift(Change.INCONCLUSIVE, None, None, None, launches, 0, f"{len(logs)} rounds; {FEWEST} are wanted")
-    centre, (squares, left) = _centre(logs), _squares(logs)
-    if len(logs) < ENOUGH_TO_TRIM:
-        centre, squares, left = statistics.fmean(logs), statistics.pvariance(logs) * len(logs), len(logs)
+    share = _share((len(logs),))
+    centre, (squares, left) = _centre(logs, share), _squares(logs, share)
     error = max(math.sqrt(squares / (left - 1) / left), ROUNDING / math.sqrt(left))
     return _told(centre, error, float(left - 1), (launches, 0), (ALPHA_IN_TURN / comparisons, floor))
 
@@ -97,17 +98,23 @@ def _decide(interval: tuple[float, float, float], usual: float, floor: float) ->
     return Change.INCONCLUSIVE, f"{told}: the noise is too large to tell; more launches would settle it"
 
 
-def _centre(logs: tuple[float, ...]) -> float:
+def _share(sizes: tuple[int, ...]) -> float:
+    """How much is trimmed at either end of runs of so many launches: nothing where too few degrees of freedom would be left."""
+    left = sum(size - 2 * int(TRIM * size) - 1 for size in sizes)
+    return TRIM if left >= ENOUGH else 0.0
+
+
+def _centre(logs: tuple[float, ...], share: float) -> float:
     """Trimmed mean."""
-    cut = int(TRIM * len(logs))
+    cut = int(share * len(logs))
     kept = sorted(logs)[cut : len(logs) - cut]
     return statistics.fmean(kept)
 
 
-def _squares(logs: tuple[float, ...]) -> tuple[float, int]:
+def _squares(logs: tuple[float, ...], share: float) -> tuple[float, int]:
     """(winsorised sum of squares, values left after trimming): Yuen's, of one run."""
     count = len(logs)
-    cut = int(TRIM * count)
+    cut = int(share * count)
     ordered = sorted(logs)
     held = [min(max(value, ordered[cut]), ordered[count - cut - 1]) for value in ordered]
     return statistics.pvariance(held) * count, count - 2 * cut
@@ -123,7 +130,8 @@ def scatter(numbers: tuple[tuple[tuple[float, ...], ...], ...]) -> float:
     found = []
     for before in numbers:
         runs = tuple(tuple(math.log(value) for value in run if value > 0) for run in before)
-        each = [(_centre(run), *_squares(run)) for run in runs if run]
+        share = _share(tuple(len(run) for run in runs))
+        each = [(_centre(run, share), *_squares(run, share)) for run in runs if run]
         freedom = sum(left - 1 for _, _, left in each)
         pooled = sum(squares for _, squares, _ in each) / freedom if freedom else 0.0
         if len(each) > 1 and pooled > 0:
@@ -133,16 +141,16 @@ def scatter(numbers: tuple[tuple[tuple[float, ...], ...], ...]) -> float:
     return mean if found and mean > 1 + CHANCE / math.sqrt(len(found)) else 1.0
 
 
-def _error(runs: tuple[tuple[float, ...], ...], after: tuple[float, ...], mood: float) -> tuple[float, float]:
-    """(standard error of the difference of the centres, degrees of freedom).
+def _error(runs: tuple[tuple[float, ...], ...], share: float, mood: float) -> tuple[float, float]:
+    """(standard error of the difference between the last of the runs and the others, degrees of freedom).
 
     The noise of launches is taken from all runs together: that of a few launches alone would be too uncertain to decide anything.
     """
-    each = [_squares(run) for run in (*runs, after)]
+    each = [_squares(run, share) for run in runs]
     freedom = sum(left - 1 for _, left in each)
     pooled = sum(squares for squares, _ in each) / freedom if freedom else 0.0
-    count = len(runs)
-    if not freedom and count > 1 and (between := statistics.variance([_centre(run) for run in runs])) > 0:
+    count = len(runs) - 1
+    if not freedom and count > 1 and (between := statistics.variance([_centre(run, share) for run in runs[:-1]])) > 0:
         return math.sqrt(between * (1 + 1 / count)), float(count - 1)
     if pooled <= 0:
         # All launches equal to the last digit: a table printed with few digits. Its rounding is taken for the noise.

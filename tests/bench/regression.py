@@ -106,7 +106,7 @@ def table(repeats: int, kinds: tuple[str, ...]) -> None:
     few = max(20, repeats // 5)
     if "normal" not in kinds:
         return
-    print(f"percentile bootstrap of 5 launches instead, healthy, normal, CV 2 %: {percentile_alarm(few, 0.02):.1%} of {few} runs alarmed")
+    print(f"percentile bootstrap of 5 launches instead, healthy, normal, CV 5 %: {percentile_alarm(few, 0.05):.1%} of {few} runs alarmed")
 
 
 def power(repeats: int, kinds: tuple[str, ...]) -> None:
