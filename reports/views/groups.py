@@ -36,7 +36,6 @@ class Accusation:
     """One blamed component."""
 
     component: str
-    kind: str
     state: str
     carried: str
     expected: str
@@ -121,7 +120,6 @@ def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: H
     accusing = tuple(_measured(group, usual) for group in worst) or tuple(Measured(e.text, e.artefact) for e in blame.seen_in[:_TOLD])
     return Accusation(
         blame.component,
-        blame.kind,
         _STATES[blame.state],
         "nothing" if blame.state is BlameState.DEAD else phrases.bandwidth(blame.capacity_gb_s),
         phrases.bandwidth(blame.expected_gb_s) if blame.expected_gb_s is not None else "not known",
