@@ -24,7 +24,10 @@ def odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
     if len(seen) < 3:
         return
     ways = {rank.rank: way(rank, nodes[rank.node]) for rank in seen}
-    votes = Counter(ways.values())
+    seen = [rank for rank in seen if ways[rank.rank]]
+    votes = Counter(ways[rank.rank] for rank in seen)
+    if not votes:
+        return
     usual, many = votes.most_common(1)[0]
     others = [rank for rank in seen if ways[rank.rank] != usual]
     if not others or len(others) > max(1, len(seen) // 4) or many < 2:
@@ -54,7 +57,7 @@ def odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
 
 
 def way(rank: RankSeen, node: NodeEvidence) -> str:
-    """In words, as they go behind «rank 3»."""
+    """In words, as they go behind «rank 3»; empty = the looks do not tell: it was about to run in one of them, and hardly got a CPU."""
     first, second = node.looks
     span = (second.at_s or 0) - (first.at_s or 0) if first and second else 0
     state = rank.second
@@ -63,9 +66,13 @@ def way(rank: RankSeen, node: NodeEvidence) -> str:
     busy = span > 0 and ((rank.cpu_ticks or 0) / node.tick_hz / span > _BUSY or runs)
     if busy:
         return "uses the CPU"
+    if "R" in ((rank.first.state if rank.first else ""), (state.state if state else "")):
+        return ""
     if state is not None and state.state == "D":
         return "waits for a disk"
     channel = state.wait_channel if state else "-"
+    if channel == "-" and rank.cpu_ticks:
+        return ""
     return "waits for a message" if channel in _WAITS or channel == "-" else f"sleeps in {channel}"
 
 

@@ -314,6 +314,16 @@ def test_the_rank_that_sleeps_elsewhere_while_all_wait_is_only_possible() -> Non
     assert (found.kind, found.culprit_ranks, found.findings[0].confidence) == (StallClass.RANK_BEHIND, (2,), Confidence.POSSIBLE)
 
 
+def test_a_rank_that_was_ready_to_run_and_got_no_cpu_is_not_the_odd_one() -> None:
+    starved = node(2, state="R", wchan="0", ticks=3)
+    last = starved.looks[1]
+    assert last is not None
+    sleeping = dataclasses.replace(last, states=tuple(dataclasses.replace(s, state="S") for s in last.states))
+    starved = dataclasses.replace(starved, looks=(starved.looks[0], sleeping))
+    found = judged(tuple(starved if n == 2 else node(n, state="R", ticks=480) for n in range(4)))
+    assert (found.kind, found.culprit_nodes) == (StallClass.OUTSIDE, ())
+
+
 def test_ranks_without_a_connection_to_each_other_are_not_in_a_collective() -> None:
     found = judged(tuple(node(number, state="R", ticks=480) for number in range(4)))
     assert found.kind is StallClass.OUTSIDE
