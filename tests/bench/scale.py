@@ -21,11 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 SIZES = (512, 1024, 2048, 4096)
-ROUNDS = 2
 GPUS = 8
 
 
-def main(sizes: tuple[int, ...], stages: tuple[str, ...]) -> None:
+def main(sizes: tuple[int, ...], stages: tuple[str, ...], rounds: int) -> None:
     """The table, stage after stage."""
     judge = runpy.run_path(str(Path(__file__).with_name("judge.py")))
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs; seconds of CPU and peak MB over an idle process with the same imports")
@@ -35,9 +34,9 @@ def main(sizes: tuple[int, ...], stages: tuple[str, ...]) -> None:
             judge["compose"](Path(scratch) / str(size), size)
             (Path(scratch) / f"{size}.yaml").write_text(inventory_text(size))
         for stage in stages:
-            idle = best(stage, 0, scratch)
+            idle = best(stage, 0, scratch, rounds)
             found = [
-                tuple(max(a - b, least) for a, b, least in zip(best(stage, size, scratch), idle, (0.01, 1.0), strict=True))
+                tuple(max(a - b, least) for a, b, least in zip(best(stage, size, scratch, rounds), idle, (0.01, 1.0), strict=True))
                 for size in sizes
             ]
             print(f"{stage:24}" + "".join(f"{s:>8.2f} s{mb:>5.0f} MB" for s, mb in found) + f"{growth(sizes, found):>16}", flush=True)
@@ -52,11 +51,11 @@ def growth(sizes: tuple[int, ...], found: list[tuple[float, ...]]) -> str:
     return " ".join(f"{math.log(last / first) / width:.2f}" for first, last in zip(found[0], found[-1], strict=True))
 
 
-def best(stage: str, size: int, scratch: str) -> tuple[float, float]:
-    """(CPU seconds, peak MB) of the quicker of two processes."""
+def best(stage: str, size: int, scratch: str, rounds: int) -> tuple[float, float]:
+    """(CPU seconds, peak MB), the least of so many processes."""
     argv = (sys.executable, __file__, "--one", stage, str(size), scratch)
     turns = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False)
         if done.returncode != 0:
             raise SystemExit(f"{stage} {size}: {done.stderr[-2000:]}")
@@ -192,5 +191,6 @@ if __name__ == "__main__":
         parser = argparse.ArgumentParser()
         parser.add_argument("sizes", type=int, nargs="*", default=SIZES)
         parser.add_argument("--stage", action="append", choices=tuple(STAGES), help="only this one; may be repeated")
+        parser.add_argument("--rounds", type=int, default=2, help="processes per figure, of which the least counts (default 2)")
         given = parser.parse_args()
-        main(tuple(given.sizes), tuple(given.stage or STAGES))
+        main(tuple(given.sizes), tuple(given.stage or STAGES), given.rounds)
