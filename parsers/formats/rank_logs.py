@@ -27,9 +27,9 @@ def split(content: bytes) -> tuple[RankLog, ...]:
     RankLog(name='nccl.gpu-001.42.log', content=b'abc', whole=False)
     """
     heads = list(_HEAD.finditer(content))
-    ends = [head.start() for head in heads[1:]] + [len(content)]
+    ends = [*(head.start() for head in heads[1:]), len(content)]
     found = []
-    for head, end in zip(heads, ends, strict=True):
+    for head, end in zip(heads, ends, strict=False):
         text = content[head.end() + 1 : end]
         found.append(RankLog(head[1].decode("utf-8", "replace"), text, len(text) == int(head[2])))
     return tuple(sorted(found, key=lambda log: log.name))
