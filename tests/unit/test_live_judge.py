@@ -412,6 +412,19 @@ def test_a_name_that_only_ras_knows_is_quoted_where_a_shell_would_read_it() -> N
     assert stall_ticket.drain_commands(strange)[0].startswith("scontrol update nodename='10.9.9.9;reboot' state=drain ")
 
 
+def test_in_pods_the_node_is_cordoned_and_outside_of_both_schedulers_both_lines_are_given() -> None:
+    found = dataclasses.replace(judged(nodes(n2=node(2, kernel=XID))), job="mpi 7")
+    pods = tuple(
+        dataclasses.replace(rank, process=dataclasses.replace(rank.process, environment=(("KUBERNETES_SERVICE_HOST", "10.96.0.1"),)))
+        for rank in found.ranks
+    )
+    assert stall_ticket.drain_commands(dataclasses.replace(found, ranks=pods)) == ("kubectl cordon n2",)
+    slurm, kubernetes = stall_ticket.drain_commands(found)
+    assert slurm.startswith("scontrol update nodename=n2 state=drain reason=")
+    assert kubernetes == "kubectl cordon n2"
+    assert "run: kubectl cordon n2" in stall_ticket.ticket(found, "runs/live")
+
+
 def test_a_slurm_job_is_asked_for_by_its_number_alone() -> None:
     with pytest.raises(UsageError) as error:
         nodes_of("12; reboot")
