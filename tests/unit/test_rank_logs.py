@@ -132,6 +132,7 @@ def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None
 def test_ranks_that_wrote_no_log_leave_the_proofs_open_and_nothing_breaks(tmp_path: Path) -> None:
     assert (rank_logs.split(b""), rank_logs.split(b"a shell's greeting\n")) == ((), ())
 
-    run, read = run_here(tmp_path, "")
+    run = rundir.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
     run.write_raw("cases/proof/nccl/n1.txt", b"")
+    read = cast(Read, SimpleNamespace(artefact=SimpleNamespace(case=CASE, stdout=None, stderr=None)))
     assert (proof.rank_texts(run, read), proof.log_of(run, read)) == ((), None)
