@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 from busbw.records import CheckResult, Comparison, Finding, RunResult, Status
 from busbw.reports import lead, phrases
@@ -42,7 +43,15 @@ def render(result: RunResult) -> str:
     for number, (name, cases) in enumerate(_suites(result)):
         document.add_testsuite(_suite(result, number, name, cases))
     text: bytes = document.tostring()  # type: ignore[no-untyped-call]  # junitparser 5.0 leaves it without annotations
-    return text.decode("utf-8").rstrip("\n") + "\n"
+    return _settled(text)
+
+
+def _settled(text: bytes) -> str:
+    """The same document, one element a line. junitparser writes with lxml where that is installed, in another form: a file must not depend
+    on it."""
+    root = ElementTree.fromstring(text)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:

@@ -32,7 +32,7 @@ def blocks(text: str) -> str:
 def commands() -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
-        for line in COMMAND.findall(blocks(page.read_text(encoding="utf-8"))):
+        for line in COMMAND.findall(re.sub(r" *\\\n *", " ", blocks(page.read_text(encoding="utf-8")))):
             text = re.split(r"\s{2,}#|\s\|\s|\s&&\s|\s\|\|\s|\s2?>|;", line.strip().removeprefix("$ "))[0].strip()
             found.append((page.name, text))
     return found
