@@ -1,0 +1,95 @@
+"""The course of a stalled launch, and the topology, as a run directory tells them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from busbw import playbook, profile
+from busbw.artefacts import CaseArtefact
+from busbw.derive import layout, story
+from busbw.derive.launches import Launch
+from busbw.plan import RunPlan
+from busbw.records import (
+    BenchmarkCase,
+    CaseOutcome,
+    Cluster,
+    Collective,
+    Confidence,
+    Evidence,
+    Finding,
+    Invocation,
+    Node,
+    Sizes,
+    Status,
+    StoryEvent,
+    StoryRank,
+    Unreachable,
+)
+from busbw.rundir import RunDir
+
+CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1 << 20, 1 << 20))
+NODES = ("n1", "n2")
+
+
+def plan_of(nodes: tuple[Node, ...]) -> RunPlan:
+    return RunPlan(
+        "busbw.plan/1", "0", "r", "", Cluster(nodes, nodes[0].name, "cluster.yaml"), playbook.load("quick"), profile.undetected(), "ssh"
+    )
+
+
+def launch(unreachable: tuple[Unreachable, ...]) -> Launch:
+    """A launch of two ranks a node that was ended; its finding names n2."""
+    invocation = Invocation("all-reduce", ("mpirun",), (), NODES, 60.0, 4)
+    artefact = CaseArtefact(
+        CASE, invocation, NODES, 2, "stalled", None, 21.0, None, None, None, unreachable=unreachable, problem="no output for 15 s"
+    )
+    finding = Finding("stall-node-gone", Status.FAIL, "n2 is gone", ("n2",), (Evidence("raw/x", None, "x"),), confidence=Confidence.LIKELY)
+    outcome = CaseOutcome(CASE, Status.FAIL, "stalled", (), None, 21.0, (), NODES)
+    return Launch(artefact, (), outcome, (finding,), ())
+
+
+def run_with(folder: Path, *lines: str) -> RunDir:
+    (folder / "raw").mkdir()
+    (folder / "raw" / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return RunDir(folder)
+
+
+def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_found(tmp_path: Path) -> None:
+    run = run_with(
+        tmp_path,
+        '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce on 2 nodes, 4 ranks"}',
+        '{"at": "2026-11-21T12:00:02Z", "step": "all-reduce", "state": "said", "text": "  65536  16384 float sum -1 8706.78 0.01"}',
+        '{"at": "2026-11-21T12:00:03Z", "step": "latency", "state": "said", "text": "of another case"}',
+        "cut off in the mid",
+        '{"at": "yesterday", "step": "all-reduce", "state": "said", "text": "without a time"}',
+        '{"at": "2026-11-21T12:00:17Z", "step": "all-reduce", "state": "said", "text": "no output for 15 s: looking at the nodes"}',
+    )
+    gone = Unreachable("n2", "no answer within 60 s")
+    (found,) = story.stories(run, [launch((gone,))])
+    began = found.events[0].at_s
+    assert (found.case_id, found.ended, found.why, found.silent) == ("all-reduce", "stalled", "no output for 15 s", ("n2",))
+    assert found.events == (
+        StoryEvent(began, "busbw", "all_reduce on 2 nodes, 4 ranks"),
+        StoryEvent(began + 2, "busbw", "row of 65536 bytes"),
+        StoryEvent(began + 17, "busbw", "no output for 15 s: looking at the nodes"),
+    )
+    assert found.ranks == tuple(StoryRank(rank, NODES[rank // 2], "not found", "", None, rank >= 2) for rank in range(4))
+
+
+def test_a_launch_that_ended_by_itself_has_no_story(tmp_path: Path) -> None:
+    assert story.stories(run_with(tmp_path), [launch(())]) == ()
+
+
+def test_the_inventorys_labels_are_a_topology_only_where_every_node_has_one(tmp_path: Path) -> None:
+    labelled = tuple(Node(name, rails=("eth0", "eth1"), labels=(("leaf", f"leaf{name[-1]}"),)) for name in NODES)
+    found = layout.known(run_with(tmp_path), plan_of(labelled))
+    assert found is not None
+    assert [(nic.node, nic.rail, nic.device, nic.leaf) for nic in found.nics] == [
+        ("n1", 0, "eth0", "leaf1"),
+        ("n1", 1, "eth1", "leaf1"),
+        ("n2", 0, "eth0", "leaf2"),
+        ("n2", 1, "eth1", "leaf2"),
+    ]
+    assert (found.links, found.errors) == ((), ())
+    assert layout.known(RunDir(tmp_path), plan_of((labelled[0], dataclasses.replace(labelled[1], labels=())))) is None
