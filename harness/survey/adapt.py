@@ -7,6 +7,7 @@ others is measured again; everybody else goes on with the circle method, inside 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from busbw.parsers.judge.blame import BlameOutcome
@@ -61,13 +62,15 @@ def choose(
     if len(nodes) < 2 or len(history) >= most_rounds(nodes, wanted):
         return None
     leaf = dict(fabric.leaf_of)
-    met = {frozenset(group) for number in history for group in number.groups}
+    met = Counter(frozenset(group) for number in history for group in number.groups)
     doubts = tuple(s for s in outcome.open if _worth(s, fabric, wanted)) if outcome else ()
     forced, why = _forced(nodes, outcome, doubts, met, leaf) if outcome else ([], [])
     if outcome is not None and not doubts and _enough(nodes, outcome, history, wanted, leaf):
         return None
-    base = _base(nodes, leaf, len(history))
-    groups = _fill(nodes, forced, base, met, leaf, seek=_seeks_paths(nodes, wanted))
+    # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
+    uplinks = any(doubt.account.part.kind in (PartKind.UPLINK, PartKind.BETWEEN) for doubt in doubts)
+    base = across_leaves(_leaves(nodes, leaf), len(history)) if uplinks else _base(nodes, leaf, len(history))
+    groups = _fill(nodes, forced, base, met, leaf, seek=_seeks_paths(nodes, wanted) and not uplinks)
     used = {node for group in groups for node in group}
     across = any(leaf.get(a, "") != leaf.get(b, "") for a, b in base)
     turn = "across leaves" if across else "inside leaves" if len(set(leaf.values())) > 1 else "next pairs"
@@ -102,7 +105,9 @@ def _seeks_paths(nodes: tuple[str, ...], wanted: Wanted) -> bool:
 
 def _enough(nodes: tuple[str, ...], outcome: BlameOutcome, history: tuple[Round, ...], wanted: Wanted, leaf: dict[str, str]) -> bool:
     if _seeks_paths(nodes, wanted):
-        return len({frozenset(g) for number in history for g in number.groups}) >= len(nodes) * (len(nodes) - 1) // 2
+        # Few nodes meet in few rounds: they go on until a loss that is looked for would have been seen.
+        fine = outcome.tolerance <= wanted.target_loss or len(history) >= MOST_LAUNCHES
+        return fine and len({frozenset(g) for number in history for g in number.groups}) >= len(nodes) * (len(nodes) - 1) // 2
     done = covered(history, leaf)
     if len(set(leaf.values())) > 1 and done.across < 2:
         return False
@@ -116,7 +121,7 @@ def _enough(nodes: tuple[str, ...], outcome: BlameOutcome, history: tuple[Round,
 
 
 def _forced(
-    nodes: tuple[str, ...], outcome: BlameOutcome, doubts: tuple[Suspicion, ...], met: set[frozenset[str]], leaf: dict[str, str]
+    nodes: tuple[str, ...], outcome: BlameOutcome, doubts: tuple[Suspicion, ...], met: Counter[frozenset[str]], leaf: dict[str, str]
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Groups that the open suspicions ask for, and why. What leaves or rails of all nodes are suspected of, every next round tells."""
     groups: list[tuple[str, str]] = []
@@ -139,7 +144,7 @@ def _forced(
         free = [node for node in good if node not in busy]
         if suspect in busy or not free:
             continue
-        partner = min(free, key=lambda node: (frozenset((suspect, node)) in met, leaf.get(node) != leaf.get(suspect)))
+        partner = min(free, key=lambda node: (met[frozenset((suspect, node))], leaf.get(node) != leaf.get(suspect)))
         groups.append((suspect, partner))
         busy |= {suspect, partner}
         why.append(f"{suspect} with {partner}, which is good")
@@ -148,10 +153,7 @@ def _forced(
 
 def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tuple[str, str], ...]:
     """The pairs that nothing but the number of the round asks for."""
-    by_leaf: dict[str, list[str]] = {}
-    for node in nodes:
-        by_leaf.setdefault(leaf.get(node, ""), []).append(node)
-    leaves = tuple(tuple(members) for members in by_leaf.values())
+    leaves = _leaves(nodes, leaf)
     widest = max(map(len, leaves))
     inside = widest - 1 if widest % 2 == 0 else widest
     if len(leaves) == 1:
@@ -167,11 +169,18 @@ def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tu
     return across_leaves(leaves, number - before)
 
 
+def _leaves(nodes: tuple[str, ...], leaf: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+    by_leaf: dict[str, list[str]] = {}
+    for node in nodes:
+        by_leaf.setdefault(leaf.get(node, ""), []).append(node)
+    return tuple(tuple(members) for members in by_leaf.values())
+
+
 def _fill(
     nodes: tuple[str, ...],
     forced: list[tuple[str, str]],
     base: tuple[tuple[str, str], ...],
-    met: set[frozenset[str]],
+    met: Counter[frozenset[str]],
     leaf: dict[str, str],
     *,
     seek: bool,
@@ -187,7 +196,7 @@ def _fill(
     while len(left) > 1:
         node = left.pop(0)
         near = left if len(left) <= 64 else left[:64]
-        partner = min(near, key=lambda other: (frozenset((node, other)) in met, leaf.get(other) != leaf.get(node)))
+        partner = min(near, key=lambda other: (met[frozenset((node, other))], leaf.get(other) != leaf.get(node)))
         left.remove(partner)
         groups.append((node, partner))
     return groups

@@ -13,8 +13,8 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from busbw.parsers.judge.blame_explain import COST, LEAST_LOSS, Account, Explainer, Explanation, Suspicion, least_loss
-from busbw.parsers.judge.blame_levels import Level, good_level, levels
+from busbw.parsers.judge.blame_explain import COST, Account, Explainer, Explanation, Suspicion
+from busbw.parsers.judge.blame_levels import LEAST_LOSS, Level, good_level, least_loss, levels
 from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
 from busbw.parsers.judge.groups import GroupSample
 from busbw.records import Blame, BlameState, Evidence

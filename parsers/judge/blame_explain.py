@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from busbw.parsers.judge.blame_chance import MOST, SUSPICIOUS, Chance, stands_out
-from busbw.parsers.judge.blame_levels import Level, spread
+from busbw.parsers.judge.blame_levels import LEAST_LOSS, Level, least_loss
 from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, loads
 
 COST = {
@@ -35,13 +35,8 @@ FLICKER = 12.0
 """More, for a part that is bad in some launches only."""
 PATTERN = 3.0
 """And again for each launch in which it was good: that it was bad just where another part explains it as well is a coincidence."""
-LEAST_LOSS = 0.05
-"""Smallest loss that is called slow."""
 ROUGH = 0.06
 """Noise, at least, of what a group that is slow anyway achieves."""
-APART = 4.0
-"""A loss must exceed this many standard deviations of what good nodes differ by."""
-FEWEST_TO_DIFFER = 6
 LEAST_FLICKER = 0.2
 """Smallest loss of an intermittent part while it is bad."""
 OPEN = 8.0
@@ -50,6 +45,8 @@ PASSED = 2
 """Launches in which a part must be good again, after one in which it was bad, for that to be called a passing disturbance."""
 ALIKE = 10.0
 """Two explanations whose misfits differ by less cannot be told apart: five standard deviations would be 25."""
+SMALL_LEAF = 4
+"""Nodes of a leaf up to which all of them being bad is no stranger than the leaf."""
 LAUNCHES_OF_SHARED = 3
 """What many groups share is slow for all of them at once: a passing load looks like that in one launch, and seldom in three."""
 LAUNCHES_OF_HASHED_PATH = 5
@@ -291,7 +288,7 @@ class Explainer:
         """Worth another launch; what was bad once and good again and again since then has passed."""
         return (
             account.weight >= self._open
-            and 1.0 - account.ratio >= self._least
+            and 1.0 - account.ratio >= max(LEAST_LOSS, self._least / 2)
             and (len(account.slow_in) > 1 or len(account.clean_in) < PASSED)
         )
 
@@ -319,21 +316,13 @@ class Explainer:
             double = self._account(part)
             if double is not None and double.gain - _cost(double) > own.gain - _cost(own) - ALIKE and not _contains(account.part, part):
                 doubles.append(part)
-        return tuple(doubles)
+        return (*doubles, *self._members(account.part))
 
-
-def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
-    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the spread of their medians over all launches.
-
-    `hashed`: groups that leave their leaf differ by the luck of their flows, and do not count.
-    """
-    ratios: dict[tuple[str, int | None], list[float]] = {}
-    for level in levels:
-        for node in level.sample.nodes if len(level.sample.nodes) == 2 and not (hashed and level.crosses) else ():
-            ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
-    # The higher median: with two launches one bad partner must not make a rail look bad.
-    apart = spread(statistics.median_high(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
-    return max(LEAST_LOSS, APART * apart)
+    def _members(self, part: Part) -> tuple[Part, ...]:
+        """The nodes of a leaf so small that all of them may be bad by themselves."""
+        found = sorted(node for node in self._by_node if part.kind is PartKind.LEAF and self._leaf.get(node) == part.names[0])
+        kind = PartKind.NODE if part.rail is None else PartKind.RAIL
+        return tuple(Part(kind, (node,), part.rail) for node in found if len(found) <= SMALL_LEAF)
 
 
 def _cost(account: Account) -> float:

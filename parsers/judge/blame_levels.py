@@ -25,6 +25,13 @@ DRIFT = 0.1
 """Loss of all groups of a launch, against those of other launches, that is put down to the launch."""
 LEAST_NOISE = 0.01
 """Nothing is measured more finely than this."""
+FEWEST_ABOVE = 5
+"""Groups above the good level from which on their distances tell the noise."""
+LEAST_LOSS = 0.05
+"""Smallest loss that is called slow."""
+APART = 4.0
+"""A loss must exceed this many standard deviations of what good nodes differ by."""
+FEWEST_TO_DIFFER = 6
 DIP = 0.7
 """An iteration below this share of its group's level is a dip."""
 _Class = tuple[str, int, int, int, bool]
@@ -74,6 +81,13 @@ def good_level(values: Iterable[float]) -> float:
     return sum(near) / len(near)
 
 
+def _of_good_ones(ratios: Iterable[float]) -> float:
+    """Standard deviation of good groups, by those above the good level: what is bad, or slow by chance, lies below it and is no noise of theirs."""
+    near = [value for value in ratios if 0.8 < value < 1.2] or [1.0]
+    above = [value - 1.0 for value in near if value >= 1.0]
+    return 1.4826 * statistics.median(above) if len(above) >= FEWEST_ABOVE else spread(near)
+
+
 def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...]:
     """Every sample of a class that has peers, in the order given. Samples of a class with fewer than three groups are left out."""
     leaf = dict(fabric.leaf_of)
@@ -117,8 +131,7 @@ def _of_class(
         scale[name] = own if own > (1 - DRIFT) * overall else overall
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
     _against_crossing_peers(samples, members, crosses, ratio, leaves)
-    near = [value for index, value in ratio.items() if 0.8 < value < 1.2] or [1.0]
-    noise = max(LEAST_NOISE, spread(near))
+    noise = max(LEAST_NOISE, _of_good_ones(ratio.values()))
     return {
         index: Level(
             samples[index],
@@ -187,3 +200,17 @@ def _against_crossing_peers(
             continue
         for index in launched:
             ratio[index] /= min(level, 1.0)
+
+
+def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
+    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the spread of their medians over all launches.
+
+    `hashed`: groups that leave their leaf differ by the luck of their flows, and do not count.
+    """
+    ratios: dict[tuple[str, int | None], list[float]] = {}
+    for level in levels:
+        for node in level.sample.nodes if len(level.sample.nodes) == 2 and not (hashed and level.crosses) else ():
+            ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
+    # The higher median: with two launches one bad partner must not make a rail look bad.
+    apart = spread(statistics.median_high(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
+    return max(LEAST_LOSS, APART * apart)
