@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 _BLOCK = re.compile(r"(?P<head><!-- transcript(?P<long>: long)? -->\n```console\n)(?P<body>.*?)(?P<tail>^```$)", re.MULTILINE | re.DOTALL)
-_LIMIT_S = 240
+_LIMIT_S = 400
 
 
 @dataclass(frozen=True)

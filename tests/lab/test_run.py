@@ -260,6 +260,14 @@ def test_a_stopped_rank_is_found_before_the_job_is_ended(healed: LabState, tmp_p
         job.wait()
     result = json.loads((latest(tmp_path) / "run.json").read_text())
     assert (job.returncode, result["findings"][0]["id"], result["findings"][0]["where"]) == (1, "stall-rank-stopped", ["node4"]), out
+    (course,) = result["stalls"]
+    assert (course["case_id"], course["ended"]) == ("all-reduce", "stalled")
+    assert [rank["rank"] for rank in course["ranks"]] == list(range(8))
+    accused = [rank for rank in course["ranks"] if rank["accused"]]
+    assert {(rank["node"], rank["state"], rank["cpu_s"]) for rank in accused} == {("node4", "stopped", 0.0)}
+    assert any(event["who"] == "busbw" and event["text"].startswith("no output for ") for event in course["events"])
+    assert {event["who"] for event in course["events"]} >= {"busbw", "node4"}, "what the nodes said is in the same order of time"
+    assert "Course of the stall" in (latest(tmp_path) / "report.html").read_text()
     assert leftovers(healed) == {}
 
 
