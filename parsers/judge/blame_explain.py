@@ -286,8 +286,9 @@ class Explainer:
 
     def _doubtful(self, account: Account) -> bool:
         """Worth another launch; what was bad once and good again and again since then has passed."""
+        # What being bad at times costs is asked of an accusation, not of another look.
         return (
-            account.weight >= self._open
+            account.weight + (FLICKER if account.intermittent else 0.0) >= self._open
             and 1.0 - account.ratio >= max(LEAST_LOSS, self._least / 2)
             and (len(account.slow_in) > 1 or len(account.clean_in) < PASSED)
         )
