@@ -111,7 +111,7 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[Ruling, ...]:
     expected = "every interface that NCCL_SOCKET_IFNAME names is there"
     if not names:
         return ()
-    said = re.findall(r"^\s*NCCL_SOCKET_IFNAME\s*=\s*(\S*)\s*$", settings, re.M)
+    said = re.findall(r"^[ \t]*NCCL_SOCKET_IFNAME\s*=\s*(\S*)[ \t\r]*$", settings, re.M)
     # A variable wins over a file, and the files stand first in the text.
     asked = said[-1] if said else ""
     exact, without = asked.lstrip("^").startswith("="), asked.startswith("^")

@@ -132,7 +132,7 @@ def _translation(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
         return (Ruling("pci.ats", Status.SKIPPED, "bare metal", expected, "address translation services matter in virtual machines"),)
     if output.missing:
         return (Ruling("pci.ats", Status.UNKNOWN, "tool missing", expected, "mstconfig (mstflint) is not installed on the node"),)
-    said = re.findall(r"^\s*\*?\s*ATS_ENABLED\s+(\w+)\((\d)\)", output.stdout, re.M)
+    said = re.findall(r"^[ \t]*\*?\s*ATS_ENABLED\s+(\w+)\((\d)\)", output.stdout, re.M)
     if not said:
         why = (output.stderr.strip().splitlines() or ["no Mellanox adapter answers"])[0]
         return (Ruling("pci.ats", Status.UNKNOWN, "not readable", expected, f"mstconfig needs root (busbw check --sudo): {why[:120]}"),)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from busbw.parsers.fabric import Reading, names
 from busbw.records.topology import EndKind, FabricLink, LinkEnd, PortErrors
 
-_START = re.compile(r"^START_([A-Z_0-9]+)\s*$", re.M)
+_START = re.compile(r"^START_([A-Z_0-9]+)[ \t\r]*$", re.M)
 _COMPLAINT = re.compile(r"^-([EW])- +(.*\S)", re.M)
 _LOG = re.compile(r"^-[IEWF]- |^Discovery$|Running version: +\"IBDIAGNET", re.M)
 _KINDS = {"1": EndKind.NIC, "2": EndKind.SWITCH, "3": EndKind.ROUTER}

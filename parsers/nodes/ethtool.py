@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_HEAD = re.compile(r"^FEC parameters for (\S+):\s*$", re.M)
+_HEAD = re.compile(r"^FEC parameters for (\S+):[ \t\r]*$", re.M)
 _CONFIGURED = re.compile(r"^(?:Supported/)?Configured FEC encodings?:[ \t]*(\S.*?)[ \t]*$", re.M)
 _ACTIVE = re.compile(r"^Active FEC encodings?:[ \t]*(\S.*?)[ \t]*$", re.M)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from busbw.parsers.nodes.blocks import blocks
 
-_PROVIDER = re.compile(r"^provider:\s*(\S+)\s*$", re.M)
-_FIELD = re.compile(r"^\s+(\w+):\s*(\S+)\s*$", re.M)
+_PROVIDER = re.compile(r"^provider:\s*(\S+)[ \t\r]*$", re.M)
+_FIELD = re.compile(r"^[ \t]+(\w+):\s*(\S+)[ \t\r]*$", re.M)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.nodes.blocks import blocks
 
-_ROW = re.compile(r"^\s+(\S+)\s+([0-9a-f]{16})\s*$", re.M)
+_ROW = re.compile(r"^[ \t]+(\S+)\s+([0-9a-f]{16})[ \t\r]*$", re.M)
 _NONE = re.compile(r"No IB devices found|Failed to get IB devices list.*", re.I)
 _HCA = re.compile(r"^[ \t]*hca_id:[ \t]*(\S+)[ \t]*$", re.M)
 _PORT = re.compile(r"^[ \t]+port:?[ \t]*(\d+)(?::[ \t]*(PORT_\w+)(?:,[ \t]*max_mtu=(\d+))?)?", re.M)

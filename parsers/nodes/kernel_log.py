@@ -24,6 +24,9 @@ _OTHERS = (
 _TELLING = re.compile(r"Xid \(|mlx5_core|AER|[Ll]ink (?:is )?[Dd]own|blocked for more|Out of memory|mce:")
 """What no telling line is without: most logs hold none and need no second look."""
 
+_LONGEST_LINE = 2048
+"""Characters; the kernel's own are below 1,024. Some of the expressions above take quadratic time on a line."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelEvent:
@@ -47,7 +50,8 @@ def parse(text: str) -> tuple[KernelEvent, ...]:
     """
     if not _TELLING.search(text):
         return ()
-    return tuple(event for line_no, line in enumerate(text.splitlines(), 1) if _TELLING.search(line) and (event := _event(line, line_no)))
+    lines = ((line_no, line[:_LONGEST_LINE]) for line_no, line in enumerate(text.splitlines(), 1) if _TELLING.search(line))
+    return tuple(event for line_no, line in lines if (event := _event(line, line_no)))
 
 
 def _event(line: str, line_no: int) -> KernelEvent | None:

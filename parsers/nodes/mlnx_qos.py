@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_ROW = re.compile(r"^\s*enabled\s+((?:[01]\s+)*[01])\s*$", re.M)
-_MAP = re.compile(r"^\s*prio:(\d) dscp:(\d{1,2}(?:,\d{1,2})*),?\s*$", re.M)
+_ROW = re.compile(r"^[ \t]*enabled\s+((?:[01]\s+)*[01])[ \t\r]*$", re.M)
+_MAP = re.compile(r"^[ \t]*prio:(\d) dscp:(\d{1,2}(?:,\d{1,2})*),?[ \t\r]*$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +39,5 @@ def parse(text: str) -> Qos | None:
 
 
 def _after(label: str, text: str) -> str | None:
-    match = re.search(rf"^\s*{label}:\s*(\S.*?)\s*$", text, re.M)
+    match = re.search(rf"^[ \t]*{label}:\s*(\S.*?)[ \t\r]*$", text, re.M)
     return match[1] if match else None

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from busbw.parsers.formats.json_values import first_of, items, mapping, text_of
 
-_RUNNING = re.compile(r"^\s*Running (\w+)\.?\s*$", re.M)
+_RUNNING = re.compile(r"^[ \t]*Running (\w+)\.?[ \t\r]*$", re.M)
 _HEAD = re.compile(r"^\s*(?:\d+\s+)*\d+\s*$")
 _ROW = re.compile(r"^\s*(\d+)((?:\s+(?:\d+(?:\.\d+)?|N/A))+)\s*$")
-_ERROR = re.compile(r"^\s*((?:\[?CUDA\w*\]? ?.*(?:error|ERROR)|ERROR:|NVML_ERROR|cudaError|No CUDA).*)$", re.M)
+_ERROR = re.compile(r"^[ \t]*((?:\[?CUDA\w*\]? ?.*(?:error|ERROR)|ERROR:|NVML_ERROR|cudaError|No CUDA).*)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def parse(text: str) -> CopyRun | None:
     version = re.search(r"nvbandwidth Version: (\S+)", text)
     if version is None:
         return None
-    driver = re.search(r"^\s*Driver Version: (\S+)", text, re.M)
+    driver = re.search(r"^[ \t]*Driver Version: (\S+)", text, re.M)
     heads = list(_RUNNING.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     # One end more than heads where no test was run.

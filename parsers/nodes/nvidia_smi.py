@@ -15,7 +15,7 @@ _MIG = re.compile(r"\|\s+(Enabled|Disabled|N/A)\*?\s+\|\s*$")
 _PROCESS = re.compile(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s", re.M)
 _HEAD_CHARACTERS = 4096
 """The head of `nvidia-smi -q` has ten lines; what follows has thousands."""
-_LISTED = re.compile(r"^GPU (\d+): (.+?) \(UUID: (\S+)\)\s*$", re.M)
+_LISTED = re.compile(r"^GPU (\d+): (.+?) \(UUID: (\S+)\)[ \t\r]*$", re.M)
 _CUDA = re.compile(r"^CUDA Version\s*:\s*(\d+\.\d+)", re.M)
 _DEEPER = re.compile(r"(?:\n {8}.*)*")
 _BLOCK = re.compile(r"\nGPU ([0-9A-Fa-f:.]+)[ \t]*(?=\n)")

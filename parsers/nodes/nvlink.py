@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from busbw.parsers.nodes.blocks import blocks
 
-_GPU = re.compile(r"^GPU (\d+): (.+?)(?: \(UUID: \S+\))?\s*$", re.M)
-_STATUS = re.compile(r"^\s+Link (\d+):\s+(?:<inactive>|inactive|(\d+(?:\.\d+)?) GB/s)", re.M)
-_ERRORS = re.compile(r"^\s+Link (\d+): (Replay|Recovery|CRC)(?: FLIT| Data)? Errors: (\d+)", re.M)
+_GPU = re.compile(r"^GPU (\d+): (.+?)(?: \(UUID: \S+\))?[ \t\r]*$", re.M)
+_STATUS = re.compile(r"^[ \t]+Link (\d+):\s+(?:<inactive>|inactive|(\d+(?:\.\d+)?) GB/s)", re.M)
+_ERRORS = re.compile(r"^[ \t]+Link (\d+): (Replay|Recovery|CRC)(?: FLIT| Data)? Errors: (\d+)", re.M)
 
 
 @dataclass(frozen=True, slots=True)

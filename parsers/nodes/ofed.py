@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_LINE = re.compile(r"^\s*((?:MLNX_OFED_LINUX|MLNX_OFED|OFED-internal|DOCA-OFED|doca-ofed)[-_]?([0-9][^\s:]*)?)\s*:?\s*$", re.M)
+_LINE = re.compile(r"^[ \t]*((?:MLNX_OFED_LINUX|MLNX_OFED|OFED-internal|DOCA-OFED|doca-ofed)[-_]?([0-9][^\s:]*)?)\s*:?[ \t\r]*$", re.M)
 _KERNEL = re.compile(r"^(?:ii\s+)?mlnx-ofed-kernel(?:-dkms|-modules)?\s+(\S+)", re.M)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from busbw.parsers.nodes.blocks import blocks
 
-_SPEED = re.compile(r"^\s*(\d+(?:\.\d+)?) GT/s PCIe\b", re.M)
-_WIDTH = re.compile(r"^\s*(\d{1,2})\s*$", re.M)
+_SPEED = re.compile(r"^[ \t]*(\d+(?:\.\d+)?) GT/s PCIe\b", re.M)
+_WIDTH = re.compile(r"^[ \t]*(\d{1,2})[ \t\r]*$", re.M)
 _ADDRESS = re.compile(r"/devices/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/")
 _BRIDGE = re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.M)
 _OURS = re.compile(r"^pci (\S+) (\S+) (\S+) width (\S+) (\S+) speed (\S+) (\S+) numa (\S+)(?: under (.*))?$", re.M)
@@ -125,7 +125,7 @@ def parse_capabilities(text: str) -> tuple[AcsBridge, ...]:
     """
     found = []
     for head, block in blocks(_BRIDGE, text):
-        control = re.search(r"ACSCtl:\s*(\S.*?)\s*$", block, re.M)
+        control = re.search(r"ACSCtl:\s*(\S.*?)[ \t\r]*$", block, re.M)
         title, _, body = block.partition("\n")
         size, order = _READ_REQUEST.search(body), _ORDERING.search(body)
         found.append(

@@ -6,17 +6,19 @@ import re
 from dataclasses import dataclass
 
 _TITLE = re.compile(
-    r"^\s+(?:RDMA_)?(Write|Read|Send|Atomic\w*|Raw\w*)[ _](?:Post List |Bidirectional |IPoIB )*.*?(BW|Latency)(?: Post List)? Test\s*$",
+    r"^[ \t]+(?:RDMA_)?(Write|Read|Send|Atomic\w*|Raw\w*)[ _](?:Post List |Bidirectional |IPoIB )*.*?(BW|Latency)(?: Post List)? Test[ \t\r]*$",
     re.M | re.I,
 )
-_FIELD = re.compile(r"(?:^|\s{2,})([A-Za-z][\w. -]*?)\s*: +(\S.*?)(?=\s{2,}|\t|$)", re.M)
-_BW_HEAD = re.compile(r"^\s*#bytes\s+#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\]", re.M)
-_LAT_HEAD = re.compile(r"^\s*#bytes\s+#iterations\s+(t_min|t_avg)\[usec\]", re.M)
+_FIELD = re.compile(r"(?:^[ \t]*|[ \t]{2,})([A-Za-z][\w.-]{0,30}(?: [\w.-]{1,30}){0,4})[ \t]*: +(\S.*?)(?=\s{2,}|\t|$)", re.M)
+_BW_HEAD = re.compile(r"^[ \t]*#bytes\s+#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\]", re.M)
+_LAT_HEAD = re.compile(r"^[ \t]*#bytes\s+#iterations\s+(t_min|t_avg)\[usec\]", re.M)
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)((?:\s+-?\d+(?:\.\d+)?)+)\s*$")
 _ERROR = re.compile(
-    r"^\s*((?:Couldn't|Can't|Failed|Unable|Did not detect|Completion with error|Problems? with|Invalid|ERR(?:OR)?\b|cuMemAlloc|CUDA error).*)$",
+    r"^[ \t]*((?:Couldn't|Can't|Failed|Unable|Did not detect|Completion with error|Problems? with|Invalid|ERR(?:OR)?\b|cuMemAlloc|CUDA error).*)$",
     re.M,
 )
+_LONGEST_LINE = 1000
+"""Characters; its own are below 200. Some of the expressions above take quadratic time on a line."""
 _MEGABYTE = 1 << 20
 """perftest's MB (perftest_parameters.c: MEGABYTE 0x100000); its Gb are 10^9 bits."""
 
@@ -86,6 +88,7 @@ def parse(text: str) -> Perftest | None:
     >>> run.operation, run.device, run.best_gbit_s
     ('write', 'mlx5_0', 393.21)
     """
+    text = "\n".join(line[:_LONGEST_LINE] for line in text.split("\n"))
     title = _TITLE.search(text)
     bw_head, lat_head = _BW_HEAD.search(text), _LAT_HEAD.search(text)
     error = _ERROR.search(text)

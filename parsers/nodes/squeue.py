@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 ARGV = ("squeue", "--noheader", "--states=RUNNING,COMPLETING,SUSPENDED", "--format=%i %U %u %N")
 """Job, user's number, user's name, nodes."""
-_LINE = re.compile(r"^\s*(\S+) (\d+) (\S+) (\S+)\s*$", re.M)
+_LINE = re.compile(r"^[ \t]*(\S+) (\d+) (\S+) (\S+)[ \t\r]*$", re.M)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ FOUND = (
     ("parsers.nodes.mlnx_qos.parse", b"DCBX mode: OS controlled\n\tprio:0 dscp:" + b"9" * 5000 + b",\n"),
     ("RunResult as JSON", b'{"run_id": ' + b"9" * 5000 + b"}"),
     ("inventory", b"nodes: !vault |\n  secret\n"),
+    ("parsers.nodes.perftest.parse", b" #bytes " + b" " * 70_000 + b"\n" * 70_000 + b"a" * 70_000),
+    ("parsers.nodes.kernel_log.parse", b"mlx5_core " + b"a" * 190_000),
     ("parsers.formats.nccl_debug_line.parse_line", b"a:" * 40_000 + b" NCCL INFO x"),
 )
 
