@@ -81,6 +81,11 @@ def start(directory: str, argv: tuple[str, ...], environment: tuple[tuple[str, s
     return Command(("sh", "-c", _START, "busbw-start", directory), stdin=script.encode(), timeout_s=30, label="start")
 
 
+def found(directory: str) -> Command:
+    """Exit status 0 = the job was started, now or by an earlier busbw."""
+    return Command(("test", "-s", f"{directory}/pid"), timeout_s=30, label="found")
+
+
 def poll(directory: str, seen_bytes: int) -> Command:
     """Waits up to `POLL_WAIT_S` for more output than `seen_bytes`, or for the end; gives the state and the new output."""
     argv = ("sh", "-c", _POLL, "busbw-poll", directory, str(seen_bytes), str(POLL_WAIT_S))

@@ -32,6 +32,11 @@ def take(context: Context, case_id: str, nodes: tuple[str, ...], moment: str, *,
     artefacts.keep(context.run, f"{name}.json", CountersArtefact(moment, tuple(files)))
 
 
+def taken(context: Context, case_id: str) -> bool:
+    """Whether an earlier try has taken the first snapshot of this launch."""
+    return context.run.read_raw(f"cases/{case_id}/counters-before.json") is not None
+
+
 def forget(context: Context, case_id: str) -> None:
     """Set aside what was taken before a launch that was ended half way: it is made afresh, and so is its first snapshot."""
     for name in (f"cases/{case_id}/counters-before", f"cases/{case_id}/counters-before.json"):

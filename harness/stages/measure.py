@@ -61,6 +61,9 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     head = context.fleet.sessions.get(launch.head)
     if head is None:
         return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached"))
+    if counters.taken(context, launch.case.id) and not head.run(job.found(launch.directory)).ok:
+        # An earlier try was killed before its launch: what has moved since then is not this launch's.
+        counters.forget(context, launch.case.id)
     counters.take(context, launch.case.id, launch.nodes, "before", gpus=not launch.groups)
     if launch.log_dir is not None:
         rank_logs.prepare(context, launch.nodes, launch.log_dir)
@@ -187,8 +190,6 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
             if _fetched(holder.run(job.fetch(launch.directory, file, store))):
                 paths[file] = f"raw/{store}"
         exit_status = _exit_status(head.run(job.fetch(launch.directory, "status", f"{base}/exit_status")))
-    if head is not None:
-        _remove(context, launch, head)
     artefact = CaseArtefact(
         case=launch.case,
         invocation=launch.invocation,
@@ -208,6 +209,9 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
         began=began,
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)
+    if head is not None:
+        # Only now: whoever is killed in between finds the launch finished, and does not make it again.
+        _remove(context, launch, head)
     return artefact
 
 

@@ -86,7 +86,7 @@ def left_behind(lab: LabState) -> list[str]:
 
 
 def test_a_run_killed_in_every_stage_ends_as_if_undisturbed(lab_factory: Callable, tmp_path: Path) -> None:  # type: ignore[type-arg]
-    lab = lab_factory(nodes=2, node_ssh=False)
+    lab = lab_factory(nodes=2, node_ssh=False, rate_bit_s=300e6)
     out, calm = tmp_path / "runs", tmp_path / "calm"
     new = (BOOK, "-i", f"lab:{lab.name}", "--temporary-keys", "--out")
     run = killed_at(STEPS[0], started(*new, str(out)), out)
