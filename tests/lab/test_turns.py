@@ -37,7 +37,7 @@ def result(out: Path) -> Any:
 def test_a_second_rail_gains_beyond_the_noise_and_the_other_rail_alone_does_not(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=2, rails=2, rate_bit_s=60e6)
+    lab = lab_factory(nodes=2, rails=2, rate_bit_s=100e6)
     done = busbw(*argv(lab, tmp_path, "--env", "LAB_RAILS=eth0", "--try", r"LAB_RAILS=eth0\,eth1,eth1"))
     assert done.returncode == 0, done
     told = {each["setting"]: each["shift"] for each in result(tmp_path)["tried"]}
@@ -62,7 +62,7 @@ def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_no
 ) -> None:
     lab = lab_factory(nodes=4, gpus=1, rate_bit_s=60e6)
     short = tmp_path / "short.yaml"
-    short.write_text(PLAYBOOK.read_text().replace("most: 5", "most: 3"))
+    short.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 3"))
     run = argv(lab, tmp_path / "runs", "--changed", "node4", playbook=str(short))
     before = busbw(*run)
     assert before.returncode in (0, 3), before
