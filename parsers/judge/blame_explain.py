@@ -37,6 +37,8 @@ PATTERN = 3.0
 """And again for each launch in which it was good: that it was bad just where another part explains it as well is a coincidence."""
 ROUGH = 0.06
 """Noise, at least, of what a group that is slow anyway achieves."""
+EVEN = 0.02
+"""Noise, at least, by which a group of a slow part may be faster than others of it."""
 LEAST_FLICKER = 0.2
 """Smallest loss of an intermittent part while it is bad."""
 OPEN = 8.0
@@ -252,8 +254,9 @@ class Explainer:
     def _short(self, index: int, predicted: float) -> float:
         """How many standard deviations the group is below what is predicted; how much slower a slow one is, is not predicted so finely."""
         level = self._levels[index]
-        rough = level.ratio < predicted < 1.0
-        return (predicted - level.ratio) / (max(level.noise, ROUGH) if rough else level.noise)
+        if predicted >= 1.0:
+            return (1.0 - level.ratio) / level.noise
+        return (predicted - level.ratio) / max(level.noise, ROUGH if level.ratio < predicted else EVEN)
 
     def _accusable(self, account: Account) -> bool:
         fewest, slow_in = LAUNCHES_OF_SHARED if account.part.kind in _SHARED else 2, set(account.slow_in)

@@ -108,7 +108,7 @@ def test_colliding_flows_accuse_nobody(seed: int) -> None:
     assert outcome.blames == ()
 
 
-@pytest.mark.parametrize(("name", "named"), [("healthy", set()), ("node5-half", {"node5"})])
+@pytest.mark.parametrize(("name", "named"), [("healthy", set()), ("node5-half", {"node5"}), ("node6-tenth", {"node6"})])
 def test_what_a_loaded_machine_measured_names_who_was_slowed_and_nobody_else(name: str, named: set[str]) -> None:
     recorded = json.loads((RECORDED / f"loaded-machine-{name}.json").read_text())
     samples = tuple(
