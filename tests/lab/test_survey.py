@@ -25,8 +25,20 @@ def rails(lab_factory: Callable[..., LabState]) -> LabState:
     return lab_factory(nodes=4, rails=2, leaves=2, rate_bit_s=60e6, uplink_rate_bit_s=240e6, gpus=2)
 
 
-def survey(lab: LabState, out: Path, playbook: str = PLAYBOOK) -> Any:
-    words = [sys.executable, "-m", "busbw", "run", playbook, "-i", f"lab:{lab.name}", "--budget", "90s", "--out", str(out), "-q"]
+def survey(lab: LabState, out: Path, *more: str, playbook: str = PLAYBOOK) -> Any:
+    words = [
+        sys.executable,
+        "-m",
+        "busbw",
+        "run",
+        playbook,
+        "-i",
+        f"lab:{lab.name}",
+        "--out",
+        str(out),
+        "-q",
+        *(more or ("--budget", "90s")),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode in (0, 1, 3), done
     return json.loads((out / "latest" / "run.json").read_text())
@@ -36,7 +48,7 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     faults.slow(rails, "node3", 20e6, "eth1")
     with_layers = tmp_path / "layers.yaml"
     with_layers.write_text(Path(PLAYBOOK).read_text().replace("groups: [pairs]", "groups: [pairs, layers]"))
-    run = survey(rails, tmp_path, str(with_layers))
+    run = survey(rails, tmp_path, playbook=str(with_layers))
     first = run["findings"][0]
     assert (run["verdict"], first["status"]) == ("FAIL", "FAIL"), run["headline"]
     assert "node3 rail 1" in first["title"], first
@@ -63,3 +75,8 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tm
     first = run["findings"][0]
     assert (first["id"], run["verdict"]) == ("slow-path", "FAIL")
     assert first["title"].startswith("the path node1 – node4 is slow: ")
+
+    # One more launch that does not even load the path, with what was measured before: still named.
+    again = survey(rails, tmp_path / "again", "--budget", "1s", "--with", str(tmp_path / "latest"))
+    assert [c["case"]["id"] for c in again["cases"]] == ["proof", "survey-pairs-1"]
+    assert {(b["kind"], b["component"], *b["also"]) for b in again["blame"]} == {("link", "node1 – node4")}, again["findings"]
