@@ -57,7 +57,7 @@ def read(chunks: Iterable[bytes]) -> Document:
         data += chunk
         if len(data) > MOST_BYTES:
             raise UnknownLayout(f"larger than {MOST_BYTES} bytes: not a RAS report", next_step=_NEXT)
-    text = decoded(data).replace("\r", "")
+    text = decoded(bytes(data)).replace("\r", "")
     if text.lstrip().startswith("{"):
         return _read_json(text)
     events = tuple(_event(found) for line in text.splitlines() if (found := _EVENT.match(line)))
