@@ -127,7 +127,9 @@ def conclude(criteria: tuple[CriterionResult, ...], around: Around) -> Acceptanc
     failed = [each for each in criteria if each.status is Status.FAIL]
     open_ = [each for each in criteria if each.status not in (Status.PASS, Status.FAIL)]
     met = len(criteria) - len(failed) - len(open_)
-    told = f"{met} of {len(criteria)} criteria met, {len(failed)} failed, {len(open_)} not measured"
+    missing = sum(each.measured is None for each in open_)
+    told = f"{met} of {len(criteria)} criteria met, {len(failed)} failed, {missing} not measured"
+    told += f", {len(open_) - missing} undecided" if len(open_) > missing else ""
     if failed or around.verdict is Status.FAIL:
         word, status = NOT_ACCEPTED, Status.FAIL
     elif open_ or not criteria or around.verdict is Status.UNKNOWN:

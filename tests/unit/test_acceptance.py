@@ -88,6 +88,7 @@ def test_a_time_is_met_from_below_and_its_quantile_counts_the_slow_ones() -> Non
         ((380.0, 381.0, 382.0), AROUND, "ACCEPTED", "1 of 1 criteria met, 0 failed, 0 not measured"),
         ((350.0, 351.0, 352.0), AROUND, "NOT ACCEPTED", "0 of 1 criteria met, 1 failed, 0 not measured"),
         ((), AROUND, "INCONCLUSIVE", "0 of 1 criteria met, 0 failed, 1 not measured"),
+        ((360.0, 371.0, 382.0), AROUND, "INCONCLUSIVE", "0 of 1 criteria met, 0 failed, 0 not measured, 1 undecided"),
         (
             (380.0, 381.0, 382.0),
             dataclasses.replace(AROUND, verdict=Status.FAIL, leading="wrong data"),
