@@ -60,10 +60,7 @@ def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -
     stalled = _stall(run, artefact, known, results)
     failures = _failures(run, artefact) if artefact.exit_status != 0 else ()
     lost = payload.origins(payload.lost_peers(_text(run, artefact.stdout))) if artefact.exit_status != 0 else ()
-    # The launcher names who ended first: a survivor. Where survivors name whom they lost, theirs is the origin.
-    named = tuple(dict.fromkeys(item.peer for item in lost)) or tuple(
-        dict.fromkeys(f.node for _, f in failures if f.node and f.role is WarningRole.CAUSE)
-    )
+    named, cause = case.culprits(lost, tuple(failure for _, failure in failures))
     verdict = case.judge(
         case.Seen(
             case=artefact.case,
@@ -75,7 +72,7 @@ def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -
             artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
             said=(*(Evidence(artefact.stdout or "", item.line_no, item.text) for item in lost), *_said(run, artefact, problem, failures)),
             named=tuple(name_of.get(host.partition(".")[0], host) for host in named),
-            cause=_cause(lost, failures),
+            cause=cause,
         )
     )
     status, reason = verdict.status, verdict.reason
@@ -178,12 +175,6 @@ def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherF
     return tuple(
         sorted((item for item in found if item[1].role is not WarningRole.NOTE), key=lambda item: item[1].role is WarningRole.ECHO)
     )
-
-
-def _cause(lost: tuple[payload.LostPeer, ...], failures: tuple[tuple[str, LauncherFailure], ...]) -> str:
-    if lost:
-        return f"{lost[0].peer} went away: its rank died, or its link; the ranks that ended after it only lost their neighbour"
-    return failures[0][1].cause if failures else ""
 
 
 def _said(run: RunDir, artefact: CaseArtefact, problem: str, failures: tuple[tuple[str, LauncherFailure], ...]) -> tuple[Evidence, ...]:

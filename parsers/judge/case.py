@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from busbw.records import BenchmarkCase, BenchmarkResult, Confidence, Evidence, Finding, Fix, Status
+from busbw.parsers.formats.payload import LostPeer
+from busbw.records import BenchmarkCase, BenchmarkResult, Confidence, Evidence, Finding, Fix, LauncherFailure, Status, WarningRole
 from busbw.units import format_size
 
+_ENDINGS = (2, 15)
 EMULATED_DEVICE = "host memory"
 """In the device name of the payload; a device table with it speaks for no GPU."""
 
@@ -40,6 +43,27 @@ class CaseVerdict:
     status: Status
     reason: str
     findings: tuple[Finding, ...]
+
+
+def culprits(lost: tuple[LostPeer, ...], failures: tuple[LauncherFailure, ...]) -> tuple[tuple[str, ...], str]:
+    """The hosts to name for a launch that died, and the cause in words.
+
+    lost: the lines of survivors that name the origin; failures: what the launcher printed, causes first. A rank that a signal ended is the
+    origin, whatever survivors say: on a host with several ranks the others lose neighbours too. (SIGTERM and SIGINT are how a job is ended,
+    and tell nothing.) A rank that ended by itself is mostly a survivor that the launcher saw first; then those count whom the survivors lost.
+    """
+    killed = [failure for failure in failures if failure.kind == "signal" and failure.node and failure.code not in _ENDINGS]
+    if killed:
+        return _each(failure.node for failure in killed), killed[0].cause
+    if lost:
+        told = f"{lost[0].peer} went away: its rank died, or its link; the ranks that ended after it only lost their neighbour"
+        return _each(item.peer for item in lost), told
+    named = _each(failure.node for failure in failures if failure.role is WarningRole.CAUSE)
+    return named, failures[0].cause if failures else ""
+
+
+def _each(hosts: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(host for host in hosts if host))
 
 
 def judge(seen: Seen) -> CaseVerdict:
