@@ -129,7 +129,7 @@ def test_an_unknown_transport_lists_the_known_ones() -> None:
     assert error.value.lines() == (
         "error: transport 'telnet' is not known",
         "seen: --transport telnet",
-        "next: use one of: local, openssh, ssh",
+        "next: use one of: kubectl, local, openssh, ssh",
     )
 
 
