@@ -61,7 +61,8 @@ def parts(asking: Asking) -> tuple[Part, ...]:
     def ras(name: str, before: str = "") -> Part:
         if not asking.ras:
             return Part(name, shell.LISTENS, before=before)
-        return Part(name, shell.RAS, 14, '"${address%:*}" "${address##*:}" "$FOREIGN" "${FIRST:-self}"', before)
+        patience_s = 4 if name == "ras-1" else 2
+        return Part(name, shell.RAS, 14, f'"${{address%:*}}" "${{address##*:}}" "$FOREIGN" "${{FIRST:-self}}" {patience_s}', before)
 
     stacks = (Part("stacks", shell.STACKS, 60, "$PIDS"),) if asking.stacks else ()
     return (

@@ -16,6 +16,8 @@ from busbw.records import FlightDump, RasReport
 _SELF = re.compile(r"^host (\S+) now (\d+(?:\.\d+)?) up (\d+(?:\.\d+)?) boot (\S+) tick (\d+)", re.M)
 _NONE = SectionText("", "", None, 0)
 _RAS_TALK = re.compile(r"^(?:OK|SERVER PROTOCOL \d+|ERROR: Unknown command.*|listens|asked .*)\r?\n", re.M)
+_SILENT = re.compile(r"^silent for \d+ s\n?", re.M)
+"""The script's own word for a server that took the question and acknowledged nothing."""
 _DUMP = re.compile(r"^file (\d+) (\d+) (.+)\n([A-Za-z0-9+/=]*)$", re.M)
 _LOG = re.compile(r"^log (\d+) (\d+) (\d+) (.+)$")
 
@@ -65,7 +67,9 @@ def read(node: str, given: Iterable[SectionText], artefact: str, problem: str | 
         queue_pairs_line_no=section("qps").line_no,
         stacks=stacks.parse(section("stacks").text),
         stacks_line_no=section("stacks").line_no,
-        unheard=tuple(sorted(name for name, each in sections.items() if each.timed_out)),
+        unheard=tuple(
+            sorted(name for name, each in sections.items() if each.timed_out or (name.startswith("ras") and _SILENT.search(each.text)))
+        ),
     )
 
 
@@ -85,9 +89,10 @@ def _ras(section: SectionText) -> RasAnswer | None:
     listens = section.text.startswith("listens")
     if "not asked" in section.text[:40]:
         return RasAnswer(None, listens, "not asked here", section.line_no)
-    text = _RAS_TALK.sub("", section.text).strip()
+    silent = _SILENT.search(section.text)
+    text = _SILENT.sub("", _RAS_TALK.sub("", section.text)).strip()
     if not text:
-        why = "asked, and did not answer within the limit" if section.timed_out else "nobody answers at its port"
+        why = "asked, and did not answer within the limit" if section.timed_out or silent else "nobody answers at its port"
         return RasAnswer(None, listens, why, section.line_no)
     try:
         records = nccl_ras.read([text.encode()]).records

@@ -187,6 +187,9 @@ def test_half_of_the_ranks_behind_are_counted_and_nobody_is_named() -> None:
 
 def test_ras_that_does_not_answer_in_time_is_said_and_the_rest_still_judged() -> None:
     mute = node(0, ras_1="listens\nasked localhost 28028\n", ras_2="listens\n", status={"ras-1": 124, "ras-2": 124})
+    silent = node(0, ras_1="listens\nasked localhost 28028\nsilent for 4 s\n", ras_2="listens\nasked localhost 28028\nsilent for 2 s\n")
+    assert [(each.problem, each.report) for each in silent.ras if each] == [(each.problem, each.report) for each in mute.ras if each]
+    assert silent.unheard == mute.unheard == ("ras-1", "ras-2")
     found = judged(nodes(n0=mute, n3=node(3, state="T", wchan="do_signal_stop")))
     assert (found.kind, found.culprit_ranks) == (StallClass.HOST, (3,))
     assert "NCCL's RAS: asked, and did not answer within the limit" in found.notes
