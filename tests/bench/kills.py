@@ -64,6 +64,13 @@ def unreadable(run: Path) -> list[str]:
     return bad
 
 
+def different(now: object, calm: object) -> str:
+    """The first part that is not the same."""
+    if isinstance(now, list | tuple) and isinstance(calm, list | tuple) and len(now) == len(calm):
+        return next((different(a, b) for a, b in zip(now, calm, strict=True) if a != b), "")
+    return f"{now!r} instead of {calm!r}"[:600]
+
+
 def moment(lab: LabState, folder: Path, number: int, after_s: float, calm: object) -> Outcome:
     """One run, killed once and resumed."""
     out = folder / f"moment-{number}"
@@ -86,7 +93,7 @@ def moment(lab: LabState, folder: Path, number: int, after_s: float, calm: objec
     if not (run / "run.json").exists():
         failed.append(f"not resumed: {told.strip()[-400:]}")
     elif resume.essence(run) != calm:
-        failed.append(f"another end: {told.strip().splitlines()[-1]}")
+        failed.append(f"another end: {different(resume.essence(run), calm)}")
     failed += [f"written again: {path.name}" for path, content in before.items() if path.read_bytes() != content]
     left = resume.left_behind(lab)
     if left:
