@@ -96,6 +96,11 @@ def run(args: argparse.Namespace) -> int:
     if args.resume and args.replay:
         raise UsageError("--resume and --replay exclude each other", seen="both were given", next_step="give one of them")
     outputs.check(args)
+    if args.fabric_file:
+        # A name that is no file is refused before a node is asked, and in a dry run too.
+        from busbw import intake
+
+        intake.expand(args.fabric_file)
     if not (args.dry_run or args.resume or args.replay):
         # Before anything heavy is imported: the command starts over inside the lab.
         become_inside(args.inventory)

@@ -158,3 +158,23 @@ def test_a_run_made_of_files_alone_can_be_reported_again(
     assert HALF in told
     assert "busbw: CHECK FAIL 1 failed" in told
     assert HALF in (tmp_path / "runs/latest/report.html").read_text()
+
+
+def test_a_dry_run_refuses_a_fabric_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = tmp_path / "link.txt"
+    words = [
+        "run",
+        "-w",
+        "gpu-[001-002]",
+        "--dry-run",
+        "--ranks-per-node",
+        "8",
+        "-p",
+        "infiniband",
+        "--nccl-tests",
+        "/opt/nccl-tests/build",
+    ]
+    assert main([*words, "--fabric-file", str(given)]) == 2
+    assert "link.txt" in capsys.readouterr().err
+    given.write_text(LINKS)
+    assert main([*words, "--fabric-file", str(given)]) == 0
