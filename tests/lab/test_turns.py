@@ -75,7 +75,10 @@ def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_no
     assert found["unchanged-nodes-slower"]["status"] == "WARN", moody
     faults.clear(lab)
     faults.slow(lab, "node4", 30e6)
-    changed = busbw(*run)
+    # As many rounds as this machine's noise needs: three have two degrees of freedom, so that one disturbed launch leaves even a half undecided.
+    patient = tmp_path / "patient.yaml"
+    patient.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 12"))
+    changed = busbw(*argv(lab, tmp_path / "runs", "--changed", "node4", playbook=str(patient)))
     first = result(tmp_path / "runs")["findings"][0]
     assert (changed.returncode, first["id"], first["where"]) == (1, "changed-nodes-slower", ["node4"]), changed
     assert "busbw: SLOWER" in busbw(sys.executable, "-m", "busbw", "diff", str(tmp_path / "runs/latest")).stdout
