@@ -34,6 +34,12 @@ class Benchmark:
     """The sources are CUDA's: nvcc, NCCL and the GPUs' kinds are looked for on the nodes."""
     version: str | None = None
     """NCCL_TESTS_VERSION of the sources; None = they do not say, or are not nccl-tests."""
+    origin: str = ""
+    """What `--nccl-tests` named; empty = the payload that busbw brings."""
+    sha256: str | None = None
+    """Of the archive as it came; None = it was none."""
+    commit: str | None = None
+    """Of the git repository that they were fetched from; None = from none."""
 
 
 @dataclass(frozen=True, slots=True)

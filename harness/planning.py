@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import re
-import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 
 import busbw
-from busbw import artefacts, build, derive, inventory, playbook, profile, rundir
+from busbw import artefacts, build, derive, inventory, playbook, profile, rundir, sources
 from busbw.artefacts import ReachArtefact
 from busbw.build import Benchmark
 from busbw.derive import earlier
@@ -71,16 +68,21 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
             run.write_raw(earlier.FILE, held_against)
         reach = artefacts.load(recording, "reach.json", ReachArtefact)
         transport: Transport = ReplayTransport(recording, reach.unreachable if reach else ())
-        return Prepared(run, plan, transport, benchmark(args, plan), (f"replay of {recording.run_id}: no node is contacted",))
+        made = sources.kept(recording) or benchmark(args, plan)
+        sources.keep(run, made)
+        return Prepared(run, plan, transport, made, (f"replay of {recording.run_id}: no node is contacted",))
     if args.resume:
         run = rundir.open_existing(args.resume)
         plan = derive.load_plan(run)
         enter_lab(plan)
+        made = _begun_with(run, args, plan)
         set_aside_unfinished(run)
         plan = dataclasses.replace(plan, force=plan.force or args.force, slurm_job=_slurm_job(os.environ))
     else:
         plan = new_plan(args, started=started)
+        made = benchmark(args, plan)
         run = rundir.create(args.out, started, plan.playbook.name)
+        sources.keep(run, made)
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)
         if held := earlier.collect(args.out, plan):
@@ -89,10 +91,11 @@ def prepare(args: argparse.Namespace, started: str) -> Prepared:
     notes = [
         f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head {plan.head}; {_profile_told(plan)}",
         *plan.cluster.notes,
+        *_benchmark_told(made),
     ]
     notes += [f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env" for item in plan.stray]
     notes += cautions(plan)
-    return Prepared(run, plan, transport, benchmark(args, plan), tuple(notes))
+    return Prepared(run, plan, transport, made, tuple(notes))
 
 
 def enter_lab(plan: RunPlan) -> None:
@@ -243,18 +246,19 @@ def set_aside_unfinished(run: RunDir) -> None:
                 run.set_aside(name.removesuffix("/outcome.json"))
 
 
-def benchmark(args: argparse.Namespace, plan: RunPlan) -> Benchmark:
-    """Where the binaries come from: --nccl-tests, else the host-memory payload where the playbook asks for it.
+def benchmark(args: argparse.Namespace, plan: RunPlan, *, fetch: bool = True) -> Benchmark:
+    """Where the binaries come from: --nccl-tests, else the host-memory payload where the playbook asks for it. `fetch` = False asks no address.
 
     Raises:
-        UsageError: the playbook wants nccl-tests and none was given.
+        UsageError: the playbook wants nccl-tests and none was given, or what was given is not nccl-tests.
+        BuildError: the address does not give it.
     """
     if args.nccl_tests:
-        return nccl_tests(args.nccl_tests, emulated=plan.cluster.emulated)
+        made = sources.take(args.nccl_tests, fetch=fetch)
+        # Where no GPU is, what stands in for CUDA's runtime and NCCL is built beside it.
+        return sources.with_files(made, _packaged("shim", "busbw-shim/")) if made.cuda and plan.cluster.emulated else made
     if plan.playbook.payload == "lab":
-        folder = resources.files("busbw.lab") / "payload"
-        files = {entry.name: entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}
-        return Benchmark(build.archive(files))
+        return Benchmark(build.archive(_packaged("payload", "")))
     raise UsageError(
         f"playbook {plan.playbook.name} measures with nccl-tests, and none was given",
         seen="no --nccl-tests",
@@ -262,50 +266,38 @@ def benchmark(args: argparse.Namespace, plan: RunPlan) -> Benchmark:
     )
 
 
-def nccl_tests(text: str, *, emulated: bool = False) -> Benchmark:
-    """Sources here (a folder or an archive), or binaries there (an absolute folder that need not exist here).
+def _packaged(folder: str, below: str) -> dict[str, bytes]:
+    return {f"{below}{entry.name}": entry.read_bytes() for entry in (resources.files("busbw.lab") / folder).iterdir() if entry.is_file()}
 
-    `emulated` = where no GPU is: what stands in for CUDA's runtime and NCCL is built beside them.
+
+def _begun_with(run: RunDir, args: argparse.Namespace, plan: RunPlan) -> Benchmark:
+    """What a run that goes on measures with: what it was begun with.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: --nccl-tests names something else.
     """
-    path = Path(text)
-    if path.is_dir() and (path / "Makefile").is_file():
-        files = {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file() and ".git" not in p.parts}
-        return _of_sources(files, emulated)
-    if path.is_file() and tarfile.is_tarfile(path):
-        return _of_sources(_unpacked(path), emulated)
-    if path.is_absolute():
-        return Benchmark(None, directory=text.rstrip("/"))
-    raise UsageError(
-        f"--nccl-tests {text}: neither sources nor an absolute path of binaries",
-        seen="no folder with a Makefile, no tar archive",
-        next_step="give the checkout of nccl-tests, a tar of it, or the absolute folder of all_reduce_perf on the nodes",
-    )
+    first = sources.kept(run)
+    if first is None:
+        made = benchmark(args, plan)
+        sources.keep(run, made)
+        return made
+    if args.nccl_tests and args.nccl_tests != first.origin:
+        made = benchmark(args, plan)
+        if (made.sources, made.directory) != (first.sources, first.directory):
+            raise UsageError(
+                f"--nccl-tests {args.nccl_tests} is not what {run.run_id} was begun with",
+                seen=f"begun with {first.origin or 'the host-memory payload'}",
+                next_step="--resume without --nccl-tests; what is measured with another build is another run",
+            )
+    return first
 
 
-def _of_sources(files: dict[str, bytes], emulated: bool) -> Benchmark:
-    """Sources to build, with what they say of themselves."""
-    cuda = any(name.endswith(".cu") for name in files)
-    said = re.search(
-        rb'#define NCCL_TESTS_VERSION "([\d.]+)"', b"\n".join(files[name] for name in sorted(files) if name.endswith((".h", ".cu")))
-    )
-    if cuda and emulated:
-        folder = resources.files("busbw.lab") / "shim"
-        files = {**files, **{f"busbw-shim/{entry.name}": entry.read_bytes() for entry in folder.iterdir() if entry.is_file()}}
-    return Benchmark(build.archive(files), cuda=cuda, version=said[1].decode() if said else None)
-
-
-def _unpacked(path: Path) -> dict[str, bytes]:
-    """The files of an archive, without the one folder that most archives put everything into."""
-    with tarfile.open(path) as tar:
-        members = {m.name: stream.read() for m in tar.getmembers() if m.isfile() and (stream := tar.extractfile(m))}
-    makefiles = sorted((name for name in members if name.split("/")[-1] == "Makefile"), key=len)
-    if not makefiles:
-        raise UsageError(f"--nccl-tests {path}: no Makefile in the archive", seen=f"{len(members)} files")
-    top = makefiles[0].removesuffix("Makefile")
-    return {name.removeprefix(top): data for name, data in members.items() if name.startswith(top)}
+def _benchmark_told(made: Benchmark) -> list[str]:
+    """Which nccl-tests was taken, with what pins it."""
+    if made.sources is None or not made.origin:
+        return []
+    pins = [f"{name} {value}" for name, value in (("commit", made.commit), ("SHA-256", made.sha256)) if value]
+    return [f"nccl-tests {made.version or 'of an unknown version'} from {made.origin}" + (f" ({', '.join(pins)})" if pins else "")]
 
 
 def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
@@ -322,7 +314,7 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
         name: NodeFacts(name, name, None, 0 if plan.cluster.emulated else None, "mpirun", assumed, None, (), ASSUMED_GPUS, None)
         for name in nodes
     }
-    made = benchmark(args, plan)
+    made = benchmark(args, plan, fetch=False)
     binaries = made.directory or "nccl-tests/build"
     slurm = SlurmFacts(plan.slurm_job or "SLURM_JOB_ID", nodes, plan.mpi_plugin or "pmix")
     place = Place(head=plan.head, directory=".cache/busbw", binaries=binaries, known=known, slurm=slurm)
@@ -337,7 +329,8 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
         f"#   {section.name} (at most {section.timeout_s} s): {section.shell}" for family in families() for section in family.sections
     ]
     if made.sources is not None:
-        lines += ["", f"# build, on {plan.head}, then copied to the others", f"make -C nccl-tests {' '.join(('MPI=1', *made.make_args))}"]
+        lines += ["", f"# sources: {made.origin or 'the host-memory payload'}; an address is fetched by this machine, once"]
+        lines += [f"# build, on {plan.head}, then copied to the others", f"make -C nccl-tests {' '.join(('MPI=1', *made.make_args))}"]
     lines += [f"# found in your shell, ignored: {item.partition('=')[0]}" for item in plan.stray]
     lines += [f"# caution: {text}" for text in cautions(plan)]
     lines += [f"# {text}" for text in env.left_out(plan.profile, launching.fabric_facts(plan, nodes, known, "JOB.nccl"))]

@@ -39,6 +39,8 @@ FLOORS = (
     ("busbw.history", 4),
     ("busbw.artefacts", 4),
     ("busbw.intake", 4),
+    ("busbw.sources", 4),
+    ("busbw.download", 4),
     ("busbw.survey", 4),
     ("busbw.plan", 4),
     ("busbw.preflight", 3),

@@ -42,7 +42,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable over the profile's; may be repeated")
     what.add_argument("--contract", type=Path, metavar="FILE", help="numbers that a provider promised; busbw expect --contract-template")
     what.add_argument(
-        "--nccl-tests", metavar="PATH", help="nccl-tests: a folder or archive of sources here, or an absolute folder of binaries there"
+        "--nccl-tests",
+        metavar="PATH",
+        help="nccl-tests: a folder or archive of sources here, its address (https://…/x.tar.gz#sha256=…, git+https://…#v2.19.6), "
+        "or an absolute folder of binaries there",
     )
     what.add_argument(
         "--survey", action="store_true", help="measure groups of nodes against each other whether or not something falls short"
