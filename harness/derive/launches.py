@@ -13,7 +13,7 @@ from busbw.errors import ReadError
 from busbw.launch.mpirun import NOISE
 from busbw.outside import decoded
 from busbw.parsers.formats import nccl_tests_json, nccl_tests_table, open_mpi, payload
-from busbw.parsers.judge import case, groups, stall
+from busbw.parsers.judge import case, groups, stall, stall_iteration
 from busbw.parsers.judge.groups import GroupSample
 from busbw.preflight.software import NodeFacts
 from busbw.records import (
@@ -155,8 +155,13 @@ def _stall(
     seen = {node: look.read(node, content, path) for node, (content, path) in answers.items()}
     planned = {node: tuple(range(i * artefact.ranks_per_node, (i + 1) * artefact.ranks_per_node)) for i, node in enumerate(artefact.nodes)}
     done, planned_sizes = len(results[-1].rows) if results else 0, artefact.case.sizes.planned()
-    # The benchmark prints a size once all its iterations are through: which of them hangs, its output does not tell.
+    # The benchmark prints a size once all its iterations are through: which of them hangs, only NCCL's own counts tell.
     at = f"at {format_size(planned_sizes[done])}, " if done < len(planned_sizes) else ""
+    counted = look.launched(answers)
+    if counted is not None and (
+        inside := stall_iteration.place(artefact.case, done, counted, results[-1].tests_version if results else None)
+    ):
+        at = f"{inside}, "
     where = f"{artefact.case.id}, {at}after {done} of {len(planned_sizes)} sizes"
     linked = {node: facts.linked for node, facts in known.items()}
     found = stall.judge(seen, {file.node: file.path for file in artefact.looks}, planned, linked, artefact.unreachable, where)

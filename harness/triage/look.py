@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from busbw.outside import decoded
-from busbw.parsers.judge import stall_live, stall_net
+from busbw.parsers.judge import stall_live, stall_net, stall_ranks, stall_ras
 from busbw.parsers.judge.stall_ranks import Wanted
 from busbw.parsers.judge.stall_records import NodeEvidence, StallClass
 from busbw.parsers.nodes import looks, proc_ranks
@@ -63,6 +63,16 @@ def explain(answers: Mapping[str, tuple[bytes, str]], unreachable: Sequence[Unre
     if not told or not judged.job.startswith(MARK):
         return ()
     return tuple(dataclasses.replace(finding, title=f"{finding.title} ({where})") for finding in judged.findings)
+
+
+def launched(answers: Mapping[str, tuple[bytes, str]]) -> tuple[int, int] | None:
+    """Operations launched by the rank of ours that is furthest behind, and by the furthest ahead in its communicator; None = RAS does not tell.
+
+    `answers`: as in `explain`.
+    """
+    nodes = [offline.of_text(node, content, path, None, None) for node, (content, path) in answers.items()]
+    job = stall_ranks.find(nodes, (), Wanted())
+    return stall_ras.least_launched(stall_ras.view(nodes, job)) if job.name.startswith(MARK) else None
 
 
 def _ranks(evidence: NodeEvidence, number: int) -> tuple[RankState, ...]:

@@ -22,6 +22,7 @@ from busbw.parsers.judge import (
     stall_ras,
     stall_stacks,
     stall_story,
+    stall_use,
     stall_ways,
 )
 from busbw.parsers.judge.stall_ranks import Job, Wanted, find
@@ -135,7 +136,9 @@ def _suspects(
     yield from stall_net.silent(every, job, unheard)
     yield from stall_qps.suspects(every, job)
     yield from stall_stacks.suspects(every, job)
+    yield from stall_use.ports(job, nodes)
     yield from stall_net.unread(every, job)
+    yield from stall_use.gpus(job, nodes)
     yield from stall_ways.odd(job, nodes)
 
 

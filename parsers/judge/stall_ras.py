@@ -96,6 +96,16 @@ def frozen(views: Sequence[RasView]) -> RasView | None:
     return None
 
 
+def least_launched(views: Sequence[RasView]) -> tuple[int, int] | None:
+    """(fewest, most) operations that ranks launched, in the communicator that has the fewest; None = no answer lists them."""
+    spans = []
+    for report in [v.last for v in views[:1] if v.last is not None]:
+        for name in {state.communicator for state in report.ranks}:
+            counts = [sum(n for _, n in s.counts) for s in report.ranks if s.communicator == name and not s.missing]
+            spans += [(min(counts), max(counts))] if counts else []
+    return min(spans, default=None)
+
+
 def _counts(report: RasReport) -> set[tuple[object, ...]]:
     return {(state.communicator, state.rank, state.counts) for state in report.ranks if not state.missing}
 

@@ -50,6 +50,7 @@ def read(node: str, given: Iterable[SectionText], artefact: str, problem: str | 
         looks=(_look(section("look-1")), _look(section("look-2"))),
         ras=(_ras(section("ras-1")), _ras(section("ras-2"))),
         gpus=gpus,
+        gpus_after=nvidia_query.parse(section("gpu-2").text),
         gpu_users=nvidia_query.parse(section("gpu-apps").text) or (),
         gpu_said="" if gpus is not None else gpu.text.strip()[:400],
         gpu_line_no=gpu.line_no,

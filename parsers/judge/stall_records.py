@@ -147,6 +147,8 @@ class NodeEvidence:
     stacks_line_no: int
     unheard: tuple[str, ...]
     """Sections that did not end within their limit: what hangs there hangs for the job too."""
+    gpus_after: tuple[QueryRow, ...] | None = None
+    """The same as `gpus` in the second look; None = not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,201 +1,18 @@
-"""The judgement on a live job, from evidence composed in the script's own format; RAS's answers are composed in the documented forms."""
+"""The judgement on a live job: facts about nodes, several jobs, what is told; from evidence composed in the script's own format."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
+from live_answers import HEALTHY, HZ, NOW, SPLIT, UP, XID, asked, framed, judged, node, nodes, ras, socket, told
 
 from busbw.errors import UsageError
-from busbw.parsers.judge import stall_live, stall_ticket
-from busbw.parsers.judge.stall_ranks import Wanted
-from busbw.parsers.judge.stall_records import NodeEvidence, StallClass, StallJudgement
+from busbw.parsers.judge import stall_ticket
+from busbw.parsers.judge.stall_records import NodeEvidence, StallClass
 from busbw.records import Command, CommandResult, Confidence, Unreachable
 from busbw.triage import offline
 from busbw.triage.slurm_job import nodes_of
-
-B = "b0undary1"
-NOW = 1_795_000_000.0
-HZ = 100
-UP = 9000.0
-
-
-def framed(sections: dict[str, str], status: dict[str, int] | None = None) -> bytes:
-    """An answer of the script."""
-    text = f"busbw-live 1 {B}\n"
-    for name, body in sections.items():
-        text += f"\n@@{B} begin {name}\n{body.rstrip()}\n\n@@{B} end {name} {(status or {}).get(name, 0)}\n"
-    return (text + f"\n@@{B} done\n").encode()
-
-
-def node(
-    number: int,
-    *,
-    ranks: tuple[int, ...] = (),
-    world: int = 4,
-    state: str = "S",
-    wchan: str = "ep_poll",
-    ticks: int = 0,
-    look: str = "",
-    status: dict[str, int] | None = None,
-    **sections: str,
-) -> NodeEvidence:
-    """One node with one rank by default; `look` = further lines of both looks, `ticks` = CPU time of its ranks between them."""
-    mine = ranks or (number,)
-    own = f"host n{number} now {NOW:.1f} up {UP} boot boot-{number} tick {HZ}\naddress lo 127.0.0.1\naddress eth0 10.0.0.{number}\n"
-    processes = "".join(
-        f"pid {100 + r}\nWORLD_SIZE={world}\nRANK={r}\nSLURM_JOB_ID=881234\nexe /usr/bin/python3\nlibrary libnccl.so.2\n" for r in mine
-    )
-
-    def seen(at: float, used: int) -> str:
-        states = "".join(f"state {100 + r} {state} parent 1 ticks {used} start 700000 rss 5 io 0 wchan {wchan}\n" for r in mine)
-        links = "" if "eth0/" in look else "eth0/operstate:up\neth0/carrier:1\n"
-        return f"look {at}\n{states}{look}{links}"
-
-    parts = {"self": own, "ranks": processes, "look-1": seen(NOW, 10), **{k.replace("_", "-"): v for k, v in sections.items()}}
-    return offline.of_text(f"n{number}", framed({**parts, "look-2": seen(NOW + 5, 10 + ticks)}, status), f"n{number}.txt", None, 0.0)
-
-
-def nodes(count: int = 4, **changed: NodeEvidence) -> tuple[NodeEvidence, ...]:
-    return tuple(changed.get(f"n{number}") or node(number) for number in range(count))
-
-
-def judged(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = (), leaves: dict[str, str] | None = None) -> StallJudgement:
-    return stall_live.judge(given, gone, Wanted(), NOW, leaves)
-
-
-def told(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = ()) -> tuple[StallClass, tuple[int, ...], tuple[str, ...]]:
-    found = judged(given, gone)
-    return found.kind, found.culprit_ranks, found.culprit_nodes
-
-
-def ras(*communicators: tuple[str, dict[int, dict[str, int]]], dead: tuple[int, ...] = (), init: int = 0) -> str:
-    """RAS's answer as JSON: communicator → rank → counts; those in `dead` are missing and considered dead."""
-
-    def place(rank: int) -> dict[str, object]:
-        return {"rank": rank, "host": f"10.0.0.{rank}", "pid": 100 + rank, "cuda_dev": 0, "nvml_dev": 0}
-
-    listed = [
-        {
-            "hash": name,
-            "size": len(ranks),
-            "ranks": [{**place(r), "status": {"init_state": init}, "collective_counts": c} for r, c in ranks.items() if r not in dead],
-            "missing_ranks": [{**place(r), "status": {"unresponsive": True, "considered_dead": True}} for r in ranks if r in dead],
-        }
-        for name, ranks in communicators
-    ]
-    document = {"nccl_version": "2.28.9", "communicators_count": len(listed), "communicators": listed, "ras": {"timeouts_count": 0}}
-    return "listens\nasked localhost 28028\nOK\nOK\n" + json.dumps(document, indent=2)
-
-
-def reduces(**counts: int) -> dict[int, dict[str, int]]:
-    return {int(rank[1:]): {"AllReduce": count, "AllGather": 3} for rank, count in counts.items()}
-
-
-def asked(*answers: str) -> NodeEvidence:
-    """Node 0 with RAS's answers to both questions."""
-    return node(0, ras_1=answers[0], ras_2=answers[-1])
-
-
-HEALTHY = ("0xa1", reduces(r0=64, r1=64, r2=64, r3=64))
-SPLIT = ("0xa1", reduces(r0=64, r1=64, r2=63, r3=64))
-
-
-def test_counts_that_go_on_between_two_answers_are_no_stall() -> None:
-    later = ("0xa1", reduces(r0=70, r1=70, r2=69, r3=70))
-    assert told(nodes(n0=asked(ras(SPLIT), ras(later)))) == (StallClass.SLOW, (), ())
-
-
-def test_the_rank_behind_is_named_by_its_number_in_the_job_and_its_node() -> None:
-    assert told(nodes(n0=asked(ras(SPLIT)))) == (StallClass.RANK_BEHIND, (2,), ("n2",))
-
-
-def test_of_few_ranks_ahead_the_ranks_ahead_are_named() -> None:
-    ahead = ("0xa1", reduces(r0=64, r1=65, r2=64, r3=64))
-    assert told(nodes(n0=asked(ras(ahead)))) == (StallClass.RANKS_DISAGREE, (1,), ("n1",))
-
-
-def test_a_rank_ahead_in_one_kind_and_behind_in_another_called_the_wrong_one() -> None:
-    counts = {rank: {"AllReduce": 64, "AllGather": 3} for rank in range(4)} | {1: {"AllReduce": 63, "AllGather": 4}}
-    assert told(nodes(n0=asked(ras(("0xa1", counts))))) == (StallClass.RANKS_DISAGREE, (1,), ("n1",))
-
-
-def test_of_two_communicators_the_one_the_others_wait_for_is_the_stalled_one() -> None:
-    # Ranks 0 and 1 wait in b2 for rank 1's partner; rank 0 is behind in a1 only because it waits in b2 for rank 2.
-    world = ("0xa1", reduces(r0=63, r1=64, r2=63, r3=64))
-    pair = ("0xb2", reduces(r0=10, r2=9))
-    assert told(nodes(n0=asked(ras(world, pair)))) == (StallClass.RANK_BEHIND, (2,), ("n2",))
-
-
-def test_two_ranks_that_wait_for_each_other_in_two_communicators_disagree() -> None:
-    first, second = ("0xa1", reduces(r0=63, r1=64)), ("0xb2", reduces(r0=10, r1=9))
-    found = judged(nodes(n0=asked(ras(first, second))))
-    assert (found.kind, found.culprit_nodes) == (StallClass.RANKS_DISAGREE, ("n0", "n1"))
-    assert "wait for each other in different communicators" in found.headline
-
-
-def test_equal_counts_that_stand_still_acquit_nobody_and_name_nobody() -> None:
-    found = judged(nodes(n0=asked(ras(HEALTHY))))
-    assert (found.kind, found.culprit_nodes, found.findings[0].id) == (StallClass.UNKNOWN, (), "stall-unexplained")
-
-
-def test_a_dead_process_of_ras_that_is_not_there_either_is_certain() -> None:
-    gone = offline.of_text("n2", framed({"self": "", "ranks": "", "look-1": f"look {NOW}", "look-2": f"look {NOW}"}), "n2.txt", None, 0.0)
-    found = judged(nodes(n0=asked(ras(HEALTHY, dead=(2,))), n2=gone))
-    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.PROCESS_DEAD, (2,), ("n2",))
-    assert found.findings[0].confidence is Confidence.CERTAIN
-
-
-def test_a_rank_that_never_joined_is_missing_and_not_dead() -> None:
-    gone = offline.of_text("n2", framed({"self": "", "ranks": "", "look-1": f"look {NOW}", "look-2": f"look {NOW}"}), "n2.txt", None, 0.0)
-    nothing = ("0xa1", {rank: {"AllReduce": 0} for rank in range(4)})
-    assert told(nodes(n0=asked(ras(nothing, dead=(2,), init=7)), n2=gone)) == (StallClass.RANK_MISSING, (2,), ("n2",))
-
-
-def test_an_answer_of_an_older_server_is_text_behind_an_error() -> None:
-    text = (
-        "listens\nasked localhost 28028\nOK\nERROR: Unknown command SET FORMAT json\nNCCL version 2.24.3 compiled with CUDA 12.6\n"
-        "CUDA runtime version 12060, driver version 12060\n\nWarnings\n========\n\n#0-0 (5c9ac0b1e5a13c77) MISMATCH\n"
-        "  Communicator ranks have different collective operation counts\n  3 ranks have launched up to operation 64\n"
-        "  Rank 2 has launched up to operation 63 -- GPU 0 managed by process 102 on node 10.0.0.2\n"
-    )
-    assert told(nodes(n0=asked(text))) == (StallClass.RANK_BEHIND, (2,), ("n2",))
-
-
-def counted(*rows: str) -> str:
-    """An answer as text, with these lines below a mismatch of AllReduce."""
-    return (
-        "listens\nasked localhost 28028\nOK\nNCCL version 2.27.3 compiled with CUDA 12.6\nCUDA runtime version 12060, driver version 12060\n\n"
-        "Warnings\n========\n\n#0-0 (5c9ac0b1e5a13c77) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n"
-        + "".join(f"  {row}\n" for row in rows)
-    )
-
-
-def test_a_quarter_of_the_ranks_behind_is_named_one_by_one() -> None:
-    rows = ["6 ranks have launched up to operation 64", "2 ranks have launched up to operation 63"]
-    rows += [f"Rank {n} -- GPU 0 managed by process {100 + n} on node 10.0.0.{n}" for n in (2, 3)]
-    found = judged(nodes(n0=asked(counted(*rows))))
-    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANK_BEHIND, (2, 3), ("n2", "n3"))
-
-
-def test_half_of_the_ranks_behind_are_counted_and_nobody_is_named() -> None:
-    found = judged(nodes(n0=asked(counted("2 ranks have launched up to operation 64", "2 ranks have launched up to operation 63"))))
-    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANK_BEHIND, (), ())
-    assert found.headline == "2 ranks have not called AllReduce 64; 2 others wait for them"
-
-
-def test_ras_that_does_not_answer_in_time_is_said_and_the_rest_still_judged() -> None:
-    mute = node(0, ras_1="listens\nasked localhost 28028\n", ras_2="listens\n", status={"ras-1": 124, "ras-2": 124})
-    silent = node(0, ras_1="listens\nasked localhost 28028\nsilent for 4 s\n", ras_2="listens\nasked localhost 28028\nsilent for 2 s\n")
-    assert [(each.problem, each.report) for each in silent.ras if each] == [(each.problem, each.report) for each in mute.ras if each]
-    assert silent.unheard == mute.unheard == ("ras-1", "ras-2")
-    found = judged(nodes(n0=mute, n3=node(3, state="T", wchan="do_signal_stop")))
-    assert (found.kind, found.culprit_ranks) == (StallClass.HOST, (3,))
-    assert "NCCL's RAS: asked, and did not answer within the limit" in found.notes
-
-
-XID = "[ 8000.5] NVRM: Xid (PCI:0000:43:00): 79, pid=102, name=python3, GPU has fallen off the bus.\n"
 
 
 def test_a_lost_gpu_is_the_cause_and_the_rank_that_is_behind_its_victim() -> None:
@@ -225,15 +42,6 @@ def test_a_rank_in_disk_sleep_in_both_looks_waits_for_its_disk() -> None:
 def test_all_ranks_stopped_is_a_suspended_job() -> None:
     found = judged(tuple(node(number, state="T", wchan="do_signal_stop") for number in range(4)))
     assert (found.kind, found.headline) == (StallClass.HOST, "all 4 ranks are stopped: the job was suspended as a whole")
-
-
-def socket(local: int, peer: int, inode: int, retries: int = 0, moved: int = 900000) -> str:
-    timer = f"timer:(on,12sec,{retries})" if retries else ""
-    queue = 65536 if retries else 0
-    return (
-        f"own {100 + local}\n{inode}\nESTAB 0 {queue} 10.0.0.{local}:5000 10.0.0.{peer}:6000 {timer} ino:{inode} sk:1 <->\t cubic "
-        f"bytes_acked:{moved} bytes_received:0 lastsnd:40000 lastrcv:40000\n"
-    )
 
 
 def test_the_node_that_all_silent_connections_lead_to_is_the_culprit() -> None:
@@ -383,32 +191,6 @@ def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_woul
     assert stall_ticket.drain_commands(judged(nodes(n0=asked(ras(SPLIT))))) == (), "a program that is late is no reason to drain a node"
 
 
-def log(*lines: str) -> str:
-    told = "".join(f"{number}:{line}\n" for number, line in enumerate(lines, 7))
-    return f"log 900 {NOW:.0f} 100 /out/rank.log\n{told}end of log\nlast line\nend of tail\n"
-
-
-COMPLETION = (
-    "n{0}:1:2 [0] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.{1}<47001> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=0"
-)
-
-
-def test_victims_of_status_12_name_the_peer_and_not_themselves() -> None:
-    given = nodes(n0=node(0, logs=log(COMPLETION.format(0, 2))), n3=node(3, logs=log("step 9", COMPLETION.format(3, 2))))
-    found = judged(given)
-    assert (found.kind, found.culprit_nodes) == (StallClass.NETWORK, ("n2",))
-    assert "/out/rank.log:8: " in found.findings[0].evidence[1].text
-
-
-def test_of_watchdogs_that_ran_out_the_rank_that_enqueued_less_is_the_culprit() -> None:
-    def line(rank: int, enqueued: int) -> str:
-        words = f"Timeout at NCCL work: 57, last enqueued NCCL work: {enqueued}, last completed NCCL work: 56."
-        return f"[rank{rank}]:[E710 09:00:00.4 ProcessGroupNCCL.cpp:629] [PG 0 Rank {rank}] {words}"
-
-    found = judged(tuple(node(number, logs=log(line(number, 56 if number == 1 else 57))) for number in range(4)))
-    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANK_BEHIND, (1,), ("n1",))
-
-
 def test_a_name_that_only_ras_knows_is_quoted_where_a_shell_would_read_it() -> None:
     found = judged(nodes(n2=node(2, kernel=XID)))
     strange = dataclasses.replace(found, culprit_nodes=("10.9.9.9;reboot",))
@@ -460,106 +242,6 @@ def test_a_slurm_job_gives_its_nodes_or_says_why_not() -> None:
     with pytest.raises(UsageError) as error:
         nodes_of("881234", Scontrol("", 1, "slurm_load_jobs error: Access/permission denied"))
     assert "Access/permission denied" in error.value.seen
-
-
-WAITING = """\
-Thread {0} (idle): "MainThread"
-    Condition.wait (threading.py:331)
-    Event.wait (threading.py:629)
-    {1}
-    step (train.py:7)
-    <module> (train.py:9)
-Thread {0}9 (idle): "loader"
-    Thread.run (threading.py:982)
-"""
-"""As py-spy 0.4.3 prints a process of ours."""
-
-
-def stacked(*calls: str) -> tuple[NodeEvidence, ...]:
-    """One rank per node, in that call."""
-    return tuple(
-        node(n, stacks=f"stack {100 + n}\nProcess {100 + n}: python3 train.py\n\n{WAITING.format(100 + n, call)}")
-        for n, call in enumerate(calls)
-    )
-
-
-ALL_REDUCE, HOLD = "all_reduce (torch/distributed/distributed_c10d.py:2501)", "hold (train.py:3)"
-
-
-def test_the_rank_whose_stack_is_elsewhere_while_the_others_wait_in_a_collective_is_named_with_its_line() -> None:
-    found = judged(stacked(ALL_REDUCE, ALL_REDUCE, HOLD, ALL_REDUCE))
-    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANK_BEHIND, (2,), ("n2",))
-    assert found.headline == "rank 2 on n2 is in hold (train.py:3) while 3 others are in all_reduce"
-    assert found.findings[0].evidence[0].text.startswith("rank 2 pid 102 MainThread: Condition.wait (threading.py:331) < Event.wait")
-
-
-def test_the_rank_in_another_collective_than_the_others_disagrees() -> None:
-    found = judged(stacked(ALL_REDUCE, "all_gather_into_tensor (torch/distributed/distributed_c10d.py:3)", ALL_REDUCE, ALL_REDUCE))
-    assert (found.kind, found.culprit_ranks, found.culprit_nodes) == (StallClass.RANKS_DISAGREE, (1,), ("n1",))
-
-
-def test_a_stack_and_ras_that_name_the_same_rank_make_it_certain() -> None:
-    given = stacked(ALL_REDUCE, ALL_REDUCE, HOLD, ALL_REDUCE)
-    text = ras(SPLIT)
-    found = judged((dataclasses.replace(given[0], ras=asked(text).ras), *given[1:]))
-    assert (found.kind, found.culprit_ranks, found.findings[0].confidence) == (StallClass.RANK_BEHIND, (2,), Confidence.CERTAIN)
-    assert any("hold (train.py:3)" in item.text for item in found.findings[0].evidence)
-
-
-def test_stacks_that_are_all_alike_accuse_nobody() -> None:
-    assert judged(stacked(*[ALL_REDUCE] * 4)).culprit_nodes == ()
-
-
-def test_stacks_of_gdb_are_read_without_the_values_of_arguments() -> None:
-    def gdb(pid: int, frame: str) -> str:
-        return (
-            f'stack {pid}\nThread 2 (Thread 0x7fc2 (LWP 5407) "python3"):\n#0  0x00007f in poll () from /lib/libc.so.6\n\n'
-            f'Thread 1 (Thread 0x7fc3 (LWP {pid}) "python3"):\n#0  0x00007f in __futex_wait (barrier=0x1) at futex.c:57\n'
-            f"#1  {frame}\n[Inferior 1 (process {pid}) detached]\n"
-        )
-
-    inside, outside = (
-        "0x7f in ncclAllReduce (sendbuff=0x7f, count=4) at collectives.cc:88",
-        'load_batch (path=0x7 "/a/all_reduce") at data.c:7',
-    )
-    found = judged(tuple(node(n, stacks=gdb(100 + n, outside if n == 1 else inside)) for n in range(4)))
-    assert found.headline == "rank 1 on n1 is in load_batch at data.c:7 while 3 others are in all_reduce"
-
-
-def pair(port: str, local: int, remote: int, state: str, pid: int) -> str:
-    """A line of rdma resource show qp."""
-    return (
-        f"link {port} lqpn {local} rqpn {remote} type RC state {state} rq-psn 1 sq-psn 2 path-mig-state MIGRATED pid {pid} comm python3\n"
-    )
-
-
-def test_queue_pairs_in_error_accuse_the_other_end_and_its_port() -> None:
-    given = nodes(
-        n0=node(0, qps=pair("mlx5_0/1", 10, 20, "ERR", 100)),
-        n2=node(2, qps=pair("mlx5_3/1", 20, 10, "RTS", 102) + pair("mlx5_3/1", 21, 11, "RTS", 102)),
-        n3=node(3, qps=pair("mlx5_0/1", 11, 21, "ERR", 103)),
-    )
-    found = judged(given)
-    assert (found.kind, found.culprit_nodes, found.findings[0].where[-1]) == (StallClass.NETWORK, ("n2",), "mlx5_3/1")
-    assert found.headline == "n2 mlx5_3/1 is given up on by 2 ports: their queue pairs are in error, its own are not"
-
-
-def test_queue_pairs_of_others_and_of_an_ended_job_accuse_nobody() -> None:
-    given = nodes(n0=node(0, qps=pair("mlx5_0/1", 10, 20, "ERR", 77)), n2=node(2, qps=pair("mlx5_3/1", 20, 10, "RTS", 102)))
-    assert judged(given).culprit_nodes == ()
-
-
-def test_a_rank_that_leaves_its_neighbours_data_unread_is_only_possible() -> None:
-    unread = socket(2, 1, 72).replace("ESTAB 0 0", "ESTAB 9000 0")
-    found = judged(nodes(n1=node(1, look=socket(1, 2, 71)), n2=node(2, look=unread)))
-    assert (found.kind, found.culprit_ranks, found.findings[0].confidence) == (StallClass.RANK_BEHIND, (2,), Confidence.POSSIBLE)
-    assert "9000 bytes from 10.0.0.1:6000 unread in both looks" in found.findings[0].evidence[0].text
-
-
-def test_a_rank_that_cannot_send_on_leaves_data_unread_and_is_not_accused_for_it() -> None:
-    blocked = socket(2, 1, 72).replace("ESTAB 0 0", "ESTAB 9000 0") + socket(2, 3, 73).replace("ESTAB 0 0", "ESTAB 0 500000")
-    found = judged(nodes(n1=node(1, look=socket(1, 2, 71)), n2=node(2, look=blocked)))
-    assert found.culprit_nodes == ()
 
 
 def of_another_job(number: int, *, moved: int) -> NodeEvidence:
