@@ -35,14 +35,18 @@ def repeat(context: Context, place: Place, nodes: tuple[str, ...], order: int) -
         result = derive.derive(context.run)
         made = _by_family(result, required)
         left = [family for family in open_cases(result, required) if len(made[family]) < wanted.most]
-        extra = [outcome for outcomes in made.values() for outcome in outcomes if outcome.case.id not in planned]
-        if not left:
+        added = {family: [outcome for outcome in outcomes if outcome.case.id not in planned] for family, outcomes in made.items()}
+        extra = [outcome for outcomes in added.values() for outcome in outcomes]
+        if not left or any(outcome.exit_status != 0 for outcome in extra):
             break
+        # What a killed run began together is completed first, as it would have been: the budget was looked at before.
+        rounds = max(len(outcomes) for outcomes in added.values())
+        begun = [family for family in left if len(added[family]) < rounds]
         spent = sum(outcome.seconds or 0.0 for outcome in extra)
-        if spent + (made[left[0]][-1].seconds or 0.0) > wanted.budget_s:
+        if not begun and spent + (made[left[0]][-1].seconds or 0.0) > wanted.budget_s:
             context.say("repeat", f"budget of {format_duration(wanted.budget_s)} spent; {', '.join(left)} cannot be told")
             break
-        for number, family in enumerate(left):
+        for number, family in enumerate(begun or left):
             trial = len(made[family]) + 1
             case = dataclasses.replace(planned[family], id=f"{family}-trial-{trial}", repeats=family)
             context.say(case.id, "once more: the noise is too large to tell")

@@ -86,7 +86,7 @@ def _settings(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
                 left.remove(variant)
             if 0 not in left:
                 return
-        if launcher.spent(wanted) or (number >= wanted.least and not _open(context)):
+        if launcher.spent(wanted) or _settled(context, wanted, "try", number):
             return
 
 
@@ -100,8 +100,15 @@ def _controls(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
                 if not _good(artefact):
                     context.say(artefact.case.id, f"{artefact.state} {artefact.problem}".rstrip())
                     return
-        if launcher.spent(wanted) or (number >= wanted.least and not _open(context)):
+        if launcher.spent(wanted) or _settled(context, wanted, "control", number):
             return
+
+
+def _settled(context: Context, wanted: Turns, kind: str, number: int) -> bool:
+    """Everything can be told after that round, and enough rounds were made."""
+    # A resumed run decides as before: where the next round was begun, more was wanted, whatever its launches say by now.
+    begun = any(path.startswith(f"cases/{kind}-{number + 1:03}-") for path in context.run.raw_names("cases"))
+    return number >= wanted.least and not begun and not _open(context)
 
 
 def _open(context: Context) -> bool:
