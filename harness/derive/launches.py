@@ -48,10 +48,11 @@ def load(run: RunDir, known: Mapping[str, NodeFacts]) -> tuple[Launch, ...]:
     """All launches of a run, in the order they were made."""
     names = [name for name in run.raw_names("cases") if name.endswith("/outcome.json")] if (run.raw / "cases").is_dir() else []
     found = [artefact for name in names if (artefact := artefacts.load(run, name, CaseArtefact))]
-    return tuple(_read(run, artefact, known) for artefact in sorted(found, key=lambda a: a.order))
+    return tuple(read(run, artefact, known) for artefact in sorted(found, key=lambda a: a.order))
 
 
-def _read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -> Launch:
+def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) -> Launch:
+    """One launch that was kept."""
     results, problem = _results(run, artefact)
     name_of = _names(known)
     hosts = tuple((f.host_name or "").partition(".")[0] for node in artefact.nodes if (f := known.get(node)) and f.host_name)

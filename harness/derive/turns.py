@@ -45,32 +45,52 @@ def conclude(run: RunDir, plan: RunPlan, made: tuple[Launch, ...], diff: RunDiff
     return Concluded(_tried_headline(found_gains), (), _undecided(found_gains), tried=found_gains)
 
 
-def soaked(run: RunDir, made: tuple[Launch, ...], planned_s: float) -> Soak:
-    """The rounds that were made, and what happened in them."""
-    rounds: list[SoakRound] = []
-    events: list[SoakEvent] = []
-    spent, last = 0.0, ""
-    for launch in made:
+class SoakWatch:
+    """A soak as it grows: each launch is read once, however many rounds there are."""
+
+    def __init__(self, run: RunDir) -> None:
+        self._run = run
+        self._rounds: list[SoakRound] = []
+        self._events: list[SoakEvent] = []
+        self._spent, self._last = 0.0, ""
+
+    def add(self, launch: Launch) -> None:
+        """The next launch; one that is none of the soak is passed over."""
         turn = turns.turn_of(launch.artefact.case)
         if turn is None or turn.kind != "soak":
-            continue
+            return
         numbers = turns.values(launch.outcome)
         size = max(numbers, default=launch.artefact.case.sizes.maximum_bytes)
         problem = "" if numbers else f"{launch.artefact.case.id}: {launch.outcome.reason}"
-        each = SoakRound(turn.case_id, turn.round, launch.artefact.began, spent, size, numbers.get(size), problem)
-        rounds.append(each)
+        each = SoakRound(turn.case_id, turn.round, launch.artefact.began, self._spent, size, numbers.get(size), problem)
+        self._rounds.append(each)
         case_id = launch.artefact.case.id
-        events += _moved(counters.load(run, case_id), each, soak.WATCHED)
-        # A link that goes away between two launches is a lost link, too.
-        events += _moved(counters.between(run, last, case_id), each, soak.LINK_COUNTERS, ", before this launch") if last else []
-        spent, last = spent + launch.artefact.seconds, case_id
-    by_case = {case_id: [r.busbw_gb_s for r in rounds if r.case_id == case_id and r.busbw_gb_s is not None] for case_id in _cases(rounds)}
-    drifts = tuple(found for case_id, values in by_case.items() if (found := soak.drift(case_id, values)) is not None)
-    ordered = sorted((*events, *soak.dips(rounds)), key=lambda event: (event.after_s, event.kind != "link-down"))
-    return Soak(planned_s, spent, tuple(rounds), tuple(ordered), drifts)
+        self._events += _moved(counters.load(self._run, case_id), each, soak.WATCHED)
+        if self._last:
+            # A link that goes away between two launches is a lost link, too.
+            self._events += _moved(counters.between(self._run, self._last, case_id), each, soak.LINK_COUNTERS, ", before this launch")
+        self._spent, self._last = self._spent + launch.artefact.seconds, case_id
+
+    def so_far(self, planned_s: float) -> Soak:
+        """The rounds that were made, and what happened in them."""
+        rounds = tuple(self._rounds)
+        by_case = {
+            case_id: [r.busbw_gb_s for r in rounds if r.case_id == case_id and r.busbw_gb_s is not None] for case_id in _cases(rounds)
+        }
+        drifts = tuple(found for case_id, values in by_case.items() if (found := soak.drift(case_id, values)) is not None)
+        ordered = sorted((*self._events, *soak.dips(rounds)), key=lambda event: (event.after_s, event.kind != "link-down"))
+        return Soak(planned_s, self._spent, rounds, tuple(ordered), drifts)
 
 
-def _cases(rounds: list[SoakRound]) -> tuple[str, ...]:
+def soaked(run: RunDir, made: tuple[Launch, ...], planned_s: float) -> Soak:
+    """The rounds among all launches of a run, in order."""
+    watch = SoakWatch(run)
+    for launch in made:
+        watch.add(launch)
+    return watch.so_far(planned_s)
+
+
+def _cases(rounds: tuple[SoakRound, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.case_id for each in rounds))
 
 

@@ -8,12 +8,13 @@ import itertools
 from busbw import derive
 from busbw.artefacts import CaseArtefact
 from busbw.derive import launches
-from busbw.derive import turns as concluded
+from busbw.derive.turns import SoakWatch
 from busbw.parsers.judge import soak
 from busbw.parsers.judge.turns import AFTER, BEFORE, CHANGED, Turn, name
 from busbw.plan import Turns
 from busbw.records import BenchmarkCase
 from busbw.records.history import Change
+from busbw.records.turns import Soak
 from busbw.stages.context import Context
 from busbw.stages.launching import Place, make
 from busbw.stages.measure import measure
@@ -121,27 +122,27 @@ def _open(context: Context) -> bool:
 
 def _soak(context: Context, place: Place, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]) -> None:
     planned_s = wanted.soak_s or 0.0
-    spent = failed = 0.0
+    watch = SoakWatch(context.run)
+    failed = 0
     for number in itertools.count(1):
         fresh = False
         for case in wanted.cases:
             turn = Turn("soak", number, "", case.id)
             fresh = fresh or context.run.read_raw(f"cases/{name(turn)}/outcome.json") is None
             artefact = launcher(case, turn, nodes)
-            spent += artefact.seconds
+            watch.add(launches.read(context.run, artefact, place.known))
             failed = 0 if _good(artefact) else failed + 1
         if fresh:
-            _tell(context, place, planned_s, number)
+            _tell(context, watch.so_far(planned_s), number)
         if failed >= FAILURES:
-            context.say("soak", f"{FAILURES} launches in a row failed: ended after {format_duration(spent)}")
+            context.say("soak", f"{FAILURES} launches in a row failed: ended after {format_duration(launcher.spent_s)}")
             return
-        if spent >= planned_s:
+        if launcher.spent_s >= planned_s:
             return
 
 
-def _tell(context: Context, place: Place, planned_s: float, number: int) -> None:
+def _tell(context: Context, found: Soak, number: int) -> None:
     """Where the soak stands, and which links went away in that round."""
-    found = concluded.soaked(context.run, launches.load(context.run, place.known), planned_s)
     context.say("soak", soak.summary(found))
     for event in found.events:
         if event.number == number and event.kind == "link-down":

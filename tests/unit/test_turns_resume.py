@@ -143,6 +143,9 @@ def measured(machine: Machine, asked: Asked, monkeypatch: pytest.MonkeyPatch) ->
         return SimpleNamespace(case=case, nodes=nodes, order=order)
 
     monkeypatch.setattr(derive, "derive", derived)
+    # What a soak tells is read from files, which this run has none of.
+    monkeypatch.setattr(turns, "SoakWatch", lambda run: SimpleNamespace(add=lambda launch: None, so_far=lambda planned_s: None))
+    monkeypatch.setattr(turns.launches, "read", lambda *words: None)
     monkeypatch.setattr(turns, "_tell", lambda *words: None)
     for stage in (turns, repeat):
         monkeypatch.setattr(stage, "measure", machine.measure)
