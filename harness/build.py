@@ -1,8 +1,8 @@
 """Building the benchmark on the nodes: nccl-tests, or the payload that speaks its dialect, through one contract.
 
 The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]` gives `build/<collective>_perf`.
-A build is stamped by all its inputs (sources, make variables, the node's MPI) and kept under that stamp, so the same inputs are never
-built twice and other inputs never reuse it. It is built on one node, copied to the others, and proven afterwards: same hashes
+A build is stamped by all its inputs (sources, make variables, the kind of node) and kept under that stamp, so the same inputs are never
+built twice and other inputs never reuse it. It is built on one node of a kind, copied to the others, and proven afterwards: same hashes
 everywhere, linked to MPI.
 """
 
@@ -78,50 +78,73 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildOutcome:
-    """What stands on the nodes after the build stage."""
+class KindBuild:
+    """The build for one kind of nodes."""
 
-    directory: str
     stamp: str
+    directory: str
     builder: str
     reused: bool
     """True = the stamp was there already on the builder."""
-    proofs: tuple[Proof, ...]
-    usable: tuple[str, ...]
-    """Nodes whose binaries are the builder's, byte for byte."""
-    problems: tuple[str, ...]
+    nodes: tuple[str, ...]
+    """Whose binaries are the builder's, byte for byte."""
     cuda: str | None = None
     """Version of the toolkit that built it; None = not built with CUDA."""
     nccl: str | None = None
     """Version of NCCL's header that it was built with."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOutcome:
+    """What stands on the nodes after the build stage."""
+
+    folder: str
+    """Absolute path of the folder with the programs, the same on every node."""
+    builds: tuple[KindBuild, ...]
+    """One for each kind of nodes, the head's first; () = the binaries were there."""
+    proofs: tuple[Proof, ...]
+    """What each node has: of its own kind's build."""
+    usable: tuple[str, ...]
+    """Nodes that can be launched on."""
+    problems: tuple[str, ...]
     version: str | None = None
     """nccl-tests' own version, of the sources."""
+    origin: str = ""
+    """What `--nccl-tests` named."""
+    sha256: str | None = None
+    """Of the archive as it came."""
+    commit: str | None = None
+    """Of the repository that it was fetched from."""
 
-    def binary(self, collective: str) -> str:
-        """Absolute path of a collective's binary on every node."""
-        return f"{self.directory}/build/{collective}_perf"
+    @property
+    def told(self) -> str:
+        """Who has what, in one line."""
+        if not self.builds:
+            return f"{self.folder}: there on {len(self.usable)} nodes"
+        each = [f"{'reused' if b.reused else 'built'} {b.stamp} on {b.builder} for {len(b.nodes)} nodes" for b in self.builds]
+        return "; ".join(each)
 
 
-def archive(files: Mapping[str, bytes]) -> bytes:
+def archive(files: Mapping[str, bytes], mode: int = 0o644) -> bytes:
     """A tar.gz of `files` (relative path → content) that is the same bytes for the same input: no clock, no owner, sorted."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name in sorted(files):
             info = tarfile.TarInfo(name)
             info.size = len(files[name])
-            info.mode = 0o644
+            info.mode = mode
             tar.addfile(info, io.BytesIO(files[name]))
     return gzip.compress(buffer.getvalue(), mtime=0)
 
 
 def plan(
-    sources: bytes, make_args: tuple[str, ...], mpi: str, root: str, *, nccl: tuple[str, str, str] = ("", "", ""), run_path: str = ""
+    sources: bytes, make_args: tuple[str, ...], kind: str, root: str, *, nccl: tuple[str, str, str] = ("", "", ""), run_path: str = ""
 ) -> BuildPlan:
-    """The build of `sources` under `root` (absolute, on the nodes). `mpi` is the MPI's version and place: another one is another build.
+    """The build of `sources` under `root` (absolute, on the nodes). `kind` says what the nodes are: another one is another build.
 
     `nccl` = NCCL's home, library and version.
     """
-    text = json.dumps([hashlib.sha256(sources).hexdigest(), list(make_args), mpi, *([list(nccl), run_path] if any(nccl) else [])])
+    text = json.dumps([hashlib.sha256(sources).hexdigest(), list(make_args), kind, *([list(nccl), run_path] if any(nccl) else [])])
     stamp = hashlib.sha256(text.encode()).hexdigest()[:16]
     return BuildPlan(sources, make_args, f"{root}/build/{stamp}", stamp, nccl[0], nccl[1], run_path)
 
@@ -135,8 +158,8 @@ if [ -n "$library" ]; then
   # One layout whatever the node's: a wheel has no libnccl.so, Debian has its libraries elsewhere than its headers.
   mkdir -p .nccl/lib && ln -s "$home/include" .nccl/include && ln -s "$library" .nccl/lib/libnccl.so.2 && ln -s libnccl.so.2 .nccl/lib/libnccl.so
   set -- "$@" "NCCL_HOME=$part/.nccl" "-j$(getconf _NPROCESSORS_ONLN || echo 2)"
-  export LD_RUN_PATH="$path"
 fi
+[ -z "$path" ] || export LD_RUN_PATH="$path"
 make "$@"; status=$?
 if [ $status -eq 0 ] && [ -f busbw-shim/Makefile ]; then make -C busbw-shim "$@" "BUILDDIR=$part/build"; status=$?; fi
 if [ $status -ne 0 ]; then rm -rf "$part"; exit $status; fi
@@ -145,8 +168,8 @@ echo "built $dir"
 """
 
 _PROVE = """\
-cd "$1/build" 2>/dev/null || exit 3
-sha256sum -- *_perf; ls | grep -qF .so && sha256sum -- *.so*
+cd "$1" 2>/dev/null || exit 3
+sha256sum -- *_perf || exit 3; ls | grep -qF .so && sha256sum -- *.so*
 echo "--- ldd"; for f in *_perf; do ldd "$f"; n=$(ldd "$f" | sed -n 's/.*libnccl[^ ]* => //p' | sed 's/ .*//'); break; done
 [ -f "$n" ] && { echo "--- nccl"; sha256sum -- "$n"; }
 :
@@ -167,9 +190,9 @@ def build_command(build: BuildPlan) -> Command:
     return Command(argv, stdin=build.sources, timeout_s=BUILD_TIMEOUT_S, label="build")
 
 
-def prove_command(directory: str) -> Command:
-    """Hashes of the binaries and what one of them is linked to. Exit status 3 = there are none."""
-    return Command(("sh", "-c", _PROVE, "busbw-prove", directory), timeout_s=60, label="prove")
+def prove_command(folder: str) -> Command:
+    """Hashes of the binaries in `folder` and what one of them is linked to. Exit status 3 = there are none."""
+    return Command(("sh", "-c", _PROVE, "busbw-prove", folder), timeout_s=60, label="prove")
 
 
 def pack_command(directory: str) -> Command:

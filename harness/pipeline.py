@@ -87,11 +87,9 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
 
 
 def _binaries(context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
-    if benchmark.directory is not None:
-        return benchmark.directory, chosen.nodes
     outcome = build.build(context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known))
-    context.say("build", f"{'reused' if outcome.reused else 'built'} {outcome.stamp}; same binaries on {len(outcome.usable)} nodes")
-    return f"{outcome.directory}/build", outcome.usable
+    context.say("build", outcome.told)
+    return outcome.folder, outcome.usable
 
 
 def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:

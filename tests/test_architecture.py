@@ -46,6 +46,7 @@ FLOORS = (
     ("busbw.preflight", 3),
     ("busbw.build", 3),
     ("busbw.job", 3),
+    ("busbw.kinds", 3),
     ("busbw.parsers.judge", 3),
     ("busbw.parsers.rules", 3),
     ("busbw.parsers", 2),

@@ -99,7 +99,7 @@ def versions(
         if values:
             found.append((name, ", ".join(sorted(values))))
     if build:
-        found.append(("build", f"{build.stamp} on {build.builder}" + (" (reused)" if build.reused else "")))
+        found.append(("build", build.told))
     return tuple(found)
 
 

@@ -13,6 +13,8 @@ from busbw.records import Command
 
 _LOOK = r"""
 echo "machine=$(uname -m)"
+echo "libc=$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>&1 | sed -n 1,2p | tr '\n' ' ')"
+[ "$1" = cuda ] || exit 0
 for d in "$CUDA_HOME" "$CUDA_PATH" "$(dirname "$(dirname "$(command -v nvcc || echo /none/bin/nvcc)")")" /usr/local/cuda /usr/local/cuda-* \
   /opt/nvidia/hpc_sdk/Linux_*/*/cuda; do
   [ -n "$d" ] && [ -x "$d/bin/nvcc" ] && [ -e "$d/include/cuda_runtime.h" ] || continue
@@ -44,6 +46,8 @@ class Toolchain:
     node: str
     machine: str | None
     """`x86_64`, `aarch64`."""
+    libc: str | None
+    """`glibc 2.36`."""
     cuda_home: str | None
     cuda: str | None
     """`13.0`."""
@@ -58,28 +62,25 @@ class Toolchain:
     capabilities: tuple[str, ...]
     """Compute capabilities of the node's GPUs, sorted: `9.0`."""
 
-    @property
-    def kind(self) -> tuple[str | None, ...]:
-        """Nodes of one kind can run each other's builds."""
-        return (self.machine, self.cuda_home, self.cuda, self.nccl_library, self.nccl)
 
-
-def command() -> Command:
-    """Asks a node, by its login shell's own variables."""
-    return Command(("sh", "-c", _LOOK, "busbw-toolchain"), timeout_s=40, label="toolchain")
+def command(*, cuda: bool = True) -> Command:
+    """Asks a node, by its login shell's own variables; `cuda` = False: only for the machine and its libc."""
+    return Command(("sh", "-c", _LOOK, "busbw-toolchain", "cuda" if cuda else "plain"), timeout_s=40, label="toolchain")
 
 
 def parse(node: str, text: str) -> Toolchain:
     """What the node answered.
 
-    >>> parse("n1", "machine=x86_64\\ncuda_home=/usr/local/cuda\\ncuda=13.0\\ncapability=9.0\\n").kind
-    ('x86_64', '/usr/local/cuda', '13.0', None, None)
+    >>> found = parse("n1", "machine=x86_64\\ncuda_home=/usr/local/cuda\\ncuda=13.0\\ncapability=9.0\\n")
+    >>> found.machine, found.cuda_home, found.cuda, found.capabilities
+    ('x86_64', '/usr/local/cuda', '13.0', ('9.0',))
     """
     values = dict(re.findall(r"^(\w+)=(.*)$", text, re.M))
     numbers = tuple(values.get(f"nccl_{part}") for part in ("MAJOR", "MINOR", "PATCH"))
     return Toolchain(
         node=node,
         machine=values.get("machine") or None,
+        libc=values.get("libc", "").strip() or None,
         cuda_home=values.get("cuda_home"),
         cuda=values.get("cuda"),
         nccl_home=values.get("nccl_home"),

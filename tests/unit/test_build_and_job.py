@@ -27,12 +27,12 @@ def test_a_build_is_made_once_proven_and_copied_whole(tmp_path: Path) -> None:
     first, second = run(build.build_command(plan)), run(build.build_command(plan))
     assert (first.returncode, first.stdout.splitlines()[-1]) == (0, f"built {plan.directory}".encode())
     assert second.stdout == f"reused {plan.directory}\n".encode()
-    proof = build.parse_proof("n1", run(build.prove_command(plan.directory)).stdout.decode())
+    proof = build.parse_proof("n1", run(build.prove_command(f"{plan.directory}/build")).stdout.decode())
     assert [name for name, _ in proof.hashes] == ["all_reduce_perf"]
     packed = run(build.pack_command(plan.directory)).stdout
     copy = str(tmp_path / "copy")
     assert run(build.unpack_command(copy, packed)).returncode == 0
-    assert build.parse_proof("n1", run(build.prove_command(copy)).stdout.decode()).hashes == proof.hashes
+    assert build.parse_proof("n1", run(build.prove_command(f"{copy}/build")).stdout.decode()).hashes == proof.hashes
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_the_compilers_line(tmp_path: Path) -> None:
