@@ -11,6 +11,7 @@ from busbw.derive import (
     acceptance,
     appraisal,
     between,
+    builds,
     check_words,
     diagnosis,
     earlier,
@@ -71,7 +72,7 @@ def derive(run: RunDir) -> RunResult:
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),
-        *_build_findings(build),
+        *builds.findings(build, made, emulated=plan.cluster.emulated),
     )
     findings = between.with_far_ends(run, diagnosis.with_causes(run, plan, made, asked, checks, comparisons, findings))
     taking_part = artefacts.load(run, "participants.json", Participants)
@@ -155,21 +156,6 @@ def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
         would_settle=(failure.next_step,) if failure.next_step else (),
         confidence=Confidence.CERTAIN,
         effect=1.0,
-    )
-
-
-def _build_findings(build: BuildOutcome | None) -> tuple[Finding, ...]:
-    problems = build.problems if build else ()
-    return tuple(
-        Finding(
-            id="build-differs",
-            status=Status.UNKNOWN,
-            title=problem,
-            where=(),
-            evidence=(Evidence("raw/build.json", None, problem),),
-            confidence=Confidence.CERTAIN,
-        )
-        for problem in problems
     )
 
 
