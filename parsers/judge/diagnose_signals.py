@@ -94,4 +94,5 @@ def _told(fact: Fact, expression: expr.Expression) -> Evidence:
 
 
 def _shown(value: expr.Value) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    # A count of wrong values stays a count, however large.
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else f"{value:g}" if isinstance(value, float) else str(value)

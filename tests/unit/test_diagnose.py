@@ -171,6 +171,13 @@ def test_wrong_data_is_certain_whether_it_comes_from_the_table_or_the_footer(sca
     assert told(ask(scanner, "# Out of bounds values : 3 FAILED\n"))[0] == ("data-corruption", "certain")
 
 
+def test_a_count_is_told_whole_however_large_it_is(scanner: Scanner) -> None:
+    row = BenchmarkRow(67108864, 16777216, "float", "sum", None, Measurement(1234.5, 54.4, 102.0, 1_234_567_890), None)
+    facts = from_records("a.txt", (BenchmarkResult("all_reduce", 16, 2, (row,), (), None, None, None, None, True, ()),))
+    (finding,) = (each for each in ask(scanner, facts=facts).findings if each.id == "data-corruption")
+    assert [item.text.rpartition(": ")[2] for item in finding.evidence] == ["wrong_count = 1234567890"]
+
+
 def test_a_ratio_that_is_not_known_is_no_fact() -> None:
     reference = Reference("peers", 372.0, "median of 4 like groups in this run")
     known = Comparison("all-reduce", 1 << 30, 186.0, reference, 0.5, Status.FAIL, "half", nodes=("n1",))
