@@ -69,6 +69,13 @@ class Participants:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """`raw/left-out.json`: nodes to which the head cannot log in, which the launcher has to."""
+
+    nodes: tuple[Excluded, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StageFailure:
     """`raw/failure-STAGE.json`: why a stage ended the run; later stages report on what exists."""
 

@@ -74,12 +74,14 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     chosen = participants.choose(context, answers)
     for left_out in chosen.excluded:
         context.say("check", f"{left_out.node} takes no part: {left_out.reason}")
+    # What a node without an answer does not say must not decide where all others write.
+    known = {name: known[name] for name in chosen.nodes}
     allocation = slurm.allocation(context, chosen.head, chosen.nodes)
     binaries, nodes = _binaries(context, chosen, known, benchmark)
     place = Place(head=chosen.head, directory=build.work_root(known), binaries=binaries, known=known, slurm=allocation)
     try:
-        with keys.access(context, place, nodes) as ready:
-            _cases(context, ready, nodes)
+        with keys.access(context, place, nodes) as (ready, reached):
+            _cases(context, ready, reached)
     finally:
         remove = Command(("rm", "-rf", "--", f"{place.directory}/{plan.job_directory}"), timeout_s=60, label="remove")
         # Everywhere: the JSON of a launch is written on the node of its rank 0.

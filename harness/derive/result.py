@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 from busbw import artefacts
-from busbw.artefacts import Participants, ReachArtefact, StageFailure
+from busbw.artefacts import Excluded, LeftOut, Participants, ReachArtefact, StageFailure
 from busbw.build import BuildOutcome
 from busbw.derive import (
     acceptance,
+    accused,
     appraisal,
     between,
     builds,
@@ -25,6 +26,7 @@ from busbw.derive import (
     wording,
 )
 from busbw.derive.asked import answers, checked, load_plan
+from busbw.inventory.hostlist import fold
 from busbw.parsers.judge import acceptance as judge_acceptance
 from busbw.parsers.judge import blame, blame_layers, blame_priors, blame_words, verdict
 from busbw.parsers.judge.past import Parts
@@ -50,6 +52,7 @@ def derive(run: RunDir) -> RunResult:
     known = {answer.node.name: facts(answer) for answer in asked}
     checks = checked(run, plan, asked)
     build = artefacts.load(run, "build.json", BuildOutcome)
+    taking_part, refused = artefacts.load(run, "participants.json", Participants), artefacts.load(run, "left-out.json", LeftOut)
     failures = tuple(f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure)))
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
@@ -65,17 +68,15 @@ def derive(run: RunDir) -> RunResult:
     )
     findings = (
         *(finding for launch in made for finding in launch.findings),
-        *(
-            blame_words.blame_finding(item, (*blame.confirmed(samples), *blame_layers.evidence(raw_links, item.component)))
-            for item in outcome.blames
-        ),
+        *accused.findings(run, plan, outcome, samples, raw_links),
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),
+        *(_left_out(taking_part.excluded, "participants.json") if taking_part else ()),
+        *(_left_out(refused.nodes, "left-out.json") if refused else ()),
         *builds.findings(build, made, emulated=plan.cluster.emulated),
     )
     findings = between.with_far_ends(run, diagnosis.with_causes(run, plan, made, asked, checks, comparisons, findings))
-    taking_part = artefacts.load(run, "participants.json", Participants)
     unseen = taking_part.unseen if taking_part else ()
     uncovered = (
         *(Uncovered("whether others use the nodes", text) for text in unseen),
@@ -156,6 +157,25 @@ def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
         would_settle=(failure.next_step,) if failure.next_step else (),
         confidence=Confidence.CERTAIN,
         effect=1.0,
+    )
+
+
+def _left_out(excluded: tuple[Excluded, ...], artefact: str) -> tuple[Finding, ...]:
+    """Nodes that were reached and not measured: of them the run says nothing, so that it cannot be well as a whole."""
+    groups: dict[str, list[str]] = {}
+    for each in excluded:
+        groups.setdefault(each.reason, []).append(each.node)
+    return tuple(
+        Finding(
+            id="node-left-out",
+            status=Status.UNKNOWN,
+            title=f"not measured: {reason}",
+            where=tuple(nodes),
+            evidence=(Evidence(f"raw/{artefact}", None, reason),),
+            would_settle=(f"busbw check -w {fold(nodes)} shows all that is known of them",),
+            confidence=Confidence.CERTAIN,
+        )
+        for reason, nodes in groups.items()
     )
 
 

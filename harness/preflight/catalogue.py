@@ -31,6 +31,7 @@ ENTRIES = (
     ),
     Entry("cross.governor", "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", "other than most nodes: WARN"),
     Entry("cross.gpu_model", "nvidia-smi --query-gpu=name", "other models or another number than most nodes: FAIL"),
+    Entry("cross.host_name", "uname -n", "the name of another node: FAIL"),
     Entry("cross.kernel", "uname -r", "other than most nodes: WARN"),
     Entry("cross.limits", "ulimit -l", "other than most nodes: WARN"),
     Entry("cross.mpi", "mpirun --version", "another version or place than most nodes: FAIL"),
@@ -144,6 +145,7 @@ ENTRIES = (
     Entry("sw.env_file", "cat /etc/nccl.conf ~/.nccl.conf", "any line: WARN"),
     Entry("sw.env_leftovers", "env", "an NCCL, FI, RDMAV, UCX or OMPI_MCA variable: WARN"),
     Entry("sw.mpirun", "mpirun --version", "missing, or not Open MPI: FAIL"),
+    Entry("sw.room", 'df -Pk "$HOME" "${TMPDIR:-/tmp}"', "one cannot be written, or has less than 32 MiB left: FAIL"),
 )
 
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from busbw import artefacts
+from busbw.artefacts import Excluded, LeftOut
 from busbw.errors import LaunchError
 from busbw.inventory.hostlist import fold
 from busbw.launch.choose import DEFAULT
@@ -69,17 +71,23 @@ class _Peer:
 
 
 @contextlib.contextmanager
-def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[Place]:
-    """A place from which the launcher reaches all `nodes`; whatever was made for that is gone afterwards. Only mpirun needs ssh for that.
+def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[tuple[Place, tuple[str, ...]]]:
+    """A place from which the launcher reaches the nodes that are given with it: all, or all but a few (a quarter at most) that are told.
+
+    Whatever was made for that is gone afterwards. Only mpirun needs ssh for that.
 
     Raises:
-        LaunchError: the head cannot log in to a node, and there is no consent to a temporary key.
+        LaunchError: the head cannot log in to more nodes than that, and there is no consent to a temporary key, or it did not help.
     """
     by_ssh = context.plan.cluster.launcher in (None, DEFAULT)
+    done = artefacts.load(context.run, "left-out.json", LeftOut)
+    nodes = tuple(node for node in nodes if node not in {each.node for each in done.nodes}) if done else nodes
     others = tuple(node for node in nodes if node != place.head) if by_ssh else ()
     refused = _refused(context, place, others) if others else {}
+    if not context.plan.temporary_keys and _few(refused, others):
+        nodes, refused = _left_out(context, nodes, refused), {}
     if not refused:
-        yield place
+        yield place, nodes
         return
     node, seen = next(iter(refused.items()))
     if not context.plan.temporary_keys:
@@ -96,16 +104,32 @@ def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[P
         context.say("keys", f"temporary key for {len(others)} nodes, removed at the end")
         ready = dataclasses.replace(place, ssh_config=config)
         still = _refused(context, ready, others)
-        if still:
+        if still and not _few(still, others):
             node, seen = next(iter(still.items()))
             raise LaunchError(
                 f"{place.head} cannot log in to {fold(still)} even with a temporary key",
                 seen=f"{node}: {seen}",
                 next_step="the nodes may forbid keys or this path: ask their administrator for ssh between nodes",
             )
-        yield ready
+        yield ready, _left_out(context, nodes, still) if still else nodes
     finally:
         _remove(context, place.head, directory, mark, created)
+
+
+def _few(refused: dict[str, str], others: tuple[str, ...]) -> bool:
+    """So few that it is these nodes, and not the way nodes of this cluster log in to each other."""
+    return 0 < len(refused) <= len(others) // 4
+
+
+def _left_out(context: Context, nodes: tuple[str, ...], refused: dict[str, str]) -> tuple[str, ...]:
+    """The others, after what is wrong with these was kept and told."""
+    before = artefacts.load(context.run, "left-out.json", LeftOut)
+    if before is None:
+        why = "the head node cannot log in to it by ssh, which mpirun needs"
+        artefacts.keep(context.run, "left-out.json", LeftOut(tuple(Excluded(node, f"{why}: {seen}") for node, seen in refused.items())))
+    for node, seen in refused.items():
+        context.say("keys", f"{node} takes no part: the head node cannot log in to it by ssh: {seen}")
+    return tuple(node for node in nodes if node not in refused)
 
 
 def _refused(context: Context, place: Place, others: tuple[str, ...]) -> dict[str, str]:

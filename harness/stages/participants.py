@@ -15,7 +15,7 @@ from busbw.records import Status
 from busbw.stages import busy
 from busbw.stages.context import Context
 
-NEEDED = ("sw.mpirun", "cross.mpi")
+NEEDED = ("sw.mpirun", "sw.room", "cross.mpi", "cross.host_name")
 """Checks without which a node would break the launch for all others."""
 
 
@@ -65,8 +65,10 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
             excluded.append(Excluded(node.name, "it gave no answer to the preflight script"))
         elif node.name in failed:
             excluded.append(Excluded(node.name, failed[node.name]))
+        elif answer.problem is not None:
+            excluded.append(Excluded(node.name, answer.problem))
         elif facts(answer).mpi is None:
-            excluded.append(Excluded(node.name, answer.problem or "it did not say which mpirun it has"))
+            excluded.append(Excluded(node.name, "it did not say which mpirun it has"))
         else:
             taken.append(node.name)
     if not taken:

@@ -11,6 +11,10 @@ from busbw.preflight.families import families
 from busbw.records import CommandResult
 from busbw.stages.context import Context
 
+STRAGGLER_S = 60.0
+"""How much longer than three quarters of the nodes the others may take. A node on which three tools hang needs 51 s; the script's own limit,
+every section at its own, is ten minutes and more."""
+
 
 def ask(context: Context, *, within_s: float | None = None, section_s: int | None = None, sudo: bool = False) -> PreflightArtefact:
     """Ask all reached nodes at once, for what the plan's profile and playbook want to know; an earlier try of this run is not repeated.
@@ -28,7 +32,8 @@ def ask(context: Context, *, within_s: float | None = None, section_s: int | Non
     command = script.build(known, boundary, limit_s, section_s, demand=wanted, sudo=sudo)
     commands = {node: dataclasses.replace(command, store=f"preflight/{node}.txt") for node in context.fleet.sessions}
     entries = []
-    for answer in context.fleet.run(commands, deadline_s=limit_s + 10):
+    patience_s = STRAGGLER_S if within_s is None else None
+    for answer in context.fleet.run(commands, deadline_s=limit_s + 10, straggler_s=patience_s):
         if isinstance(answer, CommandResult):
             path = f"raw/preflight/{answer.node}.txt"
             stderr = f"{path}.err" if answer.stderr else None

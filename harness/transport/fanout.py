@@ -84,11 +84,21 @@ class Fleet:
         """What is noteworthy about connections, as (node, text), in inventory order."""
         return tuple((name, note) for name, session in self._sessions.items() for note in _notes(session))
 
-    def run(self, command: Command | Mapping[str, Command], *, deadline_s: float, on_event: Report | None = None) -> tuple[Answer, ...]:
+    def run(
+        self,
+        command: Command | Mapping[str, Command],
+        *,
+        deadline_s: float,
+        straggler_s: float | None = None,
+        on_event: Report | None = None,
+    ) -> tuple[Answer, ...]:
         """Run one command on every node, or on each node its own, and answer in inventory order within `deadline_s`.
 
         A node that a mapping leaves out is neither asked nor answered for; a node without a session answers with its `Unreachable`. A
         command that is not finished in time has no exit status and says so; what it wrote until shortly before is kept.
+
+        With `straggler_s`, once three quarters of the nodes have answered, the others have so many seconds more: then their sessions are
+        closed, which ends what they run, and what they wrote until then is their answer.
 
         Raises:
             KeyError: the mapping names a node that is not of this fleet.
@@ -109,12 +119,28 @@ class Fleet:
                 on_event(FleetEvent(kind, name, len(answers), len(asked), time.monotonic() - started, answer.problem or ""))
 
         work = _Work(asked, lambda name: _ask(self._sessions[name], commands[name], stop_at, deadline_s), self._forks)
-        with closing(work.results(started + deadline_s)) as results:
+        enough = len(asked) - len(asked) // 4
+        given_up = ""
+
+        def give_up() -> float | None:
+            """The time to which to wait for what is left of the stragglers; None = the whole time is over."""
+            nonlocal given_up
+            after_s = time.monotonic() - started
+            if straggler_s is None or given_up or len(answers) < enough or after_s > deadline_s - 0.1:
+                return None
+            given_up = f"given up after {after_s:.0f} s: {len(answers)} of {len(asked)} nodes had answered {straggler_s:g} s before"
+            _Work(tuple(name for name in asked if name not in answers), lambda name: self._sessions[name].close(), self._forks)
+            return min(time.monotonic() + _CLOSE_S, started + deadline_s)
+
+        with closing(work.results(started + deadline_s, give_up)) as results:
             for name, answer in results:
-                keep(name, answer)
+                keep(name, replace(answer, problem=given_up) if given_up and answer.problem else answer)
+                if straggler_s is not None and len(answers) == enough:
+                    work.hurry(time.monotonic() + straggler_s)
         for name in asked:
             if name not in answers:
-                keep(name, _unanswered(name, commands[name], time.monotonic() - started, _late(deadline_s, started=name in work.begun)))
+                why = given_up or _late(deadline_s, started=name in work.begun)
+                keep(name, _unanswered(name, commands[name], time.monotonic() - started, why))
         return tuple(answers.get(name) or self._missing[name] for name in self._order if name in commands)
 
     def close(self) -> None:
@@ -190,6 +216,7 @@ class _Work(Generic[Product]):
         self._count = len(names)
         self._lock = threading.Lock()
         self._stopped = False
+        self._until = 0.0
         self._pending: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[str, Product | _Fault]] = queue.SimpleQueue()
         for name in names:
@@ -197,14 +224,24 @@ class _Work(Generic[Product]):
         for number in range(min(forks, len(names))):
             threading.Thread(target=self._run, name=f"fleet-{number}", daemon=True).start()
 
-    def results(self, deadline: float) -> Generator[tuple[str, Product], None, None]:
-        """What comes until `deadline`; what comes later is given to `discard`."""
+    def hurry(self, until: float) -> None:
+        """Wait until then, and no longer than was said before."""
+        self._until = min(self._until, until)
+
+    def results(self, deadline: float, overdue: Callable[[], float | None] | None = None) -> Generator[tuple[str, Product], None, None]:
+        """What comes until `deadline`, then until what `overdue` gives; what comes later is given to `discard`."""
+        self._until = deadline
         try:
             for _ in range(self._count):
-                try:
-                    name, product = self._done.get(timeout=left(deadline))
-                except queue.Empty:
-                    return
+                while True:
+                    try:
+                        name, product = self._done.get(timeout=left(self._until))
+                        break
+                    except queue.Empty:
+                        more = overdue() if overdue is not None else None
+                        if more is None:
+                            return
+                        self._until = more
                 if isinstance(product, _Fault):
                     raise product.error
                 yield name, product

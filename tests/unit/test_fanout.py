@@ -180,6 +180,50 @@ def test_a_command_with_less_time_than_the_deadline_keeps_its_own_words() -> Non
     assert answer.problem == "timed out after 0.2 s"
 
 
+def test_a_node_far_behind_the_others_is_given_up_and_keeps_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`d` ends when its session is closed, `e` not even then."""
+    monkeypatch.setattr("busbw.transport.fanout._CLOSE_S", 0.5)
+    ended = threading.Event()
+
+    class Slow(FakeSession):
+        def close(self) -> None:
+            super().close()
+            ended.set()
+
+    def reach(node: Node, timeout_s: float) -> FakeSession:
+        def act(command: Command) -> CommandResult:
+            assert ended.wait(20)
+            if node.name == "e":
+                time.sleep(20)
+            return CommandResult(node.name, command.argv, None, b"early", b"", 1.0, "connection lost")
+
+        return Slow(node.name, act=act) if node.name in "de" else FakeSession(node.name)
+
+    names = ("a", "b", "c", "d", "e", "f", "g", "h")
+    started = time.monotonic()
+    with open_fleet(cluster(*names), FakeTransport(reach=reach), deadline_s=5) as fleet:
+        answers = {answer.node: answer for answer in fleet.run(TRUE, deadline_s=60, straggler_s=0.2)}
+        assert isinstance(answers["d"], CommandResult)
+        assert isinstance(answers["e"], CommandResult)
+        assert (answers["d"].stdout, answers["e"].stdout) == (b"early", b"")
+        assert answers["d"].problem == answers["e"].problem == "given up after 0 s: 6 of 8 nodes had answered 0.2 s before"
+        assert [answers[name].problem for name in "abcfgh" if isinstance(answers[name], CommandResult)] == [None] * 6
+    assert time.monotonic() - started < 20
+
+
+def test_without_three_quarters_of_the_answers_nobody_is_given_up() -> None:
+    def reach(node: Node, timeout_s: float) -> FakeSession:
+        def act(command: Command) -> CommandResult:
+            time.sleep(0.4)
+            return CommandResult(node.name, command.argv, 0, b"", b"", 0.4)
+
+        return FakeSession(node.name, act=act if node.name in "bc" else None)
+
+    with open_fleet(cluster("a", "b", "c"), FakeTransport(reach=reach), deadline_s=5) as fleet:
+        answers = fleet.run(TRUE, deadline_s=30, straggler_s=0.01)
+    assert [answer.ok for answer in answers if isinstance(answer, CommandResult)] == [True, True, True]
+
+
 def test_events_are_told_from_the_thread_that_asked() -> None:
     events: list[tuple[EventKind, str, str]] = []
     threads = set()

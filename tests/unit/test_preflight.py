@@ -75,7 +75,7 @@ def test_the_script_is_accepted_by_a_strict_posix_shell() -> None:
 def test_a_healthy_answer_passes_everything_and_gives_the_facts() -> None:
     answer = answer_of(Node("n1", gpus=2, rails=("mlx5_0",)))
     results = {r.check_id: r.status for r in judge.judge(families(), (answer,), ALL)}
-    asked = ("gpu.count", "os.limits.memlock", "rdma.devices", "rdma.ofed", "sw.mpirun", "cross.mpi", "eth.interfaces")
+    asked = ("gpu.count", "os.limits.memlock", "rdma.devices", "rdma.ofed", "sw.mpirun", "cross.mpi", "cross.host_name", "eth.interfaces")
     assert {check_id: results[check_id] for check_id in asked} == dict.fromkeys(asked, Status.PASS)
     # What this composed answer leaves out is never taken as good.
     assert {status for check_id, status in results.items() if check_id not in asked} == {Status.UNKNOWN, Status.SKIPPED}
