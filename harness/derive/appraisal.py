@@ -104,12 +104,11 @@ def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[
     """The rails each node has: the inventory's word, else the active ports."""
     told = {node.node: node for node in hardware.nodes}
     found = []
-    for name in nodes:
-        rails = plan.cluster.node(name).carriers
-        if rails:
-            found.append(NodeHardware(name, (), tuple((rail, 0.0) for rail in rails), (), None))
-        elif name in told:
-            found.append(told[name])
+    for node in plan.cluster.chosen(nodes):
+        if node.carriers:
+            found.append(NodeHardware(node.name, (), tuple((rail, 0.0) for rail in node.carriers), (), None))
+        elif node.name in told:
+            found.append(told[node.name])
     return tuple(found)
 
 
@@ -131,7 +130,7 @@ def _faults(
     """Which faults of one node this run would have caught; () where there is no network to break."""
     if len(nodes) < 2 or plan.profile.name == "nvlink-only":
         return ()
-    rails = {len(plan.cluster.node(node).rails) for node in nodes}
+    rails = {len(node.rails) for node in plan.cluster.chosen(nodes)}
     count = hardware.nics.count if hardware.nics is not None else rails.pop() if len(rails) == 1 else 0
     network = None if hardware.nics is None or plan.cluster.emulated else hardware.nics.line_gb_s
     known = sensitivity.faults(count or None, network)

@@ -90,7 +90,8 @@ def _read(inventory: str) -> Cluster:
 def _known(cluster: Cluster, wanted: tuple[str, ...], option: str) -> tuple[str, ...]:
     """The wanted names, if the cluster has all of them."""
     names = tuple(node.name for node in cluster.nodes)
-    strangers = [name for name in wanted if name not in set(names)]
+    known = set(names)
+    strangers = [name for name in wanted if name not in known]
     if strangers:
         close = difflib.get_close_matches(strangers[0], names, n=1)
         meant = f"; did you mean {close[0]!r}?" if close else ""

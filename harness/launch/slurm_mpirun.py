@@ -28,7 +28,8 @@ class SlurmMpirun:
         """
         names = placing.names(request)
         slurm = allocation(request, names)
-        used = tuple(name for name in slurm.nodes if name in set(names))
+        wanted = set(names)
+        used = tuple(name for name in slurm.nodes if name in wanted)
         tasks = f"{placing.ranks_per_node(request)}(x{len(used)})"
         variables = {
             "SLURM_JOB_ID": slurm.job,

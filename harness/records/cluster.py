@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 
@@ -70,6 +71,15 @@ class Cluster:
             if node.name == name:
                 return node
         raise KeyError(name)
+
+    def chosen(self, names: Iterable[str]) -> tuple[Node, ...]:
+        """The nodes of these names, in their order: for all nodes at once, since `node` looks at every one of them.
+
+        Raises:
+            KeyError: there is none of a name.
+        """
+        by_name = {node.name: node for node in self.nodes}
+        return tuple(by_name[name] for name in names)
 
 
 @dataclass(frozen=True, slots=True)

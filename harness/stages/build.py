@@ -100,7 +100,8 @@ def _built(
         context.say("build", f"{plans[each.builder].stamp} on {each.builder}{_told(each.kind)}")
     commands = {builder: building.build_command(plan) for builder, plan in plans.items()}
     answers = {a.node: a for a in context.fleet.run(commands, deadline_s=building.BUILD_TIMEOUT_S + 20) if isinstance(a, CommandResult)}
-    builds, proofs = [], {}
+    builds: list[KindBuild] = []
+    proofs: dict[str, Proof] = {}
     for each in groups:
         plan, answer = plans[each.builder], answers.get(each.builder)
         if answer is None or not answer.ok:

@@ -53,7 +53,7 @@ def common(values: tuple[_T | None, ...]) -> _T | None:
 
 def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts], log_dir: str | None = None) -> FabricFacts:
     """What the profile's placeholders stand for, where all nodes agree; `log_dir` None = the ranks' logs stay on standard output."""
-    rails = {plan.cluster.node(name).carriers for name in nodes}
+    rails = {node.carriers for node in plan.cluster.chosen(nodes)}
     return FabricFacts(
         socket_ifname=common(tuple(known[name].ssh_interface if name in known else None for name in nodes)),
         rails=rails.pop() if len(rails) == 1 else (),
@@ -63,7 +63,7 @@ def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, Node
 
 def _listed_gpus(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> int | None:
     """The GPUs that every node lists, where the inventory says nothing of slots or GPUs."""
-    if any(plan.cluster.node(name).slots or plan.cluster.node(name).gpus for name in nodes):
+    if any(node.slots or node.gpus for node in plan.cluster.chosen(nodes)):
         return None
     return common(tuple(known[name].gpus if name in known else None for name in nodes))
 
@@ -103,7 +103,7 @@ def make(
     )
     request = LaunchRequest(
         case=case,
-        nodes=tuple(plan.cluster.node(name) for name in nodes),
+        nodes=plan.cluster.chosen(nodes),
         head=place.head,
         binary=f"{place.binaries}/{case.collective}_perf",
         env=env,

@@ -58,7 +58,7 @@ def _launch(context: Context, nodes: tuple[str, ...], head: str, known: Mapping[
     own = launching.fabric_facts(context.plan, nodes, known)
     request = LaunchRequest(
         case=_CASE,
-        nodes=tuple(context.plan.cluster.node(name) for name in nodes),
+        nodes=context.plan.cluster.chosen(nodes),
         head=head,
         binary=_PROGRAM,
         env=(),
