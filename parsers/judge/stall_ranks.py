@@ -109,7 +109,8 @@ def _missing(
         return ()
     counts = Counter(seen.node for seen in ranks)
     sizes = {seen.node: seen.process.local_size for seen in ranks if seen.process.local_size is not None}
-    usual = Counter(counts.values()).most_common(1)[0][0]
+    # Of sizes that are equally frequent the larger: a rank is missing somewhere.
+    usual = max((many, size) for size, many in Counter(counts.values()).items())[1]
     room = {node.node: sizes.get(node.node, usual) - counts.get(node.node, 0) for node in nodes}
     room |= dict.fromkeys(unreachable, usual)
     short = [name for name, left in room.items() if left > 0]

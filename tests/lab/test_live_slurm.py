@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from busbw.lab import enter, processes, requirements
+from busbw.lab import enter, faults, files, processes, requirements
 from busbw.lab.state import LabState, Mode
 
 sys.path.insert(0, str(Path(__file__).with_name("live")))
@@ -24,7 +24,11 @@ import jobs  # beside the programs it starts, none of which is a test
 
 pytestmark = [pytest.mark.lab, pytest.mark.slurm]
 PER_NODE = 2
-START = 'RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID exec "$0" -c "$RING_PROGRAM"'
+START = """
+export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID
+if [ "$RANK" = "$RING_LIMITED" ]; then echo 0 >"$RING_GROUP/cgroup.procs" || exit 9; fi
+exec "$0" -c "$RING_PROGRAM"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +42,8 @@ def slurm3(needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPa
 
 
 @contextmanager
-def running(state: LabState, nodes: str, log: Path) -> Iterator[tuple[str, list[int]]]:
-    """A job in lockstep under srun on two nodes: its id, and the process of every rank."""
+def running(state: LabState, nodes: str, log: Path, **fault: str) -> Iterator[tuple[str, list[int]]]:
+    """A job in lockstep under srun on two nodes: its id, and the process of every rank. `fault` = further variables of the job."""
     places = [node for node in state.nodes if node.name in nodes.split(",")]
     settings = {
         "RING_PROGRAM": jobs.RING.read_text(encoding="utf-8"),
@@ -47,6 +51,7 @@ def running(state: LabState, nodes: str, log: Path) -> Iterator[tuple[str, list[
         "RING_JOB": str(log),
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": sysconfig.get_paths()["purelib"],
+        **fault,
     }
     srun = (
         "srun",
@@ -98,6 +103,15 @@ def why(state: LabState, out: Path, *words: str) -> Any:
     return {**json.loads(done.stdout), "exit_status": done.returncode} if done.stdout else done
 
 
+def standing(state: LabState, tmp_path: Path, job: str) -> Any:
+    """The first answer that does not say that the job still moves: a fault takes a moment to reach every rank."""
+    for _ in range(10):
+        answer = why(state, tmp_path / "runs", "--job", job)
+        if not isinstance(answer, dict) or answer["kind"] != "slow-but-moving":
+            break
+    return answer
+
+
 def test_a_slurm_job_is_found_by_its_number_and_its_stopped_rank_is_named(slurm3: LabState, tmp_path: Path, in_head: Callable) -> None:  # type: ignore[type-arg]
     with running(slurm3, "node2,node3", tmp_path / "job.log") as (job, pids):
         moving = why(slurm3, tmp_path / "runs", "--job", job)
@@ -126,6 +140,50 @@ def test_a_killed_rank_of_a_slurm_job_is_dead_and_its_node_gets_a_line_for_scont
     assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == ("process-dead", [2], ["node2"])
     assert answer["drain"][0].startswith("scontrol update nodename=node2 state=drain reason=")
     assert len(answer["drain"]) == 1
+
+
+def test_a_rank_of_a_slurm_job_that_writes_to_a_full_disk_is_named_with_the_disk(slurm3: LabState, tmp_path: Path) -> None:
+    node, full = slurm3.node("node3"), "/run/node/home/full"
+    (files.node_directory(slurm3, node) / "home/full").mkdir(exist_ok=True)
+    subprocess.run(enter.node_argv(slurm3, node, ("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full)), check=True, timeout=30)
+    try:
+        with running(slurm3, "node2,node3", tmp_path / "job.log", RING_FAULT=f"disk:2:12:{full}/checkpoint") as (job, _):
+            answer = standing(slurm3, tmp_path, job)
+    finally:
+        subprocess.run(enter.node_argv(slurm3, node, ("umount", "-l", full)), check=True, timeout=30)
+    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == ("host", [2], ["node3"])
+    assert full in answer["headline"]
+
+
+def test_the_node_of_a_slurm_job_that_lost_its_link_is_named(slurm3: LabState, tmp_path: Path) -> None:
+    try:
+        with running(slurm3, "node1,node3", tmp_path / "job.log") as (job, _):
+            faults.link_down(slurm3, "node3")
+            answer = standing(slurm3, tmp_path, job)
+    finally:
+        faults.clear(slurm3)
+    assert (answer["kind"], answer["culprit_nodes"]) == ("network", ["node3"])
+
+
+def test_a_rank_of_a_slurm_job_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(slurm3: LabState, tmp_path: Path) -> None:
+    group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{slurm3.marker}" / "node2"
+    try:
+        group.mkdir(parents=True)
+        (group / "memory.limit_in_bytes").write_text(str(64 << 20))
+    except OSError as error:
+        pytest.skip(f"no memory control group of version 1 can be made here: {error}")
+    try:
+        limited = {"RING_LIMITED": "1", "RING_GROUP": str(group), "RING_FAULT": "memory:1:12"}
+        with running(slurm3, "node2,node3", tmp_path / "job.log", **limited) as (job, pids):
+            victim = processes.identify(pids[1])
+            processes.wait_until(lambda: victim is None or processes.gone(victim), 60, "the rank to be killed")
+            answer = standing(slurm3, tmp_path, job)
+    finally:
+        jobs.until(lambda: not (group / "cgroup.procs").read_text().strip(), 20, "the control group to be empty")
+        group.rmdir()
+        group.parent.rmdir()
+    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == ("host", [1], ["node2"])
+    assert answer["findings"][0]["id"] == "stall-rank-out-of-memory"
 
 
 def test_a_job_that_slurm_does_not_know_is_an_error_with_its_words(slurm3: LabState, tmp_path: Path) -> None:

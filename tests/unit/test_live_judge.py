@@ -177,6 +177,14 @@ def test_the_agents_that_srun_started_are_no_ranks_of_torchruns_job() -> None:
     assert found.world == 2
 
 
+@pytest.mark.parametrize(("gone", "place"), [(0, "n0"), (1, "n0"), (2, "n1"), (3, "n1")])
+def test_a_dead_rank_is_placed_on_the_node_that_has_fewer_than_the_other_whichever_comes_first(gone: int, place: str) -> None:
+    there = [tuple(r for r in (2 * n, 2 * n + 1) if r != gone) for n in range(2)]
+    links = (socket(0, 1, 70) + socket(0, 1, 71)).replace("own 100", f"own {100 + there[0][0]}")
+    found = judged((node(0, ranks=there[0], look=links), node(1, ranks=there[1])))
+    assert (found.culprit_ranks, found.culprit_nodes) == ((gone,), (place,))
+
+
 def test_nodes_that_do_not_answer_and_no_job_are_no_verdict_on_a_job() -> None:
     empty = offline.of_text("n0", framed({"self": "", "ranks": "", "look-1": f"look {NOW}"}), "n0.txt", None, None)
     found = judged((empty,), (Unreachable("n1", "timed out"),))
