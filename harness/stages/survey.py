@@ -14,7 +14,7 @@ from busbw.artefacts import CaseArtefact
 from busbw.derive import grouping, launches, pooled
 from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_parts import PartKind
+from busbw.parsers.judge.blame_confirm import CASE
 from busbw.plan import RunPlan
 from busbw.records import BenchmarkCase, Collective, Sizes
 from busbw.stages.context import Context
@@ -22,14 +22,10 @@ from busbw.stages.launching import Place, make
 from busbw.stages.layers import measure_layers
 from busbw.stages.measure import measure
 from busbw.survey.adapt import Wanted, choose
+from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.places import rails_of
 from busbw.survey.schedule import Round, alone, shards
 from busbw.units import format_duration
-
-MOST_NODES = 32
-"""Nodes of one launch: a hung GPU then loses a shard, not the round."""
-WHOLE, REST = "survey-whole", "survey-rest"
-"""The confirmation: a ring over all nodes, and over all but the accused."""
 
 
 @dataclass(slots=True)
@@ -71,7 +67,7 @@ def round_case(plan: RunPlan, number: Round, made: Shape) -> BenchmarkCase:
     by_rail = made.by_rail and width == 2
     split = f"DIV {width if by_rail else width * made.ranks_per_node}" if len(number.groups) > 1 or by_rail else None
     return BenchmarkCase(
-        id=number.id if number.id in (WHOLE, REST) else f"survey-{number.id}",
+        id=CASE + number.id,
         collective=Collective.ALL_REDUCE,
         sizes=Sizes(wanted.size_bytes, wanted.size_bytes),
         ranks_per_node=made.ranks_per_node,
@@ -100,18 +96,27 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
     if "alone" in plan.playbook.survey.groups and not _measured(context, place, alone(nodes), made, progress):
         return
     while number := choose(nodes, fabric, history, outcome, wanted):
-        if progress.spent_s + progress.next_s() > plan.playbook.survey.budget_s:
+        planned = confirming(nodes, fabric, outcome).rounds if outcome is not None else ()
+        if not _affordable(context, progress, 1 + len(planned)):
             budget = format_duration(plan.playbook.survey.budget_s)
-            context.say("survey", f"budget of {budget} spent after {len(history)} rounds; next would have been {number.id}: {number.why}")
+            kept = f", {len(planned)} launches of confirmation kept out of it" if planned else ""
+            context.say(
+                "survey", f"budget of {budget} spent after {len(history)} rounds{kept}; next would have been {number.id}: {number.why}"
+            )
             break
         if not _every(context, place, shards(number, MOST_NODES), made, progress):
             return
         history += (number,)
         outcome = seen(context, place)
     if outcome is not None:
-        _confirm(context, place, nodes, made, progress, outcome)
+        _confirm(context, place, confirming(nodes, fabric, outcome), made, progress)
         if "layers" in plan.playbook.survey.groups:
-            measure_layers(context, outcome, nodes)
+            measure_layers(context, seen(context, place), nodes)
+
+
+def _affordable(context: Context, progress: _Progress, launches: int) -> bool:
+    """So many more launches fit into the budget, as far as those before tell."""
+    return progress.spent_s + launches * progress.next_s() <= context.plan.playbook.survey.budget_s
 
 
 def seen(context: Context, place: Place) -> BlameOutcome:
@@ -121,16 +126,15 @@ def seen(context: Context, place: Place) -> BlameOutcome:
     return blame.solve(samples, grouping.fabric(context.run, context.plan))
 
 
-def _confirm(context: Context, place: Place, nodes: tuple[str, ...], made: Shape, progress: _Progress, outcome: BlameOutcome) -> None:
-    """A ring over all nodes, and over those that nothing accuses: what the accused cost."""
-    accused = {name for part in outcome.accused if part.kind in (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE) for name in part.names}
-    rest = tuple(node for node in nodes if node not in accused)
-    if not accused or not 2 <= len(rest) <= MOST_NODES or len(nodes) > MOST_NODES:
-        return
-    for name, group in ((WHOLE, nodes), (REST, rest)):
-        if not _measured(
-            context, place, Round(name, (group,), why="all nodes" if name == WHOLE else "all but the accused"), made, progress
-        ):
+def _confirm(context: Context, place: Place, planned: Confirming, made: Shape, progress: _Progress) -> None:
+    """What is accused against the same without it. What cannot be confirmed, and what the budget leaves out, is told."""
+    for part, why in planned.cannot:
+        context.say("survey", f"{part.label} stays unconfirmed: {why}")
+    for number in planned.rounds:
+        if not _affordable(context, progress, 1):
+            context.say("survey", f"no budget left to confirm: next would have been {number.id}: {number.why}")
+            return
+        if not _measured(context, place, number, made, progress):
             return
 
 

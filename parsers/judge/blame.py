@@ -87,16 +87,6 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     )
 
 
-def confirmed(samples: tuple[GroupSample, ...]) -> tuple[Evidence, ...]:
-    """What all nodes together achieve, and what those that nothing accuses: the two numbers of a confirmation; () = it was not made."""
-    found = [s for s in samples if s.launch in ("survey-whole", "survey-rest")]
-    texts = {"survey-whole": "all {n} nodes in one ring: {b}", "survey-rest": "without what is accused, {n} nodes in one ring: {b}"}
-    return tuple(
-        Evidence(s.artefact, s.line_no, texts[s.launch].format(n=len(s.nodes), b=format_bandwidth(s.median_gb_s)))
-        for s in sorted(found, key=lambda s: s.launch, reverse=True)
-    )
-
-
 def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
     """The levels with, in place of speed, the share of iterations that kept it, set against that of the steadier half."""
     if not seen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.blame_confirm import NO_CONFIRMATION, Confirmation
 from busbw.parsers.judge.blame_levels import Level
 from busbw.parsers.judge.blame_parts import PartKind
 from busbw.records import Blame, BlameState, Comparison, Confidence, Evidence, Finding, Fix, Reference, Status
@@ -40,8 +41,8 @@ _PROVED_BY = 3
 """Launches in which an accused part was slow, from which on the accusation is likely rather than possible."""
 
 
-def blame_finding(blame: Blame, confirmed: tuple[Evidence, ...] = ()) -> Finding:
-    """A part accused by measurements, as a finding with both numbers in its title. `confirmed`: all nodes, and all but the accused."""
+def blame_finding(blame: Blame, confirmed: Confirmation = NO_CONFIRMATION, besides: tuple[Evidence, ...] = ()) -> Finding:
+    """A part accused by measurements, as a finding with both numbers in its title. `besides`: what else speaks of it, such as its raw link."""
     kind = PartKind(blame.kind)
     ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
     numbers = f"{format_bandwidth(blame.capacity_gb_s)} instead of {format_bandwidth(blame.expected_gb_s)} ({ratio:.0%})"
@@ -61,15 +62,19 @@ def blame_finding(blame: Blame, confirmed: tuple[Evidence, ...] = ()) -> Finding
         status=Status.FAIL,
         title=title,
         where=(blame.component, *blame.also),
-        evidence=(*blame.seen_in, *confirmed),
+        evidence=(*blame.seen_in, *confirmed.evidence, *besides),
         cause=_CAUSES[kind],
         fixes=tuple(steps),
         verify=("busbw run --survey",),
-        confidence=_confidence(blame),
+        confidence=Confidence.POSSIBLE if confirmed.against else _confidence(blame),
         also=tuple(f"{other} is slow" for other in blame.also),
-        would_settle=("busbw run --survey --budget 20m",) if blame.also else ("the raw link, rail by rail: ib_write_bw or iperf3",),
+        would_settle=tuple(dict.fromkeys((*([confirmed.would_settle] if confirmed.would_settle else []), _settles(blame)))),
         effect=max(0.0, 1 - ratio),
     )
+
+
+def _settles(blame: Blame) -> str:
+    return "busbw run --survey --budget 20m" if blame.also else "the raw link, rail by rail: ib_write_bw or iperf3"
 
 
 def _confidence(blame: Blame) -> Confidence:

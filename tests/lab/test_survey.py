@@ -70,11 +70,20 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
 
 def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tmp_path: Path) -> None:
     faults.slow(rails, "node1", 20e6, toward="node4")
-    run = survey(rails, tmp_path)
+    run = survey(rails, tmp_path, "--budget", "150s")
     assert {(b["kind"], b["component"], *b["also"]) for b in run["blame"]} == {("link", "node1 – node4")}, run["findings"]
     first = run["findings"][0]
     assert (first["id"], run["verdict"]) == ("slow-path", "FAIL")
     assert first["title"].startswith("the path node1 – node4 is slow: ")
+    # Confirmed: its ends with others at the same time, then with each other again.
+    texts = [e["text"] for e in first["evidence"] if "confirm" in e["text"]]
+    measured, conclusion = texts[:-1], texts[-1]
+    assert [t.split(": ")[:2] for t in measured] == [
+        ["confirmation, measured again", "node1 + node4"],
+        ["confirmation, with another partner", "node1 + node3"],
+        ["confirmation, with another partner", "node2 + node4"],
+    ], texts
+    assert conclusion.startswith("confirmed: "), texts
 
     # One more launch that does not even load the path, with what was measured before: still named.
     again = survey(rails, tmp_path / "again", "--budget", "1s", "--with", str(tmp_path / "latest"))

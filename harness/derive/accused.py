@@ -1,0 +1,38 @@
+"""The accusations of a run as findings: each with its confirmation, or with why there is none, and with its raw link where that was measured."""
+
+from __future__ import annotations
+
+from busbw.derive import grouping
+from busbw.parsers.judge import blame_layers, blame_words
+from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.blame_confirm import confirmation
+from busbw.parsers.judge.blame_layers import Layer
+from busbw.parsers.judge.groups import GroupSample
+from busbw.plan import RunPlan
+from busbw.records import Finding
+from busbw.rundir import RunDir
+from busbw.survey.confirm import confirming
+
+
+def findings(
+    run: RunDir, plan: RunPlan, outcome: BlameOutcome, samples: tuple[GroupSample, ...], raw_links: tuple[Layer, ...]
+) -> tuple[Finding, ...]:
+    """One for each part that is accused. `samples`: of this run's own launches.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    if not outcome.blames:
+        return ()
+    fabric = grouping.fabric(run, plan)
+    measured = {node for sample in samples for node in sample.nodes}
+    nodes = tuple(node.name for node in plan.cluster.nodes if node.name in measured)
+    cannot = dict(confirming(nodes, fabric, outcome).cannot)
+    return tuple(
+        blame_words.blame_finding(
+            blame,
+            confirmation(blame, part, samples, fabric, cannot.get(part, "")),
+            blame_layers.evidence(raw_links, blame.component),
+        )
+        for blame, part in zip(outcome.blames, outcome.accused, strict=True)
+    )
