@@ -42,21 +42,38 @@ echo "user $(id -un)"; echo "address $3"; echo "port $4"
 ssh-keyscan -T 5 -p "$4" "$3" 2>/dev/null
 """
 
-_ALLOW = """\
-umask 077; mkdir -p "$HOME/.ssh"; file=$HOME/.ssh/authorized_keys
-[ -f "$file" ] || echo created
-line=$(cat)
-# A key that came only in part has no mark by which it could be removed again.
-case $line in *"$1") ;; *) echo "the key came only in part" >&2; exit 71 ;; esac
-grep -qF "$1" "$file" 2>/dev/null || printf '\\n%s\\n' "$line" >> "$file"
+_FILE = """\
+umask 077; export LC_ALL=C; dir=$HOME/.ssh; file=$dir/authorized_keys
+[ -e "$file" ] && file=$(readlink -f "$file")
+part="$file.$1"
+# The next is put in the place of the old, whole: on a full disk nobody loses the keys that were there.
+fail() { rm -f "$part"; echo "$file cannot be written: $(df -h "$dir" | tail -n 1)" >&2; exit 73; }
 """
 
-_FORGET = """\
-file=$HOME/.ssh/authorized_keys
-[ -f "$file" ] || exit 0
-rest=$(grep -vF "$1" "$file")
-if [ -n "$(printf '%s' "$rest" | tr -d '\\n')" ]; then printf '%s\\n' "$rest" > "$file"
-elif [ "$2" = created ]; then rm -f "$file"; else : > "$file"; fi
+_ALLOW = f"""\
+{_FILE}
+line=$(cat)
+# A key that came only in part has no mark by which it could be removed again.
+case $line in *" $1") ;; *) echo "the key came only in part" >&2; exit 71 ;; esac
+grep -qa "$2" "$file" 2>/dev/null && exit 0
+made="This file was"
+[ -d "$dir" ] || {{ mkdir -p "$dir" && made="This file and its folder were"; }}
+if [ -e "$file" ]; then cp -p "$file" "$part" && {{ [ -z "$(tail -c 1 "$part")" ] || echo >> "$part"; }}
+else echo "# $made made for $1" > "$part"; fi && printf '%s\\n' "$line" >> "$part" && [ "$(tail -n 1 "$part")" = "$line" ] || fail
+mv -f "$part" "$file" || fail
+"""
+
+_FORGET = f"""\
+{_FILE}
+rm -f "$part"
+made=$(grep -a "^# This file .*$2" "$file" 2>/dev/null)
+grep -qa "$2" "$file" 2>/dev/null || exit 0
+cp -p "$file" "$part" || fail
+grep -va "$2" "$file" > "$part"; [ $? -le 1 ] || fail
+if [ -s "$part" ] || [ -z "$made" ]; then mv -f "$part" "$file" || fail; exit; fi
+rm -f "$part" "$file"
+case $made in *folder*) rmdir "$dir" 2>/dev/null ;; esac
+exit 0
 """
 
 
@@ -98,9 +115,9 @@ def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[t
         )
     directory = f"{place.directory}/{context.plan.job_directory}/keys"
     mark = f"busbw-{context.plan.run_id}"
-    created: dict[str, bool] = {}
+    allowed: list[str] = []
     try:
-        config = _install(context, place, others, directory, mark, created)
+        config = _install(context, place, others, directory, mark, allowed)
         context.say("keys", f"temporary key for {len(others)} nodes, removed at the end")
         ready = dataclasses.replace(place, ssh_config=config)
         still = _refused(context, ready, others)
@@ -113,7 +130,7 @@ def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[t
             )
         yield ready, _left_out(context, nodes, still) if still else nodes
     finally:
-        _remove(context, place.head, directory, mark, created)
+        _remove(context, place.head, directory, mark, allowed)
 
 
 def _few(refused: dict[str, str], others: tuple[str, ...]) -> bool:
@@ -142,7 +159,7 @@ def _refused(context: Context, place: Place, others: tuple[str, ...]) -> dict[st
     return {node: said.get(node, unanswered) for node in others if node not in fine}
 
 
-def _install(context: Context, place: Place, others: tuple[str, ...], directory: str, mark: str, created: dict[str, bool]) -> str:
+def _install(context: Context, place: Place, others: tuple[str, ...], directory: str, mark: str, allowed: list[str]) -> str:
     """Make the key on the head, allow it on the others, write what its ssh must know; returns the path of that ssh_config."""
     head = context.fleet.sessions[place.head]
     made = head.run(Command(("sh", "-c", _MAKE, "busbw-key", directory, mark), timeout_s=30, label="key"))
@@ -153,12 +170,9 @@ def _install(context: Context, place: Place, others: tuple[str, ...], directory:
         for answer in context.fleet.run(dict.fromkeys(others, _command(_WHO, "who")), deadline_s=40)
         if isinstance(answer, CommandResult)
     ]
-    allow = Command(("sh", "-c", _ALLOW, "busbw-allow", mark), stdin=b"restrict " + made.stdout.strip(), timeout_s=30, label="allow")
     # Noted before it is done: what may have been installed is removed, also when the answer never came.
-    created.update(dict.fromkeys(others, False))
-    for answer in context.fleet.run(dict.fromkeys(others, allow), deadline_s=40):
-        if isinstance(answer, CommandResult):
-            created[answer.node] = "created" in answer.out()
+    allowed += others
+    context.fleet.run(dict.fromkeys(others, allow(mark, b"restrict " + made.stdout.strip())), deadline_s=40)
     files = {"config": _ssh_config(peers, directory), "known_hosts": "".join(f"{p.node} {key}\n" for p in peers for key in p.host_keys)}
     for name, text in files.items():
         write = Command(("sh", "-c", 'umask 077; cat > "$1"', "busbw-write", f"{directory}/{name}"), stdin=text.encode(), label="key")
@@ -188,11 +202,23 @@ def _ssh_config(peers: list[_Peer], directory: str) -> str:
     return "".join(blocks) + common
 
 
-def _remove(context: Context, head: str, directory: str, mark: str, created: dict[str, bool]) -> None:
-    commands = {
-        node: Command(("sh", "-c", _FORGET, "busbw-forget", mark, "created" if fresh else "kept"), timeout_s=30, label="forget")
-        for node, fresh in created.items()
-    }
+def allow(mark: str, line: bytes) -> Command:
+    """Adds the line, which ends in a blank and the mark, to authorized_keys: whole or, with exit status 73, not at all."""
+    return Command(("sh", "-c", _ALLOW, "busbw-allow", mark, _lines_of(mark)), stdin=line, timeout_s=30, label="allow")
+
+
+def forget(mark: str) -> Command:
+    """Removes what `allow` added, the file and its folder too where they were made for it; whoever did that."""
+    return Command(("sh", "-c", _FORGET, "busbw-forget", mark, _lines_of(mark)), timeout_s=30, label="forget")
+
+
+def _lines_of(mark: str) -> str:
+    """For grep: of this run, not of one whose name begins with this one's."""
+    return f" {mark.replace('.', chr(92) + '.')}$"
+
+
+def _remove(context: Context, head: str, directory: str, mark: str, allowed: list[str]) -> None:
+    commands = dict.fromkeys(allowed, forget(mark))
     answers = context.fleet.run(commands, deadline_s=40) if commands else ()
     left = [answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)]
     if left:

@@ -1,6 +1,7 @@
 """One launch from start to end: started detached on the head node, watched, and looked at before it is ended when it makes no progress.
 
-Time is the sum of what the commands took, not this process's clock: a replay of the recorded answers decides exactly as the run did.
+How long it ran is the node's word, what nobody watched included; how long it was silent is the sum of what the commands took. Neither is
+this process's clock: a replay of the recorded answers decides exactly as the run did.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     if writer is not head:
         writer.run(Command(("mkdir", "-p", "--", launch.directory), timeout_s=30, label="mkdir"))
     began = context.now()
-    started = head.run(job.start(launch.directory, launch.invocation.argv, ()))
+    started = head.run(job.start(launch.directory, launch.invocation.argv, job.marks(launch.job_id)))
     if not started.ok:
         why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
         return _finish(context, launch, head, _Ending("not-started", started.seconds, why))
@@ -119,6 +120,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
                 return _Ending("unwatched", elapsed, f"{head.node} stopped answering: {answer.problem or answer.err().strip()}")
             continue
         failed = 0
+        elapsed = elapsed if position.age_s is None else position.age_s
         if position.output:
             _show(context, launch, position.output)
             seen_bytes, quiet, looked = seen_bytes + len(position.output), 0.0, None

@@ -1,10 +1,21 @@
-"""Kills busbw at random moments of short lab runs and resumes them: is every finished step readable, the end the same, and nothing left on the nodes?
+"""Kills parts of short lab runs at random moments and resumes them: is every finished step readable, the end the same, nothing left on the nodes?
 
     python tests/bench/kills.py [--moments 200] [--minutes 4] [--keep outcomes.jsonl] [--seed 1]
 
-Every second moment is a power cut as well: the journal loses half of its last line, and a file that was being written stays as a part. Each moment
-is one run in a lab of two nodes, killed (SIGKILL), resumed, and compared with a run that nobody disturbed. With --keep it goes on where the file
-ends. Prints one line per moment that failed, and a table by the step in which it was killed; exit status 1 = something failed.
+Each moment is one run in a lab of two nodes in which one thing is killed (SIGKILL), that is resumed, and compared with a run that nobody
+disturbed. Killed are in turn:
+
+- `controller`: busbw itself;
+- `power-cut`: the same, and the journal loses half of its last line, and a file that was being written stays as a part;
+- `job`: every process of the benchmark's job on the head node;
+- `sshd`: every connection of one node, on the node's side.
+
+Equal must be: the verdict, what was launched where and in which order, how each launch ended, the sizes measured, who took part. Speeds are not
+compared, and the survey's budget is too short for a second round, so that nothing compared depends on how busy the machine is. Where a node lost its
+connections while it was asked, the run may go on without it, but must say so: counted by itself, as `without the node`.
+
+Left behind = processes, files in the home directory, /tmp and /dev/shm, and listening ports that were not there before, on any node. With --keep it
+goes on where the file ends. Prints one line per moment that failed, and a table by what was killed; exit status 1 = something failed.
 """
 
 from __future__ import annotations
@@ -14,6 +25,8 @@ import dataclasses
 import json
 import os
 import random
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,10 +37,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
 
 import test_resume as resume  # beside the lab's tests
+from footprint import Footprint, left_behind, of  # test_resume knows where it lies
 
-from busbw.lab import bringup
+from busbw.lab import bringup, processes
 from busbw.lab.bringup import LabOptions
-from busbw.lab.state import LabState
+from busbw.lab.state import LabNode, LabState
+
+KINDS = ("controller", "job", "power-cut", "sshd")
 
 
 @dataclass(frozen=True)
@@ -36,9 +52,14 @@ class Outcome:
 
     number: int
     after_s: float
-    power_cut: bool
+    kind: str
+    """What was killed."""
     step: str
     """The last that had been told."""
+    killed: int
+    """Processes; 0 = the run had ended before."""
+    end: str
+    """`same`, `without the node`, `nothing begun` or `another`."""
     failed: str
     """What was not as it should be; empty = all was."""
 
@@ -71,34 +92,86 @@ def different(now: object, calm: object) -> str:
     return f"{now!r} instead of {calm!r}"[:600]
 
 
-def moment(lab: LabState, folder: Path, number: int, after_s: float, calm: object) -> Outcome:
-    """One run, killed once and resumed."""
-    out = folder / f"moment-{number}"
-    job = resume.started(resume.BOOK, "-i", f"lab:{lab.name}", "--temporary-keys", "--out", str(out))
+def kill(lab: LabState, kind: str, number: int, job: subprocess.Popen[str], after_s: float) -> int:
+    """Kill it after that time, or as soon as there is something to kill; how many processes were killed."""
     time.sleep(after_s)
-    job.kill()
-    job.communicate()
-    cut = number % 2 == 1
-    if not (out / "latest/raw/plan.json").exists():
+    if kind in ("controller", "power-cut"):
+        job.kill()
+        job.communicate()
+        return 1
+    node = lab.nodes[0] if kind == "job" else lab.nodes[number // len(KINDS) % len(lab.nodes)]
+    while job.poll() is None:
+        victims = jobs(lab, node) if kind == "job" else connections(lab, node)
+        if victims:
+            return sum(processes.send(victim, signal.SIGKILL) for pid in victims if (victim := processes.identify(pid)))
+        time.sleep(0.02)
+    return 0
+
+
+def jobs(lab: LabState, node: LabNode) -> list[int]:
+    """What works in a job's folder on the node."""
+    found = []
+    for pid in processes.of_node(lab, node):
+        try:
+            folder = os.readlink(f"/proc/{pid}/cwd")
+        except OSError:
+            continue
+        if "/.cache/busbw/jobs/" in folder:
+            found.append(pid)
+    return found
+
+
+def connections(lab: LabState, node: LabNode) -> list[int]:
+    """The processes of sshd that serve one connection each."""
+    return [
+        pid
+        for pid in processes.of_node(lab, node)
+        if processes.command_line(pid).startswith("sshd: ")
+        and "[priv]" not in processes.command_line(pid)
+        and "[listener]" not in processes.command_line(pid)
+    ]
+
+
+def moment(lab: LabState, before: Footprint, folder: Path, number: int, after_s: float, calm: object) -> Outcome:
+    """One run, disturbed once and resumed."""
+    out, kind = folder / f"moment-{number}", KINDS[number % len(KINDS)]
+    job = resume.started(resume.BOOK, "-i", f"lab:{lab.name}", "--temporary-keys", "--out", str(out))
+    killed = kill(lab, kind, number, job, after_s)
+    if not (out / "latest/raw/plan.json").exists() and job.poll() is not None:
         # Killed before there was anything to go on with: nothing of it may be on a node.
-        left = resume.left_behind(lab)
-        return Outcome(number, after_s, False, "start", f"left behind: {left}" if left else "")
+        left = left_behind(lab, before).told()
+        return Outcome(number, after_s, kind, "start", killed, "nothing begun", f"left behind: {left}" if left else "")
+    step = (resume.said((out / "latest").resolve()) or ["start"])[-1]
+    told = resume.ended(job) if kind in ("job", "sshd") else ""
     run = (out / "latest").resolve()
-    if cut:
+    if kind == "power-cut":
         power_cut(run)
-    step = (resume.said(run) or ["start"])[-1]
     failed = [f"unreadable: {bad}" for bad in unreadable(run)]
-    before = {path: path.read_bytes() for path in run.glob("raw/cases/*/outcome.json")}
-    told = resume.ended(resume.started("--resume", str(run)))
+    before_resume = {path: path.read_bytes() for path in run.glob("raw/cases/*/outcome.json") if went_well(path)}
+    told += resume.ended(resume.started("--resume", str(run)))
+    end = "same"
     if not (run / "run.json").exists():
-        failed.append(f"not resumed: {told.strip()[-400:]}")
+        end, failed = "another", [*failed, f"not resumed: {told.strip()[-400:]}"]
     elif resume.essence(run) != calm:
-        failed.append(f"another end: {different(resume.essence(run), calm)}")
-    failed += [f"written again: {path.name}" for path, content in before.items() if path.read_bytes() != content]
-    left = resume.left_behind(lab)
+        end = "without the node" if kind == "sshd" and missing(run) else "another"
+        failed += [f"another end: {different(resume.essence(run), calm)}"] if end == "another" else []
+    failed += [f"written again: {path.name}" for path, content in before_resume.items() if path.read_bytes() != content]
+    left = left_behind(lab, before).told()
     if left:
         failed.append(f"left behind: {left}")
-    return Outcome(number, after_s, cut, step, "; ".join(failed))
+    return Outcome(number, after_s, kind, step, killed, end, "; ".join(failed))
+
+
+def went_well(outcome: Path) -> bool:
+    """Whether a launch is finished, so that it is not made again."""
+    case = json.loads(outcome.read_text())
+    return bool(case["state"] == "ended" and case["exit_status"] == 0)
+
+
+def missing(run: Path) -> list[str]:
+    """Nodes that the run says it went on without."""
+    reach, chosen = (json.loads((run / f"raw/{name}.json").read_text()) for name in ("reach", "participants"))
+    return [each["node"] for each in (*reach["unreachable"], *chosen["excluded"])]
 
 
 def kept(path: Path | None) -> list[Outcome]:
@@ -129,24 +202,32 @@ def main() -> int:
             resume.ended(resume.started(resume.BOOK, "-i", "lab:kills", "--temporary-keys", "--out", str(folder / "calm")))
             whole_s = time.monotonic() - begun
             print(f"undisturbed {whole_s:.1f} s, with the build {begun - started:.1f} s", flush=True)
-            calm = resume.essence((folder / "calm/latest").resolve())
+            calm, before = resume.essence((folder / "calm/latest").resolve()), of(lab)
             while len(outcomes) < arguments.moments and time.monotonic() < end:
                 number = len(outcomes)
                 after_s = round(random.Random(arguments.seed * 100_003 + number).uniform(0.05, whole_s), 3)
-                outcome = moment(lab, folder, number, after_s, calm)
+                outcome = moment(lab, before, folder, number, after_s, calm)
                 outcomes.append(outcome)
                 if outcome.failed:
-                    print(f"{number}: killed after {after_s} s in {outcome.step}: {outcome.failed}", flush=True)
+                    print(f"{number}: {outcome.kind} killed after {after_s} s in {outcome.step}: {outcome.failed}", flush=True)
                 if arguments.keep:
                     with arguments.keep.open("a") as stream:
                         stream.write(json.dumps(dataclasses.asdict(outcome)) + "\n")
         finally:
             bringup.down("kills")
-    steps, failed = Counter(o.step for o in outcomes), Counter(o.step for o in outcomes if o.failed)
-    for step, count in sorted(steps.items()):
-        print(f"{step:20s} {count:4d} killed, {failed[step]:3d} failed")
-    print(f"{len(outcomes)} moments, {sum(o.power_cut for o in outcomes)} with a power cut, {sum(failed.values())} failed")
-    return 1 if failed else 0
+    table(outcomes)
+    return 1 if any(outcome.failed for outcome in outcomes) else 0
+
+
+def table(outcomes: list[Outcome]) -> None:
+    """What was killed, how it ended."""
+    for kind in KINDS:
+        mine = [outcome for outcome in outcomes if outcome.kind == kind]
+        ends = ", ".join(f"{end} {count}" for end, count in sorted(Counter(outcome.end for outcome in mine).items()))
+        steps = ", ".join(f"{step} {count}" for step, count in sorted(Counter(outcome.step for outcome in mine).items()))
+        print(f"{kind:12s} {len(mine):4d} moments, {sum(bool(o.failed) for o in mine):3d} failed; end: {ends}; in: {steps}")
+    failed, nothing = sum(bool(outcome.failed) for outcome in outcomes), sum(not outcome.killed for outcome in outcomes)
+    print(f"{len(outcomes)} moments, {nothing} of them after the end, {failed} failed")
 
 
 if __name__ == "__main__":

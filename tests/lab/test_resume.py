@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from busbw.lab import processes
-from busbw.lab.state import LabState
+sys.path.insert(0, str(Path(__file__).with_name("disturbed")))
+
+import footprint
 
 pytestmark = pytest.mark.lab
 
@@ -76,18 +77,9 @@ def essence(run: Path) -> Any:
     return result["verdict"], launches, sizes, json.loads((run / "raw/participants.json").read_text())
 
 
-def left_behind(lab: LabState) -> list[str]:
-    """Keys, jobs and ranks of any run on the nodes."""
-    found = [str(path) for node in lab.nodes for path in (lab.path / "nodes" / node.name / "home/.cache/busbw/jobs").glob("*/*")]
-    for node in lab.nodes:
-        keys = lab.path / "nodes" / node.name / "home/.ssh/authorized_keys"
-        found += [f"{node.name}: {line}" for line in keys.read_text().splitlines() if "busbw-" in line]
-    return found + [str(rank) for rank in processes.ranks(lab, lab.nodes)]
-
-
 def test_a_run_killed_in_every_stage_ends_as_if_undisturbed(lab_factory: Callable, tmp_path: Path) -> None:  # type: ignore[type-arg]
     lab = lab_factory(nodes=2, node_ssh=False, rate_bit_s=300e6)
-    out, calm = tmp_path / "runs", tmp_path / "calm"
+    out, calm, before = tmp_path / "runs", tmp_path / "calm", footprint.of(lab)
     new = (BOOK, "-i", f"lab:{lab.name}", "--temporary-keys", "--out")
     run = killed_at(STEPS[0], started(*new, str(out)), out)
     finished: dict[Path, bytes] = {}
@@ -98,8 +90,8 @@ def test_a_run_killed_in_every_stage_ends_as_if_undisturbed(lab_factory: Callabl
         finished = {path: path.read_bytes() for path in run.glob("raw/cases/*/outcome.json")}
     told = ended(started("--resume", str(run)))
     assert (run / "run.json").exists(), told
-    assert left_behind(lab) == []
+    assert footprint.left_behind(lab, before).told() == []
     undisturbed = ended(started(*new, str(calm)))
     assert (calm / "latest/run.json").exists(), undisturbed
     assert essence(run) == essence((calm / "latest").resolve())
-    assert left_behind(lab) == []
+    assert footprint.left_behind(lab, before).told() == []

@@ -110,3 +110,43 @@ def test_a_sweep_kills_only_what_carries_the_mark() -> None:
 @pytest.mark.parametrize("text", [b"", b"bash: line 1: cd: no", b"state", b"noise state=running\n"])
 def test_what_is_no_answer_to_a_poll_is_not_taken_for_one(text: bytes) -> None:
     assert job.parse_poll(text) is None
+
+
+def test_a_job_that_nobody_watched_says_how_long_it_ran(tmp_path: Path) -> None:
+    directory = str(tmp_path / "job")
+    run(job.start(directory, ("sleep", "1.2"), ()))
+    end = time.monotonic() + 30
+    while not Path(directory, "status").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    answer = job.parse_poll(run(job.poll(directory, 0)).stdout)
+    assert answer is not None
+    assert answer.age_s is not None
+    assert (answer.state, answer.output, 1.1 < answer.age_s < 20) == ("ended", b"", True), answer
+    Path(directory, "began").write_text("99999999.00 1.00\n")
+    assert job.parse_poll(run(job.poll(directory, 0)).stdout) == job.PollAnswer("ended", b"", None), "the node was restarted since"
+
+
+def test_a_process_id_that_came_round_to_somebody_else_is_neither_taken_for_the_job_nor_ended(tmp_path: Path) -> None:
+    directory = tmp_path / "job"
+    directory.mkdir()
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        try:
+            (directory / "pid").write_text(f"{stranger.pid}\n")
+            (directory / "stdout").write_text("")
+            answer = job.parse_poll(run(job.poll(str(directory), 0)).stdout)
+            assert answer is not None
+            assert answer.state == "lost"
+            assert run(job.end(str(directory))).returncode == 0
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+def test_what_outlived_the_jobs_own_shell_is_ended_too(tmp_path: Path) -> None:
+    directory = str(tmp_path / "job")
+    run(job.start(directory, ("sleep", "63"), ()))
+    pid = Path(directory, "pid").read_text().strip()
+    subprocess.run(["kill", "-KILL", pid], check=True)
+    assert run(job.end(directory)).returncode == 0
+    assert subprocess.run(["ps", "-o", "stat=", "-g", pid], capture_output=True, text=True, check=False).stdout.split() in ([], ["Z"])

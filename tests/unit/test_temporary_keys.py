@@ -1,0 +1,93 @@
+"""The line of a temporary key in authorized_keys: added whole or not at all, removed with whatever was made for it. The real scripts, run here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from busbw.records import Command
+from busbw.stages import keys
+
+MARK = "busbw-20261121-run"
+KEY = b"restrict ssh-ed25519 AAAAC3Nz busbw-20261121-run"
+OWN = "ssh-ed25519 AAAAown somebody@home\n\n# a comment\nssh-rsa BBBB other"
+
+
+def on_node(home: Path, command: Command) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        command.argv, input=command.stdin, env={**os.environ, "HOME": str(home)}, capture_output=True, timeout=60, check=False
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / ".ssh/authorized_keys"
+
+
+def test_a_file_that_was_made_for_the_key_goes_with_it_also_when_its_maker_was_killed(tmp_path: Path, file: Path) -> None:
+    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
+    # Whoever comes back after a kill finds the file there and adds nothing.
+    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
+    assert file.read_text().count(KEY.decode()) == 1
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_in_the_file_is_there_afterwards_with_its_mode(tmp_path: Path, file: Path) -> None:
+    file.parent.mkdir()
+    for content in (OWN, OWN + "\n", "", "\n"):
+        file.write_text(content)
+        file.chmod(0o640)
+        assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
+        assert KEY.decode() in file.read_text().splitlines()
+        assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
+        assert (file.read_text().rstrip("\n"), file.stat().st_mode & 0o777) == (content.rstrip("\n"), 0o640)
+        assert [path.name for path in file.parent.iterdir()] == ["authorized_keys"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path, file: Path) -> None:
+    file.parent.mkdir()
+    (tmp_path / "elsewhere").write_text(OWN)
+    file.symlink_to(tmp_path / "elsewhere")
+    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == on_node(tmp_path, keys.forget(MARK)).returncode == 0
+    assert (file.is_symlink(), (tmp_path / "elsewhere").read_text()) == (True, OWN + "\n")
+
+
+def test_a_key_that_came_only_in_part_is_refused(tmp_path: Path) -> None:
+    refused = on_node(tmp_path, keys.allow(MARK, KEY[:-3]))
+    assert (refused.returncode, refused.stderr) == (71, b"the key came only in part\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_whose_name_begins_with_anothers_keeps_its_key(tmp_path: Path, file: Path) -> None:
+    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
+    assert on_node(tmp_path, keys.allow(f"{MARK}-2", KEY + b"-2")).returncode == 0
+    assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
+    assert file.read_text() == f"{KEY.decode()}-2\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file system of a few pages needs root")
+def test_a_full_disk_costs_nobody_their_keys(tmp_path: Path) -> None:
+    """Neither adding nor removing may leave less than there was; both say why they could not."""
+    fill = 'mount -t tmpfs -o size=16k tmpfs "$HOME" && mkdir "$HOME/.ssh" && cat > "$HOME/.ssh/authorized_keys" || exit 99\n'
+    fill += 'while printf %s 0123456789012345678901234567890123456789 >> "$HOME/fill"; do :; done 2>/dev/null\n'
+    many = "".join(f"ssh-ed25519 {number:064d} of-the-user\n" for number in range(40)) + f"ssh-ed25519 AAAA {MARK}"
+    for command in (keys.allow(f"{MARK}-2", KEY + b"-2"), keys.forget(MARK)):
+        script = f'{fill} exec 3<&0; printf %s "$4" | sh -c "$1" sh "$2" "$3"; echo $? >&2; ls -A .ssh >&2; cat .ssh/authorized_keys\n'
+        words = (*command.argv[2:3], *command.argv[4:6], (command.stdin or b"").decode())
+        done = subprocess.run(
+            ("unshare", "-m", "sh", "-c", script.replace(" .ssh", ' "$HOME"/.ssh'), "full", *words),
+            input=many,
+            env={**os.environ, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout == many
+        assert done.stderr.splitlines()[-2:] == ["73", "authorized_keys"], done.stderr
+        assert "/.ssh/authorized_keys cannot be written: tmpfs" in done.stderr
