@@ -110,14 +110,14 @@ def run(args: argparse.Namespace) -> int:
     run_slurm.become_allocated(args)
     from busbw import planning
 
-    with run_kubernetes.workers(args):
+    with run_kubernetes.workers(args) as pods:
         if args.dry_run:
             sys.stdout.write(planning.dry_run(planning.new_plan(args), args))
             return 0
-        return _execute(args)
+        return _execute(args, pods)
 
 
-def _execute(args: argparse.Namespace) -> int:
+def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods) -> int:
     from busbw import pipeline, planning
     from busbw.cli.console import Console, now
     from busbw.derive import pooled
@@ -126,6 +126,7 @@ def _execute(args: argparse.Namespace) -> int:
 
     screen = Console(quiet=args.quiet, verbose=args.verbose)
     prepared = planning.prepare(args, now())
+    pods.serve(prepared.run)
     if args.fabric_file:
         fabric.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
     if args.replay is not None:

@@ -9,7 +9,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -17,18 +16,10 @@ from typing import TYPE_CHECKING
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
-    from busbw.launch.mpijob import MpiJob
+    from busbw.rundir import RunDir
+    from busbw.stages.kubernetes import Workers
 
-FILE = "kubernetes.json"
 NAME = "mpijob"
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """`raw/kubernetes.json`: the job of a run, so that --resume can ask for the same."""
-
-    job: MpiJob
-    context: str | None
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -47,8 +38,32 @@ def register(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--shm", default="64Gi", metavar="SIZE", help="of /dev/shm in each worker (default 64Gi)")
 
 
+class Pods:
+    """The workers of a run, or none; and the run they belong to, once there is one."""
+
+    def __init__(self, asked: Workers | None) -> None:
+        """`asked` = None: the run has no workers of an MPIJob."""
+        self._asked = asked
+        self._run: RunDir | None = None
+
+    def serve(self, run: RunDir) -> None:
+        """Write down the job in the run directory, before anything is asked of its pods: whoever is killed is resumed among the same."""
+        from busbw.stages import kubernetes
+
+        if self._asked is not None:
+            self._run = run
+            kubernetes.remember(run, self._asked)
+
+    def keep_logs(self) -> None:
+        """What the pods printed, in the run directory, where there is one by now."""
+        from busbw.stages import kubernetes
+
+        if self._asked is not None and self._run is not None:
+            kubernetes.keep_logs(self._asked.job, self._asked.context, self._run)
+
+
 @contextlib.contextmanager
-def workers(args: argparse.Namespace) -> Iterator[None]:
+def workers(args: argparse.Namespace) -> Iterator[Pods]:
     """With --launcher mpijob: the workers are there, and `args` names them; they are deleted at the end. Else nothing.
 
     Raises:
@@ -56,8 +71,9 @@ def workers(args: argparse.Namespace) -> Iterator[None]:
         LaunchError: kubectl refused the job, or its workers did not become ready.
     """
     asked = _asked(args)
+    pods = Pods(asked)
     if asked is None:
-        yield
+        yield pods
         return
     from busbw.launch import mpijob
     from busbw.stages import kubernetes
@@ -70,22 +86,23 @@ def workers(args: argparse.Namespace) -> Iterator[None]:
             args.inventory, args.transport = str(file), "kubectl"
         if args.dry_run:
             sys.stdout.write(f"kubectl apply -f - <<'EOF'\n{text}EOF\n\n")
-            yield
+            yield pods
             return
         signal.signal(signal.SIGTERM, _as_interrupt)
         with kubernetes.running(asked.job, asked.context, _say):
             try:
-                yield
+                yield pods
             finally:
-                _keep(args, asked)
+                pods.keep_logs()
 
 
 def _asked(args: argparse.Namespace) -> Workers | None:
-    from busbw import artefacts, rundir
+    from busbw import rundir
     from busbw.launch.mpijob import MpiJob
+    from busbw.stages import kubernetes
 
     if args.resume:
-        return artefacts.load(rundir.open_existing(args.resume), FILE, Workers)
+        return kubernetes.remembered(rundir.open_existing(args.resume))
     if args.launcher != NAME or args.replay:
         return None
     if args.inventory or args.nodes:
@@ -106,7 +123,7 @@ def _asked(args: argparse.Namespace) -> Workers | None:
         shm=args.shm,
         memory=args.pod_memory,
     )
-    return Workers(job, args.context)
+    return kubernetes.Workers(job, args.context)
 
 
 def _resource(text: str) -> tuple[str, int]:
@@ -114,20 +131,6 @@ def _resource(text: str) -> tuple[str, int]:
     if not count.isdigit():
         raise UsageError(f"--rdma {text}: expected RESOURCE=N", next_step="such as --rdma rdma/ib=8")
     return name, int(count)
-
-
-def _keep(args: argparse.Namespace, asked: Workers) -> None:
-    """The job and its pods' logs in the run directory, where there is one by now."""
-    from busbw import artefacts, rundir
-    from busbw.stages import kubernetes
-
-    path = args.resume or args.out / "latest"
-    if not Path(path).exists():
-        return
-    run = rundir.open_existing(Path(path).resolve())
-    if artefacts.load(run, FILE, Workers) is None:
-        artefacts.keep(run, FILE, asked)
-    kubernetes.keep_logs(asked.job, asked.context, run)
 
 
 def _say(step: str, text: str) -> None:

@@ -6,7 +6,9 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+from busbw import artefacts
 from busbw.errors import LaunchError
 from busbw.launch import mpijob
 from busbw.launch.mpijob import MpiJob
@@ -17,18 +19,42 @@ from busbw.transport.local import LocalTransport
 
 READY_S = 600.0
 """How long the pods may take: an image of CUDA's has some GB."""
+_FILE = "kubernetes.json"
 _ASK_S = 60.0
 _PAUSE_S = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """`raw/kubernetes.json`: the job of a run, so that --resume can ask for the same."""
+
+    job: MpiJob
+    context: str | None
+
+
+def remember(run: RunDir, workers: Workers) -> None:
+    """Write the job down, once."""
+    if remembered(run) is None:
+        artefacts.keep(run, _FILE, workers)
+
+
+def remembered(run: RunDir) -> Workers | None:
+    """The job of the run; None = it has none."""
+    return artefacts.load(run, _FILE, Workers)
+
+
 @contextmanager
 def running(job: MpiJob, context: str | None, say: Callable[[str, str], None], *, ready_s: float = READY_S) -> Iterator[None]:
-    """The job with all its workers ready; deleted at the end, whatever happened.
+    """The job with all its workers ready; deleted at the end, whatever happened. One that is there already, of a run that was cut off, is
+    taken as it is, with what still runs in its pods, unless it has ended since: then it is made anew.
 
     Raises:
         LaunchError: kubectl refused it, or the workers were not ready in time; `seen` says what each was waiting for.
     """
     words = kubectl(job.namespace, context)
+    if _has_ended(_kubectl(words, "get", "mpijob", job.name, "--ignore-not-found", "--output=json")):
+        say("pods", f"MPIJob {job.name} has ended: made anew")
+        _kubectl(words, "delete", "mpijob", job.name, "--wait=true", "--ignore-not-found")
     applied = _kubectl(words, "apply", "-f", "-", stdin=mpijob.manifest(job).encode())
     if not applied.ok:
         raise LaunchError(
@@ -61,6 +87,16 @@ def inventory(job: MpiJob, context: str | None) -> str:
     told = {name: value for name, value in labels.items() if value}
     nodes = [{"name": f"{pod}.{job.name}", "gpus": max(job.gpus, 1)} | ({"labels": told} if told else {}) for pod in mpijob.pods(job)]
     return json.dumps({"launcher": mpijob.LAUNCHER.name, "nodes": nodes}, indent=1)
+
+
+def _has_ended(answer: CommandResult) -> bool:
+    """Whether the job is there and its pods will not come back: it ran into its deadline, or failed."""
+    try:
+        conditions = json.loads(answer.stdout or b"{}").get("status", {}).get("conditions") or []
+        return any(each["type"] in ("Succeeded", "Failed") and each["status"] == "True" for each in conditions)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # What kubectl says against the apply that follows is told there.
+        return False
 
 
 def _await_ready(job: MpiJob, words: tuple[str, ...], ready_s: float) -> None:
