@@ -126,10 +126,9 @@ class Console:
 
     def current(self) -> Text:
         """The line of the step at work."""
-        with self._lock:
-            if not self._step:
-                return _line("", "")
-            return _line(self._step, self._text, format_duration(time.monotonic() - self._began))
+        # Without the lock: the thread that draws holds rich's own, for which whoever writes a line waits with this one in hand.
+        step, text, began = self._step, self._text, self._began
+        return _line(step, text, format_duration(time.monotonic() - began)) if step else _line("", "")
 
     def _leave(self) -> None:
         """The step at work is over: its last word stays."""

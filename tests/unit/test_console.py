@@ -28,6 +28,17 @@ with Console(quiet=False) as console:
 """
 
 
+BUSY = """
+import time
+from busbw.cli.console import Console
+with Console(quiet=False) as console:
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        console.say("reach", "4 nodes")
+        console.say("proof", "started")
+"""
+
+
 def test_a_log_gets_a_stamped_line_for_each_event(capsys: pytest.CaptureFixture[str]) -> None:
     with Console(quiet=False) as console:
         console.say("reach", "4 nodes: node[1-4]")
@@ -52,11 +63,11 @@ def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_s
     assert capsys.readouterr().err == ""
 
 
-def in_a_terminal(environment: dict[str, str]) -> str:
+def in_a_terminal(environment: dict[str, str], program: str = SHOW) -> str:
     """What the program writes to a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24", **environment}
-    job = subprocess.Popen([sys.executable, "-c", SHOW], stderr=theirs, stdout=theirs, stdin=theirs, env=env)
+    job = subprocess.Popen([sys.executable, "-c", program], stderr=theirs, stdout=theirs, stdin=theirs, env=env)
     os.close(theirs)
     said, deadline = b"", time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -67,7 +78,10 @@ def in_a_terminal(environment: dict[str, str]) -> str:
         except OSError:
             break
     os.close(ours)
-    assert job.wait(timeout=10) == 0
+    try:
+        assert job.wait(timeout=10) == 0
+    finally:
+        job.kill()
     return said.decode()
 
 
@@ -81,3 +95,7 @@ def test_a_terminal_keeps_one_line_for_each_step_and_nothing_from_a_node_is_mark
     assert re.fullmatch(r"  proof          \[node3:12\] ␛\]0;title␇ done  [\d.]+ m?s", kept[2]), kept
     assert "\x1b]0;" not in said
     assert not re.search(r"\x1b\[[0-9;]*3\dm", said), "no colour where NO_COLOR is set"
+
+
+def test_lines_and_the_line_that_is_drawn_again_and_again_never_wait_for_each_other() -> None:
+    assert "proof" in in_a_terminal({}, BUSY)
