@@ -62,6 +62,8 @@ class RunPlan:
     """Options with which busbw asked for that allocation itself, so that --resume can ask again; () = it was there."""
     mpi_plugin: str | None = None
     """`--mpi` for srun; None = the best that Slurm names."""
+    pml: str | None = None
+    """`--pml`: what carries MPI's own traffic; None = the profile's choice."""
     turns: Turns | None = None
     """None = the playbook's cases alone are measured."""
 

@@ -18,7 +18,7 @@ from busbw.errors import PlaybookError, UsageError
 from busbw.inventory import fold
 from busbw.inventory.hostlist import expand
 from busbw.lab import enter
-from busbw.launch import FabricFacts, SlurmFacts, env
+from busbw.launch import FabricFacts, SlurmFacts, env, pml
 from busbw.launch import choose as launch
 from busbw.launch.render import render
 from busbw.parsers.nodes.open_mpi import MpiVersion
@@ -131,6 +131,7 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         slurm_job=_slurm_job(os.environ),
         salloc=salloc_options(args),
         mpi_plugin=getattr(args, "mpi", None),
+        pml=getattr(args, "pml", None),
         turns=in_turn,
     )
 
@@ -336,5 +337,5 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
     lines += [f"# {text}" for text in env.left_out(plan.profile, launching.fabric_facts(plan, nodes, known, "JOB.nccl"))]
     for order, case in enumerate(plan.playbook.cases):
         launch = launching.make(plan, place, case, nodes, order=order)
-        lines += ["", render(launch.invocation, plan.profile.mpi).rstrip("\n")]
+        lines += ["", render(launch.invocation, pml.options(plan.pml, plan.profile.mpi)).rstrip("\n")]
     return "\n".join(lines) + "\n"

@@ -8,6 +8,8 @@ import sys
 
 from busbw.errors import LaunchError, UsageError
 
+PMLS = ("ob1", "ucx")
+
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of the launcher."""
@@ -17,6 +19,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="mpirun (over ssh), srun, slurm-mpirun (mpirun, its daemons started by srun), or mpijob; default: the inventory's, else mpirun",
     )
+    group.add_argument("--pml", choices=PMLS, help="what carries MPI's own few words: ob1 over TCP, or UCX (default: the profile's)")
     group.add_argument("--mpi", metavar="PLUGIN", help="for srun --mpi (default: pmix or pmi2, as srun --mpi=list names them)")
     group.add_argument("--partition", metavar="NAME", help="ask Slurm for an allocation there, run in it, give it back")
     group.add_argument("--time", metavar="TIME", help="limit of that allocation as salloc takes it: 30 (minutes), 2:00:00")

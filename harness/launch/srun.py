@@ -48,9 +48,10 @@ class Srun:
             )
         variables = {f"OMPI_MCA_{option.name}": option.value for option in placing.options(request) if not option.runtime}
         variables.update((variable.name, variable.value) for variable in request.env)
+        passed = dict.fromkeys((*FROM_THE_HEAD, *variables))
         argv = ["env", *(f"{name}={value}" for name, value in variables.items()), "srun", f"--jobid={slurm.job}", "--overlap"]
         argv += [f"--mpi={slurm.mpi}", *_placement(names, ranks, slurm, by_rail=case.by_rail), "--cpu-bind=none", "--mem=0"]
-        argv += ["--kill-on-bad-exit=1", f"--immediate={START_S}", "--chdir=/", f"--export={','.join((*FROM_THE_HEAD, *variables))}"]
+        argv += ["--kill-on-bad-exit=1", f"--immediate={START_S}", "--chdir=/", f"--export={','.join(passed)}"]
         argv += [request.binary, *arguments(case, request.json_path)]
         return Invocation(case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks)
 

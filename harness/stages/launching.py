@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from busbw.errors import LaunchError
-from busbw.launch import FabricFacts, LaunchRequest, MpiFacts, SlurmFacts
+from busbw.launch import FabricFacts, LaunchRequest, MpiFacts, SlurmFacts, pml
 from busbw.launch.choose import choose
 from busbw.launch.env import mpi_options, resolve_env
 from busbw.launch.mpirun import ssh_agent
@@ -98,7 +98,7 @@ def make(
     # Only what is to be proven fills files: of the other launches NCCL prints its warnings, and they belong beside the launcher's words.
     facts = fabric_facts(plan, nodes, place.known, f"{directory}.nccl" if case.purpose == PROOF else None)
     env = (
-        *resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts),
+        *pml.variables(plan.pml, resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts), facts, head.mpirun_path),
         ResolvedVar("BUSBW_JOB", job_id, "busbw", "marks the ranks of this launch, so that they are found and ended by it"),
     )
     request = LaunchRequest(
@@ -108,7 +108,7 @@ def make(
         binary=f"{place.binaries}/{case.collective}_perf",
         env=env,
         mpi=MpiFacts(head.mpi.version, head.mpirun_path, run_as_root=head.user_id == 0),
-        options=mpi_options(plan.profile, facts),
+        options=pml.options(plan.pml, mpi_options(plan.profile, facts)),
         json_path=f"{directory}/result.json",
         ssh_agent=ssh_agent(place.ssh_config),
         ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
