@@ -21,6 +21,8 @@ from busbw.transport.refusal import left
 from busbw.transport.streams import BEGIN_S, LIMIT_BYTES, Pump, Stop, ended_early, groups_of, noise_note, result
 
 _CHANNELS = 8
+_AT_A_JUMP = 8
+"""Logins under way at one jump host: every node brings its own, and sshd drops them at random beyond ten (MaxStartups)."""
 _QUIET = (
     *("-oBatchMode=yes", "-oRequestTTY=no", "-oRemoteCommand=none", "-oPermitLocalCommand=no", "-oLogLevel=INFO"),
     *("-oForwardAgent=no", "-oForwardX11=no", "-oClearAllForwardings=yes", "-oControlPersist=no"),
@@ -37,6 +39,8 @@ class OpenSshTransport:
     def __init__(self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> None:
         self._config_file = ssh_config
         self._accept_new = accept_new_host_keys
+        self._lock = threading.Lock()
+        self._jumps: dict[str, threading.BoundedSemaphore] = {}
 
     def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
         """Open a session within `timeout_s`, the resolution of its configuration included."""
@@ -54,7 +58,24 @@ class OpenSshTransport:
         if host.control_path and _answers(host.control_path):
             over = f"over the connection you have open at {host.control_path}"
             return OpenSshSession(node.name, None, host.control_path, notes=(over,), fallback_reason=fallback_reason)
-        options = ("-o", f"StrictHostKeyChecking={strict}", "-o", f"ConnectTimeout={max(1, round(left(deadline)))}")
+        if not host.proxy_jump:
+            return self._begin(node, host, strict, deadline, fallback_reason)
+        with self._lock:
+            turn = self._jumps.setdefault(host.proxy_jump, threading.BoundedSemaphore(_AT_A_JUMP))
+        if not turn.acquire(timeout=left(deadline)):
+            step = f"allow more time, or try the jump host alone: ssh {host.proxy_jump} true"
+            return Unreachable(node.name, f"jump host {host.proxy_jump}: no turn within {timeout_s:g} s", step)
+        try:
+            return self._begin(node, host, strict, deadline, fallback_reason)
+        finally:
+            turn.release()
+
+    def _begin(
+        self, node: Node, host: ssh_config.ResolvedHost, strict: str, deadline: float, fallback_reason: str | None
+    ) -> Session | Unreachable:
+        """Start the master connection and wait until it stands."""
+        timeout_s = left(deadline)
+        options = ("-o", f"StrictHostKeyChecking={strict}", "-o", f"ConnectTimeout={max(1, round(timeout_s))}")
         try:
             master = _Master(ssh_config.ssh_command(node, self._config_file, first=(*_QUIET, *options)), host.asked)
         except OSError as error:

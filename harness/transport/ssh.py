@@ -15,6 +15,7 @@ import os
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import paramiko
@@ -31,6 +32,8 @@ from busbw.transport.ssh_session import SshSession
 
 _KEEPALIVE_S = 15
 _IDLE_S = 5.0
+NODES_PER_JUMP = 500
+"""Nodes behind one connection to a jump host: the sshd of a connection holds a file for each, and 1,024 is what systemd lets it open."""
 _BROKEN_JUMP_S = 30.0
 """How long a jump host that failed is not tried again, in seconds: the nodes behind it fail at once, not one after the other."""
 
@@ -48,7 +51,8 @@ class SshTransport:
         self._host_keys = HostKeys(accept_new=accept_new_host_keys)
         self._keyring = Keyring()
         self._lock = threading.Lock()
-        self._jumps: dict[str, _Jump] = {}
+        self._jumps: dict[tuple[str, int], _Jump] = {}
+        self._behind: Counter[str] = Counter()
 
     def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
         """Open a session within `timeout_s`, the resolution of its configuration included."""
@@ -142,14 +146,16 @@ class SshTransport:
             raise Refused(f"connect to {host.endpoint} through {hops[-1].name}: {error}", step) from None
 
     def _jump(self, hops: tuple[Node, ...], way: _Way) -> paramiko.Transport:
-        """The one connection to the last of `hops`, shared by all nodes behind it."""
+        """A connection to the last of `hops`, shared by as many nodes behind it as it can carry."""
         last = hops[-1]
         if last.address in way.passed:
             raise Refused(
                 f"ProxyJump loop via {last.name}", f"give the jump host itself no jump: `Host {last.address}` with `ProxyJump none`"
             )
+        through = ",".join(hop.name for hop in hops)
         with self._lock:
-            jump = self._jumps.setdefault(",".join(hop.name for hop in hops), _Jump())
+            jump = self._jumps.setdefault((through, self._behind[through] // NODES_PER_JUMP), _Jump())
+            self._behind[through] += 1
         if not jump.lock.acquire(timeout=left(way.deadline)):
             raise Refused(f"jump host {last.name}: still connecting when the time was over", f"try it alone: ssh {last.address} true")
         try:

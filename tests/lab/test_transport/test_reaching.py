@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from busbw.records import Cluster, Command, Node, Unreachable
-from busbw.transport import Transport
+from busbw.transport import Transport, openssh, ssh
 from busbw.transport.choose import make
 from busbw.transport.fanout import EventKind, FleetEvent, open_fleet
 from busbw.transport.openssh import OpenSshSession
@@ -143,6 +143,24 @@ def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site: Site) -> 
     assert fleet.unreachable == ()
     assert [getattr(answer, "stdout", answer) for answer in answers] == [b"inner\n"] * 8
     assert bastion.log.count("Accepted publickey") == 1
+    assert inner.log.count("Accepted publickey") == 8
+
+
+@pytest.mark.parametrize(("kind", "logins"), [("ssh", 3), ("openssh", 8)])
+def test_a_jump_host_is_never_given_more_than_it_can_carry(site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, logins: int) -> None:
+    """Over paramiko three nodes to a connection; over OpenSSH each its own login, two of them at a time."""
+    monkeypatch.setattr(ssh, "NODES_PER_JUMP", 3)
+    monkeypatch.setattr(openssh, "_AT_A_JUMP", 2)
+    bastion, inner = site.start("bastion", options="MaxStartups 3:100:3"), site.start("inner")
+    for number in range(8):
+        site.host(f"n{number}", f"HostName {inner.address}", f"Port {inner.port}", "ProxyJump bastion")
+    cluster = Cluster(tuple(Node(f"n{number}") for number in range(8)), "n0", "test", ssh_config=str(site.config))
+
+    with open_fleet(cluster, make(kind, ssh_config=str(site.config)), connect_timeout_s=30, deadline_s=60) as fleet:
+        assert fleet.unreachable == ()
+        assert len(fleet.sessions) == 8
+
+    assert bastion.log.count("Accepted publickey") == logins
     assert inner.log.count("Accepted publickey") == 8
 
 
