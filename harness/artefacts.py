@@ -94,6 +94,8 @@ class LookFile:
 
     node: str
     path: str
+    clock_offset_s: float | None = None
+    """The node's clock minus ours; None = not known. Only the order of events is told by it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ def stories(run: RunDir, made: Iterable[Launch]) -> tuple[StallStory, ...]:
 def _story(run: RunDir, launch: Launch) -> StallStory:
     artefact = launch.artefact
     evidence = [
-        offline.of_text(file.node, run.read_raw(file.path.removeprefix("raw/")) or b"", file.path, None, None) for file in artefact.looks
+        offline.of_text(file.node, run.read_raw(file.path.removeprefix("raw/")) or b"", file.path, None, file.clock_offset_s)
+        for file in artefact.looks
     ]
     judged = stall_live.judge(evidence, artefact.unreachable, Wanted(), None)
     named = _named(launch.findings)

@@ -6,6 +6,7 @@ this process's clock: a replay of the recorded answers decides exactly as the ru
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from busbw import artefacts, job
@@ -15,6 +16,7 @@ from busbw.records import BenchmarkCase, Command, CommandResult, Invocation, Unr
 from busbw.stages import counters, rank_logs
 from busbw.stages.context import Context
 from busbw.transport import Session
+from busbw.triage import clocks
 from busbw.triage import look as triage
 from busbw.units import format_duration
 
@@ -72,12 +74,13 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     if writer is not head:
         writer.run(Command(("mkdir", "-p", "--", launch.directory), timeout_s=30, label="mkdir"))
     began = context.now()
-    started = head.run(job.start(launch.directory, launch.invocation.argv, job.marks(launch.job_id)))
-    if not started.ok:
-        why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
-        return _finish(context, launch, head, _Ending("not-started", started.seconds, why))
     try:
-        ending = _watch(context, launch, head)
+        started = head.run(job.start(launch.directory, launch.invocation.argv, job.marks(launch.job_id)))
+        if started.ok:
+            ending = _watch(context, launch, head)
+        else:
+            why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
+            ending = _Ending("not-started", started.seconds, why)
     except BaseException:
         # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run starts this launch afresh.
         _end(context, launch, head)
@@ -85,7 +88,10 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
         counters.forget(context, launch.case.id)
         raise
     if ending.state != "ended":
+        # Not started, too: it may run, and only the answer was lost.
         _end(context, launch, head)
+    if ending.state == "not-started":
+        return _finish(context, launch, head, ending)
     counters.take(context, launch.case.id, launch.nodes, "after", gpus=not launch.groups)
     if launch.log_dir is not None:
         rank_logs.collect(context, launch.case.id, launch.nodes, launch.log_dir)
@@ -156,11 +162,13 @@ def _look(context: Context, launch: Launch, number: int) -> tuple[tuple[LookFile
     prefix = f"cases/{launch.case.id}/look-{number}"
     commands = triage.at_all(launch.job_id, [node for node in launch.nodes if node in context.fleet.sessions], prefix)
     found, gone = [], []
-    for answer in context.fleet.run(commands, deadline_s=60.0):
+    asked_s, answered_s = time.time(), dict[str, float]()
+    for answer in context.fleet.run(commands, deadline_s=60.0, on_event=lambda e: answered_s.update({e.node: asked_s + e.seconds})):
         if isinstance(answer, Unreachable):
             gone.append(answer)
         elif answer.ok:
-            found.append(LookFile(answer.node, f"raw/{prefix}-{answer.node}.txt"))
+            offset = clocks.of_answer(asked_s, answered_s[answer.node], answer.out())
+            found.append(LookFile(answer.node, f"raw/{prefix}-{answer.node}.txt", offset.seconds if offset else None))
         else:
             gone.append(Unreachable(answer.node, answer.problem or f"the look ended with exit status {answer.exit_status}"))
     return tuple(found), tuple(gone)

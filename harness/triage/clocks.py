@@ -57,10 +57,13 @@ class ClockedTransport:
         """From the node's last answer; None = it did not tell its time twice."""
         with self._lock:
             span = self._spans.get(node)
-        told = [float(m[1]) for m in _NOW.finditer(answer)]
-        if span is None or len(told) < 2:
-            return None
-        return between(span[0], span[1], told[0], told[-1])
+        return None if span is None else of_answer(*span, answer)
+
+
+def of_answer(asked_s: float, answered_s: float, answer: str) -> Offset | None:
+    """From an answer of the collecting script and our clock before and after it; None = it did not tell its time twice."""
+    told = [float(m[1]) for m in _NOW.finditer(answer)]
+    return between(asked_s, answered_s, told[0], told[-1]) if len(told) > 1 else None
 
 
 def between(asked_s: float, answered_s: float, begun_s: float, ended_s: float) -> Offset:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import live_answers
+
 from busbw import playbook, profile
-from busbw.artefacts import CaseArtefact
+from busbw.artefacts import CaseArtefact, LookFile
 from busbw.derive import layout, story
 from busbw.derive.launches import Launch
 from busbw.plan import RunPlan
@@ -75,6 +77,28 @@ def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_f
         StoryEvent(began + 17, "busbw", "no output for 15 s: looking at the nodes"),
     )
     assert found.ranks == tuple(StoryRank(rank, NODES[rank // 2], "not found", "", None, rank >= 2) for rank in range(4))
+
+
+def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_are_off(tmp_path: Path) -> None:
+    run = run_with(
+        tmp_path, '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce on 2 nodes, 4 ranks"}'
+    )
+    looks = []
+    for number, (ahead, wrote) in enumerate(((3600.0, 9.0), (-3600.0, 5.0)), 1):
+        began, name = live_answers.NOW + ahead, f"raw/cases/all-reduce/look-1-n{number}.txt"
+        parts = {
+            "self": f"host n{number} now {began} up 9000.0 boot b{number} tick 100\naddress eth0 10.0.0.{number}\n",
+            "ranks": f"pid 10{number}\nBUSBW_JOB=x1\nWORLD_SIZE=4\nRANK={number}\nexe /opt/all_reduce_perf\n",
+            "look-1": f"look {began}\nstate 10{number} S parent 1 ticks 1 start 700000 rss 5 io 0 wchan ep_poll\n",
+            "logs": f"log 9 {began - wrote:.0f} 10{number} /out/r{number}\nend of log\nstep 7\nend of tail\n",
+        }
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(live_answers.framed(parts))
+        looks.append(LookFile(f"n{number}", name, ahead))
+    made = launch(())
+    (found,) = story.stories(run, [dataclasses.replace(made, artefact=dataclasses.replace(made.artefact, looks=tuple(looks)))])
+    wrote_last = [(event.who, round(event.at_s - live_answers.NOW)) for event in found.events if "last wrote" in event.text]
+    assert wrote_last == [("n1", -9), ("n2", -5)]
 
 
 def test_a_launch_that_ended_by_itself_has_no_story(tmp_path: Path) -> None:
