@@ -102,7 +102,7 @@ class Site:
         (directory / "sshd_config").write_text(
             f"{options}\nListenAddress {address}:{port}\nHostKey {directory}/host\nAuthorizedKeysFile {self.key}.pub\nPidFile {directory}/pid\n"
             f"UsePAM no\nStrictModes no\nUseDNS no\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-            f"MaxStartups 1000\nMaxSessions 10\nSetEnv HOME={home} NODE={name}\n"
+            f"MaxSessions 10\nSetEnv HOME={home} NODE={name}\n" + ("" if "MaxStartups" in options else "MaxStartups 1000\n")
         )
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen((SSHD, "-D", "-e", "-f", str(directory / "sshd_config")), stdin=subprocess.DEVNULL, stderr=log)
