@@ -35,6 +35,7 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[str, .
         lines += [_brief(finding) for finding in findings[1 : 1 + _MORE_FINDINGS]]
         left = len(findings) - 1 - _MORE_FINDINGS
         lines += [f"ALSO  {phrases.count(left, 'more finding')} in the report"] if left > 0 else []
+    lines += _layers(findings)
     lines += _gaps(result)
     lines.append(lead.last_line(result, run_dir or f"runs/{result.run_id}"))
     return tuple(one_line(line) for line in lines)
@@ -121,6 +122,16 @@ def _right(fix: Fix) -> str:
 def _brief(finding: Finding) -> str:
     state = f"{phrases.SIGNS[finding.status]} {phrases.WORDS[finding.status]}"
     return f"ALSO  {state} ({finding.confidence.value})  {finding.title}   [{finding.id}]"
+
+
+def _layers(findings: tuple[Finding, ...]) -> list[str]:
+    """The table of ratios under what it says, where a run was taken apart into its layers."""
+    found = next((finding for finding in findings if finding.id == "layers"), None)
+    if found is None:
+        return []
+    parts = [evidence.text.partition(": ") for evidence in found.evidence]
+    width = max((len(name) for name, _, _ in parts), default=0)
+    return [f"LAYERS  {found.title}", *(f"        {name.ljust(width)}  {text}" for name, _, text in parts)]
 
 
 def _gaps(result: RunResult) -> list[str]:

@@ -1,13 +1,19 @@
-"""The raw links that a survey measured, beside what the benchmark got over them."""
+"""The raw links that a survey measured, beside what the benchmark got over them, and all layers of a run in one table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from busbw import artefacts
+from busbw.derive.expectation import Hardware
 from busbw.outside import decoded
+from busbw.parsers.judge import blame_decompose
+from busbw.parsers.judge.blame_confirm import CASE
 from busbw.parsers.judge.blame_layers import Layer, everything
 from busbw.parsers.judge.groups import GroupSample
+from busbw.plan import RunPlan
+from busbw.playbook import Playbook
+from busbw.records import Blame, Comparison, Finding, Status, Uncovered
 from busbw.rundir import RunDir
 from busbw.survey import raw_link
 
@@ -48,3 +54,40 @@ def load(run: RunDir, samples: tuple[GroupSample, ...]) -> tuple[Layer, ...]:
             )
             found.append(layer)
     return tuple(found)
+
+
+def wanted(book: Playbook, comparisons: tuple[Comparison, ...], blames: tuple[Blame, ...]) -> bool:
+    """The run is to be taken apart into its layers: always, or because a case of the playbook falls short or something is accused."""
+    when = book.survey.decompose
+    families = {case.family for case in book.cases}
+    short = any(c.case_id in families and c.status in (Status.FAIL, Status.WARN) for c in comparisons)
+    return "layers" in book.survey.groups or when == "always" or (when == "on-shortfall" and (short or bool(blames)))
+
+
+def finding(plan: RunPlan, samples: tuple[GroupSample, ...], links: tuple[Layer, ...], hardware: Hardware) -> tuple[Finding, ...]:
+    """The table of the layers with the sentence that it allows; () = nothing of it was measured."""
+    if not links and not any(s.launch == CASE + blame_decompose.NETWORK for s in samples):
+        return ()
+    nics = hardware.nics or hardware.sockets
+    # An emulated cluster describes no hardware, whatever its nodes say they are.
+    line = nics.rate_gbit_s / 8 if nics is not None and not plan.cluster.emulated else None
+    problem = next((link.problem for link in links if link.problem), "")
+    missing: tuple[tuple[str, str], ...] = (("raw link", f"not measured: {problem}"),) if problem else ()
+    if plan.cluster.emulated or all(s.ranks_per_node == 1 for s in samples):
+        missing += (("NVLink alone", "an emulated node has none" if plan.cluster.emulated else "one rank a node uses none"),)
+    found = blame_decompose.decomposed(samples, links, line, missing, emulated=plan.cluster.emulated)
+    return (blame_decompose.finding(found),)
+
+
+def uncovered(
+    book: Playbook, comparisons: tuple[Comparison, ...], blames: tuple[Blame, ...], findings: tuple[Finding, ...]
+) -> tuple[Uncovered, ...]:
+    """That a run which falls short was not taken apart, or not wholly."""
+    if not wanted(book, comparisons, blames):
+        return ()
+    told = next((f for f in findings if f.id == blame_decompose.ID), None)
+    absent = tuple(e.text.partition(":")[0] for e in told.evidence if ": not measured" in e.text) if told else ("all of them",)
+    if not absent:
+        return ()
+    why = "; ".join(e.text for e in told.evidence if ": not measured" in e.text) if told else "no budget was left, or their launches failed"
+    return (Uncovered(f"which layer is slow: {', '.join(absent)}", why, "busbw run --survey --budget 20m"),)

@@ -69,6 +69,7 @@ def derive(run: RunDir) -> RunResult:
     findings = (
         *(finding for launch in made for finding in launch.findings),
         *accused.findings(run, plan, outcome, samples, raw_links),
+        *layers.finding(plan, samples, raw_links, appraised.hardware),
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),
@@ -82,6 +83,7 @@ def derive(run: RunDir) -> RunResult:
         *(Uncovered("whether others use the nodes", text) for text in unseen),
         *wording.uncovered(plan, made, checks, outcome, samples),
         *appraised.uncovered,
+        *layers.uncovered(plan.playbook, comparisons, outcome.blames, findings),
     )
     cases = tuple(launch.outcome for launch in made)
     versions = wording.versions(plan, known, build, made)

@@ -59,7 +59,9 @@ class SurveyPlan:
     size_bytes: int
     iterations: int
     groups: tuple[str, ...]
-    """`alone`, `pairs`: in the order they are measured."""
+    """`alone`, `pairs`, `layers`."""
+    decompose: str = "never"
+    """`always`, `on-shortfall` or `never`: raw links, NVLink alone, network alone and everything, in one table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,4 +203,4 @@ def _gate(gate: GateForm, emulated: bool) -> Gate:
 
 
 def _survey(survey: SurveyForm) -> SurveyPlan:
-    return SurveyPlan(survey.when, survey.budget, survey.size, survey.iterations, survey.groups)
+    return SurveyPlan(survey.when, survey.budget, survey.size, survey.iterations, survey.groups, survey.decompose)

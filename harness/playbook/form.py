@@ -120,6 +120,8 @@ class SurveyForm:
     size: Bytes = 1 << 30
     iterations: int = 20
     groups: tuple[Group, ...] = ("alone", "pairs")
+    decompose: When = "never"
+    """Whether the layers below a case that falls short are measured each by itself, as far as the budget allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class SurveyChange:
     size: Bytes | None = None
     iterations: int | None = None
     groups: tuple[Group, ...] | None = None
+    decompose: When | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +280,7 @@ def changed_survey(survey: SurveyForm, change: SurveyChange) -> SurveyForm:
         size=given_or(change.size, survey.size),
         iterations=given_or(change.iterations, survey.iterations),
         groups=given_or(change.groups, survey.groups),
+        decompose=given_or(change.decompose, survey.decompose),
     )
 
 

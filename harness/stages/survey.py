@@ -7,14 +7,16 @@ lost a third (physical-model.md section 4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from busbw import derive
 from busbw.artefacts import CaseArtefact
 from busbw.derive import grouping, launches, pooled
+from busbw.derive import layers as derived_layers
 from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_confirm import CASE
+from busbw.parsers.judge.blame_confirm import CASE, WHOLE
+from busbw.parsers.judge.blame_decompose import NETWORK
 from busbw.plan import RunPlan
 from busbw.records import BenchmarkCase, Collective, Sizes
 from busbw.stages.context import Context
@@ -27,6 +29,9 @@ from busbw.survey.places import rails_of
 from busbw.survey.schedule import Round, alone, shards
 from busbw.units import format_duration
 
+_NETWORK_ALONE = (("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1"))
+"""Every hop of the ring is one of the network then; a diagnosis, never a setting."""
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -35,6 +40,8 @@ class _Progress:
     order: int
     spent_s: float = 0.0
     launches: int = 0
+    ended: set[str] = field(default_factory=set)
+    """Rounds whose launch ended well."""
 
     def next_s(self) -> float:
         """What the next launch will take: as long as the ones before, on average."""
@@ -52,12 +59,14 @@ class Shape:
 def shape(plan: RunPlan, nodes: tuple[str, ...], ranks_per_node: int) -> Shape:
     """One rank a rail on emulated nodes, else one a GPU; without several ranks or rails a pair of nodes is measured as a whole.
 
-    With one rank a node the two directions of a pair share nothing but the links, and one rank's noise is the node's: at least two then.
+    With one emulated rank a node the two directions of a pair share nothing but the links, and one rank's noise is the node's: at least two then.
+    Two ranks never share a GPU: NCCL refuses them.
     """
     rails = rails_of(plan.cluster, nodes)
     if plan.cluster.emulated and rails > 1:
         return Shape(rails, by_rail=True)
-    return Shape(max(ranks_per_node, 2), by_rail=rails != 1 and ranks_per_node > 1 and not plan.cluster.emulated)
+    least = 2 if plan.cluster.emulated else 1
+    return Shape(max(ranks_per_node, least), by_rail=rails != 1 and ranks_per_node > 1 and not plan.cluster.emulated)
 
 
 def round_case(plan: RunPlan, number: Round, made: Shape) -> BenchmarkCase:
@@ -78,7 +87,7 @@ def round_case(plan: RunPlan, number: Round, made: Shape) -> BenchmarkCase:
         per_iteration=True,
         split=split,
         by_rail=by_rail,
-        env=(("NCCL_ALGO", "Ring"),),
+        env=(("NCCL_ALGO", "Ring"), *(_NETWORK_ALONE if number.id == NETWORK else ())),
         timeout_s=max(60.0, wanted.budget_s),
         stall_s=plan.playbook.cases[0].stall_s if plan.playbook.cases else 120.0,
         required=True,
@@ -96,10 +105,10 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
     if "alone" in plan.playbook.survey.groups and not _measured(context, place, alone(nodes), made, progress):
         return
     while number := choose(nodes, fabric, history, outcome, wanted):
-        planned = confirming(nodes, fabric, outcome).rounds if outcome is not None else ()
-        if not _affordable(context, progress, 1 + len(planned)):
+        kept_back = len(confirming(nodes, fabric, outcome).rounds) if outcome is not None else 0
+        if not _affordable(context, progress, 1 + kept_back):
             budget = format_duration(plan.playbook.survey.budget_s)
-            kept = f", {len(planned)} launches of confirmation kept out of it" if planned else ""
+            kept = f", {kept_back} launches of confirmation kept out of it" if kept_back else ""
             context.say(
                 "survey", f"budget of {budget} spent after {len(history)} rounds{kept}; next would have been {number.id}: {number.why}"
             )
@@ -109,9 +118,9 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
         history += (number,)
         outcome = seen(context, place)
     if outcome is not None:
-        _confirm(context, place, confirming(nodes, fabric, outcome), made, progress)
-        if "layers" in plan.playbook.survey.groups:
-            measure_layers(context, seen(context, place), nodes)
+        planned = confirming(nodes, fabric, outcome)
+        _confirm(context, place, planned, made, progress)
+        _decompose(context, place, planned, nodes, made, progress)
 
 
 def _affordable(context: Context, progress: _Progress, launches: int) -> bool:
@@ -138,6 +147,31 @@ def _confirm(context: Context, place: Place, planned: Confirming, made: Shape, p
             return
 
 
+def _decompose(context: Context, place: Place, planned: Confirming, nodes: tuple[str, ...], made: Shape, progress: _Progress) -> None:
+    """Where a case falls short: each layer by itself, as far as the budget allows. What it leaves out is told."""
+    result = derive.derive(context.run)
+    if not derived_layers.wanted(context.plan.playbook, result.comparisons, result.blame):
+        return
+    ring = next((number.groups[0] for number in planned.rounds if number.id == WHOLE), nodes[:MOST_NODES])
+    wanted = [
+        Round(WHOLE, (ring,), why="everything together"),
+        Round(NETWORK, (ring,), why="the network alone, no P2P and no shared memory"),
+    ]
+    if made.ranks_per_node > 1 and not context.plan.cluster.emulated:
+        wanted.append(alone(ring))
+    for number in wanted:
+        if number.id in progress.ended:
+            continue
+        if not _affordable(context, progress, 1):
+            context.say("layers", f"no budget left for {number.why}")
+        elif not _measured(context, place, number, made, progress):
+            return
+    if not _affordable(context, progress, 1):
+        context.say("layers", "no budget left for the raw links")
+        return
+    measure_layers(context, seen(context, place), nodes)
+
+
 def _measured(context: Context, place: Place, number: Round, made: Shape, progress: _Progress) -> bool:
     """One launch; one that fails is made again in halves, so that what is broken is cornered. False = it hung, or no longer can be halved."""
     case = round_case(context.plan, number, made)
@@ -152,6 +186,7 @@ def _measured(context: Context, place: Place, number: Round, made: Shape, progre
     progress.spent_s += artefact.seconds
     progress.launches += 1
     if artefact.state == "ended" and artefact.exit_status == 0:
+        progress.ended.add(number.id)
         return True
     context.say(case.id, _how(artefact))
     if artefact.state != "ended" or len(number.groups) < 2:

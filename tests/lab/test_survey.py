@@ -47,8 +47,8 @@ def survey(lab: LabState, out: Path, *more: str, playbook: str = PLAYBOOK) -> An
 def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it_is_named(rails: LabState, tmp_path: Path) -> None:
     faults.slow(rails, "node3", 20e6, "eth1")
     with_layers = tmp_path / "layers.yaml"
-    with_layers.write_text(Path(PLAYBOOK).read_text().replace("groups: [pairs]", "groups: [pairs, layers]"))
-    run = survey(rails, tmp_path, playbook=str(with_layers))
+    with_layers.write_text(Path(PLAYBOOK).read_text().replace("groups: [pairs]", "groups: [pairs], decompose: on-shortfall"))
+    run = survey(rails, tmp_path, "--budget", "180s", playbook=str(with_layers))
     first = run["findings"][0]
     assert (run["verdict"], first["status"]) == ("FAIL", "FAIL"), run["headline"]
     assert "node3 rail 1" in first["title"], first
@@ -66,6 +66,20 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     assert len(slow_links) == 1, links
     assert "node3" in slow_links[0][0], links
     assert slow_links[0][1] == "rail 1", links
+    # One table of all layers, and never the sentence that NCCL is to blame for a shaped link.
+    (table,) = (f for f in run["findings"] if f["id"] == "layers")
+    assert [e["text"].partition(":")[0] for e in table["evidence"]] == [
+        "raw link",
+        "the benchmark over one rail",
+        "NVLink alone",
+        "network alone",
+        "everything",
+    ], table
+    assert table["title"].startswith(
+        ("the fabric is slow, NCCL is not: a raw link gives ", "the fabric and NCCL's set-up cannot be told apart")
+    ), table
+    alone = next(c["case"] for c in run["cases"] if c["case"]["id"] == "survey-network")
+    assert dict(alone["env"]) == {"NCCL_ALGO": "Ring", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
 
 
 def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tmp_path: Path) -> None:
@@ -89,3 +103,4 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tm
     again = survey(rails, tmp_path / "again", "--budget", "1s", "--with", str(tmp_path / "latest"))
     assert [c["case"]["id"] for c in again["cases"]] == ["proof", "survey-pairs-1"]
     assert {(b["kind"], b["component"], *b["also"]) for b in again["blame"]} == {("link", "node1 – node4")}, again["findings"]
+    assert not [f for f in again["findings"] if f["id"] == "layers"]
