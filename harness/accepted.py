@@ -5,6 +5,7 @@ The decision is kept in the run's own directory (`accepted.json`), so that it tr
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from busbw.codec import dump_json, parse_json
@@ -50,6 +51,25 @@ def runs(root: Path) -> tuple[RunDir, ...]:
     return tuple(RunDir(path) for path in sorted(root.iterdir()) if not path.is_symlink() and (path / "raw" / "plan.json").is_file())
 
 
-def accepted_runs(root: Path) -> tuple[RunDir, ...]:
-    """The runs below a folder that are accepted, oldest first."""
-    return tuple(run for run in runs(root) if standing(run) is not None)
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A run that is accepted, or of which that cannot be told."""
+
+    run: RunDir
+    decision: Decision | None
+    problem: str
+    """Why the decision cannot be read; empty = it can."""
+
+
+def accepted_runs(root: Path) -> tuple[Accepted, ...]:
+    """The runs below a folder that are accepted, oldest first. One broken record hides no other run, and is not passed over."""
+    found = []
+    for run in runs(root):
+        try:
+            decision = standing(run)
+        except RunDirError as error:
+            found.append(Accepted(run, None, error.what))
+            continue
+        if decision is not None:
+            found.append(Accepted(run, decision, ""))
+    return tuple(found)

@@ -22,15 +22,21 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
     for run_id, why in diff.left_out:
         said.append(f"  not compared with {run_id}: {'; '.join(why)}")
     if against:
-        said += ["", f"  {'':<27}{'before':>14}{'now':>14}   change"]
+        said += ["", f"  {'':<27}{'before':>14}{'now':>14}   change, with its interval; n = launches before/now"]
         said += [_number(each) for each in diff.shifts]
         said += [_contrast(each) for each in diff.contrasts]
+        said += _strange(diff)
         said += [
             "",
             "  machine  "
             + ("nothing that was asked has changed" if not diff.machine else "what changed (it coincides; that is no proof of a cause)"),
         ]
         said += [f"    {what:<25}{before}  ->  {after}" for what, before, after in diff.machine]
+    if not against:
+        said += [
+            "",
+            f"  next: busbw baseline accept RUN, of a good run of the cluster as it is now, or name one: busbw diff {now.run_id} RUN",
+        ]
     said += ["", f"busbw: {_WORDS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
     return tuple(one_line(line) for line in said)
 
@@ -40,6 +46,21 @@ def _named(diff: RunDiff) -> str:
         return "no run that it may be compared with"
     count = len(diff.against)
     return diff.against[0].run_id if count == 1 else f"{count} runs, {diff.against[0].run_id} to {diff.against[-1].run_id}"
+
+
+def _strange(diff: RunDiff) -> list[str]:
+    """Why a number has no earlier one: it was measured in another way, or not at all."""
+    if not diff.shifts and not diff.contrasts:
+        measured = sorted({f"{each.collective} {format_size(each.size_bytes)}" for run in diff.against for each in run.numbers})
+        return [f"  this run has no number over all nodes that could be compared; before there were {', '.join(measured[:8]) or 'none'}"]
+    found = []
+    for number in (each.number for each in diff.shifts if each.before_gb_s is None):
+        same = (number.collective, number.size_bytes)
+        ways = {each.options for run in diff.against for each in run.numbers if (each.collective, each.size_bytes) == same}
+        if ways:
+            name = f"{number.collective} {format_size(number.size_bytes)}"
+            found.append(f"  {name} is not held against another measurement: {number.options} here, {'; '.join(sorted(ways))} before")
+    return found
 
 
 def _number(each: NumberShift) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.cli.command import CliCommand
-from busbw.errors import UsageError
+from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
     from busbw.records.history import PastRun
@@ -59,17 +59,18 @@ def _accept(args: argparse.Namespace) -> int:
 
 
 def _retire(args: argparse.Namespace) -> int:
-    from busbw import accepted
+    from busbw import accepted, rundir
     from busbw.cli.console import now
     from busbw.records.history import Decision
 
-    directory, past = _past(args.run)
-    if past.accepted is None:
+    # Not judged first: a run that can no longer be read must be got rid of, too.
+    directory = rundir.open_existing(args.run)
+    if accepted.standing(directory) is None:
         raise UsageError(
-            f"run {past.run_id} is not accepted", seen="no standing decision in accepted.json", next_step="busbw baseline list"
+            f"run {directory.run_id} is not accepted", seen="no standing decision in accepted.json", next_step="busbw baseline list"
         )
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note, retired=True))
-    sys.stdout.write(f"retired {past.run_id}\n")
+    sys.stdout.write(f"retired {directory.run_id}\n")
     return 0
 
 
@@ -104,11 +105,14 @@ def _list(args: argparse.Namespace) -> int:
     from busbw.reports.safe import one_line
 
     found = accepted.accepted_runs(args.out)
-    for directory in found:
-        past = _past(directory.path)[1]
-        decision = past.accepted
+    for each in found:
+        decision = each.decision
         who = f"{decision.at[:10]} by {decision.by}{': ' + decision.note if decision.note else ''}" if decision else ""
-        sys.stdout.write(f"{one_line(f'{past.run_id}  {_regime(past)}  {who}')}\n")
+        try:
+            regime = f"cannot be read: {each.problem}" if each.problem else _regime(_past(each.run.path)[1])
+        except BusbwError as error:
+            regime = f"cannot be read: {error.what}"
+        sys.stdout.write(f"{one_line(f'{each.run.run_id}  {regime}  {who}')}\n")
     if not found:
         sys.stdout.write(f"no accepted run in {args.out}; busbw baseline accept RUN makes one\n")
     return 0

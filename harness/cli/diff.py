@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.cli.command import CliCommand
-from busbw.errors import UsageError
+from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
+    from busbw.accepted import Accepted
     from busbw.records.history import PastRun
 
 
@@ -51,9 +52,14 @@ def _earlier(args: argparse.Namespace, now: PastRun) -> tuple[PastRun, ...]:
     from busbw import accepted
 
     if args.against:
-        return tuple(_past(path) for path in args.against)
+        found = tuple(_past(path) for path in args.against)
+        if any(each.run_id == now.run_id for each in found):
+            raise UsageError(
+                f"{now.run_id} cannot be held against itself", seen=f"{args.run} and {now.run_id}", next_step="name an earlier run"
+            )
+        return found
     root = args.run.resolve().parent
-    found = tuple(_past(each.path) for each in accepted.accepted_runs(root) if each.run_id != now.run_id)
+    found = tuple(_read(each) for each in accepted.accepted_runs(root) if each.run.run_id != now.run_id)
     if not found:
         raise UsageError(
             f"nothing to compare {now.run_id} with",
@@ -61,6 +67,18 @@ def _earlier(args: argparse.Namespace, now: PastRun) -> tuple[PastRun, ...]:
             next_step="busbw baseline accept RUN for a run that was good, or name one: busbw diff A B",
         )
     return found
+
+
+def _read(each: Accepted) -> PastRun:
+    """An accepted run; one that cannot be read is named with the reason, and the others still count."""
+    from busbw.parsers.judge import past
+
+    if each.problem:
+        return past.unread(each.run.run_id, each.problem)
+    try:
+        return _past(each.run.path)
+    except BusbwError as error:
+        return past.unread(each.run.run_id, f"{error.what}; busbw baseline retire {each.run.path}, and accept another", each.decision)
 
 
 def _past(path: Path) -> PastRun:

@@ -21,21 +21,28 @@ _MOST_RUNS = 20
 
 
 def collect(root: Path, plan: RunPlan) -> tuple[PastRun, ...]:
-    """The accepted runs below a folder that a run of this plan may be held against, as far as the plan tells; oldest first."""
+    """The accepted runs below a folder that a run of this plan may be held against, as far as the plan tells; oldest first.
+
+    Those that cannot be read are among them, with the reason: a gate that holds a run against nothing must say so.
+    """
     found = []
-    for run in accepted.accepted_runs(root):
-        result = _result(run)
-        if result is not None and len(result.nodes) == len(plan.cluster.nodes) and bool(result.emulated) == plan.cluster.emulated:
-            found.append(past.of_result(result, accepted.standing(run)))
+    for each in accepted.accepted_runs(root):
+        try:
+            result = _result(each.run) if not each.problem else None
+        except (OSError, RunDirError) as error:
+            why = error.what if isinstance(error, RunDirError) else f"run.json: {error.strerror}"
+            found.append(past.unread(each.run.run_id, f"{why}: made by another version? busbw report {each.run.run_id}, or retire it"))
+            continue
+        if result is None:
+            found.append(past.unread(each.run.run_id, each.problem))
+        elif len(result.nodes) == len(plan.cluster.nodes) and bool(result.emulated) == plan.cluster.emulated:
+            found.append(past.of_result(result, each.decision))
     return tuple(found[-_MOST_RUNS:])
 
 
-def _result(run: RunDir) -> RunResult | None:
-    """Its result as it was written; None = it has none, or one of another version: accept it anew."""
-    try:
-        return parse_json((run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError)
-    except (OSError, RunDirError):
-        return None
+def _result(run: RunDir) -> RunResult:
+    """Its result as it was written."""
+    return parse_json((run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError)
 
 
 def load(run: RunDir) -> tuple[PastRun, ...]:

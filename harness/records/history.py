@@ -78,6 +78,8 @@ class PastRun:
     nodes: tuple[str, ...]
     accepted: Decision | None = None
     contrasts: tuple[Contrast, ...] = ()
+    unread: str = ""
+    """Why nothing is known of the run but that it was accepted: its files cannot be read; empty = they can."""
 
 
 class Change(StrEnum):

@@ -31,6 +31,12 @@ def of_result(result: RunResult, accepted: Decision | None = None) -> PastRun:
     return of_parts(parts, accepted)
 
 
+def unread(run_id: str, why: str, accepted: Decision | None = None) -> PastRun:
+    """An accepted run whose files cannot be read: it is held against nothing, and named with the reason."""
+    regime = Regime(NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, 0, 0, False)
+    return PastRun(run_id, "", NOT_KNOWN, regime, (), (), (), accepted, (), why)
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What of a run is looked at, as it stands in its result or is just being put together."""
@@ -112,6 +118,8 @@ def _machine(parts: Parts) -> tuple[tuple[str, str], ...]:
 
 def why_not_comparable(one: PastRun, other: PastRun) -> tuple[str, ...]:
     """What they do not share, in words; () = they may be compared."""
+    if other.unread:
+        return (other.unread,)
     pairs = (
         ("fabric profile", one.regime.profile, other.regime.profile),
         ("GPUs", one.regime.gpus, other.regime.gpus),

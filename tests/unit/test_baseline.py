@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +34,7 @@ def test_a_decision_stays_on_record_and_the_last_one_holds(tmp_path: Path) -> No
     assert accepted.standing(one) is None
     accepted.decide(one, FIRST)
     assert accepted.standing(one) == FIRST
-    assert [run.run_id for run in accepted.accepted_runs(tmp_path)] == ["20261120-a"]
+    assert [each.run.run_id for each in accepted.accepted_runs(tmp_path)] == ["20261120-a"]
     accepted.decide(one, BACK)
     assert accepted.standing(one) is None
     assert accepted.read(one) == (FIRST, BACK)
@@ -109,3 +110,39 @@ def test_diff_takes_the_accepted_runs_beside_it_or_those_named_and_ends_with_its
     results["20261120-a"] = dataclasses.replace(results["20261120-a"], profile="rocev2")
     assert main(["diff", now]) == 3
     assert "not compared with 20261120-a: fabric profile: infiniband here, rocev2 in 20261120-a" in capsys.readouterr().out
+
+
+def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
+    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, old, now = (run_of(tmp_path, results, name) for name in ("20261119-good", "20261120-old", "20261121-now"))
+    for run in (good, old):
+        accepted.decide(RunDir(Path(run)), FIRST)
+    decided = made(tmp_path, "20261118-broken")
+    (decided.path / "accepted.json").write_text("[{")
+
+    def derived(run: RunDir) -> RunResult:
+        if run.run_id == "20261120-old":
+            raise RunDirError("raw/build.json: missing key 'builds'")
+        return results[run.run_id]
+
+    monkeypatch.setattr(derive, "derive", derived)
+    assert main(["diff", now]) == 3, "one launch on either side tells nothing"
+    told = capsys.readouterr().out
+    assert f"not compared with 20261120-old: raw/build.json: missing key 'builds'; busbw baseline retire {old}, and accept another" in told
+    assert re.search(r"not compared with 20261118-broken: .*accepted\.json", told)
+    assert told.startswith("20261121-now against 20261119-good")
+    assert main(["baseline", "list", "-o", str(tmp_path)]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == ["20261118-broken", "20261119-good", "20261120-old"]
+    assert ["cannot be read" in line for line in listed] == [True, False, True]
+    assert main(["baseline", "retire", old]) == 0
+    capsys.readouterr()
+    assert main(["diff", now]) == 3
+    assert "20261120-old" not in capsys.readouterr().out
+
+
+def test_a_run_is_not_held_against_itself(tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]) -> None:
+    now = run_of(tmp_path, results, "20261121-b")
+    assert main(["diff", now, now]) == 2
+    assert "cannot be held against itself" in capsys.readouterr().err

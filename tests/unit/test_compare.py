@@ -153,3 +153,33 @@ def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None
     assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
     assert "NICs: 8 x 200 Gb/s here, 400 Gb/s in good-2" in finding.title
     assert "none of them may be compared" in earlier.uncovered(found)[0].why
+
+
+def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_it_without_an_answer(tmp_path: Path) -> None:
+    for name, content in (("1-torn", '{"half": '), ("2-none", None)):
+        directory = tmp_path / name
+        (directory / "raw").mkdir(parents=True)
+        (directory / "raw" / "plan.json").write_text("{}")
+        (directory / "accepted.json").write_text('[{"at": "2026-11-20T10:00:00Z", "by": "ops", "note": ""}]')
+        if content is not None:
+            (directory / "run.json").write_text(content)
+    plan = SimpleNamespace(cluster=SimpleNamespace(nodes=("a", "b"), emulated=False))
+    kept = earlier.collect(tmp_path, plan)  # type: ignore[arg-type]  # as much of a plan as it uses
+    assert [each.run_id for each in kept] == ["1-torn", "2-none"]
+    assert "busbw report 2-none" in kept[1].unread
+    found = diff(run("now", 371.0, 370.0, 372.0), kept)
+    assert [name for name, _ in found.left_out] == ["1-torn", "2-none"]
+    (finding,) = earlier.open_finding(found, frozenset())
+    assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
+    assert earlier.open_finding(diff(run("now", 371.0, 370.0, 372.0), (*GOOD, *kept)), frozenset()) == (), "the others are enough"
+
+
+def test_a_number_that_was_measured_otherwise_says_how_and_a_run_without_numbers_says_so() -> None:
+    other = dataclasses.replace(GOOD[0].numbers[0], options="-n 100 -w 5 -c 1 -z 0 float sum")
+    told = "\n".join(lines(diff(run("now", 371.0, numbers=(other,)), GOOD)))
+    assert "all_reduce 8 GiB is not held against another measurement: -n 100 -w 5" in told
+    assert "-n 20 -w 5 -c 1 -z 0 float sum before" in told
+    told = "\n".join(lines(diff(run("soak", 371.0, numbers=()), GOOD)))
+    assert "this run has no number over all nodes that could be compared; before there were all_reduce 8 GiB" in told
+    told = "\n".join(lines(diff(run("now", 371.0, regime=dataclasses.replace(REGIME, nodes=8)), GOOD)))
+    assert "next: busbw baseline accept RUN" in told
