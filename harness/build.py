@@ -152,6 +152,7 @@ def plan(
 _BUILD = """\
 dir=$1; part="$dir.part.$$"; home=$2; library=$3; path=$4; shift 4
 if [ -f "$dir/.busbw-stamp" ]; then cat >/dev/null; echo "reused $dir"; exit 0; fi
+trap 'rm -rf "$part"; exit 143' HUP INT TERM
 mkdir -p "$part" && tar -xzf - -C "$part" || { rm -rf "$part"; exit 70; }
 cd "$part" || exit 70
 if [ -n "$library" ]; then
@@ -179,6 +180,7 @@ _PACK = 'cd "$1" && tar -cf - .busbw-stamp build/*_perf $(ls -d build/*.so* 2>/d
 
 _UNPACK = """\
 dir=$1; part="$dir.part.$$"
+trap 'rm -rf "$part"; exit 143' HUP INT TERM
 mkdir -p "$part" && tar -xzf - -C "$part" || { rm -rf "$part"; exit 70; }
 rm -rf "$dir" && mv "$part" "$dir"
 """

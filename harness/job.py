@@ -53,11 +53,11 @@ echo "state=$state"
 tail -c "+$((from + 1))" stdout 2>/dev/null
 """
 
-_END = f"""\
+_ENDING = f"""\
 {_FORGET}
 end() {{
-  [ -s "$1/status" ] && return
-  pid=$(cat "$1/pid" 2>/dev/null) || return
+  [ -s "$1/status" ] && return 0
+  pid=$(cat "$1/pid" 2>/dev/null) || return 0
   # A number may have come round to somebody else: the job's processes are those that work in its folder. Each is told once: mpirun leaves
   # its own files behind when it is told twice.
   if [ "/proc/$pid/cwd" -ef "$1" ]; then ours=-$pid; else ours=
@@ -68,7 +68,11 @@ end() {{
   launcher=$(cat "$1/launcher" 2>/dev/null) && ! kill -s 0 "$launcher" 2>/dev/null && forget "pid.$launcher"
 }}
 send() {{ r=1; for each in $ours; do kill -s "$1" -- "$each" 2>/dev/null && r=0; done; return $r; }}
-for dir in "$@"; do end "$dir"; done
+"""
+
+_END = f"""\
+{_ENDING}
+end "$1"
 exit 0
 """
 
@@ -94,6 +98,21 @@ for d in $daemons; do kill -s KILL "$d" 2>/dev/null; done
 for f in $folders; do forget "$f"; done
 echo "killed $n"
 """
+
+_CLEAN = f"""\
+{_ENDING}
+roots="$HOME/.cache/busbw /tmp/busbw-$(id -u) /tmp/busbw-run"
+for root in $roots; do for dir in "$root/jobs/$1"/*/; do [ -d "$dir" ] && end "${{dir%/}}"; done; done
+{_SWEEP}
+for root in $roots; do for dir in "$root/jobs/$1" "$root"/build/*.part.*; do
+  [ -d "$dir" ] || continue
+  # What is being built is another's.
+  case $dir in *.part.*) kill -s 0 "${{dir##*.}}" 2>/dev/null && continue ;; esac
+  rm -rf -- "$dir" && echo "removed $dir" || echo "left $dir"
+done; done
+exit 0
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
@@ -158,6 +177,11 @@ def marks(job_id: str) -> tuple[tuple[str, str], ...]:
 def sweep(job_id: str) -> Command:
     """Ends what still carries the mark of this job, or of any job of that run: daemons and ranks that outlived their launcher."""
     return Command(("sh", "-c", _SWEEP, "busbw-sweep", job_id), timeout_s=30, label="sweep")
+
+
+def clean(run_id: str) -> Command:
+    """Ends and removes everything of a run on a node, in whatever state it was left: `killed N`, then `removed PATH` or `left PATH` each."""
+    return Command(("sh", "-c", _CLEAN, "busbw-clean", run_id), timeout_s=90, label="clean")
 
 
 def remove(directory: str) -> Command:

@@ -10,9 +10,9 @@ from busbw.build import Benchmark
 from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts, facts
-from busbw.records import Command, RunResult
+from busbw.records import RunResult
 from busbw.rundir import RunDir
-from busbw.stages import build, detect, keys, launching, participants, preflight, repeat, rest, slurm, survey, turns
+from busbw.stages import build, cleanup, detect, keys, launching, participants, preflight, repeat, rest, slurm, survey, turns
 from busbw.stages.context import Context
 from busbw.stages.launching import Place
 from busbw.stages.measure import measure
@@ -83,9 +83,7 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
         with keys.access(context, place, nodes) as (ready, reached):
             _cases(context, ready, reached)
     finally:
-        remove = Command(("rm", "-rf", "--", f"{place.directory}/{plan.job_directory}"), timeout_s=60, label="remove")
-        # Everywhere: the JSON of a launch is written on the node of its rank 0.
-        context.fleet.run({node: remove for node in (chosen.head, *nodes) if node in context.fleet.sessions}, deadline_s=70)
+        cleanup.after(context, f"{place.directory}/{plan.job_directory}", (chosen.head, *nodes))
 
 
 def _binaries(context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:

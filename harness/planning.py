@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import resources
 
@@ -50,8 +51,8 @@ class Prepared:
     """What the user should know before it starts."""
 
 
-def prepare(args: argparse.Namespace, started: str) -> Prepared:
-    """A new run, a run to go on with, or a recording to run again.
+def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared:
+    """A new run, a run to go on with, or a recording to run again. Until `kept` is closed no other process works on its directory.
 
     Raises:
         BusbwError: an option, the inventory, the playbook or the run directory is wrong.

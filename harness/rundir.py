@@ -13,14 +13,18 @@ Every file is written to a temporary name, flushed to the disk and renamed: a na
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import re
+import socket
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.errors import RunDirError
+from busbw.errors import BusyError, RunDirError
 
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 MODE_DIRECTORY = 0o750
@@ -149,6 +153,33 @@ def open_existing(path: Path) -> RunDir:
         seen = "no such directory" if not resolved.exists() else f"{resolved} has no folder raw/"
         raise RunDirError(f"{path} is not a run directory", seen=seen, next_step="give a folder that `busbw run` made, e.g. runs/latest")
     return RunDir(resolved)
+
+
+@contextlib.contextmanager
+def held(run: RunDir) -> Iterator[None]:
+    """Keeps every other process from working on the run meanwhile. It ends with this process, however that ends.
+
+    A file system that has no locks does without.
+
+    Raises:
+        BusyError: another process works on it.
+    """
+    with open(run.path / ".lock", "a+", encoding="utf-8") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            stream.seek(0)
+            raise BusyError(
+                f"another busbw works on run {run.run_id}",
+                seen=stream.read().strip() or f"{run.path}/.lock is locked",
+                next_step="let it end, or end it with Ctrl-C; then try again",
+            ) from error
+        except OSError:
+            pass
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        stream.flush()
+        yield
 
 
 def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:

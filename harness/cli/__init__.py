@@ -17,7 +17,7 @@ from busbw.cli import environment
 from busbw.cli.command import CliCommand
 from busbw.errors import BusbwError
 
-_ORDER = ("init", "check", "run", "why", "diff", "baseline", "read", "report", "expect", "cost", "lab")
+_ORDER = ("init", "check", "run", "cleanup", "why", "diff", "baseline", "read", "report", "expect", "cost", "lab")
 """Commands in the order people need them; others follow by name."""
 
 

@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from busbw.cli import console, outputs, run_kubernetes, run_slurm
@@ -13,6 +14,8 @@ from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, UsageError
 
 DEFAULT_PLAYBOOK = "day-one"
+_INSISTS = 3
+"""Signals after which a run stops without cleaning up."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -110,14 +113,14 @@ def run(args: argparse.Namespace) -> int:
     run_slurm.become_allocated(args)
     from busbw import planning
 
-    with run_kubernetes.workers(args) as pods:
+    with run_kubernetes.workers(args) as pods, ExitStack() as held:
         if args.dry_run:
             sys.stdout.write(planning.dry_run(planning.new_plan(args), args))
             return 0
-        return _execute(args, pods)
+        return _execute(args, pods, held)
 
 
-def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods) -> int:
+def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods, held: ExitStack) -> int:
     from busbw import pipeline, planning
     from busbw.cli.console import Console, now
     from busbw.derive import pooled
@@ -125,7 +128,7 @@ def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods) -> int:
     from busbw.stages import fabric
 
     screen = Console(quiet=args.quiet, verbose=args.verbose)
-    prepared = planning.prepare(args, now())
+    prepared = planning.prepare(args, now(), held)
     pods.serve(prepared.run)
     if args.fabric_file:
         fabric.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
@@ -135,15 +138,17 @@ def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods) -> int:
         pooled.take(prepared.run, prepared.plan, args.with_)
     for note in prepared.notes:
         screen.say("note", note)
-    signal.signal(signal.SIGTERM, _as_interrupt)
     shown = os.path.relpath(prepared.run.path)
+    stopping = _Stopping()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stopping)
     try:
         with screen:
             result = pipeline.execute(prepared.run, prepared.plan, prepared.transport, prepared.benchmark, say=screen.say, now=now)
     except KeyboardInterrupt as stop:
-        raise Interrupted(
-            "interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=f"busbw run --resume {shown}"
-        ) from stop
+        steps = f"busbw run --resume {shown}" if stopping.asked < _INSISTS else f"busbw cleanup {shown}, for the nodes were not cleaned up"
+        raise Interrupted("interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=steps) from stop
     lines = terminal.verdict_lines(result, shown)
     if args.json:
         sys.stdout.write((prepared.run.path / "run.json").read_text(encoding="utf-8"))
@@ -152,9 +157,19 @@ def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods) -> int:
     return outputs.deliver(args, prepared.run.path, result, lines[-1])
 
 
-def _as_interrupt(number: int, frame: object) -> None:
-    """SIGTERM ends a run as Ctrl-C does: cleaned up, reported, resumable."""
-    raise KeyboardInterrupt(f"signal {number}")
+class _Stopping:
+    """Ctrl-C, SIGTERM and a lost terminal end a run alike: cleaned up, reported, resumable. Who asks twice is told to wait for that."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, number: int, frame: object) -> None:
+        self.asked += 1
+        if 1 < self.asked < _INSISTS:
+            # Not through the console: a signal may come while it writes.
+            os.write(2, b"\nbusbw: the nodes are being cleaned up; a third signal leaves them as they are\n")
+            return
+        raise KeyboardInterrupt(f"signal {number}")
 
 
 COMMAND = CliCommand("run", "check the nodes, build, measure, judge and report", register, run)

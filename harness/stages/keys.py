@@ -114,7 +114,7 @@ def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[t
             next_step="allow it yourself, or run again with --temporary-keys (a key for this run only, removed at the end)",
         )
     directory = f"{place.directory}/{context.plan.job_directory}/keys"
-    mark = f"busbw-{context.plan.run_id}"
+    mark = mark_of(context.plan.run_id)
     allowed: list[str] = []
     try:
         config = _install(context, place, others, directory, mark, allowed)
@@ -200,6 +200,11 @@ def _ssh_config(peers: list[_Peer], directory: str) -> str:
         "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n"
     )
     return "".join(blocks) + common
+
+
+def mark_of(run_id: str) -> str:
+    """What the line of a run's temporary key ends in."""
+    return f"busbw-{run_id}"
 
 
 def allow(mark: str, line: bytes) -> Command:

@@ -75,9 +75,11 @@ def power_cut(run: Path) -> None:
 
 
 def unreadable(run: Path) -> list[str]:
-    """Records of finished steps that cannot be read."""
+    """Records of finished steps that cannot be read. What a killed benchmark itself had half written is no record: its launch is not finished."""
     bad = []
     for path in sorted(run.glob("raw/**/*.json")):
+        if path.name == "result.json" and not went_well(path.with_name("outcome.json")):
+            continue
         try:
             json.loads(path.read_text())
         except ValueError as error:
@@ -164,6 +166,8 @@ def moment(lab: LabState, before: Footprint, folder: Path, number: int, after_s:
 
 def went_well(outcome: Path) -> bool:
     """Whether a launch is finished, so that it is not made again."""
+    if not outcome.exists():
+        return False
     case = json.loads(outcome.read_text())
     return bool(case["state"] == "ended" and case["exit_status"] == 0)
 

@@ -1,0 +1,50 @@
+"""`busbw cleanup RUN`: end and remove on the nodes whatever a run that was cut off has left there. Nothing is measured."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from busbw.cli.command import CliCommand
+
+_MEASURE_ERROR = 3
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Options of `busbw cleanup`."""
+    parser.add_argument("run", type=Path, nargs="?", default=Path("runs/latest"), metavar="RUN", help="run directory (default runs/latest)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Clean up; exit status 0 = nothing of the run is left on any node, 3 = on some it may be."""
+    from busbw import derive, planning, rundir
+    from busbw.inventory.hostlist import fold
+    from busbw.stages import cleanup
+    from busbw.transport.choose import make
+    from busbw.transport.fanout import open_fleet
+
+    directory = rundir.open_existing(args.run)
+    plan = derive.load_plan(directory)
+    planning.enter_lab(plan)
+    with rundir.held(directory):
+        transport = make(plan.transport, ssh_config=plan.cluster.ssh_config)
+        limit_s = plan.connect_timeout_s
+        deadline_s = 2 * limit_s * (1 + len(plan.cluster.nodes) // plan.forks) + 10
+        with open_fleet(plan.cluster, transport, forks=plan.forks, connect_timeout_s=limit_s, deadline_s=deadline_s) as fleet:
+            cleaned = cleanup.clean(fleet, directory.run_id)
+    told: defaultdict[str, list[str]] = defaultdict(list)
+    for node in cleaned:
+        done = [f"ended {node.ended} processes"] if node.ended else []
+        done += [f"removed {path}" for path in node.removed]
+        told[f"NOT CLEAN: {node.problem}" if node.problem else "; ".join(done) or "nothing was left"].append(node.node)
+    sys.stdout.write("".join(f"{fold(nodes)}: {text}\n" for text, nodes in told.items()))
+    bad = [node.node for node in cleaned if node.problem]
+    if bad:
+        sys.stdout.write(f"try again when {fold(bad)} can be reached: busbw cleanup {os.path.relpath(directory.path)}\n")
+    return _MEASURE_ERROR if bad else 0
+
+
+COMMAND = CliCommand("cleanup", "end and remove on the nodes what a run that was cut off has left", register, run)
