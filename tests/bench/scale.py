@@ -1,8 +1,8 @@
 """Every stage of a run that does not wait for nodes, at 512 to 4,096 nodes: seconds, peak memory, and whether they grow faster than linearly.
 
 `python tests/bench/scale.py [N…]` (512 1024 2048 4096). Each number is of a process of its own, so that its peak is its own; the answers of
-the nodes are those of `judge.py`, composed in the documented formats. `growth` is the exponent between the smallest and the largest: 1.0 =
-linear, over the memory and the seconds that an interpreter with the same imports takes. Nothing is judged.
+the nodes are those of `judge.py`, composed in the documented formats. Memory is the peak over what the process held when the stage began.
+`growth` is the exponent between the smallest and the largest: 1.0 = linear. Nothing is judged.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import argparse
 import json
 import math
 import os
-import resource
 import runpy
 import subprocess
 import sys
@@ -27,11 +26,12 @@ GPUS = 8
 def main(sizes: tuple[int, ...], stages: tuple[str, ...], rounds: int) -> None:
     """The table, stage after stage."""
     judge = runpy.run_path(str(Path(__file__).with_name("judge.py")))
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs; seconds of CPU and peak MB over an idle process with the same imports")
+    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs; seconds of CPU, and peak MB over what the process held before")
     print(f"{'stage':24}" + "".join(f"{size:>16}" for size in sizes) + f"{'growth':>16}")
     with tempfile.TemporaryDirectory(prefix="busbw-scale-") as scratch:
         for size in sizes:
-            judge["compose"](Path(scratch) / str(size), size)
+            if RECORDED & set(stages):
+                judge["compose"](Path(scratch) / str(size), size)
             (Path(scratch) / f"{size}.yaml").write_text(inventory_text(size))
         for stage in stages:
             idle = best(stage, 0, scratch, rounds)
@@ -66,10 +66,18 @@ def best(stage: str, size: int, scratch: str, rounds: int) -> tuple[float, float
 def one(stage: str, size: int, scratch: str) -> None:
     """Do one stage and say what it took; size 0 = only the imports."""
     work = STAGES[stage](size, Path(scratch))
-    before = time.process_time()
+    # The peak so far, which is that of the imports, begins anew (proc(5), clear_refs).
+    Path("/proc/self/clear_refs").write_text("5")
+    held, before = resident("VmRSS"), time.process_time()
     if size:
         work()
-    print(json.dumps([time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+    print(json.dumps([time.process_time() - before, resident("VmHWM") - held]))
+
+
+def resident(field: str) -> float:
+    """A field of /proc/self/status, in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(field))) / 1024
 
 
 def inventory_text(size: int) -> str:
@@ -182,6 +190,8 @@ STAGES: dict[str, Callable[[int, Path], Callable[[], object]]] = {
     "all launchers' lines": _arbitrary,
     "judging and report": _report,
 }
+RECORDED = {"preflight judging", "judging and report"}
+"""Stages that read what the nodes said."""
 
 
 if __name__ == "__main__":
