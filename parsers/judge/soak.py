@@ -37,6 +37,8 @@ WATCHED = (
 """Counters that stand still while all is well."""
 FEWEST = 5
 """Rounds below which no trend is looked for."""
+BLOCKS = 200
+"""Rounds that are looked at each by itself; of more, neighbours together."""
 
 
 def dips(rounds: Sequence[SoakRound]) -> tuple[SoakEvent, ...]:
@@ -67,20 +69,17 @@ def drift(case_id: str, numbers: Sequence[float]) -> Drift | None:
     >>> round(found.change, 4), round(found.chance, 4)
     (-0.0513, 0.0085)
     """
-    count = len(numbers)
-    if count < FEWEST:
+    if len(numbers) < FEWEST:
         return None
+    # Of a long soak the medians of neighbours: as telling, and pairs grow with the square.
+    step = -(-len(numbers) // BLOCKS)
+    values = [statistics.median(numbers[i : i + step]) for i in range(0, len(numbers), step)]
+    count = len(values)
     pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-    if count > 400:
-        # Slopes of neighbours say little: every pair at least a third of the soak apart is enough, and half a million are not.
-        step = count // 200
-        pairs = [(i, j) for i in range(0, count, step) for j in range(i + count // 3, count, step)]
-    slope = statistics.median((numbers[j] - numbers[i]) / (j - i) for i, j in pairs)
-    sign = sum((numbers[j] > numbers[i]) - (numbers[j] < numbers[i]) for i, j in pairs)
-    taken = count if count <= 400 else len({i for pair in pairs for i in pair})
-    deviation = math.sqrt(taken * (taken - 1) * (2 * taken + 5) / 18)
-    z = max(0.0, abs(sign) - 1) / deviation
-    return Drift(case_id, slope * (count - 1) / statistics.median(numbers), math.erfc(z / math.sqrt(2)))
+    slope = statistics.median((values[j] - values[i]) / (j - i) for i, j in pairs)
+    sign = sum((values[j] > values[i]) - (values[j] < values[i]) for i, j in pairs)
+    z = max(0.0, abs(sign) - 1) / math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    return Drift(case_id, slope * (len(numbers) - 1) / step / statistics.median(numbers), math.erfc(z / math.sqrt(2)))
 
 
 def findings(soak: Soak) -> tuple[Finding, ...]:

@@ -141,9 +141,12 @@ def test_a_slow_drift_is_found_and_noise_is_none() -> None:
     falling = soak.drift("all-reduce", [100 - 0.05 * n + draw.gauss(0, 1) for n in range(120)])
     steady = soak.drift("all-reduce", [100 + draw.gauss(0, 1) for _ in range(120)])
     long = soak.drift("all-reduce", [100 - 0.005 * n + draw.gauss(0, 1) for n in range(1200)])
+    faint = soak.drift("all-reduce", [100 - 0.004 * n + draw.gauss(0, 2) for n in range(1000)])
     assert falling is not None
     assert steady is not None
     assert long is not None
+    assert faint is not None
+    assert (faint.change, faint.chance < 1e-9) == (pytest.approx(-0.04, abs=0.01), True)
     assert falling.change == pytest.approx(-0.06, abs=0.01)
     assert long.change == pytest.approx(-0.06, abs=0.015)
     ended = Soak(60.0, 60.0, (), (), (falling, steady, long))
