@@ -151,7 +151,8 @@ def plan(
 
 _BUILD = """\
 dir=$1; part="$dir.part.$$"; home=$2; library=$3; path=$4; shift 4
-if [ -f "$dir/.busbw-stamp" ]; then cat >/dev/null; echo "reused $dir"; exit 0; fi
+whole() { (cd "$dir" 2>/dev/null && sha256sum --status -c .busbw-stamp 2>/dev/null); }
+if whole; then cat >/dev/null; echo "reused $dir"; exit 0; fi
 trap 'rm -rf "$part"; exit 143' HUP INT TERM
 mkdir -p "$part" && tar -xzf - -C "$part" || { rm -rf "$part"; exit 70; }
 cd "$part" || exit 70
@@ -164,7 +165,9 @@ fi
 make "$@"; status=$?
 if [ $status -eq 0 ] && [ -f busbw-shim/Makefile ]; then make -C busbw-shim "$@" "BUILDDIR=$part/build"; status=$?; fi
 if [ $status -ne 0 ]; then rm -rf "$part"; exit $status; fi
-echo ok > "$part/.busbw-stamp" && { mv "$part" "$dir" 2>/dev/null || rm -rf "$part"; }
+sha256sum build/*_perf > .busbw-stamp || exit 70
+# Another run may have built the same meanwhile; what is there and not whole was cut off or damaged.
+if whole; then rm -rf "$part"; else rm -rf "$dir"; mv "$part" "$dir"; fi
 echo "built $dir"
 """
 

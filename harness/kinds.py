@@ -91,7 +91,7 @@ def dispatcher(places: Mapping[str, tuple[str, ...]], binaries: tuple[str, ...])
         '*) echo "busbw: nothing was built for $host" >&2; exit 127;;\nesac\nexec "$dir/build/${0##*/}" "$@"\n'
     ).encode()
     stamp = hashlib.sha256(script + json.dumps(binaries).encode()).hexdigest()[:16]
-    return stamp, {".busbw-stamp": b"ok\n"} | {f"build/{name}": script for name in binaries}
+    return stamp, {f"build/{name}": script for name in binaries}
 
 
 def told(groups: tuple[Group, ...]) -> str:
