@@ -67,8 +67,9 @@ class SoakWatch:
         case_id = launch.artefact.case.id
         self._events += _moved(counters.load(self._run, case_id), each, soak.WATCHED)
         if self._last:
-            # A link that goes away between two launches is a lost link, too.
-            self._events += _moved(counters.between(self._run, self._last, case_id), each, soak.LINK_COUNTERS, ", before this launch")
+            # A link that goes away between two launches is a lost link, too; a soak that was resumed hours later was not watched meanwhile.
+            note = f" between the launch that began {self._rounds[-2].began} and this one"
+            self._events += _moved(counters.between(self._run, self._last, case_id), each, soak.LINK_COUNTERS, note)
         self._spent, self._last = self._spent + launch.artefact.seconds, case_id
 
     def so_far(self, planned_s: float) -> Soak:

@@ -287,6 +287,11 @@ def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_
         (3, "10:03:00Z", 20.0, 100.0),
     ]
     assert [(event.kind, event.number, event.where, event.text) for event in found.events] == [
-        ("link-down", 2, ("node2 eth0",), "node2 eth0 lost its link (carrier_down_count +1), before this launch"),
+        (
+            "link-down",
+            2,
+            ("node2 eth0",),
+            "node2 eth0 lost its link (carrier_down_count +1) between the launch that began 2026-11-21T10:01:00Z and this one",
+        ),
         ("link-down", 3, ("node2 eth0",), "node2 eth0 lost its link (carrier_down_count +2)"),
     ]
