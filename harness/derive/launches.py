@@ -13,7 +13,7 @@ from busbw.errors import ReadError
 from busbw.launch.mpirun import NOISE
 from busbw.outside import decoded
 from busbw.parsers.formats import nccl_tests_json, nccl_tests_table, open_mpi, payload
-from busbw.parsers.judge import case, groups, stall, stall_iteration
+from busbw.parsers.judge import case, groups, groups_apart, stall, stall_iteration
 from busbw.parsers.judge.groups import GroupSample
 from busbw.preflight.software import NodeFacts
 from busbw.records import (
@@ -117,6 +117,8 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
     """The tables on standard output, with the per-process times of the JSON beside them; and why there is none."""
     text = _text(run, artefact.stdout)
     problem = ""
+    if artefact.groups and not artefact.case.per_iteration:
+        return _apart(artefact, text)
     tables: tuple[BenchmarkResult, ...] = ()
     try:
         tables = nccl_tests_table.parse(text) if text.strip() else ()
@@ -131,6 +133,15 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
         except ReadError as error:
             problem = error.seen or error.what
     return tables, problem
+
+
+def _apart(artefact: CaseArtefact, text: str) -> tuple[tuple[BenchmarkResult, ...], str]:
+    """A round whose groups were launches of their own."""
+    try:
+        together = groups_apart.merged(text, artefact.case, len(artefact.groups))
+    except ReadError as error:
+        return (), error.seen or error.what
+    return ((together,), "") if together else ((), "not every group printed a table")
 
 
 def _precise(printed: tuple[BenchmarkRow, ...], recorded: tuple[BenchmarkRow, ...]) -> tuple[BenchmarkRow, ...]:

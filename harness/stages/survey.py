@@ -19,6 +19,7 @@ from busbw.parsers.judge.blame_confirm import CASE, WHOLE
 from busbw.parsers.judge.blame_decompose import NETWORK
 from busbw.plan import RunPlan
 from busbw.records import BenchmarkCase, Collective, Sizes
+from busbw.stages import apart
 from busbw.stages.context import Context
 from busbw.stages.launching import Place, make
 from busbw.stages.layers import measure_layers
@@ -54,6 +55,8 @@ class Shape:
 
     ranks_per_node: int
     by_rail: bool
+    apart: bool = False
+    """Each group is launched by itself, all at once: the binary cannot measure several."""
 
 
 def shape(plan: RunPlan, nodes: tuple[str, ...], ranks_per_node: int) -> Shape:
@@ -75,7 +78,7 @@ def round_case(plan: RunPlan, number: Round, made: Shape) -> BenchmarkCase:
     width = len(number.groups[0])
     by_rail = made.by_rail and width == 2
     split = f"DIV {width if by_rail else width * made.ranks_per_node}" if len(number.groups) > 1 or by_rail else None
-    return BenchmarkCase(
+    case = BenchmarkCase(
         id=CASE + number.id,
         collective=Collective.ALL_REDUCE,
         sizes=Sizes(wanted.size_bytes, wanted.size_bytes),
@@ -93,12 +96,19 @@ def round_case(plan: RunPlan, number: Round, made: Shape) -> BenchmarkCase:
         required=True,
         purpose="diagnosis",
     )
+    return apart.case_of(case) if made.apart else case
 
 
 def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_node: int, order: int) -> None:
     """Measure until nothing is open, the budget is spent, or a launch hangs; then the accused against the rest. What was left out is told."""
     plan = context.plan
     made, progress = shape(plan, nodes, ranks_per_node), _Progress(order)
+    if why := apart.why(context, place):
+        if not apart.possible(context):
+            context.say("survey", f"not made: {why}; and {plan.cluster.launcher} starts no launches side by side here")
+            return
+        context.say("survey", f"each group is a launch of its own: {why}")
+        made = replace(made, apart=True)
     fabric, wanted = grouping.fabric(context.run, plan), Wanted()
     history: tuple[Round, ...] = ()
     outcome: BlameOutcome | None = None
@@ -179,7 +189,10 @@ def _measured(context: Context, place: Place, number: Round, made: Shape, progre
     groups = tuple(sorted(number.groups, key=lambda group: place.head not in group))
     groups = (tuple(sorted(groups[0], key=lambda node: node != place.head)), *groups[1:])
     number = replace(number, groups=groups)
-    launch = make(context.plan, place, case, number.order(), order=progress.order, groups=number.groups)
+    if made.apart:
+        launch = apart.launch(context, place, case, number, order=progress.order)
+    else:
+        launch = make(context.plan, place, case, number.order(), order=progress.order, groups=number.groups)
     progress.order += 1
     context.say(case.id, f"{number.why}: " + _told(number))
     artefact = measure(context, launch)

@@ -17,6 +17,7 @@ import re
 from dataclasses import dataclass
 
 _LOST = re.compile(r"^(\S+): Test network failure \S+ '(?:receiving from|sending to) (\S+) on (\S+): .+'$")
+_SPEAKS = re.compile(r"^# busbw payload \S+ \(.*speaks the nccl-tests (\S+) dialect\)$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,16 @@ class LostPeer:
     interface: str
     line_no: int
     text: str
+
+
+def speaks(text: str) -> str | None:
+    """The version of nccl-tests whose options and output it has; None = it is not this benchmark's output.
+
+    >>> speaks("# busbw payload 1.0 (host memory over MPI, ring algorithms, speaks the nccl-tests 2.19.6 dialect)\\n")
+    '2.19.6'
+    """
+    match = _SPEAKS.search(text)
+    return match[1] if match else None
 
 
 def lost_peers(text: str) -> tuple[LostPeer, ...]:

@@ -104,3 +104,21 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tm
     assert [c["case"]["id"] for c in again["cases"]] == ["proof", "survey-pairs-1"]
     assert {(b["kind"], b["component"], *b["also"]) for b in again["blame"]} == {("link", "node1 – node4")}, again["findings"]
     assert not [f for f in again["findings"] if f["id"] == "layers"]
+
+
+def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each_at_the_same_time(rails: LabState, tmp_path: Path) -> None:
+    faults.slow(rails, "node3", 10e6)
+    older = tmp_path / "older.yaml"
+    text = Path(PLAYBOOK).read_text()
+    older.write_text(text.replace("gates: []", "env: {LAB_SPEAKS: 2.18.3}\ngates: []"))
+    run = survey(rails, tmp_path, "--budget", "150s", playbook=str(older))
+    (first, *_) = [c for c in run["cases"] if c["case"]["id"] == "survey-pairs-1"]
+    assert (first["status"], first["case"]["split"], first["case"]["per_iteration"]) == ("PASS", None, False), first
+    events = [json.loads(line) for line in (tmp_path / "latest" / "raw" / "events.jsonl").read_text().splitlines()]
+    told = next(e["text"] for e in events if e["step"] == "survey")
+    assert told.startswith("each group is a launch of its own: the binary is nccl-tests 2.18.3"), told
+    # Both groups of the round printed their tables in turn: they ran at the same time, on the nodes that were planned.
+    lines = (tmp_path / "latest" / "raw" / "cases" / "survey-pairs-1" / "stdout.txt").read_text().splitlines()
+    groups = [line[:2] for line in lines if line[:2] in ("@0", "@1")]
+    assert groups != sorted(groups), "one after the other"
+    assert "node3" in {node for b in run["blame"] for node in b["component"].replace(" – ", " ").split()}, run["findings"]

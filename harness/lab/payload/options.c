@@ -44,6 +44,11 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
+const char *options_dialect(void) {
+    const char *older = getenv("LAB_SPEAKS");
+    return older != NULL ? older : "2.19.6";
+}
+
 static void print_usage(const char *program) {
     printf("USAGE: %s \n", program);
     for (const struct option *option = long_options; option->name != NULL; option++)
@@ -137,6 +142,8 @@ struct options options_parse(int argc, char **argv, const char *program) {
     int option;
     while ((option = getopt_long(argc, argv, letters, long_options, NULL)) != -1) {
         int number = optarg != NULL ? (int)strtol(optarg, NULL, 0) : 0;
+        /* What came with 2.19 is unknown to who pretends to be older: usage and success, as those versions answer. */
+        if ((option == 'I' || option == 'K') && getenv("LAB_SPEAKS") != NULL) option = '?';
         switch (option) {
         case 't': o.threads = number; break;
         case 'g': o.gpus = number; break;

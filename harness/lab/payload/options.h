@@ -24,4 +24,7 @@ struct options {
  * size, 5 on what this program cannot do. */
 struct options options_parse(int argc, char **argv, const char *program);
 
+/* The version of nccl-tests that it speaks as: 2.19.6, or what LAB_SPEAKS says, to try what is done with older ones. */
+const char *options_dialect(void);
+
 #endif

@@ -24,7 +24,8 @@ void table_begin(bool prints_here, const struct options *options) {
 void table_config(const char *program, const char *algorithm, const char *rails) {
     bool factor = o->step_factor > 1;
     /* Not nccl-tests' version line: there is no NCCL here, and no parser shall think so. */
-    put("# busbw payload %s (host memory over MPI, %s algorithms, speaks the nccl-tests 2.19.6 dialect)\n", PAYLOAD_VERSION, algorithm);
+    put("# busbw payload %s (host memory over MPI, %s algorithms, speaks the nccl-tests %s dialect)\n", PAYLOAD_VERSION, algorithm,
+        options_dialect());
     if (rails != NULL) put("# Rails: %s, one a process by local rank\n", rails);
     put("# Collective test starting: %s\n", program);
     put("# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %zu(%s) ", o->threads, o->gpus, o->min_bytes, o->max_bytes,
