@@ -108,13 +108,13 @@ class RunDir:
         while (self.raw / "earlier" / str(number) / name).exists():
             number += 1
         target = self.raw / "earlier" / str(number) / name
-        target.parent.mkdir(parents=True, exist_ok=True, mode=MODE_DIRECTORY)
+        _make_folder(target.parent)
         os.replace(source, target)
 
     def event(self, at: str, step: str, state: str, **fields: str | float | int | None) -> None:
         """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC."""
         line = json.dumps({"at": at, "step": step, "state": state, **fields}, ensure_ascii=False) + "\n"
-        with self._lock, open(self.raw / "events.jsonl", "a", encoding="utf-8") as stream:
+        with self._lock, open(self.raw / "events.jsonl", "a", encoding="utf-8", opener=_private) as stream:
             stream.write(line)
 
 
@@ -164,7 +164,7 @@ def held(run: RunDir) -> Iterator[None]:
     Raises:
         BusyError: another process works on it.
     """
-    with open(run.path / ".lock", "a+", encoding="utf-8") as stream:
+    with open(run.path / ".lock", "a+", encoding="utf-8", opener=_private) as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -182,6 +182,18 @@ def held(run: RunDir) -> Iterator[None]:
         yield
 
 
+def _private(path: str, flags: int) -> int:
+    """Opens as `open` does, and makes a file that is not for everybody."""
+    return os.open(path, flags, MODE_FILE)
+
+
+def _make_folder(folder: Path) -> None:
+    """The folder with all that are missing above it, each with the mode of a run: `mkdir` itself gives that to the last one only."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=MODE_DIRECTORY, exist_ok=True)
+
+
 def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
     """Write a file so that its name is either absent or whole, also after a power cut. `mode` is narrowed by the umask.
 
@@ -191,7 +203,7 @@ def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
     # Ends in no suffix that anybody collects by: node_exporter reads whatever ends in .prom.
     temporary = target.parent / f".tmp-{os.getpid()}-{threading.get_ident()}-{target.name}.part"
     try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=MODE_DIRECTORY)
+        _make_folder(target.parent)
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as stream:
             stream.write(content)
             stream.flush()

@@ -38,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if args.redact:
         result, redactor = publish.publish_redacted(directory)
         names = "".join(f"{alias},{name}\n" for name, alias in redactor.aliases)
-        rundir.write_whole(folder / "redacted-names.csv", f"alias,name\n{names}".encode())
-        os.chmod(folder / "redacted-names.csv", 0o600)
+        rundir.write_whole(folder / "redacted-names.csv", f"alias,name\n{names}".encode(), mode=0o600)
         folder, shown = folder / "redacted", f"{shown}/redacted"
     else:
         result = publish.publish(directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from busbw.inventory.hostlist import LEGAL_NAME
 from busbw.preflight import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, ruled
 from busbw.preflight.alike import once
 from busbw.preflight.software import facts
@@ -51,6 +52,9 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
             why = answer.problem or "the node does not say"
             results.append(CheckResult("cross.host_name", answer.node.name, Status.UNKNOWN, "not shown", _OWN, "uname -n", reason=why))
             continue
+        if not LEGAL_NAME.match(name):
+            results.append(_no_name(answer, name))
+            continue
         same = [node for node, other in own.items() if other == name]
         holder = next((node for node in same if node.partition(".")[0] == name), same[0])
         alone = holder == answer.node.name or len(same) == len(said)
@@ -62,6 +66,13 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
         evidence = Evidence(answer.artefact, identity.line_no + line_no, f"host={name}")
         results.append(CheckResult("cross.host_name", answer.node.name, status, found, _OWN, "uname -n", evidence=evidence))
     return tuple(results)
+
+
+def _no_name(answer: NodeAnswer, name: str) -> CheckResult:
+    """Launchers and shells would take it for something else."""
+    evidence = Evidence(answer.artefact, answer.sections["identity"].line_no, f"host={name}"[:400])
+    found = f"{name[:64]!r} is no host name"
+    return CheckResult("cross.host_name", answer.node.name, Status.FAIL, found, _OWN, "uname -n", evidence=evidence)
 
 
 CHECK = CheckFamily(

@@ -134,7 +134,8 @@ class Fleet:
 
         with closing(work.results(started + deadline_s, give_up)) as results:
             for name, answer in results:
-                keep(name, replace(answer, problem=given_up) if given_up and answer.problem else answer)
+                # What was given up may still say that it ended well: it was cut off, whatever it says.
+                keep(name, replace(answer, problem=given_up, exit_status=None) if given_up else answer)
                 if straggler_s is not None and len(answers) == enough:
                     work.hurry(time.monotonic() + straggler_s)
         for name in asked:

@@ -23,6 +23,8 @@ from busbw.parsers.formats.nccl_tests_scan import Line
 
 _CUT_CELL = re.compile(r"\s*(?:-?\d*\.?\d*(?:e[+-]?\d*)?|N/?|[a-z]{1,7})")
 _CELL_END = re.compile(r"(?:\.\d*|/?A|e?[+-]?\d+)(?=\s|$)")
+_LONGEST_ROW = 4096
+"""Characters; a whole row has about 300. What is longer is no row that was torn, and to read it again with every line would never end."""
 
 
 class Found(NamedTuple):
@@ -99,7 +101,7 @@ class RowJoiner:
     def resume(self, line: Line, layout: Layout | None) -> Piece | None:
         """What a line adds to the row that was begun; None = it is no part of it."""
         pending = self.pending
-        if pending is None or not self.goes_on(line):
+        if pending is None or len(pending.text) > _LONGEST_ROW or not self.goes_on(line):
             return None
         longer: _Pending | None = None
         rest = ""

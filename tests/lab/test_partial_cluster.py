@@ -72,7 +72,7 @@ def _no_inodes(lab: LabState, node: str) -> None:
 
 KINDS: dict[str, tuple[Callable[[LabState, str], None], str, str]] = {
     "dead": (_dead, "refused", "refused"),
-    "hung": (lambda lab, node: void(faults.hang_ssh(lab, node)), "in time", "in time"),
+    "hung": (lambda lab, node: void(faults.hang_ssh(lab, node)), "never sends a banner", "never sends a banner"),
     "crawls": (_login(_CRAWL), "given up", "given up"),
     "full": (_there("mount", "-t", "tmpfs", "-o", "size=64k", "full", "/tmp"), "no room: /tmp", "no room: /tmp"),
     "no inodes": (_no_inodes, "", "does not have the binaries"),

@@ -89,10 +89,14 @@ def test_zstd_without_anything_to_read_it_says_what_to_install(tmp_path: Path, m
     assert caught.value.next_step.startswith("pip install 'busbw[zstd]'")
 
 
-def test_a_bomb_is_refused_with_the_limits_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [*PACKERS, "gzip in gzip"])
+def test_a_bomb_is_refused_with_the_limits_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    if kind == "zstd" and shutil.which("zstd") is None:
+        pytest.skip("the zstd program is not installed")
     monkeypatch.setattr(intake, "FREE_BYTES", 1 << 20)
     path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(bytes(8 << 20)))
+    zeros = bytes(8 << 20)
+    path.write_bytes(gzip.compress(gzip.compress(zeros)) if kind == "gzip in gzip" else PACKERS[kind](zeros))
     with pytest.raises(ReadError, match="it expands too far") as caught:
         read(path)
     assert caught.value.seen == f"limits: 400 times the input after the first {1 << 20} bytes, {1 << 40} bytes in all"
