@@ -125,16 +125,17 @@ def when(event: SoakEvent) -> str:
 
 
 def summary(found: Soak) -> str:
-    """One line of where a soak stands, after its last round."""
+    """One line of where a soak stands, after its last round: each case's newest number, its median and its trend, and what happened."""
     last = found.rounds[-1]
-    numbers = [each.busbw_gb_s for each in found.rounds if each.case_id == last.case_id and each.busbw_gb_s is not None]
-    trend = next((each for each in found.drifts if each.case_id == last.case_id), None)
+    trends = {each.case_id: f"drift {each.change:+.1%}" for each in found.drifts if each.chance < LIKELY}
+    told = []
+    for each in (each for each in found.rounds if each.number == last.number):
+        numbers = [one.busbw_gb_s for one in found.rounds if one.case_id == each.case_id and one.busbw_gb_s is not None]
+        now = format_bandwidth(each.busbw_gb_s) if each.busbw_gb_s is not None else f"no number ({each.problem})"
+        middle = f"median {format_bandwidth(statistics.median(numbers))}" if numbers else "no number yet"
+        told.append(f"{each.case_id} {now} ({middle}, {trends.get(each.case_id, 'no trend')})")
     strange = [event for event in found.events if event.kind in ("dip", "failed", "link-down")]
-    told = format_bandwidth(last.busbw_gb_s) if last.busbw_gb_s is not None else f"no number ({last.problem})"
-    parts = [
-        f"round {last.number}, {format_duration(found.done_s)} of {format_duration(found.planned_s)}: {last.case_id} {told}",
-        f"median {format_bandwidth(statistics.median(numbers))}" if numbers else "no number yet",
-        f"drift {trend.change:+.1%}" if trend is not None and trend.chance < LIKELY else "no trend",
-        f"{len(strange)} events" + (f", the last {strange[-1].kind} {when(strange[-1])}" if strange else ""),
-    ]
-    return "; ".join(parts)
+    events = f"{len(strange)} event{'' if len(strange) == 1 else 's'}"
+    events += f", the last {strange[-1].kind} {when(strange[-1])}" if strange else ""
+    stands = f"round {last.number}, {format_duration(found.done_s)} of {format_duration(found.planned_s)}"
+    return f"{stands}: {', '.join(told)}; {events}"

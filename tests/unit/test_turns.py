@@ -153,6 +153,19 @@ def test_a_slow_drift_is_found_and_noise_is_none() -> None:
     assert [(each.id, each.status) for each in soak.findings(ended)] == [("soak-drift", Status.FAIL)] * 2
 
 
+def test_the_line_after_each_round_has_every_case_with_its_trend_and_the_last_event() -> None:
+    values = {"all-reduce": [100.0 - n for n in range(9)], "alltoall": [50.0, 51.0, 49.0] * 3}
+    rounds = tuple(
+        SoakRound(case_id, n + 1, "", 60.0 * n, SIZE, values[case_id][n], "") for n in range(9) for case_id in ("all-reduce", "alltoall")
+    )
+    down = SoakEvent("link-down", 2, "2026-11-20T03:00:00Z", 60.0, ("node2 eth0",), "node2 eth0 lost its link", "raw/x.txt", 4)
+    drifts = tuple(found for name, numbers in values.items() if (found := soak.drift(name, numbers)) is not None)
+    assert soak.summary(Soak(3600.0, 540.0, rounds, (down,), drifts)) == (
+        "round 9, 9 m 00 s of 1 h 00 m: all-reduce 92.00 GB/s (median 96.00 GB/s, drift -8.3%), alltoall 49.00 GB/s (median 50.00 GB/s, no trend); "
+        "1 event, the last link-down began 2026-11-20T03:00:00Z, 1 m 00 s into the soak"
+    )
+
+
 def test_a_lost_link_fails_a_soak_with_its_port_and_time_and_a_dip_only_warns() -> None:
     down = SoakEvent("link-down", 12, "2026-11-20T03:00:00Z", 3600.0, ("node2 eth0",), "node2 eth0 lost its link", "raw/x.txt", 4)
     dip = SoakEvent("dip", 12, "2026-11-20T03:00:00Z", 3600.0, (), "all-reduce 80 GB/s", "raw/y.txt")
