@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 import threading
 import zipfile
+from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -16,9 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw import build, cli, download, rundir, sources
+from busbw import build, cli, download, planning, playbook, profile, rundir, sources
 from busbw.build import Benchmark
-from busbw.errors import BusbwError
+from busbw.errors import BusbwError, UsageError
+from busbw.plan import SCHEMA, RunPlan
+from busbw.records import Cluster, Node
 
 FILES = {
     "Makefile": b"src.build:\n\tmake -C src\n",
@@ -266,6 +269,39 @@ def test_what_a_run_was_begun_with_is_what_it_goes_on_with(tmp_path: Path) -> No
     other = rundir.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
     sources.keep(other, Benchmark(None, directory="/opt/n", origin="/opt/n"))
     assert sources.kept(other) == Benchmark(None, directory="/opt/n", origin="/opt/n")
+
+
+def begun(tmp_path: Path, benchmark: Benchmark | None) -> tuple[rundir.RunDir, RunPlan]:
+    run = rundir.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
+    if benchmark is not None:
+        sources.keep(run, benchmark)
+    cluster = Cluster((Node("n1"),), "n1", "test")
+    return run, RunPlan(SCHEMA, "1", run.run_id, "2026-11-21T12:00:00Z", cluster, playbook.load("quick"), profile.load("tcp"), "local")
+
+
+def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(tmp_path: Path) -> None:
+    own, other = tmp_path / "own.tar.gz", tmp_path / "other.tar.gz"
+    own.write_bytes(PACKED)
+    other.write_bytes(tar({**FILES, "src/all_reduce.cu": b"int other() {}\n"}))
+    first = sources.take(str(own))
+    run, plan = begun(tmp_path, first)
+    own.unlink()
+    assert planning._begun_with(run, Namespace(nccl_tests=None), plan) == first
+    assert planning._begun_with(run, Namespace(nccl_tests=str(own)), plan) == first, "named again, and not even looked at"
+    with pytest.raises(UsageError) as caught:
+        planning._begun_with(run, Namespace(nccl_tests=str(other)), plan)
+    assert caught.value.lines() == (
+        f"error: --nccl-tests {other} is not what {run.run_id} was begun with",
+        f"seen: begun with {own}",
+        "next: --resume without --nccl-tests; what is measured with another build is another run",
+    )
+
+
+def test_a_run_that_was_cut_off_before_it_said_its_benchmark_takes_the_one_that_is_named(tmp_path: Path) -> None:
+    run, plan = begun(tmp_path, None)
+    (tmp_path / "n.tar.gz").write_bytes(PACKED)
+    taken = planning._begun_with(run, Namespace(nccl_tests=str(tmp_path / "n.tar.gz")), plan)
+    assert (taken.sources, sources.kept(run)) == (PACKED, taken)
 
 
 def test_a_dry_run_names_an_address_and_does_not_ask_it(capsys: pytest.CaptureFixture[str]) -> None:
