@@ -145,7 +145,10 @@ def test_a_healthy_cluster_passes_and_leaves_nothing_behind(healthy_run: Ended, 
     ended = healthy_run
     assert (ended.exit_status, ended.result["verdict"]) == (0, "PASS"), ended
     assert ended.result["emulated"].startswith("Emulated: host memory over MPI")
-    assert [c["status"] for c in ended.result["cases"]] == ["PASS"] * 5
+    # Noise may make it measure a pair once more before it acquits it.
+    assert {c["status"] for c in ended.result["cases"]} == {"PASS"}
+    assert len(ended.result["cases"]) >= 5
+    assert ended.result["blame"] == []
     assert {tuple(sorted(c["nodes"])) for c in ended.result["comparisons"] if c["case_id"].startswith("survey-")} == {
         (f"node{a}", f"node{b}") for a in range(1, 5) for b in range(a + 1, 5)
     }
@@ -361,7 +364,7 @@ def test_a_node_without_mpirun_takes_no_part_and_is_named(lab_factory: Callable[
 def test_a_compile_error_is_told_in_the_compilers_own_words(healed: LabState, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / "Makefile").write_text("all:\n\tgcc -c broken.c\n")
+    (broken / "Makefile").write_text("all: all_reduce_perf\nall_reduce_perf:\n\tgcc -c broken.c\n")
     (broken / "broken.c").write_text("int main(void) { return oops; }\n")
     ended = run_in(healed, tmp_path / "runs", "--nccl-tests", str(broken))
     assert ended.exit_status == 3, ended
@@ -372,7 +375,7 @@ def test_a_compile_error_is_told_in_the_compilers_own_words(healed: LabState, tm
 def test_a_compile_error_that_the_table_knows_gets_its_name_and_the_compilers_line(healed: LabState, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / "Makefile").write_text("all:\n\tgcc -c broken.c\n")
+    (broken / "Makefile").write_text("all: all_reduce_perf\nall_reduce_perf:\n\tgcc -c broken.c\n")
     (broken / "broken.c").write_text("#include <stdio.h>\n#include <nccl.h>\n")
     ended = run_in(healed, tmp_path / "runs", "--nccl-tests", str(broken))
     assert (ended.exit_status, ended.first["id"], ended.first["confidence"]) == (3, "build-nccl-missing", "certain"), ended.first
