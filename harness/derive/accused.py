@@ -1,16 +1,20 @@
-"""The accusations of a run as findings: each with its confirmation, or with why there is none, and with its raw link where that was measured."""
+"""The accusations of a run as findings: each with its confirmation, or with why there is none, and with its raw link where that was measured.
+
+And what a survey was asked for beside them and did not come to.
+"""
 
 from __future__ import annotations
 
 from busbw.derive import grouping
 from busbw.parsers.judge import blame_layers, blame_words
 from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_confirm import confirmation
+from busbw.parsers.judge.blame_confirm import CASE, confirmation
 from busbw.parsers.judge.blame_layers import Layer
 from busbw.parsers.judge.groups import GroupSample
 from busbw.plan import RunPlan
-from busbw.records import Finding
+from busbw.records import Finding, Uncovered
 from busbw.rundir import RunDir
+from busbw.survey import schedule
 from busbw.survey.confirm import confirming
 
 
@@ -36,3 +40,18 @@ def findings(
         )
         for blame, part in zip(outcome.blames, outcome.accused, strict=True)
     )
+
+
+def climbed(plan: RunPlan, samples: tuple[GroupSample, ...]) -> tuple[Uncovered, ...]:
+    """What is missing of a ladder that the playbook asks for."""
+    if "ladder" not in plan.playbook.survey.groups:
+        return ()
+    measured = {sample.launch for sample in samples}
+    # The ladder of a run is that of the nodes that took part.
+    nodes = {node for sample in samples for node in sample.nodes}
+    planned = schedule.ladder(tuple(node.name for node in plan.cluster.nodes if node.name in nodes))
+    missing = [number.groups[0] for number in planned if len(nodes) > 1 and CASE + number.id not in measured]
+    if not missing:
+        return ()
+    counts = ", ".join(str(len(group)) for group in missing)
+    return (Uncovered(f"the ladder at {counts} nodes", "no budget was left, or a launch failed", "busbw run --survey --budget 20m"),)

@@ -59,7 +59,7 @@ class SurveyPlan:
     size_bytes: int
     iterations: int
     groups: tuple[str, ...]
-    """`alone`, `pairs`, `layers`."""
+    """`alone`, `pairs`, `ladder`, `layers`: measured in this order."""
     decompose: str = "never"
     """`always`, `on-shortfall` or `never`: raw links, NVLink alone, network alone and everything, in one table."""
 

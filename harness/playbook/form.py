@@ -25,7 +25,7 @@ Purpose = Literal["proof", "bandwidth", "latency", "correctness", "diagnosis"]
 ReferenceKind = Literal["best", "accepted-run", "peers", "playbook"]
 When = Literal["always", "on-shortfall", "never"]
 Payload = Literal["nccl-tests", "lab"]
-Group = Literal["alone", "pairs", "layers"]
+Group = Literal["alone", "pairs", "ladder", "layers"]
 
 
 Bytes = Annotated[int, Written(parse_size)]
@@ -213,7 +213,7 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
         surveys[("lab", "survey")] = changed_survey(file.survey, file.lab.survey)
     for place, survey in surveys.items():
         if survey.when != "never" and not survey.groups:
-            yield document.problem((*place, "groups"), "a survey needs groups: alone, pairs, layers")
+            yield document.problem((*place, "groups"), "a survey needs groups: alone, pairs, ladder, layers")
         if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
             yield document.problem(place, "budget, size and iterations of a survey must be more than 0")
 

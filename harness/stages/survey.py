@@ -17,6 +17,7 @@ from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_confirm import CASE, WHOLE
 from busbw.parsers.judge.blame_decompose import NETWORK
+from busbw.parsers.judge.blame_parts import Fabric
 from busbw.plan import RunPlan
 from busbw.records import BenchmarkCase, Collective, Sizes
 from busbw.stages import apart
@@ -27,7 +28,7 @@ from busbw.stages.measure import measure
 from busbw.survey.adapt import Wanted, choose
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.places import rails_of
-from busbw.survey.schedule import Round, alone, shards
+from busbw.survey.schedule import Round, alone, ladder, shards
 from busbw.units import format_duration
 
 _NETWORK_ALONE = (("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1"))
@@ -109,28 +110,46 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
             return
         context.say("survey", f"each group is a launch of its own: {why}")
         made = replace(made, apart=True)
-    fabric, wanted = grouping.fabric(context.run, plan), Wanted()
+    groups, fabric = plan.playbook.survey.groups, grouping.fabric(context.run, plan)
+    if "alone" in groups and not _measured(context, place, alone(nodes), made, progress):
+        return
+    if "pairs" in groups and not _pairs(context, place, nodes, fabric, made, progress):
+        return
+    planned = confirming(nodes, fabric, seen(context, place))
+    _confirm(context, place, planned, made, progress)
+    if "ladder" in groups and not _climb(context, place, nodes, made, progress):
+        return
+    _decompose(context, place, planned, nodes, made, progress)
+
+
+def _pairs(context: Context, place: Place, nodes: tuple[str, ...], fabric: Fabric, made: Shape, progress: _Progress) -> bool:
+    """Round after round of pairs until nothing is open or the budget is spent. False = a launch hung."""
     history: tuple[Round, ...] = ()
     outcome: BlameOutcome | None = None
-    if "alone" in plan.playbook.survey.groups and not _measured(context, place, alone(nodes), made, progress):
-        return
-    while number := choose(nodes, fabric, history, outcome, wanted):
+    while number := choose(nodes, fabric, history, outcome, Wanted()):
         kept_back = len(confirming(nodes, fabric, outcome).rounds) if outcome is not None else 0
         if not _affordable(context, progress, 1 + kept_back):
-            budget = format_duration(plan.playbook.survey.budget_s)
+            budget = format_duration(context.plan.playbook.survey.budget_s)
             kept = f", {kept_back} launches of confirmation kept out of it" if kept_back else ""
-            context.say(
-                "survey", f"budget of {budget} spent after {len(history)} rounds{kept}; next would have been {number.id}: {number.why}"
-            )
+            told = f"budget of {budget} spent after {len(history)} rounds{kept}; next would have been {number.id}: {number.why}"
+            context.say("survey", told)
             break
         if not _every(context, place, shards(number, MOST_NODES), made, progress):
-            return
+            return False
         history += (number,)
         outcome = seen(context, place)
-    if outcome is not None:
-        planned = confirming(nodes, fabric, outcome)
-        _confirm(context, place, planned, made, progress)
-        _decompose(context, place, planned, nodes, made, progress)
+    return True
+
+
+def _climb(context: Context, place: Place, nodes: tuple[str, ...], made: Shape, progress: _Progress) -> bool:
+    """Rings over more and more nodes, as far as the budget allows. False = a launch failed."""
+    for number in ladder(nodes):
+        if not _affordable(context, progress, 1):
+            context.say("survey", f"no budget left for the ladder from here on; next would have been {number.why}")
+            return True
+        if not _measured(context, place, number, made, progress):
+            return False
+    return True
 
 
 def _affordable(context: Context, progress: _Progress, launches: int) -> bool:
