@@ -26,9 +26,9 @@ if [ -f "$dir/pid" ]; then cat "$dir/pid"; exit 0; fi
 mkdir -p "$dir" && cat > "$dir/job.sh" && cd "$dir" || exit 70
 [ "$(tail -n 1 job.sh)" = "# whole" ] || {{ echo "the job's script came only in part" >&2; exit 71; }}
 setsid sh -c '{_FORGET}
-cat /proc/uptime > began; echo $$ > pid.part && mv pid.part pid || exit 70
+cat /proc/uptime > began; echo > status.part && echo $$ > pid.part && mv pid.part pid || exit 70
 sh job.sh > stdout 2> stderr
-s=$?; cat /proc/uptime > ended; forget "pid.$(cat launcher)"; echo $s > status.part && mv status.part status' > /dev/null 2>&1 < /dev/null &
+s=$?; cat /proc/uptime > ended; forget "pid.$(cat launcher)"; echo $s 1<> status.part && mv status.part status' > /dev/null 2>&1 < /dev/null &
 i=0; while [ ! -s pid ] && [ $i -lt 100 ]; do i=$((i + 1)); sleep 0.05; done
 cat pid
 """

@@ -76,6 +76,7 @@ def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared
         run = rundir.open_existing(args.resume)
         plan = derive.load_plan(run)
         enter_lab(plan)
+        kept.enter_context(rundir.held(run))
         made = _begun_with(run, args, plan)
         set_aside_unfinished(run)
         plan = dataclasses.replace(plan, force=plan.force or args.force, slurm_job=_slurm_job(os.environ))
@@ -83,6 +84,7 @@ def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared
         plan = new_plan(args, started=started)
         made = benchmark(args, plan)
         run = rundir.create(args.out, started, plan.playbook.name)
+        kept.enter_context(rundir.held(run))
         sources.keep(run, made)
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)
@@ -246,6 +248,12 @@ def set_aside_unfinished(run: RunDir) -> None:
             outcome = artefacts.load(run, name, CaseArtefact)
             if outcome is not None and not (outcome.state == "ended" and outcome.exit_status == 0):
                 run.set_aside(name.removesuffix("/outcome.json"))
+    # Output that came while its step was not finished is made again, and would be other bytes. Counters are their stage's own to judge.
+    finished = {name.rpartition("/")[0] for name in names if name.endswith("/outcome.json")}
+    for name in names:
+        of_case = name.startswith("cases/") and "/".join(name.split("/")[:2]) not in finished and "/counters-" not in name
+        if of_case or (name.startswith("preflight/") and "preflight.json" not in names):
+            run.set_aside(name)
 
 
 def benchmark(args: argparse.Namespace, plan: RunPlan, *, fetch: bool = True) -> Benchmark:

@@ -112,10 +112,21 @@ class RunDir:
         os.replace(source, target)
 
     def event(self, at: str, step: str, state: str, **fields: str | float | int | None) -> None:
-        """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC."""
+        """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC. A line that was cut off before it stays a line of its own.
+
+        Raises:
+            RunDirError: the disk refused it.
+        """
         line = json.dumps({"at": at, "step": step, "state": state, **fields}, ensure_ascii=False) + "\n"
-        with self._lock, open(self.raw / "events.jsonl", "a", encoding="utf-8", opener=_private) as stream:
-            stream.write(line)
+        path = self.raw / "events.jsonl"
+        try:
+            with self._lock, open(path, "ab+", opener=_private) as stream:
+                if stream.tell():
+                    stream.seek(-1, os.SEEK_END)
+                    line = line if stream.read(1) == b"\n" else f"\n{line}"
+                stream.write(line.encode())
+        except OSError as error:
+            raise _refused(path, error) from error
 
 
 def create(root: Path, started: str, playbook: str) -> RunDir:
@@ -159,39 +170,43 @@ def open_existing(path: Path) -> RunDir:
 def held(run: RunDir) -> Iterator[None]:
     """Keeps every other process from working on the run meanwhile. It ends with this process, however that ends.
 
-    A file system that has no locks does without.
+    A file system that has no locks, or no room, does without.
 
     Raises:
         BusyError: another process works on it.
     """
-    with open(run.path / ".lock", "a+", encoding="utf-8", opener=_private) as stream:
+    lock = run.path / ".lock"
+    try:
+        stream = open(lock, "a+", encoding="utf-8", opener=_private)  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise _refused(lock, error) from error
+    with contextlib.closing(stream):
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(stream.fileno(), 0)
+            os.write(stream.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         except BlockingIOError as error:
             stream.seek(0)
             raise BusyError(
                 f"another busbw works on run {run.run_id}",
-                seen=stream.read().strip() or f"{run.path}/.lock is locked",
+                seen=stream.read().strip() or f"{lock} is locked",
                 next_step="let it end, or end it with Ctrl-C; then try again",
             ) from error
         except OSError:
             pass
-        stream.truncate(0)
-        stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        stream.flush()
         yield
 
 
 def _private(path: str, flags: int) -> int:
-    """Opens as `open` does, and makes a file that is not for everybody."""
+    """For `open`: a new file is for its owner and group, whatever the umask allows beyond."""
     return os.open(path, flags, MODE_FILE)
 
 
-def _make_folder(folder: Path) -> None:
-    """The folder with all that are missing above it, each with the mode of a run: `mkdir` itself gives that to the last one only."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=MODE_DIRECTORY, exist_ok=True)
+def _make_folder(path: Path) -> None:
+    """Make a folder and those above it that are not there, all with the mode of a run directory: mkdir gives it to the last alone."""
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(mode=MODE_DIRECTORY, exist_ok=True)
 
 
 def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
@@ -211,9 +226,11 @@ def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
         os.replace(temporary, target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise RunDirError(
-            f"cannot write {target}", seen=str(error), next_step="make room or choose another place with --out DIR"
-        ) from error
+        raise _refused(target, error) from error
+
+
+def _refused(target: Path, error: OSError) -> RunDirError:
+    return RunDirError(f"cannot write {target}", seen=str(error), next_step="make room or choose another place with --out DIR")
 
 
 def _inside(name: str) -> str:

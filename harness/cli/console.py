@@ -14,6 +14,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -46,6 +47,12 @@ def register(group: argparse._ArgumentGroup) -> None:
 def now() -> str:
     """RFC 3339, UTC, to the second."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def steady() -> Callable[[], str]:
+    """A clock that begins with the machine's and does not follow when that one is set: what it tells in one process is in order."""
+    at_s, began_s = time.time(), time.monotonic()
+    return lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s + time.monotonic() - began_s))
 
 
 def width() -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from busbw.cli import console, outputs, run_kubernetes, run_slurm
 from busbw.cli.command import CliCommand
-from busbw.errors import Interrupted, UsageError
+from busbw.errors import Interrupted, RunDirError, UsageError
 
 DEFAULT_PLAYBOOK = "day-one"
 _INSISTS = 3
@@ -122,12 +122,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods, held: ExitStack) -> int:
     from busbw import pipeline, planning
-    from busbw.cli.console import Console, now
+    from busbw.cli.console import Console, steady
     from busbw.derive import pooled
     from busbw.reports import terminal, turns
     from busbw.stages import fabric
 
-    screen = Console(quiet=args.quiet, verbose=args.verbose)
+    screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
     prepared = planning.prepare(args, now(), held)
     pods.serve(prepared.run)
     if args.fabric_file:
@@ -149,6 +149,10 @@ def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods, held: ExitStac
     except KeyboardInterrupt as stop:
         steps = f"busbw run --resume {shown}" if stopping.asked < _INSISTS else f"busbw cleanup {shown}, for the nodes were not cleaned up"
         raise Interrupted("interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=steps) from stop
+    except RunDirError as error:
+        if isinstance(error.__cause__, OSError):
+            error.next_step = f"make room, then busbw run --resume {shown}: finished steps are not repeated"
+        raise
     lines = terminal.verdict_lines(result, shown)
     if args.json:
         sys.stdout.write((prepared.run.path / "run.json").read_text(encoding="utf-8"))

@@ -16,6 +16,7 @@ import shlex
 import threading
 from dataclasses import dataclass, field
 
+from busbw.errors import RunDirError
 from busbw.records import Command, CommandResult, Node, Unreachable
 from busbw.rundir import RunDir
 from busbw.transport import Session, Transport
@@ -23,6 +24,8 @@ from busbw.transport import Session, Transport
 _LOG = logging.getLogger("busbw.commands")
 """For people who want to watch (-v): every command when it starts, and at the level DEBUG what it printed."""
 _MOST_LINES = 40
+CLEANING = frozenset(("end", "sweep", "remove", "forget"))
+"""Labels of commands that take away what a run left on nodes: a full disk here keeps none of them from being done."""
 
 
 def key_of(command: Command) -> str:
@@ -81,7 +84,12 @@ class _RecordingSession:
         result = self.inner.run(command)
         if _LOG.isEnabledFor(logging.DEBUG):
             _LOG.debug("%s", "\n".join(_told(result)))
-        keep(self.rundir, number, command, result)
+        try:
+            keep(self.rundir, number, command, result)
+        except RunDirError:
+            if command.label not in CLEANING:
+                raise
+            _LOG.warning("%s: %s could not be recorded", self.node, command.label)
         return result
 
     def close(self) -> None:

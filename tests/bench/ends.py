@@ -2,7 +2,7 @@
 
     python tests/bench/ends.py [--ends 100] [--minutes 4] [--keep outcomes.jsonl] [--seed 1]
 
-The ways, in turn, each at a random moment between the first thing that the run says and its end:
+The ways, in turn, each at a random moment from the first thing that the run says to when it has mostly ended:
 
 - `success`: nothing happens to it;
 - `failure`: one rank of the benchmark is killed;
@@ -32,11 +32,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
-sys.path.insert(0, str(Path(__file__).parent))
 
-import kills
 import test_resume as resume  # beside the lab's tests
-from footprint import Footprint, left_behind, of  # test_resume knows where it lies
+from footprint import Footprint, connections, killed, left_behind, of  # test_resume knows where it lies
 
 from busbw.lab import bringup, processes
 from busbw.lab.bringup import LabOptions
@@ -90,10 +88,10 @@ def disturb(lab: LabState, way: str, job: subprocess.Popen[str], after_s: float,
                 if job.poll() is None:
                     os.killpg(job.pid, signal.SIGINT)
             return True
-        victims = [pid for node in lab.nodes for pid in kills.connections(lab, node)]
+        victims = [pid for node in lab.nodes for pid in connections(lab, node)]
         if way == "failure":
             victims = [rank.process.pid for rank in processes.ranks(lab, lab.nodes)[:1]]
-        if [pid for pid in victims if (one := processes.identify(pid)) and processes.send(one, signal.SIGKILL)]:
+        if killed(victims):
             return True
         time.sleep(0.02)
     return False
@@ -163,8 +161,8 @@ def main() -> int:
                     time.sleep(0.02)
                 begun = time.monotonic()
                 resume.ended(job)
-            whole_s, before = time.monotonic() - begun, of(lab)
-            print(f"undisturbed {whole_s:.1f} s after its first word", flush=True)
+            whole_s, before = 0.7 * (time.monotonic() - begun), of(lab)
+            print(f"undisturbed {whole_s / 0.7:.1f} s after its first word", flush=True)
             while len(ends) < arguments.ends and time.monotonic() < stop:
                 one = end(lab, before, folder, len(ends), whole_s, arguments.seed)
                 ends.append(one)

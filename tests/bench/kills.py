@@ -25,7 +25,6 @@ import dataclasses
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -37,11 +36,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
 
 import test_resume as resume  # beside the lab's tests
-from footprint import Footprint, left_behind, of  # test_resume knows where it lies
+from footprint import Footprint, connections, jobs, killed, left_behind, of  # test_resume knows where it lies
 
-from busbw.lab import bringup, processes
+from busbw.lab import bringup
 from busbw.lab.bringup import LabOptions
-from busbw.lab.state import LabNode, LabState
+from busbw.lab.state import LabState
 
 KINDS = ("controller", "job", "power-cut", "sshd")
 
@@ -105,33 +104,9 @@ def kill(lab: LabState, kind: str, number: int, job: subprocess.Popen[str], afte
     while job.poll() is None:
         victims = jobs(lab, node) if kind == "job" else connections(lab, node)
         if victims:
-            return sum(processes.send(victim, signal.SIGKILL) for pid in victims if (victim := processes.identify(pid)))
+            return killed(victims)
         time.sleep(0.02)
     return 0
-
-
-def jobs(lab: LabState, node: LabNode) -> list[int]:
-    """What works in a job's folder on the node."""
-    found = []
-    for pid in processes.of_node(lab, node):
-        try:
-            folder = os.readlink(f"/proc/{pid}/cwd")
-        except OSError:
-            continue
-        if "/.cache/busbw/jobs/" in folder:
-            found.append(pid)
-    return found
-
-
-def connections(lab: LabState, node: LabNode) -> list[int]:
-    """The processes of sshd that serve one connection each."""
-    return [
-        pid
-        for pid in processes.of_node(lab, node)
-        if processes.command_line(pid).startswith("sshd: ")
-        and "[priv]" not in processes.command_line(pid)
-        and "[listener]" not in processes.command_line(pid)
-    ]
 
 
 def moment(lab: LabState, before: Footprint, folder: Path, number: int, after_s: float, calm: object) -> Outcome:

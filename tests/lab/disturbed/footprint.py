@@ -7,7 +7,9 @@ that nothing of a node's own view is trusted.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +60,35 @@ def left_behind(lab: LabState, before: Footprint, settle_s: float = SETTLE_S) ->
         if not found.told() or time.monotonic() > end:
             return found
         time.sleep(0.1)
+
+
+def killed(pids: list[int]) -> int:
+    """Kill them; how many there were."""
+    return sum(processes.send(one, signal.SIGKILL) for pid in pids if (one := processes.identify(pid)))
+
+
+def jobs(lab: LabState, node: LabNode) -> list[int]:
+    """What works in a job's folder on the node."""
+    found = []
+    for pid in processes.of_node(lab, node):
+        try:
+            folder = os.readlink(f"/proc/{pid}/cwd")
+        except OSError:
+            continue
+        if "/.cache/busbw/jobs/" in folder:
+            found.append(pid)
+    return found
+
+
+def connections(lab: LabState, node: LabNode) -> list[int]:
+    """The processes of sshd that serve one connection each."""
+    return [
+        pid
+        for pid in processes.of_node(lab, node)
+        if processes.command_line(pid).startswith("sshd: ")
+        and "[priv]" not in processes.command_line(pid)
+        and "[listener]" not in processes.command_line(pid)
+    ]
 
 
 def _files(lab: LabState, node: LabNode) -> list[str]:
