@@ -25,7 +25,7 @@ _MOST_SERIES = 200_000
 _MOST_METRICS = 200_000
 _LONGEST_LINE = 1024 * 1024
 _METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]+|NaN|[-+]?Inf)\s*(?:\d+)?$")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
 _KINDS = (("coll_perf", "coll"), ("p2p_perf", "p2p"))
 _NEXT = "set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000"
 
