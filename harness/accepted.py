@@ -68,7 +68,7 @@ def accepted_runs(root: Path) -> tuple[Accepted, ...]:
         try:
             decision = standing(run)
         except RunDirError as error:
-            found.append(Accepted(run, None, error.what))
+            found.append(Accepted(run, None, error.what.splitlines()[0]))
             continue
         if decision is not None:
             found.append(Accepted(run, decision, ""))

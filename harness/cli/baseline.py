@@ -52,7 +52,11 @@ def _accept(args: argparse.Namespace) -> int:
             next_step="accept a run that passed, or say --anyway and why with --note",
         )
     if not past.numbers and not past.contrasts:
-        raise UsageError(f"run {past.run_id} measured nothing", seen="no case over all nodes has a number", next_step="accept another run")
+        raise UsageError(
+            f"run {past.run_id} measured nothing",
+            seen="no case over all nodes has a number (launches in turn and groups are none)",
+            next_step="accept another run",
+        )
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note))
     sys.stdout.write(f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers) + len(past.contrasts)} numbers\n")
     return 0
@@ -111,7 +115,7 @@ def _list(args: argparse.Namespace) -> int:
         try:
             regime = f"cannot be read: {each.problem}" if each.problem else _regime(_past(each.run.path)[1])
         except BusbwError as error:
-            regime = f"cannot be read: {error.what}"
+            regime = f"cannot be read: {error.what.splitlines()[0]}"
         sys.stdout.write(f"{one_line(f'{each.run.run_id}  {regime}  {who}')}\n")
     if not found:
         sys.stdout.write(f"no accepted run in {args.out}; busbw baseline accept RUN makes one\n")

@@ -78,7 +78,8 @@ def _read(each: Accepted) -> PastRun:
     try:
         return _past(each.run.path)
     except BusbwError as error:
-        return past.unread(each.run.run_id, f"{error.what}; busbw baseline retire {each.run.path}, and accept another", each.decision)
+        why = error.what.splitlines()[0]
+        return past.unread(each.run.run_id, f"{why}; busbw baseline retire {each.run.path}, and accept another", each.decision)
 
 
 def _past(path: Path) -> PastRun:

@@ -30,7 +30,7 @@ def collect(root: Path, plan: RunPlan) -> tuple[PastRun, ...]:
         try:
             result = _result(each.run) if not each.problem else None
         except (OSError, RunDirError) as error:
-            why = error.what if isinstance(error, RunDirError) else f"run.json: {error.strerror}"
+            why = error.what.splitlines()[0] if isinstance(error, RunDirError) else f"run.json: {error.strerror}"
             found.append(past.unread(each.run.run_id, f"{why}: made by another version? busbw report {each.run.run_id}, or retire it"))
             continue
         if result is None:

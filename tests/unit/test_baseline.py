@@ -123,7 +123,7 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
 
     def derived(run: RunDir) -> RunResult:
         if run.run_id == "20261120-old":
-            raise RunDirError("raw/build.json: missing key 'builds'")
+            raise RunDirError("raw/build.json: missing key 'builds'\nraw/build.json: unknown key 'stamp'")
         return results[run.run_id]
 
     monkeypatch.setattr(derive, "derive", derived)
@@ -135,6 +135,7 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
     assert main(["baseline", "list", "-o", str(tmp_path)]) == 0
     listed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in listed] == ["20261118-broken", "20261119-good", "20261120-old"]
+    assert "stamp" not in listed[2], "the first line says enough"
     assert ["cannot be read" in line for line in listed] == [True, False, True]
     assert main(["baseline", "retire", old]) == 0
     capsys.readouterr()
