@@ -23,7 +23,7 @@ from busbw.stages import kubernetes
 
 pytestmark = pytest.mark.lab
 BOOK = str(Path(__file__).with_name("nccl_tests.yaml"))
-KILLED = str(Path(__file__).with_name("resume.yaml"))
+KILLED = str(Path(__file__).with_name("pods.yaml"))
 FAKE = Path(__file__).parents[1] / "fixtures/kubernetes/kubectl"
 
 
@@ -69,16 +69,22 @@ class Pods:
         return json.loads((self.run / f"raw/cases/{name}/outcome.json").read_text())
 
 
+@pytest.fixture(scope="module")
+def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The payload, built as an image would have it."""
+    folder, home = tmp_path_factory.mktemp("image") / "build", "/usr/lib/x86_64-linux-gnu/openmpi"
+    sources = str(resources.files("busbw.lab") / "payload")
+    build = ("make", "-C", sources, "MPI=1", f"BUILDDIR={folder}", "BIN_FILES_LIST=all_reduce all_gather")
+    subprocess.run((*build, *((f"MPI_HOME={home}",) if Path(home).is_dir() else ())), check=True, capture_output=True, timeout=100)
+    return folder
+
+
 @pytest.fixture
-def pods(lab_factory: Callable, tmp_path: Path) -> Pods:  # type: ignore[type-arg]
+def pods(lab_factory: Callable, binaries: Path, tmp_path: Path) -> Pods:  # type: ignore[type-arg]
     """Two workers with the payload's binaries in them."""
     lab = lab_factory(nodes=2)
-    sources = str(resources.files("busbw.lab") / "payload")
-    home = "/usr/lib/x86_64-linux-gnu/openmpi"
-    build = ("make", "-C", sources, "MPI=1", f"BUILDDIR={tmp_path}/build", "BIN_FILES_LIST=all_reduce all_gather")
-    subprocess.run((*build, *((f"MPI_HOME={home}",) if Path(home).is_dir() else ())), check=True, capture_output=True, timeout=100)
     for node in lab.nodes:
-        shutil.copytree(tmp_path / "build", lab.path / "nodes" / node.name / "home/tests")
+        shutil.copytree(binaries, lab.path / "nodes" / node.name / "home/tests")
     (tmp_path / "bin").mkdir()
     shutil.copy(FAKE, tmp_path / "bin/kubectl")
     (tmp_path / "kube").mkdir()
