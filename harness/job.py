@@ -65,7 +65,9 @@ end() {{
   send TERM
   i=0; while [ $i -lt 50 ] && send 0; do i=$((i + 1)); sleep 0.1; done
   send KILL
-  launcher=$(cat "$1/launcher" 2>/dev/null) && ! kill -s 0 "$launcher" 2>/dev/null && forget "pid.$launcher"
+  launcher=$(cat "$1/launcher" 2>/dev/null) || return 0
+  i=0; while [ "/proc/$launcher/cwd" -ef "$1" ]; do [ $i -lt 20 ] || return 0; i=$((i + 1)); sleep 0.1; done
+  forget "pid.$launcher"
 }}
 send() {{ r=1; for each in $ours; do kill -s "$1" -- "$each" 2>/dev/null && r=0; done; return $r; }}
 """

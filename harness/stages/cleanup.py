@@ -24,7 +24,7 @@ class Cleaned:
     ended: int
     """Processes that had to be ended."""
     removed: tuple[str, ...]
-    """Folders that had to be removed."""
+    """Folders that had to be removed, and the key."""
     problem: str = ""
     """Why something may be left; empty = nothing is."""
 
@@ -44,20 +44,20 @@ def after(context: Context, directory: str, nodes: tuple[str, ...]) -> None:
 def clean(fleet: Fleet, run_id: str) -> tuple[Cleaned, ...]:
     """End every process of the run on every node of the fleet, and remove its folders and its temporary key."""
     cleaned = fleet.run(job.clean(run_id), deadline_s=_DEADLINE_S)
-    forgotten = {answer.node: _why_not(answer) for answer in fleet.run(keys.forget(keys.mark_of(run_id)), deadline_s=_DEADLINE_S)}
+    forgotten = {answer.node: answer for answer in fleet.run(keys.forget(keys.mark_of(run_id)), deadline_s=_DEADLINE_S)}
     again = {answer.node: answer for answer in fleet.run(job.sweep(run_id), deadline_s=_DEADLINE_S)}
     return tuple(_cleaned(answer, forgotten[answer.node], again[answer.node]) for answer in cleaned)
 
 
-def _cleaned(answer: CommandResult | Unreachable, forgotten: str, again: CommandResult | Unreachable) -> Cleaned:
+def _cleaned(answer: CommandResult | Unreachable, forgotten: CommandResult | Unreachable, again: CommandResult | Unreachable) -> Cleaned:
     why = _why_not(answer)
     if isinstance(answer, Unreachable) or why:
         return Cleaned(answer.node, 0, (), why)
-    out = answer.out()
+    out = answer.out() + ("" if isinstance(forgotten, Unreachable) else forgotten.out())
     ended = re.search(r"^killed (\d+)$", out, re.M)
     left = re.findall(r"^left (.+)$", out, re.M)
     problems = [f"{path} cannot be removed" for path in left]
-    problems += [f"the temporary key may remain: {forgotten}"] if forgotten else []
+    problems += [f"the temporary key may remain: {text}"] if (text := _why_not(forgotten)) else []
     if isinstance(again, Unreachable) or again.out().strip() != "killed 0":
         problems.append("processes of the run do not end")
     return Cleaned(answer.node, int(ended[1]) if ended else 0, tuple(re.findall(r"^removed (.+)$", out, re.M)), "; ".join(problems))

@@ -73,3 +73,31 @@ def test_two_processes_never_work_on_one_run_and_a_killed_one_is_in_nobodys_way(
             first.kill()
     with rundir.held(run):
         pass
+
+
+def test_a_sweep_ends_the_launchers_daemons_of_the_run_and_removes_their_files(tmp_path: Path) -> None:
+    script = tmp_path / "orted"
+    script.write_text("#!/bin/sh\nsleep 60\n")
+    script.chmod(0o755)
+    session = tmp_path / f"tmp/ompi.node2.{os.geteuid()}"
+    for name in ("jf.19036", "jf.7"):
+        (session / name / "0").mkdir(parents=True)
+
+    def daemon(run_id: str) -> subprocess.Popen[bytes]:
+        argv = (str(script), "-mca", "ess_base_jobid", "1247543296", "-mca", "busbw_job", f"{run_id}/first", "-mca", "pmix", "^s1")
+        return subprocess.Popen(argv, start_new_session=True)
+
+    ours, other = daemon(RUN), daemon(f"{RUN}-2")
+    try:
+        # As mpirun starts them: the mark is on the command line alone.
+        assert on_node(tmp_path, job.sweep(f"{RUN}/first")).stdout == b"killed 1\n"
+        assert ours.wait(timeout=10) == -15
+        assert other.poll() is None
+        assert [path.name for path in session.iterdir()] == ["jf.7"]
+    finally:
+        for process in (ours, other):
+            try:
+                os.killpg(process.pid, 9)
+            except ProcessLookupError:
+                pass
+            process.wait()
