@@ -84,20 +84,7 @@ def drift(case_id: str, numbers: Sequence[float]) -> Drift | None:
 
 def findings(soak: Soak) -> tuple[Finding, ...]:
     """Links that went away and failed rounds fail the run; so does a drift beyond the floor; dips and counters warn."""
-    found = []
-    for event in soak.events:
-        status = Status.WARN if event.kind in ("dip", "counter") else Status.FAIL if event.kind == "link-down" else Status.UNKNOWN
-        found.append(
-            Finding(
-                id=f"soak-{event.kind}",
-                status=status,
-                title=f"{event.text}, in round {event.number}, {when(event)}",
-                where=event.where,
-                evidence=(Evidence(event.artefact, event.line_no, event.text),),
-                verify=("busbw run soak",),
-                confidence=Confidence.CERTAIN if event.kind == "link-down" else Confidence.LIKELY,
-            )
-        )
+    found = [_finding(same) for same in _alike(soak.events)]
     for each in soak.drifts:
         if abs(each.change) >= FLOOR and each.chance < SURE:
             hours = format_duration(soak.done_s)
@@ -116,6 +103,32 @@ def findings(soak: Soak) -> tuple[Finding, ...]:
                 )
             )
     return tuple(found)
+
+
+def _alike(events: Sequence[SoakEvent]) -> tuple[tuple[SoakEvent, ...], ...]:
+    """The events, those of one counter of one place together: what moves in every third round is one thing to look at, not twenty."""
+    found: dict[str, list[SoakEvent]] = {}
+    for number, event in enumerate(events):
+        found.setdefault(event.text.rpartition("+")[0] if event.kind == "counter" else str(number), []).append(event)
+    return tuple(tuple(same) for same in found.values())
+
+
+def _finding(events: tuple[SoakEvent, ...]) -> Finding:
+    first, last = events[0], events[-1]
+    title = f"{first.text}, in round {first.number}, {when(first)}"
+    if len(events) > 1:
+        what, total = first.text.rpartition(" +")[0], sum(int(event.text.rpartition("+")[2]) for event in events)
+        title = f"{what} +{total} in {len(events)} rounds; round {first.number}, {when(first)}, to round {last.number}, {when(last)}"
+    status = Status.WARN if first.kind in ("dip", "counter") else Status.FAIL if first.kind == "link-down" else Status.UNKNOWN
+    return Finding(
+        id=f"soak-{first.kind}",
+        status=status,
+        title=title,
+        where=first.where,
+        evidence=tuple(Evidence(event.artefact, event.line_no, event.text) for event in events[:8]),
+        verify=("busbw run soak",),
+        confidence=Confidence.CERTAIN if first.kind == "link-down" else Confidence.LIKELY,
+    )
 
 
 def when(event: SoakEvent) -> str:

@@ -153,6 +153,26 @@ def test_a_slow_drift_is_found_and_noise_is_none() -> None:
     assert [(each.id, each.status) for each in soak.findings(ended)] == [("soak-drift", Status.FAIL)] * 2
 
 
+def test_a_counter_that_moves_in_many_rounds_is_one_finding_and_two_counters_are_two() -> None:
+    events = tuple(
+        SoakEvent("counter", n, f"2026-11-20T03:0{n}:00Z", 60.0 * n, (node,), f"{node} {counter} +{n}", f"raw/{n}.txt")
+        for n, node, counter in ((1, "node1", "tx_errors"), (2, "node2", "tx_errors"), (3, "node2", "rx_errors"), (5, "node2", "tx_errors"))
+    )
+    told = [(each.id, each.status, each.where, each.title) for each in soak.findings(Soak(600.0, 600.0, (), events, ()))]
+    assert told == [
+        ("soak-counter", Status.WARN, (node,), title)
+        for node, title in (
+            ("node1", "node1 tx_errors +1, in round 1, began 2026-11-20T03:01:00Z, 1 m 00 s into the soak"),
+            (
+                "node2",
+                "node2 tx_errors +7 in 2 rounds; round 2, began 2026-11-20T03:02:00Z, 2 m 00 s into the soak, "
+                "to round 5, began 2026-11-20T03:05:00Z, 5 m 00 s into the soak",
+            ),
+            ("node2", "node2 rx_errors +3, in round 3, began 2026-11-20T03:03:00Z, 3 m 00 s into the soak"),
+        )
+    ]
+
+
 def test_the_line_after_each_round_has_every_case_with_its_trend_and_the_last_event() -> None:
     values = {"all-reduce": [100.0 - n for n in range(9)], "alltoall": [50.0, 51.0, 49.0] * 3}
     rounds = tuple(
