@@ -42,24 +42,33 @@ BLOCKS = 200
 
 
 def dips(rounds: Sequence[SoakRound]) -> tuple[SoakEvent, ...]:
-    """Rounds far below the others of their case, and those that gave no number."""
+    """Rounds far below the others of their case, and those that gave no number. A drift is taken out first, or it would hide them."""
     found = []
     for case_id in dict.fromkeys(each.case_id for each in rounds):
         own = [each for each in rounds if each.case_id == case_id]
         numbers = [each.busbw_gb_s for each in own if each.busbw_gb_s is not None]
-        middle = statistics.median(numbers) if numbers else 0.0
-        deviation = 1.4826 * statistics.median(abs(value - middle) for value in numbers) if numbers else 0.0
-        least = middle - max(FLOOR * middle, DEVIATIONS * deviation)
+        usual = _usual(case_id, numbers)
+        off = [abs(value / level - 1) for value, level in zip(numbers, usual, strict=True)]
+        deviation = 1.4826 * statistics.median(off) if off else 0.0
+        levels = iter(usual)
         for each in own:
             artefact = f"raw/cases/soak-{each.number:03}-{case_id}/stdout.txt"
             if each.busbw_gb_s is None:
                 found.append(SoakEvent("failed", each.number, each.began, each.after_s, (), each.problem, artefact))
-            elif len(numbers) >= FEWEST and each.busbw_gb_s < least:
-                text = (
-                    f"{case_id} {format_bandwidth(each.busbw_gb_s)}, {each.busbw_gb_s / middle - 1:+.0%} against the median of all rounds"
-                )
+                continue
+            change = each.busbw_gb_s / next(levels) - 1
+            if len(numbers) >= FEWEST and change < -max(FLOOR, DEVIATIONS * deviation):
+                text = f"{case_id} {format_bandwidth(each.busbw_gb_s)}, {change:+.0%} against the median of all rounds"
                 found.append(SoakEvent("dip", each.number, each.began, each.after_s, (), text, artefact))
     return tuple(found)
+
+
+def _usual(case_id: str, numbers: Sequence[float]) -> list[float]:
+    """What each round would have given without noise: the median of all, on the line of the drift where there is one."""
+    middle = statistics.median(numbers) if numbers else 0.0
+    trend = drift(case_id, numbers)
+    change = trend.change if trend is not None and trend.chance < LIKELY else 0.0
+    return [middle * (1 + change * (place / (len(numbers) - 1) - 0.5)) if change else middle for place in range(len(numbers))]
 
 
 def drift(case_id: str, numbers: Sequence[float]) -> Drift | None:

@@ -136,6 +136,17 @@ def test_a_round_far_below_the_others_is_a_dip_with_its_round_and_one_without_nu
     assert "-20% against the median" in found[0].text
 
 
+def test_a_drift_hides_no_dip_and_a_round_without_a_number_shifts_none() -> None:
+    # An hour in a lab, MB/s: the link was made slower by 6 % in steps, and round 36 was disturbed.
+    hour = (937, 928, 933, 971, 960, 935, 924, 924, 954, 940, 911, 933, 919, 928, 926, 943, 907, 933, 930, 946, 916, 903, 932, 904, 922, 900,
+            885, 916, 893, 878, 903, 894, 896, 909, None, 715, 892, 874, 897, 869, 882, 891, 885, 878, 877, 882, 884, 880, 904, 893, 900, 879,
+            874, 876, 860, 886, 900, 886, 883, 879)  # fmt: skip
+    rounds = [
+        SoakRound("all-reduce", n, "", 60.0 * n, SIZE, value and value / 1e6, "" if value else "lost") for n, value in enumerate(hour, 1)
+    ]
+    assert [(each.kind, each.number) for each in soak.dips(rounds)] == [("failed", 35), ("dip", 36)]
+
+
 def test_a_slow_drift_is_found_and_noise_is_none() -> None:
     draw = random.Random(4)
     falling = soak.drift("all-reduce", [100 - 0.05 * n + draw.gauss(0, 1) for n in range(120)])
