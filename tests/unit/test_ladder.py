@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
+
+import pytest
 
 from busbw.parsers.judge import ladder
 from busbw.parsers.judge.blame_confirm import CASE
@@ -53,7 +56,12 @@ def test_a_ladder_without_a_losing_step_says_nothing() -> None:
 
 
 def test_a_loss_within_what_the_rings_scatter_by_is_none_and_a_second_step_is_counted() -> None:
-    assert ladder.findings(climbed({2: 100.0, 4: 88.0}, cv=0.5)) == ()
+    even = (0.5, 1.5, 0.6, 1.4, 0.7, 1.3, 0.8, 1.2, 0.99, 1.01)
+    rough = tuple(
+        replace(s, busbw_gb_s=tuple(level * e for e in even)) for s, level in zip(climbed({2: 1, 4: 1}), (100.0, 85.0), strict=True)
+    )
+    assert [step.ratio for step in ladder.steps(rough)] == [pytest.approx(0.85)]
+    assert ladder.findings(rough) == ()
     (found,) = ladder.findings(climbed({2: 380.0, 4: 300.0, 8: 190.0}))
     assert "from 4 to 8 nodes" in found.title
     assert found.title.endswith("; 1 more of 2 steps lose")
