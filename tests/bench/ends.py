@@ -77,10 +77,10 @@ class End:
 def disturb(lab: LabState, way: str, job: subprocess.Popen[str], after_s: float, gap_s: float) -> bool:
     """Do it at its moment, or as soon as there is something to do it to; False = the run had ended before."""
     time.sleep(after_s)
-    if way == "kill -9":
-        job.kill()
-        return True
     while job.poll() is None:
+        if way == "kill -9":
+            job.kill()
+            return True
         if way.startswith("ctrl-c"):
             os.killpg(job.pid, signal.SIGINT)
             if way == "ctrl-c twice":
