@@ -15,6 +15,8 @@ from busbw.records import BenchmarkCase, ResolvedVar
 
 STRAY_PREFIXES = ("NCCL_", "UCX_", "OMPI_", "PRTE_", "PMIX_MCA_", "FI_", "RDMAV_")
 """Variables with these beginnings steer NCCL or MPI: found in the caller's shell, they are named and not passed on."""
+_PLACES = ("NCCL_HOME", "NCCL_ROOT")
+"""Say where NCCL lies, to builds; they steer nothing."""
 
 
 def parse_overrides(items: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -43,7 +45,7 @@ def stray(environ: Mapping[str, str]) -> tuple[str, ...]:
     >>> stray({"NCCL_DEBUG": "INFO", "HOME": "/root"})
     ('NCCL_DEBUG=INFO',)
     """
-    return tuple(f"{name}={environ[name]}" for name in sorted(environ) if name.startswith(STRAY_PREFIXES))
+    return tuple(f"{name}={environ[name]}" for name in sorted(environ) if name.startswith(STRAY_PREFIXES) and name not in _PLACES)
 
 
 def resolve_env(

@@ -158,6 +158,7 @@ def test_what_steers_nccl_or_mpi_in_the_callers_shell_is_found() -> None:
         "UCX_TLS": "rc",
         "OMPI_MCA_btl": "tcp",
         "FI_PROVIDER": "efa",
+        "NCCL_HOME": "/opt/nccl",
         "NCCL_TESTS_SPLIT": "x",
     }
     assert stray(environ) == ("FI_PROVIDER=efa", "NCCL_IB_HCA=mlx5_0", "NCCL_TESTS_SPLIT=x", "OMPI_MCA_btl=tcp", "UCX_TLS=rc")
