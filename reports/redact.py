@@ -21,7 +21,11 @@ _T = TypeVar("_T")
 
 _MAC = re.compile(r"(?<![0-9A-Fa-f:])(?:[0-9A-Fa-f]{2}[:-]){5}(?:[0-9A-Fa-f]{2}[:-]){0,14}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:])")
 """Ethernet (6 bytes), EUI-64 (8) and IPoIB (20)."""
-_GUID = re.compile(r"(?<![0-9A-Fa-f:])(?:0x[0-9A-Fa-f]{16}|[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3})(?![0-9A-Fa-f:])")
+_GUID = re.compile(
+    r"(?<![0-9A-Fa-f:])(?:0x[0-9A-Fa-f]{16}|[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}"
+    r"|(?:(?<=\t)|(?<=[Gg][Uu][Ii][Dd][:= ])|(?<=[Gg][Uu][Ii][Dd]: ))[0-9A-Fa-f]{16})(?![0-9A-Fa-f:])"
+)
+"""With colons, with 0x, and bare where `ibv_devices` (behind a tab) and others say that it is one: sixteen digits alone may be a hash."""
 _UUID = re.compile(r"\b(?:GPU-|MIG-)?[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}\b")
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)")
 _IPV6 = re.compile(r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?:%\w+)?(?![0-9A-Fa-f:])")
@@ -34,6 +38,15 @@ _FOLDED = re.compile(r"[A-Za-z0-9._-]*\[[0-9,-]+\][A-Za-z0-9._\[\],-]*")
 _VERSION_BEFORE = re.compile(r"(?:OFED|DOCA|[Vv]ersion|driver)\S*[\s:=-]*[\d.]*-?$", re.IGNORECASE)
 _COMMON_USERS = frozenset({"root", "admin", "ubuntu", "debian", "centos", "rocky", "ec2-user", "azureuser", "opc", "user"})
 """Accounts that are everywhere: they name nobody, and "needs root" stays readable."""
+_MAY_BE_CUT = 150
+"""Characters from which on a text may have been cut anywhere, within a name too: evidence keeps 160 to 800."""
+_LAST = re.compile(r"[\w.:-]+\Z")
+_BEGUN = re.compile(
+    r"(?:GPU-|MIG-)[0-9A-Fa-f-]*|[0-9A-Fa-f]{8}-[0-9A-Fa-f-]*|0x[0-9A-Fa-f]{6,}|[0-9A-Fa-f]{6,}|(?:[0-9A-Fa-f]{2,4}:+){2,}[0-9A-Fa-f]*"
+    r"|(?:\d{1,3}\.){2,3}\d*"
+)
+"""The beginning of a UUID, GUID, serial number, MAC or address."""
+_LEAST_BEGUN = 3
 _TELLS_NOTHING = re.compile(r"unlimited|N/A|None|unknown|not\b", re.IGNORECASE)
 
 
@@ -78,7 +91,17 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with aliases in the place of names. One pass: an alias that is another host's name is not taken for it."""
-        return self._any.sub(self._swap, text)
+        swapped = self._any.sub(self._swap, text)
+        return swapped if len(text) < _MAY_BE_CUT else self._without_begun(text, swapped)
+
+    def _without_begun(self, text: str, swapped: str) -> str:
+        """The redacted text without a last word that is the beginning of a name: a long text was cut somewhere."""
+        last = _LAST.search(text)
+        if last is None or not swapped.endswith(last[0]):
+            return swapped  # nothing there, or replaced as a whole
+        word = last[0]
+        known = len(word) >= _LEAST_BEGUN and any(name.startswith(word) for name in self._aliases)
+        return f"{swapped[: -len(word)]}…" if known or _BEGUN.fullmatch(word) else swapped
 
     def record(self, value: _T) -> _T:
         """A copy of a record in which every text, however deep, is redacted."""

@@ -5,7 +5,7 @@ An option newer than 2.13 is given only where it changes something: a binary ans
 
 from __future__ import annotations
 
-from busbw.records import BenchmarkCase
+from busbw.records import BenchmarkCase, Command
 from busbw.units import size_option
 
 
@@ -31,3 +31,17 @@ def arguments(case: BenchmarkCase, json_path: str | None) -> tuple[str, ...]:
     if json_path is not None and case.json:
         options += ["-J", json_path]
     return tuple(options)
+
+
+_FETCH = """\
+[ -r "$1" ] || exit 1
+s='[[:space:]]*' text='"([^"\\\\]|\\\\.)*'
+tr '\\n' '\\r' < "$1" | sed -E "s/\\"env\\":$s\\[($s$text\\"$s,?)*$s(\\]|($text\\\\\\\\?)?\\$)/\\"env\\":[]/" | tr '\\r' '\\n'
+"""
+
+
+def fetch_json(path: str, store: str) -> Command:
+    """The JSON at `path`, kept as `raw/<store>`, without the environment of the ranks: nccl-tests writes all of it, tokens too, and none of it
+    may leave the node. Exit status non-zero = there is no such file.
+    """
+    return Command(("sh", "-c", _FETCH, "busbw-fetch", path), timeout_s=300, label="fetch", store=store)

@@ -40,8 +40,13 @@ CHECK = CheckFamily(
             'while read -r l && [ $n -lt 200 ]; do echo "$l"; n=$((n + 1)); done <"$f"; done; :',
             small=True,
         ),
-        # Only the names that matter leave the node: the whole environment may hold secrets.
-        Section("environment", "env | grep -E '^(NCCL|FI|RDMAV|UCX|OMPI_MCA)_[A-Za-z0-9_]*='; :", small=True),
+        # Only the names that matter leave the node: the whole environment may hold secrets, and a name among these that looks like one.
+        Section(
+            "environment",
+            "env | grep -E '^(NCCL|FI|RDMAV|UCX|OMPI_MCA)_[A-Za-z0-9_]*=' | "
+            "grep -Eiv '^[^=]*(TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)'; :",
+            small=True,
+        ),
     ),
     judge=lambda answer: (
         *ruled(answer, "nccl_conf", "cat /etc/nccl.conf ~/.nccl.conf", ("sw.env_file",), _files),

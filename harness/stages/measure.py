@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from busbw import artefacts, job
 from busbw.artefacts import CaseArtefact, LookFile
+from busbw.launch import nccl_tests
 from busbw.parsers.judge import stall
 from busbw.records import BenchmarkCase, Command, CommandResult, Invocation, Unreachable
 from busbw.stages import counters, rank_logs
@@ -197,7 +198,8 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
         for file in paths:
             store = f"{base}/{file if '.' in file else file + '.txt'}"
             holder = _writer(context, launch, head) if file == "result.json" else head
-            if _fetched(holder.run(job.fetch(launch.directory, file, store))):
+            path = f"{launch.directory}/{file}"
+            if _fetched(holder.run(nccl_tests.fetch_json(path, store) if "." in file else job.fetch(launch.directory, file, store))):
                 paths[file] = f"raw/{store}"
         exit_status = _exit_status(head.run(job.fetch(launch.directory, "status", f"{base}/exit_status")))
     artefact = CaseArtefact(

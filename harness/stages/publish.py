@@ -72,7 +72,9 @@ def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
 
 def _cut(content: bytes) -> str:
     if len(content) > EXCERPT_BYTES:
+        # At line ends: half a name could not be replaced by its alias.
         half = EXCERPT_BYTES // 2
-        left_out = len(content) - 2 * half
-        content = content[:half] + f"\n… {left_out} bytes left out here, the whole is in raw/ …\n".encode() + content[-half:]
+        begin, end = content[:half].rpartition(b"\n")[0], content[-half:].partition(b"\n")[2]
+        left_out = len(content) - len(begin) - len(end)
+        content = begin + f"\n… {left_out} bytes left out here, the whole is in raw/ …\n".encode() + end
     return content.decode("utf-8", "replace")

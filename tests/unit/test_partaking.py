@@ -124,3 +124,9 @@ def test_a_few_nodes_that_the_head_cannot_log_in_to_are_left_out_and_many_end_th
     with pytest.raises(LaunchError) as refused, keys.access(context(tmp_path, names, ("n2", "n3", "n9")), place, names):
         pass
     assert refused.value.what == "n1 cannot log in to n[2-3,9] by ssh, which mpirun needs"
+
+
+@pytest.mark.parametrize("name", ["$(reboot)", "-oProxyCommand=x", "\x1b[2Jn1", "a b"])
+def test_a_node_that_calls_itself_what_a_shell_would_run_takes_no_part(tmp_path: Path, name: str) -> None:
+    chosen = participants.choose(context(tmp_path, ("n1", "n2")), (answer("n1", "n1"), answer("n2", name)))
+    assert (chosen.nodes, chosen.excluded) == (("n1",), (Excluded("n2", f"cross.host_name: {name!r} is no host name"),))
