@@ -1,6 +1,6 @@
 """What hostile texts cost `busbw read` and `busbw why`: lines of 1 GB, bombs in every compression. Prints CPU seconds and the peak of memory of each.
 
-    python tests/bench/hostile.py [--gigabytes 1] [--most-mib 600]
+    python tests/bench/hostile.py [--gigabytes 1] [--only "NCCL line" | --only bomb] [--most-mib 600]
 
 Exit status 1 = a command took more memory than allowed, or ended with a traceback.
 """
@@ -105,6 +105,7 @@ def main() -> int:
     """Runs them; 1 = one was not bounded."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--gigabytes", type=float, default=1.0)
+    parser.add_argument("--only", default="", help="part of a kind's name, or `bomb`")
     parser.add_argument("--most-mib", type=int, default=600)
     arguments = parser.parse_args()
     size_bytes, bad = int(arguments.gigabytes * 1e9), 0
@@ -112,10 +113,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="busbw-bench-") as name:
         for command in ("read", "why"):
             for kind, (begin, more) in LINES.items():
+                if arguments.only not in kind:
+                    continue
                 seconds, peak, status, line = run((command, "-"), endless(begin, more, size_bytes))
                 bad += peak > arguments.most_mib or line == "TRACEBACK"
                 print(f"busbw {command:4s} {kind:30s} {seconds:6.1f} s of CPU {peak:5d} MiB, exit status {status}: {line[:90]}", flush=True)
-        for kind, path in bombs(Path(name), size_bytes).items():
+        for kind, path in bombs(Path(name), size_bytes).items() if arguments.only in ("", "bomb") else ():
             for command in ("read", "why"):
                 seconds, peak, status, line = run((command, str(path)), None)
                 bad += peak > arguments.most_mib or line == "TRACEBACK"
