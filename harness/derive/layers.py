@@ -49,9 +49,8 @@ def load(run: RunDir, samples: tuple[GroupSample, ...]) -> tuple[Layer, ...]:
             rates = [link.gbit_s / 8 for link in mine if link.gbit_s is not None]
             why = next((link.problem for link in mine if link.problem), "") or problem
             slowest = min(rates) if rates and len(rates) == len(mine) else None
-            layer = Layer(
-                nodes, rail, mine[0].tool, slowest, everything(samples, nodes, rail), path or "raw/layers.json", why, tuple(rates)
-            )
+            gets = everything(samples, nodes, rail if len(interfaces) > 1 else None)
+            layer = Layer(nodes, rail, mine[0].tool, slowest, gets, path or "raw/layers.json", why, tuple(rates))
             found.append(layer)
     return tuple(found)
 

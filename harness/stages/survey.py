@@ -31,6 +31,8 @@ from busbw.survey.places import rails_of
 from busbw.survey.schedule import Round, alone, ladder, shards
 from busbw.units import format_duration
 
+LAYERS = 2
+"""Launches that taking a run apart takes at least, beyond those of the confirmation: the network alone, and about as long for the raw links."""
 _NETWORK_ALONE = (("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1"))
 """Every hop of the ring is one of the network then; a diagnosis, never a setting."""
 
@@ -128,9 +130,11 @@ def _pairs(context: Context, place: Place, nodes: tuple[str, ...], fabric: Fabri
     outcome: BlameOutcome | None = None
     while number := choose(nodes, fabric, history, outcome, Wanted()):
         kept_back = len(confirming(nodes, fabric, outcome).rounds) if outcome is not None else 0
+        if outcome is not None and outcome.accused and context.plan.playbook.survey.decompose != "never":
+            kept_back += LAYERS
         if not _affordable(context, progress, 1 + kept_back):
             budget = format_duration(context.plan.playbook.survey.budget_s)
-            kept = f", {kept_back} launches of confirmation kept out of it" if kept_back else ""
+            kept = f", {kept_back} launches kept for what is accused" if kept_back else ""
             told = f"budget of {budget} spent after {len(history)} rounds{kept}; next would have been {number.id}: {number.why}"
             context.say("survey", told)
             break

@@ -96,7 +96,9 @@ def most_rounds(nodes: tuple[str, ...], wanted: Wanted) -> int:
 def _worth(doubt: Suspicion, fabric: Fabric, wanted: Wanted) -> bool:
     """More launches can settle it, and it is about a loss that is looked for. What hashed flows share only the switches' counters tell."""
     counters_only = fabric.hashed and doubt.account.part.kind in _SHARED
-    return 1 - doubt.account.ratio >= WORTH * wanted.target_loss and not counters_only
+    # The inside of a node shows only where it is measured by itself: no pair tells more of it.
+    inside = doubt.account.part.kind is PartKind.INSIDE
+    return 1 - doubt.account.ratio >= WORTH * wanted.target_loss and not counters_only and not inside
 
 
 def _seeks_paths(nodes: tuple[str, ...], wanted: Wanted) -> bool:

@@ -17,8 +17,8 @@ from busbw.units import format_bandwidth
 
 ID = "layers"
 """Of the finding."""
-NETWORK, ALONE = "network", "alone"
-"""Rounds: a ring over all nodes that may not use NVLink, PCIe P2P or shared memory; every node by itself."""
+NETWORK = "network"
+"""Round: a ring over all nodes that may not use NVLink, PCIe P2P or shared memory."""
 
 
 @dataclass(frozen=True, slots=True)

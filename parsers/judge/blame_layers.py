@@ -42,8 +42,11 @@ class Layer:
         return self.everything_gb_s / self.raw_gb_s if self.everything_gb_s and self.raw_gb_s else None
 
 
-def everything(samples: tuple[GroupSample, ...], nodes: tuple[str, str], rail: int) -> float | None:
-    """What the benchmark gets between two nodes over one rail; a pair measured over all rails at once says nothing of one."""
+def everything(samples: tuple[GroupSample, ...], nodes: tuple[str, str], rail: int | None) -> float | None:
+    """What the benchmark gets between two nodes over one rail; a pair measured over all rails at once says nothing of one.
+
+    `rail` None = the nodes have one only, so that a whole pair is measured over it.
+    """
     values = [s.median_gb_s for s in samples if set(s.nodes) == set(nodes) and s.rail == rail]
     return statistics.median(values) if values else None
 

@@ -45,6 +45,7 @@ def test_only_groups_over_one_rail_say_what_the_benchmark_gets_over_it() -> None
     one = GroupSample(("gpu2", "gpu1"), 1 << 20, (47.0, 46.0, 48.0), "", rail=1)
     assert everything((whole, one), ("gpu1", "gpu2"), 1) == 47.0
     assert everything((whole,), ("gpu1", "gpu2"), 1) is None
+    assert everything((whole, one), ("gpu1", "gpu2"), None) == 90.0, "of nodes with one rail a whole pair is that rail"
 
 
 def test_both_ways_of_tcp_are_read_and_a_rail_that_is_missing_says_so() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_parts import Fabric
+from busbw.parsers.judge.blame_explain import Account, Suspicion
+from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
 from busbw.parsers.judge.groups import GroupSample
 from busbw.survey.adapt import Wanted, choose, launches_needed
 from busbw.survey.schedule import Round, across_leaves, circle, halves, inside_leaves, pair_rounds, shards
@@ -106,6 +108,14 @@ def test_a_suspicion_that_never_settles_ends_the_survey_all_the_same() -> None:
     open_for_ever = blame.solve(pairs_of(rounds[0], {frozenset(rounds[0].groups[0]): 0.5}), LEAVES)
     assert open_for_ever.open
     assert len(survey(EIGHT, LEAVES, open_for_ever)) == 12
+
+
+def test_a_suspicion_of_a_nodes_inside_asks_for_no_pairs() -> None:
+    account = Account(Part(PartKind.INSIDE, ("node1",)), 0.5, 0.5, 40.0, 25.0, (0,), (), (0,))
+    inside = replace(HEALTHY, open=(Suspicion(account, ()),))
+    assert survey(EIGHT, LEAVES, inside) == survey(EIGHT, LEAVES), "pairs do not show it: as many rounds as without, and the same"
+    node = replace(HEALTHY, open=(Suspicion(replace(account, part=Part(PartKind.NODE, ("node1",))), ()),))
+    assert len(survey(EIGHT, LEAVES, node)) > len(survey(EIGHT, LEAVES))
 
 
 def test_an_odd_node_out_is_idle_and_changes() -> None:
