@@ -207,7 +207,7 @@ def test_who_presses_ctrl_c_twice_still_leaves_nothing_and_a_killed_run_is_clean
 
 def test_a_killed_job_is_lost_and_made_again_and_a_node_that_cannot_be_cleaned_is_named(lab: LabState, tmp_path: Path) -> None:
     before = footprint.of(lab)
-    words = ("run", book(tmp_path, 600), "-i", f"lab:{lab.name}", "--out")
+    words = ("run", book(tmp_path, 300), "-i", f"lab:{lab.name}", "--out")
     job = started(*words, str(tmp_path / "killed"))
     run = said(tmp_path / "killed", "first", job)
     processes.wait_until(lambda: len(processes.ranks(lab, lab.nodes)) == 4, LIMIT_S, "the ranks")
@@ -221,7 +221,7 @@ def test_a_killed_job_is_lost_and_made_again_and_a_node_that_cannot_be_cleaned_i
     cut = started(*words, str(tmp_path / "cut"))
     run = said(tmp_path / "cut", "first", cut)
     processes.wait_until(lambda: len(processes.ranks(lab, lab.nodes)) == 4, LIMIT_S, "the ranks")
-    assert footprint.killed(footprint.connections(lab, lab.nodes[1])) == 1
+    assert footprint.killed(footprint.connections(lab, lab.nodes[1])) >= 1
     told = ended(cut)
     assert (cut.returncode, cases(run)) == (3, [("first", "ended", 0)]), told
     assert "node2 did not answer at the end, so that something may run on there: busbw cleanup " in told

@@ -18,7 +18,7 @@ from busbw.lab import files, processes
 from busbw.lab.state import LabNode, LabState
 
 MEANT_TO_STAY = re.compile(r"home/\.cache(/busbw(/jobs|/build(/[0-9a-f]{16}(/.*)?)?)?)?")
-SETTLE_S = 8.0
+SETTLE_S = 20.0
 """How long after a run sshd may need for the end of its own children, and ranks that lost their launcher for theirs."""
 _LISTENING = {"tcp": "0A", "udp": "07"}
 
