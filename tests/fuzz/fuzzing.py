@@ -82,6 +82,10 @@ def fuzz(
     end = time.monotonic() + 60 * (minutes if minutes is not None else 1e6)
     tries = 0
     try:
+        for entry in chosen:
+            # The first call of some loads tables that all later ones find there: how long that takes is no text's doing.
+            told = tried(entry, b"", Tally())
+            tallies[entry.name].broken += [told] if told and "TooSlow" not in told else []
         while time.monotonic() < end and (texts is None or tries < texts):
             tries += 1
             entry = rng.choice(weighted)
