@@ -85,6 +85,7 @@ def read_tree(
     if len(text.encode("utf-8", "surrogatepass")) > MAXIMUM_BYTES:
         refuse([Problem(path, f"larger than {MAXIMUM_BYTES // 1_000_000} MB: not a file that a person wrote")], error)
     try:
+        _refuse_nesting(text, path, error)
         node = yaml.compose(text, Loader=_loader())
     except yaml.MarkedYAMLError as caught:
         mark = caught.problem_mark or caught.context_mark
@@ -101,6 +102,21 @@ def read_tree(
         reader.problems.append(Problem(path, "empty", 1, 1))
     refuse(reader.problems, error)
     return Tree(path, value, reader.positions, reader.keys, reader.texts)
+
+
+def _refuse_nesting(text: str, path: str, error: type[BusbwError]) -> None:
+    """Before anything is composed: PyYAML does that by recursion in C, which ends the whole process where the nesting is deep enough."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(text, Loader=_loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MAXIMUM_DEPTH:
+                what = f"nested deeper than {_MAXIMUM_DEPTH} levels"
+                refuse([Problem(path, what, event.start_mark.line + 1, event.start_mark.column + 1)], error)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 @functools.cache

@@ -57,7 +57,7 @@ def tried(entry: Entry, data: bytes, tally: Tally) -> str:
             tally.grown = (*tally.grown[-MOST_GROWN:], data)
     except DOCUMENTED:
         tally.refused += 1
-    except (Exception, TooSlow):  # noqa: BLE001  # whatever else comes out is what is looked for
+    except (Exception, TooSlow, SystemExit):  # noqa: BLE001  # whatever else comes out is what is looked for
         return traceback.format_exc()
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)

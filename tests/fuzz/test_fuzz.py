@@ -31,6 +31,9 @@ FOUND = (
     ("inventory", b"nodes: !vault |\n  secret\n"),
     ("parsers.nodes.perftest.parse", b" #bytes " + b" " * 70_000 + b"\n" * 70_000 + b"a" * 70_000),
     ("parsers.nodes.kernel_log.parse", b"mlx5_core " + b"a" * 190_000),
+    ("playbook", b"[" * 100_000),
+    ("inventory", b"nodes: " + b"{a: " * 50_000),
+    ("playbook", b"- " * 100_000 + b"x"),
     ("parsers.formats.nccl_inspector.read", b'# HELP x\nnccl_bus_bandwidth_gbs{version="v5.1",' + b"a" * 70_000 + b"} 1\n"),
     ("parsers.formats.nccl_debug_line.parse_line", b"a:" * 40_000 + b" NCCL INFO x"),
 )
