@@ -114,7 +114,8 @@ def _refuse_nesting(text: str, path: str, error: type[BusbwError]) -> None:
             depth += 1
             if depth > _MAXIMUM_DEPTH:
                 what = f"nested deeper than {_MAXIMUM_DEPTH} levels"
-                refuse([Problem(path, what, event.start_mark.line + 1, event.start_mark.column + 1)], error)
+                mark = event.start_mark
+                refuse([Problem(path, what, *((mark.line + 1, mark.column + 1) if mark else (None, None)))], error)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
