@@ -54,7 +54,7 @@ def test_a_clean_up_ends_and_removes_what_is_of_the_run_and_nothing_else(tmp_pat
     finally:
         for process in (rank, other):
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 def test_two_processes_never_work_on_one_run_and_a_killed_one_is_in_nobodys_way(tmp_path: Path) -> None:
@@ -77,7 +77,8 @@ def test_two_processes_never_work_on_one_run_and_a_killed_one_is_in_nobodys_way(
 
 def test_a_sweep_ends_the_launchers_daemons_of_the_run_and_removes_their_files(tmp_path: Path) -> None:
     script = tmp_path / "orted"
-    script.write_text("#!/bin/sh\nsleep 60\n")
+    # Without a child: until it runs its own program, that would carry the same mark and be counted as well.
+    script.write_text("#!/bin/sh\nread -r line\n")
     script.chmod(0o755)
     session = tmp_path / f"tmp/ompi.node2.{os.geteuid()}"
     for name in ("jf.19036", "jf.7"):
@@ -85,7 +86,7 @@ def test_a_sweep_ends_the_launchers_daemons_of_the_run_and_removes_their_files(t
 
     def daemon(run_id: str) -> subprocess.Popen[bytes]:
         argv = (str(script), "-mca", "ess_base_jobid", "1247543296", "-mca", "busbw_job", f"{run_id}/first", "-mca", "pmix", "^s1")
-        return subprocess.Popen(argv, start_new_session=True)
+        return subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
 
     ours, other = daemon(RUN), daemon(f"{RUN}-2")
     try:
@@ -100,4 +101,4 @@ def test_a_sweep_ends_the_launchers_daemons_of_the_run_and_removes_their_files(t
                 os.killpg(process.pid, 9)
             except ProcessLookupError:
                 pass
-            process.wait()
+            process.communicate()
