@@ -139,7 +139,9 @@ def _suspects(
     yield from stall_use.ports(job, nodes)
     yield from stall_net.unread(every, job)
     yield from stall_use.gpus(job, nodes)
-    yield from stall_ways.odd(job, nodes)
+    # Ranks that have neither a connection nor a library to communicate with wait for nobody: what each of them does is its own business.
+    if ran or any(rank.process.library for rank in job.ranks):
+        yield from stall_ways.odd(job, nodes)
 
 
 def _sorted(suspects: Iterator[Suspect]) -> list[Suspect]:

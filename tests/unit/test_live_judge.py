@@ -141,6 +141,15 @@ def test_ranks_without_a_connection_to_each_other_are_not_in_a_collective() -> N
     assert "ranks 0, 1, 2, 3 use the CPU" in found.headline
 
 
+def test_a_rank_that_sleeps_while_others_compute_is_late_only_where_they_can_wait_for_it() -> None:
+    given = tuple(node(n, state="S", wchan="hrtimer_nanosleep") if n == 2 else node(n, state="R", ticks=480) for n in range(4))
+    assert told(given) == (StallClass.RANK_BEHIND, (2,), ("n2",)), "ranks that wait in NCCL spin"
+    without = tuple(
+        dataclasses.replace(each, processes=tuple(dataclasses.replace(p, library=None) for p in each.processes)) for each in given
+    )
+    assert told(without) == (StallClass.OUTSIDE, (), ())
+
+
 def test_nothing_there_is_no_verdict_on_a_job() -> None:
     empty = offline.of_text("n0", framed({"self": "", "ranks": "", "look-1": f"look {NOW}"}), "n0.txt", None, None)
     found = judged((empty,))
