@@ -92,7 +92,9 @@ def test_a_build_links_nccl_by_one_layout_whatever_the_nodes_is(tmp_path: Path) 
     assert subprocess.run((f"{plan.directory}/build/all_reduce_perf",), env={}, timeout=10, check=False).returncode == 0, (
         "no LD_LIBRARY_PATH"
     )
-    said = subprocess.run(build.prove_command(f"{plan.directory}/build").argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    said = subprocess.run(
+        build.prove_command(f"{plan.directory}/build").argv, capture_output=True, text=True, timeout=60, check=True
+    ).stdout
     proof = build.parse_proof("n1", said)
     assert (proof.nccl, proof.not_found) == (str(home / "lib/libnccl.so.2"), ())
     assert proof.nccl_hash is not None
