@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import json
 import os
 import re
@@ -110,6 +111,10 @@ class RunDir:
         target = self.raw / "earlier" / str(number) / name
         _make_folder(target.parent)
         os.replace(source, target)
+
+    def was_set_aside(self, name: str) -> bool:
+        """An earlier try of this run left a `raw/name` that counts no more."""
+        return any(self.raw.glob(f"earlier/*/{glob.escape(_inside(name))}"))
 
     def event(self, at: str, step: str, state: str, **fields: str | float | int | None) -> None:
         """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC. A line that was cut off before it stays a line of its own.

@@ -65,6 +65,10 @@ def measure(context: Context, launch: Launch) -> CaseArtefact:
     head = context.fleet.sessions.get(launch.head)
     if head is None:
         return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached"))
+    if context.run.was_set_aside(name):
+        # An earlier try gave it up, and may have ended a part of it where it could: what is left of it on the nodes is no measurement.
+        _end(context, launch, head)
+        _remove(context, launch, head)
     if counters.taken(context, launch.case.id) and not head.run(job.found(launch.directory)).ok:
         # An earlier try was killed before its launch: what has moved since then is not this launch's.
         counters.forget(context, launch.case.id)

@@ -150,7 +150,8 @@ def went_well(outcome: Path) -> bool:
 def missing(run: Path) -> list[str]:
     """Nodes that the run says it went on without."""
     reach, chosen = (json.loads((run / f"raw/{name}.json").read_text()) for name in ("reach", "participants"))
-    return [each["node"] for each in (*reach["unreachable"], *chosen["excluded"])]
+    built = json.loads((run / "raw/build.json").read_text())["usable"] if (run / "raw/build.json").exists() else chosen["nodes"]
+    return [each["node"] for each in (*reach["unreachable"], *chosen["excluded"])] + sorted({*chosen["nodes"]} - {*built})
 
 
 def kept(path: Path | None) -> list[Outcome]:
