@@ -25,7 +25,7 @@ from busbw.stages.context import Context
 from busbw.stages.launching import Place, make
 from busbw.stages.layers import measure_layers
 from busbw.stages.measure import measure
-from busbw.survey.adapt import Wanted, choose
+from busbw.survey.adapt import Wanted, again_alone, choose
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.places import rails_of
 from busbw.survey.schedule import Round, alone, ladder, shards
@@ -117,6 +117,8 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
         return
     if "pairs" in groups and not _pairs(context, place, nodes, fabric, made, progress):
         return
+    if "alone" in groups and not _insides(context, place, nodes, made, progress):
+        return
     planned = confirming(nodes, fabric, seen(context, place))
     _confirm(context, place, planned, made, progress)
     if "ladder" in groups and not _climb(context, place, nodes, made, progress):
@@ -142,6 +144,19 @@ def _pairs(context: Context, place: Place, nodes: tuple[str, ...], fabric: Fabri
             return False
         history += (number,)
         outcome = seen(context, place)
+    return True
+
+
+def _insides(context: Context, place: Place, nodes: tuple[str, ...], made: Shape, progress: _Progress) -> bool:
+    """The nodes by themselves again, until no inside is suspected that is not accused. False = a launch failed."""
+    launched = 1
+    while number := again_alone(nodes, seen(context, place), launched):
+        if not _affordable(context, progress, 1):
+            context.say("survey", f"no budget left for {number.why}")
+            return True
+        if not _measured(context, place, number, made, progress):
+            return False
+        launched += 1
     return True
 
 

@@ -22,6 +22,8 @@ MOST_LAUNCHES = 8
 """Launches that load every node, at least and at most, before a survey without suspicion ends."""
 MOST_EXTRA = 4
 """Rounds that suspicions may take beyond those."""
+MOST_ALONE = 4
+"""Launches of every node by itself."""
 ALL_PATHS_UP_TO = 16
 """Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where `all_paths` asks for it."""
 WORTH = 0.6
@@ -91,6 +93,19 @@ def launches_needed(noise: float, target_loss: float) -> int:
 def most_rounds(nodes: tuple[str, ...], wanted: Wanted) -> int:
     """Rounds after which a survey ends whatever is still open: what then cannot be told is said."""
     return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, wanted) else MOST_LAUNCHES + MOST_EXTRA
+
+
+def again_alone(nodes: tuple[str, ...], outcome: BlameOutcome, made: int, wanted: Wanted = Wanted()) -> Round | None:
+    """Every node by itself once more, where the inside of one is suspected: a single launch accuses nobody. `made`: such launches so far."""
+    suspects = [
+        s.account.part.names[0]
+        for s in outcome.open
+        if s.account.part.kind is PartKind.INSIDE and 1 - s.account.ratio >= WORTH * wanted.target_loss
+    ]
+    if not suspects or made >= MOST_ALONE:
+        return None
+    why = f"{', '.join(suspects[:_TOLD])}{f' and {len(suspects) - _TOLD} more' if len(suspects) > _TOLD else ''}: the inside again"
+    return Round(f"alone-{made + 1}", tuple((node,) for node in nodes), why=why)
 
 
 def _worth(doubt: Suspicion, fabric: Fabric, wanted: Wanted) -> bool:

@@ -2,7 +2,8 @@
 
 A loaded machine, colliding flows or other people's traffic slow a group for a whole launch, and leave it alone in the next. What one slow group
 can say against a part is bounded by how rare such a group is elsewhere in the same measurements: among hundreds of quiet groups it is
-telling, among groups of which every tenth is slow by chance it is not. Groups inside a leaf and groups across leaves are counted apart.
+telling, among groups of which every tenth is slow by chance it is not. Single nodes, groups inside a leaf and groups across leaves are counted
+apart: what scatters inside the nodes says nothing of the network, nor does what collides between the leaves of what is inside one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import bisect
 import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 from busbw.parsers.judge.blame_levels import Level
@@ -31,6 +33,7 @@ CLOSE = 1 / 3
 STANDS_OUT = 4.0
 """Standard deviations by which what many groups share must lie below its like, as it repeats from launch to launch."""
 _End = tuple[str, int | None]
+_KINDS = range(3)
 
 
 class Chance:
@@ -49,11 +52,11 @@ class Chance:
                 slow[end] = slow.get(end, 0) + 1
         bad = {end for end, count in slow.items() if launches[end] > 1 and count >= ALWAYS * launches[end]}
         self._open = tuple(not any(end in bad for end in _ends(level)) for level in levels) if bad else (True,) * len(levels)
-        self._count = {
-            crosses: sum(o for o, level in zip(self._open, levels, strict=True) if level.crosses is crosses) for crosses in (False, True)
-        }
+        self.kind = tuple(map(kind_of, levels))
+        """`kind_of` each level."""
+        self._count = Counter(kind for is_open, kind in zip(self._open, self.kind, strict=True) if is_open)
         self._unlucky: dict[int, float] = {}
-        self._ranked: dict[bool, list[float]] = {False: [], True: []}
+        self._ranked: tuple[list[float], ...] = tuple([] for _ in _KINDS)
 
     def learn(self, predicted: Sequence[float], short: Sequence[float]) -> None:
         """Count again with what is explained by now. `predicted`: for each level; `short`: standard deviations that each slow one lacks."""
@@ -62,8 +65,8 @@ class Chance:
             for index, lacking in zip(self._slow, short, strict=True)
             if lacking > SUSPICIOUS and self._open[index]
         }
-        for crosses in (False, True):
-            self._ranked[crosses] = sorted(value for index, value in self._unlucky.items() if self._levels[index].crosses is crosses)
+        for kind in _KINDS:
+            self._ranked[kind][:] = sorted(value for index, value in self._unlucky.items() if self.kind[index] == kind)
 
     @property
     def slow(self) -> tuple[int, ...]:
@@ -75,16 +78,21 @@ class Chance:
         """Share of the groups that are slow for no known reason."""
         return len(self._unlucky) / max(1, len(self._levels))
 
-    def bounds(self, mine: Sequence[int], depth: float) -> dict[bool, float]:
-        """What one slow group of a part can say, inside a leaf (False) and across (True). `depth`: share of what was predicted that it leaves."""
+    def bounds(self, mine: Sequence[int], depth: float) -> tuple[float, ...]:
+        """What one slow group of a part can say, by `kind_of` the group. `depth`: share of what was predicted that it leaves."""
         enough = depth + CLOSE * (1.0 - depth)
         unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
-        found = {}
-        for crosses in (False, True):
-            own = [i for i in mine if self._levels[i].crosses is crosses and self._open[i]]
-            slow = bisect.bisect_right(self._ranked[crosses], enough) - sum(self._unlucky.get(i, math.inf) <= enough for i in own)
-            found[crosses] = min(MOST, -2.0 * math.log((slow + unseen) / (self._count[crosses] - len(own) + 1.0)))
-        return found
+        found = []
+        for kind in _KINDS:
+            own = [i for i in mine if self.kind[i] == kind and self._open[i]]
+            slow = bisect.bisect_right(self._ranked[kind], enough) - sum(self._unlucky.get(i, math.inf) <= enough for i in own)
+            found.append(min(MOST, -2.0 * math.log((slow + unseen) / (self._count[kind] - len(own) + 1.0))))
+        return tuple(found)
+
+
+def kind_of(level: Level) -> int:
+    """0 = a node by itself, 1 = a group inside a leaf, 2 = one across leaves: each has its own chance."""
+    return 0 if len(level.sample.nodes) == 1 else 2 if level.crosses else 1
 
 
 def _ends(level: Level) -> tuple[_End, ...]:

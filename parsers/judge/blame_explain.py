@@ -115,7 +115,7 @@ class Explainer:
         for index, level in enumerate(levels):
             for node in level.sample.nodes:
                 self._by_node.setdefault(node, []).append(index)
-            for leaf in {self._leaf.get(node, "") for node in level.sample.nodes}:
+            for leaf in {self._leaf.get(node, "") for node in level.sample.nodes} if len(level.sample.nodes) > 1 else ():
                 self._by_leaf.setdefault(leaf, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
         self._predicted = [1.0] * len(levels)
@@ -190,8 +190,11 @@ class Explainer:
         else:
             near = self._by_node.get(part.names[0], [])
         mine = [i for i in near if part.rail in (None, self._levels[i].sample.rail)]
+        # A node by itself loads its inside and nothing else.
+        inside = part.kind is PartKind.INSIDE
+        mine = [i for i in mine if (len(self._levels[i].sample.nodes) == 1) is inside]
         shared = part.kind in (PartKind.UPLINK, PartKind.BETWEEN)
-        if shared or part.kind in (PartKind.PATH, PartKind.INSIDE):
+        if shared or part.kind is PartKind.PATH:
             mine = [i for i in mine if part in self._shares(i)]
         together: dict[tuple[int, int | None], float] = {}
         for i in mine if shared else ():
@@ -246,10 +249,10 @@ class Explainer:
         weight_of = sum(min(MOST, by_launch[launch]) for launch in slow_in) - FLICKER
         return Account(part, capacity, ratio, flickering, weight_of, slow_in, clean_in, explained)
 
-    def _misfit(self, index: int, predicted: float, bounds: dict[bool, float]) -> float:
+    def _misfit(self, index: int, predicted: float, bounds: tuple[float, ...]) -> float:
         distance = self._short(index, predicted)
         # Chance makes a group slow, never faster than its parts can be.
-        return min(bounds[self._levels[index].crosses] if distance > 0 else MOST, distance * distance)
+        return min(bounds[self._chance.kind[index]] if distance > 0 else MOST, distance * distance)
 
     def _short(self, index: int, predicted: float) -> float:
         """How many standard deviations the group is below what is predicted; how much slower a slow one is, is not predicted so finely."""
@@ -281,6 +284,8 @@ class Explainer:
         ours: dict[int, list[float]] = {}
         theirs: dict[int, list[float]] = {}
         for index, level in enumerate(self._levels):
+            if len(level.sample.nodes) == 1:
+                continue
             if index in mine or ((level.crosses or not across) and (part.kind is PartKind.PLANE or part.rail in (None, level.sample.rail))):
                 # Launches in which all leave their leaf have no peers of their own: then what counts is what was measured.
                 value = level.ratio * (level.reference_gb_s / scale if only else 1.0)

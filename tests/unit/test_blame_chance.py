@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_parts import Fabric
 from busbw.parsers.judge.groups import GroupSample
-from busbw.survey.adapt import Wanted, choose
-from busbw.survey.schedule import Round
+from busbw.survey.adapt import MOST_ALONE, Wanted, again_alone, choose
+from busbw.survey.schedule import Round, alone
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
@@ -106,6 +107,65 @@ def test_bad_rails_are_named_by_their_own_leaf_where_flows_collide_across() -> N
 def test_colliding_flows_accuse_nobody(seed: int) -> None:
     outcome, _ = survey(World(32, 4, 16, "hashed", seed=seed))
     assert outcome.blames == ()
+
+
+def by_themselves(number: Round, seed: int, left: dict[str, float], unlucky: float = 0.0) -> tuple[GroupSample, ...]:
+    """Every node alone: `left` = what is left of a node's inside, `unlucky` = share of the nodes that lose up to half for this launch."""
+    rng = random.Random(f"{seed} {number.id}")
+    found = []
+    for (node,) in number.groups:
+        rate = 30 * left.get(node, 1.0) * (rng.uniform(0.5, 0.85) if rng.random() < unlucky else 1.0)
+        values = tuple(rate * rng.gauss(1, 0.02) for _ in range(10))
+        found.append(GroupSample((node,), 1 << 20, values, f"raw/cases/survey-{number.id}/result.json", launch=number.id, ranks_per_node=8))
+    return tuple(found)
+
+
+def insides(world: World, left: dict[str, float], unlucky: float = 0.0) -> tuple[BlameOutcome, int]:
+    """Two rounds of pairs, then the nodes by themselves as often as they are asked for: what it says, and after how many such launches."""
+    cluster = Cluster(world)
+    half = len(cluster.nodes) // 2
+    samples = tuple(
+        s
+        for turn in range(2)
+        for s in cluster.measure(tuple((cluster.nodes[i], cluster.nodes[half + (i + turn) % half]) for i in range(half)))
+    )
+    number: Round | None = alone(cluster.nodes)
+    launches = 0
+    while number is not None:
+        samples += by_themselves(number, world.seed, left, unlucky)
+        launches += 1
+        outcome = blame.solve(samples)
+        number = again_alone(cluster.nodes, outcome, launches)
+    return outcome, launches
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_scatters_inside_the_nodes_keeps_no_slow_node_from_being_named(seed: int) -> None:
+    world = World(8, 1, 8, seed=seed, culprits=(Culprit("node", ("n0005",), 0.7),))
+    cluster = Cluster(world)
+    rounds = [tuple((cluster.nodes[i], cluster.nodes[4 + (i + turn) % 4]) for i in range(4)) for turn in range(4)]
+    pairs = tuple(s for number in rounds for s in cluster.measure(number))
+    nodes = alone(cluster.nodes).groups
+    scattered = tuple(s for i in range(3) for s in by_themselves(Round(f"alone-{i}", nodes), seed, {}, unlucky=0.4))
+    assert sure(blame.solve(pairs)) == {"n0005"}
+    assert sure(blame.solve(pairs + scattered)) == {"n0005"}
+
+
+@pytest.mark.parametrize(("left", "most"), [(0.4, 2), (0.8, MOST_ALONE)])
+def test_the_inside_of_a_node_is_measured_again_until_it_is_accused(left: float, most: int) -> None:
+    outcome, launches = insides(World(16, 1, 16), {"n0003": left})
+    assert sure(outcome) == {"inside of n0003"}
+    assert 2 <= launches <= most
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_insides_that_are_slow_for_one_launch_accuse_nobody(seed: int) -> None:
+    outcome, launches = insides(World(16, 1, 16, seed=seed), {}, unlucky=0.15)
+    assert (outcome.blames, launches <= MOST_ALONE) == ((), True)
+
+
+def test_good_insides_are_measured_once() -> None:
+    assert insides(World(16, 1, 16), {})[1] == 1
 
 
 @pytest.mark.parametrize(("name", "named"), [("healthy", set()), ("node5-half", {"node5"}), ("node6-tenth", {"node6"})])
