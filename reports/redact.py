@@ -159,6 +159,11 @@ def for_cluster(cluster: Cluster, host_names: Iterable[str]) -> Redactor:
     return Redactor([node.name for node in cluster.nodes], users, (*addresses, *host_names))
 
 
+def names_file(redactor: Redactor) -> bytes:
+    """`redacted-names.csv`: who is who, to be kept at home."""
+    return "".join(("alias,name\n", *(f"{alias},{name}\n" for name, alias in redactor.aliases))).encode()
+
+
 def _is_address(text: str) -> bool:
     try:
         ipaddress.ip_address(text)

@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from busbw import rundir
     from busbw.cli import check_print
     from busbw.reports import terminal
+    from busbw.reports.redact import names_file
     from busbw.stages import checking, publish
 
     outputs.check(args)
@@ -37,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
     folder = directory.path
     if args.redact:
         result, redactor = publish.publish_redacted(directory)
-        names = "".join(f"{alias},{name}\n" for name, alias in redactor.aliases)
-        rundir.write_whole(folder / "redacted-names.csv", f"alias,name\n{names}".encode(), mode=0o600)
+        rundir.write_whole(folder / "redacted-names.csv", names_file(redactor), mode=0o600)
         folder, shown = folder / "redacted", f"{shown}/redacted"
     else:
         result = publish.publish(directory)

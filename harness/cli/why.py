@@ -87,6 +87,10 @@ def _diagnose(args: argparse.Namespace) -> int:
 
     if len(args.what) == 1 and is_collection(Path(args.what[0])):
         return why_live.offline(args, args.what[0])
+    if args.redact:
+        raise UsageError(
+            "--redact is for --live and for collected answers", seen=args.what[0], next_step="busbw report RUN --redact for a run"
+        )
     reading = why_read.read(args.what)
     if not reading.evidence.texts and not reading.evidence.facts:
         raise ReadError(

@@ -7,14 +7,16 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
-    from busbw.parsers.judge.stall_records import StallJudgement
+    from busbw.parsers.judge.stall_records import NodeEvidence, StallJudgement
     from busbw.records import Cluster
+    from busbw.triage.offline import LiveArtefact
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     live.add_argument("--interval", type=int, metavar="S", help="seconds between the two looks (default 5)")
     live.add_argument("--stacks", action="store_true", help="read stacks with py-spy or gdb: this pauses every rank for a moment")
     live.add_argument("--print-script", action="store_true", help="print the collecting script, for sites that run it by their own means")
+    live.add_argument(
+        "--redact",
+        action="store_true",
+        help="tell it with aliases for hosts, addresses, GUIDs, serials and users, for a ticket that travels; redacted-names.csv stays at home",
+    )
     live.add_argument("--transport", choices=("ssh", "openssh", "local"), default="ssh", help="how nodes are reached (default ssh)")
     live.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
     live.add_argument("--connect-timeout", type=float, default=5.0, metavar="S", help="limit of one connection, in seconds (default 5)")
@@ -57,11 +64,11 @@ def run(args: argparse.Namespace) -> int:
         become_inside(args.inventory)
     cluster = _cluster(args)
     if args.watch is None:
-        judgement, directory, asked_s = _once(args, asking, cluster)
-        _tell(args, judgement, directory, asked_s)
+        told, _ = _once(args, asking, cluster)
+        _tell(args, told)
         from busbw.cli import why_live_text
 
-        return why_live_text.exit_status(judgement)
+        return why_live_text.exit_status(told.judgement)
     return _watch(args, asking, cluster)
 
 
@@ -72,9 +79,9 @@ def offline(args: argparse.Namespace, directory: str) -> int:
 
     path = Path(directory)
     artefact = offline.load(path)
-    judgement = offline.judge(path, artefact)
-    _tell(args, judgement, directory, artefact.asked_s or None)
-    return why_live_text.exit_status(judgement)
+    told = _told(args, path, directory, artefact, offline.evidence(path, artefact))
+    _tell(args, told)
+    return why_live_text.exit_status(told.judgement)
 
 
 def _cluster(args: argparse.Namespace) -> Cluster:
@@ -95,12 +102,23 @@ def _cluster(args: argparse.Namespace) -> Cluster:
     return inventory.resolve(args.inventory, nodes, args.exclude, os.environ)
 
 
-def _once(args: argparse.Namespace, asking: object, cluster: Cluster) -> tuple[StallJudgement, str, float]:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One answer to the question, with aliases where that was asked for."""
+
+    judgement: StallJudgement
+    directory: str
+    """As it is shown."""
+    asked_s: float
+    """Since 1970; 0 = not known."""
+
+
+def _once(args: argparse.Namespace, asking: object, cluster: Cluster) -> tuple[_Told, Path]:
     from busbw import rundir
     from busbw.cli.console import Console, now
     from busbw.parsers.judge.stall_ranks import Wanted
     from busbw.transport.choose import make
-    from busbw.triage import collect, offline
+    from busbw.triage import collect
     from busbw.triage.script import Asking
 
     assert isinstance(asking, Asking)
@@ -109,13 +127,34 @@ def _once(args: argparse.Namespace, asking: object, cluster: Cluster) -> tuple[S
     transport = make(args.transport, ssh_config=cluster.ssh_config)
     limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
     made = collect.collect(run, cluster, transport, asking, Wanted(slurm=args.job, pid=args.pid), limits, console.say)
-    return offline.judge(run.path, made.artefact, made.evidence), os.path.relpath(run.path), made.artefact.asked_s
+    return _told(args, run.path, os.path.relpath(run.path), made.artefact, made.evidence), run.path
 
 
-def _tell(args: argparse.Namespace, judgement: StallJudgement, directory: str, asked_s: float | None) -> None:
+def _told(args: argparse.Namespace, path: Path, directory: str, artefact: LiveArtefact, evidence: tuple[NodeEvidence, ...]) -> _Told:
+    """The judgement on what lies in `path`, told as `directory`; with --redact, who is who is kept beside the evidence."""
+    from busbw.triage import offline
+
+    judgement = offline.judge(path, artefact, evidence)
+    if args.redact:
+        from busbw import rundir
+        from busbw.reports.redact import Redactor, names_file
+
+        nodes = (*(each.node for each in evidence), *(each.node for each in judgement.unreachable))
+        redactor = Redactor(dict.fromkeys(nodes), (), [each.host for each in evidence if each.host])
+        judgement, directory = redactor.record(judgement), redactor.text(directory)
+        rundir.write_whole(path / "redacted-names.csv", names_file(redactor), mode=0o600)
+    return _Told(judgement, directory, artefact.asked_s)
+
+
+def _tell(args: argparse.Namespace, told: _Told) -> None:
     from busbw.cli import why_live_text
 
-    sys.stdout.write(why_live_text.document(judgement, directory) if args.json else why_live_text.answer(judgement, directory, asked_s))
+    text = (
+        why_live_text.document(told.judgement, told.directory)
+        if args.json
+        else why_live_text.answer(told.judgement, told.directory, told.asked_s or None)
+    )
+    sys.stdout.write(text)
 
 
 def _watch(args: argparse.Namespace, asking: object, cluster: Cluster) -> int:
@@ -128,16 +167,17 @@ def _watch(args: argparse.Namespace, asking: object, cluster: Cluster) -> int:
         every_s = parse_duration(args.watch)
     except ValueError as error:
         raise UsageError(f"--watch {args.watch!r} is no time", seen=str(error), next_step="--watch 10s") from error
-    before: str | None = None
+    before: Path | None = None
     while True:
         began = time.monotonic()
-        judgement, directory, asked_s = _once(args, asking, cluster)
+        told, kept = _once(args, asking, cluster)
+        judgement = told.judgement
         sys.stderr.write(why_live_text.brief(judgement) + "\n")
         ended = judgement.kind is StallClass.NO_JOB and before is not None
         if why_live_text.exit_status(judgement) == 1 or ended:
-            _tell(args, judgement, directory, asked_s)
+            _tell(args, told)
             return 0 if ended else 1
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
-        before = directory
+        before = kept
         time.sleep(max(0.0, every_s - (time.monotonic() - began)))
