@@ -44,7 +44,10 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     It is the one that the inventory calls so, else the first. Where all have one name they are one machine's emulated nodes.
     """
     own = {answer.node.name: (facts(answer).host_name or "").partition(".")[0] for answer in answers}
-    said = [name for name in own.values() if name]
+    by_name: dict[str, list[str]] = {}
+    for node, name in own.items():
+        by_name.setdefault(name, []).append(node)
+    said = len(own) - len(by_name.get("", ()))
     results = []
     for answer in answers:
         name = own[answer.node.name]
@@ -55,9 +58,9 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
         if not LEGAL_NAME.match(name):
             results.append(_no_name(answer, name))
             continue
-        same = [node for node, other in own.items() if other == name]
+        same = by_name[name]
         holder = next((node for node in same if node.partition(".")[0] == name), same[0])
-        alone = holder == answer.node.name or len(same) == len(said)
+        alone = holder == answer.node.name or len(same) == said
         status = Status.PASS if alone else Status.FAIL
         # What is well is said alike of all, so that it is one line; the names are in the evidence.
         found = "its own" if alone else f"{name}, the name of {holder}"
