@@ -215,6 +215,8 @@ class CaseArtefact:
     """The groups a survey round measures at once; () = one communicator over all nodes."""
     order: int = 0
     """Place among the launches of the run."""
+    beside: str = ""
+    """Launches with one such name ran side by side; empty = no other ran."""
     began: str = ""
     """RFC 3339, UTC, by the clock of the machine that busbw ran on; nothing is decided by it."""
 

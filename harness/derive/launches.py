@@ -104,7 +104,7 @@ def _samples(artefact: CaseArtefact, result: BenchmarkResult, known: Mapping[str
     for sample in groups.group_samples(result, artefact.json or artefact.stdout or ""):
         nodes = tuple(name_of.get(host, host) for host in sample.nodes)
         if frozenset(nodes) in planned:
-            found.append(dataclasses.replace(sample, nodes=nodes, launch=artefact.case.id))
+            found.append(dataclasses.replace(sample, nodes=nodes, launch=artefact.case.id, beside=artefact.beside))
     return tuple(found)
 
 

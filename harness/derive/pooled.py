@@ -41,7 +41,13 @@ def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample
             raise UsageError(f"{path} measured no groups of these nodes", seen="no survey of them in it", next_step="busbw run --survey")
         prefix = f"{other.run_id}/"
         found += [
-            dataclasses.replace(s, launch=s.launch if "/" in s.launch else prefix + s.launch, artefact=f"raw/{FILE}", line_no=None)
+            dataclasses.replace(
+                s,
+                launch=s.launch if "/" in s.launch else prefix + s.launch,
+                beside=s.beside if not s.beside or "/" in s.beside else prefix + s.beside,
+                artefact=f"raw/{FILE}",
+                line_no=None,
+            )
             for s in mine
         ]
     pooled = tuple(dict.fromkeys(found))
@@ -65,7 +71,7 @@ def of_run(run: RunDir) -> tuple[GroupSample, ...]:
         RunDirError: it has no plan, or an artefact is not readable.
     """
     known = {answer.node.name: facts(answer) for answer in answers(run, load_plan(run))}
-    return (*load(run), *(sample for launch in launches.load(run, known) for sample in launch.samples if len(sample.nodes) > 1))
+    return (*load(run), *(sample for launch in launches.load(run, known) for sample in launch.samples))
 
 
 def carry(recording: Path, run: RunDir) -> None:

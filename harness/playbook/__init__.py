@@ -62,6 +62,8 @@ class SurveyPlan:
     """`alone`, `pairs`, `ladder`, `layers`: measured in this order."""
     decompose: str = "never"
     """`always`, `on-shortfall` or `never`: raw links, NVLink alone, network alone and everything, in one table."""
+    shard_nodes: int = 32
+    """Nodes of one launch at most; the launches of a larger round run side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,4 +205,4 @@ def _gate(gate: GateForm, emulated: bool) -> Gate:
 
 
 def _survey(survey: SurveyForm) -> SurveyPlan:
-    return SurveyPlan(survey.when, survey.budget, survey.size, survey.iterations, survey.groups, survey.decompose)
+    return SurveyPlan(survey.when, survey.budget, survey.size, survey.iterations, survey.groups, survey.decompose, survey.shard)

@@ -122,6 +122,8 @@ class SurveyForm:
     groups: tuple[Group, ...] = ("alone", "pairs")
     decompose: When = "never"
     """Whether the layers below a case that falls short are measured each by itself, as far as the budget allows."""
+    shard: int = 32
+    """Nodes of one launch at most: a larger round is several launches side by side, so that one that hangs takes few with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ class SurveyChange:
     iterations: int | None = None
     groups: tuple[Group, ...] | None = None
     decompose: When | None = None
+    shard: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +219,8 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
             yield document.problem((*place, "groups"), "a survey needs groups: alone, pairs, ladder, layers")
         if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
             yield document.problem(place, "budget, size and iterations of a survey must be more than 0")
+        if survey.shard < 2:
+            yield document.problem((*place, "shard"), "a shard holds 2 nodes or more: less is no pair")
 
 
 def _bad_numbers(case: CaseForm) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -281,6 +286,7 @@ def changed_survey(survey: SurveyForm, change: SurveyChange) -> SurveyForm:
         iterations=given_or(change.iterations, survey.iterations),
         groups=given_or(change.groups, survey.groups),
         decompose=given_or(change.decompose, survey.decompose),
+        shard=given_or(change.shard, survey.shard),
     )
 
 

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from busbw import artefacts
 from busbw.artefacts import CounterFile, CountersArtefact
 from busbw.preflight import counters
-from busbw.records import CommandResult
+from busbw.records import Answer, Command, CommandResult
 from busbw.stages.context import Context
 
 
-def take(context: Context, case_id: str, nodes: tuple[str, ...], moment: str, *, gpus: bool = True) -> None:
-    """Ask all nodes of a launch at once. `moment` is `before` or `after`; what an earlier try took for this same launch stays.
+def take(context: Context, launches: Mapping[str, tuple[str, ...]], moment: str, *, gpus: bool = True) -> None:
+    """Ask all nodes of launches that run side by side at once. `launches`: id of a case → its nodes, no node twice. `moment` is `before` or
+    `after`; what an earlier try took for a same launch stays.
 
     `gpus=False` leaves out the GPUs' own counters: for the many short launches of a survey, which are about the network.
     A node that does not answer is an entry with its reason: a missing snapshot never ends a measurement.
     """
-    name = f"cases/{case_id}/counters-{moment}"
-    if context.run.read_raw(f"{name}.json") is not None:
+    wanted = {f"cases/{case_id}/counters-{moment}": nodes for case_id, nodes in launches.items()}
+    wanted = {name: nodes for name, nodes in wanted.items() if context.run.read_raw(f"{name}.json") is None}
+    if not wanted:
         return
-    _set_aside(context, name)
-    commands = {node: counters.snapshot(f"{name}/{node}.txt", gpus=gpus) for node in nodes if node in context.fleet.sessions}
-    files = [CounterFile(node, None, "not reached") for node in nodes if node not in commands]
-    for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5):
-        if isinstance(answer, CommandResult):
-            # Without standard output nothing was kept: a file that is named exists.
-            path = f"raw/{name}/{answer.node}.txt" if answer.stdout or answer.ok else None
-            problem = answer.problem or ("" if answer.ok else f"exit status {answer.exit_status}: {answer.err().strip()[:200]}")
-            files.append(CounterFile(answer.node, path, problem))
-        else:
-            files.append(CounterFile(answer.node, None, answer.reason))
-    artefacts.keep(context.run, f"{name}.json", CountersArtefact(moment, tuple(files)))
+    commands: dict[str, Command] = {}
+    for name, nodes in wanted.items():
+        _set_aside(context, name)
+        commands |= {node: counters.snapshot(f"{name}/{node}.txt", gpus=gpus) for node in nodes if node in context.fleet.sessions}
+    answers = {answer.node: answer for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5)}
+    for name, nodes in wanted.items():
+        files = tuple(_file(name, node, answers.get(node)) for node in nodes)
+        artefacts.keep(context.run, f"{name}.json", CountersArtefact(moment, files))
+
+
+def _file(name: str, node: str, answer: Answer | None) -> CounterFile:
+    if answer is None:
+        return CounterFile(node, None, "not reached")
+    if not isinstance(answer, CommandResult):
+        return CounterFile(node, None, answer.reason)
+    # Without standard output nothing was kept: a file that is named exists.
+    path = f"raw/{name}/{node}.txt" if answer.stdout or answer.ok else None
+    return CounterFile(
+        node, path, answer.problem or ("" if answer.ok else f"exit status {answer.exit_status}: {answer.err().strip()[:200]}")
+    )
 
 
 def taken(context: Context, case_id: str) -> bool:

@@ -1,6 +1,6 @@
-"""One launch from start to end: started detached on the head node, watched, and looked at before it is ended when it makes no progress.
+"""Launches from start to end: started detached on the head node, watched, and looked at before they are ended when they make no progress.
 
-How long it ran is the node's word, what nobody watched included; how long it was silent is the sum of what the commands took. Neither is
+How long one ran is the node's word, what nobody watched included; how long it was silent is the sum of what the commands took. Neither is
 this process's clock: a replay of the recorded answers decides exactly as the run did.
 """
 
@@ -43,6 +43,8 @@ class Launch:
     """The node that starts the launcher."""
     groups: tuple[tuple[str, ...], ...] = ()
     order: int = 0
+    beside: str = ""
+    """Launches with one such name run side by side."""
     log_dir: str | None = None
     """On every node, for NCCL's log of each rank; None = there is none."""
 
@@ -58,49 +60,81 @@ class _Ending:
 
 def measure(context: Context, launch: Launch) -> CaseArtefact:
     """Run one launch, or go on with it where an earlier busbw left it. Leaves nothing of it on the nodes."""
-    name = f"cases/{launch.case.id}/outcome.json"
-    done = artefacts.load(context.run, name, CaseArtefact)
-    if done is not None:
-        return done
-    head = context.fleet.sessions.get(launch.head)
-    if head is None:
-        return _finish(context, launch, None, _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached"))
-    if context.run.was_set_aside(name):
-        # An earlier try gave it up, and may have ended a part of it where it could: what is left of it on the nodes is no measurement.
+    (artefact,) = measure_together(context, (launch,))
+    return artefact
+
+
+def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[CaseArtefact, ...]:
+    """The same for launches on different nodes, side by side: all are started, then all are watched to their ends."""
+    done = {each.case.id: artefacts.load(context.run, f"cases/{each.case.id}/outcome.json", CaseArtefact) for each in launches}
+    heads = {each.case.id: head for each in launches if (head := context.fleet.sessions.get(each.head)) is not None}
+    todo = tuple(each for each in launches if done[each.case.id] is None and each.case.id in heads)
+    for launch in launches:
+        if done[launch.case.id] is None and launch not in todo:
+            unreached = _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached")
+            done[launch.case.id] = _finish(context, launch, None, unreached)
+    for launch in todo:
+        _forget_earlier(context, launch, heads[launch.case.id])
+    counters.take(context, {each.case.id: each.nodes for each in todo}, "before", gpus=not any(each.groups for each in todo))
+    for launch in todo:
+        _make_ready(context, launch, heads[launch.case.id])
+    begun: dict[str, str] = {}
+    endings: dict[str, _Ending] = {}
+    try:
+        for launch in todo:
+            begun[launch.case.id] = context.now()
+            if (failed := _start(launch, heads[launch.case.id])) is not None:
+                endings[launch.case.id] = failed
+        for launch in todo:
+            if launch.case.id not in endings:
+                endings[launch.case.id] = _watch(context, launch, heads[launch.case.id])
+    except BaseException:
+        # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run starts these launches afresh.
+        for launch in todo:
+            if launch.case.id in begun:
+                _end(context, launch, heads[launch.case.id])
+                _remove(context, launch, heads[launch.case.id])
+            counters.forget(context, launch.case.id)
+        raise
+    for launch in todo:
+        if endings[launch.case.id].state != "ended":
+            # Not started, too: it may run, and only the answer was lost.
+            _end(context, launch, heads[launch.case.id])
+    ran = tuple(each for each in todo if endings[each.case.id].state != "not-started")
+    counters.take(context, {each.case.id: each.nodes for each in ran}, "after", gpus=not any(each.groups for each in todo))
+    for launch in todo:
+        began = begun[launch.case.id] if launch in ran else ""
+        if launch in ran and launch.log_dir is not None:
+            rank_logs.collect(context, launch.case.id, launch.nodes, launch.log_dir)
+        done[launch.case.id] = _finish(context, launch, heads[launch.case.id], endings[launch.case.id], began)
+    return tuple(artefact for artefact in done.values() if artefact is not None)
+
+
+def _forget_earlier(context: Context, launch: Launch, head: Session) -> None:
+    """What an earlier try left of it, where that is no measurement of this one."""
+    if context.run.was_set_aside(f"cases/{launch.case.id}/outcome.json"):
+        # It was given up, and a part of it may have been ended where it could be.
         _end(context, launch, head)
         _remove(context, launch, head)
     if counters.taken(context, launch.case.id) and not head.run(job.found(launch.directory)).ok:
         # An earlier try was killed before its launch: what has moved since then is not this launch's.
         counters.forget(context, launch.case.id)
-    counters.take(context, launch.case.id, launch.nodes, "before", gpus=not launch.groups)
+
+
+def _make_ready(context: Context, launch: Launch, head: Session) -> None:
     if launch.log_dir is not None:
         rank_logs.prepare(context, launch.nodes, launch.log_dir)
     writer = _writer(context, launch, head)
     if writer is not head:
         writer.run(Command(("mkdir", "-p", "--", launch.directory), timeout_s=30, label="mkdir"))
-    began = context.now()
-    try:
-        started = head.run(job.start(launch.directory, launch.invocation.argv, job.marks(launch.job_id)))
-        if started.ok:
-            ending = _watch(context, launch, head)
-        else:
-            why = started.problem or started.err().strip() or f"exit status {started.exit_status}"
-            ending = _Ending("not-started", started.seconds, why)
-    except BaseException:
-        # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run starts this launch afresh.
-        _end(context, launch, head)
-        _remove(context, launch, head)
-        counters.forget(context, launch.case.id)
-        raise
-    if ending.state != "ended":
-        # Not started, too: it may run, and only the answer was lost.
-        _end(context, launch, head)
-    if ending.state == "not-started":
-        return _finish(context, launch, head, ending)
-    counters.take(context, launch.case.id, launch.nodes, "after", gpus=not launch.groups)
-    if launch.log_dir is not None:
-        rank_logs.collect(context, launch.case.id, launch.nodes, launch.log_dir)
-    return _finish(context, launch, head, ending, began)
+
+
+def _start(launch: Launch, head: Session) -> _Ending | None:
+    """None = it runs, or an earlier busbw had started it."""
+    started = head.run(job.start(launch.directory, launch.invocation.argv, job.marks(launch.job_id)))
+    if started.ok:
+        return None
+    return _Ending("not-started", started.seconds, started.problem or started.err().strip() or f"exit status {started.exit_status}")
 
 
 def _writer(context: Context, launch: Launch, head: Session) -> Session:
@@ -222,6 +256,7 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
         problem=ending.problem,
         groups=launch.groups,
         order=launch.order,
+        beside=launch.beside,
         began=began,
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)

@@ -24,7 +24,7 @@ from busbw.stages import apart
 from busbw.stages.context import Context
 from busbw.stages.launching import Place, make
 from busbw.stages.layers import measure_layers
-from busbw.stages.measure import measure
+from busbw.stages.measure import Launch, measure_together
 from busbw.survey.adapt import Wanted, again_alone, choose
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.places import rails_of
@@ -33,6 +33,8 @@ from busbw.units import format_duration
 
 LAYERS = 2
 """Launches that taking a run apart takes at least, beyond those of the confirmation: the network alone, and about as long for the raw links."""
+MOST_SIDE_BY_SIDE = 32
+"""Launches at once: each is a launcher on the head node, with a connection to every node of its shard."""
 _NETWORK_ALONE = (("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1"))
 """Every hop of the ring is one of the network then; a diagnosis, never a setting."""
 
@@ -112,8 +114,9 @@ def survey(context: Context, place: Place, nodes: tuple[str, ...], ranks_per_nod
             return
         context.say("survey", f"each group is a launch of its own: {why}")
         made = replace(made, apart=True)
-    groups, fabric = plan.playbook.survey.groups, grouping.fabric(context.run, plan)
-    if "alone" in groups and not _measured(context, place, alone(nodes), made, progress):
+    wanted, fabric = plan.playbook.survey, grouping.fabric(context.run, plan)
+    groups = wanted.groups
+    if "alone" in groups and not _every(context, place, shards(alone(nodes), wanted.shard_nodes), made, progress):
         return
     if "pairs" in groups and not _pairs(context, place, nodes, fabric, made, progress):
         return
@@ -140,7 +143,7 @@ def _pairs(context: Context, place: Place, nodes: tuple[str, ...], fabric: Fabri
             told = f"budget of {budget} spent after {len(history)} rounds{kept}; next would have been {number.id}: {number.why}"
             context.say("survey", told)
             break
-        if not _every(context, place, shards(number, MOST_NODES), made, progress):
+        if not _every(context, place, shards(number, context.plan.playbook.survey.shard_nodes), made, progress):
             return False
         history += (number,)
         outcome = seen(context, place)
@@ -154,7 +157,7 @@ def _insides(context: Context, place: Place, nodes: tuple[str, ...], made: Shape
         if not _affordable(context, progress, 1):
             context.say("survey", f"no budget left for {number.why}")
             return True
-        if not _measured(context, place, number, made, progress):
+        if not _every(context, place, shards(number, context.plan.playbook.survey.shard_nodes), made, progress):
             return False
         launched += 1
     return True
@@ -222,24 +225,50 @@ def _decompose(context: Context, place: Place, planned: Confirming, nodes: tuple
 
 def _measured(context: Context, place: Place, number: Round, made: Shape, progress: _Progress) -> bool:
     """One launch; one that fails is made again in halves, so that what is broken is cornered. False = it hung, or no longer can be halved."""
+    return _every(context, place, (number,), made, progress)
+
+
+def _every(context: Context, place: Place, parts: tuple[Round, ...], made: Shape, progress: _Progress) -> bool:
+    """All shards of a round, side by side as far as the launcher allows; one that fails is halved after the others were measured."""
+    width = MOST_SIDE_BY_SIDE if apart.possible(context) else 1
+    fine = []
+    for first in range(0, len(parts), width):
+        wave = parts[first : first + width]
+        now = tuple(_prepared(context, place, part, made, progress.order + i) for i, part in enumerate(wave))
+        if len(wave) > 1:
+            now = tuple((number, replace(launch, beside=wave[0].id)) for number, launch in now)
+        progress.order += len(now)
+        for number, launch in now:
+            context.say(launch.case.id, f"{number.why}: " + _told(number))
+        artefacts = measure_together(context, tuple(launch for _, launch in now))
+        progress.spent_s += max(artefact.seconds for artefact in artefacts)
+        progress.launches += 1
+        for (number, _), artefact in zip(now, artefacts, strict=True):
+            fine.append(_went_well(context, number, artefact, progress) or _halved(context, place, number, artefact, made, progress))
+    return all(fine)
+
+
+def _prepared(context: Context, place: Place, number: Round, made: Shape, order: int) -> tuple[Round, Launch]:
     case = round_case(context.plan, number, made)
     # The head's group first: rank 0 is then on the node whose files are at hand.
     groups = tuple(sorted(number.groups, key=lambda group: place.head not in group))
     groups = (tuple(sorted(groups[0], key=lambda node: node != place.head)), *groups[1:])
     number = replace(number, groups=groups)
     if made.apart:
-        launch = apart.launch(context, place, case, number, order=progress.order)
-    else:
-        launch = make(context.plan, place, case, number.order(), order=progress.order, groups=number.groups)
-    progress.order += 1
-    context.say(case.id, f"{number.why}: " + _told(number))
-    artefact = measure(context, launch)
-    progress.spent_s += artefact.seconds
-    progress.launches += 1
+        return number, apart.launch(context, place, case, number, order=order)
+    return number, make(context.plan, place, case, number.order(), order=order, groups=number.groups)
+
+
+def _went_well(context: Context, number: Round, artefact: CaseArtefact, progress: _Progress) -> bool:
     if artefact.state == "ended" and artefact.exit_status == 0:
         progress.ended.add(number.id)
         return True
-    context.say(case.id, _how(artefact))
+    context.say(artefact.case.id, _how(artefact))
+    return False
+
+
+def _halved(context: Context, place: Place, number: Round, artefact: CaseArtefact, made: Shape, progress: _Progress) -> bool:
+    """The halves of a launch that failed, one after the other; what hung is not tried again."""
     if artefact.state != "ended" or len(number.groups) < 2:
         return False
     middle = (len(number.groups) + 1) // 2
@@ -249,12 +278,6 @@ def _measured(context: Context, place: Place, number: Round, made: Shape, progre
     )
     first, second = (_measured(context, place, half, made, progress) for half in halves)
     return first or second
-
-
-def _every(context: Context, place: Place, parts: tuple[Round, ...], made: Shape, progress: _Progress) -> bool:
-    """All shards of a round; a shard that hung ends the survey after the others were measured."""
-    ended = [_measured(context, place, shard, made, progress) for shard in parts]
-    return all(ended)
 
 
 def _told(number: Round) -> str:

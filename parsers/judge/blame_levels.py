@@ -43,7 +43,7 @@ class Level:
 
     sample: GroupSample
     launch: int
-    """Position of its launch among the launches."""
+    """Position of its launch among the launches; those that ran side by side are one."""
     ratio: float
     """Level over that of its peers; 1 = as good as they."""
     noise: float
@@ -91,7 +91,7 @@ def _of_good_ones(ratios: Iterable[float]) -> float:
 def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...]:
     """Every sample of a class that has peers, in the order given. Samples of a class with fewer than three groups are left out."""
     leaf = dict(fabric.leaf_of)
-    order = {name: position for position, name in enumerate(dict.fromkeys(_launch(s) for s in samples))}
+    order = {name: position for position, name in enumerate(dict.fromkeys(_moment(s) for s in samples))}
     by_class: dict[_Class, list[int]] = {}
     for index, sample in enumerate(samples):
         by_class.setdefault(_class_of(sample), []).append(index)
@@ -104,6 +104,10 @@ def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...
 
 def _launch(sample: GroupSample) -> str:
     return sample.launch or sample.artefact
+
+
+def _moment(sample: GroupSample) -> str:
+    return sample.beside or _launch(sample)
 
 
 def _class_of(sample: GroupSample) -> _Class:
@@ -135,7 +139,7 @@ def _of_class(
     return {
         index: Level(
             samples[index],
-            order[_launch(samples[index])],
+            order[_moment(samples[index])],
             ratio[index],
             max(noise, steady[index][1]),
             scale[_launch(samples[index])],

@@ -30,6 +30,8 @@ class GroupSample:
     collective: str = "all_reduce"
     """`alltoall`, or any other for the bytes of a ring."""
     ranks_per_node: int = 1
+    beside: str = ""
+    """Launches with one such name ran side by side, and shared what lies between their nodes; empty = no other ran."""
 
     @property
     def median_gb_s(self) -> float:

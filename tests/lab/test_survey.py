@@ -135,3 +135,24 @@ def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each
     assert {len(each["times_us"]) for each in times} == {5}
     medians = {number: statistics.median(t for each in times if each["group"] == number for t in each["times_us"]) for number in (0, 1)}
     assert medians[1] > 1.5 * medians[0], medians
+
+
+def test_the_shards_of_a_round_are_launched_side_by_side_and_judged_as_one_moment(rails: LabState, tmp_path: Path) -> None:
+    shards = tmp_path / "shards.yaml"
+    shards.write_text(Path(PLAYBOOK).read_text().replace("groups: [pairs]", "groups: [pairs], shard: 2"))
+    run = survey(rails, tmp_path, "--budget", "1s", playbook=str(shards))
+    made = {c["case"]["id"]: tuple(c["nodes"]) for c in run["cases"][1:]}
+    assert made == {"survey-pairs-1-a": ("node1", "node2"), "survey-pairs-1-b": ("node3", "node4")}
+    assert {c["status"] for c in run["cases"]} == {"PASS"}, run["findings"]
+    raw = tmp_path / "latest" / "raw"
+    outcomes = [json.loads((raw / "cases" / name / "outcome.json").read_text()) for name in made]
+    assert [each["beside"] for each in outcomes] == ["pairs-1-a", "pairs-1-a"]
+    # The second was started before the first was asked how far it is: commands of one node are numbered in their order.
+    labels = [path.name.split("-", 1)[1].removesuffix(".json") for path in sorted((raw / "nodes" / "node1").glob("*.json"))]
+    starts = [number for number, label in enumerate(labels) if label == "start"]
+    assert len(starts) == 3, labels
+    assert "poll" not in labels[starts[1] : starts[2]], labels
+    assert {tuple(c["nodes"]) for c in run["comparisons"] if c["case_id"].startswith("survey-pairs-1")} <= {
+        ("node1", "node2"),
+        ("node3", "node4"),
+    }
