@@ -49,6 +49,22 @@ def test_what_was_in_the_file_is_there_afterwards_with_its_mode(tmp_path: Path, 
         assert [path.name for path in file.parent.iterdir()] == ["authorized_keys"]
 
 
+@pytest.mark.parametrize("content", [None, OWN, ""])
+def test_a_key_of_an_earlier_try_makes_room_for_the_new_one_and_nothing_else_does(tmp_path: Path, file: Path, content: str | None) -> None:
+    """A node that was away when its key was removed: the head has a new one when the run goes on."""
+    if content is not None:
+        file.parent.mkdir()
+        file.write_text(content)
+    new = KEY.replace(b"AAAAC3Nz", b"AAAAnew")
+    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
+    assert on_node(tmp_path, keys.allow(MARK, new)).returncode == 0
+    lines = file.read_text().splitlines()
+    assert (lines.count(new.decode()), lines.count(KEY.decode())) == (1, 0)
+    assert lines[: len((content or "").splitlines())] == (content or "").splitlines()
+    assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
+    assert list(tmp_path.iterdir()) == [] if content is None else file.read_text().rstrip("\n") == content
+
+
 def test_a_link_stays_a_link(tmp_path: Path, file: Path) -> None:
     file.parent.mkdir()
     (tmp_path / "elsewhere").write_text(OWN)
