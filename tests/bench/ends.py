@@ -67,6 +67,8 @@ class End:
     ports: tuple[str, ...]
     wrong: str
     """What else was not as it should be; empty = all was."""
+    told: str = ""
+    """Where something was left: what the run and the clean-up said last."""
 
     @property
     def bad(self) -> bool:
@@ -108,17 +110,19 @@ def end(lab: LabState, before: Footprint, folder: Path, number: int, whole_s: fl
     disturbed = way != "success" and disturb(lab, way, job, after_s, gap_s)
     step = (resume.said((out / "latest").resolve()) or ["start"])[-1]
     told = resume.ended(job)
-    wrong = ""
+    wrong = cleaned = ""
     allowed = {"kill -9": (-9,), "ctrl-c": (130, -2), "ctrl-c twice": (130, -2)}.get(way if disturbed else "", (3,))
     if job.returncode not in allowed and (way, job.returncode) != ("failure", 1):
         wrong = f"exit status {job.returncode}: {told.strip()[-300:]}"
     if disturbed and way in ("kill -9", "connection lost") and (out / "latest/raw/plan.json").exists():
         argv = (sys.executable, "-m", "busbw", "cleanup", str((out / "latest").resolve()))
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+        cleaned = done.stdout + done.stderr
         wrong += "" if done.returncode == 0 else f" cleanup ended with {done.returncode}: {done.stdout[-300:]}{done.stderr[-300:]}"
     left = left_behind(lab, before)
-    listed = (tuple(sorted(kind)) for kind in (left.processes, left.files, left.ports))
-    return End(number, way, after_s, step if disturbed else "ended before", job.returncode, *listed, wrong)
+    listed = [tuple(sorted(kind)) for kind in (left.processes, left.files, left.ports)]
+    words = f"{told.strip()[-600:]} | {cleaned.strip()[-600:]}" if any(listed) else ""
+    return End(number, way, after_s, step if disturbed else "ended before", job.returncode, *listed, wrong, words)
 
 
 def table(ends: list[End]) -> None:
