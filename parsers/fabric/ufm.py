@@ -67,7 +67,10 @@ def _rows(text: str) -> tuple[list[tuple[int | None, dict[str, object]]], str]:
         inner = mapping(document)
         found = document if isinstance(document, list) else next((v for v in inner.values() if isinstance(v, list)), [inner])
         return [(None, mapping(row)) for row in found], ""
-    lines = list(csv.reader(text.strip().splitlines()))
+    try:
+        lines = list(csv.reader(text.strip().splitlines()))
+    except csv.Error as error:
+        return [], f"ufm: not a table: {error}"
     head = [re.sub(r"\W+", "_", name.strip().lower()) for name in lines[0]] if lines else []
     return [(n, dict(zip(head, row, strict=False))) for n, row in enumerate(lines[1:], 2)], ""
 

@@ -24,7 +24,7 @@ from busbw.records import InspectorLog, InspectorMetric, InspectorOp, InspectorS
 _MOST_SERIES = 200_000
 _MOST_METRICS = 200_000
 _LONGEST_LINE = 1024 * 1024
-_METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]+|NaN|[-+]?Inf)\s*(?:\d+)?$")
+_METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]{1,40}|NaN|[-+]?Inf)(?:\s+\d{1,20})?\s*$")
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
 _KINDS = (("coll_perf", "coll"), ("p2p_perf", "p2p"))
 _NEXT = "set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000"

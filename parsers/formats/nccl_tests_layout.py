@@ -51,6 +51,7 @@ _NAMES = {
     "time": "time", "cputime": "cputime", "algbw": "algbw", "busbw": "busbw", "#wrong": "wrong", "wrong": "wrong", "error": "error",
     "res": "error", "i_min": "i_min", "i_max": "i_max", "i_p99": "i_p99", "i_cv%": "i_cv", "i_cv": "i_cv", "timestamp": "timestamp",
 }  # fmt: skip
+_LONGEST_NUMBER = 40
 _GLUE = re.compile(r"[A-Za-z\[({<`\"'|*#\\]")
 """What foreign text glued to a number may begin with."""
 
@@ -132,7 +133,7 @@ def header(text: str) -> Layout | None:
     columns: list[Column] = []
     block = -1
     for match in re.finditer(r"\S+", text.replace("|", " ").replace(",", " ")):
-        word = re.sub(r"\(.*?\)", "", match[0].strip("`\"'")).lower()
+        word = re.sub(r"\([^()]*\)", "", match[0].strip("`\"'")).lower()
         name = _NAMES.get(word)
         if name is None and (not columns or not word):
             continue
@@ -278,7 +279,7 @@ def _cut(token: str, begin: int, column: Column, pattern: re.Pattern[str], shift
         if 0 < length < len(token) and pattern.fullmatch(token[:length]):
             return length
     longest = pattern.match(token)
-    for length in range(longest.end() if longest else 0, 0, -1):
+    for length in range(min(longest.end(), _LONGEST_NUMBER) if longest else 0, 0, -1):
         if pattern.fullmatch(token[:length]) and _GLUE.match(token[length]):
             return length
     return 0

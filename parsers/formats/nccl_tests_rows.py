@@ -23,6 +23,8 @@ from busbw.parsers.formats.nccl_tests_scan import Line
 
 _CUT_CELL = re.compile(r"\s*(?:-?\d*\.?\d*(?:e[+-]?\d*)?|N/?|[a-z]{1,7})")
 _CELL_END = re.compile(r"(?:\.\d*|/?A|e?[+-]?\d+)(?=\s|$)")
+_LONGEST_CELL = 80
+"""Characters with the blanks before it; a column is at most 20 wide."""
 _LONGEST_ROW = 4096
 """Characters; a whole row has about 300. What is longer is no row that was torn, and to read it again with every line would never end."""
 
@@ -142,7 +144,7 @@ class RowJoiner:
 
 def _begun(rest: str) -> str:
     """What stands behind the last whole cell, where it can be the beginning of one."""
-    return rest if _CUT_CELL.fullmatch(rest) else ""
+    return rest if len(rest) <= _LONGEST_CELL and _CUT_CELL.fullmatch(rest) else ""
 
 
 def _checked(line: Line, cells: Cells) -> Found:

@@ -17,6 +17,9 @@ from busbw.parsers.formats.nccl_tests_rows import Found, RowJoiner
 from busbw.parsers.formats.nccl_tests_run import MOST_QUOTED, Phase, Run
 from busbw.parsers.formats.nccl_tests_scan import Line
 
+_LONGEST_HEADER = 1000
+"""Characters of column names that may still go on in the next line; a whole header has about 250."""
+
 
 @dataclass(slots=True)
 class RunReader:
@@ -93,6 +96,8 @@ class RunReader:
         """Column names, whole or wrapped over several lines."""
         text, run = line.text, self.current
         layout = header(text)
+        if self.half_header is not None and len(self.half_header.text) > _LONGEST_HEADER:
+            self.half_header = None
         wrapped = self.half_header is not None and line.number == self.half_header.number + 1 and layout is None and "(" not in text
         if wrapped and self.half_header is not None and not FRAGMENT.match(text):
             joined = (self.half_header.text + text, f"{self.half_header.text} {text.lstrip()}")

@@ -30,8 +30,10 @@ from busbw.parsers.formats.nccl_tests_summary import document
 from busbw.parsers.formats.nccl_tests_writers import runs_of
 from busbw.records.benchmark import BenchmarkResult
 
-_SURE = re.compile(rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.*\bPid\s+\d+")
-_MAYBE = re.compile(rb"\d+\s+\d+\s+(?:float|half|double|u?int(?:8|32|64)|bfloat16|f8e\dm\d)\s+(?:sum|prod|max|min|avg|none|-?\d)")
+_SURE = re.compile(rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.{0,400}\bPid\s+\d+")
+_MAYBE = re.compile(
+    rb"(?<!\d)\d{1,19}\s+\d{1,19}\s+(?:float|half|double|u?int(?:8|32|64)|bfloat16|f8e\dm\d)\s+(?:sum|prod|max|min|avg|none|-?\d)"
+)
 
 
 def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:

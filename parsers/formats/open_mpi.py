@@ -81,7 +81,7 @@ RULES: tuple[Rule, ...] = (
         _CAUSE,
         r"was unable to find the specified executable|was unable to launch the specified application as it could not access",
         "the program is not there, or not executable, on that node",
-        (r".*Executable: (?P<detail>\S+)", _NODE),
+        (r"^.*Executable: (?P<detail>\S+)", _NODE),
         help=True,
     ),
     Rule(
@@ -97,7 +97,7 @@ RULES: tuple[Rule, ...] = (
         _CAUSE,
         r"change to the specified working directory",
         "the working directory does not exist on that node",
-        (r".*Working directory: (?P<detail>\S+)", _NODE),
+        (r"^.*Working directory: (?P<detail>\S+)", _NODE),
         help=True,
     ),
     Rule(

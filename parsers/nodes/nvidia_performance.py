@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from busbw.parsers.nodes.blocks import blocks
 
 _GPU = re.compile(r"^GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:\S+$", re.M)
-_LINE = re.compile(r"^( +)([^:\n]+?) *(?:: (.*))?$")
 _HELD = {
     "SW Power Capping": "throttle_sw_power_us",
     "Sync Boost": "throttle_sync_boost_us",
@@ -52,18 +51,20 @@ def _counters(index: int, first: int, block: str) -> list[GpuCounter]:
     totals: dict[str, int] = {}
     path: list[tuple[int, str]] = []
     for line_no, line in enumerate(block.splitlines(), first):
-        match = _LINE.match(line)
-        if match is None:
+        said = line.lstrip(" ")
+        depth = len(line) - len(said)
+        title, colon, value = said.partition(":")
+        title = title.rstrip(" ")
+        if not depth or not title or (colon and value[:1] != " "):
             continue
-        depth = len(match[1])
         path = [(d, title) for d, title in path if d < depth]
         titles = [title for _, title in path]
-        number = re.match(r"(\d+)(?: us)?$", match[3] or "")
-        if match[3] is None:
-            path.append((depth, match[2]))
-        elif number and titles[-1:] and titles[-1] in _COUNTERS and match[2] in _HELD:
-            found.append(GpuCounter(index, _HELD[match[2]], int(number[1]), line_no))
-        elif number and "Volatile" in titles and (kind := _kind(match[2])):
+        number = re.match(r"(\d{1,19})(?: us)?$", value[1:])
+        if not colon:
+            path.append((depth, title))
+        elif number and titles[-1:] and titles[-1] in _COUNTERS and title in _HELD:
+            found.append(GpuCounter(index, _HELD[title], int(number[1]), line_no))
+        elif number and "Volatile" in titles and (kind := _kind(title)):
             if kind not in totals:
                 totals[kind] = 0
                 found.append(GpuCounter(index, kind, 0, line_no))

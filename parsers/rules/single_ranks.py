@@ -13,9 +13,13 @@ from busbw.parsers.judge.diagnose_evidence import Clue, View
 from busbw.parsers.rules.rule import Fires, Rule, Watch
 from busbw.parsers.symptoms.table import Weight
 
+_TYPES = r"(?:u?int\d{1,2}|half|float|double|bfloat16|f8e\dm\d)\s"
+# What stands ahead is asked of lines with a type alone: asked of every line, so many blanks in a row would take for ever in some.
 _ROW = Watch(
     "row",
-    r"^\W*[1-9]\d{3,}\s+\d+\s+(?:u?int\d+|half|float|double|bfloat16|f8e\dm\d)\s.*\s(?!0\.00\s)[\d.]+\s+0\.00\s+(?:0|N/A)\s.*\s0\.00\s+(?:0|N/A)\s*$",
+    rf"^(?=\W{{0,9}}[1-9]\d{{3,19}}\s{{1,30}}\d{{1,19}}\s{{1,30}}{_TYPES}"
+    r".{0,60}\s(?!0\.00\s)[\d.]{1,12}\s{1,12}0\.00\s{1,12}(?:0|N/A)\s.{0,60}\s0\.00\s{1,12}(?:0|N/A)\s*$)"
+    rf".{{0,90}}{_TYPES}",
 )
 _ALONE = Watch("alone", r"\brank 0 nranks 1 ")
 _HEADER = Watch("header", r"^.{0,60}# +(?:nccl-tests version|Collective test starting)|^.{0,60}# nThread \d+ nGpus")
