@@ -45,11 +45,16 @@ class Tally:
     """Texts of this run in which it found something: random texts are mostly none of its own."""
 
 
+def _too_slow(signal_number: int, frame: FrameType | None) -> None:
+    raise TooSlow(f"more than {LIMIT_S} s")
+
+
 def tried(entry: Entry, data: bytes, tally: Tally) -> str:
     """Gives the traceback; empty = it was read, or refused as documented. A text in which the reader found something is kept to mutate again."""
     tally.texts += 1
     tally.size_bytes += len(data)
     started = time.process_time()
+    before = signal.signal(signal.SIGVTALRM, _too_slow)
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
     try:
         result = entry.call(data)
@@ -61,6 +66,7 @@ def tried(entry: Entry, data: bytes, tally: Tally) -> str:
         return traceback.format_exc()
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
         tally.slowest_s = max(tally.slowest_s, time.process_time() - started)
     return ""
 
@@ -70,10 +76,6 @@ def fuzz(
 ) -> dict[str, Tally]:
     """Try mutated texts, as many as given or for as long as given; the same seed tries the same texts."""
 
-    def too_slow(signal_number: int, frame: FrameType | None) -> None:
-        raise TooSlow(f"more than {LIMIT_S} s")
-
-    before = signal.signal(signal.SIGVTALRM, too_slow)
     chosen = [entry for entry in entries() if only in entry.name]
     weighted = [entry for entry in chosen for _ in range(entry.weight)]
     tallies = {entry.name: Tally() for entry in chosen}
@@ -81,28 +83,25 @@ def fuzz(
     own = {entry.name: mutate.seeds_for(entry.word) if entry.word else () for entry in chosen}
     end = time.monotonic() + 60 * (minutes if minutes is not None else 1e6)
     tries = 0
-    try:
-        for entry in chosen:
-            # The first call of some loads tables that all later ones find there: how long that takes is no text's doing.
-            told = tried(entry, b"", Tally())
-            tallies[entry.name].broken += [told] if told and "TooSlow" not in told else []
-        while time.monotonic() < end and (texts is None or tries < texts):
-            tries += 1
-            entry = rng.choice(weighted)
-            grown = tallies[entry.name].grown
-            known = grown if grown and rng.random() < 0.6 else own[entry.name] if rng.random() < 0.7 else ()
-            data = mutate.mutated(rng, known or sources)
-            told = tried(entry, data, tallies[entry.name])
-            if told:
-                place = ""
-                if keep is not None:
-                    keep.mkdir(parents=True, exist_ok=True)
-                    file = keep / f"{entry.name.replace('/', '-').replace(' ', '_')}-{seed}-{tries}"
-                    file.write_bytes(data)
-                    place = f"{file}\n"
-                tallies[entry.name].broken.append(place + told)
-    finally:
-        signal.signal(signal.SIGVTALRM, before)
+    for entry in chosen:
+        # The first call of some loads tables that all later ones find there: how long that takes is no text's doing.
+        told = tried(entry, b"", Tally())
+        tallies[entry.name].broken += [told] if told and "TooSlow" not in told else []
+    while time.monotonic() < end and (texts is None or tries < texts):
+        tries += 1
+        entry = rng.choice(weighted)
+        grown = tallies[entry.name].grown
+        known = grown if grown and rng.random() < 0.6 else own[entry.name] if rng.random() < 0.7 else ()
+        data = mutate.mutated(rng, known or sources)
+        told = tried(entry, data, tallies[entry.name])
+        if told:
+            place = ""
+            if keep is not None:
+                keep.mkdir(parents=True, exist_ok=True)
+                file = keep / f"{entry.name.replace('/', '-').replace(' ', '_')}-{seed}-{tries}"
+                file.write_bytes(data)
+                place = f"{file}\n"
+            tallies[entry.name].broken.append(place + told)
     return tallies
 
 

@@ -38,15 +38,18 @@ FOUND = (
     ("parsers.formats.nccl_debug_line.parse_line", b"a:" * 40_000 + b" NCCL INFO x"),
     ("parsers.nodes.nvidia_performance.parse", b"GPU 00000000:18:00.0\n" + (b" " * 2_000 + b":x\n") * 50),
     ("parsers.fabric.ufm.parse", b'"' + b"a" * 140_000),
-    ("parsers.formats.nccl_inspector.read", (b'nccl_p2p_bus_bandwidth_gbs{version="v5.1"} ' + b"9" * 5_000 + b"!\n") * 40),
-    ("parsers.formats.open_mpi.read", b"mpirun was unable to find the specified executable file, and therefore\n" + b"x " * 30_000),
+    ("parsers.formats.nccl_inspector.read", (b'nccl_p2p_bus_bandwidth_gbs{version="v5.1"} ' + b"9" * 5_000 + b"!\n") * 100),
+    (
+        "parsers.formats.open_mpi.read",
+        b"mpirun was unable to find the specified executable file, and\n" + (b"did not " + b"9" * 5_000 + b"\nNode: a\n") * 12,
+    ),
     (
         "parsers.formats.nccl_tests_table.parse",
-        b"# size count type redop root time algbw busbw\n" + b"# size count type time[[[[\n" * 1_500,
+        b"#  size  count  type  redop  root  time  algbw  busbw  error  M-0  time\n" + b"# Out of bounds va%lues : 0 OK\n" * 1_500,
     ),
     ("parsers.formats.nccl_tests_table.parse", b"4096 1024 float " + b"9" * 60_000 + b"!\n"),
     ("busbw read", b"9" * 190_000),
-    ("busbw why", (b" " * 4_000 + b"\n") * 4),
+    ("busbw why", b" " * 4_000 + b"../../../etc/passwd f {\n"),
 )
 
 
