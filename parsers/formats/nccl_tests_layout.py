@@ -51,7 +51,6 @@ _NAMES = {
     "time": "time", "cputime": "cputime", "algbw": "algbw", "busbw": "busbw", "#wrong": "wrong", "wrong": "wrong", "error": "error",
     "res": "error", "i_min": "i_min", "i_max": "i_max", "i_p99": "i_p99", "i_cv%": "i_cv", "i_cv": "i_cv", "timestamp": "timestamp",
 }  # fmt: skip
-_LONGEST_NUMBER = 40
 _GLUE = re.compile(r"[A-Za-z\[({<`\"'|*#\\]")
 """What foreign text glued to a number may begin with."""
 
@@ -279,7 +278,7 @@ def _cut(token: str, begin: int, column: Column, pattern: re.Pattern[str], shift
         if 0 < length < len(token) and pattern.fullmatch(token[:length]):
             return length
     longest = pattern.match(token)
-    for length in range(min(longest.end(), _LONGEST_NUMBER) if longest else 0, 0, -1):
+    for length in range(min(longest.end(), 40) if longest else 0, 0, -1):  # no number is longer
         if pattern.fullmatch(token[:length]) and _GLUE.match(token[length]):
             return length
     return 0
