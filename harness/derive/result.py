@@ -28,7 +28,7 @@ from busbw.derive import (
 from busbw.derive.asked import answers, checked, load_plan
 from busbw.inventory.hostlist import fold
 from busbw.parsers.judge import acceptance as judge_acceptance
-from busbw.parsers.judge import blame, blame_layers, blame_priors, blame_words, ladder, verdict
+from busbw.parsers.judge import blame, blame_layers, blame_priors, blame_words, ladder, spikes, verdict
 from busbw.parsers.judge.past import Parts
 from busbw.preflight.software import facts
 from busbw.records import Comparison, Confidence, Evidence, Finding, RunResult, Status, Uncovered
@@ -71,6 +71,7 @@ def derive(run: RunDir) -> RunResult:
         *accused.findings(run, plan, outcome, samples, raw_links),
         *layers.finding(plan, samples, raw_links, appraised.hardware),
         *ladder.findings(samples),
+        *spikes.findings(samples),
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),

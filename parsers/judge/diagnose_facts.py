@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, quantiles, stdev
 
+from busbw.parsers.judge import spikes, statistics
 from busbw.parsers.judge.diagnose_evidence import RESULT, Fact
 from busbw.parsers.symptoms.expr import Value
 from busbw.records import BenchmarkResult, CheckResult, Comparison, Evidence, Measurement, Status
@@ -65,6 +66,9 @@ def _spread(tables: Sequence[BenchmarkResult]) -> list[tuple[str, Value]]:
     tails = [quantiles(times, n=100)[-1] / median(times) for times in runs if len(times) >= _ENOUGH_FOR_A_TAIL]
     if tails:
         found.append(("iter_p99_over_median", max(tails)))
+    whole = [each.times_us for each in statistics.iterations(tuple(timed)) if each.size_bytes == largest]
+    kept = [spikes.period(spikes.spikes((times_us,)), len(times_us)) for times_us in whole]
+    found += [("iter_period_s", each.seconds) for each in kept if each is not None]
     return found
 
 

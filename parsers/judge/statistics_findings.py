@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.parsers.judge import statistics
+from busbw.parsers.judge import spikes, statistics
 from busbw.records import BenchmarkResult, Confidence, Evidence, Finding, Status
-from busbw.units import format_bandwidth, format_size, format_time_us
+from busbw.units import format_bandwidth, format_duration, format_size, format_time_us
 
 MIN_ITERATIONS = 20
 """Below it a coefficient of variation is mostly chance: with 20 values its own error is about a sixth of it."""
@@ -127,6 +127,7 @@ def _iterations(case: Measured) -> list[Finding]:
         found.append(
             _possible(case, "iteration-spread", title, text, cause, ("run it alone on the nodes", "clocks and throttle reasons meanwhile"))
         )
+    found += _period(case, largest)
     tail = largest.tail
     if tail is not None and len(largest.times_us) >= 100 and tail > TAIL:
         title = f"the slowest hundredth of the iterations takes {tail:.1f} times the median at {size}"
@@ -135,6 +136,20 @@ def _iterations(case: Measured) -> list[Finding]:
             _possible(case, "long-tail", title, f"{len(largest.times_us)} iterations", cause, ("retransmission and pause counters",))
         )
     return found
+
+
+def _period(case: Measured, seen: statistics.Iterations) -> list[Finding]:
+    stumbles = spikes.spikes((seen.times_us,))
+    kept = spikes.period(stumbles, len(seen.times_us))
+    if kept is None:
+        return []
+    title = f"an iteration takes far longer every {format_duration(kept.seconds)} at {format_size(seen.size_bytes)}"
+    text = (
+        f"{kept.spikes} of {len(seen.times_us)} iterations, up to {max(s.times for s in stumbles):.1f} times the median; "
+        f"{kept.even} of {kept.spikes - 1} distances are {kept.iterations:.1f} iterations"
+    )
+    cause = "something wakes by the clock: a monitoring agent, DCGM's profiling, cron, polling of firmware; the period names it"
+    return [_possible(case, "periodic-spikes", title, text, cause, ("agents stopped one at a time", "the same on each node alone"))]
 
 
 def _dips(case: Measured) -> list[Finding]:
