@@ -216,10 +216,9 @@ class Explainer:
         if not slow:
             return None
         carried = sorted(self._levels[i].ratio * w for i, w in slow)
-        # Where chance slows groups further, what the part carries shows in the better ones.
-        found = [
-            self._at(part, items, slow, capacity) for capacity in {statistics.median(carried), carried[len(carried) * 3 // 4], carried[-1]}
-        ]
+        # Where chance slows groups further, what the part carries shows in the better ones; where it slows others too, in the worse.
+        levels = {carried[len(carried) // 4], statistics.median(carried), carried[len(carried) * 3 // 4], carried[-1]}
+        found = [self._at(part, items, slow, capacity) for capacity in levels]
         if self._average and part.kind not in _SHARED:
             found.append(self._at(part, items, slow, statistics.fmean(self._levels[i].ratio * w for i, w in items)))
         return max(found, key=lambda account: account.gain)

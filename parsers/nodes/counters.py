@@ -216,6 +216,21 @@ def _tcp(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
     return found
 
 
+def segments(text: str) -> tuple[int, int, int] | None:
+    """(TCP segments sent, those sent again, line of them) of one snapshot, all connections since boot; None = it does not say.
+
+    Nothing else of the text is read: a survey has thousands of them.
+    """
+    start = text.find("\n== tcp")
+    if start < 0:
+        return None
+    first = text.count("\n", 0, start) + 3
+    body = text[text.find("\n", start + 1) + 1 :].partition("\n== ")[0]
+    found = {r.counter: r for r in _tcp(tuple(enumerate(body.split("\n"), first)))}
+    sent, again = found.get("TcpOutSegs"), found.get("TcpRetransSegs")
+    return None if sent is None or again is None else (sent.value, again.value, again.line_no)
+
+
 def _nvlink(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
     """Per GPU the sum over its links."""
     found = []

@@ -81,7 +81,7 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
     def signal(fault: Callable[[LabState, str], object]) -> Callable[[LabState, int], None]:
         def strike(lab: LabState, number: int) -> None:
             if number == 2:
-                _when_running(lab, lambda: fault(lab, node))
+                _when_running(lab, number, lambda: fault(lab, node))
 
         return strike
 
@@ -108,15 +108,16 @@ KINDS = (
 )  # fmt: skip
 
 
-def _when_running(lab: LabState, strike: Callable[[], object]) -> None:
-    """Once the benchmark has printed its ranks: one that dies before has named nobody to the launcher either.
+def _when_running(lab: LabState, number: int, strike: Callable[[], object]) -> None:
+    """Once that launch's benchmark has printed its ranks: one that dies before has named nobody to the launcher either.
 
     A launch that is over before then goes unhurt, and counts as nothing named.
     """
     jobs = files.node_directory(lab, lab.nodes[0]) / "home/.cache/busbw/jobs"
     end = time.monotonic() + 30
     while time.monotonic() < end:
-        if any(b"Rank" in path.read_bytes() for path in jobs.glob("*/survey-*/stdout")):
+        newest = max(jobs.glob("*/"), key=lambda folder: folder.name, default=jobs)
+        if any(b"Rank" in path.read_bytes() for path in newest.glob(f"survey-pairs-{number}/stdout")):
             with contextlib.suppress(BusbwError):
                 strike()
                 return
@@ -188,6 +189,7 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     doubtful = [{b["component"], *b["also"]} for b in run["blame"] if b["also"]]
     first = [w for f in run["findings"] if f["status"] == "FAIL" for w in f["where"]]
     launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
+    sure += [w for f in run["findings"] if f["id"] == "packets-lost" and len(f["where"]) == 1 for w in f["where"] if w not in sure]
     # A rank that was stopped or killed is named by its own finding, not by a slow group.
     if chosen.signals:
         sure = sure or [w for f in run["findings"][:1] for w in f["where"]]

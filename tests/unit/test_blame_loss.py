@@ -1,0 +1,89 @@
+"""Who loses packets, by the TCP segments that were sent again: on recorded surveys of the lab, simulated ones, and texts of a node."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from busbw.parsers.judge import blame_loss
+from busbw.parsers.judge.blame_loss import Carried
+from busbw.parsers.judge.blame_parts import Fabric
+from busbw.parsers.nodes import counters
+from busbw.records import Confidence, Finding, Status
+from busbw.survey.schedule import circle
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SURVEYS = json.loads((FIXTURES / "survey" / "segments-sent-again.json").read_text())["surveys"]
+NODES = tuple(f"n{i}" for i in range(8))
+
+
+@pytest.mark.parametrize("survey", SURVEYS, ids=[f"{s['fault']}-{len(s['leaf_of'])}-{s['load']}" for s in SURVEYS])
+def test_recorded_surveys_name_who_loses_packets_and_nobody_else(survey: dict[str, object]) -> None:
+    pairs = tuple(Carried(tuple(nodes), launch, sent, again, "raw/x.txt") for launch, nodes, sent, again in survey["pairs"])  # type: ignore[attr-defined]
+    found = blame_loss.findings(pairs, Fabric(tuple(survey["leaf_of"].items())))  # type: ignore[attr-defined]
+    # What narrow uplinks drop is found here too: who calls leaves out what slowness explains.
+    expected = {(str(survey["node"]),)} if str(survey["fault"]).startswith(("loss", "uplink")) else set()
+    assert {finding.where for finding in found} == expected
+
+
+def rounds(count: int, seed: int, lossy: dict[frozenset[str], float], usual: float = 0.0003) -> tuple[Carried, ...]:
+    """`lossy`: share that is lost more, by a node or by both nodes of a path."""
+    dice, found = random.Random(seed), []
+    for number in range(count):
+        for pair in circle(NODES, number)[0]:
+            share = usual + sum(more for names, more in lossy.items() if names <= set(pair))
+            again = sum(dice.random() < share for _ in range(6000))
+            found.append(Carried(pair, f"survey-pairs-{number + 1}", 6000, again, f"raw/{number}.txt", 25))
+    return tuple(found)
+
+
+def told(pairs: tuple[Carried, ...]) -> Finding:
+    (finding,) = blame_loss.findings(pairs, Fabric(()))
+    return finding
+
+
+def test_a_node_that_loses_one_packet_in_a_hundred_is_a_warning_with_numbers_of_it_and_of_others() -> None:
+    found = told(rounds(4, 1, {frozenset({"n3"}): 0.01}))
+    assert (found.id, found.status, found.where, found.confidence) == ("packets-lost", Status.WARN, ("n3",), Confidence.LIKELY)
+    assert found.title.startswith("n3 loses packets: 1.")
+    assert ", in 4 of 4 launches; of the other pairs 0.0" in found.title
+    mine, contrast = found.evidence[:4], found.evidence[4:]
+    assert all("n3" in e.text and "segments sent again" in e.text for e in mine)
+    partners = {name for e in mine for name in e.text.partition(":")[0].split(" + ")} - {"n3"}
+    assert all("n3" not in e.text and partners & set(e.text.partition(":")[0].split(" + ")) for e in contrast), "what they lose with others"
+
+
+def test_two_nodes_and_a_path_are_told_apart() -> None:
+    found = blame_loss.findings(rounds(7, 2, {frozenset({"n1"}): 0.02, frozenset({"n6"}): 0.01}), Fabric(()))
+    assert {f.where for f in found} == {("n1",), ("n6",)}
+    twice = rounds(7, 3, {frozenset({"n2", "n5"}): 0.02})
+    assert told((*twice, *(Carried(p.nodes, f"{p.launch}-again", p.sent, p.resent, p.artefact) for p in twice))).where == ("n2 – n5",)
+
+
+@pytest.mark.parametrize("usual", [0.0, 0.0005, 0.002, 0.01])
+def test_good_nodes_lose_nothing_that_is_told_whatever_is_usual(usual: float) -> None:
+    for seed in range(40):
+        assert blame_loss.findings(rounds(5, seed, {}, usual), Fabric(())) == ()
+
+
+def test_one_launch_accuses_nobody_and_little_traffic_says_nothing() -> None:
+    lossy = {frozenset({"n3"}): 0.05}
+    assert blame_loss.findings(rounds(1, 1, lossy), Fabric(())) == ()
+    few = tuple(Carried(p.nodes, p.launch, 600, p.resent // 10, p.artefact) for p in rounds(4, 1, lossy))
+    assert blame_loss.levels(few, Fabric(())) == ()
+    assert blame_loss.findings((), Fabric(())) == ()
+
+
+def test_the_segments_of_a_node_are_read_with_their_line_and_nothing_is_made_up() -> None:
+    text = (FIXTURES / "counters" / "virtio.txt").read_text()
+    sent, again, line_no = counters.segments(text) or (0, 0, 0)
+    assert (sent, again) == (522416, 1252)
+    assert text.splitlines()[line_no - 1].startswith("Tcp: 1 200 120000 -1 ")
+    whole = {r.counter: (r.value, r.line_no) for r in counters.parse(text, "n").readings}
+    assert (whole["TcpOutSegs"], whole["TcpRetransSegs"]) == ((sent, line_no), (again, line_no))
+    assert counters.segments("") is None
+    assert counters.segments(text.replace("== tcp", "== udp")) is None
+    assert counters.segments(text[: text.index("Tcp: 1 200")]) is None
