@@ -33,7 +33,7 @@ def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome, 
         size, count = format_size(row.size_bytes), len(launch.artefact.nodes)
         number = f"{launch.artefact.case.collective} {busbw} at {size} on {count} nodes"
     leading = [f for f in decided.findings if f.required and f.status is decided.status]
-    if decided.status in (Status.FAIL, Status.UNKNOWN) and leading:
+    if decided.status is not Status.PASS and leading:
         return f"{leading[0].title}" + (f"; {number}" if number else "")
     short = next((c for c in comparisons if c.status is decided.status), None)
     if decided.status in (Status.FAIL, Status.UNKNOWN) and short is not None:
