@@ -205,7 +205,8 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
         result = "not separated"
     else:
         result = "nothing"
-    confirmed = any("in one ring" in e["text"] for f in run["findings"] for e in f["evidence"])
+    texts = [e["text"] for f in run["findings"] for e in f["evidence"]]
+    confirmed = any("in one ring" in text or text.startswith("confirmed: ") for text in texts)
     return {
         "result": result,
         "truth": chosen.named,
