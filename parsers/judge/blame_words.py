@@ -46,7 +46,8 @@ def blame_finding(blame: Blame, confirmed: Confirmation = NO_CONFIRMATION, besid
     kind = PartKind(blame.kind)
     ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
     numbers = f"{format_bandwidth(blame.capacity_gb_s)} instead of {format_bandwidth(blame.expected_gb_s)} ({ratio:.0%})"
-    how = "is slow at times" if blame.state is BlameState.INTERMITTENT else "is slow"
+    verb = "are" if kind in (PartKind.UPLINK, PartKind.BETWEEN) else "is"
+    how = f"{verb} slow at times" if blame.state is BlameState.INTERMITTENT else f"{verb} slow"
     name = f"the path {blame.component}" if kind is PartKind.PATH else blame.component
     if blame.also:
         title = f"{name} or {' or '.join(blame.also)}: {numbers}, {blame.launches}; these measurements cannot separate them"

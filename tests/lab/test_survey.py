@@ -108,6 +108,20 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tm
     assert not [f for f in again["findings"] if f["id"] == "layers"]
 
 
+def test_a_node_that_loses_one_packet_in_a_hundred_is_named_by_what_is_sent_again(rails: LabState, tmp_path: Path) -> None:
+    faults.loss(rails, "node2", 1.0)
+    run = survey(rails, tmp_path)
+    lossy = [f for f in run["findings"] if f["id"] == "packets-lost"]
+    # On a busy machine its groups stumble so often that it is accused for that: then its segments need not be counted.
+    assert {tuple(f["where"]) for f in lossy} | {(b["component"],) for b in run["blame"]} == {("node2",)}, run["findings"]
+    assert run["verdict"] in ("WARN", "FAIL"), run["headline"]
+    assert run["headline"].startswith("node2 "), run["headline"]
+    for finding in lossy:
+        evidence = finding["evidence"][0]
+        line = (tmp_path / "latest" / evidence["artefact"]).read_text().splitlines()[evidence["line_no"] - 1]
+        assert line.startswith("Tcp: "), line
+
+
 def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each_at_the_same_time(rails: LabState, tmp_path: Path) -> None:
     faults.slow(rails, "node3", 20e6)
     older = tmp_path / "older.yaml"
