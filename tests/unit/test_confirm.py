@@ -144,7 +144,7 @@ def test_a_bad_path_is_confirmed_with_both_numbers_and_the_finding_quotes_them(s
 @pytest.mark.parametrize("seed", range(2))
 def test_slow_uplinks_of_one_leaf_are_confirmed_by_pairs_that_stay_inside(seed: int) -> None:
     finding, found = concluded(World(32, 4, 8, culprits=(Culprit("uplink", ("leaf2",), 0.5),), seed=seed))
-    assert finding.title.startswith("uplinks of leaf2 is slow")
+    assert finding.title.startswith("uplinks of leaf2 are slow")
     assert [e.text.partition(":")[0] for e in found.evidence][:2] == [
         "confirmation, across",
         "confirmation, inside their leaf, without the uplinks",
