@@ -26,6 +26,8 @@ EVIDENCE = 12
 """Groups quoted for one accusation; the slowest first."""
 LEAST_UNSTEADY = 0.04
 """Standard deviation, at least, of a group's share of steady iterations: one hiccup accuses nobody."""
+FEWEST_UNSTEADY = 3
+"""Unsteady groups, of two launches at least, that an accusation for unsteadiness must explain: on a loaded machine one or two always are."""
 _CONTRAST = 3
 
 
@@ -68,8 +70,9 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     known = {node for found in speed.accused for node in _touching(found.account.part, seen)}
     calm = tuple(level for level in steadiness(seen) if not known & set(level.sample.nodes))
     flicker = Explainer(calm, fabric, average=True).explain()
-    blames = [_blame(found, seen, speed) for found in speed.accused] + [_unsteady(found, calm, seen) for found in flicker.accused]
-    told = (*speed.accused, *flicker.accused)
+    unsteady = tuple(found for found in flicker.accused if _often(found, calm))
+    blames = [_blame(found, seen, speed) for found in speed.accused] + [_unsteady(found, calm, seen) for found in unsteady]
+    told = (*speed.accused, *unsteady)
     order = sorted(range(len(blames)), key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component))
     still_open = (*(found for found in told if found.alike), *speed.open, *flicker.open)
     explained = tuple({id(seen[i]): seen[i] for found in speed.accused for i in found.account.explained}.values())
@@ -99,6 +102,12 @@ def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
         noise = math.sqrt(share * (1 - share) / max(len(level.sample.busbw_gb_s), 1))
         found.append(dataclasses.replace(level, ratio=min(1.0, (1 - level.dips) / (1 - share)), noise=max(LEAST_UNSTEADY, noise)))
     return tuple(found)
+
+
+def _often(found: Suspicion, calm: tuple[Level, ...]) -> bool:
+    """Enough of its groups are unsteady, and not in one launch alone."""
+    groups = found.account.explained
+    return len(groups) >= FEWEST_UNSTEADY and len({calm[i].launch for i in groups}) > 1
 
 
 def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
