@@ -169,7 +169,15 @@ def test_good_insides_are_measured_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "named"), [("healthy", set()), ("node5-half", {"node5"}), ("node6-tenth", {"node6"}), ("node7-flickers", {"node7 rail 2"})]
+    ("name", "named"),
+    [
+        ("healthy", set()),
+        ("healthy-again", set()),
+        ("node5-half", {"node5"}),
+        ("node8-half", {"node8"}),
+        ("node6-tenth", {"node6"}),
+        ("node7-flickers", {"node7 rail 2"}),
+    ],
 )
 def test_what_a_loaded_machine_measured_names_who_was_slowed_and_nobody_else(name: str, named: set[str]) -> None:
     recorded = json.loads((RECORDED / f"loaded-machine-{name}.json").read_text())
