@@ -136,8 +136,6 @@ class Together:
     """(artefact, spike) that most groups of a launch had at once."""
     alone: int
     """Spikes that fewer had."""
-    groups: int
-    """Groups of the launch with most."""
 
 
 def together(samples: Iterable[GroupSample]) -> Together:
@@ -146,18 +144,18 @@ def together(samples: Iterable[GroupSample]) -> Together:
     for sample in samples:
         launches.setdefault(sample.launch or sample.artefact, []).append(sample)
     wide: list[tuple[str, Spike]] = []
-    seen, alone = [], 0
+    launched, iterations, alone = 0, 0, 0
     for members in launches.values():
         count = min(len(sample.busbw_gb_s) for sample in members)
         if len(members) < FEWEST_GROUPS or count < FEWEST_ITERATIONS:
             continue
-        seen.append((count, len(members)))
+        launched, iterations = launched + 1, iterations + count
         for spike in spikes([[1e6 / busbw for busbw in sample.busbw_gb_s[:count]] for sample in members]):
             if len(spike.groups) > MOST * len(members):
                 wide.append((members[0].artefact, spike))
             else:
                 alone += 1
-    return Together(len(seen), sum(count for count, _ in seen), tuple(wide), alone, max((g for _, g in seen), default=0))
+    return Together(launched, iterations, tuple(wide), alone)
 
 
 def findings(samples: tuple[GroupSample, ...]) -> tuple[Finding, ...]:

@@ -72,13 +72,13 @@ def test_iterations_within_half_of_each_other_have_no_spike(times: list[float]) 
 
 
 @settings(deadline=None)
-@given(st.lists(st.floats(min_value=1.0, max_value=1e7), min_size=0, max_size=80), st.floats(min_value=0.001, max_value=1000))
-def test_no_series_breaks_it_and_units_do_not_matter(times: list[float], factor: float) -> None:
+@given(st.lists(st.floats(min_value=1.0, max_value=1e7), min_size=0, max_size=80))
+def test_no_series_breaks_it_and_twice_as_slow_spikes_at_the_same_places(times: list[float]) -> None:
     found = spikes.spikes([times])
     kept = spikes.period(found, len(times))
     assert kept is None or kept.spikes == len(found) >= 5
     assert all(spike.times > spikes.LEAST for spike in found)
-    assert [s.iteration for s in spikes.spikes([[t * 2.0 for t in times]])] == [s.iteration for s in found], factor
+    assert [s.iteration for s in spikes.spikes([[t * 2.0 for t in times]])] == [s.iteration for s in found]
 
 
 def sample(launch: str, group: int, slow: set[int], count: int = 20) -> GroupSample:
