@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw import artefacts
-from busbw.artefacts import CountersArtefact
-from busbw.outside import decoded
+from busbw.derive import snapshots
 from busbw.parsers.nodes import counters
 from busbw.records.counters import CounterDelta, CounterSnapshot, RailBytes
 from busbw.rundir import RunDir
@@ -59,25 +57,18 @@ def between(run: RunDir, first_id: str, next_id: str) -> CaseCounters | None:
 
 
 def _pair(run: RunDir, before: str, after: str) -> CaseCounters | None:
-    moments = [artefacts.load(run, name, CountersArtefact) for name in (before, after)]
-    if moments[0] is None or moments[1] is None:
+    taken = snapshots.load(run, before, after)
+    if taken is None:
         return None
-    taken = [{file.node: file for file in moment.files} for moment in moments if moment is not None]
     nodes, problems = [], []
-    for name in taken[0]:
-        texts, paths = [], []
-        for files, moment in zip(taken, ("before", "after"), strict=True):
-            file = files.get(name)
-            content = run.read_raw(file.path.removeprefix("raw/")) if file is not None and file.path is not None else None
-            if file is None or file.path is None or content is None:
-                problems.append(f"{name}: no counters {moment}: {file.problem if file else 'not asked'}")
-                continue
-            texts.append(decoded(content))
-            paths.append(file.path)
-        if len(texts) == 2:
-            pair = counters.parse_pair(texts[0], texts[1], name, (paths[0], paths[1]))
+    for node in taken:
+        problems += [f"{node.node}: {problem}" for problem in node.problems]
+        if node.before is not None and node.after is not None:
+            pair = counters.parse_pair(node.before.text, node.after.text, node.node, (node.before.path, node.after.path))
             problems += [
-                f"{name}: {moment}: {problem}" for moment, each in zip(("before", "after"), pair, strict=True) for problem in each.problems
+                f"{node.node}: {moment}: {problem}"
+                for moment, each in zip(("before", "after"), pair, strict=True)
+                for problem in each.problems
             ]
             nodes.append(NodeCounters(*pair))
     return CaseCounters(tuple(nodes), tuple(dict.fromkeys(problems)))

@@ -10,17 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from busbw import artefacts
-from busbw.artefacts import CountersArtefact
+from busbw.derive import counters
 from busbw.derive.expectation import NodeHardware
 from busbw.derive.launches import Launch
 from busbw.errors import ReadError
 from busbw.inventory import fold
-from busbw.outside import decoded
 from busbw.parsers.formats import nccl_debug, rank_logs
 from busbw.parsers.formats.rank_logs import RankLog
 from busbw.parsers.judge import sensitivity
-from busbw.parsers.nodes import counters
 from busbw.profile import MustSee
 from busbw.records import Confidence, Evidence, Finding, Fix, NcclLog, ProcessFacts, Status, Uncovered
 from busbw.records.counters import RailBytes
@@ -226,15 +223,5 @@ def rank_texts(run: RunDir, launch: Launch) -> tuple[tuple[str, RankLog], ...]:
 
 def traffic_of(run: RunDir, launch: Launch) -> tuple[RailBytes, ...]:
     """What each port of each node moved during a launch; a node without both snapshots is missing."""
-    base = f"cases/{launch.artefact.case.id}/counters"
-    before, after = (artefacts.load(run, f"{base}-{moment}.json", CountersArtefact) for moment in ("before", "after"))
-    if before is None or after is None:
-        return ()
-    paths = {file.node: file.path for file in before.files}
-    found: list[RailBytes] = []
-    for file in after.files:
-        texts = [run.read_raw(path.removeprefix("raw/")) for path in (paths.get(file.node), file.path) if path]
-        if len(texts) == 2 and all(text is not None for text in texts):
-            first, second = (counters.parse(decoded(text), file.node) for text in texts)
-            found += counters.rail_bytes(first, second)
-    return tuple(found)
+    taken = counters.load(run, launch.artefact.case.id)
+    return tuple(rail for node in taken.nodes for rail in node.rails) if taken else ()

@@ -2,68 +2,109 @@
 
 from __future__ import annotations
 
-from busbw import artefacts
-from busbw.artefacts import CountersArtefact
-from busbw.derive import grouping
+from dataclasses import dataclass
+
+from busbw.derive import grouping, snapshots
 from busbw.derive.launches import Launch
-from busbw.outside import decoded
+from busbw.derive.snapshots import NodeTexts
 from busbw.parsers.judge import blame_loss
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_loss import Carried
 from busbw.parsers.judge.blame_parts import PartKind
 from busbw.parsers.nodes import counters
 from busbw.plan import RunPlan
-from busbw.records import Finding
+from busbw.records import Finding, Uncovered
 from busbw.rundir import RunDir
 
 _OF_ONE_NODE = (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE)
 
 
-def findings(run: RunDir, plan: RunPlan, made: tuple[Launch, ...], outcome: BlameOutcome) -> tuple[Finding, ...]:
-    """Who loses packets; () also where the benchmark's traffic is not TCP's, which no kernel's counter of segments sees.
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """Of all pairs of a survey."""
+
+    findings: tuple[Finding, ...]
+    uncovered: tuple[Uncovered, ...]
+    """Nodes whose pairs could not be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """By one node during one launch, in TCP segments."""
+
+    sent: int
+    resent: int
+    path: str
+    """The later counters."""
+    line_no: int
+
+
+def concluded(run: RunDir, plan: RunPlan, made: tuple[Launch, ...], outcome: BlameOutcome) -> Resent:
+    """Who loses packets; nothing where the benchmark's traffic is not TCP's, which no kernel's counter of segments sees.
 
     Raises:
         RunDirError: an artefact is not readable.
     """
     if plan.profile.family != "tcp":
-        return ()
+        return Resent((), ())
     # Queues before what is slow overflow, and drop packets themselves.
     slow = {(level.sample.launch, frozenset(level.sample.nodes)) for level in outcome.explained}
     bad = {name for part in outcome.accused if part.kind in _OF_ONE_NODE for name in part.names}
-    pairs = (pair for launch in made for pair in _pairs(run, launch))
-    unexplained = tuple(p for p in pairs if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes))
-    return blame_loss.findings(unexplained, grouping.fabric(run, plan))
+    pairs: list[Carried] = []
+    blind: dict[str, dict[str, str]] = {}
+    for launch in made:
+        counted, why = pairs_of(run, launch)
+        pairs += (p for p in counted if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes))
+        for node, reason in why.items():
+            blind.setdefault(node, {})[launch.artefact.case.id] = reason
+    return Resent(blame_loss.findings(tuple(pairs), grouping.fabric(run, plan)), not_counted(blind))
 
 
-def _pairs(run: RunDir, launch: Launch) -> tuple[Carried, ...]:
+def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:
+    """By node and launch why it could not be counted, in one line for all nodes that miss the same launches: a thousand nodes may miss them all."""
+    alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for node, launches in blind.items():
+        alike.setdefault((tuple(launches), next(iter(launches.values()))), []).append(node)
+    return tuple(
+        Uncovered(
+            f"packets lost by the pairs of {', '.join(nodes[:8])}{f' and {len(nodes) - 8} more' if len(nodes) > 8 else ''}",
+            f"{why}, in {len(launches)} launch{'es' if len(launches) > 1 else ''}",
+            "nstat -az TcpRetransSegs TcpOutSegs on the nodes, before and after a launch",
+        )
+        for (launches, why), nodes in alike.items()
+    )
+
+
+def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[Carried, ...], dict[str, str]]:
+    """What each pair of a launch sent, and by node why it could not be counted.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
     groups = dict.fromkeys(sample.nodes for sample in launch.samples if len(sample.nodes) == 2)
     if not groups:
-        return ()
-    sent = _sent(run, launch.artefact.case.id)
+        return (), {}
+    texts = {node.node: node for node in snapshots.of_case(run, launch.artefact.case.id) or ()}
+    each = {node: _sent(texts.get(node)) for nodes in groups for node in nodes}
+    sent = {node: of_node for node, of_node in each.items() if isinstance(of_node, _Sent)}
     found = []
     for nodes in groups:
-        each = [sent[node] for node in nodes if node in sent]
-        if len(each) == len(nodes):
-            path, line_no = max(each, key=lambda node: node[1])[2:]
-            found.append(Carried(nodes, launch.artefact.case.id, sum(n[0] for n in each), sum(n[1] for n in each), path, line_no))
-    return tuple(found)
+        mine = [sent[node] for node in nodes if node in sent]
+        if len(mine) == len(nodes):
+            most = max(mine, key=lambda of_node: of_node.resent)
+            found.append(
+                Carried(nodes, launch.artefact.case.id, sum(n.sent for n in mine), sum(n.resent for n in mine), most.path, most.line_no)
+            )
+    return tuple(found), {node: why for node, why in each.items() if isinstance(why, str)}
 
 
-def _sent(run: RunDir, case_id: str) -> dict[str, tuple[int, int, str, int]]:
-    """Per node: segments sent, of them again, the later counters' artefact and line. A node without both snapshots is missing."""
-    before, after = (artefacts.load(run, f"cases/{case_id}/counters-{moment}.json", CountersArtefact) for moment in ("before", "after"))
-    if before is None or after is None:
-        return {}
-    paths = {file.node: file.path for file in before.files}
-    found = {}
-    for file in after.files:
-        first, second = (_segments(run, path) for path in (paths.get(file.node), file.path))
-        # Counters start anew with the node.
-        if first is not None and second is not None and file.path is not None and second[0] > first[0] and second[1] >= first[1]:
-            found[file.node] = (second[0] - first[0], second[1] - first[1], file.path, second[2])
-    return found
-
-
-def _segments(run: RunDir, path: str | None) -> tuple[int, int, int] | None:
-    content = run.read_raw(path.removeprefix("raw/")) if path else None
-    return counters.segments(decoded(content)) if content is not None else None
+def _sent(texts: NodeTexts | None) -> _Sent | str:
+    """During the launch, or why that is not known."""
+    if texts is None or texts.before is None or texts.after is None:
+        return texts.problems[0] if texts and texts.problems else "no counters were taken"
+    first, second = counters.segments(texts.before.text), counters.segments(texts.after.text)
+    if first is None or second is None:
+        return "its counters do not say how many TCP segments were sent"
+    if second[0] <= first[0] or second[1] < first[1]:
+        return "its counters did not grow during the launch, or began anew"
+    return _Sent(second[0] - first[0], second[1] - first[1], texts.after.path, second[2])

@@ -62,6 +62,7 @@ def derive(run: RunDir) -> RunResult:
     appraised = appraisal.appraise(run, plan, made, asked, checks, outcome, accepted_runs)
     outcome = blame_priors.with_priors(outcome, (*appraised.findings, *verdict.check_findings(checks)))
     raw_links = layers.load(run, samples)
+    lost = resent.concluded(run, plan, made, outcome)
     comparisons = (
         *appraised.comparisons,
         *blame_layers.compared(raw_links),
@@ -73,7 +74,7 @@ def derive(run: RunDir) -> RunResult:
         *layers.finding(plan, samples, raw_links, appraised.hardware),
         *ladder.findings(samples),
         *spikes.findings(samples),
-        *resent.findings(run, plan, made, outcome),
+        *lost.findings,
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),
@@ -87,6 +88,7 @@ def derive(run: RunDir) -> RunResult:
         *(Uncovered("whether others use the nodes", text) for text in unseen),
         *wording.uncovered(plan, made, checks, outcome, samples),
         *appraised.uncovered,
+        *lost.uncovered,
         *layers.uncovered(plan.playbook, comparisons, outcome.blames, findings),
         *accused.climbed(plan, samples),
     )

@@ -35,7 +35,7 @@ class Verdict:
     tiles_of: str
     """What the figures are of: `all_reduce, 8 GiB, GB/s`; empty = there are none."""
     first: Finding | None
-    """The finding to act on first; None = there is none that is required and not passed."""
+    """The finding to act on first, which decided the verdict; None = no finding did."""
     others: int
     """How many findings there are beside it."""
     facts: tuple[Fact, ...]
@@ -47,7 +47,8 @@ def view(report: ReportInput) -> Verdict:
     """The head of the page."""
     result = report.result
     findings = lead.ordered_findings(result)
-    first = next((finding for finding in findings if finding.status in (Status.FAIL, Status.UNKNOWN) and finding.required), None)
+    deciding = (Status.WARN,) if result.verdict is Status.WARN else (Status.FAIL, Status.UNKNOWN)
+    first = next((finding for finding in findings if finding.status in deciding and finding.required), None)
     compared = lead.lead(result)
     of = ""
     if compared is not None and compared.measured_gb_s is not None:

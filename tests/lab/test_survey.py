@@ -120,6 +120,13 @@ def test_a_node_that_loses_one_packet_in_a_hundred_is_named_by_what_is_sent_agai
         evidence = finding["evidence"][0]
         line = (tmp_path / "latest" / evidence["artefact"]).read_text().splitlines()[evidence["line_no"] - 1]
         assert line.startswith("Tcp: "), line
+    # A node whose counters were lost is told, and its pairs are not taken for good ones.
+    for path in (tmp_path / "latest" / "raw" / "cases").glob("survey-pairs-*/counters-after/node2.txt"):
+        path.unlink()
+    subprocess.run([sys.executable, "-m", "busbw", "report", str(tmp_path / "latest")], check=False, stdin=subprocess.DEVNULL)
+    blind = json.loads((tmp_path / "latest" / "run.json").read_text())
+    assert [u["what"] for u in blind["uncovered"] if u["what"].startswith("packets lost")] == ["packets lost by the pairs of node2"]
+    assert not [f for f in blind["findings"] if f["id"] == "packets-lost"]
 
 
 def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each_at_the_same_time(rails: LabState, tmp_path: Path) -> None:

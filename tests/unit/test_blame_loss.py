@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from busbw import artefacts, rundir
+from busbw.artefacts import CounterFile, CountersArtefact
+from busbw.derive import resent
 from busbw.parsers.judge import blame_loss
 from busbw.parsers.judge.blame_loss import Carried
 from busbw.parsers.judge.blame_parts import Fabric
@@ -87,3 +91,38 @@ def test_the_segments_of_a_node_are_read_with_their_line_and_nothing_is_made_up(
     assert counters.segments("") is None
     assert counters.segments(text.replace("== tcp", "== udp")) is None
     assert counters.segments(text[: text.index("Tcp: 1 200")]) is None
+
+
+def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_the_others_are_counted(tmp_path: Path) -> None:
+    run = rundir.create(tmp_path, "2026-11-22T09:00:00Z", "survey")
+    text = (FIXTURES / "counters" / "virtio.txt").read_text()
+    grown = text.replace(" 522416 1252 ", " 532416 1352 ")
+    assert grown != text
+    after = {
+        "n1": grown,
+        "n2": grown,
+        "n3": None,
+        "n4": grown,
+        "n5": text,
+        "n6": grown,
+        "n7": text.replace("== tcp", "== udp"),
+        "n8": grown,
+    }
+    for moment, texts in (("before", dict.fromkeys(after, text)), ("after", after)):
+        paths = {n: run.write_raw(f"cases/a/counters-{moment}/{n}.txt", t) if t else None for n, t in texts.items()}
+        files = tuple(CounterFile(n, path, "" if path else "did not answer within 10 s") for n, path in paths.items())
+        artefacts.keep(run, f"cases/a/counters-{moment}.json", CountersArtefact(moment, files))
+    nodes = (("n1", "n2"), ("n3", "n4"), ("n5", "n6"), ("n7", "n8"), ("n9", "n1"))
+    case, samples = SimpleNamespace(id="a"), tuple(SimpleNamespace(nodes=pair) for pair in nodes)
+    counted, why = resent.pairs_of(run, SimpleNamespace(artefact=SimpleNamespace(case=case), samples=samples))  # type: ignore[arg-type]
+    assert [(p.nodes, p.sent, p.resent, p.artefact) for p in counted] == [(("n1", "n2"), 20000, 200, "raw/cases/a/counters-after/n1.txt")]
+    assert why == {
+        "n3": "no counters after: did not answer within 10 s",
+        "n5": "its counters did not grow during the launch, or began anew",
+        "n7": "its counters do not say how many TCP segments were sent",
+        "n9": "no counters were taken",
+    }
+    (said,) = resent.not_counted({node: {"a": "no counters were taken", "b": "no counters were taken"} for node in ("n3", "n4")})
+    assert (said.what, said.why) == ("packets lost by the pairs of n3, n4", "no counters were taken, in 2 launches")
+    (many,) = resent.not_counted({f"n{i}": {"a": "no counters were taken"} for i in range(1000)})
+    assert many.what.endswith("n7 and 992 more")

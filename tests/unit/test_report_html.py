@@ -363,3 +363,16 @@ def test_the_page_of_a_thousand_nodes_is_small_and_keeps_the_slow_one() -> None:
 
 def test_the_page_of_sixteen_nodes_stays_below_150_kib() -> None:
     assert max(len(rendered(name).encode()) for name in ("healthy", "failing", "acceptance")) < 150 * 1024
+
+
+def test_a_warning_that_decides_the_verdict_is_the_cause_and_only_the_others_did_not() -> None:
+    report = RUNS.healthy()
+    leads = Finding("packets-lost", Status.WARN, "n3 loses packets", confidence=Confidence.LIKELY, effect=0.02, evidence=(), where=("n3",))
+    beside = replace(leads, id="spikes", title="a spike every 400 ms", required=False, status=Status.WARN)
+    result = replace(report.result, verdict=Status.WARN, headline="n3 loses packets; all_reduce 370 GB/s", findings=(leads, beside))
+    warned = html.render(replace(report, result=result))
+    assert "that did not decide the verdict" not in warned
+    assert re.search(r'<a href="#F01">Evidence and fix</a> \(likely\), and 1 more finding<', warned)
+    assert "would have caught: a missing rail" in warned, "what a verdict that lets the cluster pass could see stays"
+    hints = html.render(replace(report, result=replace(result, headline="all_reduce 370 GB/s", findings=(beside,))))
+    assert "1 finding</a> that did not decide the verdict" in hints
