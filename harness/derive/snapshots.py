@@ -54,8 +54,14 @@ def load(run: RunDir, before: str, after: str) -> tuple[NodeTexts, ...] | None:
 def _node(run: RunDir, file: CounterFile, later: CounterFile | None) -> NodeTexts:
     before, after = _text(run, file), _text(run, later)
     moments = (("before", file, before), ("after", later, after))
-    problems = (f"no counters {moment}: {of.problem if of else 'not asked'}" for moment, of, text in moments if text is None)
+    problems = (f"no counters {moment}: {_why(of)}" for moment, of, text in moments if text is None)
     return NodeTexts(file.node, before, after, tuple(problems))
+
+
+def _why(file: CounterFile | None) -> str:
+    if file is None:
+        return "not asked"
+    return file.problem or f"{file.path} is not there"
 
 
 def _text(run: RunDir, file: CounterFile | None) -> Taken | None:

@@ -112,12 +112,14 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
         paths = {n: run.write_raw(f"cases/a/counters-{moment}/{n}.txt", t) if t else None for n, t in texts.items()}
         files = tuple(CounterFile(n, path, "" if path else "did not answer within 10 s") for n, path in paths.items())
         artefacts.keep(run, f"cases/a/counters-{moment}.json", CountersArtefact(moment, files))
+    (run.raw / "cases/a/counters-after/n6.txt").unlink()
     nodes = (("n1", "n2"), ("n3", "n4"), ("n5", "n6"), ("n7", "n8"), ("n9", "n1"))
     case, samples = SimpleNamespace(id="a"), tuple(SimpleNamespace(nodes=pair) for pair in nodes)
     counted, why = resent.pairs_of(run, SimpleNamespace(artefact=SimpleNamespace(case=case), samples=samples))  # type: ignore[arg-type]
     assert [(p.nodes, p.sent, p.resent, p.artefact) for p in counted] == [(("n1", "n2"), 20000, 200, "raw/cases/a/counters-after/n1.txt")]
     assert why == {
         "n3": "no counters after: did not answer within 10 s",
+        "n6": "no counters after: raw/cases/a/counters-after/n6.txt is not there",
         "n5": "its counters did not grow during the launch, or began anew",
         "n7": "its counters do not say how many TCP segments were sent",
         "n9": "no counters were taken",
