@@ -98,6 +98,9 @@ def _register_faults(fault: argparse.ArgumentParser) -> None:
     load = kind("cpu-load", "keep a node's share of the CPUs busy", ("NODE", "which node"))
     load.add_argument("--seconds", type=float, default=60.0, help="for how long at most (default 60)")
     load.add_argument("--loops", type=int, help="how many busy loops (default: one per CPU)")
+    kind(
+        "cpu-limit", "give a node no more CPU time than that, as a container's limit does", ("NODE", "which node"), ("CPUS", "such as 0.1")
+    )
     kind("hang-ssh", "a node's sshd accepts connections and never answers", ("NODE", "which node"))
     kind("host-key", "a node shows another host key than known_hosts has", ("NODE", "which node"))
     hardware = kind("hw", "break the hardware that --persona shows; without KIND: what can be broken")
@@ -197,6 +200,8 @@ def _fault(args: argparse.Namespace) -> int:
             sys.stdout.write(f"killed rank {rank.rank} on {rank.node}\n")
     elif args.kind == "cpu-load":
         state = faults.cpu_load(state, args.node, args.seconds, args.loops)
+    elif args.kind == "cpu-limit":
+        state = faults.cpu_limit(state, args.node, _cpus(args.cpus))
     elif args.kind == "hang-ssh":
         state = faults.hang_ssh(state, args.node)
     elif args.kind == "host-key":
@@ -261,6 +266,13 @@ def _percent(text: str) -> float:
         return float(text.removesuffix("%"))
     except ValueError as error:
         raise UsageError(f"{text!r} is no share", seen="expected percent such as 1 or 0.5%", next_step="busbw lab fault --help") from error
+
+
+def _cpus(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is no number of CPUs", seen="expected such as 0.1 or 2", next_step="busbw lab fault --help") from error
 
 
 def _progress(text: str) -> None:

@@ -63,7 +63,7 @@ def make(state: LabState) -> None:
         for node in state.nodes:
             (lab / node.name).mkdir()
             if state.cpus_per_node is not None:
-                _limit(lab / node.name, state.cpus_per_node, version2)
+                limit(lab / node.name, state.cpus_per_node)
     except OSError as error:
         raise LabError("the lab's control groups could not be made", seen=str(error), next_step="busbw lab up --no-cgroups") from error
 
@@ -85,13 +85,18 @@ def remove(state: LabState) -> None:
             (lab.parent / "cgroup.subtree_control").write_text("-cpu")
 
 
-def _limit(directory: Path, cpus: float, version2: bool) -> None:
-    quota = round(cpus * _PERIOD_US)
-    if version2:
-        (directory / "cpu.max").write_text(f"{quota} {_PERIOD_US}")
+def limit(group: Path, cpus: float | None) -> None:
+    """Give a node's group so much CPU time and no more, in slices of a tenth of a second as containers get it; None = no limit.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    quota = None if cpus is None else round(cpus * _PERIOD_US)
+    if (group / "cpu.max").exists():
+        (group / "cpu.max").write_text(f"{'max' if quota is None else quota} {_PERIOD_US}")
     else:
-        (directory / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
-        (directory / "cpu.cfs_quota_us").write_text(str(quota))
+        (group / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(-1 if quota is None else quota))
 
 
 def _removed(directory: Path) -> bool:

@@ -12,9 +12,10 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import enter, files, persona_faults, persona_files, persona_memlock, persona_sysfs, processes, switching, wiring
+from busbw.lab import cgroups, enter, files, persona_faults, persona_files, persona_memlock, persona_sysfs, processes, switching, wiring
 from busbw.lab.state import Fault, LabNode, LabState, Mode, Process, load_directory, locked, save
 from busbw.units import format_link_rate
 
@@ -113,6 +114,32 @@ def cpu_load(state: LabState, node: str, seconds: float, loops: int | None = Non
     return state
 
 
+def cpu_limit(state: LabState, node: str, cpus: float) -> LabState:
+    """Give the node so much CPU time and no more, as a container's limit does: what is above waits for the next tenth of a second.
+
+    Raises:
+        UsageError: that is no share of this machine's CPUs.
+        LabError: there is no such node, the lab has no control groups, or the kernel refused.
+    """
+    target = state.node(node)
+    if state.cgroup is None:
+        why = "; ".join(state.cannot) or "the lab was made with --no-cgroups"
+        raise LabError("the CPU time of a node cannot be limited", seen=why, next_step="as root: busbw lab up")
+    if not 0.01 <= cpus <= (os.cpu_count() or 1):
+        allowed = f"expected 0.01 to {os.cpu_count()}"
+        raise UsageError(f"{cpus:g} CPUs limit nothing", seen=allowed, next_step=f"busbw lab fault cpu-limit {node} 0.1")
+    state = _change(state, _in_place_of_its_like(Fault("cpu-limit", target.name, f"{cpus:g} CPUs")), ())
+    _limit_cpus(state, node, cpus)
+    return state
+
+
+def _limit_cpus(state: LabState, node: str, cpus: float | None) -> None:
+    try:
+        cgroups.limit(Path(state.cgroup or "") / node, cpus)
+    except OSError as error:
+        raise LabError(f"the CPU time of {node} could not be set", seen=str(error), next_step="busbw lab fault clear") from error
+
+
 def hardware(state: LabState, kind: str, node: str, index: int | None = None, seconds: float = 60.0) -> LabState:
     """Break the hardware of a node: one of `persona_faults.kinds`, of GPU or adapter `index` (None = the last). Only `errors-grow` ends by itself.
 
@@ -125,11 +152,7 @@ def hardware(state: LabState, kind: str, node: str, index: int | None = None, se
     if kind == "errors-grow":
         return _errors_grow(state, node, index, seconds)
     fault = persona_faults.make(state, kind, node, index)
-
-    def change(now: LabState) -> LabState:
-        return replace(now, faults=(*(other for other in now.faults if _concerns(other) != _concerns(fault)), fault))
-
-    return _change(state, change, ())
+    return _change(state, _in_place_of_its_like(fault), ())
 
 
 def _memlock_small(state: LabState, node: str) -> LabState:
@@ -203,12 +226,11 @@ def clear(state: LabState, target: str | None = None) -> LabState:
 def _switch_on(state: LabState, fault: Fault) -> LabState:
     """A later fault of the same kind on the same links takes the place of the earlier one."""
     _demand_links(state)
+    return _change(state, _in_place_of_its_like(fault), (fault,))
 
-    def change(now: LabState) -> LabState:
-        kept = tuple(other for other in now.faults if _concerns(other) != _concerns(fault))
-        return replace(now, faults=(*kept, fault))
 
-    return _change(state, change, (fault,))
+def _in_place_of_its_like(fault: Fault) -> Callable[[LabState], LabState]:
+    return lambda now: replace(now, faults=(*(other for other in now.faults if _concerns(other) != _concerns(fault)), fault))
 
 
 def _concerns(fault: Fault) -> tuple[object, ...]:
@@ -245,6 +267,8 @@ def _undo_process_fault(state: LabState, fault: Fault) -> None:
     elif fault.kind == "memlock-small":
         for process in fault.processes:
             processes.limit_memlock(process, None)
+    elif fault.kind == "cpu-limit":
+        _limit_cpus(state, fault.target, state.cpus_per_node)
     elif fault.kind in _MARKS:
         for found in map(processes.identify, processes.of_node(state, state.node(fault.target))):
             if found is not None and processes.command_line(found.pid).endswith(_MARKS[fault.kind]):

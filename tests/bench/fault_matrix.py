@@ -78,6 +78,11 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
         else:
             faults.clear(lab)
 
+    def load(lab: LabState) -> None:
+        # A node of the lab may use what the others leave of the machine's CPUs; a real one has its own and no more.
+        faults.cpu_limit(lab, node, (os.cpu_count() or 1) / size.nodes)
+        faults.cpu_load(lab, node, LIMIT_S, 4)
+
     def signal(fault: Callable[[LabState, str], object]) -> Callable[[LabState, int], None]:
         def strike(lab: LabState, number: int) -> None:
             if number == 2:
@@ -96,7 +101,7 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
         "uplink": Trouble(("uplinks between leaf1 and leaf2",), lambda lab: faults.uplink(lab, "leaf1", size.uplink_bit_s / 4)),
         "two-nodes": Trouble((node, other), lambda lab: slow(0.5, where=other)(slow(0.5)(lab))),  # type: ignore[arg-type]  # both give a lab
         "flicker": Trouble((f"{node} rail {rail}",), lambda lab: None, flicker),
-        "cpu-load": Trouble((node,), lambda lab: faults.cpu_load(lab, node, LIMIT_S, 4)),
+        "cpu-load": Trouble((node,), load),
         "stall": Trouble((node,), lambda lab: None, signal(faults.stall), signals=True),
         "kill": Trouble((node,), lambda lab: None, signal(faults.kill), signals=True),
     }

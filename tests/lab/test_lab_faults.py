@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from busbw.errors import LabError
+from busbw.errors import LabError, UsageError
 from busbw.lab import enter, faults, processes
 from busbw.lab.state import LabState, load_directory
 
@@ -184,6 +184,31 @@ def test_cpu_load_stays_on_its_node_and_is_ended_by_clear(lab: LabState, on_node
 def test_cpu_load_ends_by_itself(lab: LabState, on_node: Run) -> None:
     faults.cpu_load(lab, "node2", seconds=0.5, loops=1)
     processes.wait_until(lambda: on_node(lab, "node2", "pgrep -cf busbw-lab-load").out == "0\n", 10, "the end of the loop")
+
+
+def test_a_limited_node_gets_no_more_cpu_time_and_clear_lifts_the_limit(lab: LabState, on_node: Run) -> None:
+    if lab.cgroup is None:
+        pytest.skip(f"the lab cannot {lab.cannot[0]}")
+    lap = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; cut -d' ' -f14,15 /proc/$$/stat | tr ' ' +; cut -d' ' -f1 /proc/uptime"
+
+    def share() -> float:
+        """Of one CPU, by the loop's own CPU time and the time that passed."""
+        began = float(on_node(lab, "node2", "cut -d' ' -f1 /proc/uptime").out)
+        ticks, ended = on_node(lab, "node2", lap).out.split()
+        return sum(map(int, ticks.split("+"))) / os.sysconf("SC_CLK_TCK") / (float(ended) - began)
+
+    faults.cpu_limit(lab, "node2", 0.5)
+    state = faults.cpu_limit(lab, "node2", 0.1)
+    assert [(f.kind, f.target, f.detail) for f in state.faults] == [("cpu-limit", "node2", "0.1 CPUs")]
+    assert share() < 0.15
+    group = Path(str(lab.cgroup)) / "node2"
+    limit = group / "cpu.max"
+    faults.clear(lab, "node2")
+    quota = limit.read_text().split()[0] if limit.exists() else (group / "cpu.cfs_quota_us").read_text().strip()
+    assert quota in ("max", "-1")
+    for cpus in (0.0, 1000.0):
+        with pytest.raises(UsageError):
+            faults.cpu_limit(lab, "node2", cpus)
 
 
 def test_a_hanging_sshd_accepts_and_never_answers(lab: LabState, in_head: Run, on_node: Run) -> None:
