@@ -295,12 +295,14 @@ PATTERNS = patterns("open-mpi", RULES)
 def failures_of(scan: Scan) -> tuple[LauncherFailure, ...]:
     """The failures in a scan for `PATTERNS` (hits of other patterns are left alone)."""
     found = failures("open-mpi", RULES, scan)
-    reasons = {each.kind for each in found if each.kind.startswith("ssh-")} | (
-        {"orted-not-found", "library-missing"} & {each.kind for each in found}
-    )
-    if not reasons:
-        return found
-    return tuple(replace(each, role=_ECHO) if each.kind in ("daemon-start-failed", "daemon-died") else each for each in found)
+    kinds = {each.kind for each in found}
+    follows: set[str] = set()
+    if any(kind.startswith("ssh-") for kind in kinds) or kinds & {"orted-not-found", "library-missing"}:
+        follows |= {"daemon-start-failed", "daemon-died"}
+    # Who connects to a process that has died is refused.
+    if kinds & {"signal", "crash"}:
+        follows |= {"mpi-tcp-failed"}
+    return tuple(replace(each, role=_ECHO) if each.kind in follows else each for each in found)
 
 
 def read(chunks: Iterable[bytes]) -> Document:

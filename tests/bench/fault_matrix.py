@@ -6,8 +6,8 @@
 
 Eight nodes, four rails each, two leaves, every link shaped; `--nodes 4 --rails 2` is the short form. Each survey is one line of the results
 file; what is in it is not measured again, but for surveys without a result. A survey counts as right if what it names first is what was broken
-and nothing else is named for sure; as not separated if it says that it cannot tell what was broken from something else; as wrong if it names
-for sure what was whole.
+and nothing else is named for sure, where processes were hit with that as the cause; as not separated if it says that it cannot tell what was
+broken from something else; as wrong if it names for sure what was whole, or another cause.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Trouble:
     begin: Callable[[LabState], object]
     at_launch: Callable[[LabState, int], None] | None = None
     """Called when a launch of the survey begins, with its number from 1."""
-    signals: bool = False
-    """It hits processes: the launch is lost, and no group of it is slow."""
+    cause: str = ""
+    """The finding that a right answer begins with. It hits processes: the launch is lost, and no group of it is slow."""
 
 
 def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
@@ -102,8 +102,8 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
         "two-nodes": Trouble((node, other), lambda lab: slow(0.5, where=other)(slow(0.5)(lab))),  # type: ignore[arg-type]  # both give a lab
         "flicker": Trouble((f"{node} rail {rail}",), lambda lab: None, flicker),
         "cpu-load": Trouble((node,), load),
-        "stall": Trouble((node,), lambda lab: None, signal(faults.stall), signals=True),
-        "kill": Trouble((node,), lambda lab: None, signal(faults.kill), signals=True),
+        "stall": Trouble((node,), lambda lab: None, signal(faults.stall), "stall-rank-stopped"),
+        "kill": Trouble((node,), lambda lab: None, signal(faults.kill), "dead-process"),
     }
     return kinds[kind]
 
@@ -196,11 +196,16 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
     sure += [w for f in run["findings"] if f["id"] == "packets-lost" and len(f["where"]) == 1 for w in f["where"] if w not in sure]
     # A rank that was stopped or killed is named by its own finding, not by a slow group.
-    if chosen.signals:
+    if chosen.cause:
         sure = sure or [w for f in run["findings"][:1] for w in f["where"]]
+    cause = next((f["id"] for f in run["findings"]), "")
     named = sure
     # To offer a choice of whole parts only is as wrong as to name one.
-    if set(sure) - set(chosen.named) or (chosen.named and any(not doubt & set(chosen.named) for doubt in doubtful)):
+    if (
+        (chosen.cause and cause not in ("", chosen.cause))
+        or set(sure) - set(chosen.named)
+        or (chosen.named and any(not doubt & set(chosen.named) for doubt in doubtful))
+    ):
         result = "wrong"
     elif not chosen.named:
         result = "right" if not doubtful else "not separated"
@@ -218,6 +223,7 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
         "named": sure,
         "doubtful": [sorted(d) for d in doubtful],
         "first": first[:3],
+        "cause": cause,
         "verdict": run["verdict"],
         "launches": launches,
         "confirmed": confirmed,

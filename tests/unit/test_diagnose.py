@@ -2,6 +2,7 @@
 
 import dataclasses
 import doctest
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,7 @@ FLUSH = "a:1:2 [5] NCCL WARN NET/IB: Got completion from peer 10.0.0.1<50854> wi
 RETRY = "b:3:4 [6] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<39226> with status=12 opcode=32224 len=0 vendor err 129 (Recv) hca mlx5_1\n"
 CLOSED = "c:5:6 [0] misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer gpu3<45074>\n"
 XID = "[Fri Jul 10 09:00:00 2026] NVRM: Xid (PCI:0000:4f:00): 79, pid=4711, name=python, GPU has fallen off the bus.\n"
+RECORDED = Path(__file__).parents[1] / "fixtures" / "open_mpi"
 GOOD = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 458.25\n"
 
 
@@ -240,3 +242,15 @@ def test_the_values_of_a_check_are_read_by_the_table() -> None:
 def test_a_line_that_only_rules_an_entry_out_is_not_explained_by_it(scanner: Scanner) -> None:
     line = "a:1:2 [0] x.cc:1 NCCL WARN NET/OFI something that nobody knows"
     assert [item.text for item in ask(scanner, line + "\n").unexplained] == [line]
+
+
+def test_a_killed_rank_is_the_cause_of_the_connections_to_it_that_fail(scanner: Scanner) -> None:
+    text = (RECORDED / "killed-while-connecting.txt").read_text()
+    diagnosis = ask(scanner, text)
+    assert told(diagnosis)[0] == ("dead-process", "certain")
+    assert dict(told(diagnosis))["mpi-wrong-interface"] == "possible"
+    assert "mpi-wrong-interface" in diagnosis.findings[0].also
+    assert any("rank 20" in evidence.text and "node5" in evidence.text for evidence in diagnosis.findings[0].evidence)
+    # A dead process refuses connections; it does not take the way to its host away.
+    unreachable = "[n1][[1,1],0][btl_tcp_endpoint.c:625] connect() to 172.17.0.1 failed: No route to host (113)\n"
+    assert told(ask(scanner, unreachable + text))[0] == ("mpi-wrong-interface", "certain")

@@ -19,6 +19,15 @@ RECORDED: tuple[tuple[str, tuple[tuple[object, ...], ...]], ...] = (
     ("bind-overload", (("binding-overload", CAUSE, 2, None, "vm", None, "CORE"),)),
     ("exit-code", (("primary-aborted", ECHO, 2, None, None, None, None), ("exit-code", CAUSE, 6, 2, None, 3, None))),
     ("killed-rank", (("primary-aborted", ECHO, 2, None, None, None, None), ("signal", CAUSE, 6, 1, "vm", 9, "Killed"))),
+    (
+        "killed-while-connecting",
+        (
+            ("primary-aborted", ECHO, 2, None, None, None, None),
+            ("mpi-tcp-failed", ECHO, 6, None, "node1", None, "10.77.0.5:1034"),
+            ("peer-disconnected", ECHO, 17, None, None, None, None),
+            ("signal", CAUSE, 33, 20, "node5", 9, "Killed"),
+        ),
+    ),
     ("segfault-rank", (("primary-aborted", ECHO, 2, None, None, None, None), ("signal", CAUSE, 6, 1, "vm", 11, "Segmentation fault"))),
     ("lost-daemon", (("daemon-lost", CAUSE, 2, None, "node3", None, None),)),
     ("missing-binary", (("executable-missing", CAUSE, 2, None, "vm", None, "/opt/nccl-tests/build/all_reduce_perf"),)),
