@@ -5,30 +5,30 @@ And what a survey was asked for beside them and did not come to.
 
 from __future__ import annotations
 
-from busbw.derive import grouping
-from busbw.parsers.judge import blame_layers, blame_words
+from busbw.parsers.judge import blame_layers, blame_loss, blame_words
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_confirm import CASE, confirmation
 from busbw.parsers.judge.blame_layers import Layer
+from busbw.parsers.judge.blame_loss import Carried
+from busbw.parsers.judge.blame_parts import Fabric
 from busbw.parsers.judge.groups import GroupSample
 from busbw.plan import RunPlan
 from busbw.records import Finding, Uncovered
-from busbw.rundir import RunDir
 from busbw.survey import schedule
 from busbw.survey.confirm import confirming
 
 
 def findings(
-    run: RunDir, plan: RunPlan, outcome: BlameOutcome, samples: tuple[GroupSample, ...], raw_links: tuple[Layer, ...]
+    plan: RunPlan,
+    fabric: Fabric,
+    outcome: BlameOutcome,
+    samples: tuple[GroupSample, ...],
+    raw_links: tuple[Layer, ...],
+    carried: tuple[Carried, ...],
 ) -> tuple[Finding, ...]:
-    """One for each part that is accused. `samples`: of this run's own launches.
-
-    Raises:
-        RunDirError: an artefact is not readable.
-    """
+    """One for each part that is accused. `samples` and `carried`: of this run's own launches."""
     if not outcome.blames:
         return ()
-    fabric = grouping.fabric(run, plan)
     measured = {node for sample in samples for node in sample.nodes}
     nodes = tuple(node.name for node in plan.cluster.nodes if node.name in measured)
     cannot = dict(confirming(nodes, fabric, outcome).cannot)
@@ -37,6 +37,7 @@ def findings(
             blame,
             confirmation(blame, part, samples, fabric, cannot.get(part, "")),
             blame_layers.evidence(raw_links, blame.component),
+            blame_loss.beside(carried, part, outcome.accused, fabric),
         )
         for blame, part in zip(outcome.blames, outcome.accused, strict=True)
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.derive import grouping, snapshots
+from busbw.derive import snapshots
 from busbw.derive.launches import Launch
 from busbw.derive.snapshots import NodeTexts
 from busbw.parsers.judge import blame_loss
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_loss import Carried
-from busbw.parsers.judge.blame_parts import PartKind
+from busbw.parsers.judge.blame_parts import Fabric, PartKind
 from busbw.parsers.nodes import counters
 from busbw.plan import RunPlan
 from busbw.records import Finding, Uncovered
@@ -20,10 +20,10 @@ _OF_ONE_NODE = (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE)
 
 
 @dataclass(frozen=True, slots=True)
-class Resent:
-    """Of all pairs of a survey."""
+class Counted:
+    """All pairs of a run's survey; none where the benchmark's traffic is not TCP's, which no kernel's counter of segments sees."""
 
-    findings: tuple[Finding, ...]
+    pairs: tuple[Carried, ...]
     uncovered: tuple[Uncovered, ...]
     """Nodes whose pairs could not be counted."""
 
@@ -39,25 +39,31 @@ class _Sent:
     line_no: int
 
 
-def concluded(run: RunDir, plan: RunPlan, made: tuple[Launch, ...], outcome: BlameOutcome) -> Resent:
-    """Who loses packets; nothing where the benchmark's traffic is not TCP's, which no kernel's counter of segments sees.
+def count(run: RunDir, plan: RunPlan, made: tuple[Launch, ...]) -> Counted:
+    """What each pair sent, and sent again, in each of its launches.
 
     Raises:
         RunDirError: an artefact is not readable.
     """
     if plan.profile.family != "tcp":
-        return Resent((), ())
-    # Queues before what is slow overflow, and drop packets themselves.
-    slow = {(level.sample.launch, frozenset(level.sample.nodes)) for level in outcome.explained}
-    bad = {name for part in outcome.accused if part.kind in _OF_ONE_NODE for name in part.names}
+        return Counted((), ())
     pairs: list[Carried] = []
     blind: dict[str, dict[str, str]] = {}
     for launch in made:
         counted, why = pairs_of(run, launch)
-        pairs += (p for p in counted if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes))
+        pairs += counted
         for node, reason in why.items():
             blind.setdefault(node, {})[launch.artefact.case.id] = reason
-    return Resent(blame_loss.findings(tuple(pairs), grouping.fabric(run, plan)), not_counted(blind))
+    return Counted(tuple(pairs), not_counted(blind))
+
+
+def findings(pairs: tuple[Carried, ...], outcome: BlameOutcome, fabric: Fabric) -> tuple[Finding, ...]:
+    """Who loses packets."""
+    # Queues before what is slow overflow, and drop packets themselves.
+    slow = {(level.sample.launch, frozenset(level.sample.nodes)) for level in outcome.explained}
+    bad = {name for part in outcome.accused if part.kind in _OF_ONE_NODE for name in part.names}
+    left = (p for p in pairs if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes))
+    return blame_loss.findings(tuple(left), fabric)
 
 
 def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:

@@ -57,12 +57,13 @@ def derive(run: RunDir) -> RunResult:
     failures = tuple(f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure)))
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
-    outcome = blame.solve((*pooled.load(run), *samples), grouping.fabric(run, plan))
+    fabric = grouping.fabric(run, plan)
+    outcome = blame.solve((*pooled.load(run), *samples), fabric)
     accepted_runs = earlier.load(run)
     appraised = appraisal.appraise(run, plan, made, asked, checks, outcome, accepted_runs)
     outcome = blame_priors.with_priors(outcome, (*appraised.findings, *verdict.check_findings(checks)))
     raw_links = layers.load(run, samples)
-    lost = resent.concluded(run, plan, made, outcome)
+    counted = resent.count(run, plan, made)
     comparisons = (
         *appraised.comparisons,
         *blame_layers.compared(raw_links),
@@ -70,11 +71,11 @@ def derive(run: RunDir) -> RunResult:
     )
     findings = (
         *(finding for launch in made for finding in launch.findings),
-        *accused.findings(run, plan, outcome, samples, raw_links),
+        *accused.findings(plan, fabric, outcome, samples, raw_links, counted.pairs),
         *layers.finding(plan, samples, raw_links, appraised.hardware),
         *ladder.findings(samples),
         *spikes.findings(samples),
-        *lost.findings,
+        *resent.findings(counted.pairs, outcome, fabric),
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),
@@ -88,7 +89,7 @@ def derive(run: RunDir) -> RunResult:
         *(Uncovered("whether others use the nodes", text) for text in unseen),
         *wording.uncovered(plan, made, checks, outcome, samples),
         *appraised.uncovered,
-        *lost.uncovered,
+        *counted.uncovered,
         *layers.uncovered(plan.playbook, comparisons, outcome.blames, findings),
         *accused.climbed(plan, samples),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.judge.blame_explain import Explainer, Suspicion
 from busbw.parsers.judge.blame_levels import Level
-from busbw.parsers.judge.blame_parts import Fabric, PartKind, crossing
+from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, crossing, loads
 from busbw.parsers.judge.groups import GroupSample
 from busbw.records import Confidence, Evidence, Finding, Fix, Status
 
@@ -25,8 +25,10 @@ USUAL = 0.002
 """Share of segments sent again that is nobody's fault, at least: shaped and loaded links of a lab stay at half of it."""
 NOISE = 0.1
 """Standard deviation, at least, of what a stream keeps; and half of one over the root of the segments that were sent again."""
+_FAR_MORE = 4
+"""Times what is usual."""
 _EVIDENCE = 12
-_LOOK = ("ip -s link", "ethtool -S INTERFACE | grep -iE 'drop|discard|err|crc'", "nstat -az TcpRetransSegs TcpOutSegs")
+LOOK = ("ip -s link", "ethtool -S INTERFACE | grep -iE 'drop|discard|err|crc'", "nstat -az TcpRetransSegs TcpOutSegs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def levels(pairs: Iterable[Carried], fabric: Fabric) -> tuple[Level, ...]:
     leaf = dict(fabric.leaf_of)
     return tuple(
         Level(
-            GroupSample(pair.nodes, pair.sent, (pair.share,), pair.artefact, pair.line_no, pair.launch),
+            _sample(pair),
             order[pair.launch],
             math.sqrt(usual / max(usual, pair.share)),
             max(NOISE, 0.5 / math.sqrt(max(pair.resent, 1))),
@@ -82,6 +84,43 @@ def findings(pairs: tuple[Carried, ...], fabric: Fabric) -> tuple[Finding, ...]:
     return tuple(_finding(found, seen) for found in Explainer(seen, fabric).explain().accused)
 
 
+def beside(pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric: Fabric) -> tuple[Evidence, ...]:
+    """That the pairs over a part that is slow lose packets, beside those over nothing that is accused; () = they do not, or it is not known.
+
+    It tells a lossy or narrow link from a node that is slow by itself; not a link that drops from one whose queue overflows.
+    """
+    leaf = dict(fabric.leaf_of)
+    bad = {_counted_as(each) for each in accused}
+    mine, others = [], []
+    for pair in pairs:
+        if pair.sent < FEWEST_SEGMENTS:
+            continue
+        over = {(load.part.kind, load.part.names) for load in loads(_sample(pair), leaf, len(set(leaf.values())))}
+        if _counted_as(part) in over:
+            mine.append(pair)
+        elif not over & bad:
+            others.append(pair)
+    if not mine or not others:
+        return ()
+    share, usual = (statistics.median(pair.share for pair in each) for each in (mine, others))
+    if share < max(USUAL, _FAR_MORE * usual):
+        return ()
+    worst = max(mine, key=lambda pair: pair.share)
+    launches = len({pair.launch for pair in mine})
+    whose = f"of {part.names[0]}" if _counted_as(part)[0] is PartKind.NODE else "over it"
+    text = f"TCP segments sent again by the pairs {whose}: {share:.2%}, in {launches} launches; by pairs over nothing accused: {usual:.2%}"
+    return (Evidence(worst.artefact, worst.line_no, text),)
+
+
+def _counted_as(part: Part) -> tuple[PartKind, tuple[str, ...]]:
+    """The kernel counts per node, not per rail."""
+    return (PartKind.NODE if part.kind is PartKind.RAIL else part.kind, part.names)
+
+
+def _sample(pair: Carried) -> GroupSample:
+    return GroupSample(pair.nodes, pair.sent, (pair.share,), pair.artefact, pair.line_no, pair.launch)
+
+
 def _finding(found: Suspicion, seen: tuple[Level, ...]) -> Finding:
     account = found.account
     mine = sorted((seen[i] for i in account.explained), key=lambda level: -level.sample.busbw_gb_s[0])
@@ -99,7 +138,7 @@ def _finding(found: Suspicion, seen: tuple[Level, ...]) -> Finding:
         where=names,
         evidence=tuple(_quoted(level) for level in (*mine[:_EVIDENCE], *sorted(others, key=_partner_of(mine))[:3])),
         cause="a cable, a port or a queue on its way that drops packets; bandwidth hardly shows it, the slowest step of a job does",
-        fixes=(Fix(f"look at the counters of {names[0]} and of the switch's port", _LOOK),),
+        fixes=(Fix(f"look at the counters of {names[0]} and of the switch's port", LOOK),),
         verify=("busbw run --survey",),
         confidence=Confidence.POSSIBLE if found.alike else Confidence.LIKELY,
         also=tuple(f"{name} loses packets" for name in names[1:]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from busbw.parsers.judge import blame_loss
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_confirm import NO_CONFIRMATION, Confirmation
 from busbw.parsers.judge.blame_levels import Level
@@ -41,8 +42,15 @@ _PROVED_BY = 3
 """Launches in which an accused part was slow, from which on the accusation is likely rather than possible."""
 
 
-def blame_finding(blame: Blame, confirmed: Confirmation = NO_CONFIRMATION, besides: tuple[Evidence, ...] = ()) -> Finding:
-    """A part accused by measurements, as a finding with both numbers in its title. `besides`: what else speaks of it, such as its raw link."""
+def blame_finding(
+    blame: Blame, confirmed: Confirmation = NO_CONFIRMATION, besides: tuple[Evidence, ...] = (), lost: tuple[Evidence, ...] = ()
+) -> Finding:
+    """A part accused by measurements, as a finding with both numbers in its title.
+
+    Args:
+        besides: what else speaks of it, such as its raw link.
+        lost: that packets are lost over it.
+    """
     kind = PartKind(blame.kind)
     ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
     numbers = f"{format_bandwidth(blame.capacity_gb_s)} instead of {format_bandwidth(blame.expected_gb_s)} ({ratio:.0%})"
@@ -55,6 +63,8 @@ def blame_finding(blame: Blame, confirmed: Confirmation = NO_CONFIRMATION, besid
         title = f"{name} {how}: {numbers}, {blame.launches}"
     node = blame.component if kind in (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE) else ""
     steps = [Fix(f"look at {name}", _LOOK.get(kind, _AT_SWITCH))]
+    if lost:
+        steps.append(Fix("find where the packets are dropped", blame_loss.LOOK))
     if node and not blame.also:
         host = node.removeprefix("inside of ").partition(" ")[0]
         steps.append(Fix("run without it meanwhile", (f"busbw run -x {host}",)))
@@ -63,8 +73,8 @@ def blame_finding(blame: Blame, confirmed: Confirmation = NO_CONFIRMATION, besid
         status=Status.FAIL,
         title=title,
         where=(blame.component, *blame.also),
-        evidence=(*blame.seen_in, *confirmed.evidence, *besides),
-        cause=_CAUSES[kind],
+        evidence=(*blame.seen_in, *confirmed.evidence, *besides, *lost),
+        cause=_CAUSES[kind] + ("; packets are lost there, by a fault or in the queue before it" if lost else ""),
         fixes=tuple(steps),
         verify=("busbw run --survey",),
         confidence=Confidence.POSSIBLE if confirmed.against else _confidence(blame),

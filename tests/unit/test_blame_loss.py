@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from busbw.artefacts import CounterFile, CountersArtefact
 from busbw.derive import resent
 from busbw.parsers.judge import blame_loss
 from busbw.parsers.judge.blame_loss import Carried
-from busbw.parsers.judge.blame_parts import Fabric
+from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
 from busbw.parsers.nodes import counters
 from busbw.records import Confidence, Finding, Status
 from busbw.survey.schedule import circle
@@ -128,3 +129,20 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
     assert (said.what, said.why) == ("packets lost by the pairs of n3, n4", "no counters were taken, in 2 launches")
     (many,) = resent.not_counted({f"n{i}": {"a": "no counters were taken"} for i in range(1000)})
     assert many.what.endswith("n7 and 992 more")
+
+
+def test_what_is_slow_says_whether_packets_are_lost_there_and_beside_what_is_usual() -> None:
+    pairs = rounds(4, 5, {frozenset({"n1"}): 0.04, frozenset({"n6"}): 0.03})
+    node, rail, other = Part(PartKind.NODE, ("n1",)), Part(PartKind.RAIL, ("n1",), 2), Part(PartKind.NODE, ("n6",))
+    (said,) = blame_loss.beside(pairs, node, (node, other), Fabric(()))
+    assert re.fullmatch(
+        r"TCP segments sent again by the pairs of n1: [34]\.\d\d%, in 4 launches; by pairs over nothing accused: 0\.0\d%", said.text
+    ), said.text
+    assert blame_loss.beside(pairs, rail, (rail, other), Fabric(())) == (said,), "counted per node"
+    assert blame_loss.beside(pairs, Part(PartKind.NODE, ("n2",)), (node, other, Part(PartKind.NODE, ("n2",))), Fabric(())) == ()
+    assert blame_loss.beside((), node, (node,), Fabric(())) == ()
+    leaves = Fabric(tuple((name, f"leaf{int(name[1:]) // 4}") for name in NODES))
+    narrow = rounds(4, 5, {frozenset({a, b}): 0.05 for a in NODES[:4] for b in NODES[4:]})
+    between = Part(PartKind.BETWEEN, ("leaf0", "leaf1"))
+    (said,) = blame_loss.beside(narrow, between, (between,), leaves)
+    assert said.text.startswith("TCP segments sent again by the pairs over it: "), said.text
