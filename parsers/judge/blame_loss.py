@@ -90,16 +90,18 @@ def beside(pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric
     It tells a lossy or narrow link from a node that is slow by itself; not a link that drops from one whose queue overflows.
     """
     leaf = dict(fabric.leaf_of)
-    bad = {_counted_as(each) for each in accused}
-    mine, others = [], []
+    own = _counted_as(part)
+    bad = {_counted_as(each) for each in accused} - {own}
+    mine, shared, others = [], [], []
     for pair in pairs:
         if pair.sent < FEWEST_SEGMENTS:
             continue
         over = {(load.part.kind, load.part.names) for load in loads(_sample(pair), leaf, len(set(leaf.values())))}
-        if _counted_as(part) in over:
-            mine.append(pair)
+        if own in over:
+            (shared if over & bad else mine).append(pair)
         elif not over & bad:
             others.append(pair)
+    mine = mine or shared
     if not mine or not others:
         return ()
     share, usual = (statistics.median(pair.share for pair in each) for each in (mine, others))
@@ -107,7 +109,7 @@ def beside(pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric
         return ()
     worst = max(mine, key=lambda pair: pair.share)
     launches = len({pair.launch for pair in mine})
-    whose = f"of {part.names[0]}" if _counted_as(part)[0] is PartKind.NODE else "over it"
+    whose = f"of {part.names[0]}" if own[0] is PartKind.NODE else "over it"
     text = f"TCP segments sent again by the pairs {whose}: {share:.2%}, in {launches} launches; by pairs over nothing accused: {usual:.2%}"
     return (Evidence(worst.artefact, worst.line_no, text),)
 
