@@ -219,6 +219,19 @@ class CaseArtefact:
     """Launches with one such name ran side by side; empty = no other ran."""
     began: str = ""
     """RFC 3339, UTC, by the clock of the machine that busbw ran on; nothing is decided by it."""
+    said_before: tuple[int, int] | None = None
+    """Bytes of standard output and of standard error when busbw ended it: what comes after them is of the ending. None = it ended by itself."""
+
+    @property
+    def ranks_of(self) -> dict[str, tuple[int, ...]]:
+        """node → the numbers of the ranks that were started there, as the launcher counts."""
+        each, count = self.ranks_per_node, len(self.nodes)
+        if self.groups and not self.case.per_iteration:
+            # Every group is a launch of its own, and counts from 0.
+            return {node: tuple(range(i * each, (i + 1) * each)) for group in self.groups for i, node in enumerate(group)}
+        if self.case.by_rail:
+            return {node: tuple(range(i, count * each, count)) for i, node in enumerate(self.nodes)}
+        return {node: tuple(range(i * each, (i + 1) * each)) for i, node in enumerate(self.nodes)}
 
 
 def keep(run: RunDir, name: str, record: object) -> None:

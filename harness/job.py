@@ -49,7 +49,7 @@ if [ -s status ]; then state=ended; elif alive; then state=running; else sleep 0
 read -r b _ 2>/dev/null < began || b=; e=
 if [ $state = ended ]; then read -r e _ 2>/dev/null < ended; else read -r e _ < /proc/uptime; fi
 if [ -n "$b" ] && [ -n "$e" ]; then age=$((${e%.*}${e#*.} - ${b%.*}${b#*.})); [ $age -ge 0 ] && state="$state ${age}0"; fi
-echo "state=$state"
+echo "state=$state stderr=$(wc -c < stderr 2>/dev/null || echo 0)"
 tail -c "+$((from + 1))" stdout 2>/dev/null
 """
 
@@ -126,6 +126,8 @@ class PollAnswer:
     """Standard output since the bytes seen before."""
     age_s: float | None = None
     """Seconds since it was started, until its end where it has ended, by the node's clock that never jumps; None = the node cannot tell."""
+    error_bytes: int = 0
+    """Of standard error so far."""
 
 
 def start(directory: str, argv: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> Command:
@@ -152,11 +154,13 @@ def poll(directory: str, seen_bytes: int) -> Command:
 def parse_poll(stdout: bytes) -> PollAnswer | None:
     """Reads `poll`'s answer; None = it is not one.
 
-    >>> parse_poll(b"state=running 1230\\n# nccl-tests")
-    PollAnswer(state='running', output=b'# nccl-tests', age_s=1.23)
+    >>> parse_poll(b"state=running 1230 stderr=77\\n# nccl-tests")
+    PollAnswer(state='running', output=b'# nccl-tests', age_s=1.23, error_bytes=77)
     """
-    match = re.match(rb"state=(\w+)(?: (\d+))?\n", stdout)
-    return PollAnswer(match[1].decode(), stdout[match.end() :], int(match[2]) / 1000 if match[2] else None) if match else None
+    match = re.match(rb"state=(\w+)(?: (\d+))?(?: stderr=(\d+))?\n", stdout)
+    if match is None:
+        return None
+    return PollAnswer(match[1].decode(), stdout[match.end() :], int(match[2]) / 1000 if match[2] else None, int(match[3] or 0))
 
 
 def fetch(directory: str, name: str, store: str) -> Command:

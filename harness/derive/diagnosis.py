@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable, Mapping
 
+from busbw.artefacts import CaseArtefact
 from busbw.derive import counters, proof
 from busbw.derive.launches import Launch
 from busbw.outside import decoded
@@ -56,10 +57,10 @@ def evidence(
 
     Of the nodes' answers only those are read again whose checks found something: the answers of good nodes hold no cause.
     """
-    paths = [path for launch in made for path in (launch.artefact.stdout, launch.artefact.stderr) if path is not None]
-    paths += [path for launch in made for path, _ in proof.rank_texts(run, launch)]
-    paths += [] if made else build_outputs(run)
-    texts = [text for path in dict.fromkeys(paths) if (text := _searched(run, path)) is not None]
+    paths = {path: until for launch in made for path, until in _said(launch.artefact)}
+    paths |= {path: None for launch in made for path, _ in proof.rank_texts(run, launch) if path not in paths}
+    paths |= {} if made else dict.fromkeys(build_outputs(run))
+    texts = [text for path, until in paths.items() if (text := _searched(run, path, until)) is not None]
     suspect = {check.node for check in checks if check.status in _WRONG}
     facts: list[Fact] = []
     for answer in asked:
@@ -106,8 +107,14 @@ def _feeds() -> dict[str, frozenset[str]]:
     }
 
 
-def _searched(run: RunDir, path: str) -> Text | None:
-    content = run.read_raw(path.removeprefix("raw/"))
+def _said(artefact: CaseArtefact) -> tuple[tuple[str, int | None], ...]:
+    """A launch's outputs, each with how many of its bytes count: what processes say while busbw ends them is no cause of anything."""
+    until = artefact.said_before or (None, None)
+    return tuple((path, end) for path, end in zip((artefact.stdout, artefact.stderr), until, strict=True) if path is not None)
+
+
+def _searched(run: RunDir, path: str, until: int | None = None) -> Text | None:
+    content = (run.read_raw(path.removeprefix("raw/")) or b"")[:until]
     if not content:
         return None
     scan = _scanner().scan([content])

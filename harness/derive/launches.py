@@ -165,7 +165,6 @@ def _stall(
         return ()
     answers = {file.node: (_text(run, file.path).encode(), file.path) for file in artefact.looks}
     seen = {node: look.read(node, content, path) for node, (content, path) in answers.items()}
-    planned = {node: tuple(range(i * artefact.ranks_per_node, (i + 1) * artefact.ranks_per_node)) for i, node in enumerate(artefact.nodes)}
     done, planned_sizes = len(results[-1].rows) if results else 0, artefact.case.sizes.planned()
     # The benchmark prints a size once all its iterations are through: which of them hangs, only NCCL's own counts tell.
     at = f"at {format_size(planned_sizes[done])}, " if done < len(planned_sizes) else ""
@@ -176,7 +175,7 @@ def _stall(
         at = f"{inside}, "
     where = f"{artefact.case.id}, {at}after {done} of {len(planned_sizes)} sizes"
     linked = {node: facts.linked for node, facts in known.items()}
-    found = stall.judge(seen, {file.node: file.path for file in artefact.looks}, planned, linked, artefact.unreachable, where)
+    found = stall.judge(seen, {file.node: file.path for file in artefact.looks}, artefact.ranks_of, linked, artefact.unreachable, where)
     return (look.explain(answers, artefact.unreachable, where) if found[0].id == "stall-unexplained" else ()) or found
 
 

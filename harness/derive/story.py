@@ -69,12 +69,8 @@ def _rank(seen: RankSeen, named: set[str], tick_hz: int) -> StoryRank:
 def _absent(artefact: CaseArtefact, found: tuple[StoryRank, ...], named: set[str]) -> tuple[StoryRank, ...]:
     """Ranks that were planned and that no node showed."""
     seen = {rank.rank for rank in found}
-    planned = [(number, node) for place, node in enumerate(artefact.nodes) for number in _numbers(artefact, place)]
+    planned = [(number, node) for node, numbers in artefact.ranks_of.items() for number in numbers]
     return tuple(StoryRank(rank, node, "not found", "", None, node in named) for rank, node in planned if rank not in seen)
-
-
-def _numbers(artefact: CaseArtefact, place: int) -> range:
-    return range(place * artefact.ranks_per_node, (place + 1) * artefact.ranks_per_node)
 
 
 def _noted(run: RunDir, artefact: CaseArtefact) -> list[StoryEvent]:

@@ -56,6 +56,7 @@ class _Ending:
     problem: str
     looks: tuple[LookFile, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
+    said_before: tuple[int, int] | None = None
 
 
 def measure(context: Context, launch: Launch) -> CaseArtefact:
@@ -176,7 +177,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
             # Asked once more after the look: a job that ended while it was looked at ended, and its ranks are rightly gone.
             state = "stalled" if quiet >= case.stall_s else "timed-out"
             limit = f"no output for {quiet:.0f} s" if state == "stalled" else f"not ended after {case.timeout_s:.0f} s"
-            return _Ending(state, elapsed, limit, *looked)
+            return _Ending(state, elapsed, limit, *looked, (seen_bytes, position.error_bytes))
         if quiet < patience and elapsed < case.timeout_s:
             continue
         look_number += 1
@@ -258,6 +259,7 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
         order=launch.order,
         beside=launch.beside,
         began=began,
+        said_before=ending.said_before,
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)
     if head is not None:

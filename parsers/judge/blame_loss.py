@@ -92,7 +92,9 @@ def beside(pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric
     leaf = dict(fabric.leaf_of)
     own = _counted_as(part)
     bad = {_counted_as(each) for each in accused} - {own}
-    mine, shared, others = [], [], []
+    mine: list[Carried] = []
+    shared: list[Carried] = []
+    others: list[Carried] = []
     for pair in pairs:
         if pair.sent < FEWEST_SEGMENTS:
             continue

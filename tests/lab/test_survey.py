@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from busbw.lab import faults
+from busbw.lab import faults, files, processes
 from busbw.lab.state import LabState
 
 pytestmark = pytest.mark.lab
@@ -127,6 +127,26 @@ def test_a_node_that_loses_one_packet_in_a_hundred_is_named_by_what_is_sent_agai
     blind = json.loads((tmp_path / "latest" / "run.json").read_text())
     assert [u["what"] for u in blind["uncovered"] if u["what"].startswith("packets lost")] == ["packets lost by the pairs of node2"]
     assert not [f for f in blind["findings"] if f["id"] == "packets-lost"]
+
+
+def test_a_node_that_stops_in_a_launch_is_named_and_no_rank_of_another_is_missed(rails: LabState, tmp_path: Path) -> None:
+    quick = tmp_path / "quick.yaml"
+    quick.write_text(Path(PLAYBOOK).read_text().replace("stall: 20s", "stall: 6s"))
+    words = [sys.executable, "-m", "busbw", "run", str(quick), "-i", f"lab:{rails.name}", "--survey", "--out", str(tmp_path), "-q"]
+    job = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+    try:
+        printed = files.node_directory(rails, rails.nodes[0]) / "home/.cache/busbw/jobs"
+        processes.wait_until(
+            lambda: any(b"Rank" in path.read_bytes() for path in printed.glob("*/survey-pairs-1/stdout")), 90, "the survey's first launch"
+        )
+        faults.stall(rails, "node3")
+        assert job.wait(timeout=120) == 1
+    finally:
+        job.kill()
+        job.wait()
+    run = json.loads((tmp_path / "latest" / "run.json").read_text())
+    assert {(f["id"], *f["where"]) for f in run["findings"] if f["status"] == "FAIL"} == {("stall-rank-stopped", "node3")}, run["findings"]
+    assert run["headline"].startswith("rank 2 on node3 is stopped"), run["headline"]
 
 
 def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each_at_the_same_time(rails: LabState, tmp_path: Path) -> None:

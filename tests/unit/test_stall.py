@@ -6,15 +6,20 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from busbw import artefacts, rundir
+from busbw.artefacts import CaseArtefact
+from busbw.derive import diagnosis, launches
 from busbw.parsers.formats import payload
 from busbw.parsers.judge import stall
 from busbw.parsers.nodes import looks
 from busbw.parsers.nodes.looks import Looks
-from busbw.records import Finding, Status, Unreachable
+from busbw.records import BenchmarkCase, Collective, Finding, Invocation, Sizes, Status, Unreachable
 from busbw.triage.look import look, read
 
 
@@ -104,3 +109,45 @@ def test_the_origin_is_the_one_that_is_named_and_names_nobody() -> None:
         "node4: Test network failure rails.c:41 'sending to node3 on eth0: Broken pipe'\n"
     )
     assert [(lost.peer, lost.line_no) for lost in payload.origins(payload.lost_peers(text))] == [("node2", 2)]
+
+
+@pytest.mark.parametrize(
+    ("change", "groups", "expected"),
+    [
+        ({}, (), {"a": (0, 1), "b": (2, 3), "c": (4, 5), "d": (6, 7)}),
+        ({"by_rail": True, "per_iteration": True}, (("a", "b"), ("c", "d")), {"a": (0, 4), "b": (1, 5), "c": (2, 6), "d": (3, 7)}),
+        ({"per_iteration": True}, (("a", "b"), ("c", "d")), {"a": (0, 1), "b": (2, 3), "c": (4, 5), "d": (6, 7)}),
+        # Launches of their own, at once: each counts from 0.
+        ({}, (("a", "b"), ("c", "d")), {"a": (0, 1), "b": (2, 3), "c": (0, 1), "d": (2, 3)}),
+    ],
+    ids=["node by node", "rail by rail", "groups of one launch", "a launch for each group"],
+)
+def test_which_ranks_a_node_was_given_follows_from_how_they_were_laid_out(
+    change: dict[str, bool], groups: tuple[tuple[str, ...], ...], expected: dict[str, tuple[int, ...]]
+) -> None:
+    case = replace(BenchmarkCase("a", Collective.ALL_REDUCE, Sizes(8, 8), iterations=1, warmup=0, check=0), **change)
+    nodes = tuple("abcd")
+    made = CaseArtefact(
+        case, Invocation("a", ("mpirun",), (), nodes, 60.0, 8), nodes, 2, "stalled", None, 1.0, None, None, None, groups=groups
+    )
+    assert made.ranks_of == expected
+
+
+def test_what_processes_say_while_busbw_ends_them_is_no_cause_of_the_stall(tmp_path: Path) -> None:
+    run = rundir.create(tmp_path, "2026-11-22T09:00:00Z", "stalled")
+    before = "# nccl-tests version 2.19.6\n"
+    ending = "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\nshould not happen.\n"
+    paths = [run.write_raw(f"cases/a/{name}.txt", before + ending) for name in ("stdout", "stderr")]
+    case = BenchmarkCase("a", Collective.ALL_REDUCE, Sizes(8, 8), iterations=1, warmup=0, check=0)
+    invocation = Invocation("a", ("mpirun",), (), ("n1", "n2"), 60.0, 2)
+    plan = SimpleNamespace(cluster=SimpleNamespace(emulated=True))
+
+    def hits(said_before: tuple[int, int] | None) -> set[str]:
+        made = CaseArtefact(case, invocation, ("n1", "n2"), 1, "stalled", None, 9.0, *paths, None, said_before=said_before)
+        artefacts.keep(run, "cases/a/outcome.json", made)
+        told = diagnosis.evidence(run, plan, launches.load(run, {}), (), (), ())  # type: ignore[arg-type]
+        return {hit.pattern for text in told.texts for hit in text.hits}
+
+    assert any("failed to TCP connect" in pattern for pattern in hits(None))
+    assert not any("failed to TCP connect" in pattern for pattern in hits((len(before), len(before))))
+    assert any("failed to TCP connect" in pattern for pattern in hits((len(before), len(before + ending)))), "what it said before counts"
