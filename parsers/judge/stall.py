@@ -76,18 +76,18 @@ def _node(node: str, look: Looks, artefact: str, planned: tuple[int, ...], linke
     if gone and look.complete:
         ranks = ", ".join(map(str, gone))
         evidence = Evidence(artefact, None, f"ranks found on {node}: {', '.join(map(str, sorted(seen))) or 'none'}; planned: {ranks} too")
-        found.append(_finding("stall-rank-gone", f"rank {ranks} on {node} is gone; the others wait for it ({where})", node, evidence))
-    for state in look.ranks[-1]:
-        if state.state == "T":
-            text = f"rank {state.rank} pid {state.pid} state T (stopped) in both looks, wait channel {state.wait_channel}"
-            evidence = Evidence(artefact, state.line_no, text)
-            title = f"rank {state.rank} on {node} is stopped; the others wait for it ({where})"
-            found.append(_finding("stall-rank-stopped", title, node, evidence))
-        elif state.state == "Z":
-            evidence = Evidence(artefact, state.line_no, f"rank {state.rank} pid {state.pid} state Z (zombie)")
-            found.append(
-                _finding("stall-rank-gone", f"rank {state.rank} on {node} has died; the others wait for it ({where})", node, evidence)
-            )
+        found.append(_finding("stall-rank-gone", _waited_for(gone, node, "gone", where), node, evidence))
+    stopped = tuple(state for state in look.ranks[-1] if state.state == "T")
+    if stopped:
+        texts = (f"rank {s.rank} pid {s.pid} state T (stopped) in both looks, wait channel {s.wait_channel}" for s in stopped)
+        lines = tuple(Evidence(artefact, state.line_no, text) for state, text in zip(stopped, texts, strict=True))
+        title = _waited_for(tuple(state.rank for state in stopped), node, "stopped", where)
+        found.append(_finding("stall-rank-stopped", title, node, *lines))
+    dead = tuple(state for state in look.ranks[-1] if state.state == "Z")
+    if dead:
+        lines = tuple(Evidence(artefact, state.line_no, f"rank {state.rank} pid {state.pid} state Z (zombie)") for state in dead)
+        title = _waited_for(tuple(state.rank for state in dead), node, "dead", where)
+        found.append(_finding("stall-rank-gone", title, node, *lines))
     for interface in look.interfaces[-1]:
         if interface.name in linked and not interface.has_link:
             carrier = "no" if interface.carrier is False else "not told"
@@ -96,6 +96,12 @@ def _node(node: str, look: Looks, artefact: str, planned: tuple[int, ...], linke
             title = f"{node} has no link on {interface.name}; the collective waits for it ({where})"
             found.append(_finding("stall-link-down", title, f"{node} {interface.name}", evidence))
     return found
+
+
+def _waited_for(ranks: tuple[int, ...], node: str, state: str, where: str) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]} on {node} is {state}; the others wait for it ({where})"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]} on {node} are {state}; the others wait for them ({where})"
 
 
 _CAUSES = {
@@ -112,13 +118,13 @@ _FIXES = {
 }
 
 
-def _finding(finding_id: str, title: str, where: str, evidence: Evidence) -> Finding:
+def _finding(finding_id: str, title: str, where: str, *evidence: Evidence) -> Finding:
     return Finding(
         finding_id,
         Status.FAIL,
         title,
         (where,),
-        (evidence,),
+        evidence,
         cause=_CAUSES[finding_id],
         fixes=(_FIXES[finding_id],),
         verify=("run the same case again",),

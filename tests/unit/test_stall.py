@@ -47,6 +47,13 @@ def test_a_stopped_rank_is_named_and_the_waiting_ones_are_not() -> None:
     assert "state T (stopped) in both looks" in found.evidence[0].text
 
 
+def test_all_stopped_ranks_of_a_node_are_one_finding_with_a_line_for_each() -> None:
+    stopped = "".join(f"rank {rank} pid 7{rank} state T ticks 5 wchan do_signal_stop\n" for rank in (1, 3, 5))
+    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two(stopped)})
+    assert found.title == "ranks 1, 3 and 5 on n1 are stopped; the others wait for them (a, after 1 of 3 sizes)"
+    assert [(item.line_no, item.text.partition(" pid")[0]) for item in found.evidence] == [(7, "rank 1"), (8, "rank 3"), (9, "rank 5")]
+
+
 def test_a_rank_that_is_gone_is_named_by_what_was_planned() -> None:
     (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two()})
     assert (found.id, found.where) == ("stall-rank-gone", ("n1",))
@@ -134,15 +141,15 @@ def test_which_ranks_a_node_was_given_follows_from_how_they_were_laid_out(
 
 
 def test_what_processes_say_while_busbw_ends_them_is_no_cause_of_the_stall(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-22T09:00:00Z", "stalled")
     before = "# nccl-tests version 2.19.6\n"
     ending = "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\nshould not happen.\n"
-    paths = [run.write_raw(f"cases/a/{name}.txt", before + ending) for name in ("stdout", "stderr")]
     case = BenchmarkCase("a", Collective.ALL_REDUCE, Sizes(8, 8), iterations=1, warmup=0, check=0)
     invocation = Invocation("a", ("mpirun",), (), ("n1", "n2"), 60.0, 2)
     plan = SimpleNamespace(cluster=SimpleNamespace(emulated=True))
 
     def hits(said_before: tuple[int, int] | None) -> set[str]:
+        run = rundir.create(tmp_path, "2026-11-22T09:00:00Z", "stalled")
+        paths = [run.write_raw(f"cases/a/{name}.txt", before + ending) for name in ("stdout", "stderr")]
         made = CaseArtefact(case, invocation, ("n1", "n2"), 1, "stalled", None, 9.0, *paths, None, said_before=said_before)
         artefacts.keep(run, "cases/a/outcome.json", made)
         told = diagnosis.evidence(run, plan, launches.load(run, {}), (), (), ())  # type: ignore[arg-type]
