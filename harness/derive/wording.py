@@ -12,7 +12,7 @@ from busbw.parsers.judge.groups import GroupSample
 from busbw.parsers.judge.verdict import Verdict
 from busbw.plan import RunPlan
 from busbw.preflight.software import NodeFacts
-from busbw.records import BenchmarkRow, CheckResult, Cluster, Comparison, Invocation, Status, Uncovered
+from busbw.records import BenchmarkRow, CheckResult, Cluster, Comparison, Confidence, Invocation, Status, Uncovered
 from busbw.units import format_bandwidth, format_size
 
 EMULATED = "Emulated: host memory over MPI in an embedded lab; no number here speaks for real hardware."
@@ -35,13 +35,18 @@ def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome, 
     leading = [f for f in decided.findings if f.required and f.status is decided.status]
     if decided.status is not Status.PASS and leading:
         return f"{leading[0].title}" + (f"; {number}" if number else "")
+    found = ""
+    if decided.status is Status.UNKNOWN:
+        # What is likely at least is told first, though a verdict needs more.
+        likely = (f for f in decided.findings if f.required and f.status is Status.WARN and f.confidence is not Confidence.POSSIBLE)
+        found = next((f"{f.title}; " for f in likely), "")
     short = next((c for c in comparisons if c.status is decided.status), None)
     if decided.status in (Status.FAIL, Status.UNKNOWN) and short is not None:
         expected = format_bandwidth(short.reference.busbw_gb_s)
         what = f"{short.case_id} at {format_size(short.size_bytes)}: {format_bandwidth(short.measured_gb_s)}"
-        return f"{what}, compared with {expected} ({short.reference.source}): {short.reason}"
+        return f"{found}{what}, compared with {expected} ({short.reference.source}): {short.reason}"
     if decided.status is Status.UNKNOWN:
-        return f"not enough was measured to tell{'; ' + number if number else ''}"
+        return f"{found}not enough was measured to tell{'; ' + number if number else ''}"
     compared = f"; {len(outcome.exonerated)} nodes compared with each other, none slow" if outcome.exonerated else ""
     return f"{number or 'nothing measured'}{compared}"
 
