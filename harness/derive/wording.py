@@ -48,7 +48,15 @@ def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome, 
     if decided.status is Status.UNKNOWN:
         return f"{found}not enough was measured to tell{'; ' + number if number else ''}"
     compared = f"; {len(outcome.exonerated)} nodes compared with each other, none slow" if outcome.exonerated else ""
-    return f"{number or 'nothing measured'}{compared}"
+    unsettled = f"; not settled: {_suspected(outcome)}" if outcome.open else ""
+    passed = (
+        f"; {' + '.join(short.nodes)} in {short.case_id}: {short.reason}" if decided.status is Status.WARN and short is not None else ""
+    )
+    return f"{number or 'nothing measured'}{compared}{unsettled}{passed}"
+
+
+def _suspected(outcome: BlameOutcome) -> str:
+    return ", ".join(dict.fromkeys(doubt.account.part.label for doubt in outcome.open))
 
 
 def best_row(made: tuple[Launch, ...]) -> tuple[Launch, BenchmarkRow] | None:
@@ -77,9 +85,8 @@ def uncovered(
             advisory.setdefault((check.check_id, check.reason or check.found), []).append(check.node)
     found += [Uncovered(check_id, f"{reason} ({len(nodes)} nodes)") for (check_id, reason), nodes in advisory.items()]
     if outcome.open:
-        names = ", ".join(dict.fromkeys(doubt.account.part.label for doubt in outcome.open))
         why = "slower than its peers in too few launches to accuse or to clear it"
-        found.append(Uncovered(f"suspected: {names}", why, "busbw run --survey --budget 20m"))
+        found.append(Uncovered(f"suspected: {_suspected(outcome)}", why, "busbw run --survey --budget 20m"))
     if outcome.inseparable and samples:
         found.append(Uncovered("which node or path is slow", outcome.inseparable, "measure more nodes, or rails one by one"))
     if not any(launch.artefact.groups for launch in made) and plan.playbook.survey.when != "never":

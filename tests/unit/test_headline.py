@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 from busbw.derive import wording
 from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame_parts import Fabric
+from busbw.parsers.judge.groups import GroupSample
 from busbw.parsers.judge.verdict import Verdict
 from busbw.records import Comparison, Confidence, Finding, Reference, Status
 
@@ -31,3 +34,20 @@ def test_where_not_enough_was_measured_what_is_likely_is_still_told_first() -> N
     possible, advisory = replace(LOST, confidence=Confidence.POSSIBLE), replace(LOST, required=False)
     assert told(Status.UNKNOWN, possible, advisory, comparisons=(SHORT,)) == asked
     assert told(Status.FAIL, LOST, comparisons=(replace(SHORT, status=Status.FAIL),)) == asked, "what failed comes first"
+
+
+def test_a_warning_without_a_finding_says_which_group_it_is_about() -> None:
+    passed = replace(SHORT, status=Status.WARN, reason="78% of its peers; not seen again: it passed by", nodes=("n1", "n3"))
+    told_of = told(Status.WARN, comparisons=(passed,))
+    assert told_of == "nothing measured; n1 + n3 in survey-pairs-1: 78% of its peers; not seen again: it passed by"
+
+
+def test_what_is_suspected_and_not_settled_is_part_of_a_pass() -> None:
+    recorded = json.loads((Path(__file__).parents[1] / "fixtures" / "survey" / "loaded-machine-healthy.json").read_text())
+    samples = tuple(
+        GroupSample(tuple(nodes), recorded["size_bytes"], tuple(v / 1000 for v in values), "", launch=launch, rail=rail)
+        for launch, nodes, rail, values in recorded["samples"]
+    )
+    outcome = next(o for count in range(1, len(samples)) if (o := blame.solve(samples[:count], Fabric(()))).open)
+    names = ", ".join(dict.fromkeys(doubt.account.part.label for doubt in outcome.open))
+    assert wording.headline(Verdict(Status.PASS, 0, (), ()), (), outcome, ()).endswith(f"; not settled: {names}")
