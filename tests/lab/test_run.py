@@ -305,10 +305,14 @@ def test_killing_busbw_itself_and_resuming_ends_in_the_same_verdict(healed: LabS
     measured = {p: p.read_bytes() for p in cut_off.glob("raw/cases/*/outcome.json")}
     assert len(measured) >= 2
     ended = busbw(tmp_path, "run", "--resume", str(cut_off))
-    assert ended.exit_status == 0, ended
+    # A machine that is busy with other things makes a group slow now and then; then it goes on, and may not come to an end of it.
+    doubtful = "suspected, and not measured often enough" in ended.out
+    assert ended.exit_status == (3 if doubtful else 0), ended
     assert {p: p.read_bytes() for p in measured} == measured, "what was measured is not measured again"
     result = json.loads((cut_off / "run.json").read_text())
-    assert [c["case"]["id"] for c in result["cases"]] == ["proof", "all-reduce", "survey-pairs-1", "survey-pairs-2", "survey-pairs-3"]
+    ids = [c["case"]["id"] for c in result["cases"]]
+    assert ids[:5] == ["proof", "all-reduce", "survey-pairs-1", "survey-pairs-2", "survey-pairs-3"], ids
+    assert result["blame"] == []
     assert leftovers(healed) == {}
 
 
