@@ -92,6 +92,8 @@ def _finding(finding: Finding, number: int) -> str:
         disrupts = " **disrupts running jobs**" if fix.disruptive else ""
         lines += [f"Fix {step}: {markdown(fix.summary)}{needs}{disrupts}", ""]
         lines += [markdown_block("\n".join(fix.commands), "sh")] if fix.commands else []
+    if finding.explains:
+        lines += ["Follows from it:", "", *(f"- {markdown(other)}" for other in finding.explains), ""]
     if finding.also:
         lines += ["Would also explain it:", "", *(f"- {markdown(other)}" for other in finding.also), ""]
     lines += ["To be sure:", "", markdown_block("\n".join(finding.would_settle), "sh")] if finding.would_settle else []

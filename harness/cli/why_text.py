@@ -39,7 +39,7 @@ def with_own(diagnosis: Diagnosis, own: tuple[Finding, ...]) -> Diagnosis:
     if not own:
         return diagnosis
     # A run's findings carry the causes that the table knows; those are told with them, not again.
-    ids = {name for finding in own for name in (finding.id, *finding.also)}
+    ids = {name for finding in own for name in (finding.id, *finding.also, *finding.explains)}
     together = (*own, *(finding for finding in diagnosis.findings if finding.id not in ids))
     return replace(diagnosis, findings=tuple(sorted(together, key=lambda finding: _SURER[finding.confidence])), healthy=False)
 
@@ -79,6 +79,7 @@ def _finding(finding: Finding) -> Json:
         "verify": list(finding.verify),
         "would_settle": list(finding.would_settle),
         "also": list(finding.also),
+        "explains": list(finding.explains),
     }
 
 

@@ -83,3 +83,5 @@ class Finding:
     """False = advisory: listed, but it cannot fail the run."""
     effect: float = field(default=0.0)
     """Share of the expected bandwidth it costs, 0..1, for ordering; 0 = not known."""
+    explains: tuple[str, ...] = ()
+    """Ids of findings and symptoms that follow from it, and were seen."""

@@ -160,8 +160,8 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
     symptom = candidate.symptom
     evidence = _evidence(candidate.clues)
     shown = {(item.artefact, item.line_no, item.text) for item in evidence}
-    also = [other.symptom.id for other in ordered if other is not candidate and _shares(other, shown)]
-    also += [other.symptom.id for other in ordered if symptom.id in other.explained_by]
+    follows = tuple(other.symptom.id for other in ordered if symptom.id in other.explained_by)
+    also = (other.symptom.id for other in ordered if other is not candidate and other.symptom.id not in follows and _shares(other, shown))
     return Finding(
         symptom.id,
         _status(symptom.role),
@@ -172,9 +172,10 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
         fixes=tuple(step.fix() for step in symptom.fix),
         verify=symptom.verify,
         confidence=candidate.confidence,
-        also=tuple(dict.fromkeys(also)),
+        also=tuple(also),
         would_settle=_would_settle(symptom, candidate.confidence),
         required=symptom.role in (Role.CAUSE, Role.ECHO),
+        explains=follows,
     )
 
 

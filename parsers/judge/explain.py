@@ -89,7 +89,7 @@ def _outcome(finding: Finding, reason: Finding) -> Finding:
         title=f"{reason.title}: {finding.title}",
         where=finding.where or reason.where,
         evidence=tuple(dict.fromkeys((*reason.evidence, *finding.evidence))),
-        also=tuple(dict.fromkeys((*reason.also, finding.id))),
+        explains=tuple(dict.fromkeys((*reason.explains, finding.id))),
         required=finding.required,
         effect=finding.effect,
     )

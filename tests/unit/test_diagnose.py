@@ -61,7 +61,7 @@ def test_the_flush_error_before_it_is_a_consequence_of_the_retry_error(scanner: 
     assert told(diagnosis)[0] == ("retry-exceeded-at-start", "likely")
     flush = next(finding for finding in diagnosis.findings if finding.id == "flush-error-secondary")
     assert flush.confidence is Confidence.POSSIBLE
-    assert "flush-error-secondary" in diagnosis.findings[0].also
+    assert "flush-error-secondary" in diagnosis.findings[0].explains
 
 
 def test_flush_errors_alone_are_never_more_than_possible(scanner: Scanner) -> None:
@@ -249,7 +249,7 @@ def test_a_killed_rank_is_the_cause_of_the_connections_to_it_that_fail(scanner: 
     diagnosis = ask(scanner, text)
     assert told(diagnosis)[0] == ("dead-process", "certain")
     assert dict(told(diagnosis))["mpi-wrong-interface"] == "possible"
-    assert "mpi-wrong-interface" in diagnosis.findings[0].also
+    assert diagnosis.findings[0].explains == ("mpi-wrong-interface",)
     assert any("rank 20" in evidence.text and "node5" in evidence.text for evidence in diagnosis.findings[0].evidence)
     # A dead process refuses connections; it does not take the way to its host away.
     unreachable = "[n1][[1,1],0][btl_tcp_endpoint.c:625] connect() to 172.17.0.1 failed: No route to host (113)\n"

@@ -58,7 +58,7 @@ def test_a_launch_that_failed_gets_the_name_of_its_reason_and_keeps_its_status_a
     (only,) = told(DEAD, own=(NOTHING,))
     assert (only.id, only.status, only.where, only.effect) == ("dead-process", Status.UNKNOWN, ("node2",), 1.0)
     assert only.title == "A rank died: all-reduce measured nothing"
-    assert only.also == ("nothing-measured",)
+    assert (only.also, only.explains) == ((), ("nothing-measured",))
 
 
 def test_a_reason_that_stands_in_another_file_is_told_beside_it_as_a_warning() -> None:

@@ -61,7 +61,7 @@ def test_json_has_the_fields_that_programs_read(capsys: pytest.CaptureFixture[st
         "evidence": [{"file": log, "line": 1, "text": DUPLICATE.strip()}],
     }
     assert set(first) == {
-        "id", "confidence", "status", "title", "cause", "where", "evidence", "fixes", "verify", "would_settle", "also",
+        "id", "confidence", "status", "title", "cause", "where", "evidence", "fixes", "verify", "would_settle", "also", "explains",
     }  # fmt: skip
     assert set(first["fixes"][0]) == {"do", "run", "needs", "disruptive"}
 
