@@ -274,18 +274,21 @@ class Explainer:
             else:
                 fewest = LAUNCHES_OF_HASHED_PATH
         enough = len(slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= self._least
-        return enough and (account.part.kind not in _SHARED or self._stands_out(account.part) >= 0)
+        return enough and (account.part.kind not in _SHARED or self._stands_out(account) >= 0)
 
-    def _stands_out(self, part: Part) -> float:
+    def _stands_out(self, account: Account) -> float:
         """How far what many groups share lies below its like from launch to launch: other rails, other leaves, other ways across leaves."""
-        mine = {i for i, _ in self._loaded(part)}
+        part = account.part
+        # Where too few groups shared it to fill it, they say nothing of it.
+        portions = {i: _portion(account.capacity, weight) for i, weight in self._loaded(part)}
+        mine = {i for i, portion in portions.items() if portion < 1.0}
         only = part.kind is PartKind.BETWEEN and self._leaves == 2
         across = part.kind in (PartKind.UPLINK, PartKind.BETWEEN) and not only
         scale = statistics.median(level.reference_gb_s for level in self._levels)
         ours: dict[int, list[float]] = {}
         theirs: dict[int, list[float]] = {}
         for index, level in enumerate(self._levels):
-            if len(level.sample.nodes) == 1:
+            if len(level.sample.nodes) == 1 or portions.get(index, 0.0) >= 1.0:
                 continue
             if index in mine or ((level.crosses or not across) and (part.kind is PartKind.PLANE or part.rail in (None, level.sample.rail))):
                 # Launches in which all leave their leaf have no peers of their own: then what counts is what was measured.
