@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from busbw.parsers.judge.blame_chance import MOST, SUSPICIOUS, Chance, stands_out
 from busbw.parsers.judge.blame_levels import LEAST_LOSS, Level, least_loss
-from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, loads
+from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, loads, portion_of
 
 COST = {
     PartKind.INSIDE: 30.0,
@@ -39,8 +39,6 @@ ROUGH = 0.06
 """Noise, at least, of what a group that is slow anyway achieves."""
 EVEN = 0.02
 """Noise, at least, by which a group of a slow part may be faster than others of it."""
-WASTE = 0.1
-"""Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of what fewer of them get out of it."""
 LEAST_FLICKER = 0.2
 """Smallest loss of an intermittent part while it is bad."""
 OPEN = 8.0
@@ -234,13 +232,13 @@ class Explainer:
         bounds = self._chance.bounds([i for i, _ in items], depth)
         by_launch: dict[int, float] = {}
         for i, weight in items:
-            launch, limited = self._levels[i].launch, min(self._predicted[i], _portion(capacity, weight))
+            launch, limited = self._levels[i].launch, min(self._predicted[i], portion_of(capacity, weight))
             gain = self._misfit(i, self._predicted[i], bounds) - self._misfit(i, limited, bounds)
             by_launch[launch] = by_launch.get(launch, 0.0) + gain
         ratio = statistics.median(min(self._predicted[i], capacity / w) for i, w in slow)
         steady = sum(by_launch.values())
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
-        touched = {self._levels[i].launch for i, w in items if _portion(capacity, w) < self._predicted[i]}
+        touched = {self._levels[i].launch for i, w in items if portion_of(capacity, w) < self._predicted[i]}
         clean_in = tuple(launch for launch in by_launch if launch in touched and launch not in slow_in)
         explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
         flickering = sum(by_launch[launch] for launch in slow_in) - FLICKER - PATTERN * len(clean_in)
@@ -280,7 +278,7 @@ class Explainer:
         """How far what many groups share lies below its like from launch to launch: other rails, other leaves, other ways across leaves."""
         part = account.part
         # Where too few groups shared it to fill it, they say nothing of it.
-        portions = {i: _portion(account.capacity, weight) for i, weight in self._loaded(part)}
+        portions = {i: portion_of(account.capacity, weight) for i, weight in self._loaded(part)}
         mine = {i for i, portion in portions.items() if portion < 1.0}
         only = part.kind is PartKind.BETWEEN and self._leaves == 2
         across = part.kind in (PartKind.UPLINK, PartKind.BETWEEN) and not only
@@ -307,7 +305,7 @@ class Explainer:
 
     def _apply(self, account: Account) -> None:
         for index, weight in self._loaded(account.part):
-            limited = _portion(account.capacity, weight)
+            limited = portion_of(account.capacity, weight)
             if limited < self._predicted[index] and (not account.intermittent or self._levels[index].launch in account.slow_in):
                 self._predicted[index] = limited
                 self._learnt = False
@@ -340,12 +338,6 @@ class Explainer:
 
 def _cost(account: Account) -> float:
     return COST[account.part.kind] + (ONE_RAIL if account.part.rail is not None else 0.0)
-
-
-def _portion(capacity: float, together: float) -> float:
-    """What each of so many groups' bytes at once gets of a capacity; who nearly fit into it may fit."""
-    portion = capacity / together
-    return 1.0 if together > 1.0 and portion > 1.0 - WASTE else portion
 
 
 def _contains(whole: Part, part: Part) -> bool:

@@ -13,6 +13,9 @@ from enum import StrEnum
 
 from busbw.parsers.judge.groups import GroupSample
 
+WASTE = 0.1
+"""Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of what fewer of them get out of it."""
+
 
 class PartKind(StrEnum):
     """What a part is. Values are the `kind` of a blame."""
@@ -83,6 +86,16 @@ class Load:
     part: Part
     share: float
     """Wire bytes per second through the part, per byte per second of bus bandwidth; one direction."""
+
+
+def portion_of(capacity: float, together: float) -> float:
+    """What each of so many groups' bytes at once gets of what a part carries; who nearly fit into it may fit.
+
+    >>> portion_of(2.0, 4.0), portion_of(1.9, 2.0), portion_of(0.95, 1.0)
+    (0.5, 1.0, 0.95)
+    """
+    portion = capacity / together
+    return 1.0 if together > 1.0 and portion > 1.0 - WASTE else portion
 
 
 def crossing(nodes: tuple[str, ...], leaf: dict[str, str]) -> bool:
