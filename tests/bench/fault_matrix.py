@@ -195,9 +195,9 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     first = [w for f in run["findings"] if f["status"] == "FAIL" for w in f["where"]]
     launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
     sure += [w for f in run["findings"] if f["id"] == "packets-lost" and len(f["where"]) == 1 for w in f["where"] if w not in sure]
-    # A rank that was stopped or killed is named by its own finding, not by a slow group.
+    # A rank that was stopped or killed is named by findings of its own, not by a slow group; and nobody else may be.
     if chosen.cause:
-        sure = sure or [w for f in run["findings"][:1] for w in f["where"]]
+        sure += dict.fromkeys(w for f in run["findings"] if f["status"] in ("FAIL", "UNKNOWN") for w in f["where"] if w not in sure)
     cause = next((f["id"] for f in run["findings"]), "")
     named = sure
     # To offer a choice of whole parts only is as wrong as to name one.
