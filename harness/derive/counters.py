@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.derive import snapshots
+from busbw.derive.snapshots import NodeTexts
 from busbw.parsers.nodes import counters
 from busbw.records.counters import CounterDelta, CounterSnapshot, RailBytes
 from busbw.rundir import RunDir
@@ -44,7 +45,7 @@ def load(run: RunDir, case_id: str) -> CaseCounters | None:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    return _pair(run, f"cases/{case_id}/counters-before.json", f"cases/{case_id}/counters-after.json")
+    return _parsed(snapshots.of_case(run, case_id))
 
 
 def between(run: RunDir, first_id: str, next_id: str) -> CaseCounters | None:
@@ -53,11 +54,10 @@ def between(run: RunDir, first_id: str, next_id: str) -> CaseCounters | None:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    return _pair(run, f"cases/{first_id}/counters-after.json", f"cases/{next_id}/counters-before.json")
+    return _parsed(snapshots.load(run, f"cases/{first_id}/counters-after.json", f"cases/{next_id}/counters-before.json"))
 
 
-def _pair(run: RunDir, before: str, after: str) -> CaseCounters | None:
-    taken = snapshots.load(run, before, after)
+def _parsed(taken: tuple[NodeTexts, ...] | None) -> CaseCounters | None:
     if taken is None:
         return None
     nodes, problems = [], []

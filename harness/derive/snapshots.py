@@ -65,5 +65,7 @@ def _why(file: CounterFile | None) -> str:
 
 
 def _text(run: RunDir, file: CounterFile | None) -> Taken | None:
-    content = run.read_raw(file.path.removeprefix("raw/")) if file is not None and file.path is not None else None
-    return None if content is None or file is None or file.path is None else Taken(decoded(content), file.path)
+    if file is None or file.path is None:
+        return None
+    content = run.read_raw(file.path.removeprefix("raw/"))
+    return None if content is None else Taken(decoded(content), file.path)
