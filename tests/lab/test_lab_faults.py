@@ -188,7 +188,7 @@ def test_cpu_load_ends_by_itself(lab: LabState, on_node: Run) -> None:
 
 def test_a_limited_node_gets_no_more_cpu_time_and_clear_lifts_the_limit(lab: LabState, on_node: Run) -> None:
     if lab.cgroup is None:
-        pytest.skip(f"the lab cannot {lab.cannot[0]}")
+        pytest.skip(f"the lab has no control groups: {'; '.join(lab.cannot)}")
     lap = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; cut -d' ' -f14,15 /proc/$$/stat | tr ' ' +; cut -d' ' -f1 /proc/uptime"
 
     def share() -> float:
