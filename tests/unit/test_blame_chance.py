@@ -11,6 +11,7 @@ import pytest
 
 from busbw.parsers.judge import blame
 from busbw.parsers.judge.blame import BlameOutcome
+from busbw.parsers.judge.blame_chance import student
 from busbw.parsers.judge.blame_parts import Fabric
 from busbw.parsers.judge.groups import GroupSample
 from busbw.survey.adapt import MOST_ALONE, Wanted, again_alone, choose
@@ -66,6 +67,19 @@ def test_two_unlucky_launches_of_one_pair_accuse_nobody_in_a_small_cluster(jitte
 def test_rails_that_come_and_go_for_all_nodes_are_not_accused(seed: int) -> None:
     outcome, _ = survey(World(8, 4, 4, wobble=0.05, seed=seed))
     assert outcome.blames == ()
+
+
+@pytest.mark.parametrize("seed", [33, 40, 222])
+def test_few_launches_of_rails_that_wander_far_do_not_accuse_what_many_share(seed: int) -> None:
+    """A deviation that is known from three or four repeats only is easily taken for too small."""
+    outcome, _ = survey(World(8, 4, 4, wobble=0.1, seed=seed))
+    assert sure(outcome) == set()
+
+
+@pytest.mark.parametrize(("repeats", "exact"), [(4, 8.69), (6, 6.00), (10, 4.61), (20, 3.86)])
+def test_few_repeats_ask_for_more_deviations(repeats: int, exact: float) -> None:
+    """Against Student's distribution, integrated numerically, at the one chance in 2,069 of 3.3 standard deviations."""
+    assert student(3.3, repeats) == pytest.approx(exact, rel=0.05)
 
 
 def test_a_slow_node_of_three_with_many_rails_is_named() -> None:
