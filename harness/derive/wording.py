@@ -47,12 +47,21 @@ def headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome, 
         return f"{found}{what}, compared with {expected} ({short.reference.source}): {short.reason}"
     if decided.status is Status.UNKNOWN:
         return f"{found}not enough was measured to tell{'; ' + number if number else ''}"
-    compared = f"; {len(outcome.exonerated)} nodes compared with each other, none slow" if outcome.exonerated else ""
     unsettled = f"; not settled: {_suspected(outcome)}" if outcome.open else ""
     passed = (
         f"; {' + '.join(short.nodes)} in {short.case_id}: {short.reason}" if decided.status is Status.WARN and short is not None else ""
     )
-    return f"{number or 'nothing measured'}{compared}{unsettled}{passed}"
+    return f"{number or 'nothing measured'}{_compared(outcome)}{unsettled}{passed}"
+
+
+def _compared(outcome: BlameOutcome) -> str:
+    """How many nodes the groups speak for. One that was loaded too little, or is suspected, is not cleared."""
+    cleared, seen = len(outcome.exonerated), len({node for level in outcome.levels for node in level.sample.nodes})
+    if not cleared:
+        return ""
+    if cleared < seen:
+        return f"; {cleared} of {seen} nodes cleared by comparison with each other"
+    return f"; {cleared} nodes compared with each other, none slow"
 
 
 def _suspected(outcome: BlameOutcome) -> str:
