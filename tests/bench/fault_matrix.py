@@ -33,7 +33,7 @@ from busbw.lab.state import load as load_lab
 
 RATE_BIT_S = 50e6
 PLAYBOOK = str(Path(__file__).with_name("fault_matrix.yaml"))
-LIMIT_S = 180.0
+LIMIT_S = 240.0
 """A survey that has not ended by then is ended."""
 
 
@@ -129,14 +129,15 @@ def _when_running(lab: LabState, number: int, strike: Callable[[], object]) -> N
         time.sleep(0.1)
 
 
-def survey(lab: LabState, kind: str, seed: int, size: Size, out: Path) -> dict[str, object]:
-    """One survey of the broken lab, as a line of the results."""
+def survey(lab: LabState, kind: str, seed: int, size: Size, out: Path, budget: str) -> dict[str, object]:
+    """One survey of the broken lab, as a line of the results. `budget`: "" = the playbook's."""
     chosen = trouble(kind, random.Random(f"{kind} {seed}"), size)
     log = out / f"{kind}-{seed}.txt"
     began = time.monotonic()
     try:
         chosen.begin(lab)
         words = [sys.executable, "-m", "busbw", "run", PLAYBOOK, "-i", f"lab:{lab.name}", "--survey", "--out", str(out / "runs"), "-q"]
+        words += ["--budget", budget] if budget else []
         with log.open("w") as stream:
             job = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=out)
             try:
@@ -256,6 +257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", default=",".join(KINDS), help="comma-separated (default: all)")
     parser.add_argument("--seeds", default="1-10", help="such as 1-10; healthy takes as many")
+    parser.add_argument("--budget", default="", help="of each survey, such as 150s (default: the playbook's)")
     parser.add_argument("--minutes", type=float, default=240.0, help="stop after this time")
     parser.add_argument("--out", type=Path, help="results.jsonl, logs and runs (default: artefacts/fault-matrix-NODESxRAILS)")
     parser.add_argument("--nodes", type=int, default=8)
@@ -311,7 +313,7 @@ def _measure(lab: LabState, args: argparse.Namespace, size: Size, lines: list[di
         for kind in args.kinds.split(","):
             if (kind, seed) in done or time.monotonic() > end:
                 continue
-            line = survey(load_lab(lab.name), kind, seed, size, args.out)
+            line = survey(load_lab(lab.name), kind, seed, size, args.out, args.budget)
             lines.append(line)
             with results.open("a") as stream:
                 stream.write(json.dumps(line) + "\n")
