@@ -30,8 +30,8 @@ DECADE = 0.2
 seen often until it accuses; among thousands, where chance would have shown, twice is enough."""
 CLOSE = 1 / 3
 """A group counts as slow as the part in question if it lost two thirds as much."""
-STANDS_OUT = 3.3
-"""Standard deviations by which what many groups share must lie below its like, as both repeat from launch to launch (one chance in 2,000); more
+STANDS_OUT = 3.0
+"""Standard deviations by which what many groups share must lie below its like, as both repeat from launch to launch (one chance in 740); more
 where few repeats tell the deviation."""
 _End = tuple[str, int | None]
 _KINDS = range(3)
@@ -106,7 +106,7 @@ def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> 
     Both: launch → ratios of its groups. All groups of a launch share the launch's mood: only launches count as repeats.
 
     >>> round(stands_out({0: [0.8], 1: [0.82], 2: [0.8]}, {0: [1.0], 1: [1.0], 2: [1.02]}), 2)
-    0.11
+    0.13
     >>> stands_out({0: [0.8], 1: [1.0], 2: [0.8]}, {0: [1.0], 1: [0.9], 2: [1.02]}) < 0
     True
     """
@@ -125,7 +125,7 @@ def student(deviations: float, repeats: int) -> float:
     Within 5 % from four repeats on, by the approximation of Wallace (1959, Bounds on normal approximations to Student's and the chi-square
     distributions); two are beyond all use.
 
-    >>> [round(student(3.3, repeats), 1) for repeats in (4, 10, 1000)]
-    [9.0, 4.6, 3.3]
+    >>> [round(student(3.0, repeats), 1) for repeats in (4, 10, 1000)]
+    [6.8, 4.0, 3.0]
     """
     return math.sqrt(repeats * math.expm1((deviations * (8 * repeats + 3) / (8 * repeats + 1)) ** 2 / repeats))
