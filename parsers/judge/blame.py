@@ -28,6 +28,8 @@ LEAST_UNSTEADY = 0.04
 """Standard deviation, at least, of a group's share of steady iterations: one hiccup accuses nobody."""
 FEWEST_UNSTEADY = 3
 """Unsteady groups, of two launches at least, that an accusation for unsteadiness must explain: on a loaded machine one or two always are."""
+OFTEN = 0.2
+"""Share of its groups, at least, that must be unsteady: of dozens that load one node a few always are, and three of them lie together by chance."""
 _CONTRAST = 3
 
 
@@ -106,8 +108,12 @@ def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
 
 def _often(found: Suspicion, calm: tuple[Level, ...]) -> bool:
     """Enough of its groups are unsteady, and not in one launch alone."""
-    groups = found.account.explained
-    return len(groups) >= FEWEST_UNSTEADY and len({calm[i].launch for i in groups}) > 1
+    groups, part = found.account.explained, found.account.part
+    if len(groups) < FEWEST_UNSTEADY or len({calm[i].launch for i in groups}) < 2:
+        return False
+    # The names of other parts are no nodes'; what many groups share must stand out from its like already.
+    loading = [level for level in calm if set(part.names) <= set(level.sample.nodes) and part.rail in (None, level.sample.rail)]
+    return len(groups) >= OFTEN * len(loading)
 
 
 def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
