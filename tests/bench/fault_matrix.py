@@ -188,13 +188,14 @@ def _watch(job: subprocess.Popen[bytes], lab: LabState, chosen: Trouble, runs: P
 
 def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     """What a run named against what was broken."""
-    if not path.exists():
+    run = json.loads(path.read_text()) if path.exists() else {"cases": []}
+    launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
+    if not launches:
+        # Where nothing was launched, that nothing is named says nothing.
         return {"result": "no result", "truth": chosen.named, "named": [], "doubtful": [], "first": [], "verdict": "", "launches": 0}
-    run = json.loads(path.read_text())
     sure = [b["component"] for b in run["blame"] if not b["also"]]
     doubtful = [{b["component"], *b["also"]} for b in run["blame"] if b["also"]]
     first = [w for f in run["findings"] if f["status"] == "FAIL" for w in f["where"]]
-    launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
     sure += [w for f in run["findings"] if f["id"] == "packets-lost" and len(f["where"]) == 1 for w in f["where"] if w not in sure]
     # A rank that was stopped or killed is named by findings of its own, not by a slow group; and nobody else may be.
     if chosen.cause:
