@@ -28,8 +28,8 @@ _PERSONA = (("ibstat", "infiniband-diags"), ("ibv_devices", "ibverbs-utils"), ("
 """Run on nodes with invented hardware, for real."""
 _SLURM = (("slurmctld", "slurm-wlm"), ("slurmd", "slurm-wlm"), ("srun", "slurm-wlm"), ("munged", "munge"))
 """Only for a lab with a Slurm."""
-_RAW_LINK = (("iperf3", "iperf3"),)
-"""Measures a slow link of the lab without the benchmark; a survey without it says so."""
+_LINKS = (("iperf3", "iperf3"), ("ping", "iputils-ping"))
+"""Look at a link of the lab without the benchmark; a survey without iperf3 says so."""
 _PAYLOAD = (("mpirun", "openmpi-bin"), ("mpicc", "libopenmpi-dev"), ("make", "make"), ("gcc", "gcc"))
 _PATH = os.pathsep.join(("/usr/local/sbin", "/usr/sbin", "/sbin"))
 """Where Debian keeps these programs; not on an ordinary user's PATH."""
@@ -52,7 +52,7 @@ def missing(mode: Mode | None = None, *, persona: bool = False, slurm: bool = Fa
     """
     needed: tuple[tuple[str, str], ...] = _SSH if mode is Mode.LOOPBACK else _SSH + _NAMESPACES
     if mode is None:
-        needed = needed + _PAYLOAD + _RAW_LINK
+        needed = needed + _PAYLOAD + _LINKS
     if mode is None or persona:
         needed = needed + _PERSONA
     if slurm:
