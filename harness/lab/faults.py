@@ -12,7 +12,6 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from busbw.errors import LabError, UsageError
 from busbw.lab import cgroups, enter, files, persona_faults, persona_files, persona_memlock, persona_sysfs, processes, switching, wiring
@@ -135,7 +134,7 @@ def cpu_limit(state: LabState, node: str, cpus: float) -> LabState:
 
 def _limit_cpus(state: LabState, node: str, cpus: float | None) -> None:
     try:
-        cgroups.limit(Path(state.cgroup or "") / node, cpus)
+        cgroups.limit(cgroups.of(state, node), cpus)
     except OSError as error:
         raise LabError(f"the CPU time of {node} could not be set", seen=str(error), next_step="busbw lab fault clear") from error
 

@@ -121,7 +121,7 @@ class LabState:
     leaves: int
     cpus_per_node: float | None
     cgroup: str | None
-    """Directory of the lab's own control group; None = it has none."""
+    """What the directories of the nodes' control groups begin with; None = there are none."""
     cgroup_parent_enabled: bool = False
     """True = the cpu controller was switched on for it and is to be switched off again."""
     holder: Process | None = None

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import enter, faults, processes
+from busbw.lab import cgroups, enter, faults, processes
 from busbw.lab.state import LabState, load_directory
 
 pytestmark = pytest.mark.lab
@@ -201,7 +201,7 @@ def test_a_limited_node_gets_no_more_cpu_time_and_clear_lifts_the_limit(lab: Lab
     state = faults.cpu_limit(lab, "node2", 0.1)
     assert [(f.kind, f.target, f.detail) for f in state.faults] == [("cpu-limit", "node2", "0.1 CPUs")]
     assert share() < 0.15
-    group = Path(str(lab.cgroup)) / "node2"
+    group = cgroups.of(lab, "node2")
     limit = group / "cpu.max"
     faults.clear(lab, "node2")
     quota = limit.read_text().split()[0] if limit.exists() else (group / "cpu.cfs_quota_us").read_text().strip()

@@ -1,10 +1,10 @@
 # First process of a lab of namespaces: makes the switches, the links and the nodes, then waits. Its end ends every process of the lab.
 #
-# Started by busbw.lab.namespaces as  unshare --net --mount --pid --fork --kill-child --mount-proc sh lab.sh STATE SCRIPTS CGROUP UID GID
+# Started by busbw.lab.namespaces as  unshare --net --mount --pid --fork --kill-child --mount-proc sh lab.sh STATE SCRIPTS GROUPS UID GID
 # (with --user --map-root-user in front for a plain user), in the switch namespace. Says "ready" on standard output when all nodes are started, then
 # wants the word "keep" on standard input: when its maker dies half way, the input ends, and with it the lab.
 set -eu
-state=$1 scripts=$2 cgroup=$3 uid=$4 gid=$5
+state=$1 scripts=$2 groups=$3 uid=$4 gid=$5
 
 # /run is the lab's own: namespaces under their plain names, what sshd needs, and the record of the lab, wherever it lies outside.
 mount -t tmpfs -o mode=755 busbw-lab "$state/run"
@@ -29,7 +29,7 @@ if [ -d slurm ]; then
 fi
 
 start_node() {
-    if [ -n "$cgroup" ]; then echo 0 >"$cgroup/$1/cgroup.procs"; fi
+    if [ -n "$groups" ]; then echo 0 >"$groups-$1/cgroup.procs"; fi
     ip -n "$1" -batch "nodes/$1/wiring"
     if [ -s "nodes/$1/wiring.tc" ]; then tc -n "$1" -batch "nodes/$1/wiring.tc"; fi
     exec nsenter --net="/run/netns/$1" unshare --uts --mount --pid --fork --kill-child --mount-proc sh "$scripts/node.sh" "$1" "$uid" "$gid"
