@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from busbw.parsers.judge import blame_loss
 from busbw.parsers.judge.blame import BlameOutcome
 from busbw.parsers.judge.blame_confirm import NO_CONFIRMATION, Confirmation
@@ -101,39 +103,52 @@ def compare_groups(case_id: str, groups: tuple[tuple[str, ...], ...], artefact: 
     A group that is slow and that nothing accused explains is WARN where it was not seen again, UNKNOWN while the suspicion is open: something
     passed by, or more is to be measured. `groups`: the groups that were measured, of which some may have had no peers.
     """
-    worst: dict[frozenset[str], Level] = {}
+    worst: dict[frozenset[str], dict[str, Level]] = defaultdict(dict)
     for level in outcome.levels:
-        if level.sample.artefact == artefact:
-            key = frozenset(level.sample.nodes)
-            if key not in worst or level.ratio < worst[key].ratio:
-                worst[key] = level
+        seen = worst[frozenset(level.sample.nodes)]
+        if level.sample.artefact not in seen or level.ratio < seen[level.sample.artefact].ratio:
+            seen[level.sample.artefact] = level
     explained = {id(level) for level in outcome.explained}
     doubtful = [set(found.account.part.names) for found in outcome.open]
     reference = Reference("peers", None, "peers in this run")
     results = []
     for nodes in sorted(dict.fromkeys(groups)):
-        found = worst.get(frozenset(nodes))
-        if found is None:
+        seen = worst[frozenset(nodes)]
+        if artefact not in seen:
             reason = outcome.inseparable or "no peers to compare with"
             results.append(Comparison(case_id, 0, None, reference, None, Status.UNKNOWN, reason, nodes=nodes))
             continue
-        results.append(_compared(case_id, nodes, found, id(found) in explained, any(names <= set(nodes) for names in doubtful)))
+        status = _status(seen[artefact], id(seen[artefact]) in explained, any(names <= set(nodes) for names in doubtful))
+        results.append(_compared(case_id, nodes, seen[artefact], status, _why(status, tuple(seen.values()))))
     return tuple(results)
 
 
-def _compared(case_id: str, nodes: tuple[str, ...], level: Level, accused: bool, doubtful: bool) -> Comparison:
-    slow = accused or level.ratio < 1 - max(PASSING, 4 * level.noise)
-    status = Status.PASS if not slow else Status.FAIL if accused else Status.UNKNOWN if doubtful else Status.WARN
-    rail = "" if level.sample.rail is None else f"rail {level.sample.rail}: "
-    why = {
-        Status.PASS: "",
-        Status.FAIL: "; explained by what is accused",
-        Status.UNKNOWN: "; suspected, and not measured often enough",
-        Status.WARN: "; not seen again: it passed by",
-        Status.SKIPPED: "",
-    }[status]
-    where = "groups across leaves" if level.crosses else "groups"
-    reference = Reference("peers", level.reference_gb_s, f"peers in this run: the good level of {where} of the same launch")
-    measured = level.ratio * level.reference_gb_s
-    reason = f"{rail}{level.ratio:.0%} of its peers, noise {level.noise:.1%}{why}"
-    return Comparison(case_id, level.sample.size_bytes, measured, reference, level.ratio, status, reason, nodes=nodes)
+def _slow(level: Level) -> bool:
+    return level.ratio < 1 - max(PASSING, 4 * level.noise)
+
+
+def _status(level: Level, accused: bool, doubtful: bool) -> Status:
+    if accused:
+        return Status.FAIL
+    if not _slow(level):
+        return Status.PASS
+    return Status.UNKNOWN if doubtful else Status.WARN
+
+
+def _why(status: Status, launches: tuple[Level, ...]) -> str:
+    """What follows from the group's levels in all launches of the run."""
+    if status is Status.WARN:
+        times = sum(map(_slow, launches))
+        if times > 1:
+            return f"; slow in {times} of its {len(launches)} launches, which is not enough to accuse it"
+        return "; not seen again: it passed by" if len(launches) > 1 else "; measured in this launch only, and nothing accused explains it"
+    return {Status.FAIL: "; explained by what is accused", Status.UNKNOWN: "; suspected, and not measured often enough"}.get(status, "")
+
+
+def _compared(case_id: str, nodes: tuple[str, ...], found: Level, status: Status, why: str) -> Comparison:
+    rail = "" if found.sample.rail is None else f"rail {found.sample.rail}: "
+    where = "groups across leaves" if found.crosses else "groups"
+    reference = Reference("peers", found.reference_gb_s, f"peers in this run: the good level of {where} of the same launch")
+    measured = found.ratio * found.reference_gb_s
+    reason = f"{rail}{found.ratio:.0%} of its peers, noise {found.noise:.1%}{why}"
+    return Comparison(case_id, found.sample.size_bytes, measured, reference, found.ratio, status, reason, nodes=nodes)

@@ -29,7 +29,7 @@ description: One case, to be disturbed.
 checks:
   required: [ssh.connect, sw.mpirun]
 cases:
-  - {{id: first, collective: all_reduce, sizes: 64K..256K, iterations: {iterations}, warmup: 1, check: 1, timeout: 1m, stall: {stall}}}
+  - {{id: first, collective: all_reduce, sizes: 64K..256K, iterations: {iterations}, warmup: 1, check: 1, timeout: {timeout}, stall: {stall}}}
 survey: {{when: never}}
 lab: {{payload: lab, fabric: lab}}
 """
@@ -54,13 +54,34 @@ def lab(small_disk: Path, make_labs: Callable, tmp_path_factory: pytest.TempPath
         yield up(nodes=2)
 
 
-def book(folder: Path, iterations: int = 20, stall: str = "30s") -> str:
-    (folder / "book.yaml").write_text(BOOK.format(iterations=iterations, stall=stall))
+def book(folder: Path, iterations: int = 20, stall: str = "30s", timeout: str = "1m") -> str:
+    (folder / "book.yaml").write_text(BOOK.format(iterations=iterations, stall=stall, timeout=timeout))
     return str(folder / "book.yaml")
 
 
+def endless(folder: Path) -> str:
+    """A case that works until it is ended, however slow the machine is."""
+    return book(folder, 100_000, "20m", "20m")
+
+
+RUNNING: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def no_job_outlives_its_test() -> Iterator[None]:
+    """Kills what a test that failed half way has left running."""
+    yield
+    while RUNNING:
+        job = RUNNING.pop()
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        assert job.stdout is not None
+        job.stdout.close()
+
+
 def started(*words: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    job = subprocess.Popen(
         [sys.executable, "-m", "busbw", *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -69,6 +90,8 @@ def started(*words: str, **environment: str) -> subprocess.Popen[str]:
         start_new_session=True,
         env={**os.environ, **environment},
     )
+    RUNNING.append(job)
+    return job
 
 
 def ended(job: subprocess.Popen[str]) -> str:
@@ -159,7 +182,7 @@ def test_a_clock_that_is_set_in_mid_run_changes_no_verdict_no_duration_and_ends_
 
 
 def test_two_runs_in_one_folder_at_once_are_two_runs_and_one_is_never_worked_on_twice(lab: LabState, tmp_path: Path) -> None:
-    words = ("run", book(tmp_path, 100_000), "-i", f"lab:{lab.name}", "--out", str(tmp_path / "runs"), "--force")
+    words = ("run", endless(tmp_path), "-i", f"lab:{lab.name}", "--out", str(tmp_path / "runs"), "--force")
     jobs = [started(*words), started(*words)]
     processes.wait_until(lambda: len(processes.ranks(lab, lab.nodes)) == 8, LIMIT_S, "the ranks of both")
     run = (tmp_path / "runs/latest").resolve()
@@ -180,7 +203,7 @@ def test_two_runs_in_one_folder_at_once_are_two_runs_and_one_is_never_worked_on_
 
 def test_who_presses_ctrl_c_twice_still_leaves_nothing_and_a_killed_run_is_cleaned_up_after(lab: LabState, tmp_path: Path) -> None:
     before = footprint.of(lab)
-    words = ("run", book(tmp_path, 100_000), "-i", f"lab:{lab.name}", "--out", str(tmp_path / "runs"))
+    words = ("run", endless(tmp_path), "-i", f"lab:{lab.name}", "--out", str(tmp_path / "runs"))
     job = started(*words)
     said(tmp_path / "runs", "first", job)
     processes.wait_until(lambda: len(processes.ranks(lab, lab.nodes)) == 4, LIMIT_S, "the ranks")

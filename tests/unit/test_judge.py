@@ -127,6 +127,27 @@ def test_a_path_that_was_slow_once_and_good_in_the_next_launch_is_not_blamed() -
     assert {c.status for c in compared if set(c.nodes) == {"node1", "node4"}} <= {Status.WARN, Status.UNKNOWN}
 
 
+def test_a_slow_group_that_nothing_accused_explains_says_in_how_many_launches_it_was_slow() -> None:
+    """One inside that is slow wherever it is measured, and another that is slow beside it once: as a loaded machine shows them."""
+
+    def alone(launch: str, levels: tuple[float, ...]) -> list[GroupSample]:
+        artefact = f"raw/cases/{launch}/result.json"
+        return [GroupSample((n,), 4 << 20, tuple(GOOD * x * f for f in NOISE), artefact) for n, x in zip(FOUR, levels, strict=True)]
+
+    def said(*launches: tuple[float, ...]) -> dict[str, str]:
+        samples = [s for number, levels in enumerate(launches) for s in alone(f"survey-alone-{number}", levels)]
+        outcome = blame.solve(tuple(samples))
+        assert outcome.blames == ()
+        groups = tuple((n,) for n in FOUR)
+        compared = blame_words.compare_groups("survey", groups, "raw/cases/survey-alone-0/result.json", outcome)
+        return {c.nodes[0]: c.reason.partition("; ")[2] for c in compared if c.status is Status.WARN}
+
+    assert said((0.75, 1.36, 1.0, 1.0), (0.74, 0.66, 1.0, 1.0)) == {
+        "node1": "slow in 2 of its 2 launches, which is not enough to accuse it"
+    }
+    assert said((0.75, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0)) == {"node1": "not seen again: it passed by"}
+
+
 def test_a_disturbance_of_half_the_iterations_does_not_accuse() -> None:
     half = tuple(
         dataclasses.replace(s, busbw_gb_s=(5.0,) * 8 + (10.0, 9.9, 10.1, 10.0) * 2) if set(s.nodes) == {"node1", "node4"} else s
