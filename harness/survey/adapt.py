@@ -26,6 +26,8 @@ MOST_ALONE = 4
 """Launches of every node by itself."""
 ALL_PATHS_UP_TO = 16
 """Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where `all_paths` asks for it."""
+TIMES_FIRST = 3
+"""Times that a suspected path is measured before its ends go on to whom they have not met: so many launches accuse a path that is clearly bad."""
 WORTH = 0.6
 """Share of the loss that is looked for from which on a suspicion is followed."""
 _TOLD = 4
@@ -66,13 +68,15 @@ def choose(
     leaf = dict(fabric.leaf_of)
     met = Counter(frozenset(group) for number in history for group in number.groups)
     doubts = tuple(s for s in outcome.open if _worth(s, fabric, wanted)) if outcome else ()
-    forced, why = _forced(nodes, outcome, doubts, met, leaf) if outcome else ([], [])
+    seek = _seeks_paths(nodes, wanted)
+    waits = frozenset(pair for pair in met if _may_wait(nodes, pair, met)) if seek else frozenset()
+    forced, why = _forced(nodes, outcome, doubts, met, leaf, waits) if outcome else ([], [])
     if outcome is not None and not doubts and _enough(nodes, outcome, history, wanted, leaf):
         return None
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
     uplinks = any(doubt.account.part.kind in (PartKind.UPLINK, PartKind.BETWEEN) for doubt in doubts)
     base = across_leaves(_leaves(nodes, leaf), len(history)) if uplinks else _base(nodes, leaf, len(history))
-    groups = _fill(nodes, forced, base, met, leaf, seek=_seeks_paths(nodes, wanted) and not uplinks)
+    groups = _fill(nodes, forced, base, met, leaf, seek=seek and not uplinks)
     used = {node for group in groups for node in group}
     across = any(leaf.get(a, "") != leaf.get(b, "") for a, b in base)
     turn = "across leaves" if across else "inside leaves" if len(set(leaf.values())) > 1 else "next pairs"
@@ -137,10 +141,24 @@ def _enough(nodes: tuple[str, ...], outcome: BlameOutcome, history: tuple[Round,
     return all(len(counts.get(node, ())) >= needed for node in nodes)
 
 
+def _may_wait(nodes: tuple[str, ...], pair: frozenset[str], met: Counter[frozenset[str]]) -> bool:
+    """The pair was measured often and one of it has not met everybody: a weak suspicion must not keep what nobody has measured waiting."""
+    return met[pair] >= TIMES_FIRST and any(not met[frozenset((end, other))] for end in pair for other in nodes if other not in pair)
+
+
 def _forced(
-    nodes: tuple[str, ...], outcome: BlameOutcome, doubts: tuple[Suspicion, ...], met: Counter[frozenset[str]], leaf: dict[str, str]
+    nodes: tuple[str, ...],
+    outcome: BlameOutcome,
+    doubts: tuple[Suspicion, ...],
+    met: Counter[frozenset[str]],
+    leaf: dict[str, str],
+    waits: frozenset[frozenset[str]],
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Groups that the open suspicions ask for, and why. What leaves or rails of all nodes are suspected of, every next round tells."""
+    """Groups that the open suspicions ask for, and why. What leaves or rails of all nodes are suspected of, every next round tells.
+
+    Args:
+        waits: pairs that are not to be measured in this round.
+    """
     groups: list[tuple[str, str]] = []
     why: list[str] = []
     suspects: list[str] = []
@@ -149,7 +167,7 @@ def _forced(
         parts = tuple(part for part in parts if part.kind not in _SHARED)
         if parts and all(part.kind is PartKind.PATH for part in parts):
             first, second = parts[0].names
-            if not any({first, second} & set(group) for group in groups):
+            if frozenset((first, second)) not in waits and not any({first, second} & set(group) for group in groups):
                 groups.append((first, second))
                 why.append(f"{first} + {second} again")
             continue

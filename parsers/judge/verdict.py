@@ -6,6 +6,7 @@ nothing required was measured is UNKNOWN.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from busbw.records import (
 )
 
 EXIT_STATUS = {Status.PASS: 0, Status.WARN: 0, Status.FAIL: 1, Status.UNKNOWN: 3, Status.SKIPPED: 3}
+_TOLD = 8
+"""Pairs of nodes that are named of those that were not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,26 @@ def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tupl
     if not samples or outcome.reference_gb_s is None:
         return ("could not see: a slow node or path (no group of nodes was compared with its peers)",)
     noise = statistics.median(s.spread for s in samples)
+    unmet = _unmet(samples)
+    path = "path" if not unmet else "path that was measured"
     iterations = min(len(s.busbw_gb_s) for s in samples)
     return (
-        f"would have caught: a node or a path that gives less than {1 - outcome.tolerance:.0%} of its peers "
+        f"would have caught: a node or a {path} that gives less than {1 - outcome.tolerance:.0%} of its peers "
         f"({len(samples)} groups, at least {iterations} iterations each, noise {noise:.1%})",
         f"could not see: a loss under {outcome.tolerance:.0%} of one node",
+        *((f"could not see: a slow path between nodes that were not measured with each other: {unmet}",) if unmet else ()),
         "could not see: a fault that slows all nodes alike (peers are the reference; no contract or earlier run was used)",
     )
+
+
+def _unmet(samples: tuple[GroupSample, ...]) -> str:
+    """How many pairs of the measured nodes were never a group of two, and the first of them; empty = none."""
+    nodes = sorted({node for sample in samples for node in sample.nodes})
+    met = {frozenset(sample.nodes) for sample in samples if len(sample.nodes) == 2}
+    every = len(nodes) * (len(nodes) - 1) // 2
+    if len(met) >= every:
+        return ""
+    unmet = (pair for pair in itertools.combinations(nodes, 2) if frozenset(pair) not in met)
+    first = ", ".join(f"{a} – {b}" for a, b in itertools.islice(unmet, _TOLD))
+    more = every - len(met) - _TOLD
+    return f"{every - len(met)} of {every} ({first}{f' and {more} more' if more > 0 else ''})"

@@ -236,3 +236,17 @@ def test_advisory_findings_never_decide() -> None:
     advisory = tuple(dataclasses.replace(f, required=False) for f in findings)
     assert verdict.decide((), (), (), advisory, ()).status is Status.UNKNOWN
     assert verdict.decide((), (), (), findings, ()).status is Status.FAIL
+
+
+def test_paths_that_no_launch_measured_are_told_as_not_seen() -> None:
+    samples = pairs(("a", "b", "c", "d"), {})
+    told = verdict.sensitivity(samples, blame.solve(samples))
+    assert told[0].startswith("would have caught: a node or a path that gives less than ")
+    assert not any("not measured with each other" in line for line in told)
+    some = tuple(s for s in samples if set(s.nodes) not in ({"a", "d"}, {"b", "c"}))
+    told = verdict.sensitivity(some, blame.solve(some))
+    assert told[0].startswith("would have caught: a node or a path that was measured that gives less than ")
+    assert "could not see: a slow path between nodes that were not measured with each other: 2 of 6 (a – d, b – c)" in told
+    few = tuple(s for s in pairs(tuple(f"n{i}" for i in range(6)), {}) if set(s.nodes) in ({"n0", "n1"}, {"n2", "n3"}, {"n4", "n5"}))
+    first = "n0 – n2, n0 – n3, n0 – n4, n0 – n5, n1 – n2, n1 – n3, n1 – n4, n1 – n5"
+    assert verdict.sensitivity(few, blame.solve(few))[2].endswith(f"with each other: 12 of 15 ({first} and 4 more)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import replace
 
@@ -108,6 +109,20 @@ def test_a_suspicion_that_never_settles_ends_the_survey_all_the_same() -> None:
     open_for_ever = blame.solve(pairs_of(rounds[0], {frozenset(rounds[0].groups[0]): 0.5}), LEAVES)
     assert open_for_ever.open
     assert len(survey(EIGHT, LEAVES, open_for_ever)) == 12
+
+
+def test_a_weak_suspicion_of_a_path_does_not_keep_the_other_paths_waiting() -> None:
+    """Else a survey of a short budget measures the suspect again and again, and the path that is slow never (seen in the lab's fault matrix)."""
+    path = Account(Part(PartKind.PATH, ("node3", "node8")), 0.9, 0.9, 10.0, 9.0, (0,), (), (0,))
+    rounds = survey(EIGHT, LEAVES, replace(HEALTHY, open=(Suspicion(path, ()),)))
+    assert len(rounds) == 12
+    pairs = [{frozenset(g) for g in number.groups} for number in rounds]
+    suspected = [frozenset(("node3", "node8")) in met for met in pairs]
+    first = suspected.index(True)
+    assert suspected[first : first + 4] == [True, True, True, False], "three times running, and then what nobody has measured"
+    assert len(set().union(*pairs)) == 28, "every path was measured"
+    unmet = [28 - len(set().union(*pairs[:number])) for number in range(13)]
+    assert all(later < earlier for earlier, later in itertools.pairwise(unmet) if earlier), "no round measures nothing new"
 
 
 def test_a_suspicion_of_a_nodes_inside_asks_for_no_pairs() -> None:
