@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -98,10 +97,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    base = tempfile.mkdtemp(prefix="busbw-bench-")
-    os.environ["BUSBW_LAB_DIR"] = base + "/labs"
-    try:
-        main()
-    finally:
-        bringup.down("lab")
-        shutil.rmtree(base)
+    with tempfile.TemporaryDirectory(prefix="busbw-bench-") as directory:
+        os.environ["BUSBW_LAB_DIR"] = f"{directory}/labs"
+        try:
+            main()
+        finally:
+            bringup.down("lab")
