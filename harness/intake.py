@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from busbw.errors import ReadError, UsageError
-from busbw.parsers.formats.json_lines import unwrapped
+from busbw.parsers.logs.json_values import unwrapped
 
 CHUNK_BYTES = 120 << 10
 """Just under glibc's threshold (128 KiB) from which on each buffer is mapped and unmapped anew."""

@@ -14,7 +14,9 @@ from types import ModuleType
 
 
 def discover(package: ModuleType, attribute: str) -> dict[str, object]:
-    """Modules of `package` that define `attribute`, as {its `name` or the module's name: the attribute}, sorted by name.
+    """What the modules of `package` define as `attribute`, as {its `name` or the module's name: the thing}, sorted by name.
+
+    A module may hold one thing or a tuple of them.
 
     Only those are imported: a module whose source has no line that begins with `attribute` is passed over, so that what stands beside the
     plugins costs nothing.
@@ -28,14 +30,15 @@ def discover(package: ModuleType, attribute: str) -> dict[str, object]:
         full_name = f"{package.__name__}.{info.name}"
         if not _defines(full_name, attribute):
             continue
-        thing = vars(importlib.import_module(full_name)).get(attribute)
-        if thing is None:
-            continue
-        name = str(getattr(thing, "name", info.name.replace("_", "-")))
-        if name in found:
-            raise ValueError(f"{attribute} {name!r} is defined twice: {origin[name]} and {info.name}")
-        found[name] = thing
-        origin[name] = info.name
+        value = vars(importlib.import_module(full_name)).get(attribute)
+        for thing in value if isinstance(value, tuple) else (value,):
+            if thing is None:
+                continue
+            name = str(getattr(thing, "name", info.name.replace("_", "-")))
+            if name in found:
+                raise ValueError(f"{attribute} {name!r} is defined twice: {origin[name]} and {info.name}")
+            found[name] = thing
+            origin[name] = info.name
     return dict(sorted(found.items()))
 
 

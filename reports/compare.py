@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 
 from busbw.inventory.hostlist import fold
-from busbw.parsers.judge.regression import FLOOR
-from busbw.records import Status
-from busbw.records.history import Change, ContrastShift, NumberShift, RunDiff
+from busbw.model import Status
+from busbw.model.history import Change, ContrastShift, NumberShift, RunDiff
+from busbw.parsers.stats.regression import FLOOR
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_size
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from busbw.records import BenchmarkResult, BenchmarkRow, CaseOutcome, Comparison, Measurement, RunResult
+from busbw.model import BenchmarkResult, BenchmarkRow, CaseOutcome, Comparison, Measurement, RunResult
 from busbw.reports import lead
 from busbw.reports.safe import csv_cell
 

@@ -1,7 +1,7 @@
 """`report.html`: one file, complete without scripts, with no outside request.
 
-Sections are the files `templates/sections/NN-name.html.j2`, in the order of their numbers. A section that needs more than the run's record
-has a module of the same name in `busbw.reports.views`, whose `view(report)` computes it; a view of `None`, or a template that writes
+Sections are the files `sections/NN-name.html.j2`, in the order of their numbers. A section that needs more than the run's record
+has a module of the same name in `busbw.reports.sections`, whose `view(report)` computes it; a view of `None`, or a template that writes
 nothing, leaves the section out. Written against Jinja2 3.1; the policy is CSP level 2 with hashes, so no style attribute and no handler may
 appear in any template.
 """
@@ -17,7 +17,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from busbw.reports import lead, phrases, safe, views
+from busbw.reports import lead, phrases, safe
+from busbw.reports import sections as views
 from busbw.reports.charts.svg import Drawing
 from busbw.reports.input import ReportInput
 from busbw.units import format_bandwidth, format_duration, format_size, format_time_us
@@ -25,7 +26,7 @@ from busbw.units import format_bandwidth, format_duration, format_size, format_t
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_SECTION = re.compile(r"sections/(\d\d)-([a-z-]+)\.html\.j2\Z")
+_SECTION = re.compile(r"(\d\d)-([a-z-]+)\.html\.j2\Z")
 _LINKABLE = re.compile(r"raw/[A-Za-z0-9._/@+-]+\Z")
 
 
@@ -102,10 +103,10 @@ def _section(environment: Environment, template: str, report: ReportInput) -> Se
 
 
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("busbw.reports", "templates"),
+        loader=ChoiceLoader([PackageLoader("busbw.reports", "templates"), PackageLoader("busbw.reports.sections", ".")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

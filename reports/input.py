@@ -2,11 +2,146 @@
 
 from __future__ import annotations
 
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from busbw.records import RunResult
-from busbw.reports.groups import Group, measured_groups
+from busbw.model import Blame, CaseOutcome, Collective, Comparison, RunResult, Status
+from busbw.parsers.nccl_tests.groups import group_samples
+
+# Groups of nodes a run measured to find who is slow, and which of them hold an accused component.
+
+_WORD = re.compile(r"[A-Za-z0-9._-]+")
+_RAIL = re.compile(r"\brail (\d+)\b")
+
+Holds = Callable[[tuple[str, ...], int | None], bool]
+"""Whether a group of these nodes, on this rail (None = on all), holds a component."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group in one launch."""
+
+    case_id: str
+    nodes: tuple[str, ...]
+    size_bytes: int
+    busbw_gb_s: float
+    """Median over its iterations."""
+    iterations: int | None
+    """None = known from the comparison only."""
+    status: Status | None
+    """As it was judged; None = it was measured and not judged."""
+    accused: bool
+    """It holds what the run accuses."""
+    artefact: str
+    """Path of what it was read from; empty = not known."""
+    rail: int | None = None
+    """The one rail it used; None = all rails of its nodes."""
+
+    @property
+    def kind(self) -> tuple[bool, bool]:
+        """Groups of one kind can be compared: those inside one node, and those over one rail, are measured by their like alone."""
+        return len(self.nodes) == 1, self.rail is None
+
+
+def accused_nodes(result: RunResult) -> tuple[str, ...]:
+    """Nodes named by an accusation against a node or a part of one, in inventory order; a link's ends are not accused by it."""
+    named = {word for blame in result.blame if blame.kind != "link" for word in _WORD.findall(blame.component)}
+    return tuple(node for node in result.nodes if node in named)
+
+
+def holders(result: RunResult) -> dict[str, Holds]:
+    """Accused component → which groups hold it."""
+    leaf_of = {nic.node: nic.leaf for nic in result.topology.nics if nic.leaf} if result.topology is not None else {}
+    return {blame.component: _holds(blame, set(result.nodes), leaf_of) for blame in result.blame}
+
+
+def _holds(blame: Blame, nodes: set[str], leaf_of: Mapping[str, str]) -> Holds:
+    words = set(_WORD.findall(blame.component))
+    named = words & nodes
+    leaves = words & set(leaf_of.values())
+    found = _RAIL.search(blame.component)
+    rail = int(found[1]) if found else None
+
+    def there(members: tuple[str, ...]) -> bool:
+        if blame.kind == "link":
+            return named == set(members)
+        if blame.kind in ("leaf", "uplink", "between"):
+            below = {leaf_of.get(member) for member in members}
+            return bool(below & leaves) and (blame.kind == "leaf" or len(below) > 1) and (blame.kind != "between" or leaves <= below)
+        if blame.kind == "plane":
+            return True
+        # A node by itself uses no rail.
+        return not named.isdisjoint(members) and (rail is None or len(members) > 1)
+
+    return lambda members, on: there(members) and (rail is None or on is None or on == rail)
+
+
+def measured_groups(result: RunResult) -> tuple[Group, ...]:
+    """Every group of the surveys, in the order of the run; from per-process times where there are any, else from comparisons."""
+    holds = tuple(holders(result).values())
+    judged: dict[str, list[Comparison]] = {}
+    for comparison in result.comparisons:
+        judged.setdefault(comparison.case_id, []).append(comparison)
+    groups: list[Group] = []
+    for outcome in result.cases:
+        if outcome.case.split is not None:
+            groups += _groups_of(outcome, judged.get(outcome.case.id, []), holds)
+    return tuple(groups)
+
+
+def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
+    """Kind → median of its groups without an accused component, of all of them where there is none such."""
+    values: dict[tuple[bool, bool], tuple[list[float], list[float]]] = {}
+    for group in groups:
+        kind = group.kind
+        if kind not in values:
+            values[kind] = [], []
+        values[kind][group.accused].append(group.busbw_gb_s)
+    return {kind: statistics.median(clean or accused) for kind, (clean, accused) in values.items()}
+
+
+def _groups_of(outcome: CaseOutcome, judged: list[Comparison], holds: tuple[Holds, ...]) -> list[Group]:
+    artefact = next((path for path in outcome.artefacts if path.endswith(".json")), next(iter(outcome.artefacts), ""))
+    # A collective nccl-tests does not have is the parser's to report; here it has no bus bandwidth.
+    known = [result for result in outcome.results if result.collective in set(Collective)]
+    samples = [sample for result in known for sample in group_samples(result, artefact)]
+    if not samples:
+        return _from_comparisons(judged, holds, artefact)
+    status = {frozenset(comparison.nodes): comparison.status for comparison in judged}
+    return [
+        Group(
+            outcome.case.id,
+            sample.nodes,
+            sample.size_bytes,
+            sample.median_gb_s,
+            len(sample.busbw_gb_s),
+            status.get(frozenset(sample.nodes)),
+            any(held(sample.nodes, sample.rail) for held in holds),
+            sample.artefact,
+            sample.rail,
+        )
+        for sample in samples
+    ]
+
+
+def _from_comparisons(judged: list[Comparison], holds: tuple[Holds, ...], artefact: str) -> list[Group]:
+    return [
+        Group(
+            c.case_id,
+            c.nodes,
+            c.size_bytes,
+            c.measured_gb_s,
+            None,
+            c.status,
+            any(held(c.nodes, None) for held in holds),
+            artefact,
+        )
+        for c in judged
+        if c.nodes and c.measured_gb_s is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from busbw.records import CheckResult, Comparison, Finding, RunResult, Status
+from busbw.model import CheckResult, Comparison, Finding, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line, visible
 from busbw.units import format_size
@@ -64,7 +64,7 @@ def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:
     suites = [
         ("busbw.verdict", [_verdict(result)]),
         ("busbw.reach", reach),
-        ("busbw.preflight", _checks(result)),
+        ("busbw.checks", _checks(result)),
         ("busbw.cases", [_launch(result, index) for index in range(len(result.cases))]),
         ("busbw.comparisons", [_comparison(result, comparison) for comparison in lead.whole_cluster(result)]),
         ("busbw.findings", [_finding(finding) for finding in lead.ordered_findings(result)]),
@@ -97,9 +97,7 @@ def _checks(result: RunResult) -> list[_Case]:
         if check.status is Status.PASS:
             passed.setdefault(check.check_id, []).append(check)
     folded = [
-        _Case(
-            "busbw.preflight.all", name, Status.PASS, True, "", f"{phrases.count(len(own), 'node')}: {phrases.nodes(c.node for c in own)}"
-        )
+        _Case("busbw.checks.all", name, Status.PASS, True, "", f"{phrases.count(len(own), 'node')}: {phrases.nodes(c.node for c in own)}")
         for name, own in passed.items()
     ]
     return folded + [_check(check) for check in result.checks if check.status is not Status.PASS]
@@ -110,7 +108,7 @@ def _check(check: CheckResult) -> _Case:
     lines = [f"found: {check.found}", f"expected: {check.expected}", f"command: {check.command}"]
     lines += [f"reason: {check.reason}"] if check.reason else []
     lines += [f"seen: {check.evidence.artefact}: {check.evidence.text}"] if check.evidence is not None else []
-    return _Case(f"busbw.preflight.{check.node}", check.check_id, check.status, check.required, message, "\n".join(lines))
+    return _Case(f"busbw.checks.{check.node}", check.check_id, check.status, check.required, message, "\n".join(lines))
 
 
 def _launch(result: RunResult, index: int) -> _Case:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.records import CaseOutcome, Comparison, Confidence, Finding, RunResult, Status
+from busbw.model import CaseOutcome, Comparison, Confidence, Finding, RunResult, Status
 from busbw.reports import phrases
 
 _CONFIDENCE = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}

@@ -6,7 +6,7 @@ a kind per step.
 
 from __future__ import annotations
 
-from busbw.records import Comparison, Finding, RunResult, Status
+from busbw.model import Comparison, Finding, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.input import ReportInput
 from busbw.reports.safe import annotation, annotation_property, markdown, markdown_block, markdown_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from busbw.records import Comparison, RunResult, Status
+from busbw.model import Comparison, RunResult, Status
 from busbw.reports import lead
 from busbw.reports.safe import one_line
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from busbw.inventory.hostlist import LEGAL_NAME, fold
-from busbw.records import Comparison, CriterionResult, Reference, Status
+from busbw.model import Comparison, CriterionResult, Reference, Status
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_time_us
 

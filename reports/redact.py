@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from busbw.errors import InventoryError
 from busbw.inventory.hostlist import expand, fold
-from busbw.records import Cluster
+from busbw.model import Cluster
 
 _T = TypeVar("_T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from busbw.records import Finding, Fix, RunResult, Status, Unreachable
+from busbw.model import Finding, Fix, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
 from busbw.units import format_size

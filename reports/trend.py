@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 
 from busbw.reports import html
-from busbw.reports.charts import scale, strip
+from busbw.reports.charts import strip, svg
 from busbw.reports.charts.svg import Drawing
 from busbw.units import format_bandwidth, format_size
 
@@ -105,7 +105,7 @@ def _picture(trend: Trend, summary: str, usual: tuple[tuple[float, float] | None
             key=f"trend-{trend.collective}-{trend.size_bytes}-{sum(map(ord, trend.regime + trend.options))}".replace("_", "-"),
             title=f"{trend.collective} {format_size(trend.size_bytes)} over time",
             description=summary,
-            y=scale.linear(max(values) * 1.01, min(values) * 0.99),
+            y=svg.linear(max(values) * 1.01, min(values) * 0.99),
             y_label="busbw, GB/s",
             marks=marks,
             first=points[0].started[:16],

@@ -13,8 +13,8 @@ from busbw.cli.command import CliCommand
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
-    from busbw.records.history import PastRun
-    from busbw.rundir import RunDir
+    from busbw.model.history import PastRun
+    from busbw.store.run_directory import RunDir
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -40,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _accept(args: argparse.Namespace) -> int:
-    from busbw import accepted
     from busbw.cli.console import now
-    from busbw.records.history import Decision
+    from busbw.compare import accepted
+    from busbw.model.history import Decision
 
     directory, past = _past(args.run)
     if past.verdict not in ("PASS", "WARN") and not args.anyway:
@@ -63,12 +63,13 @@ def _accept(args: argparse.Namespace) -> int:
 
 
 def _retire(args: argparse.Namespace) -> int:
-    from busbw import accepted, rundir
     from busbw.cli.console import now
-    from busbw.records.history import Decision
+    from busbw.compare import accepted
+    from busbw.model.history import Decision
+    from busbw.store import run_directory
 
     # Not judged first: a run that can no longer be read must be got rid of, too.
-    directory = rundir.open_existing(args.run)
+    directory = run_directory.open_existing(args.run)
     if accepted.standing(directory) is None:
         raise UsageError(
             f"run {directory.run_id} is not accepted", seen="no standing decision in accepted.json", next_step="busbw baseline list"
@@ -79,7 +80,7 @@ def _retire(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from busbw import accepted
+    from busbw.compare import accepted
     from busbw.reports.safe import one_line
     from busbw.units import format_bandwidth, format_size
 
@@ -105,7 +106,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from busbw import accepted
+    from busbw.compare import accepted
     from busbw.reports.safe import one_line
 
     found = accepted.accepted_runs(args.out)
@@ -123,11 +124,12 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _past(path: Path) -> tuple[RunDir, PastRun]:
-    from busbw import accepted, derive, rundir
-    from busbw.parsers.judge import past
+    from busbw import assess
+    from busbw.compare import accepted, comparable
+    from busbw.store import run_directory
 
-    directory = rundir.open_existing(path)
-    return directory, past.of_result(derive.derive(directory), accepted.standing(directory))
+    directory = run_directory.open_existing(path)
+    return directory, comparable.of_result(assess.derive(directory), accepted.standing(directory))
 
 
 def _regime(past: PastRun) -> str:

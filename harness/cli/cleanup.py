@@ -20,16 +20,17 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Clean up; exit status 0 = nothing of the run is left on any node, 3 = on some it may be."""
-    from busbw import derive, planning, rundir
+    from busbw import assess
     from busbw.inventory.hostlist import fold
-    from busbw.stages import cleanup
+    from busbw.run import cleanup, planning
+    from busbw.store import run_directory
     from busbw.transport.choose import make
     from busbw.transport.fanout import open_fleet
 
-    directory = rundir.open_existing(args.run)
-    plan = derive.load_plan(directory)
+    directory = run_directory.open_existing(args.run)
+    plan = assess.load_plan(directory)
     planning.enter_lab(plan)
-    with rundir.held(directory):
+    with run_directory.held(directory):
         transport = make(plan.transport, ssh_config=plan.cluster.ssh_config)
         limit_s = plan.connect_timeout_s
         deadline_s = 2 * limit_s * (1 + len(plan.cluster.nodes) // plan.forks) + 10

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,59 @@ from typing import TYPE_CHECKING
 from busbw.cli.command import CliCommand
 from busbw.errors import UsageError
 
+# `busbw cost RUN`: what a run measured, in the place of the options.
+
+
+def fill(args: argparse.Namespace) -> None:
+    """Put nodes, GPUs per node, NICs and busbw of the run into the options that were not given.
+
+    Raises:
+        BusbwError: the run cannot be read.
+        UsageError: it is of emulated nodes, or it measured no all_reduce over all its nodes.
+    """
+    from busbw import assess
+    from busbw.assess import expectation
+    from busbw.store import run_directory
+
+    path: Path = args.run_directory
+    run = run_directory.open_existing(path)
+    plan = assess.load_plan(run)
+    result = assess.derive(run)
+    if result.emulated:
+        raise UsageError(
+            f"run {result.run_id} is of emulated nodes: no number of it has a price",
+            seen=result.emulated,
+            next_step="give --busbw, --nodes and --nics of the real cluster",
+        )
+    launches = [
+        (outcome.nodes, outcome.results[-1])
+        for outcome in result.cases
+        if outcome.case.collective == "all_reduce"
+        and outcome.case.purpose == "bandwidth"
+        and outcome.case.split is None
+        and outcome.results
+    ]
+    widest = max((len(nodes) for nodes, _ in launches), default=0)
+    rows = [row for nodes, table in launches if len(nodes) == widest for row in table.rows if row.out_of_place is not None]
+    if not rows:
+        raise UsageError(
+            f"run {result.run_id} measured no all_reduce over all its nodes", seen=result.headline, next_step="busbw run quick, or --busbw"
+        )
+    largest = max(row.size_bytes for row in rows)
+    values = [row.out_of_place.busbw_gb_s for row in rows if row.size_bytes == largest and row.out_of_place is not None]
+    nodes = next(nodes for nodes, _ in launches if len(nodes) == widest)
+    found = expectation.hardware_of(assess.answers(run, plan), nodes)
+    nics = None if found.nics is None else f"{found.nics.count}x{found.nics.rate_gbit_s:g}"
+    measured = {"busbw": statistics.median(values), "nodes": len(nodes), "gpus_per_node": found.gpus_per_node, "nics": nics}
+    for name, value in measured.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+
+
 if TYPE_CHECKING:
-    from busbw.parsers.judge.cost import Job, Loss, Step
-    from busbw.parsers.judge.cost_articles import Choice
-    from busbw.parsers.judge.hardware import Nics
+    from busbw.parsers.articles import Choice
+    from busbw.parsers.cost import Job, Loss, Step
+    from busbw.parsers.expect.hardware import Nics
 
 _COUNT = re.compile(r"^\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([kmbtKMBT]?)\s*$")
 _FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
@@ -119,14 +169,13 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer."""
-    from busbw.cli import cost_facts, cost_text
     from busbw.codec import dump_json
 
     if args.run_directory is not None:
-        cost_facts.fill(args)
+        fill(args)
     args.gpus_per_node = args.gpus_per_node or 8
     found = answer(args)
-    sys.stdout.write(dump_json(found) if args.json else cost_text.answer(found))
+    sys.stdout.write(dump_json(found) if args.json else answer_lines(found))
     return 0
 
 
@@ -152,8 +201,8 @@ def answer(args: argparse.Namespace) -> Answer:
     Raises:
         UsageError: the job or its fabric is missing, or a number is impossible.
     """
-    from busbw.parsers.judge import cost, cost_articles
-    from busbw.parsers.judge.hardware import parse_nics
+    from busbw.parsers import articles, cost
+    from busbw.parsers.expect.hardware import parse_nics
 
     _check_numbers(args)
     nics = parse_nics(args.nics) if args.nics is not None else None
@@ -167,9 +216,7 @@ def answer(args: argparse.Namespace) -> Answer:
     step, expected_step = _steps(job, times)
     loss, loss_from = _loss(args, job, times, step, expected_step)
     ratio = step.ratio if step is not None else None
-    site = cost_articles.Site(
-        job.ranks, job.parameters, cost_articles.Workload(args.workload), args.has_infiniband, args.shared, args.qos_team
-    )
+    site = articles.Site(job.ranks, job.parameters, articles.Workload(args.workload), args.has_infiniband, args.shared, args.qos_team)
     return Answer(
         job=job,
         nics=nics,
@@ -181,7 +228,7 @@ def answer(args: argparse.Namespace) -> Answer:
         mark=None if ratio is None else cost.mark(ratio),
         fabrics=_fabrics(args, job.ranks),
         utilisation=args.utilisation,
-        choices=cost_articles.choices(site),
+        choices=articles.choices(site),
         hours=args.hours,
         pays=_pays(args.premium, step, expected_step),
     )
@@ -209,7 +256,7 @@ def _check_numbers(args: argparse.Namespace) -> None:
 
 
 def _times(job: Job, nics: Nics | None, busbw: float | None, expected_busbw: float | None) -> Times:
-    from busbw.parsers.judge import cost
+    from busbw.parsers import cost
 
     several = nics is not None and job.nodes > 1
     ring = cost.time_at_busbw_s(job, nics.line_gb_s) if several and nics is not None else None
@@ -224,7 +271,7 @@ def _times(job: Job, nics: Nics | None, busbw: float | None, expected_busbw: flo
 
 def _steps(job: Job, times: Times) -> tuple[Step | None, Step | None]:
     """The step as measured (or as expected, where nothing is measured) and as expected; None = the times are not known."""
-    from busbw.parsers.judge import cost
+    from busbw.parsers import cost
 
     if job.compute_s is None:
         return None, None
@@ -234,7 +281,7 @@ def _steps(job: Job, times: Times) -> tuple[Step | None, Step | None]:
 
 
 def _loss(args: argparse.Namespace, job: Job, times: Times, actual: Step | None, expected: Step | None) -> tuple[Loss | None, str]:
-    from busbw.parsers.judge import cost
+    from busbw.parsers import cost
 
     if args.lost is not None:
         return cost.loss(job.ranks, args.hours, args.lost, args.price), "given by --lost"
@@ -249,21 +296,19 @@ def _loss(args: argparse.Namespace, job: Job, times: Times, actual: Step | None,
 
 
 def _fabrics(args: argparse.Namespace, gpus: int) -> tuple[FabricCost, ...]:
-    from busbw.parsers.judge import cost, cost_articles
+    from busbw.parsers import articles, cost
 
     def priced(name: str, capital: float, on: int, months: float, caution: str) -> FabricCost:
         full = cost.fabric_per_gpu_hour(capital, on, months)
         return FabricCost(name, capital, cost.fabric_per_gpu_hour(capital, on, months, args.utilisation), full, caution)
 
     own = () if args.capital is None else (priced("this fabric", args.capital, gpus, args.months, "given by --capital"),)
-    bills = tuple(
-        priced(bill.name, bill.capital, cost_articles.BILL_GPUS, cost_articles.BILL_MONTHS, bill.caution) for bill in cost_articles.BILLS
-    )
+    bills = tuple(priced(bill.name, bill.capital, articles.BILL_GPUS, articles.BILL_MONTHS, bill.caution) for bill in articles.BILLS)
     return own + bills
 
 
 def _pays(premium: float | None, actual: Step | None, expected: Step | None) -> str:
-    from busbw.parsers.judge import cost
+    from busbw.parsers import cost
 
     if premium is None:
         return ""
@@ -277,3 +322,92 @@ def _pays(premium: float | None, actual: Step | None, expected: Step | None) -> 
 COMMAND = CliCommand(
     "cost", "what the fabric costs a training job: step time, GPU-hours, money; what published procedures choose", register, run
 )
+
+
+# What `busbw cost` prints.
+
+if TYPE_CHECKING:
+    from busbw.parsers.cost import Step
+
+
+def answer_lines(found: Answer) -> str:
+    """The whole text."""
+    blocks = [_time_lines(found), _step(found), _loss_lines(found), _fabric_lines(found), _choices(found)]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:9.2f} s" if value >= 0.1 else f"{value * 1e3:8.2f} ms"
+
+
+def _time_lines(found: Answer) -> list[str]:
+    from busbw.parsers.cost import bytes_per_participant
+
+    job, times = found.job, found.times
+    head = f"all-reduce of {job.parameters / 1e9:g} B parameters x {job.bytes_per_parameter:g} bytes = {job.gradient_bytes / 1e9:g} GB"
+    lines = [f"{head} over {job.nodes} nodes x {job.gpus_per_node} GPUs"]
+    nics = found.nics
+    if times.least_s is not None and nics is not None:
+        sent = bytes_per_participant(job.gradient_bytes, job.nodes) / 1e9
+        lines.append(f"  {_seconds(times.least_s)}  least: each node sends {sent:,.1f} GB over all of its NICs, {nics.line_gb_s:g} GB/s")
+    if times.ring_s is not None and nics is not None:
+        lines.append(f"  {_seconds(times.ring_s)}  as a ring at line rate, busbw {nics.line_gb_s:g} GB/s")
+    if times.measured_s is not None:
+        lines.append(f"  {_seconds(times.measured_s)}  at the measured busbw")
+    if times.expected_s is not None and times.expected_s != times.ring_s:
+        lines.append(f"  {_seconds(times.expected_s)}  at the expected busbw")
+    if times.one_nic_s is not None and nics is not None:
+        lines.append(f"  {_seconds(times.one_nic_s)}  over one NIC: not this node's time, which has {nics.count}")
+    lines.append("  pure data parallelism; tensor and pipeline parallelism shard the gradients: give the parameters of one shard")
+    return lines
+
+
+def _step(found: Answer) -> list[str]:
+    if found.step is None:
+        return ["step: unknown without --compute-s"]
+    measured = found.times.measured_s is not None
+    lines = [_one_step("step as measured" if measured else "step as expected", found.step)]
+    if measured and found.expected_step is not None:
+        lines.append(_one_step("step as expected", found.expected_step))
+    lines.append(f"  communication to compute {found.step.ratio:.1%}: {found.mark} (marks of Spheron's decision guide, 2026)")
+    if found.pays:
+        lines.append(f"  {found.pays}")
+    return lines
+
+
+def _one_step(name: str, step: Step) -> str:
+    return f"{name}: {step.step_s:.2f} s, of which {step.exposed_s:.2f} s ({step.share:.1%}) wait for the network"
+
+
+def _loss_lines(found: Answer) -> list[str]:
+    loss = found.loss
+    if loss is None:
+        return [found.loss_from]
+    lines = [f"lost: {loss.fraction:.1%} ({found.loss_from}) of {loss.gpu_hours:,.0f} GPU-hours in {found.hours:g} hours, in two readings"]
+    for name, hours, cost in (
+        ("time lost", loss.lost_gpu_hours, loss.lost_cost),
+        ("work redone", loss.redone_gpu_hours, loss.redone_cost),
+    ):
+        money = "no price given" if cost is None else f"cost {cost:,.0f}"
+        lines.append(f"  {name:<11} {hours:12,.0f} GPU-hours, {money}")
+    lines.append(f"  redoing the work takes {loss.redone_days:.2f} days more")
+    return lines
+
+
+def _fabric_lines(found: Answer) -> list[str]:
+    from busbw.parsers.articles import BILL_GPUS, BILL_MONTHS, BILL_SOURCE
+
+    used = f"{found.utilisation:.0%} of the hours used"
+    lines = [f"price of a fabric per GPU-hour with {used} (730 hours a month; no power, no cost of capital)"]
+    for fabric in found.fabrics:
+        full = "" if found.utilisation == 1 else f" ({fabric.per_gpu_hour_full:.2f} if every hour were used)"
+        lines.append(f"  {fabric.per_gpu_hour:6.2f}  {fabric.name}: {fabric.capital:,.0f}; {fabric.caution}{full}")
+    lines.append(f"  published bills: {BILL_GPUS} GPUs over {BILL_MONTHS} months, dollars, {BILL_SOURCE}")
+    return lines
+
+
+def _choices(found: Answer) -> list[str]:
+    lines = ["what published procedures would choose; they disagree, and none is followed here"]
+    for choice in found.choices:
+        lines.append(f"  {choice.choice:<28} {choice.because}; {choice.source}")
+    return lines

@@ -11,8 +11,8 @@ from busbw.cli.command import CliCommand
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
-    from busbw.accepted import Accepted
-    from busbw.records.history import PastRun
+    from busbw.compare.accepted import Accepted
+    from busbw.model.history import PastRun
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +34,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare. 0 = nothing is slower, 1 = something is, 3 = it cannot be told."""
     from busbw.codec import dump_json
-    from busbw.parsers.judge.compare import diff
-    from busbw.parsers.judge.verdict import EXIT_STATUS
+    from busbw.compare.comparable import diff
+    from busbw.parsers.verdict import EXIT_STATUS
     from busbw.reports import compare
 
     now = _past(args.run)
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _earlier(args: argparse.Namespace, now: PastRun) -> tuple[PastRun, ...]:
-    from busbw import accepted
+    from busbw.compare import accepted
 
     if args.against:
         found = tuple(_past(path) for path in args.against)
@@ -71,23 +71,24 @@ def _earlier(args: argparse.Namespace, now: PastRun) -> tuple[PastRun, ...]:
 
 def _read(each: Accepted) -> PastRun:
     """An accepted run; one that cannot be read is named with the reason, and the others still count."""
-    from busbw.parsers.judge import past
+    from busbw.compare import comparable
 
     if each.problem:
-        return past.unread(each.run.run_id, each.problem)
+        return comparable.unread(each.run.run_id, each.problem)
     try:
         return _past(each.run.path)
     except BusbwError as error:
         why = error.what.splitlines()[0]
-        return past.unread(each.run.run_id, f"{why}; busbw baseline retire {each.run.path}, and accept another", each.decision)
+        return comparable.unread(each.run.run_id, f"{why}; busbw baseline retire {each.run.path}, and accept another", each.decision)
 
 
 def _past(path: Path) -> PastRun:
-    from busbw import accepted, derive, rundir
-    from busbw.parsers.judge import past
+    from busbw import assess
+    from busbw.compare import accepted, comparable
+    from busbw.store import run_directory
 
-    directory = rundir.open_existing(path)
-    return past.of_result(derive.derive(directory), accepted.standing(directory))
+    directory = run_directory.open_existing(path)
+    return comparable.of_result(assess.derive(directory), accepted.standing(directory))
 
 
 COMMAND = CliCommand("diff", "did it get slower since the accepted runs, beyond the noise, and what else changed", register, run)

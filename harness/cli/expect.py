@@ -7,7 +7,9 @@ unknown, or promised above physics.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +17,150 @@ from typing import TYPE_CHECKING
 
 from busbw.cli.command import CliCommand
 from busbw.errors import UsageError
+from busbw.units import format_bandwidth, format_size, format_time_us
+
+# `busbw expect` without describing the cluster by hand: its hardware as a run recorded it, or as
+# a node says it now.
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the nodes say of themselves, in the words of the options; None = they do not say, or not alike."""
+
+    gpu: str | None
+    gpus_per_node: int | None
+    nics: str | None
+    fabric: str | None
+    nodes: int | None
+    mtu: int | None
+    told: str
+    """Where it comes from, and what it is, as one line."""
+    missing: tuple[str, ...]
+
+
+def fill(args: argparse.Namespace) -> str:
+    """Put what the nodes say into the options that were not given; the line that says so.
+
+    Raises:
+        BusbwError: the run cannot be read, or the node cannot be reached.
+        UsageError: what is needed was neither said nor given.
+    """
+    described = _of_run(args.run_directory) if args.run_directory is not None else _of_node(args)
+    for name in ("gpu", "gpus_per_node", "nics", "fabric", "nodes", "mtu"):
+        if getattr(args, name) is None:
+            setattr(args, name, getattr(described, name))
+    needs_network = (args.nodes or 2) > 1 and args.nics is None and args.network_gb_s is None
+    if (args.gpu is None and args.nvlink_gb_s is None) or needs_network:
+        raise UsageError(
+            "what the nodes say is not enough for a limit",
+            seen="; ".join(described.missing) or described.told,
+            next_step="give the rest by hand, it wins over what the nodes say: --gpu H100 --gpus-per-node 8 --nics 8x400",
+        )
+    return described.told
+
+
+def rdma_gbit_s(paths: list[Path]) -> tuple[float, ...]:
+    """The best average of each output of `ib_write_bw`.
+
+    Raises:
+        UsageError: one cannot be read, or holds no bandwidth.
+    """
+    from busbw.parsers.tools import perftest
+
+    found = []
+    for path in paths:
+        try:
+            read = perftest.parse(path.read_text(encoding="utf-8", errors="replace"))
+        except OSError as error:
+            raise UsageError(
+                f"--rdma {path}: {error.strerror or error}", next_step="the output of ib_write_bw, one file per NIC"
+            ) from error
+        best = read.best_gbit_s if read is not None else None
+        if best is None:
+            why = read.problem if read is not None and read.problem else "no row of a bandwidth test"
+            raise UsageError(f"--rdma {path}: no bandwidth in it", seen=why, next_step="ib_write_bw -d DEVICE --report_gbits HOST > FILE")
+        found.append(best)
+    return tuple(found)
+
+
+def _of_run(path: Path) -> Described:
+    from busbw import assess
+    from busbw.store import artefacts, run_directory
+    from busbw.store.artefacts import Participants
+
+    run = run_directory.open_existing(path)
+    plan = assess.load_plan(run)
+    answers = assess.answers(run, plan)
+    if not answers:
+        raise UsageError(f"run {run.run_id} holds no answer of a node", seen="it ended before the check", next_step="busbw run, or --gpu")
+    chosen = artefacts.load(run, "participants.json", Participants)
+    nodes = chosen.nodes if chosen is not None else tuple(answer.node.name for answer in answers)
+    return _described(plan.profile.name, answers, nodes, f"run {run.run_id}", len(nodes))
+
+
+def _of_node(args: argparse.Namespace) -> Described:
+    """Ask one node once, as `busbw check` does; nothing is kept."""
+    from busbw import assess
+    from busbw.cli.console import Console, now
+    from busbw.run import planning
+    from busbw.run import reach as preflight
+    from busbw.run.context import Context
+    from busbw.run.reach import reach
+    from busbw.store import artefacts, run_directory
+    from busbw.transport.choose import make
+
+    node = os.uname().nodename.partition(".")[0] if args.local else args.node
+    wanted: dict[str, object] = {
+        "inventory": None,
+        "nodes": node,
+        "exclude": None,
+        "playbook": "day-one",
+        "profile": args.fabric,
+        "env": [],
+    }
+    wanted |= {"ranks_per_node": None, "temporary_keys": False, "forks": 1, "connect_timeout": 10.0}
+    plan = planning.new_plan(argparse.Namespace(**wanted, transport="local" if args.local else args.transport), started=now())
+    with tempfile.TemporaryDirectory(prefix="busbw-expect-") as folder:
+        run = run_directory.create(Path(folder), plan.started, "expect")
+        artefacts.keep(run, "plan.json", plan)
+        transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=False)
+        say = Console(quiet=args.json).say
+        with reach(run, plan, transport, say) as fleet:
+            if not fleet.sessions:
+                gone = fleet.unreachable[0]
+                raise UsageError(
+                    f"{node} could not be reached", seen=gone.reason, next_step=gone.next_step or "describe the cluster by hand"
+                )
+            preflight.ask(Context(run=run, plan=plan, fleet=fleet, now=now, say=say))
+        answers = assess.answers(run, plan)
+        return _described(assess.load_plan(run).profile.name, answers, tuple(a.node.name for a in answers), f"node {node}", None)
+
+
+def _described(profile_name: str, answers: tuple[object, ...], nodes: tuple[str, ...], source: str, count: int | None) -> Described:
+    from busbw.assess import expectation
+    from busbw.parsers.expect import cluster
+
+    found = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
+    fabric = profile_name if profile_name in cluster.FABRICS else None
+    gpu = found.gpu.name if found.gpu is not None else None
+    carriers, mtu = expectation.carried_by(found, fabric) if fabric is not None else (found.nics, None)
+    nics = f"{carriers.count}x{carriers.rate_gbit_s:g}" if carriers is not None else None
+    missing = (*found.missing, *((found.no_sockets,) if fabric == expectation.TCP and found.no_sockets else ()))
+    if count is None and fabric == "nvlink-only":
+        # One node by itself does not say what joins it to others.
+        fabric = None
+    parts = [f"{found.gpus_per_node} x {gpu}" if gpu is not None else "", f"{nics.replace('x', ' x ')} Gb/s" if nics else "", fabric or ""]
+    told = f"{source}: " + (", ".join(part for part in parts if part) or "nothing that the tables know")
+    if count is not None:
+        told += f", on {count} nodes"
+    return Described(gpu, found.gpus_per_node, nics, fabric, count, mtu if fabric is not None else None, told, missing)
+
 
 if TYPE_CHECKING:
-    from busbw.parsers.judge.baselines import Matches
-    from busbw.parsers.judge.baselines_judge import RdmaSum
-    from busbw.parsers.judge.baselines_table import Curve, NicFigure, RuleOfThumb
-    from busbw.parsers.judge.limits_table import Expectation, Question
-    from busbw.records import Comparison, Reference
+    from busbw.model import Comparison, Reference
+    from busbw.parsers.expect.baselines import Curve, Matches, NicFigure, RuleOfThumb
+    from busbw.parsers.expect.cluster import Expectation, Question
+    from busbw.parsers.expect.judge import RdmaSum
 
 _SHOWN_NODES = (1, 2, 3, 4, 8, 16, 64)
 
@@ -89,16 +228,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer."""
-    from busbw.cli import expect_text
     from busbw.codec import dump_json
-    from busbw.parsers.judge.verdict import EXIT_STATUS
+    from busbw.parsers.verdict import EXIT_STATUS
     from busbw.playbook.template import TEMPLATE
 
     if args.contract_template:
         sys.stdout.write(TEMPLATE)
         return 0
     found = answer(args)
-    sys.stdout.write(dump_json(found) if args.json else expect_text.answer(found))
+    sys.stdout.write(dump_json(found) if args.json else answer_lines(found))
     return EXIT_STATUS[found.comparison.status] if found.comparison is not None else 0
 
 
@@ -108,20 +246,19 @@ def answer(args: argparse.Namespace) -> Answer:
     Raises:
         UsageError: something is missing or unknown, or --contract is above physics.
     """
-    from busbw.cli import expect_facts
-    from busbw.parsers.judge import baselines, baselines_judge, baselines_table, limits_table
+    from busbw.parsers.expect import baselines, cluster, judge
     from busbw.units import parse_size
 
     _check_numbers(args)
-    described = expect_facts.fill(args) if _sources(args) else ""
+    described = fill(args) if _sources(args) else ""
     question = _question(args)
-    expectation = limits_table.answer(question)
+    expectation = cluster.answer(question)
     if args.contract is not None:
         refused = baselines.implausible(args.contract, expectation.limit)
         if refused is not None:
             raise UsageError(f"no cluster can meet this contract: {refused}", seen=f"--contract {args.contract:g}", next_step=_ASK_PROVIDER)
-    tables = baselines_table.load()
-    matches = baselines_judge.published(tables, expectation, args.algorithm)
+    tables = baselines.load()
+    matches = judge.published(tables, expectation, args.algorithm)
     reference = baselines.reference(matches)
     curves = baselines.curves(tables, question.collective, question.gpu, question.nodes, question.gpus_per_node)
     comparison = None
@@ -130,11 +267,11 @@ def answer(args: argparse.Namespace) -> Answer:
             size_bytes = parse_size(args.size)
         except ValueError as error:
             raise UsageError(str(error), seen=f"--size {args.size}", next_step="--size 8G") from error
-        comparison = baselines_judge.judge(
+        comparison = judge.judge(
             args.measured, size_bytes, expectation, reference, curves, contract_gb_s=args.contract, algorithm=args.algorithm
         )
     nics = baselines.nic_figures(tables, question.nics.rate_gbit_s) if question.nics is not None and question.nodes > 1 else ()
-    contract_notes = () if args.contract is None else baselines_judge.contract_notes(args.contract, expectation)
+    contract_notes = () if args.contract is None else judge.contract_notes(args.contract, expectation)
     return Answer(
         expectation,
         reference,
@@ -156,8 +293,7 @@ def _rdma(args: argparse.Namespace, question: Question) -> RdmaSum | None:
     Raises:
         UsageError: a file holds no bandwidth, or there is no NIC for it.
     """
-    from busbw.cli import expect_facts
-    from busbw.parsers.judge import baselines_judge
+    from busbw.parsers.expect import judge
 
     if not args.rdma:
         return None
@@ -166,7 +302,7 @@ def _rdma(args: argparse.Namespace, question: Question) -> RdmaSum | None:
             "--rdma is held against the NICs", seen="one node, or --network-gb-s", next_step="--nodes 2 --nics 8x400 beside it"
         )
     try:
-        return baselines_judge.rdma_sum(expect_facts.rdma_gbit_s(args.rdma), question.nics.count, question.nics.line_gb_s, args.measured)
+        return judge.rdma_sum(rdma_gbit_s(args.rdma), question.nics.count, question.nics.line_gb_s, args.measured)
     except ValueError as error:
         raise UsageError(str(error), seen=f"--nics {args.nics}", next_step="one file per NIC of one node") from error
 
@@ -201,9 +337,9 @@ def _check_numbers(args: argparse.Namespace) -> None:
 
 
 def _question(args: argparse.Namespace) -> Question:
-    from busbw.parsers.judge import hardware, limits_table
+    from busbw.parsers.expect import cluster, hardware
 
-    _one_of("--collective", args.collective, limits_table.COLLECTIVES)
+    _one_of("--collective", args.collective, cluster.COLLECTIVES)
     if args.algorithm is not None:
         _one_of("--algorithm", args.algorithm, ("ring", "tree", "nvls", "nvlstree"))
     gpu = hardware.gpu_or_refuse(args.gpu) if args.gpu is not None else None
@@ -217,10 +353,10 @@ def _question(args: argparse.Namespace) -> Question:
     nics = hardware.parse_nics(args.nics) if args.nics is not None else None
     fabric = args.fabric or ("nvlink-only" if args.nodes == 1 else None)
     if fabric is not None:
-        _one_of("--fabric", fabric, tuple(limits_table.FABRICS))
+        _one_of("--fabric", fabric, tuple(cluster.FABRICS))
 
     def asked(nodes: int, on: str) -> Question:
-        return limits_table.Question(
+        return cluster.Question(
             collective=args.collective,
             nodes=nodes,
             gpus_per_node=per_node,
@@ -243,7 +379,7 @@ def _question(args: argparse.Namespace) -> Question:
     if args.nodes * per_node < 2:
         raise UsageError("a collective needs two GPUs or more", seen=f"{args.nodes} node with {per_node} GPU", next_step="--nodes 2")
     if fabric is None or (args.nodes > 1 and fabric == "nvlink-only"):
-        known = ", ".join(name for name in limits_table.FABRICS if name != "nvlink-only")
+        known = ", ".join(name for name in cluster.FABRICS if name != "nvlink-only")
         raise UsageError(
             f"{args.nodes} nodes need a fabric; known: {known}",
             seen=f"--fabric {fabric}" if fabric else "",
@@ -259,14 +395,195 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
 
 def _limits_by_nodes(asked: Callable[[int, str], Question], fabric: str, *, has_network: bool) -> str:
     """What can be said without the node count: the limit for each."""
-    from busbw.parsers.judge import limits_table
+    from busbw.parsers.expect import cluster
 
     limits = []
     for nodes in _SHOWN_NODES if has_network else (1,):
         question = asked(nodes, fabric)
         if nodes * question.gpus_per_node > 1:
-            limits.append(f"{nodes}: {limits_table.answer(question).limit.value_gb_s:.0f}")
+            limits.append(f"{nodes}: {cluster.answer(question).limit.value_gb_s:.0f}")
     return f"without --nodes; the limit in GB/s by node count is {', '.join(limits)}"
 
 
 COMMAND = CliCommand("expect", "what a cluster of given hardware should reach: limits, NCCL's model, published figures", register, run)
+
+
+# What `busbw expect` prints: the limit first, then what tuned systems reach, then who published
+# what.
+
+if TYPE_CHECKING:
+    from busbw.model import Limit
+    from busbw.parsers.expect.baselines import Curve, NicFigure, Row, RuleOfThumb, Source
+    from busbw.parsers.expect.cluster import Expectation, Question
+    from busbw.parsers.expect.hardware import Nics
+
+_SIZES = tuple(1 << power for power in (20, 24, 26, 28, 30, 32, 34))
+
+
+def answer_lines(found: Answer) -> str:
+    """The whole text."""
+    expectation = found.expectation
+    question = expectation.question
+    blocks = [[_title(question), *([f"described by {found.described}"] if found.described else [])]]
+    if found.comparison is not None:
+        comparison = found.comparison
+        head = f"{comparison.status.value.upper()}  {format_bandwidth(comparison.measured_gb_s)} at {format_size(comparison.size_bytes)}"
+        blocks.append([head, f"  {comparison.reason}"])
+    blocks.append([f"contract: {note}" for note in found.contract_notes])
+    blocks.append([f"rdma: {line}" for line in found.rdma.told] if found.rdma is not None else [])
+    blocks.append(_headline(expectation))
+    blocks.append(
+        ["bounds by specification", *(f"  {_number(b.limit.value_gb_s)}  {b.name}: {b.limit.formula}" for b in expectation.bounds)]
+    )
+    blocks.append(_model(expectation))
+    blocks.append(_published(found))
+    blocks.append(_thresholds(found))
+    blocks.append(_articles(found))
+    blocks.append(_curves(found.curves, question))
+    blocks.append(_nics(found.nic_figures))
+    blocks.append(_latency(expectation))
+    blocks.append(_rules(found))
+    blocks.append([*(f"note: {note}" for note in expectation.notes)])
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _title(question: Question) -> str:
+    gpu = question.gpu.name if question.gpu is not None else f"GPU with {question.nvlink_gb_s:g} GB/s of NVLink"
+    text = f"{question.collective} on {question.nodes} node{'s' if question.nodes > 1 else ''} of {question.gpus_per_node} x {gpu}"
+    if question.nodes == 1:
+        return text
+    if question.network_gb_s is not None:
+        return f"{text}, {question.network_gb_s:g} GB/s of network per node, {question.fabric}"
+    assert question.nics is not None
+    name, rate = question.nics.name, f"{question.nics.rate_gbit_s:g} Gb/s"
+    return f"{text}, {question.nics.count} x {rate if name.isdigit() else f'{name} ({rate})'}, {question.fabric}"
+
+
+def _number(value_gb_s: float) -> str:
+    return f"{value_gb_s:8.1f} GB/s"
+
+
+def _headline(expectation: Expectation) -> list[str]:
+    limit: Limit = expectation.limit
+    inputs = ", ".join(f"{name} = {value}" for name, value in limit.inputs)
+    lines = [f"limit    {_number(limit.value_gb_s)}  nothing exceeds it: {limit.formula}", f"         {inputs}"]
+    banded = [item for item in expectation.expected if item.low_gb_s is not None]
+    for item in banded[:2]:
+        lines.append(f"expect   {item.low_gb_s:8.0f} to {item.typical_gb_s:.0f} GB/s where {item.name} runs, for large messages")
+    if not banded:
+        lines.append("expect   unknown: too few published runs of this class")
+    question = expectation.question
+    if question.gpu is not None:
+        lines.append(f"source   GPU: {question.gpu.source}")
+    if question.nics is not None and question.nics.source and question.nodes > 1:
+        lines.append(f"source   NIC: {question.nics.source}")
+    return lines
+
+
+def _model(expectation: Expectation) -> list[str]:
+    if not expectation.expected:
+        return []
+    lines = ["estimate from the rates that NCCL counts with, and payload after headers (not a limit)"]
+    for item in expectation.expected:
+        band = "no band" if item.low_gb_s is None else f"tuned {item.low_gb_s:.0f} to {item.typical_gb_s:.0f}"
+        lines.append(f"  {_number(item.estimate.value_gb_s)}  {item.name:<9} {item.binds} binds, {band}")
+    return lines
+
+
+def _published(found: Answer) -> list[str]:
+    matches = found.matches
+    if matches.exact:
+        count = len(matches.exact)
+        lines = [f"published, same regime: {count} row{'s' if count > 1 else ''}, median {format_bandwidth(matches.median_gb_s)}"]
+        lines += [_row(row, "") for row in matches.exact]
+    elif matches.nearest:
+        lines = [f"published: no row of this regime; {len(matches.nearest)} nearest (nearest, not the same)"]
+        lines += [_row(near.row, f"differs: {', '.join(near.differences)}; ") for near in matches.nearest]
+    else:
+        lines = ["published: no row of this regime or near it"]
+    if matches.other:
+        lines.append("  shown, not counted:")
+        lines += [_row(row, f"{row.grade.value}; {row.algorithm or 'algorithm not stated'}; ") for row in matches.other]
+    return lines
+
+
+def _row(row: Row, prefix: str) -> str:
+    figure = row.busbw_gb_s
+    assert figure is not None
+    size = f" at {format_size(row.size_bytes)}" if row.size_bytes is not None else ""
+    nodes = "" if row.nodes is None else f"{row.nodes} node{'s' if row.nodes > 1 else ''}; "
+    note = f"; {row.note}" if row.note else ""
+    return f"  {_number(figure.value)}{size}  {prefix}{nodes}{_source(row.source)}{note}"
+
+
+def _source(source: Source) -> str:
+    return ", ".join(part for part in (source.title, source.address, source.date) if part)
+
+
+def _thresholds(found: Answer) -> list[str]:
+    from busbw.parsers.expect.baselines import blind
+
+    limit = found.expectation.limit
+    lines = []
+    for near in found.matches.thresholds:
+        figure = near.row.busbw_gb_s
+        assert figure is not None
+        share = f"{figure.value / limit.value_gb_s:.0%} of the limit"
+        blindness = ", too low to see a fabric that lost a third" if blind(figure.value, limit) else ""
+        differs = f"; differs: {', '.join(near.differences)}" if near.differences else ""
+        lines.append(f"  {_number(figure.value)}  {share}{blindness}; {_source(near.row.source)}{differs}")
+    for row in found.matches.refused:
+        figure = row.busbw_gb_s
+        assert figure is not None
+        size = "" if row.size_bytes is None else f" at {format_size(row.size_bytes)}"
+        lines.append(f"  {_number(figure.value)}  refused, no system of this kind gives it{size}: {_source(row.source)}")
+    return ["floors that clouds and tools ship (to pass, not to expect)", *lines] if lines else []
+
+
+def _articles(found: Answer) -> list[str]:
+    rows = found.matches.articles
+    return ["quoted by articles, without a run's output: never judged by", *(_row(row, "") for row in rows)] if rows else []
+
+
+def _curves(curves: tuple[Curve, ...], question: Question) -> list[str]:
+    from busbw.parsers.expect.baselines import share_at
+    from busbw.parsers.expect.hardware import find_gpu
+
+    lines = []
+    for curve in curves:
+        shares = [(size, share_at(curve, size)) for size in _SIZES]
+        text = " · ".join(f"{format_size(size)} {share:.0%}" for size, share in shares if share is not None)
+        other = "" if find_gpu(curve.gpu) == question.gpu else ", another GPU"
+        lines.append(f"  {curve.gpu}, {curve.nodes} x {curve.gpus_per_node} GPUs{other}: {text}; {_source(curve.source)}")
+    return ["by message size, share of the figure for the largest", *lines] if lines else []
+
+
+def _nics(figures: tuple[NicFigure, ...]) -> list[str]:
+    lines = []
+    for figure in figures:
+        value = f"{figure.gbit_s:g} Gb/s" if figure.gbit_s is not None else f"at most {figure.latency_max_us:g} µs"
+        kind = "floor" if figure.kind == "acceptance-threshold" else "measured"
+        note = f"; {figure.note}" if figure.note else ""
+        lines.append(f"  {value}  {kind}, {figure.test}, {figure.link}; {_source(figure.source)}{note}")
+    return ["one NIC by perftest", *lines] if lines else []
+
+
+def _latency(expectation: Expectation) -> list[str]:
+    if not expectation.latency_us:
+        return []
+    text = ", ".join(f"{name} {format_time_us(value)}" for name, value in expectation.latency_us)
+    return [f"a few bytes, by NCCL's model: {text}; measured systems lie between 0.85 and 10 times it (EFA, TCPXO and RCCL highest)"]
+
+
+def _rules(found: Answer) -> list[str]:
+    question = found.expectation.question
+    nics = question.nics if question.nodes > 1 else None
+    return ["rules by which others judge", *(_rule(rule, nics) for rule in found.rules)] if found.rules else []
+
+
+def _rule(rule: RuleOfThumb, nics: Nics | None) -> str:
+    here = ""
+    if nics is not None:
+        each = dict(rule.gb_s_per_nic).get(nics.rate_gbit_s)
+        here = "" if each is None else f" (here {nics.count} x {each:g} = {nics.count * each:g} GB/s)"
+    return f"  {rule.rule}{here}: {rule.used}; {_source(rule.source)}"

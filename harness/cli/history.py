@@ -11,7 +11,7 @@ from busbw.cli.command import CliCommand
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
-    from busbw.history import Kind, Point
+    from busbw.compare.history import Kind, Point
     from busbw.reports.trend import Trend
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -31,7 +31,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print it. 0 = printed, 2 = there are no runs."""
     from busbw.codec import dump_json
-    from busbw.history import History
+    from busbw.compare.history import History
     from busbw.reports.safe import one_line
 
     if not args.out.is_dir():

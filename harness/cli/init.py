@@ -12,7 +12,7 @@ from busbw.cli.command import CliCommand
 from busbw.errors import InventoryError, UsageError
 
 if TYPE_CHECKING:
-    from busbw.records import Cluster
+    from busbw.model import Cluster
 
 _FILE = "busbw.yaml"
 _USUAL = (
@@ -41,14 +41,14 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write it. 0 = written, 2 = no nodes were found, or the file is there already."""
-    from busbw import profile
-    from busbw.inventory import fold, own_text
-    from busbw.rundir import write_whole
+    from busbw.fabrics import fabric
+    from busbw.inventory import fold, own
+    from busbw.store.run_directory import write_whole
 
     if args.out.exists() and not args.force:
         raise UsageError(f"{args.out} is there already", seen=str(args.out.resolve()), next_step="edit it, or write it anew with --force")
     cluster = _found(args)
-    write_whole(args.out.absolute(), own_text.text(cluster, profile.names()).encode(), mode=0o666)
+    write_whole(args.out.absolute(), own.text(cluster, fabric.names()).encode(), mode=0o666)
     count = len(cluster.nodes)
     where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
     sys.stdout.write(

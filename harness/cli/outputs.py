@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from busbw.errors import RunDirError, UsageError
 
 if TYPE_CHECKING:
-    from busbw.records import RunResult
+    from busbw.model import RunResult
 
 _WEBHOOK = "BUSBW_WEBHOOK"
 _WEBHOOK_TIMEOUT_S = 10.0
@@ -54,9 +54,9 @@ def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: s
     Raises:
         RunDirError: a file cannot be written.
     """
-    from busbw.records import Status
+    from busbw.model import Status
     from busbw.reports import csv
-    from busbw.rundir import write_whole
+    from busbw.store.run_directory import write_whole
 
     for path, name in ((args.junit, "junit.xml"), (args.prom, "metrics.prom")):
         if path is not None:

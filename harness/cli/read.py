@@ -14,9 +14,305 @@ Where a text holds several kinds (a table with NCCL's log around it), the first 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from busbw import intake
 from busbw.cli.command import CliCommand
+from busbw.cli.pool import read_each
+from busbw.codec.dump import dump_json
+from busbw.errors import UnknownLayout
+from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, ProcessTimes, RankLine
+from busbw.parsers.logs import HEAD_BYTES, Document, Format
+from busbw.parsers.logs.recognise import to_try
+from busbw.parsers.nccl_tests.table import KIND
+from busbw.reports.safe import csv_cell, one_line
+
+# What `busbw read` makes of its arguments: each text with the documents found in it.
+
+
+@dataclass(frozen=True, slots=True)
+class ReadText:
+    """One text, read."""
+
+    name: str
+    title: str
+    """What it is, for people; "" = nothing known is in it."""
+    documents: tuple[Document, ...]
+    """The kinds found in it, the ruling one first; () = none."""
+    problem: str
+    """Why there is no document; "" = there is one."""
+
+
+def read_all(sources: Sequence[intake.Source]) -> tuple[ReadText, ...]:
+    """All texts, in the order given; large sets of files by several processes.
+
+    Raises:
+        UsageError: a file cannot be opened.
+        ReadError: a compressed file cannot be expanded here, or expands beyond all measure.
+    """
+    return read_each(read_one, sources)
+
+
+def read_one(source: intake.Source) -> ReadText:
+    """One text: what it is and everything found in it."""
+    head = intake.head_of(source, HEAD_BYTES)
+    binary = intake.is_binary(head)
+    found: list[tuple[Format, Document]] = []
+    seen = ""
+    for entry in to_try(head, binary=binary):
+        if found and not found[-1][0].embedded:
+            break  # a whole text of one kind: nothing else stands in it
+        reading = source.open()
+        try:
+            document = entry.read(reading)
+        except UnknownLayout as error:
+            seen = seen or error.seen
+            continue
+        if reading.problem:
+            document = replace(document, complete=False, problems=(*document.problems, reading.problem))
+        found.append((entry, document))
+    found.sort(key=lambda item: item[1].kind != KIND)
+    if found:
+        return ReadText(source.name, found[0][0].title, tuple(document for _, document in found), "")
+    return ReadText(source.name, "", (), _nothing(head, binary, seen))
+
+
+def _nothing(head: bytes, binary: bool, seen: str) -> str:
+    if not head:
+        return "unknown layout: the text is empty"
+    if binary:
+        return f"unknown layout: binary data that begins with {head[:16].hex(' ')}"
+    lines = (seen or head.decode("utf-8", "replace")).strip().splitlines()
+    return f"unknown layout: nothing known in it; it begins with {lines[0].strip()[:200] if lines else ''!r}"
+
+
+def exit_status(texts: Sequence[ReadText]) -> int:
+    """1 = a text is bad; 3 = one is incomplete or unknown; 0 = all are read, complete and good."""
+    statuses = {_status(text) for text in texts}
+    return next((status for status in (1, 3) if status in statuses), 0)
+
+
+def _status(text: ReadText) -> int:
+    if not text.documents:
+        return 3
+    ruling = text.documents[0]
+    return 1 if ruling.faults else 0 if ruling.complete else 3
+
+
+# How `busbw read` prints what it read: JSON, CSV, or tables for people. Text from files is never
+# markup.
+
+
+_CSV = (
+    "file", "run", "collective", "nranks", "nodes", "nccl_version", "complete", "size_bytes", "count", "type", "redop", "root", "placement",
+    "time_us", "algbw_gb_s", "busbw_gb_s", "wrong", "error", "line",
+)  # fmt: skip
+_MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A run of nccl-tests, field by field as the document has it."""
+
+    collective: str | None
+    nranks: int | None
+    nodes: int | None
+    rows: tuple[BenchmarkRow, ...]
+    avg_busbw_gb_s: float | None
+    nccl_version: str | None
+    complete: bool
+    problems: tuple[str, ...]
+    faults: tuple[str, ...]
+    out_of_bounds: int | None
+    tests_version: str | None
+    config: tuple[tuple[str, str], ...]
+    ranks: tuple[RankLine, ...]
+    process_times: tuple[ProcessTimes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """One line of a summary."""
+
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Other:
+    """A document of another kind than nccl-tests."""
+
+    kind: str
+    complete: bool
+    problems: tuple[str, ...]
+    faults: tuple[str, ...]
+    summary: tuple[_Label, ...]
+    records: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """One text."""
+
+    kind: str
+    file: str
+    format: str
+    complete: bool
+    problems: tuple[str, ...]
+    tables: tuple[_Table, ...]
+    also: tuple[_Other, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Several texts."""
+
+    files: tuple[_Read, ...]
+
+
+def as_json(texts: Sequence[ReadText]) -> str:
+    """One document: that of the text, or `{"files": […]}` of several."""
+    documents = tuple(_read(text) for text in texts)
+    return dump_json(documents[0] if len(documents) == 1 else _Files(documents))
+
+
+def _read(text: ReadText) -> _Read:
+    if not text.documents:
+        return _Read("unknown", text.name, "", False, (text.problem,), (), ())
+    ruling = text.documents[0]
+    tables = tuple(_table(record) for record in ruling.records if isinstance(record, BenchmarkResult)) if ruling.kind == KIND else ()
+    others = text.documents[1:] if ruling.kind == KIND else text.documents
+    return _Read(ruling.kind, text.name, text.title, ruling.complete, ruling.problems, tables, tuple(_other(one) for one in others))
+
+
+def _table(result: BenchmarkResult) -> _Table:
+    return _Table(
+        collective=result.collective,
+        nranks=result.nranks,
+        nodes=result.nodes,
+        rows=result.rows,
+        avg_busbw_gb_s=result.avg_busbw_gb_s,
+        nccl_version=result.nccl_version,
+        complete=result.complete,
+        problems=result.problems,
+        faults=result.faults,
+        out_of_bounds=result.out_of_bounds,
+        tests_version=result.tests_version,
+        config=result.config,
+        ranks=result.ranks,
+        process_times=result.process_times,
+    )
+
+
+def _other(document: Document) -> _Other:
+    summary = tuple(_Label(label, value) for label, value in document.summary)
+    return _Other(document.kind, document.complete, document.problems, document.faults, summary, document.records)
+
+
+def as_csv(texts: Sequence[ReadText]) -> str:
+    """One line per row and placement of every nccl-tests table; cells that a spreadsheet would run are quoted away."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV)
+    for text in texts:
+        for number, result in enumerate(_results(text), 1):
+            for row in result.rows:
+                for placement, value in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
+                    if value is not None:
+                        cells = (text.name, number, *_cells_of(result), *_cells(row, placement, value))
+                        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+    return out.getvalue()
+
+
+def _cells_of(result: BenchmarkResult) -> tuple[str | int | None, ...]:
+    return result.collective, result.nranks, result.nodes, result.nccl_version, "yes" if result.complete else "no"
+
+
+def _cells(row: BenchmarkRow, placement: str, value: Measurement) -> tuple[str | int | float | None, ...]:
+    front = (row.size_bytes, row.count, row.type, row.redop, row.root, placement)
+    return (*front, value.time_us, value.algbw_gb_s, value.busbw_gb_s, value.wrong, value.error, row.line_no)
+
+
+def _results(text: ReadText) -> Iterator[BenchmarkResult]:
+    for document in text.documents:
+        for record in document.records:
+            if isinstance(record, BenchmarkResult):
+                yield record
+
+
+def as_text(texts: Sequence[ReadText]) -> str:
+    """For people: what each text is, its tables with units, the best bandwidth, what is wrong."""
+    return "\n".join("".join(f"{line}\n" for line in _lines(text)) for text in texts)
+
+
+def _lines(text: ReadText) -> Iterator[str]:
+    if not text.documents:
+        yield f"{one_line(text.name)}: {one_line(text.problem)}"
+        return
+    yield f"{one_line(text.name)}: {one_line(text.title)}"
+    for document in text.documents:
+        if document is not text.documents[0]:
+            yield f"  also: {one_line(document.kind)}"
+        results = [record for record in document.records if isinstance(record, BenchmarkResult)]
+        if results:
+            for number, result in enumerate(results, 1):
+                yield from _result_lines(result, f"run {number} of {len(results)}: " if len(results) > 1 else "")
+        else:
+            yield from (f"  {one_line(label):<22} {one_line(value)}" for label, value in document.summary)
+            yield from _problem_lines(document.problems, document.faults)
+
+
+def _result_lines(result: BenchmarkResult, label: str) -> Iterator[str]:
+    known = (
+        (result.collective or "collective not known"),
+        f"{result.nranks} ranks" if result.nranks is not None else "ranks not known",
+        f"{result.nodes} nodes" if result.nodes is not None else "nodes not known",
+        f"NCCL {result.nccl_version}" if result.nccl_version else "NCCL version not known",
+        "complete" if result.complete else "INCOMPLETE",
+    )
+    yield "  " + one_line(label + " · ".join(known))
+    if result.rows:
+        yield from _row_lines(result.rows)
+        yield "  " + " · ".join(_best(result))
+    yield from _problem_lines(result.problems, result.faults)
+
+
+def _row_lines(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
+    placement = f"{'time µs':>10} {'algbw GB/s':>10} {'busbw GB/s':>10} {'wrong':>7}"
+    yield f"  {'':>39} | {'out of place':^40} | {'in place':^40}"
+    yield f"  {'size B':>14} {'type':>9} {'redop':>7} {'root':>6} | {placement} | {placement}"
+    for row in rows:
+        front = f"{row.size_bytes:>14} {one_line(row.type):>9} {one_line(row.redop or '-'):>7} {'-' if row.root is None else row.root:>6}"
+        yield f"  {front} | {_placement(row.out_of_place)} | {_placement(row.in_place)}"
+
+
+def _placement(value: Measurement | None) -> str:
+    if value is None:
+        return f"{'not measured':^40}"
+    checked = "N/A" if value.wrong is None and value.error is None else f"{value.error:.0e}" if value.wrong is None else str(value.wrong)
+    return f"{value.time_us:>10.2f} {value.algbw_gb_s:>10.2f} {value.busbw_gb_s:>10.2f} {checked:>7}"
+
+
+def _best(result: BenchmarkResult) -> Iterator[str]:
+    for name, values in (("out of place", [row.out_of_place for row in result.rows]), ("in place", [row.in_place for row in result.rows])):
+        best = max(
+            ((value.busbw_gb_s, row) for value, row in zip(values, result.rows, strict=True) if value), key=lambda one: one[0], default=None
+        )
+        if best is not None:
+            yield f"best busbw {name} {best[0]:.2f} GB/s at {best[1].size_bytes} B"
+    if result.avg_busbw_gb_s is not None:
+        yield f"average {result.avg_busbw_gb_s:g} GB/s"
+
+
+def _problem_lines(problems: Sequence[str], faults: Sequence[str]) -> Iterator[str]:
+    for problem in problems[:_MOST_PROBLEMS]:
+        yield f"  {'BAD    ' if problem in faults else 'problem'} {one_line(problem)}"
+    if len(problems) > _MOST_PROBLEMS:
+        yield f"  problem and {len(problems) - _MOST_PROBLEMS} more (--json has them all)"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -30,19 +326,18 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read them all and print."""
     from busbw import intake
-    from busbw.cli import read_print, read_texts
 
-    texts = read_texts.read_all(intake.expand(args.files))
+    texts = read_all(intake.expand(args.files))
     if args.json:
-        sys.stdout.write(read_print.as_json(texts))
+        sys.stdout.write(as_json(texts))
     elif args.csv:
-        sys.stdout.write(read_print.as_csv(texts))
+        sys.stdout.write(as_csv(texts))
     else:
-        sys.stdout.write(read_print.as_text(texts))
+        sys.stdout.write(as_text(texts))
     for text in texts:
         if not text.documents:
-            sys.stderr.write(f"busbw: {read_print.one_line(text.name)}: {read_print.one_line(text.problem)}\n")
-    return read_texts.exit_status(texts)
+            sys.stderr.write(f"busbw: {one_line(text.name)}: {one_line(text.problem)}\n")
+    return exit_status(texts)
 
 
 COMMAND = CliCommand("read", "read nccl-tests, NCCL, RAS and launcher output of any version", register, run)

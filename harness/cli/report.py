@@ -26,25 +26,25 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild it; the exit status is the verdict's, as it was when the run ended."""
-    from busbw import rundir
-    from busbw.cli import check_print
+    from busbw.cli import check as check_print
     from busbw.reports import terminal
     from busbw.reports.redact import names_file
-    from busbw.stages import checking, publish
+    from busbw.run import checking, publish
+    from busbw.store import run_directory
 
     outputs.check(args)
-    directory = rundir.open_existing(args.run)
+    directory = run_directory.open_existing(args.run)
     shown = os.path.relpath(directory.path)
     folder = directory.path
     if args.redact:
         result, redactor = publish.publish_redacted(directory)
-        rundir.write_whole(folder / "redacted-names.csv", names_file(redactor), mode=0o600)
+        run_directory.write_whole(folder / "redacted-names.csv", names_file(redactor), mode=0o600)
         folder, shown = folder / "redacted", f"{shown}/redacted"
     else:
         result = publish.publish(directory)
     lines = terminal.verdict_lines(result, shown)
     if not result.cases and not args.redact and (check := checking.conclude_check(directory)) is not None:
-        lines = check_print.lines(check, shown)
+        lines = check_print.check_lines(check, shown)
     if args.json:
         sys.stdout.write((folder / "run.json").read_text(encoding="utf-8"))
     else:

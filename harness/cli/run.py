@@ -3,15 +3,211 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import secrets
 import signal
 import sys
+import tempfile
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
-from busbw.cli import console, outputs, run_kubernetes, run_slurm
+from busbw.cli import console, outputs
 from busbw.cli.command import CliCommand
-from busbw.errors import Interrupted, RunDirError, UsageError
+from busbw.errors import Interrupted, LaunchError, RunDirError, UsageError
+
+# `busbw run --launcher mpijob`: workers of an MPIJob for the time of the run, reached through
+# kubectl.
+
+if TYPE_CHECKING:
+    from busbw.run.kubernetes import Workers
+    from busbw.store.run_directory import RunDir
+
+NAME = "mpijob"
+
+
+def register_kubernetes(parser: argparse.ArgumentParser) -> None:
+    """Options of the MPIJob."""
+    group = parser.add_argument_group(
+        "Kubernetes", "with --launcher mpijob and --node-count: workers of the MPI operator (kubeflow.org/v2beta1)"
+    )
+    group.add_argument("--image", metavar="IMAGE", help="with Open MPI, an sshd, and nccl-tests (--nccl-tests /FOLDER in it)")
+    group.add_argument("--namespace", metavar="NAME", help="default: the context's own")
+    group.add_argument("--context", metavar="NAME", help="of kubectl's configuration; default: the current one")
+    group.add_argument("--pod-gpus", type=int, default=8, metavar="N", help="nvidia.com/gpu of each worker (default 8)")
+    group.add_argument("--rdma", action="append", default=[], metavar="RESOURCE=N", help="such as rdma/ib=8; may be repeated")
+    group.add_argument("--networks", metavar="TEXT", help="secondary interfaces: the annotation k8s.v1.cni.cncf.io/networks")
+    group.add_argument("--hugepages", metavar="SIZE", help="of 2 MiB, such as 4Gi; needs --pod-memory")
+    group.add_argument("--pod-memory", metavar="SIZE", help="of each worker")
+    group.add_argument("--shm", default="64Gi", metavar="SIZE", help="of /dev/shm in each worker (default 64Gi)")
+
+
+class Pods:
+    """The workers of a run, or none; and the run they belong to, once there is one."""
+
+    def __init__(self, asked: Workers | None) -> None:
+        """`asked` = None: the run has no workers of an MPIJob."""
+        self._asked = asked
+        self._run: RunDir | None = None
+
+    def serve(self, run: RunDir) -> None:
+        """Write down the job in the run directory, before anything is asked of its pods: whoever is killed is resumed among the same."""
+        from busbw.run import kubernetes
+
+        if self._asked is not None:
+            self._run = run
+            kubernetes.remember(run, self._asked)
+
+    def keep_logs(self) -> None:
+        """What the pods printed, in the run directory, where there is one by now."""
+        from busbw.run import kubernetes
+
+        if self._asked is not None and self._run is not None:
+            kubernetes.keep_logs(self._asked.job, self._asked.context, self._run)
+
+
+@contextlib.contextmanager
+def workers(args: argparse.Namespace) -> Iterator[Pods]:
+    """With --launcher mpijob: the workers are there, and `args` names them; they are deleted at the end. Else nothing.
+
+    Raises:
+        UsageError: the options make no job.
+        LaunchError: kubectl refused the job, or its workers did not become ready.
+    """
+    asked = _asked(args)
+    pods = Pods(asked)
+    if asked is None:
+        yield pods
+        return
+    from busbw.launch import mpijob
+    from busbw.run import kubernetes
+
+    text = mpijob.manifest(asked.job)
+    with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
+        if not args.resume:
+            file = Path(folder) / "workers.yaml"
+            file.write_text(kubernetes.inventory(asked.job, asked.context))
+            args.inventory, args.transport = str(file), "kubectl"
+        if args.dry_run:
+            sys.stdout.write(f"kubectl apply -f - <<'EOF'\n{text}EOF\n\n")
+            yield pods
+            return
+        signal.signal(signal.SIGTERM, _as_interrupt)
+        with kubernetes.running(asked.job, asked.context, _say):
+            try:
+                yield pods
+            finally:
+                pods.keep_logs()
+
+
+def _asked(args: argparse.Namespace) -> Workers | None:
+    from busbw.launch.mpijob import MpiJob
+    from busbw.run import kubernetes
+    from busbw.store import run_directory
+
+    if args.resume:
+        return kubernetes.remembered(run_directory.open_existing(args.resume))
+    if args.launcher != NAME or args.replay:
+        return None
+    if args.inventory or args.nodes:
+        raise UsageError("--launcher mpijob brings its own nodes", seen="-i or -w beside it", next_step="--node-count N")
+    if not args.image or args.node_count is None:
+        raise UsageError(
+            "--launcher mpijob needs --image and --node-count", seen="one is missing", next_step="--image IMAGE --node-count 4"
+        )
+    job = MpiJob(
+        name=f"busbw-{secrets.token_hex(3)}",
+        image=args.image,
+        workers=args.node_count,
+        gpus=args.pod_gpus,
+        namespace=args.namespace,
+        rdma=tuple(_resource(text) for text in args.rdma),
+        networks=args.networks,
+        hugepages=args.hugepages,
+        shm=args.shm,
+        memory=args.pod_memory,
+    )
+    return kubernetes.Workers(job, args.context)
+
+
+def _resource(text: str) -> tuple[str, int]:
+    name, _, count = text.partition("=")
+    if not count.isdigit():
+        raise UsageError(f"--rdma {text}: expected RESOURCE=N", next_step="such as --rdma rdma/ib=8")
+    return name, int(count)
+
+
+def _say(step: str, text: str) -> None:
+    sys.stderr.write(f"busbw: {step}: {text}\n")
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(f"signal {number}")
+
+
+# `busbw run` and Slurm: the launcher that is used, and an allocation of its own where none is
+# there.
+
+PMLS = ("ob1", "ucx")
+
+
+def register_slurm(parser: argparse.ArgumentParser) -> None:
+    """Options of the launcher."""
+    group = parser.add_argument_group("launcher")
+    group.add_argument(
+        "--launcher",
+        metavar="NAME",
+        help="mpirun (over ssh), srun, slurm-mpirun (mpirun, its daemons started by srun), or mpijob; default: the inventory's, else mpirun",
+    )
+    group.add_argument("--pml", choices=PMLS, help="what carries MPI's own few words: ob1 over TCP, or UCX (default: the profile's)")
+    group.add_argument("--mpi", metavar="PLUGIN", help="for srun --mpi (default: pmix or pmi2, as srun --mpi=list names them)")
+    group.add_argument("--partition", metavar="NAME", help="ask Slurm for an allocation there, run in it, give it back")
+    group.add_argument("--time", metavar="TIME", help="limit of that allocation as salloc takes it: 30 (minutes), 2:00:00")
+    group.add_argument("--node-count", type=int, metavar="N", help="any N nodes of it, where neither -w nor -i names them")
+    group.add_argument(
+        "--salloc", action="append", default=[], metavar="OPTION", help="any other option of salloc, such as --salloc=--account=x"
+    )
+
+
+def become_allocated(args: argparse.Namespace) -> None:
+    """Where an allocation is asked for and none is there: start this command over inside `salloc`. Does not return then.
+
+    Raises:
+        UsageError: the options do not say which nodes.
+        LaunchError: there is no salloc on this machine.
+    """
+    from busbw import inventory
+    from busbw.assess import load_plan
+    from busbw.launch import srun
+    from busbw.run import planning
+    from busbw.store.run_directory import open_existing
+
+    if "SLURM_JOB_ID" in os.environ or args.dry_run or args.replay or args.launcher == "mpijob":
+        return
+    asked = planning.salloc_options(args)
+    nodes: tuple[str, ...] = ()
+    if args.resume:
+        plan = load_plan(open_existing(args.resume))
+        planning.enter_lab(plan)
+        asked, nodes = asked or plan.salloc, tuple(node.name for node in plan.cluster.nodes)
+    if not asked and args.node_count is None:
+        return
+    if not args.resume and (args.nodes or args.inventory):
+        nodes = tuple(node.name for node in inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ).nodes)
+    elif not args.resume and args.exclude:
+        raise UsageError("-x without -w or -i", seen=f"-x {args.exclude}", next_step=f"--salloc=--exclude={args.exclude}")
+    argv = srun.salloc(asked, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:]))
+    sys.stdout.flush()
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        raise LaunchError(
+            "no allocation can be asked for from here", seen=f"salloc: {error}", next_step="run busbw on a login node of the Slurm cluster"
+        ) from error
+
 
 DEFAULT_PLAYBOOK = "day-one"
 _INSISTS = 3
@@ -71,8 +267,8 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="the fabric's own view, as for busbw check: links are judged, and findings name the switch port at the far end",
     )
-    run_slurm.register(parser)
-    run_kubernetes.register(parser)
+    register_slurm(parser)
+    register_kubernetes(parser)
     what.add_argument(
         "--try",
         dest="try_",
@@ -110,28 +306,28 @@ def run(args: argparse.Namespace) -> int:
     if not (args.dry_run or args.resume or args.replay):
         # Before anything heavy is imported: the command starts over inside the lab.
         become_inside(args.inventory)
-    run_slurm.become_allocated(args)
-    from busbw import planning
+    become_allocated(args)
+    from busbw.run import planning
 
-    with run_kubernetes.workers(args) as pods, ExitStack() as held:
+    with workers(args) as pods, ExitStack() as held:
         if args.dry_run:
             sys.stdout.write(planning.dry_run(planning.new_plan(args), args))
             return 0
         return _execute(args, pods, held)
 
 
-def _execute(args: argparse.Namespace, pods: run_kubernetes.Pods, held: ExitStack) -> int:
-    from busbw import pipeline, planning
+def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
+    from busbw.assess import pooled
     from busbw.cli.console import Console, steady
-    from busbw.derive import pooled
-    from busbw.reports import terminal, turns
-    from busbw.stages import fabric
+    from busbw.reports import terminal
+    from busbw.reports.sections import turns
+    from busbw.run import fabric_side, pipeline, planning
 
     screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
     prepared = planning.prepare(args, now(), held)
     pods.serve(prepared.run)
     if args.fabric_file:
-        fabric.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
+        fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
     if args.replay is not None:
         pooled.carry(args.replay, prepared.run)
     elif args.with_:

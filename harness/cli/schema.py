@@ -24,9 +24,9 @@ def run(args: argparse.Namespace) -> int:
 def text(document: str) -> str:
     """The JSON Schema (2020-12) of that document."""
     from busbw.codec import json_schema
-    from busbw.plan import RunPlan
-    from busbw.records import RunResult
-    from busbw.stages.checking import CheckReport
+    from busbw.model import RunResult
+    from busbw.run.checking import CheckReport
+    from busbw.store.plan import RunPlan
 
     return json_schema({"run": RunResult, "check": CheckReport, "plan": RunPlan}[document])
 

@@ -3,12 +3,679 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import os
+import shutil
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from busbw.cli import why_live
+from busbw import codec, intake
 from busbw.cli.command import CliCommand
-from busbw.errors import ReadError, UsageError
+from busbw.cli.pool import read_each
+from busbw.codec import dump_json
+from busbw.errors import ReadError, UnknownLayout, UsageError
+from busbw.inventory import fold
+from busbw.model import Confidence, Evidence, Finding, Fix, FlightDump, RasReport, RunResult, Status, Unreachable
+from busbw.parsers.findings import facts as diagnose_facts
+from busbw.parsers.findings import facts as diagnose_nodes
+from busbw.parsers.findings import stalls, table
+from busbw.parsers.findings.diagnose import search_patterns
+from busbw.parsers.findings.document import STAGES
+from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Fact, Text
+from busbw.parsers.findings.stalls import Progress
+from busbw.parsers.findings.table import Role, Symptom, SymptomTable
+from busbw.parsers.logs import HEAD_BYTES
+from busbw.parsers.logs.flight_recorder import of_rank, rank_of
+from busbw.parsers.logs.recognise import to_try
+from busbw.parsers.logs.scan import Scanner
+from busbw.parsers.stall.evidence import Event, StallClass, StallJudgement
+from busbw.parsers.stall.live import clock, drain_commands, ticket
+from busbw.parsers.tools import recognise as node_tools
+from busbw.reports.safe import one_line
+from busbw.text import decoded
+from busbw.units import format_duration
+
+# How the judgement on a live job is told: as text for a terminal and as a JSON document.
+
+_EXIT = {StallClass.SLOW: 0, StallClass.NO_JOB: 3}
+_LIVE_EVIDENCE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LiveDocument:
+    """What `--json` prints."""
+
+    schema: str
+    kind: str
+    headline: str
+    job: str
+    world: int | None
+    ranks_found: int
+    nodes: tuple[str, ...]
+    culprit_ranks: tuple[int, ...]
+    culprit_nodes: tuple[str, ...]
+    since: str | None
+    watchdog_left_s: float | None
+    findings: tuple[Finding, ...]
+    timeline: tuple[Event, ...]
+    unreachable: tuple[Unreachable, ...]
+    notes: tuple[str, ...]
+    drain: tuple[str, ...]
+    ticket: str
+    directory: str
+
+
+def live_exit_status(judgement: StallJudgement) -> int:
+    """0 = it moves, 1 = it is stalled, 3 = there is no job to judge."""
+    return _EXIT.get(judgement.kind, 1)
+
+
+def live_document(judgement: StallJudgement, directory: str) -> str:
+    """The JSON document."""
+    return dump_json(
+        LiveDocument(
+            schema="busbw.why-live/1",
+            kind=judgement.kind.value,
+            headline=judgement.headline,
+            job=judgement.job,
+            world=judgement.world,
+            ranks_found=len(judgement.ranks),
+            nodes=_nodes(judgement),
+            culprit_ranks=judgement.culprit_ranks,
+            culprit_nodes=judgement.culprit_nodes,
+            since=None if judgement.since_s is None else clock(judgement.since_s),
+            watchdog_left_s=None if judgement.watchdog_left_s is None else round(judgement.watchdog_left_s, 1),
+            findings=judgement.findings,
+            timeline=judgement.timeline,
+            unreachable=judgement.unreachable,
+            notes=judgement.notes,
+            drain=drain_commands(judgement),
+            ticket=ticket(judgement, directory),
+            directory=directory,
+        )
+    )
+
+
+def live_answer(judgement: StallJudgement, directory: str, asked_s: float | None) -> str:
+    """The judgement for people: verdict, culprit, evidence, what to do, timeline, ticket."""
+    out = [_job(judgement), ""]
+    for number, finding in enumerate(judgement.findings):
+        out += _live_finding(finding, judgement, asked_s, first=number == 0)
+    out += ["", *_watchdog(judgement)] if judgement.watchdog_left_s is not None else []
+    if judgement.timeline and judgement.kind is not StallClass.SLOW:
+        out += ["", "last events, all nodes, one clock"]
+        out += [f"  {clock(e.at_s)[11:19]}  {e.node:<12}  {e.text}" for e in judgement.timeline[-12:]]
+    out += ["", *(f"note: {note}" for note in judgement.notes[:8])] if judgement.notes else []
+    if live_exit_status(judgement) == 1:
+        out += ["", "ticket", *(f"  | {line}" for line in ticket(judgement, directory).splitlines())]
+    out.append("")
+    out.append(f"busbw: {_word(judgement)} {judgement.kind.value} {' '.join(judgement.culprit_nodes)} {directory}".replace("  ", " "))
+    return "\n".join(one_line(line) for line in out) + "\n"
+
+
+def brief(judgement: StallJudgement) -> str:
+    """One line, for a watcher and for a scheduler's hook."""
+    return one_line(f"busbw: {_word(judgement)} {judgement.kind.value}: {judgement.headline}")
+
+
+def _word(judgement: StallJudgement) -> str:
+    return {0: "MOVING", 1: "STALLED", 3: "UNKNOWN"}[live_exit_status(judgement)]
+
+
+def _nodes(judgement: StallJudgement) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rank.node for rank in judgement.ranks))
+
+
+def _job(judgement: StallJudgement) -> str:
+    count = f"{len(judgement.ranks)} of {judgement.world} ranks" if judgement.world else f"{len(judgement.ranks)} ranks"
+    where = fold(_nodes(judgement)) or "no node"
+    return f"job {judgement.job or '(without a name)'}  {count} on {where}   (read only; nothing was changed or signalled)"
+
+
+def _live_finding(finding: Finding, judgement: StallJudgement, asked_s: float | None, *, first: bool) -> list[str]:
+    sign = {0: "▲", 1: "✖", 3: "?"}[live_exit_status(judgement)] if first else " "
+    kind = f"{judgement.kind.value.upper()}  " if first else "also  "
+    out = [f"{sign} {kind}{finding.title}   [{finding.id}, {finding.confidence.value}]"]
+    out += [f"  cause     {finding.cause}"] if finding.cause else []
+    if first and judgement.since_s is not None:
+        ago = f", {format_duration(max(0.0, asked_s - judgement.since_s))} before it was asked" if asked_s else ""
+        out.append(f"  since     {clock(judgement.since_s)}{ago}")
+    out += [f"  where     {', '.join(finding.where)}"] if finding.where else []
+    for item in finding.evidence[:_LIVE_EVIDENCE]:
+        at = item.artefact if not item.line_no else f"{item.artefact}:{item.line_no}"
+        out.append(f"  evidence  {at}  {item.text}")
+    for number, fix in enumerate(finding.fixes, 1):
+        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (["disrupts the job"] if fix.disruptive else [])
+        out.append(f"  do     {number}  {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}")
+        out += [f"            {command}" for command in fix.commands]
+    out += [f"  settle    {step}" for step in finding.would_settle]
+    return out
+
+
+def _watchdog(judgement: StallJudgement) -> list[str]:
+    left = judgement.watchdog_left_s or 0.0
+    if left <= 0:
+        return ["the framework's watchdog has run out: it ends the job, and its processes with their evidence, any moment"]
+    return [f"the framework's watchdog ends the job in about {format_duration(left)}; what is kept here stays"]
+
+
+# `busbw why --live`: which rank of a running job holds the others up, on which node, why, and
+# what to do. Reads only.
+
+if TYPE_CHECKING:
+    from busbw.model import Cluster
+    from busbw.parsers.stall.evidence import NodeEvidence, StallJudgement
+    from busbw.triage.offline import LiveArtefact
+
+
+def register_live(parser: argparse.ArgumentParser) -> None:
+    """The options of `busbw why` that concern a live job."""
+    live = parser.add_argument_group("a job that runs or hangs now (reads only: nothing is changed, restarted or signalled)")
+    live.add_argument("--live", action="store_true", help="ask the job's nodes, twice, and name the culprit")
+    live.add_argument("-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it")
+    live.add_argument("-i", "--inventory", metavar="FILE", help="YAML, Ansible or Open MPI hostfile; `lab` for the embedded lab")
+    live.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    live.add_argument("--job", metavar="SLURM_ID", help="the nodes of this Slurm job")
+    live.add_argument("--pid", type=int, metavar="PID", help="the job of this process; without -w, -i or --job: on this machine")
+    live.add_argument("--local", action="store_true", help="this machine alone, as from a scheduler's epilog")
+    live.add_argument("--watch", metavar="TIME", help="look again every so often, such as 10s, until it stalls or ends")
+    live.add_argument("--interval", type=int, metavar="S", help="seconds between the two looks (default 5)")
+    live.add_argument("--stacks", action="store_true", help="read stacks with py-spy or gdb: this pauses every rank for a moment")
+    live.add_argument("--print-script", action="store_true", help="print the collecting script, for sites that run it by their own means")
+    live.add_argument(
+        "--redact",
+        action="store_true",
+        help="tell it with aliases for hosts, addresses, GUIDs, serials and users, for a ticket that travels; redacted-names.csv stays at home",
+    )
+    live.add_argument("--transport", choices=("ssh", "openssh", "local"), default="ssh", help="how nodes are reached (default ssh)")
+    live.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
+    live.add_argument("--connect-timeout", type=float, default=5.0, metavar="S", help="limit of one connection, in seconds (default 5)")
+    live.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where the evidence is kept (default runs)")
+
+
+def run_live(args: argparse.Namespace) -> int:
+    """Ask, judge, tell. 0 = it moves, 1 = it is stalled, 3 = there is no job to judge."""
+    from busbw.triage import script
+
+    asking = script.Asking(interval_s=args.interval or script.INTERVAL_S, stacks=args.stacks)
+    if not 1 <= asking.interval_s <= 600:
+        raise UsageError(
+            f"--interval {asking.interval_s} is too short or too long", seen="expected 1 to 600", next_step="leave it out: 5 s"
+        )
+    if args.print_script:
+        import secrets
+
+        sys.stdout.write(script.text(asking, secrets.token_hex(8)))
+        return 0
+    if (args.inventory or "").partition(":")[0] == "lab":
+        from busbw.lab.enter import become_inside
+
+        become_inside(args.inventory)
+    cluster = _cluster(args)
+    if args.watch is None:
+        told, _ = _once(args, asking, cluster)
+        _tell(args, told)
+
+        return live_exit_status(told.judgement)
+    return _watch(args, asking, cluster)
+
+
+def offline(args: argparse.Namespace, directory: str) -> int:
+    """The judgement on a directory of collected answers."""
+    from busbw.triage import offline
+
+    path = Path(directory)
+    artefact = offline.load(path)
+    told = _told(args, path, directory, artefact, offline.evidence(path, artefact))
+    _tell(args, told)
+    return live_exit_status(told.judgement)
+
+
+def _cluster(args: argparse.Namespace) -> Cluster:
+    from busbw import inventory
+    from busbw.model import Cluster, Node
+    from busbw.triage import collect
+
+    given = args.nodes or args.inventory
+    if args.local or (args.pid is not None and not given and args.job is None):
+        if given:
+            raise UsageError("--local means this machine", seen="-w or -i beside --local", next_step="leave them out")
+        name = os.uname().nodename.partition(".")[0]
+        args.transport = "local"
+        return Cluster((Node(name),), name, "this machine")
+    nodes = args.nodes
+    if args.job is not None and nodes is None:
+        nodes = collect.nodes_of(args.job)
+    return inventory.resolve(args.inventory, nodes, args.exclude, os.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One answer to the question, with aliases where that was asked for."""
+
+    judgement: StallJudgement
+    directory: str
+    """As it is shown."""
+    asked_s: float
+    """Since 1970; 0 = not known."""
+
+
+def _once(args: argparse.Namespace, asking: object, cluster: Cluster) -> tuple[_Told, Path]:
+    from busbw.cli.console import Console, now
+    from busbw.parsers.stall.evidence import Wanted
+    from busbw.store import run_directory
+    from busbw.transport.choose import make
+    from busbw.triage import collect
+    from busbw.triage.script import Asking
+
+    assert isinstance(asking, Asking)
+    console = Console(quiet=args.json)
+    run = run_directory.create(args.out, now(), "live")
+    transport = make(args.transport, ssh_config=cluster.ssh_config)
+    limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
+    made = collect.collect(run, cluster, transport, asking, Wanted(slurm=args.job, pid=args.pid), limits, console.say)
+    return _told(args, run.path, os.path.relpath(run.path), made.artefact, made.evidence), run.path
+
+
+def _told(args: argparse.Namespace, path: Path, directory: str, artefact: LiveArtefact, evidence: tuple[NodeEvidence, ...]) -> _Told:
+    """The judgement on what lies in `path`, told as `directory`; with --redact, who is who is kept beside the evidence."""
+    from busbw.triage import offline
+
+    judgement = offline.judge(path, artefact, evidence)
+    if args.redact:
+        from busbw.reports.redact import Redactor, names_file
+        from busbw.store import run_directory
+
+        nodes = (*(each.node for each in evidence), *(each.node for each in judgement.unreachable))
+        redactor = Redactor(dict.fromkeys(nodes), (), [each.host for each in evidence if each.host])
+        judgement, directory = redactor.record(judgement), redactor.text(directory)
+        run_directory.write_whole(path / "redacted-names.csv", names_file(redactor), mode=0o600)
+    return _Told(judgement, directory, artefact.asked_s)
+
+
+def _tell(args: argparse.Namespace, told: _Told) -> None:
+
+    text = live_document(told.judgement, told.directory) if args.json else live_answer(told.judgement, told.directory, told.asked_s or None)
+    sys.stdout.write(text)
+
+
+def _watch(args: argparse.Namespace, asking: object, cluster: Cluster) -> int:
+    """Look again and again; keep the evidence of the last look that moved, and of the stall. Ends with the stall, or with the job."""
+    from busbw.parsers.stall.evidence import StallClass
+    from busbw.units import parse_duration
+
+    try:
+        every_s = parse_duration(args.watch)
+    except ValueError as error:
+        raise UsageError(f"--watch {args.watch!r} is no time", seen=str(error), next_step="--watch 10s") from error
+    before: Path | None = None
+    while True:
+        began = time.monotonic()
+        told, kept = _once(args, asking, cluster)
+        judgement = told.judgement
+        sys.stderr.write(brief(judgement) + "\n")
+        ended = judgement.kind is StallClass.NO_JOB and before is not None
+        if live_exit_status(judgement) == 1 or ended:
+            _tell(args, told)
+            return 0 if ended else 1
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True)
+        before = kept
+        time.sleep(max(0.0, every_s - (time.monotonic() - began)))
+
+
+# What `busbw why` reads: every input is searched for the table's lines and read by the formats
+# that recognise it.
+
+_LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
+"""Formats whose lines the table's own expressions find, and tools that `_node_facts` reads: reading them too would tell nothing more here."""
+_RUN_TEXTS = (".out", ".err", ".log", ".txt")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that was read."""
+
+    evidence: EvidenceSet
+    problems: tuple[str, ...]
+    """What could not be read, or not wholly."""
+    findings: tuple[Finding, ...] = ()
+    """What the runs among the inputs found themselves: blame, stalls, failed checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What its formats gave, as far as it matters here."""
+
+    facts: tuple[Fact, ...] = ()
+    dumps: tuple[Progress, ...] = ()
+    reports: tuple[tuple[str, RasReport], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """What one text gave."""
+
+    text: Text | None
+    records: _Records
+    problems: tuple[str, ...]
+
+
+def read(names: Sequence[str]) -> Reading:
+    """Read the inputs, in the order given; directories file by file, a run's directory by its recorded outputs and its result.
+
+    Raises:
+        UsageError: something named is not there, or may not be read.
+    """
+    runs = [name for name in names if (Path(name) / "raw" / "plan.json").is_file()]
+    sources = [source for name in names for source in (_run_texts(name) if name in runs else intake.expand([name]))]
+    read_ones = read_each(read_one, sources)
+    texts = tuple(one.text for one in read_ones if one.text is not None)
+    results = tuple(_run_result(run) for run in runs)
+    judged = tuple(
+        fact
+        for result in results
+        for fact in (*diagnose_facts.from_checks(result.checks), *diagnose_facts.from_comparisons(result.comparisons))
+    )
+    told = tuple(fact for one in read_ones for fact in one.records.facts)
+    facts = (
+        *told,
+        *diagnose_nodes.across(told),
+        *stalls.from_dumps(each for one in read_ones for each in one.records.dumps),
+        *stalls.from_reports(tuple(each for one in read_ones for each in one.records.reports)),
+        *judged,
+    )
+    return Reading(
+        EvidenceSet(texts, facts),
+        tuple(problem for one in read_ones for problem in one.problems),
+        tuple(finding for result in results for finding in result.findings),
+    )
+
+
+def _run_texts(name: str) -> tuple[intake.Source, ...]:
+    """What the benchmark, the build and the stalled nodes printed; what busbw and its nodes said to each other is not evidence."""
+    sources = intake.expand([str(Path(name) / "raw")])
+    told = [source for source in sources if "nodes" not in source.path.parts[-3:-1] or "-build." in source.path.name]
+    return tuple(source for source in told if source.path.suffix in _RUN_TEXTS and "preflight" not in source.path.parts)
+
+
+def _run_result(name: str) -> RunResult:
+    from busbw.assess import derive
+    from busbw.store import run_directory
+
+    return derive(run_directory.open_existing(Path(name)))
+
+
+@functools.cache
+def _scanner() -> Scanner:
+    """The scanner of this process: building it takes longer than searching a small file."""
+    return Scanner(search_patterns())
+
+
+def read_one(source: intake.Source) -> _One:
+    """One text: searched, and read by its formats. A text that cannot be read is a problem, not an end."""
+    try:
+        head = intake.head_of(source, HEAD_BYTES)
+        binary = intake.is_binary(head)
+        records = _records(source, head, binary=binary)
+        if binary and records == _Records():
+            return _One(None, records, (f"{source.name}: binary data, not searched as a log",))
+        if binary:
+            return _One(Text(source.name, ()), records, ())
+        reading = source.open()
+        scan = _scanner().scan(reading)
+    except (ReadError, UsageError) as error:
+        return _One(None, _Records(), (f"{source.name}: {error.what}",))
+    problems = (*scan.problems, *([reading.problem] if reading.problem else []))
+    return _One(Text(source.name, scan.hits, scan.lines), records, tuple(f"{source.name}: {problem}" for problem in problems))
+
+
+def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
+    """Tables, dumps and reports; what stands in lines is searched for."""
+    found: list[object] = []
+    for entry in to_try(head, binary=binary):
+        if entry.name in _LINES:
+            continue
+        try:
+            found += entry.read(source.open()).records
+        except UnknownLayout:
+            continue
+        if not entry.embedded:
+            break
+    return _Records(
+        (*diagnose_facts.from_records(source.name, found), *_node_facts(source, head)),
+        tuple(each for dump in found if isinstance(dump, FlightDump) for each in _progress(source.name, dump)),
+        tuple((source.name, report) for report in found if isinstance(report, RasReport) and report.ranks),
+    )
+
+
+def _node_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
+    if not diagnose_nodes.looks_like(head):
+        return ()
+    text = decoded(intake.head_of(source, diagnose_nodes.MOST_BYTES))
+    return diagnose_nodes.from_nodes(source.name, node_tools.read(text), text)
+
+
+def _progress(name: str, dump: FlightDump) -> tuple[Progress, ...]:
+    return stalls.progress(name, dump if dump.rank is not None else of_rank(dump, rank_of(name)))
+
+
+# How a diagnosis, or an entry of the symptom table, is told: as text for a terminal and as a JSON
+# document.
+
+Json = dict[str, object]
+
+_SIGNS = {Status.FAIL: "✖", Status.WARN: "▲", Status.PASS: "✓"}
+_SURER = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
+_MOST_POSSIBLE = 5
+_EVIDENCE = 4
+_PROBLEMS = 5
+_WIDTH = 200
+_BEFORE = 40
+"""Characters shown before ` NCCL WARN ` of a line that is too long to be shown whole."""
+
+
+def exit_status(diagnosis: Diagnosis) -> int:
+    """0 = nothing is wrong or nothing was found, 1 = findings, 3 = a failure for which there is not even a guess."""
+    if any(finding.confidence is not Confidence.POSSIBLE and finding.status is not Status.PASS for finding in diagnosis.findings):
+        return 1
+    if not diagnosis.unexplained:
+        return 0
+    return 1 if diagnosis.findings else 3
+
+
+def with_own(diagnosis: Diagnosis, own: tuple[Finding, ...]) -> Diagnosis:
+    """The diagnosis with what runs found themselves: the surer first, a run's own before what its texts say."""
+    if not own:
+        return diagnosis
+    # A run's findings carry the causes that the table knows; those are told with them, not again.
+    ids = {name for finding in own for name in (finding.id, *finding.also, *finding.explains)}
+    together = (*own, *(finding for finding in diagnosis.findings if finding.id not in ids))
+    return replace(diagnosis, findings=tuple(sorted(together, key=lambda finding: _SURER[finding.confidence])), healthy=False)
+
+
+def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:
+    """All that is at least likely, and the first of what is possible."""
+    stated = [finding for finding in diagnosis.findings if finding.confidence is not Confidence.POSSIBLE]
+    possible = [finding for finding in diagnosis.findings if finding.confidence is Confidence.POSSIBLE]
+    return (*stated, *possible[:_MOST_POSSIBLE])
+
+
+def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> Json:
+    """What `--json` prints."""
+    return {
+        "schema": "busbw.why/1",
+        "findings": [_finding(finding) for finding in shown],
+        "healthy": diagnosis.healthy,
+        "unexplained": [{"file": line.artefact, "line": line.line_no, "text": line.text} for line in diagnosis.unexplained],
+        "notes": list(diagnosis.notes),
+        "problems": list(reading.problems),
+        "read": [{"file": text.artefact, "lines": text.lines} for text in reading.evidence.texts[:1000]],
+    }
+
+
+def _finding(finding: Finding) -> Json:
+    return {
+        "id": finding.id,
+        "confidence": finding.confidence.value,
+        "status": finding.status.value,
+        "title": finding.title,
+        "cause": finding.cause,
+        "where": list(finding.where),
+        "evidence": [{"file": item.artefact, "line": item.line_no, "text": item.text} for item in finding.evidence],
+        "fixes": [
+            {"do": fix.summary, "run": list(fix.commands), "needs": fix.needs, "disruptive": fix.disruptive} for fix in finding.fixes
+        ],
+        "verify": list(finding.verify),
+        "would_settle": list(finding.would_settle),
+        "also": list(finding.also),
+        "explains": list(finding.explains),
+    }
+
+
+def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> str:
+    """The diagnosis for people: verdict first, then cause, evidence, fix, what else is possible, and what was read."""
+    stated = [finding for finding in shown if finding.confidence is not Confidence.POSSIBLE]
+    possible = [finding for finding in shown if finding.confidence is Confidence.POSSIBLE]
+    follows = {name for finding in stated for name in _explains(finding.id)}
+    guesses = [finding for finding in possible if finding.id not in follows]
+    blocks = [_entry_lines(finding, [each.id for each in possible if each.id in _explains(finding.id)]) for finding in stated]
+    if not stated:
+        blocks.append(_nothing(diagnosis, guesses))
+    if guesses:
+        lines = {(item.artefact, item.line_no) for finding in stated for item in finding.evidence[:_EVIDENCE]}
+        lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1] if not stated}
+        blocks.append(["also possible, not shown by the evidence alone:" if stated else "what it may be:", *_briefs(guesses, lines)])
+    hidden = len(diagnosis.findings) - len(shown)
+    if hidden > 0:
+        blocks.append([f"{hidden} more: --all"])
+    blocks.append(_read(reading))
+    return "\n\n".join("\n".join(one_line(line) for line in block) for block in blocks) + "\n"
+
+
+def _explains(symptom_id: str) -> tuple[str, ...]:
+    symptom = table.load().by_id.get(symptom_id)
+    return symptom.explains if symptom is not None else ()
+
+
+def _read(reading: Reading) -> list[str]:
+    texts = reading.evidence.texts
+    lines = sum(text.lines for text in texts)
+    files = f"{len(texts)} {'file' if len(texts) == 1 else 'files'}, {lines:,} {'line' if lines == 1 else 'lines'}"
+    hidden = len(reading.problems) - _PROBLEMS
+    more = [f"  and {hidden} more: --json lists them"] if hidden > 0 else []
+    return [f"read {files}", *[f"  not read: {problem}" for problem in reading.problems[:_PROBLEMS]], *more]
+
+
+def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
+    if diagnosis.healthy:
+        return ["nothing wrong: the work shown completed, and no line speaks against it"]
+    if diagnosis.unexplained:
+        first = diagnosis.unexplained[0]
+        return [
+            "CAUSE not found: something failed, and the evidence does not say why",
+            f"  first line  {first.artefact}:{first.line_no}  {_cut(first.text)}",
+            "  next        run again with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET and one file per rank, and give all files",
+        ]
+    return [
+        "nothing found"
+        + ("; settings and conditions worth a look are listed below" if guesses else ": no line that the table knows as a sign of trouble")
+    ]
+
+
+def _entry_lines(finding: Finding, follows: list[str]) -> list[str]:
+    label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
+    out = [f"{_SIGNS.get(finding.status, '?')} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]"]
+    out.append(f"  {finding.cause}")
+    if finding.where:
+        out.append(f"  where     {', '.join(finding.where)}")
+    for number, item in enumerate(finding.evidence[:_EVIDENCE]):
+        out.append(f"  {'evidence' if number == 0 else '        '}  {_at(item)}  {_cut(item.text)}")
+    out += _steps(finding.fixes)
+    out += [f"  {'verify' if number == 0 else '      '}    {step}" for number, step in enumerate(finding.verify)]
+    told = {command for fix in finding.fixes for command in fix.commands} | set(finding.verify)
+    settle = [step for step in finding.would_settle if step not in told]
+    out += [f"  {'settle' if number == 0 else '      '}    {step}" for number, step in enumerate(settle)]
+    return out + ([f"  explains  {', '.join(follows)}"] if follows else [])
+
+
+def _at(item: Evidence) -> str:
+    return item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
+
+
+def _steps(fixes: tuple[Fix, ...]) -> list[str]:
+    out = []
+    for number, fix in enumerate(fixes, 1):
+        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (["disrupts running jobs"] if fix.disruptive else [])
+        out.append(f"  {'fix' if number == 1 else '   '}       {number}  {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}")
+        out += [f"               {command}" for command in fix.commands]
+    return out
+
+
+def _briefs(guesses: list[Finding], seen: set[tuple[str, int | None]]) -> list[str]:
+    """Title, line and what would settle it of each; the text of a line once."""
+    out = []
+    for finding in guesses:
+        item = finding.evidence[0]
+        text = "" if (item.artefact, item.line_no) in seen else f"  {_cut(item.text)}"
+        seen.add((item.artefact, item.line_no))
+        out += [f"  {finding.id:<28}  {finding.title}", f"  {'':<28}  {_at(item)}{text}"]
+        out += [f"  {'':<28}  to tell: {finding.would_settle[0]}"] if finding.would_settle else []
+    return out
+
+
+def _cut(text: str) -> str:
+    """The telling part of a line: of a long one what stands around NCCL's level, or its start."""
+    text = text.strip()
+    if len(text) <= _WIDTH:
+        return text
+    start = max(0, text.find(" NCCL ") - _BEFORE)
+    return ("…" if start else "") + text[start : start + _WIDTH] + ("…" if start + _WIDTH < len(text) else "")
+
+
+def entry(symptom: Symptom) -> str:
+    """One entry of the table, explained."""
+    out = [
+        f"{symptom.id}  {symptom.title}",
+        f"  cause     {symptom.cause}",
+        f"  costs     {symptom.severity.value}; shows at {', '.join((symptom.stage, *symptom.also_stages))}",
+    ]
+    out += [f"  why       {symptom.explanation}"]
+    seen = [
+        signal.matches[0] if signal.matches else f"{signal.source}: {signal.expr}"
+        for signal in symptom.signals
+        if signal.weight.value != "excludes"
+    ]
+    out += [f"  {'signs' if number == 0 else '     '}     {text}" for number, text in enumerate(dict.fromkeys(seen))]
+    out += _steps(tuple(step.fix() for step in symptom.fix))
+    out += [f"  {'verify' if number == 0 else '      '}    {step}" for number, step in enumerate(symptom.verify)]
+    out.append(f"  trust     {symptom.trust}")
+    out += [f"  {'see' if number == 0 else '   '}       {title}, {address}" for number, (title, address) in enumerate(symptom.references)]
+    return "\n".join(one_line(line) for line in out) + "\n"
+
+
+def listing(known: SymptomTable) -> str:
+    """One line per entry, by stage."""
+    out = []
+    for stage in STAGES:
+        out.append(stage)
+        out += [
+            f"  {symptom.id:<32}  {symptom.title}" for symptom in known.symptoms if symptom.stage == stage and symptom.role is not Role.NOTE
+        ]
+    return "\n".join(out) + "\n"
+
+
+def unknown_word(word: str, known: SymptomTable) -> str:
+    """What to say of a word that is neither a path nor an entry."""
+    near = [name for name in known.by_id if word.casefold() in name]
+    meant = f"symptoms with that word: {', '.join(near)}" if near else codec.unknown("symptom", word, known.by_id)
+    return f"{word!r} is neither a path nor a symptom; {meant}"
+
 
 _FABRICS = ("ib", "roce", "spectrum-x", "tcp", "efa", "gcp")
 
@@ -30,18 +697,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", dest="list_entries", help="list what can be found")
     parser.add_argument("--markdown", action="store_true", help="with --list: the whole table as the document docs/symptoms.md")
     parser.add_argument("--fabric", choices=_FABRICS, help="the fabric it was meant to run on (default: what the logs show)")
-    why_live.register(parser)
+    register_live(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Diagnose, or explain an entry. 0 = nothing found, 1 = findings, 3 = something failed and the evidence does not say why."""
     if args.live or args.print_script:
-        return why_live.run(args)
-    from busbw.cli import why_text
-    from busbw.parsers.symptoms import table
+        return run_live(args)
+    from busbw.parsers.findings import table
 
     if args.list_entries:
-        sys.stdout.write(_document() if args.markdown else why_text.listing(table.load()))
+        sys.stdout.write(_document() if args.markdown else listing(table.load()))
         return 0
     if not args.what:
         raise UsageError("why needs a path, a run or a symptom", next_step="busbw why nccl.log, or busbw why --list")
@@ -53,9 +719,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _document() -> str:
-    from busbw.parsers.judge.diagnose import all_rules
-    from busbw.parsers.judge.diagnose_document import markdown
-    from busbw.parsers.symptoms import table
+    from busbw.parsers.findings import table
+    from busbw.parsers.findings.diagnose import all_rules
+    from busbw.parsers.findings.document import markdown
 
     return markdown(table.load(), all_rules())
 
@@ -64,47 +730,46 @@ def _entries(words: list[str]) -> str | None:
     """The explanation where the one word is an id of the table or of a check and no file of that name is there; None = diagnose."""
     import os
 
-    from busbw.cli import why_text
-    from busbw.parsers.symptoms import table
+    from busbw.parsers.findings import table
 
     if len(words) != 1 or os.path.exists(words[0]) or os.sep in words[0] or words[0] == "-":
         return None
     symptoms = table.load()
     if words[0] in symptoms.by_id:
-        return why_text.entry(symptoms.by_id[words[0]])
+        return entry(symptoms.by_id[words[0]])
     fed = [symptom for symptom in symptoms.symptoms if any(signal.source == f"preflight:{words[0]}" for signal in symptom.signals)]
     if fed:
-        return "\n".join(why_text.entry(symptom) for symptom in fed)
-    raise UsageError(why_text.unknown_word(words[0], symptoms), next_step="busbw why --list shows what is known; a path must exist")
+        return "\n".join(entry(symptom) for symptom in fed)
+    raise UsageError(unknown_word(words[0], symptoms), next_step="busbw why --list shows what is known; a path must exist")
 
 
 def _diagnose(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from busbw.cli import why_read, why_text
-    from busbw.parsers.judge.diagnose import Context, diagnose
+    from busbw.parsers.findings.diagnose import diagnose
+    from busbw.parsers.findings.evidence import Context
     from busbw.triage.offline import is_collection
 
     if len(args.what) == 1 and is_collection(Path(args.what[0])):
-        return why_live.offline(args, args.what[0])
+        return offline(args, args.what[0])
     if args.redact:
         raise UsageError(
             "--redact is for --live and for collected answers", seen=args.what[0], next_step="busbw report RUN --redact for a run"
         )
-    reading = why_read.read(args.what)
+    reading = read(args.what)
     if not reading.evidence.texts and not reading.evidence.facts:
         raise ReadError(
             f"nothing to read in {', '.join(args.what)}",
             seen="\n".join(reading.problems),
             next_step="give a log, a directory of logs, a table or a run",
         )
-    diagnosis = why_text.with_own(diagnose(reading.evidence, Context(fabric=args.fabric)), reading.findings)
-    shown = diagnosis.findings if args.all else why_text.worth_showing(diagnosis)
+    diagnosis = with_own(diagnose(reading.evidence, Context(fabric=args.fabric)), reading.findings)
+    shown = diagnosis.findings if args.all else worth_showing(diagnosis)
     if args.json:
-        sys.stdout.write(json.dumps(why_text.document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(json.dumps(document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n")
     else:
-        sys.stdout.write(why_text.answer(diagnosis, shown, reading))
-    return why_text.exit_status(diagnosis)
+        sys.stdout.write(answer(diagnosis, shown, reading))
+    return exit_status(diagnosis)
 
 
 COMMAND = CliCommand("why", "the cause of what went wrong, from logs and results, with the line that proves it and the fix", register, run)

@@ -5,9 +5,8 @@ refused both ways.
 """
 
 from busbw.codec.dump import dump_json
-from busbw.codec.problems import Problem, refuse, unknown
 from busbw.codec.typed import Document, Written, from_tree, json_schema, load_yaml, parse_json, read_yaml
-from busbw.codec.yaml_tree import Opaque, Path, Tree, read_tree
+from busbw.codec.yaml_tree import Opaque, Path, Problem, Tree, read_tree, refuse, unknown
 
 __all__ = [
     "Document",

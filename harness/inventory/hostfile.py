@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from busbw.codec import Problem, refuse, unknown
 from busbw.errors import InventoryError
 from busbw.inventory.hostlist import LEGAL_NAME, expand, illegal
-from busbw.records import Cluster, Node
+from busbw.model import Cluster, Node
 
 _WORDS: Mapping[str, str] = {
     "slots": "slots",

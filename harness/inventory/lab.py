@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from busbw.errors import InventoryError, LabError
 from busbw.lab import bringup, files, state
-from busbw.records import Cluster, Node
+from busbw.model import Cluster, Node
 
 
 def load(name: str | None = None) -> Cluster:

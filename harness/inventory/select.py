@@ -4,13 +4,61 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from busbw.codec import Problem, read_tree, refuse
 from busbw.errors import InventoryError
-from busbw.inventory import recognise, slurm
+from busbw.inventory import ansible, hostfile, own, slurm
+from busbw.inventory.ansible import VAULT_TAGS
 from busbw.inventory.hostlist import expand, fold
-from busbw.records import Cluster, Node
+from busbw.model import Cluster, Node
+
+# Which kind of inventory a text is: decided by its content, never by guessing at a range sign.
+#
+# YAML and JSON: `nodes` is busbw's own, groups with hosts or children are Ansible's. Lines: a
+# `[section]`, an `ansible_` variable or a range
+# with `:` is Ansible's INI; everything else is a hostfile.
+
+_LIST_HINT = "write what it lists to a file: ansible-inventory -i {path} --list > hosts.json"
+_YAML_LINE = re.compile(r"---|\{|[\w.\"'-][^\[\]=#]*:(\s|$)")
+_ANSIBLE_LINE = re.compile(r"^\s*\[[^\]]+\]\s*(?:[#;]|$)|\bansible_\w+\s*=|\[\w+:\w+")
+
+
+def read(text: str, path: str) -> Cluster:
+    """The cluster of an inventory file, whatever kind it is; `Cluster.source` says what was recognised.
+
+    Raises:
+        InventoryError: it is none of the known kinds, or is wrong: every problem at once.
+    """
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", ";"))]
+    if text.startswith("#!"):
+        raise InventoryError(f"{path}: a script, and busbw runs none", next_step=_LIST_HINT.format(path=path))
+    if text.startswith("$ANSIBLE_VAULT"):
+        raise InventoryError(f"{path}: encrypted with Ansible Vault, and busbw reads no secrets", next_step="give it in plain text")
+    if not lines:
+        refuse([Problem(path, "empty: no node is named")], InventoryError)
+    if path.endswith((".yaml", ".yml", ".json")) or _YAML_LINE.match(lines[0]):
+        return _tree(text, path)
+    if path.endswith(".ini") or any(_ANSIBLE_LINE.search(line) for line in lines):
+        return ansible.read_ini(text, path)
+    return hostfile.read(text, path)
+
+
+def _tree(text: str, path: str) -> Cluster:
+    tree = read_tree(text, path, error=InventoryError, opaque_tags=VAULT_TAGS)
+    if isinstance(tree.value, dict) and "plugin" in tree.value and "nodes" not in tree.value:
+        raise InventoryError(f"{path}: configures a plugin of Ansible, and busbw runs none", next_step=_LIST_HINT.format(path=path))
+    if ansible.looks_like(tree.value):
+        return ansible.read_yaml(tree)
+    if not isinstance(tree.value, dict):
+        refuse(
+            [tree.problem((), "a busbw inventory starts with nodes:, one of Ansible with all:")],
+            InventoryError,
+        )
+    return own.read(tree)
+
 
 HERE = "busbw.yaml"
 """The inventory that is found where nothing else names nodes."""
@@ -84,7 +132,7 @@ def _read(inventory: str) -> Cluster:
         ) from error
     except UnicodeDecodeError as error:
         raise InventoryError(f"{inventory}: not a text in UTF-8", seen=str(error), next_step="give an inventory file to -i") from error
-    return recognise.read(text, inventory)
+    return read(text, inventory)
 
 
 def _known(cluster: Cluster, wanted: tuple[str, ...], option: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from busbw.inventory.hostlist import expand, fold
-from busbw.records import Cluster, Node
+from busbw.model import Cluster, Node
 
 
 def read(environ: Mapping[str, str]) -> Cluster | None:

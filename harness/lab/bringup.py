@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import cgroups, files, loopback, namespaces, persona_memlock, processes, requirements, slurm, wiring
+from busbw.lab import cgroups, files, loopback, namespaces, processes, requirements, slurm, wiring
+from busbw.lab import persona as persona_memlock
 from busbw.lab.persona import Persona
 from busbw.lab.state import DEFAULT_NAME, RECORD, LabState, Mode, directory_of, exists, load, locked, marker, save
 

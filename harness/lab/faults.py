@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import cgroups, enter, files, persona_faults, persona_files, persona_memlock, persona_sysfs, processes, switching, wiring
+from busbw.lab import cgroups, enter, files, persona, persona_faults, persona_files, processes, switching, wiring
 from busbw.lab.state import Fault, LabNode, LabState, Mode, Process, load_directory, locked, save
 from busbw.units import format_link_rate
 
@@ -157,8 +157,8 @@ def hardware(state: LabState, kind: str, node: str, index: int | None = None, se
 def _memlock_small(state: LabState, node: str) -> LabState:
     """For real: new sessions inherit the limit of the sshd."""
     sshd = _sshd(state.node(node))
-    state = _record(state, Fault("memlock-small", node, f"{persona_memlock.SMALL_BYTES >> 10} KiB", processes=(sshd,)))
-    processes.limit_memlock(sshd, persona_memlock.SMALL_BYTES)
+    state = _record(state, Fault("memlock-small", node, f"{persona.SMALL_BYTES >> 10} KiB", processes=(sshd,)))
+    processes.limit_memlock(sshd, persona.SMALL_BYTES)
     return state
 
 
@@ -166,7 +166,7 @@ def _errors_grow(state: LabState, node: str, index: int | None, seconds: float) 
     chosen, adapter = persona_faults.adapter(state, node, index)
     told = f"{adapter}: error counters grow for at most {seconds:g} s"
     state = _record(state, Fault("errors-grow", node, told, index=chosen))
-    script = persona_sysfs.growing(adapter, seconds, _MARKS["errors-grow"])
+    script = persona_files.growing(adapter, seconds, _MARKS["errors-grow"])
     switching.run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
     return state
 

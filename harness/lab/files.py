@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from busbw.errors import LabError
-from busbw.lab import persona_files, persona_memlock, requirements, slurm, wiring
+from busbw.lab import persona, persona_files, requirements, slurm, wiring
 from busbw.lab.state import LabNode, LabState, Mode
 
 NODE_DIRECTORY = "/run/node"
@@ -70,7 +70,7 @@ def write_all(state: LabState) -> None:
     if state.mode is not Mode.LOOPBACK:
         _write_accounts(state)
     if state.persona is not None:
-        preload = persona_memlock.build(state.path)
+        preload = persona.build(state.path)
         for node in state.nodes:
             persona_files.install(state, node, node_directory(state, node))
             if preload is not None:
@@ -170,8 +170,8 @@ def sshd_config(state: LabState, node: LabNode) -> str:
         "LAB_NODE": node.name,
         "LAB_NGPU": str(state.gpus),
     }
-    if state.persona is not None and (node_directory(state, node) / persona_memlock.LIBRARY).exists():
-        environment["LD_PRELOAD"] = f"{inside}/{persona_memlock.LIBRARY}"
+    if state.persona is not None and (node_directory(state, node) / persona.LIBRARY).exists():
+        environment["LD_PRELOAD"] = f"{inside}/{persona.LIBRARY}"
     if state.slurm:
         environment.update(slurm.ENVIRONMENT)
     listen = node.address if state.mode is Mode.LOOPBACK else "0.0.0.0"

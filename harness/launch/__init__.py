@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from busbw.profile import MpiOption
-from busbw.records import BenchmarkCase, Invocation, Node, ResolvedVar
+from busbw.fabrics.fabric import MpiOption
+from busbw.model import BenchmarkCase, Invocation, Node, ResolvedVar
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from busbw import profile
-from busbw.profile import Harmful, MustSee, Profile
+from busbw.fabrics import fabric
+from busbw.fabrics.fabric import Harmful, MustSee, Profile
 
 _HEAD = """# Fabric profiles
 
@@ -19,7 +19,7 @@ cluster; where a fact is not known, the variable is left out.
 
 def render() -> str:
     """The page; the same text for the same profiles."""
-    loaded = [profile.load(name) for name in profile.names()]
+    loaded = [fabric.load(name) for name in fabric.names()]
     parts = [_HEAD, *(_profile(each) for each in loaded), _never(loaded), _harmful(loaded)]
     return "\n".join(parts)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from busbw.errors import UsageError
 from busbw.launch import LaunchRequest, mpirun
-from busbw.records import Invocation
+from busbw.model import Invocation
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?\Z")
 _QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?([EPTGMk]i?|m)?\Z")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from busbw.errors import UsageError
 from busbw.launch import LaunchRequest, placing
 from busbw.launch.nccl_tests import arguments
-from busbw.records import Invocation
+from busbw.model import Invocation
 
 NOISE = (
     re.compile(r"plm:(rsh|ssh): Warning: setpgid\(.*\) failed in parent with errno=Permission denied"),

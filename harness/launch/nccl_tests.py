@@ -5,14 +5,14 @@ An option newer than 2.13 is given only where it changes something: a binary ans
 
 from __future__ import annotations
 
-from busbw.records import BenchmarkCase, Command
+from busbw.model import BenchmarkCase, Command
 from busbw.units import size_option
 
 
 def arguments(case: BenchmarkCase, json_path: str | None) -> tuple[str, ...]:
     """The binary's arguments: one GPU per process (-g 1), sizes, iterations, checks.
 
-    >>> from busbw.records import Collective, Sizes
+    >>> from busbw.model import Collective, Sizes
     >>> " ".join(arguments(BenchmarkCase("a", Collective.ALL_REDUCE, Sizes(8, 8 << 30)), None))
     '-b 8 -e 8G -f 2 -g 1 -n 20 -w 5 -c 1 -z 0'
     """

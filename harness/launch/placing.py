@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from busbw.errors import UsageError
+from busbw.fabrics.fabric import MpiOption
 from busbw.inventory.hostlist import LEGAL_NAME, fold, illegal
 from busbw.launch import LaunchRequest, MpiFacts
-from busbw.profile import MpiOption
-from busbw.records import Node
+from busbw.model import Node
 
 
 def names(request: LaunchRequest) -> tuple[str, ...]:

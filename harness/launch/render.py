@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
+from busbw.fabrics.fabric import MpiOption
 from busbw.inventory.hostlist import fold
-from busbw.profile import MpiOption
-from busbw.records import Invocation
+from busbw.model import Invocation
 from busbw.units import format_duration
 
 _IN_ENV = "OMPI_MCA_"

@@ -11,7 +11,7 @@ from busbw.inventory.hostlist import fold
 from busbw.launch import LaunchRequest, placing
 from busbw.launch.mpirun import compose
 from busbw.launch.srun import allocation, in_slurms_order
-from busbw.records import Invocation
+from busbw.model import Invocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from busbw.codec import read_yaml, refuse, unknown
 from busbw.errors import PlaybookError
+from busbw.fabrics.fabric import ChecksPlan
+from busbw.model import BenchmarkCase
 from busbw.playbook.contract import Contract
 from busbw.playbook.form import (
     CaseChange,
@@ -25,8 +27,6 @@ from busbw.playbook.form import (
     given_or,
     problems,
 )
-from busbw.profile import ChecksPlan
-from busbw.records import BenchmarkCase
 
 __all__ = ["ChecksPlan", "Contract", "Gate", "Playbook", "SurveyPlan", "load", "names", "parse"]
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeVar
 
-from busbw import profile
 from busbw.codec import Document, Path, Problem, Written, unknown
+from busbw.fabrics import fabric as profile
+from busbw.fabrics.fabric import ChecksPlan
 from busbw.launch import variables
+from busbw.model import Collective, Sizes
 from busbw.playbook import contract
 from busbw.playbook.contract import Contract
-from busbw.profile import ChecksPlan
-from busbw.records import Collective, Sizes
 from busbw.units import format_size, parse_duration, parse_size
 
 T = TypeVar("T")

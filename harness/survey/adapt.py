@@ -10,9 +10,9 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_explain import Suspicion
-from busbw.parsers.judge.blame_parts import Fabric, PartKind
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.explain import Suspicion
+from busbw.parsers.blame.parts import Fabric, PartKind
 from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves
 
 TARGET_LOSS = 0.1

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_confirm import ACROSS, AGAIN, EXCHANGED, INSIDE, REST, WHOLE
-from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.confirm import ACROSS, AGAIN, EXCHANGED, INSIDE, REST, WHOLE
+from busbw.parsers.blame.parts import Fabric, Part, PartKind
 from busbw.survey.schedule import Round
 
 MOST_NODES = 32

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from busbw.parsers.judge import plugged
-from busbw.parsers.judge.blame_parts import Fabric
-from busbw.records import Cluster
-from busbw.records.topology import Topology
+from busbw.model import Cluster
+from busbw.model.topology import Topology
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.fabric import cabling
 
 GROUPING = ("leaf", "switch", "rack", "group")
 """Labels that say which nodes share a switch, the closest first."""
@@ -30,7 +30,7 @@ def completed(fabric: Fabric, topology: Topology | None, nodes: tuple[str, ...])
     """With the leaves that the fabric's own tools tell, where no label does and they know every rail of every node."""
     if fabric.leaf_of or topology is None:
         return fabric
-    return dataclasses.replace(fabric, leaf_of=plugged.sharing(topology, nodes))
+    return dataclasses.replace(fabric, leaf_of=cabling.sharing(topology, nodes))
 
 
 def rails_of(cluster: Cluster, nodes: tuple[str, ...]) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.parsers.judge.ladder import ROUND as LADDER
+from busbw.parsers.blame.ladder import ROUND as LADDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,8 @@ from enum import StrEnum
 from types import MappingProxyType, TracebackType
 from typing import Generic, TypeVar
 
-from busbw.records import Answer, Cluster, Command, CommandResult, Unreachable
-from busbw.transport import Session, Transport
-from busbw.transport.refusal import left
+from busbw.model import Answer, Cluster, Command, CommandResult, Unreachable
+from busbw.transport import Session, Transport, left
 
 FORKS = 64
 CONNECT_TIMEOUT_S = 10.0

@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.records import Command, CommandResult, Node, Unreachable
+from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, Transport
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from busbw.records import Command, Node, Unreachable
+from busbw.model import Command, Node, Unreachable
 from busbw.transport import Session
 from busbw.transport.inside import InsideTransport
 from busbw.transport.local import LocalTransport

@@ -8,10 +8,9 @@ import subprocess
 import threading
 import time
 
-from busbw.records import Command, CommandResult, Node
+from busbw.model import Command, CommandResult, Node
 from busbw.transport import Session
-from busbw.transport.framing import Framed, words
-from busbw.transport.streams import LIMIT_BYTES, Pump, Stop, result
+from busbw.transport.framing import LIMIT_BYTES, Framed, Pump, Stop, result, words
 
 _KILL_AFTER_S = 1.0
 

@@ -15,10 +15,9 @@ import threading
 import time
 import weakref
 
-from busbw.records import Command, CommandResult, Node, Unreachable
-from busbw.transport import Session, framing, ssh_config
-from busbw.transport.refusal import left
-from busbw.transport.streams import BEGIN_S, LIMIT_BYTES, Pump, Stop, ended_early, groups_of, noise_note, result
+from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.transport import Session, framing, left, ssh_config
+from busbw.transport.framing import BEGIN_S, LIMIT_BYTES, Pump, Stop, ended_early, groups_of, noise_note, result
 
 _CHANNELS = 8
 _AT_A_JUMP = 8

@@ -17,8 +17,8 @@ import threading
 from dataclasses import dataclass, field
 
 from busbw.errors import RunDirError
-from busbw.records import Command, CommandResult, Node, Unreachable
-from busbw.rundir import RunDir
+from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.store.run_directory import RunDir
 from busbw.transport import Session, Transport
 
 _LOG = logging.getLogger("busbw.commands")

@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from busbw.errors import RunDirError
-from busbw.records import Command, CommandResult, Node, Unreachable
-from busbw.rundir import RunDir
+from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.store.run_directory import RunDir
 from busbw.transport import Session
 from busbw.transport.recorder import key_of
 

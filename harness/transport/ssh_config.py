@@ -13,8 +13,8 @@ import socket
 import subprocess
 from dataclasses import dataclass, field
 
-from busbw.records import Node, Unreachable
-from busbw.transport.refusal import Refused
+from busbw.model import Node, Unreachable
+from busbw.transport import Refused
 
 _HOST = re.compile(r"(?!-)[A-Za-z0-9._:%-]{1,255}")
 _USER = re.compile(r"(?!-)[A-Za-z0-9._@+$\\-]{1,255}")

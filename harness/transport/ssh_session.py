@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 import paramiko
 
-from busbw.records import Command, CommandResult
-from busbw.transport import framing
-from busbw.transport.refusal import left
-from busbw.transport.streams import BEGIN_S, LIMIT_BYTES, QUIET_S, Stop, cut, ended_early, groups_of, noise_note, result
+from busbw.model import Command, CommandResult
+from busbw.transport import framing, left
+from busbw.transport.framing import BEGIN_S, LIMIT_BYTES, QUIET_S, Stop, cut, ended_early, groups_of, noise_note, result
 
 CHANNELS = 8
 """Commands at once on one connection; sshd's own MaxSessions is 10 unless configured."""

@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from busbw.records import Command, CommandResult, Node, Unreachable
+from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, Transport
 
 _NOW = re.compile(r"^host \S+ now (\d+\.\d+) ", re.M)

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from busbw.checks.script import split
 from busbw.codec import parse_json
 from busbw.errors import ReadError, RunDirError
-from busbw.parsers.judge import stall_live, stall_read
-from busbw.parsers.judge.stall_ranks import Wanted
-from busbw.parsers.judge.stall_records import NodeEvidence, SectionText, StallJudgement
-from busbw.preflight.script import split
-from busbw.records import CommandResult, Node, Unreachable
+from busbw.model import CommandResult, Node, Unreachable
+from busbw.parsers.stall import evidence as stall_read
+from busbw.parsers.stall import live
+from busbw.parsers.stall.evidence import NodeEvidence, SectionText, StallJudgement, Wanted
 
 _MAGIC = re.compile(rb"(?:\A|\n)busbw-live 1 ([0-9A-Za-z-]{6,64})\r?\n")
 _HEAD_BYTES = 65536
@@ -87,7 +87,7 @@ def evidence(path: Path, artefact: LiveArtefact) -> tuple[NodeEvidence, ...]:
 def judge(path: Path, artefact: LiveArtefact, read: tuple[NodeEvidence, ...] | None = None) -> StallJudgement:
     """The judgement on what was collected: the same from the same files, whoever asks. `read` = its evidence, where it was read already."""
     wanted = Wanted(artefact.slurm, artefact.pid, artefact.mark)
-    return stall_live.judge(
+    return live.judge(
         evidence(path, artefact) if read is None else read, artefact.unreachable, wanted, artefact.asked_s or None, dict(artefact.leaves)
     )
 

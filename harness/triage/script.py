@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.records import Command
+from busbw.model import Command
 from busbw.triage import shell
 
 INTERVAL_S = 5

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from busbw.records.topology import FabricLink, PortErrors
+from busbw.model.topology import FabricLink, PortErrors
 
 
 @dataclass(frozen=True, slots=True)

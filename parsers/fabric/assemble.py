@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from busbw.model import Node
+from busbw.model.topology import EndKind, FabricLink, Leaf, LinkEnd, PortErrors, Topology, TopologyNic
 from busbw.parsers.fabric import Reading, names
-from busbw.records import Node
-from busbw.records.topology import EndKind, FabricLink, Leaf, LinkEnd, PortErrors, Topology, TopologyNic
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from busbw.model.topology import EndKind, FabricLink, LinkEnd, PortErrors
 from busbw.parsers.fabric import Reading, names
-from busbw.records.topology import EndKind, FabricLink, LinkEnd, PortErrors
 
 _START = re.compile(r"^START_([A-Z_0-9]+)[ \t\r]*$", re.M)
 _COMPLAINT = re.compile(r"^-([EW])- +(.*\S)", re.M)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from busbw.model.topology import EndKind, FabricLink, LinkEnd
 from busbw.parsers.fabric import Reading, names
-from busbw.records.topology import EndKind, FabricLink, LinkEnd
 
 _HEAD = re.compile(r"^(Switch|CA|Router): (?:0x([0-9a-f]+) )?(.*):$")
 _LOCAL = re.compile(r'^\s*(?:0x([0-9a-f]+) +)?(?:"(.*)" +)?(\d+) +(\d+)\[ *(\d*)\] ==\((.*)\)==>\s*(.*)$')

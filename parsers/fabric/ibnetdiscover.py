@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from busbw.model.topology import EndKind, FabricLink, LinkEnd
 from busbw.parsers.fabric import Reading, names
-from busbw.records.topology import EndKind, FabricLink, LinkEnd
 
 _NODE = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([SHR?]-[0-9a-f]{16})"\s*#\s*"(.*?)"(?:.* lid (\d+) lmc \d+)?')
 _PORT = re.compile(

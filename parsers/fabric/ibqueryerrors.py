@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from busbw.model.topology import EndKind, FabricLink, LinkEnd, PortErrors
 from busbw.parsers.fabric import Reading, iblinkinfo, names
-from busbw.records.topology import EndKind, FabricLink, LinkEnd, PortErrors
 
 _HEAD = re.compile(r'^Errors for (?:0x([0-9a-f]+) )?"(.*)"$')
 _PORT = re.compile(r"^   GUID 0x([0-9a-f]+) port (\d+|ALL):(.*)$")

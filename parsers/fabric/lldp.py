@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from busbw.model.topology import EndKind, FabricLink, LinkEnd
 from busbw.parsers.fabric import Reading
-from busbw.parsers.formats.json_values import loaded, mapping
-from busbw.records.topology import EndKind, FabricLink, LinkEnd
+from busbw.parsers.logs.json_values import loaded, mapping
 
 _KEY = re.compile(r"^lldp\.([^=]+?)\.(chassis\.name|chassis\.mac|port\.ifname|port\.local|port\.mac|port\.descr|via)=(.*)$", re.M)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import re
 
+from busbw.model.topology import EndKind, FabricLink, LinkEnd, PortErrors
 from busbw.parsers.fabric import Reading, names
-from busbw.parsers.formats.json_values import loaded, mapping, text_of, whole
-from busbw.records.topology import EndKind, FabricLink, LinkEnd, PortErrors
+from busbw.parsers.logs.json_values import loaded, mapping, text_of, whole
 
 _LINK_KEYS = ("source_guid", "destination_guid")
 _PORT_KEYS = ("peer_node_name", "peer_guid", "peer_node_description")

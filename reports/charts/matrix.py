@@ -6,10 +6,45 @@ which reads the same for colour-blind eyes and in grey.
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from busbw.reports.charts import png, svg
+from busbw.reports.charts import svg
+
+# PNG as bytes: an image of palette indices, 8 bits deep, written with zlib alone (PNG third
+# edition: IHDR, PLTE, IDAT, IEND).
+
+
+def encode(rows: tuple[bytes, ...], palette: tuple[tuple[int, int, int], ...]) -> bytes:
+    """The file. `rows` hold one palette index per pixel, all rows of one length; the palette has 1 to 256 colours.
+
+    Raises:
+        ValueError: there are no pixels, rows differ in length, or an index has no colour.
+    """
+    width = len(rows[0]) if rows else 0
+    if not width or any(len(row) != width for row in rows):
+        raise ValueError(f"expected rows of one length, at least one pixel; found {len(rows)} rows, the first of {width} pixels")
+    if not 1 <= len(palette) <= 256 or max(max(row) for row in rows) >= len(palette):
+        raise ValueError(f"expected indices below the {len(palette)} colours of the palette (1 to 256)")
+    header = struct.pack(">IIBBBBB", width, len(rows), 8, 3, 0, 0, 0)
+    # Each line begins with its filter type: 0 = none, best for palette images.
+    pixels = zlib.compress(b"".join(b"\0" + row for row in rows), 9)
+    colours = b"".join(bytes(colour) for colour in palette)
+    parts = ((b"IHDR", header), (b"PLTE", colours), (b"IDAT", pixels), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def data_address(image: bytes) -> str:
+    """The image as an address that needs no request."""
+    return "data:image/png;base64," + base64.b64encode(image).decode("ascii")
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
 
 SIDE = 420.0
 _MOST_PIXELS = 250
@@ -92,7 +127,7 @@ def shade(value: float | None, low: float, high: float) -> int:
 def draw(matrix: Matrix) -> svg.Drawing:
     """The picture: the image, names beside it, and the colour scale below."""
     cells = pooled(len(matrix.names), matrix.values)
-    image = png.encode(tuple(bytes(shade(v, matrix.low, matrix.high) for v in line) for line in cells), palette())
+    image = encode(tuple(bytes(shade(v, matrix.low, matrix.high) for v in line) for line in cells), palette())
     parts = [_image(image, _LEFT, _TOP, SIDE, SIDE)]
     step = SIDE / len(cells)
     per_pixel = block(len(matrix.names))
@@ -102,7 +137,7 @@ def draw(matrix: Matrix) -> svg.Drawing:
         parts.append(svg.words(matrix.names[row], _LEFT - 6, y + 4, "end", "bad" if worst else "muted", 11, worst))
     below = _TOP + SIDE + 16
     parts += [svg.words(matrix.names[0], _LEFT, below, "start"), svg.words(matrix.names[-1], _LEFT + SIDE, below, "end")]
-    scale = png.encode((bytes(range(1, 256)),), palette())
+    scale = encode((bytes(range(1, 256)),), palette())
     parts.append(_image(scale, _LEFT, below + 12, 200, 10))
     parts += [svg.words(matrix.ends[0], _LEFT, below + 38), svg.words(matrix.ends[1], _LEFT + 200, below + 38, "end")]
     parts.append(svg.tag("rect", x=_LEFT + 260, y=below + 12, width=14, height=10, fill="#bdbdbd"))
@@ -121,5 +156,5 @@ def _labelled(matrix: Matrix, height: float) -> tuple[int, ...]:
 
 def _image(data: bytes, x: float, y: float, width: float, height: float) -> str:
     return svg.tag(
-        "image", x=x, y=y, width=width, height=height, href=png.data_address(data), preserveAspectRatio="none", image_rendering="pixelated"
+        "image", x=x, y=y, width=width, height=height, href=data_address(data), preserveAspectRatio="none", image_rendering="pixelated"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.reports.charts import svg
-from busbw.reports.charts.scale import Scale
+from busbw.reports.charts.svg import Scale
 
 WIDTH, HEIGHT = 860.0, 360.0
 LEFT, RIGHT, TOP, BOTTOM = 78.0, 160.0, 14.0, 46.0

@@ -26,10 +26,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from busbw import profile
-from busbw.preflight import Demand, script
-from busbw.preflight.families import families
-from busbw.records import Answer, Cluster, Command, CommandResult, Node
+from busbw.checks import Demand, script
+from busbw.checks.frame import families
+from busbw.fabrics import fabric
+from busbw.model import Answer, Cluster, Command, CommandResult, Node
 from busbw.transport.choose import make
 from busbw.transport.fanout import open_fleet
 
@@ -43,7 +43,7 @@ _CLOCK = re.compile(r"^@@bench (?:begin \S+|done) (\d+\.\d+)$", re.M)
 
 def bundle() -> Command:
     """The script of all checks of the profile."""
-    wanted = profile.load(PROFILE).checks
+    wanted = fabric.load(PROFILE).checks
     return script.build(families(), "bench", 120, demand=Demand(PROFILE, wanted.required, wanted.advisory))
 
 

@@ -11,13 +11,13 @@ import sys
 import tempfile
 import time
 
+from busbw.checks.counters import snapshot
 from busbw.inventory import lab as lab_inventory
 from busbw.lab import bringup, enter, persona
 from busbw.lab.bringup import LabOptions
 from busbw.lab.enter import inside_lab
-from busbw.parsers.nodes import counters
-from busbw.preflight.counters import snapshot
-from busbw.records import Command, CommandResult
+from busbw.model import Command, CommandResult
+from busbw.parsers.tools import counters
 from busbw.transport.choose import make
 from busbw.transport.fanout import open_fleet
 

@@ -13,26 +13,20 @@ import random
 import sys
 from dataclasses import dataclass
 
-from busbw import playbook, profile
-from busbw.artefacts import CaseArtefact
-from busbw.derive import appraisal, expectation, gates, proof
-from busbw.derive.expectation import Hardware, NodeHardware, Outlook
-from busbw.derive.launches import Launch
-from busbw.parsers.formats import nccl_debug
-from busbw.parsers.judge import blame, hardware, sensitivity, verdict
-from busbw.parsers.judge.groups import GroupSample
-from busbw.parsers.judge.hardware import Nics
-from busbw.records import (
-    BenchmarkCase,
-    BenchmarkResult,
-    BenchmarkRow,
-    CaseOutcome,
-    Invocation,
-    Measurement,
-    NcclLog,
-    Status,
-)
-from busbw.records.counters import RailBytes
+from busbw import playbook
+from busbw.assess import appraisal, expectation, gates, proof
+from busbw.assess.expectation import Hardware, NodeHardware, Outlook
+from busbw.assess.launches import Launch
+from busbw.fabrics import fabric as profile
+from busbw.model import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Invocation, Measurement, NcclLog, Status
+from busbw.model.counters import RailBytes
+from busbw.parsers import verdict
+from busbw.parsers.blame import blame
+from busbw.parsers.expect import hardware, sensitivity
+from busbw.parsers.expect.hardware import Nics
+from busbw.parsers.logs import nccl_debug
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.store.artefacts import CaseArtefact
 from busbw.survey.schedule import pair_rounds
 
 NODES = tuple(f"gpu-{number:03d}" for number in range(8))

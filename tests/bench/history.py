@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from busbw.codec import dump_json
-from busbw.history import FILE, History
+from busbw.compare.history import FILE, History
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
 COUNT, SIZES = 10_000, 31

@@ -53,15 +53,15 @@ def turn(run: Path) -> tuple[float, ...]:
 
 def one(path: Path) -> None:
     """Judge one run directory and say what it took."""
-    from busbw import rundir
-    from busbw.cli import check_print
-    from busbw.stages import checking
+    from busbw.cli import check
+    from busbw.run import checking
+    from busbw.store import run_directory
 
-    run = rundir.open_existing(path)
+    run = run_directory.open_existing(path)
     started, before = time.perf_counter(), time.process_time()
     report = checking.conclude(run)
     judged = time.perf_counter()
-    lines = check_print.lines(report, str(path))
+    lines = check.check_lines(report, str(path))
     ended, cpu = time.perf_counter(), time.process_time() - before
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps([judged - started, ended - judged, cpu, peak_mb, len(lines)]))
@@ -69,14 +69,16 @@ def one(path: Path) -> None:
 
 def compose(path: Path, count: int) -> int:
     """A run directory with so many nodes' answers; their size in bytes."""
-    from busbw import artefacts, playbook, profile, rundir
-    from busbw.artefacts import PreflightArtefact, PreflightEntry, ReachArtefact
-    from busbw.plan import SCHEMA, RunPlan
-    from busbw.preflight.families import families
-    from busbw.records import Cluster, Node
+    from busbw import playbook
+    from busbw.checks.frame import families
+    from busbw.fabrics import fabric
+    from busbw.model import Cluster, Node
+    from busbw.store import artefacts, run_directory
+    from busbw.store.artefacts import PreflightArtefact, PreflightEntry, ReachArtefact
+    from busbw.store.plan import SCHEMA, RunPlan
 
     path.mkdir()
-    run = rundir.create(path, "2026-11-21T12:00:00Z", "check")
+    run = run_directory.create(path, "2026-11-21T12:00:00Z", "check")
     names = tuple(f"gpu-{i:04}" for i in range(1, count + 1))
     cluster = Cluster(tuple(Node(name, gpus=GPUS) for name in names), names[0], "composed", fabric="infiniband")
     day_one = playbook.load("day-one", emulated=False)
@@ -87,7 +89,7 @@ def compose(path: Path, count: int) -> int:
         started="2026-11-21T12:00:00Z",
         cluster=cluster,
         playbook=day_one,
-        profile=profile.load("infiniband"),
+        profile=fabric.load("infiniband"),
         transport="ssh",
         overrides=(),
         stray=(),

@@ -19,7 +19,7 @@ import test_partial_cluster as partial  # beside the lab's tests
 
 from busbw.lab import bringup
 from busbw.lab.bringup import LabOptions
-from busbw.stages.preflight import STRAGGLER_S
+from busbw.run.reach import STRAGGLER_S
 
 BAD = ("dead", "dead", "hung", "crawls", "full", "no inodes", "another's name", "endless", "silent", "garbage")
 """The eighth, fourteenth, twentieth… node."""

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from busbw.records import Cluster, Command, Node
+from busbw.model import Cluster, Command, Node
 from busbw.transport.choose import make
 from busbw.transport.fanout import open_fleet
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import gen_log
 
 from busbw import intake
-from busbw.cli.read_pool import rarely_collected
+from busbw.cli.pool import rarely_collected
 
 _GOALS = {"scan": 0.15, "structure": 0.10}
 """Of grep's speed."""
@@ -57,9 +57,9 @@ def grep(path: Path) -> str:
 
 def scan(path: Path) -> str:
     """Searches for everything."""
-    from busbw.parsers.formats.nccl_debug import PATTERNS
-    from busbw.parsers.formats.scan import Scanner
-    from busbw.parsers.judge.diagnose import search_patterns
+    from busbw.parsers.findings.diagnose import search_patterns
+    from busbw.parsers.logs.nccl_debug import PATTERNS
+    from busbw.parsers.logs.scan import Scanner
 
     patterns = {pattern.id: pattern for pattern in (*PATTERNS, *search_patterns())}
     found = Scanner(tuple(patterns.values())).scan(chunks(path))
@@ -68,7 +68,7 @@ def scan(path: Path) -> str:
 
 def facts(path: Path) -> str:
     """Reads the facts of all processes."""
-    from busbw.parsers.formats.nccl_debug import read
+    from busbw.parsers.logs.nccl_debug import read
 
     (log,) = read(chunks(path)).records
     return f"{len(log.processes)} processes, {len(log.warnings)} warnings"  # type: ignore[attr-defined]  # an NcclLog
@@ -76,7 +76,7 @@ def facts(path: Path) -> str:
 
 def structure(path: Path) -> str:
     """Takes every line apart."""
-    from busbw.parsers.formats.nccl_debug_calls import read_activity
+    from busbw.parsers.logs.nccl_debug_calls import read_activity
 
     activity = read_activity(chunks(path))
     return f"{len(activity)} processes, {sum(each.lines for each in activity)} lines"

@@ -10,7 +10,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-from busbw.parsers.formats import nccl_tests_table
+from busbw.parsers.nccl_tests import table
 
 HEADER = b"#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n"
 ROW = b"     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0    95.88   87.49  164.05       0\n"
@@ -77,7 +77,7 @@ def main() -> None:
     }
     for name, (text, rows) in texts.items():
         started = time.process_time()
-        (result,) = nccl_tests_table.parse(text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
+        (result,) = table.parse(text[at : at + CHUNK] for at in range(0, len(text), CHUNK))
         seconds = time.process_time() - started
         if len(result.rows) != rows:
             raise SystemExit(f"{name}: {len(result.rows)} rows read, {rows} written")
@@ -85,7 +85,7 @@ def main() -> None:
     for name, piece in HOSTILE.items():
         text = HEADER + (piece * (65000 // len(piece)) + b"\n") * 16
         started = time.process_time()
-        nccl_tests_table.parse(text)
+        table.parse(text)
         print(f"hostile: {name:22} {(time.process_time() - started) / len(text) * 1e6:8.2f} s/MB")
 
 

@@ -20,8 +20,8 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 
-from busbw.parsers.judge.regression import scatter, shift
-from busbw.records.history import Change
+from busbw.model.history import Change
+from busbw.parsers.stats.regression import scatter, shift
 
 COLLECTIVES, SIZES, RUNS, LEAST, MOST = 3, 8, 5, 5, 15
 NUMBERS = COLLECTIVES * SIZES

@@ -107,20 +107,20 @@ def _hostlist(size: int, scratch: Path) -> Callable[[], object]:
 
 
 def _preflight(size: int, scratch: Path) -> Callable[[], object]:
-    from busbw import rundir
-    from busbw.cli import check_print
-    from busbw.stages import checking
+    from busbw.cli import check
+    from busbw.run import checking
+    from busbw.store import run_directory
 
     def work() -> None:
-        report = checking.conclude(rundir.open_existing(scratch / str(size)))
-        assert check_print.lines(report, "run")
+        report = checking.conclude(run_directory.open_existing(scratch / str(size)))
+        assert check.check_lines(report, "run")
 
     return work
 
 
 def _planning(size: int, scratch: Path) -> Callable[[], object]:
-    from busbw import planning
     from busbw.cli import build_parser, commands
+    from busbw.run import planning
 
     words = ["run", "day-one", "-i", str(scratch / f"{size}.yaml"), "--nccl-tests", "/opt/nccl-tests/build"]
     args = build_parser(commands()).parse_args(words)
@@ -129,7 +129,7 @@ def _planning(size: int, scratch: Path) -> Callable[[], object]:
 
 def _arbitrary(size: int, scratch: Path) -> Callable[[], object]:
     from busbw.launch import LaunchRequest, MpiFacts, SlurmFacts, choose
-    from busbw.records import BenchmarkCase, Collective, Node, Sizes
+    from busbw.model import BenchmarkCase, Collective, Node, Sizes
 
     nodes = tuple(Node(f"gpu-{n:04}", gpus=GPUS) for n in range(1, max(size, 1) + 1))
     slurm = SlurmFacts("1", tuple(node.name for node in nodes), "pmix")
@@ -140,15 +140,16 @@ def _arbitrary(size: int, scratch: Path) -> Callable[[], object]:
 
 
 def _report(size: int, scratch: Path) -> Callable[[], object]:
-    from busbw import derive, rundir
-    from busbw.stages import publish
+    from busbw import assess
+    from busbw.run import publish
+    from busbw.store import run_directory
 
-    assert derive
-    return lambda: publish.publish(rundir.open_existing(scratch / str(size)))
+    assert assess
+    return lambda: publish.publish(run_directory.open_existing(scratch / str(size)))
 
 
 def _fan_out(size: int, scratch: Path) -> Callable[[], object]:
-    from busbw.records import Cluster, Command, CommandResult, Node
+    from busbw.model import Cluster, Command, CommandResult, Node
     from busbw.transport.fanout import open_fleet
 
     class Session:

@@ -18,8 +18,8 @@ from pathlib import Path
 from busbw.lab import bringup
 from busbw.lab.bringup import LabOptions
 from busbw.lab.shaping import BURST_BYTES
-from busbw.parsers.judge import limits, limits_link
-from busbw.parsers.judge.limits import Rates
+from busbw.parsers.expect import limits
+from busbw.parsers.expect.limits import Rates
 
 NODES = 4
 PLAYBOOK = """\
@@ -34,7 +34,7 @@ lab: {payload: lab, fabric: lab}
 
 def limit_gb_s(rate_bit_s: float) -> float:
     """What a rail of that rate carries of a ring."""
-    found = limits.ring(Rates(NODES, 1, limits_link.tcp_payload(rate_bit_s / 8e9, 9000).value_gb_s))
+    found = limits.ring(Rates(NODES, 1, limits.tcp_payload(rate_bit_s / 8e9, 9000).value_gb_s))
     assert found is not None
     return found.value_gb_s
 

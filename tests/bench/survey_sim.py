@@ -20,10 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sim.cluster import Cluster, Culprit, World
 
-from busbw.parsers.judge import blame
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_parts import Fabric
-from busbw.parsers.judge.groups import GroupSample
+from busbw.parsers.blame import blame
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import TARGET_LOSS, Wanted, choose
 from busbw.survey.schedule import Round
 

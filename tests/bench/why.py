@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 
-from busbw.parsers.formats.scan import Scanner
-from busbw.parsers.judge.diagnose import diagnose, search_patterns
-from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Text
-from busbw.records import Confidence, Finding
+from busbw.model import Confidence, Finding
+from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.evidence import EvidenceSet, Text
+from busbw.parsers.logs.scan import Scanner
 
 INDEX = Path(__file__).parents[3] / "shared" / "corpus" / "index.yaml"
 HEADLINE = ("yes", "partly")

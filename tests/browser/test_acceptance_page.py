@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from busbw.records import ProviderAnswer
+from busbw.model import ProviderAnswer
 from busbw.reports import ReportInput, html
 
 HERE = Path(__file__).parent

@@ -20,21 +20,23 @@ from pathlib import Path
 from types import ModuleType
 
 import busbw.parsers.fabric
-import busbw.parsers.formats
-import busbw.parsers.nodes
-from busbw import plan, playbook
-from busbw.artefacts import CaseArtefact, PreflightArtefact
-from busbw.build import parse_proof
+import busbw.parsers.logs
+import busbw.parsers.nccl_tests
+import busbw.parsers.tools
+from busbw import playbook
+from busbw.building.recipe import parse_proof
+from busbw.checks import network_path
 from busbw.cli import main
 from busbw.codec import parse_json
 from busbw.errors import BusbwError, UsageError
-from busbw.inventory import hostlist, recognise
-from busbw.outside import decoded
+from busbw.inventory import hostlist, select
+from busbw.model import RunResult
+from busbw.model.counters import CounterSnapshot
 from busbw.playbook import contract
-from busbw.preflight import probe, probe_rails
-from busbw.records import RunResult
-from busbw.records.counters import CounterSnapshot
-from busbw.transport import known_hosts, ssh_config
+from busbw.store import plan
+from busbw.store.artefacts import CaseArtefact, PreflightArtefact
+from busbw.text import decoded
+from busbw.transport import host_keys, ssh_config
 from busbw.triage import offline
 
 _NAMES = re.compile(r"(?:parse|read)\w*|loads?")
@@ -55,21 +57,25 @@ class Entry:
 
 def entries() -> tuple[Entry, ...]:
     """All of them, by name."""
-    found = [entry for package in (busbw.parsers.formats, busbw.parsers.nodes, busbw.parsers.fabric) for entry in _of(package)]
+    found = [
+        entry
+        for package in (busbw.parsers.logs, busbw.parsers.nccl_tests, busbw.parsers.tools, busbw.parsers.fabric)
+        for entry in _of(package)
+    ]
     found += [
-        Entry("inventory", lambda data: recognise.read(_text(data), "nodes.yaml"), "own"),
+        Entry("inventory", lambda data: select.read(_text(data), "nodes.yaml"), "own"),
         Entry("hostlist", lambda data: hostlist.expand(_text(data[:400])), "hostlist"),
         Entry("playbook", lambda data: playbook.parse(_text(data), "plan.yaml", "plan"), "playbook", 1),
         Entry("contract", _of_file(lambda path: contract.load(path, frozenset({"all-reduce"}))), "contract", 1),
-        Entry("known_hosts", lambda data: known_hosts.parse(_text(data), "known_hosts"), "known_hosts"),
+        Entry("known_hosts", lambda data: host_keys.parse(_text(data), "known_hosts"), "known_hosts"),
         Entry("ssh -G", _ssh_answer, "ssh_config"),
         Entry("proof of a build", lambda data: parse_proof("node1", decoded(data)), "parse_proof"),
-        Entry("login probe", lambda data: probe.parse_login(decoded(data)), "probe"),
-        Entry("hello probe", lambda data: probe.parse_hello(decoded(data)), "probe"),
-        Entry("listen probe", lambda data: probe.parse_listen("node1", decoded(data)), "probe"),
-        Entry("connect probe", lambda data: probe.parse_connect("node1", decoded(data)), "probe"),
-        Entry("nccl probe", lambda data: probe.parse_nccl(decoded(data)), "probe"),
-        Entry("rails probe", lambda data: probe_rails.parse("node1", decoded(data)), "probe_rails"),
+        Entry("login probe", lambda data: network_path.parse_login(decoded(data)), "probe"),
+        Entry("hello probe", lambda data: network_path.parse_hello(decoded(data)), "probe"),
+        Entry("listen probe", lambda data: network_path.parse_listen("node1", decoded(data)), "probe"),
+        Entry("connect probe", lambda data: network_path.parse_connect("node1", decoded(data)), "probe"),
+        Entry("nccl probe", lambda data: network_path.parse_nccl(decoded(data)), "probe"),
+        Entry("rails probe", lambda data: network_path.parse("node1", decoded(data)), "probe_rails"),
         Entry("a node's evidence", lambda data: offline.of_text("node1", data, "node1.txt", None, None), "script"),
         *(
             Entry(f"{kind.__name__} as JSON", lambda data, kind=kind: parse_json(data, kind), kind.__name__, 1)  # type: ignore[misc]

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from busbw import rundir
-from busbw.derive import counters
+from busbw.assess import counters
+from busbw.checks import counters as counters_script
 from busbw.lab import persona
 from busbw.lab.state import LabState
-from busbw.parsers.judge.diagnose import EvidenceSet, diagnose
-from busbw.parsers.judge.diagnose_counters import NodeChanges, from_counters
-from busbw.parsers.nodes import counters as counters_of
-from busbw.preflight import counters as counters_script
-from busbw.records.counters import CounterDelta
+from busbw.model.counters import CounterDelta
+from busbw.parsers.findings.diagnose import EvidenceSet, diagnose
+from busbw.parsers.findings.facts import NodeChanges, from_counters
+from busbw.parsers.tools import counters as counters_of
+from busbw.store import run_directory
 
 pytestmark = pytest.mark.lab
 
@@ -51,7 +51,7 @@ def measured(lab4: LabState, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_bytes_of_a_case_are_seen_on_the_rail_of_every_node(measured: Path, lab4: LabState) -> None:
-    found = counters.load(rundir.open_existing(measured), "all-reduce")
+    found = counters.load(run_directory.open_existing(measured), "all-reduce")
     assert found is not None
     assert found.problems == ()
     assert [node.after.node for node in found.nodes] == ["node1", "node2", "node3", "node4"]
@@ -68,7 +68,7 @@ def test_the_bytes_of_a_case_are_seen_on_the_rail_of_every_node(measured: Path, 
 
 
 def test_every_change_has_the_time_in_which_it_happened(measured: Path) -> None:
-    found = counters.load(rundir.open_existing(measured), "all-reduce")
+    found = counters.load(run_directory.open_existing(measured), "all-reduce")
     assert found is not None
     changes = [change for node in found.nodes for change in counters_of.deltas(node.before, node.after)]
     assert {change.counter for change in changes if change.device == "tcp"} >= {"TcpOutSegs", "TcpRetransSegs", "TcpExtListenDrops"}
@@ -76,7 +76,7 @@ def test_every_change_has_the_time_in_which_it_happened(measured: Path) -> None:
 
 
 def test_a_case_without_snapshots_has_none(measured: Path) -> None:
-    assert counters.load(rundir.open_existing(measured), "no-such-case") is None
+    assert counters.load(run_directory.open_existing(measured), "no-such-case") is None
 
 
 def test_counters_that_grow_on_an_adapter_lead_to_its_cable(

@@ -18,7 +18,7 @@ from busbw.errors import InventoryError, LabError, UsageError
 from busbw.inventory import lab as inventory
 from busbw.lab import bringup, cgroups, enter, faults, files, processes
 from busbw.lab.state import LabState, load, marker, names
-from busbw.records import Node
+from busbw.model import Node
 
 pytestmark = pytest.mark.lab
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import pytest
 
-from busbw import profile
+from busbw.fabrics import fabric
 from busbw.lab.state import LabState
 from busbw.launch import FabricFacts, LaunchRequest, MpiFacts
 from busbw.launch.env import mpi_options
 from busbw.launch.mpirun import LAUNCHER, ssh_agent
 from busbw.launch.render import render
-from busbw.records import BenchmarkCase, Collective, Node, ResolvedVar, Sizes
+from busbw.model import BenchmarkCase, Collective, Node, ResolvedVar, Sizes
 
 pytestmark = pytest.mark.lab
 
@@ -37,7 +37,7 @@ def request(lab: LabState, names: tuple[str, ...]) -> LaunchRequest:
         binary="/bin/sh",
         env=(ResolvedVar("MARK", "two words; $(none)", "--env", "it must arrive as it is"),),
         mpi=MpiFacts(version[1], path, run_as_root=os.geteuid() == 0),
-        options=mpi_options(profile.load("lab"), FabricFacts("eth0", ("eth0",))),
+        options=mpi_options(fabric.load("lab"), FabricFacts("eth0", ("eth0",))),
         ssh_agent=ssh_agent(None),
     )
 

@@ -19,7 +19,7 @@ import pytest
 from busbw.lab import enter, files, processes
 from busbw.lab.state import LabState
 from busbw.launch.mpijob import MpiJob
-from busbw.stages import kubernetes
+from busbw.run import kubernetes
 
 pytestmark = pytest.mark.lab
 BOOK = str(Path(__file__).with_name("nccl_tests.yaml"))

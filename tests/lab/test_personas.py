@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from busbw.checks.counters import snapshot
 from busbw.errors import LabError
 from busbw.lab import enter, faults, persona, persona_faults, processes
 from busbw.lab import state as states
 from busbw.lab.state import LabState
-from busbw.parsers.nodes import counters, ibstat, ibverbs
-from busbw.preflight.counters import snapshot
-from busbw.records.counters import CounterSnapshot
+from busbw.model.counters import CounterSnapshot
+from busbw.parsers.tools import counters, ibstat, ibverbs
 
 pytestmark = pytest.mark.lab
 

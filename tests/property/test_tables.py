@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats import nccl_tests_json, nccl_tests_rccl, nccl_tests_table, recognise
-from busbw.records.benchmark import BenchmarkRow, Measurement, busbw_factor
+from busbw.model.benchmark import BenchmarkRow, Measurement, busbw_factor
+from busbw.parsers.logs import recognise
+from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import rccl, table
 
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 ELEMENTS = {"int8": 1, "half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "uint64": 8}
@@ -230,7 +232,7 @@ def texts(draw: st.DrawFn, torn: bool, most_cycles: int = 2) -> tuple[str, Writt
 def check(text: str, written: Written) -> None:
     """Exactly what was written, or declared incomplete."""
     try:
-        results = nccl_tests_table.parse(text)
+        results = table.parse(text)
     except UnknownLayout:
         # By these the column names are known; a text that begins inside their line and ends there holds nothing of a table.
         assert not re.search(r"\bsize .*algbw +busbw", text)
@@ -248,7 +250,7 @@ def check(text: str, written: Written) -> None:
 def test_a_whole_table_among_other_lines_is_read_exactly(case: tuple[str, Written]) -> None:
     text, written = case
     check(text, written)
-    (result,) = nccl_tests_table.parse(text)
+    (result,) = table.parse(text)
     assert (result.complete, result.faults) == (True, ())
 
 
@@ -257,7 +259,7 @@ def test_a_whole_table_among_other_lines_is_read_exactly(case: tuple[str, Writte
 def test_a_table_torn_by_log_text_is_put_together_exactly(case: tuple[str, Written]) -> None:
     text, written = case
     check(text, written)
-    (result,) = nccl_tests_table.parse(text)
+    (result,) = table.parse(text)
     assert (result.complete, result.faults) == (True, ())
 
 
@@ -285,7 +287,7 @@ def test_a_table_that_lost_any_of_its_lines_is_exact_or_declared_incomplete(case
 @given(tables(wrongs=(0, 0, 7, 1500000)))
 def test_wrong_elements_are_never_lost(case: tuple[Dialect, Written]) -> None:
     _, written = case
-    (result,) = nccl_tests_table.parse("\n".join(written.lines).replace("\0", "") + "\n")
+    (result,) = table.parse("\n".join(written.lines).replace("\0", "") + "\n")
     counted = [value.wrong for row in written.rows for value in (row.out_of_place, row.in_place) if value and value.wrong]
     assert [value.wrong for row in result.rows for value in (row.out_of_place, row.in_place) if value and value.wrong] == counted
     assert any(fault.startswith("wrong data") for fault in result.faults) == bool(counted)
@@ -313,10 +315,10 @@ def test_a_mangled_table_raises_nothing_and_gives_only_finite_numbers(
     for at, length, instead in splices:
         text = text[:at] + instead + text[at + length :]
     with contextlib.suppress(UnknownLayout):
-        assert not re.search(r"=-?(?:nan|inf)\b", repr(nccl_tests_table.parse(text)))
+        assert not re.search(r"=-?(?:nan|inf)\b", repr(table.parse(text)))
 
 
-@pytest.mark.parametrize("parse", [nccl_tests_table.parse, nccl_tests_json.parse, nccl_tests_rccl.parse], ids=["table", "json", "rccl"])
+@pytest.mark.parametrize("parse", [table.parse, nccl_tests_json.parse, rccl.parse], ids=["table", "json", "rccl"])
 @QUICK
 @given(
     data=st.one_of(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from busbw.parsers.judge.groups import GroupSample
+from busbw.parsers.nccl_tests.groups import GroupSample
 
 LINE_GB_S = 48.0
 

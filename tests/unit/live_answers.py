@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-from busbw.parsers.judge import stall_live
-from busbw.parsers.judge.stall_ranks import Wanted
-from busbw.parsers.judge.stall_records import NodeEvidence, StallClass, StallJudgement
-from busbw.records import Unreachable
+from busbw.model import Unreachable
+from busbw.parsers.stall import live
+from busbw.parsers.stall.evidence import NodeEvidence, StallClass, StallJudgement, Wanted
 from busbw.triage import offline
 
 B = "b0undary1"
@@ -57,7 +56,7 @@ def nodes(count: int = 4, **changed: NodeEvidence) -> tuple[NodeEvidence, ...]:
 
 
 def judged(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = (), leaves: dict[str, str] | None = None) -> StallJudgement:
-    return stall_live.judge(given, gone, Wanted(), NOW, leaves)
+    return live.judge(given, gone, Wanted(), NOW, leaves)
 
 
 def told(given: tuple[NodeEvidence, ...], gone: tuple[Unreachable, ...] = ()) -> tuple[StallClass, tuple[int, ...], tuple[str, ...]]:

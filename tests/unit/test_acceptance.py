@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import PlaybookError
-from busbw.parsers.judge import acceptance, verdict
-from busbw.parsers.judge.acceptance import Around, Launches
+from busbw.model import CriterionResult, HardwareId, Limit, Status
+from busbw.parsers import contract as acceptance
+from busbw.parsers import verdict
+from busbw.parsers.contract import Around, Launches
 from busbw.playbook import contract
 from busbw.playbook.contract import Contract, Criterion
-from busbw.records import CriterionResult, HardwareId, Limit, Status
 
 GIB = 1 << 30
 PROMISE = Criterion("C1", "all-reduce", 8 * GIB, busbw_gb_s=370.0)

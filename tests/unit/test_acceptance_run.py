@@ -6,19 +6,13 @@ import dataclasses
 
 import pytest
 
-from busbw.artefacts import CaseArtefact
-from busbw.derive import acceptance
-from busbw.derive.appraisal import Appraisal
-from busbw.derive.expectation import Hardware, NodeHardware
-from busbw.derive.launches import Launch
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.groups import GroupSample
-from busbw.plan import RunPlan
-from busbw.playbook import Contract, Playbook, SurveyPlan
-from busbw.playbook.contract import Criterion
-from busbw.preflight import NodeAnswer, SectionOutput
-from busbw.profile import ChecksPlan, undetected
-from busbw.records import (
+from busbw.assess import contract as acceptance
+from busbw.assess.appraisal import Appraisal
+from busbw.assess.expectation import Hardware, NodeHardware
+from busbw.assess.launches import Launch
+from busbw.checks import NodeAnswer, SectionOutput
+from busbw.fabrics.fabric import ChecksPlan, undetected
+from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
     BenchmarkRow,
@@ -37,7 +31,13 @@ from busbw.records import (
     Sizes,
     Status,
 )
-from busbw.stages import rest
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.playbook import Contract, Playbook, SurveyPlan
+from busbw.playbook.contract import Criterion
+from busbw.store.artefacts import CaseArtefact
+from busbw.store.plan import RunPlan
+from busbw.survey import measure
 
 GIB = 1 << 30
 NODES = ("n1", "n2", "n3")
@@ -112,7 +112,7 @@ def test_who_is_left_out_is_a_node_the_node_of_a_rail_or_one_end_of_a_path() -> 
         return Blame(kind, component, BlameState.SLOW, 1.0, 2.0, ())
 
     accused = (blame("node", "n2"), blame("rail", "n3 rail 2"), blame("link", "n1 – n2"), blame("plane", "rail 1 of all nodes"))
-    assert rest.suspects(accused, NODES) == ("n2", "n3", "n1")
+    assert measure.suspects(accused, NODES) == ("n2", "n3", "n1")
 
 
 def answers(
@@ -121,7 +121,7 @@ def answers(
     labels = [(("leaf", leaf),) for leaf in leaves] or [()] * len(NODES)
     cluster = Cluster(tuple(Node(n, labels=own) for n, own in zip(NODES, labels, strict=True)), "n1", "-w")
     book = Playbook("p", "", None, ChecksPlan(), (CASE,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
-    plan = RunPlan("busbw.plan/1", "0", "r", "", cluster, book, undetected(), "ssh")
+    plan = RunPlan("busbw.store.plan/1", "0", "r", "", cluster, book, undetected(), "ssh")
     return acceptance.answers(plan, made, (), checks, outcome, APPRAISED)
 
 

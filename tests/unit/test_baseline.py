@@ -10,12 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import accepted, derive
+from busbw import assess
 from busbw.cli import main
+from busbw.compare import accepted
 from busbw.errors import RunDirError
-from busbw.records import RunResult, Status
-from busbw.records.history import Decision
-from busbw.rundir import RunDir
+from busbw.model import RunResult, Status
+from busbw.model.history import Decision
+from busbw.store.run_directory import RunDir
 
 FIRST = Decision("2026-11-20T10:00:00Z", "ops", "after the recabling")
 BACK = Decision("2026-11-21T10:00:00Z", "ops", "gpu-7 was swapped", retired=True)
@@ -59,7 +60,7 @@ RESULT: RunResult = RUNS.healthy().result
 def results(monkeypatch: pytest.MonkeyPatch) -> dict[str, RunResult]:
     """What each run directory comes to, by name."""
     found: dict[str, RunResult] = {}
-    monkeypatch.setattr(derive, "derive", lambda run: found[run.run_id])
+    monkeypatch.setattr(assess, "derive", lambda run: found[run.run_id])
     return found
 
 
@@ -126,7 +127,7 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
             raise RunDirError("raw/build.json: missing key 'builds'\nraw/build.json: unknown key 'stamp'")
         return results[run.run_id]
 
-    monkeypatch.setattr(derive, "derive", derived)
+    monkeypatch.setattr(assess, "derive", derived)
     assert main(["diff", now]) == 3, "one launch on either side tells nothing"
     told = capsys.readouterr().out
     assert f"not compared with 20261120-old: raw/build.json: missing key 'builds'; busbw baseline retire {old}, and accept another" in told

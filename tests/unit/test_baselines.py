@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.parsers.judge import baselines, baselines_judge, baselines_table, limits_table
-from busbw.parsers.judge.baselines import Regime
-from busbw.parsers.judge.baselines_table import Grade, NicSet, Row, Source, Spread
-from busbw.parsers.judge.hardware import Nics, find_gpu
-from busbw.parsers.judge.limits_table import Question
-from busbw.records import Limit, Reference, Status
+from busbw.model import Limit, Reference, Status
+from busbw.parsers.expect import baselines, cluster, judge
+from busbw.parsers.expect.baselines import Grade, NicSet, Regime, Row, Source, Spread
+from busbw.parsers.expect.cluster import Question
+from busbw.parsers.expect.hardware import Nics, find_gpu
 
-TABLES = baselines_table.load()
+TABLES = baselines.load()
 EVERY_ROW = (*TABLES.published, *TABLES.thresholds, *TABLES.articles)
 
 
@@ -175,9 +174,9 @@ def test_shipped_thresholds_against_the_limit(
 
 def expectation(
     gpu: str, nodes: int, nics: tuple[int, float] | None, fabric: str, collective: str = "all_reduce", gpus: int = 8
-) -> limits_table.Expectation:
+) -> cluster.Expectation:
     given = None if nics is None else Nics(nics[0], f"{nics[1]:g}", nics[1])
-    return limits_table.answer(Question(collective, nodes, gpus, fabric, find_gpu(gpu), nics=given))
+    return cluster.answer(Question(collective, nodes, gpus, fabric, find_gpu(gpu), nics=given))
 
 
 @pytest.mark.parametrize("row", [row for row in TABLES.thresholds if row.grade is Grade.IMPLAUSIBLE], ids=lambda row: str(row.id))
@@ -224,7 +223,7 @@ def test_a_measured_number_is_judged_and_published_figures_never_pass_it(
     measured: float, contract: float | None, status: Status, words: str
 ) -> None:
     found = baselines.match(TABLES, regime("H100", 8))
-    comparison = baselines_judge.judge(measured, 8 << 30, expectation(*JUDGED), baselines.reference(found), contract_gb_s=contract)
+    comparison = judge.judge(measured, 8 << 30, expectation(*JUDGED), baselines.reference(found), contract_gb_s=contract)
     assert (comparison.status, words in comparison.reason, comparison.measured_gb_s) == (status, True, measured)
 
 
@@ -233,7 +232,7 @@ def test_a_measured_number_is_judged_and_published_figures_never_pass_it(
 def test_no_number_passes_without_a_contract(gpu: str, nodes: int) -> None:
     asked = expectation(gpu, nodes, (8, 400.0), "infiniband")
     step = asked.limit.value_gb_s / 20
-    statuses = {baselines_judge.judge(step * i, 8 << 30, asked, Reference("published", step * i, "itself")).status for i in range(1, 25)}
+    statuses = {judge.judge(step * i, 8 << 30, asked, Reference("published", step * i, "itself")).status for i in range(1, 25)}
     assert Status.PASS not in statuses
     assert Status.FAIL in statuses
 
@@ -244,11 +243,11 @@ def test_small_messages_are_held_to_a_curve_or_to_nothing() -> None:
     assert [curve.id for curve in curves] == ["b200-4n-efa-allreduce"]
     reference = Reference("published", 381.8, "one")
     judged = [
-        baselines_judge.judge(157.0, 64 << 20, asked, reference, curves).status,
-        baselines_judge.judge(60.0, 64 << 20, asked, reference, curves).status,
+        judge.judge(157.0, 64 << 20, asked, reference, curves).status,
+        judge.judge(60.0, 64 << 20, asked, reference, curves).status,
     ]
     assert judged == [Status.UNKNOWN, Status.FAIL]
-    uncovered = baselines_judge.judge(60.0, 64 << 20, asked, reference)
+    uncovered = judge.judge(60.0, 64 << 20, asked, reference)
     assert (uncovered.status, uncovered.reason) == (
         Status.UNKNOWN,
         "figures describe messages of 1 GiB and more, and no curve tells what 64 MiB should give",
@@ -318,7 +317,7 @@ def test_curves_are_those_of_the_same_node_class(gpu: str, nodes: int, gpus: int
 def test_a_contract_says_what_it_would_catch(
     asked: tuple[str, int, tuple[int, float] | None, str], contract: float, notes: tuple[str, ...]
 ) -> None:
-    assert baselines_judge.contract_notes(contract, expectation(*asked)) == notes
+    assert judge.contract_notes(contract, expectation(*asked)) == notes
 
 
 def test_a_curve_says_nothing_outside_its_sizes() -> None:

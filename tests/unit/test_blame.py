@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from busbw.parsers.judge import blame, blame_words
-from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind, loads
-from busbw.parsers.judge.groups import GroupSample
-from busbw.records import BlameState, Confidence, Status
+from busbw.model import BlameState, Confidence, Status
+from busbw.parsers.blame import blame, findings
+from busbw.parsers.blame.parts import Fabric, Part, PartKind, loads
+from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.schedule import Round, across_leaves, inside_leaves, pair_rounds
 
 EIGHT = tuple(f"node{i}" for i in range(1, 9))
@@ -74,7 +74,7 @@ def test_two_slow_nodes_that_only_met_each_other_cannot_be_separated() -> None:
     again = Round("pairs-2", one.groups)
     (accused,) = blame.solve(measured((one, again), {("node1",): 0.5}), TWO_LEAVES).blames
     assert {accused.component, *accused.also} >= {"node1", "node2", "node1 – node2"}
-    finding = blame_words.blame_finding(accused)
+    finding = findings.blame_finding(accused)
     assert (finding.id, finding.confidence) == ("not-separated", Confidence.POSSIBLE)
     assert "cannot separate" in finding.title
 
@@ -187,6 +187,6 @@ def test_groups_are_compared_with_their_peers_by_their_slowest_rail() -> None:
     samples = measured(ALL_PAIRS, {("node3", "2"): 0.5})
     outcome = blame.solve(samples, TWO_LEAVES)
     first = ALL_PAIRS[0]
-    compared = blame_words.compare_groups("survey-pairs-1", first.groups, f"raw/cases/{first.id}/result.json", outcome)
+    compared = findings.compare_groups("survey-pairs-1", first.groups, f"raw/cases/{first.id}/result.json", outcome)
     assert {c.nodes: c.status for c in compared} == {g: Status.FAIL if "node3" in g else Status.PASS for g in first.groups}
     assert any(c.reason.startswith("rail 2: ") for c in compared if c.status is Status.FAIL)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.judge import blame
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_chance import student
-from busbw.parsers.judge.blame_parts import Fabric
-from busbw.parsers.judge.groups import GroupSample
+from busbw.parsers.blame import blame
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.explain import student
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import MOST_ALONE, Wanted, again_alone, choose
 from busbw.survey.schedule import Round, alone
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.parsers.judge.blame_layers import Layer, compared, everything, evidence
-from busbw.parsers.judge.groups import GroupSample
-from busbw.records import Status
-from busbw.survey import raw_link
-from busbw.survey.raw_link import RawLink
+from busbw.model import Status
+from busbw.parsers.blame.layers import Layer, compared, everything, evidence
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.survey import link_baseline
+from busbw.survey.link_baseline import RawLink
 
 PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
 IPERF = '{"start": {"version": "iperf 3.12"}, "end": {"sum_sent": {"bits_per_second": 2.1e10}, "sum_received": {"bits_per_second": 2e10}}}'
@@ -53,7 +53,7 @@ def test_both_ways_of_tcp_are_read_and_a_rail_that_is_missing_says_so() -> None:
         f"@@ eth0 tcp\n{IPERF}\n@@ eth0 tcp-R\n"
         + '{"start": {"version": "iperf 3.12"}, "error": "control socket has closed unexpectedly"}\n'
     )
-    assert raw_link.parse(text, ("eth0", "eth1"), rdma=False) == (
+    assert link_baseline.parse(text, ("eth0", "eth1"), rdma=False) == (
         RawLink(0, "eth0", "iperf3", False, 20.0),
         RawLink(0, "eth0", "iperf3", True, None, "control socket has closed unexpectedly"),
         RawLink(1, "eth1", "iperf3", False, None, "not measured"),
@@ -62,16 +62,16 @@ def test_both_ways_of_tcp_are_read_and_a_rail_that_is_missing_says_so() -> None:
 
 
 def test_perftest_of_a_device_is_read_as_it_prints_and_its_absence_is_told() -> None:
-    (found,) = raw_link.parse(f"@@ mlx5_0 rdma\n{PERFTEST.read_text()}\n", ("mlx5_0",), rdma=True)
+    (found,) = link_baseline.parse(f"@@ mlx5_0 rdma\n{PERFTEST.read_text()}\n", ("mlx5_0",), rdma=True)
     assert (found.tool, found.back, found.problem) == ("ib_write_bw", False, "")
     assert found.gbit_s is not None
     assert found.gbit_s > 100
-    (absent,) = raw_link.parse("no ib_write_bw\n", ("mlx5_0",), rdma=True)
+    (absent,) = link_baseline.parse("no ib_write_bw\n", ("mlx5_0",), rdma=True)
     assert (absent.gbit_s, absent.problem) == (None, "no ib_write_bw")
 
 
 def test_only_rails_that_are_served_are_asked_for() -> None:
-    command = raw_link.ask("eth0 10.0.0.2 18710\neth1 - 18711\nno such line; rm -rf\n", rdma=False, store="layers/a-b.txt")
+    command = link_baseline.ask("eth0 10.0.0.2 18710\neth1 - 18711\nno such line; rm -rf\n", rdma=False, store="layers/a-b.txt")
     assert command.stdin == b"eth0 10.0.0.2 18710\n"
-    served = raw_link.serve(("mlx5_0", "mlx5_1"), rdma=True, address="gpu2")
+    served = link_baseline.serve(("mlx5_0", "mlx5_1"), rdma=True, address="gpu2")
     assert served.stdin == b"mlx5_0 18710\nmlx5_1 18711\n"

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import artefacts, rundir
-from busbw.artefacts import CounterFile, CountersArtefact
-from busbw.derive import resent
-from busbw.parsers.judge import blame_loss
-from busbw.parsers.judge.blame_loss import Carried
-from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
-from busbw.parsers.nodes import counters
-from busbw.records import Confidence, Finding, Status
+from busbw.assess import counters as resent
+from busbw.model import Confidence, Finding, Status
+from busbw.parsers.blame import loss
+from busbw.parsers.blame.loss import Carried
+from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.tools import counters
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import CounterFile, CountersArtefact
 from busbw.survey.schedule import circle
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -28,7 +28,7 @@ NODES = tuple(f"n{i}" for i in range(8))
 @pytest.mark.parametrize("survey", SURVEYS, ids=[f"{s['fault']}-{len(s['leaf_of'])}-{s['load']}" for s in SURVEYS])
 def test_recorded_surveys_name_who_loses_packets_and_nobody_else(survey: dict[str, object]) -> None:
     pairs = tuple(Carried(tuple(nodes), launch, sent, again, "raw/x.txt") for launch, nodes, sent, again in survey["pairs"])  # type: ignore[attr-defined]
-    found = blame_loss.findings(pairs, Fabric(tuple(survey["leaf_of"].items())))  # type: ignore[attr-defined]
+    found = loss.findings(pairs, Fabric(tuple(survey["leaf_of"].items())))  # type: ignore[attr-defined]
     # What narrow uplinks drop is found here too: who calls leaves out what slowness explains.
     expected = {(str(survey["node"]),)} if str(survey["fault"]).startswith(("loss", "uplink")) else set()
     assert {finding.where for finding in found} == expected
@@ -46,7 +46,7 @@ def rounds(count: int, seed: int, lossy: dict[frozenset[str], float], usual: flo
 
 
 def told(pairs: tuple[Carried, ...]) -> Finding:
-    (finding,) = blame_loss.findings(pairs, Fabric(()))
+    (finding,) = loss.findings(pairs, Fabric(()))
     return finding
 
 
@@ -62,7 +62,7 @@ def test_a_node_that_loses_one_packet_in_a_hundred_is_a_warning_with_numbers_of_
 
 
 def test_two_nodes_and_a_path_are_told_apart() -> None:
-    found = blame_loss.findings(rounds(7, 2, {frozenset({"n1"}): 0.02, frozenset({"n6"}): 0.01}), Fabric(()))
+    found = loss.findings(rounds(7, 2, {frozenset({"n1"}): 0.02, frozenset({"n6"}): 0.01}), Fabric(()))
     assert {f.where for f in found} == {("n1",), ("n6",)}
     twice = rounds(7, 3, {frozenset({"n2", "n5"}): 0.02})
     assert told((*twice, *(Carried(p.nodes, f"{p.launch}-again", p.sent, p.resent, p.artefact) for p in twice))).where == ("n2 – n5",)
@@ -71,15 +71,15 @@ def test_two_nodes_and_a_path_are_told_apart() -> None:
 @pytest.mark.parametrize("usual", [0.0, 0.0005, 0.002, 0.01])
 def test_good_nodes_lose_nothing_that_is_told_whatever_is_usual(usual: float) -> None:
     for seed in range(40):
-        assert blame_loss.findings(rounds(5, seed, {}, usual), Fabric(())) == ()
+        assert loss.findings(rounds(5, seed, {}, usual), Fabric(())) == ()
 
 
 def test_one_launch_accuses_nobody_and_little_traffic_says_nothing() -> None:
     lossy = {frozenset({"n3"}): 0.05}
-    assert blame_loss.findings(rounds(1, 1, lossy), Fabric(())) == ()
+    assert loss.findings(rounds(1, 1, lossy), Fabric(())) == ()
     few = tuple(Carried(p.nodes, p.launch, 600, p.resent // 10, p.artefact) for p in rounds(4, 1, lossy))
-    assert blame_loss.levels(few, Fabric(())) == ()
-    assert blame_loss.findings((), Fabric(())) == ()
+    assert loss.levels(few, Fabric(())) == ()
+    assert loss.findings((), Fabric(())) == ()
 
 
 def test_the_segments_of_a_node_are_read_with_their_line_and_nothing_is_made_up() -> None:
@@ -95,7 +95,7 @@ def test_the_segments_of_a_node_are_read_with_their_line_and_nothing_is_made_up(
 
 
 def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_the_others_are_counted(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-22T09:00:00Z", "survey")
+    run = run_directory.create(tmp_path, "2026-11-22T09:00:00Z", "survey")
     text = (FIXTURES / "counters" / "virtio.txt").read_text()
     grown = text.replace(" 522416 1252 ", " 532416 1352 ")
     assert grown != text
@@ -134,15 +134,15 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
 def test_what_is_slow_says_whether_packets_are_lost_there_and_beside_what_is_usual() -> None:
     pairs = rounds(4, 5, {frozenset({"n1"}): 0.04, frozenset({"n6"}): 0.03})
     node, rail, other = Part(PartKind.NODE, ("n1",)), Part(PartKind.RAIL, ("n1",), 2), Part(PartKind.NODE, ("n6",))
-    (said,) = blame_loss.beside(pairs, node, (node, other), Fabric(()))
+    (said,) = loss.beside(pairs, node, (node, other), Fabric(()))
     assert re.fullmatch(
         r"TCP segments sent again by the pairs of n1: [34]\.\d\d%, in 3 launches; by pairs over nothing accused: 0\.0\d%", said.text
     ), said.text
-    assert blame_loss.beside(pairs, rail, (rail, other), Fabric(())) == (said,), "counted per node"
-    assert blame_loss.beside(pairs, Part(PartKind.NODE, ("n2",)), (node, other, Part(PartKind.NODE, ("n2",))), Fabric(())) == ()
-    assert blame_loss.beside((), node, (node,), Fabric(())) == ()
+    assert loss.beside(pairs, rail, (rail, other), Fabric(())) == (said,), "counted per node"
+    assert loss.beside(pairs, Part(PartKind.NODE, ("n2",)), (node, other, Part(PartKind.NODE, ("n2",))), Fabric(())) == ()
+    assert loss.beside((), node, (node,), Fabric(())) == ()
     leaves = Fabric(tuple((name, f"leaf{int(name[1:]) // 4}") for name in NODES))
     narrow = rounds(4, 5, {frozenset({a, b}): 0.05 for a in NODES[:4] for b in NODES[4:]})
     between = Part(PartKind.BETWEEN, ("leaf0", "leaf1"))
-    (said,) = blame_loss.beside(narrow, between, (between,), leaves)
+    (said,) = loss.beside(narrow, between, (between,), leaves)
     assert said.text.startswith("TCP segments sent again by the pairs over it: "), said.text

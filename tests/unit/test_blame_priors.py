@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_explain import Account, Suspicion
-from busbw.parsers.judge.blame_parts import Part, PartKind
-from busbw.parsers.judge.blame_priors import with_priors
-from busbw.records import Blame, BlameState, Evidence, Finding, Status
+from busbw.model import Blame, BlameState, Evidence, Finding, Status
+from busbw.parsers.blame.blame import BlameOutcome, with_priors
+from busbw.parsers.blame.explain import Account, Suspicion
+from busbw.parsers.blame.parts import Part, PartKind
 
 NODE, RAIL = Part(PartKind.NODE, ("node7",)), Part(PartKind.RAIL, ("node3",), 1)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw import build, job
-from busbw.records import Command
+from busbw.building import recipe
+from busbw.model import Command
+from busbw.run import job
 
 MAKEFILE = b"build/all_reduce_perf: main.c\n\tmkdir -p build && cc -o $@ main.c && echo made\n"
 
@@ -18,28 +19,28 @@ def run(command: Command) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False)
 
 
-def planned(tmp_path: Path, main: bytes = b"int main(void) { return 0; }\n", mpi: str = "4.1.4") -> build.BuildPlan:
-    return build.plan(build.archive({"Makefile": MAKEFILE, "main.c": main}), ("MPI=1",), mpi, str(tmp_path / "with space"))
+def planned(tmp_path: Path, main: bytes = b"int main(void) { return 0; }\n", mpi: str = "4.1.4") -> recipe.BuildPlan:
+    return recipe.plan(recipe.archive({"Makefile": MAKEFILE, "main.c": main}), ("MPI=1",), mpi, str(tmp_path / "with space"))
 
 
 def test_a_build_is_made_once_proven_and_copied_whole(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    first, second = run(build.build_command(plan)), run(build.build_command(plan))
+    first, second = run(recipe.build_command(plan)), run(recipe.build_command(plan))
     assert (first.returncode, first.stdout.splitlines()[-1]) == (0, f"built {plan.directory}".encode())
     assert second.stdout == f"reused {plan.directory}\n".encode()
-    proof = build.parse_proof("n1", run(build.prove_command(f"{plan.directory}/build")).stdout.decode())
+    proof = recipe.parse_proof("n1", run(recipe.prove_command(f"{plan.directory}/build")).stdout.decode())
     assert [name for name, _ in proof.hashes] == ["all_reduce_perf"]
-    packed = run(build.pack_command(plan.directory)).stdout
+    packed = run(recipe.pack_command(plan.directory)).stdout
     copy = str(tmp_path / "copy")
-    assert run(build.unpack_command(copy, packed)).returncode == 0
-    assert build.parse_proof("n1", run(build.prove_command(f"{copy}/build")).stdout.decode()).hashes == proof.hashes
+    assert run(recipe.unpack_command(copy, packed)).returncode == 0
+    assert recipe.parse_proof("n1", run(recipe.prove_command(f"{copy}/build")).stdout.decode()).hashes == proof.hashes
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_the_compilers_line(tmp_path: Path) -> None:
     plan = planned(tmp_path, b"int main(void) { return oops; }\n")
-    failed = run(build.build_command(plan))
+    failed = run(recipe.build_command(plan))
     assert failed.returncode == 2
-    assert "oops" in build.first_error((failed.stdout + failed.stderr).decode())
+    assert "oops" in recipe.first_error((failed.stdout + failed.stderr).decode())
     assert list((tmp_path / "with space" / "build").iterdir()) == []
 
 

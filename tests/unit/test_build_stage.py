@@ -12,16 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from busbw import artefacts, build, playbook, profile, rundir
-from busbw.build import Benchmark, BuildOutcome, BuildPlan
+from busbw import playbook
+from busbw.building import recipe
+from busbw.building.recipe import Benchmark, BuildOutcome, BuildPlan
+from busbw.checks.software import NodeFacts
 from busbw.errors import BuildError
-from busbw.parsers.nodes.open_mpi import MpiVersion
-from busbw.plan import SCHEMA, RunPlan
-from busbw.preflight.software import NodeFacts
-from busbw.records import BenchmarkCase, Cluster, Collective, Command, CommandResult, Node, Sizes
-from busbw.rundir import RunDir
-from busbw.stages import build as stage
-from busbw.stages.context import Context
+from busbw.fabrics import fabric
+from busbw.model import BenchmarkCase, Cluster, Collective, Command, CommandResult, Node, Sizes
+from busbw.parsers.tools.open_mpi import MpiVersion
+from busbw.run import build as stage
+from busbw.run.context import Context
+from busbw.store import artefacts, run_directory
+from busbw.store.plan import SCHEMA, RunPlan
+from busbw.store.run_directory import RunDir
 from busbw.transport import Session
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
@@ -31,7 +34,7 @@ MAKEFILE = (
     b"\t$(CC) -o $@ main.c -DTARGET='\"$(NVCC_GENCODE)\"' -L$(NCCL_HOME)/lib -lnccl -L$(MPI_HOME)/lib -lmpi_stub\n"
 )
 MAIN = b"#include <stdio.h>\nint f(void), g(void);\nint main(void) { puts(TARGET); return f() + g(); }\n"
-SOURCES = Benchmark(build.archive({"Makefile": MAKEFILE, "main.c": MAIN}), cuda=True, version="2.19.6", origin="n.tar.gz", sha256="ab")
+SOURCES = Benchmark(recipe.archive({"Makefile": MAKEFILE, "main.c": MAIN}), cuda=True, version="2.19.6", origin="n.tar.gz", sha256="ab")
 
 
 @dataclass
@@ -93,8 +96,8 @@ def context(tmp_path: Path, here: Here) -> Iterator[tuple[Context, list[str]]]:
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "test")
     case = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
     book = dataclasses.replace(playbook.load("quick"), cases=(case,))
-    run = rundir.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
-    plan = RunPlan(SCHEMA, "1", run.run_id, "2026-11-21T12:00:00Z", cluster, book, profile.load("infiniband"), "local")
+    run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
+    plan = RunPlan(SCHEMA, "1", run.run_id, "2026-11-21T12:00:00Z", cluster, book, fabric.load("infiniband"), "local")
     told: list[str] = []
     with open_fleet(cluster, here, deadline_s=30) as fleet:
         yield Context(run, plan, fleet, lambda: "2026-11-21T12:00:00Z", lambda step, text: told.append(text)), told
@@ -185,7 +188,7 @@ def test_a_head_that_lacks_what_a_build_takes_ends_it(tmp_path: Path, tools: str
 
 
 def test_a_build_that_fails_on_the_head_ends_it_with_the_compilers_line(tmp_path: Path, tools: str) -> None:
-    broken = dataclasses.replace(SOURCES, sources=build.archive({"Makefile": MAKEFILE, "main.c": b"int main(void) { return oops; }\n"}))
+    broken = dataclasses.replace(SOURCES, sources=recipe.archive({"Makefile": MAKEFILE, "main.c": b"int main(void) { return oops; }\n"}))
     with pytest.raises(BuildError, match=r"the benchmark does not build on a \(make ended with exit status 2\)") as caught:
         built(tmp_path, Here({"a": tools}), tools, broken)
     assert "oops" in caught.value.seen
@@ -225,6 +228,6 @@ def test_a_run_that_goes_on_proves_what_was_built_and_builds_it_again_where_it_i
 
 
 def test_the_stamp_says_what_was_built(tmp_path: Path) -> None:
-    plans: list[BuildPlan] = [build.plan(b"x", ("A=1",), kind, "/r") for kind in ("one", "two", "one")]
+    plans: list[BuildPlan] = [recipe.plan(b"x", ("A=1",), kind, "/r") for kind in ("one", "two", "one")]
     assert plans[0] == plans[2]
     assert plans[0].stamp != plans[1].stamp

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from busbw.artefacts import CaseArtefact
-from busbw.build import BuildOutcome, KindBuild
-from busbw.derive import builds
-from busbw.derive.launches import Launch
-from busbw.parsers.formats import nccl_tests_table
-from busbw.records import BenchmarkCase, CaseOutcome, Collective, Confidence, Evidence, Finding, Invocation, Sizes, Status
+from busbw.assess import builds
+from busbw.assess.launches import Launch
+from busbw.building.recipe import BuildOutcome, KindBuild
+from busbw.model import BenchmarkCase, CaseOutcome, Collective, Confidence, Evidence, Finding, Invocation, Sizes, Status
+from busbw.parsers.nccl_tests import table
+from busbw.store.artefacts import CaseArtefact
 
-(RESULT,) = nccl_tests_table.parse((Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt").read_text())
+(RESULT,) = table.parse((Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt").read_text())
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
 KIND = KindBuild("1f", "/home/b/build/1f", "n1", False, ("n1", "n2"), "12.8", "2.27.5")
 BUILD = BuildOutcome("/home/b/build/1f/build", (KIND,), (), ("n1", "n2"), (), version="2.19.6")

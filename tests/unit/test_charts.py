@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.reports.charts import matrix, members, plot, scale, strip, svg
-from busbw.reports.charts.scale import Scale
+from busbw.reports.charts import matrix, plot, strip, svg
+from busbw.reports.charts.svg import Scale
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</text><script>alert(1)</script>\"'\x1b&"
@@ -26,7 +26,7 @@ def texts(drawing: svg.Drawing) -> list[str]:
 
 
 def test_size_axis_has_round_powers_of_two_and_few_of_them() -> None:
-    axis = scale.sizes(8, 8 << 30)
+    axis = svg.sizes(8, 8 << 30)
     assert [label for _, label in axis.ticks] == ["8 B", "256 B", "8 KiB", "256 KiB", "8 MiB", "256 MiB", "8 GiB"]
     assert axis.place(8) == 0.0
     assert axis.place(8 << 30) == 1.0
@@ -44,24 +44,24 @@ def test_size_axis_has_round_powers_of_two_and_few_of_them() -> None:
     ],
 )
 def test_linear_axis_steps_by_one_two_or_five(high: float, low: float, labels: list[str]) -> None:
-    assert [label for _, label in scale.linear(high, low).ticks] == labels
+    assert [label for _, label in svg.linear(high, low).ticks] == labels
 
 
 @given(st.floats(1e-6, 1e6), st.floats(0, 1))
 def test_linear_axis_always_covers_what_is_drawn(high: float, share: float) -> None:
-    axis = scale.linear(high, high * share)
+    axis = svg.linear(high, high * share)
     assert axis.low <= high * share * (1 + 1e-9)
     assert axis.high >= high * (1 - 1e-6)
     assert len(axis.ticks) <= 12
 
 
 def test_time_axis_has_every_power_of_ten_with_its_unit() -> None:
-    assert [label for _, label in scale.times(38.0, 88800.0).ticks] == ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]
-    assert [label for _, label in scale.times(0.5, 0.6).ticks] == ["100 ns", "1 µs"]
+    assert [label for _, label in svg.times(38.0, 88800.0).ticks] == ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]
+    assert [label for _, label in svg.times(0.5, 0.6).ticks] == ["100 ns", "1 µs"]
 
 
 def _plot(*lines: plot.Line) -> plot.Plot:
-    return plot.Plot("k", "A title", "What it says", scale.sizes(8, 1024), scale.linear(400.0), "size", "GB/s", lines)
+    return plot.Plot("k", "A title", "What it says", svg.sizes(8, 1024), svg.linear(400.0), "size", "GB/s", lines)
 
 
 def test_plot_names_itself_and_says_what_it_shows() -> None:
@@ -88,10 +88,8 @@ def test_label_of_a_line_that_ends_early_stands_at_its_end() -> None:
 def test_pictures_carry_no_style_attribute_and_no_markup_from_texts() -> None:
     drawings = (
         plot.draw(_plot(plot.Line(HOSTILE, ((8.0, 1.0), (1024.0, 2.0)), "bad"))),
-        members.draw(members.Members("m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (members.Row((0,), 0.5, HOSTILE, True),))),
-        strip.draw(
-            strip.Strip("s", HOSTILE, HOSTILE, scale.linear(2), HOSTILE, (strip.Mark(1, 1, 1, True, HOSTILE),), HOSTILE, HOSTILE, ())
-        ),
+        strip.draw_members(strip.Members("m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (strip.Row((0,), 0.5, HOSTILE, True),))),
+        strip.draw(strip.Strip("s", HOSTILE, HOSTILE, svg.linear(2), HOSTILE, (strip.Mark(1, 1, 1, True, HOSTILE),), HOSTILE, HOSTILE, ())),
         matrix.draw(matrix.Matrix("x", HOSTILE, HOSTILE, (HOSTILE, "b"), ((0, 1, 5.0),), 1.0, 9.0, (0,), (HOSTILE, "z"))),
     )
     for drawing in drawings:
@@ -102,7 +100,7 @@ def test_pictures_carry_no_style_attribute_and_no_markup_from_texts() -> None:
 
 def test_five_thousand_processes_stay_a_handful_of_elements() -> None:
     marks = tuple(strip.Mark(1.9 if n == 40 else 1.0, 0.9, 2.0, n == 40, f"gpu-{n // 8}") for n in range(5000))
-    drawing = strip.draw(strip.Strip("s", "t", "d", scale.linear(2.0), "×", marks, "first", "last", (strip.Rule(1.1, "1.10 ×"),)))
+    drawing = strip.draw(strip.Strip("s", "t", "d", svg.linear(2.0), "×", marks, "first", "last", (strip.Rule(1.1, "1.10 ×"),)))
     assert sum(1 for _ in parsed(drawing).iter()) < 40
     assert len(drawing.markup) < 100_000
     assert "gpu-5" in texts(drawing)
@@ -110,20 +108,20 @@ def test_five_thousand_processes_stay_a_handful_of_elements() -> None:
 
 def test_marks_that_stand_apart_differ_in_shape_not_in_colour_alone() -> None:
     marks = (strip.Mark(1.0, 1.0, 1.0, False, ""), strip.Mark(2.0, 2.0, 2.0, True, ""))
-    root = parsed(strip.draw(strip.Strip("s", "t", "d", scale.linear(2.0), "×", marks, "a", "b", ())))
+    root = parsed(strip.draw(strip.Strip("s", "t", "d", svg.linear(2.0), "×", marks, "a", "b", ())))
     caps = {e.attrib["class"]: e.attrib["stroke-linecap"] for e in root.iter(f"{SVG}path")}
     assert caps == {"s-good": "round", "s-bad": "square"}
 
 
 def test_groups_show_their_members_and_mark_the_accused_column() -> None:
-    picture = members.Members(
-        "m", "t", "d", ("a", "b", "c"), (1,), (members.Row((0, 1), 0.5, "24 GB/s", True), members.Row((0, 2), 1.0, "48 GB/s", False))
+    picture = strip.Members(
+        "m", "t", "d", ("a", "b", "c"), (1,), (strip.Row((0, 1), 0.5, "24 GB/s", True), strip.Row((0, 2), 1.0, "48 GB/s", False))
     )
-    root = parsed(members.draw(picture))
+    root = parsed(strip.draw_members(picture))
     bars = [float(e.attrib["width"]) for e in root.iter(f"{SVG}rect") if e.attrib["class"] != "f-mark"]
     assert bars == [130.0, 260.0]
     assert [e.attrib["class"] for e in root.iter(f"{SVG}rect")] == ["f-mark", "f-bad", "f-good"]
-    assert texts(members.draw(picture)) == ["a", "b", "c", "24 GB/s", "48 GB/s"]
+    assert texts(strip.draw_members(picture)) == ["a", "b", "c", "24 GB/s", "48 GB/s"]
 
 
 def test_a_pixel_shows_the_slowest_pair_of_its_block() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import doctest
 
-from busbw.cli import check_print
-from busbw.derive import check_words
-from busbw.records import CheckResult, Status
-from busbw.stages.checking import CheckReport
+from busbw.assess import result
+from busbw.cli import check
+from busbw.model import CheckResult, Status
+from busbw.run.checking import CheckReport
 
 
 def asked(check_id: str, node: str, status: Status) -> CheckResult:
@@ -30,14 +30,14 @@ MOVES = "could not see: whether data moves, how fast, and what comes and goes: n
 
 
 def test_a_passing_check_says_what_it_would_have_caught_and_what_it_could_not_see() -> None:
-    assert check_words.sensitivity(CHECKS) == (CAUGHT, UNSEEN, MOVES)
-    assert check_words.sensitivity(()) == (MOVES,)
-    assert doctest.testmod(check_words).failed == 0
+    assert result.sensitivity(CHECKS) == (CAUGHT, UNSEEN, MOVES)
+    assert result.sensitivity(()) == (MOVES,)
+    assert doctest.testmod(result).failed == 0
 
 
 def printed(verdict: Status) -> tuple[str, ...]:
     report = CheckReport("busbw.check/1", "r", "1", "tcp", "2026-11-21T12:00:00Z", verdict, 0, "", ("n1", "n2"), (), CHECKS)
-    return check_print.lines(report, "runs/r")
+    return check.check_lines(report, "runs/r")
 
 
 def test_the_terminal_tells_it_beside_a_pass_and_leaves_it_out_beside_a_failure() -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw import job, rundir
 from busbw.errors import BusyError
-from busbw.records import Command
+from busbw.model import Command
+from busbw.run import job
+from busbw.store import run_directory
 
 RUN = "20261121-run"
 
@@ -58,20 +59,20 @@ def test_a_clean_up_ends_and_removes_what_is_of_the_run_and_nothing_else(tmp_pat
 
 
 def test_two_processes_never_work_on_one_run_and_a_killed_one_is_in_nobodys_way(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
-    script = "import sys, time\nfrom pathlib import Path\nfrom busbw import rundir\n"
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    script = "import sys, time\nfrom pathlib import Path\nfrom busbw.store import run_directory as rundir\n"
     script += "with rundir.held(rundir.RunDir(Path(sys.argv[1]))):\n    print('held', flush=True)\n    time.sleep(60)\n"
     with subprocess.Popen([sys.executable, "-c", script, str(run.path)], stdout=subprocess.PIPE, text=True) as first:
         try:
             assert first.stdout is not None
             assert first.stdout.readline() == "held\n"
-            with pytest.raises(BusyError) as refused, rundir.held(run):
+            with pytest.raises(BusyError) as refused, run_directory.held(run):
                 pass
             assert refused.value.lines()[:1] == ("error: another busbw works on run 20261120-131200-day-one",)
             assert refused.value.seen == f"process {first.pid} on {os.uname().nodename}"
         finally:
             first.kill()
-    with rundir.held(run):
+    with run_directory.held(run):
         pass
 
 

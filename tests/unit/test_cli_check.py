@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from busbw import cli
-from busbw.cli import check, check_print
-from busbw.records import CheckResult, Evidence, Status, Unreachable
-from busbw.stages.checking import CheckReport
+from busbw.cli import check
+from busbw.model import CheckResult, Evidence, Status, Unreachable
+from busbw.run.checking import CheckReport
 
 AGE_OF_THIS_PROCESS = check._age_s
 NODES = tuple(f"gpu-{i:03}" for i in range(1, 5))
@@ -56,7 +56,7 @@ FAILING = report(
 
 
 def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and_where() -> None:
-    assert check_print.lines(FAILING, "runs/x") == (
+    assert check.check_lines(FAILING, "runs/x") == (
         "FAIL  2 of 4 nodes not as required: gpu-[003-004]; profile infiniband",
         "  gpu    2/4  ✖ gpu-[003-004] gpu.count",
         "  rdma     –  not checked",
@@ -80,7 +80,7 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
         verdict=Status.FAIL,
         exit_status=1,
     )
-    shown = [line for line in check_print.lines(odd, "runs/x") if not line.startswith(("      exp", "      com", "      seen"))]
+    shown = [line for line in check.check_lines(odd, "runs/x") if not line.startswith(("      exp", "      com", "      seen"))]
     assert shown == [
         "FAIL  3 of 4 nodes not as required: gpu-[001-003]; profile infiniband",
         "  gpu    0/4  ✖ gpu-[001-003] gpu.count   ? gpu-004 gpu.driver, gpu.mig",
@@ -94,18 +94,18 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
         "      found     waiting for cpu",
         "busbw: CHECK FAIL 3 failed, 1 warning, 0 passed, 2 not checked  runs/x",
     ]
-    assert check_print.drain_reason(odd) == (
+    assert check.drain_reason(odd) == (
         "busbw: FAIL gpu.count 7 x H100; gpu.count no GPU; gpu.driver, gpu.mig tool missing (nvidia-smi is not installed)"
     )
 
 
 def test_lines_for_a_terminal_fit_it_and_lose_nothing() -> None:
-    plain = check_print.lines(FAILING, "runs/x")
+    plain = check.check_lines(FAILING, "runs/x")
     for width in (60, 80, 120):
-        shaped = check_print.wrapped(plain, width)
+        shaped = check.wrapped(plain, width)
         assert max(len(line.rstrip()) for line in shaped if not line.startswith("busbw: ")) <= width, "the line for grep stays whole"
         assert "".join("".join(shaped).split()) == "".join("".join(plain).split())
-    assert check_print.wrapped(plain, None) == plain
+    assert check.wrapped(plain, None) == plain
 
 
 @pytest.mark.parametrize(("framework", "status"), [("busbw", 3), ("nhc", 1), ("nagios", 3), ("npd", 2)])
@@ -127,14 +127,14 @@ def test_a_framework_without_local_is_refused(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_drain_reason_is_one_line_that_leads_with_what_failed() -> None:
-    assert check_print.drain_reason(FAILING) == "busbw: FAIL gpu.count 7 x H100"
+    assert check.drain_reason(FAILING) == "busbw: FAIL gpu.count 7 x H100"
     well = report(result("gpu.count", NODES[0], Status.PASS, "8 x H100"), verdict=Status.PASS, exit_status=0)
-    assert check_print.drain_reason(well) == "busbw: PASS 1 check passed, 0 warnings"
+    assert check.drain_reason(well) == "busbw: PASS 1 check passed, 0 warnings"
 
 
 def test_text_of_a_node_can_neither_move_the_cursor_nor_make_a_line() -> None:
     hostile = report(result("gpu.count", NODES[0], Status.FAIL, "\x1b[2J\nbusbw: PASS"), verdict=Status.FAIL, exit_status=1)
-    for line in (*check_print.lines(hostile, "runs/x"), check_print.drain_reason(hostile)):
+    for line in (*check.check_lines(hostile, "runs/x"), check.drain_reason(hostile)):
         assert "\x1b" not in line
         assert "\n" not in line
 
@@ -152,13 +152,13 @@ def test_this_machine_is_asked_through_the_local_transport_and_the_run_is_kept(t
 
 
 def test_the_report_of_a_check_is_the_same_bytes_when_it_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from busbw import rundir
     from busbw.codec import dump_json
-    from busbw.stages import checking
+    from busbw.run import checking
+    from busbw.store import run_directory
 
     cli.main(["check", "-w", "a", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "-q"])
     assert capsys.readouterr().out.startswith("busbw: CHECK ")
-    run = rundir.open_existing(tmp_path / "latest")
+    run = run_directory.open_existing(tmp_path / "latest")
     kept = (run.path / "check.json").read_text()
     (run.path / "check.json").unlink()
     assert dump_json(checking.conclude(run)) == kept

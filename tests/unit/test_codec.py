@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from busbw.codec import dump_json, json_schema, parse_json
 from busbw.errors import ReadError, UsageError
-from busbw.records import Answer, BenchmarkCase, Cluster, Collective, CommandResult, Node, Sizes, Unreachable
+from busbw.model import Answer, BenchmarkCase, Cluster, Collective, CommandResult, Node, Sizes, Unreachable
 
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 1 << 33), env=(("NCCL_ALGO", "Ring"),), timeout_s=90.5)
 
@@ -38,7 +38,7 @@ def test_importing_the_codec_loads_neither_pydantic_nor_yaml() -> None:
 
 
 def test_writing_json_needs_no_pydantic() -> None:
-    code = "import sys; from busbw.codec import dump_json; from busbw.records import Node; dump_json(Node('a')); print('pydantic' in sys.modules)"
+    code = "import sys; from busbw.codec import dump_json; from busbw.model import Node; dump_json(Node('a')); print('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

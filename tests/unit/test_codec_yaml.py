@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from busbw.codec import Opaque, Written, load_yaml, read_tree, read_yaml, unknown
 from busbw.errors import BusbwError, PlaybookError, UsageError
-from busbw.records import Collective
+from busbw.model import Collective
 from busbw.units import parse_size
 
 

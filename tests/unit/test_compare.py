@@ -10,11 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.derive import earlier
-from busbw.parsers.judge import past
-from busbw.parsers.judge.compare import diff
-from busbw.records import RunResult, Status
-from busbw.records.history import Change, Number, PastRun, Regime
+from busbw.compare import comparable, earlier
+from busbw.compare.comparable import diff
+from busbw.model import RunResult, Status
+from busbw.model.history import Change, Number, PastRun, Regime
 from busbw.reports import html
 from busbw.reports.compare import lines
 
@@ -34,13 +33,13 @@ GOOD = tuple(run(f"good-{n}", 371 + n / 10, 370.5, 371.2, 370.9) for n in range(
 
 def test_a_result_gives_its_regime_its_numbers_over_launches_and_its_machine() -> None:
     result: RunResult = RUNS.healthy().result
-    seen = past.of_result(result)
+    seen = comparable.of_result(result)
     assert (seen.regime.profile, seen.regime.nodes, seen.regime.ranks) == (result.profile, 16, 128)
     assert seen.numbers
     assert {number.purpose for number in seen.numbers} <= {"bandwidth", "latency"}
     assert all(value > 0 for number in seen.numbers for value in number.busbw_gb_s)
-    assert past.why_not_comparable(seen, seen) == ()
-    assert past.changed(seen, seen) == ()
+    assert comparable.why_not_comparable(seen, seen) == ()
+    assert comparable.changed(seen, seen) == ()
 
 
 def test_a_slower_run_is_told_with_the_change_of_the_machine_that_coincides() -> None:
@@ -116,8 +115,8 @@ def test_each_key_that_two_runs_do_not_share_forbids_the_comparison_and_is_said(
 
 
 def test_nics_that_nobody_was_asked_for_forbid_nothing() -> None:
-    unknown = run("unknown", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, nics=past.NOT_KNOWN))
-    assert past.why_not_comparable(GOOD[0], unknown) == ()
+    unknown = run("unknown", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, nics=comparable.NOT_KNOWN))
+    assert comparable.why_not_comparable(GOOD[0], unknown) == ()
 
 
 @pytest.mark.parametrize(("field", "value"), [("collective", "all_gather"), ("size_bytes", 4 << 30), ("options", "-n 20 -w 5 -c 0")])

@@ -12,12 +12,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sim.cluster import Cluster, Culprit, World
 
-from busbw.parsers.judge import blame, blame_words
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_confirm import CASE, Confirmation, confirmation
-from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
-from busbw.parsers.judge.groups import GroupSample
-from busbw.records import Confidence, Finding
+from busbw.model import Confidence, Finding
+from busbw.parsers.blame import blame, findings
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.confirm import CASE, Confirmation, confirmation
+from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import choose
 from busbw.survey.confirm import Confirming, confirming
 from busbw.survey.schedule import Round
@@ -124,7 +124,7 @@ def concluded(world: World) -> tuple[Finding, Confirmation]:
     fabric, outcome, samples, _ = surveyed(world)
     (one,), (part,) = outcome.blames, outcome.accused
     found = confirmation(one, part, samples, fabric)
-    return blame_words.blame_finding(one, found), found
+    return findings.blame_finding(one, found), found
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -187,8 +187,8 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
     }
     assert [name for name, each in told.items() if each.against] == ["good", "end"]
     assert [name for name, each in told.items() if not each.would_settle] == ["slow"]
-    assert blame_words.blame_finding(one, told["good"]).confidence is Confidence.POSSIBLE
-    assert blame_words.blame_finding(one, told["slow"]).confidence is Confidence.LIKELY
+    assert findings.blame_finding(one, told["good"]).confidence is Confidence.POSSIBLE
+    assert findings.blame_finding(one, told["slow"]).confidence is Confidence.LIKELY
 
 
 def test_a_fleet_that_is_too_small_says_so_and_what_would_settle_it() -> None:
@@ -196,6 +196,6 @@ def test_a_fleet_that_is_too_small_says_so_and_what_would_settle_it() -> None:
     (one,), (part,) = outcome.blames, outcome.accused
     found = confirmation(one, part, (), fabric, "only 1 of 2 nodes would be left for a ring without it")
     assert found.evidence[0].text == "unconfirmed: only 1 of 2 nodes would be left for a ring without it"
-    finding = blame_words.blame_finding(one, found)
+    finding = findings.blame_finding(one, found)
     assert finding.would_settle[0] == "two good nodes more in the run: a ring over all, and one without what is accused"
     assert samples

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats.nccl_tests_table import parse
-from busbw.records.benchmark import BenchmarkResult
+from busbw.model.benchmark import BenchmarkResult
+from busbw.parsers.nccl_tests.table import parse
 
 CONFIG = "# nThread 1 nGpus 1 minBytes 4294967296 maxBytes 8589934592 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n"
 NAMES = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n"

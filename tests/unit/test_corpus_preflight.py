@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from busbw.parsers.nodes import ofed, recognise
-from busbw.preflight import texts
-from busbw.records import worst
+from busbw.checks import texts
+from busbw.model import worst
+from busbw.parsers.tools import ofed, recognise
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 pytestmark = [pytest.mark.corpus, pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}")]

@@ -7,10 +7,10 @@ from types import ModuleType
 import pytest
 
 from busbw import intake
-from busbw.cli import why_read
-from busbw.parsers.judge.diagnose import diagnose
-from busbw.parsers.judge.diagnose_evidence import EvidenceSet
-from busbw.records import Confidence
+from busbw.cli import why
+from busbw.model import Confidence
+from busbw.parsers.findings.diagnose import diagnose
+from busbw.parsers.findings.evidence import EvidenceSet
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -57,7 +57,7 @@ def test_outputs_of_runs_that_went_well_raise_no_alarm(bench: ModuleType) -> Non
     assert len(healthy) > 20
     loud = []
     for name in healthy:
-        reading = why_read.read([str(CORPUS / name)])
+        reading = why.read([str(CORPUS / name)])
         stated = [finding.id for finding in diagnose(reading.evidence).findings if finding.confidence is not Confidence.POSSIBLE]
         loud += [(name, stated)] if stated else []
     assert loud == []
@@ -65,5 +65,5 @@ def test_outputs_of_runs_that_went_well_raise_no_alarm(bench: ModuleType) -> Non
 
 def test_every_text_of_the_corpus_is_answered(tmp_path: Path) -> None:
     for source in intake.expand([str(CORPUS)]):
-        reading = why_read.read([str(source.path)])
+        reading = why.read([str(source.path)])
         diagnose(EvidenceSet(reading.evidence.texts, reading.evidence.facts))

@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from busbw import artefacts, cli, profile, rundir
-from busbw.artefacts import CaseArtefact
-from busbw.parsers.formats import nccl_tests_table
-from busbw.parsers.judge import cost, cost_articles
-from busbw.parsers.judge.cost import Job, Loss, Step
-from busbw.parsers.judge.cost_articles import Site, Workload
-from busbw.plan import RunPlan
+from busbw import cli
+from busbw.fabrics import fabric
+from busbw.fabrics.fabric import ChecksPlan
+from busbw.model import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes
+from busbw.parsers import articles, cost
+from busbw.parsers.articles import Site, Workload
+from busbw.parsers.cost import Job, Loss, Step
+from busbw.parsers.nccl_tests import table as nccl_tests_table
 from busbw.playbook import Playbook, SurveyPlan
-from busbw.profile import ChecksPlan
-from busbw.records import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import CaseArtefact
+from busbw.store.plan import RunPlan
 
 LLAMA = Job(405e9, 2.0, 8, 8)
 
@@ -64,7 +66,7 @@ def test_without_a_price_no_money_is_told() -> None:
     ("name", "capital", "price"), [("InfiniBand NDR", 490e3, 0.29), ("Spectrum-X", 317e3, 0.19), ("RoCE", 175e3, 0.10)]
 )
 def test_fabric_price_per_gpu_hour(name: str, capital: float, price: float) -> None:
-    bill = next(bill for bill in cost_articles.BILLS if bill.name == name)
+    bill = next(bill for bill in articles.BILLS if bill.name == name)
     assert (bill.capital, round(cost.fabric_per_gpu_hour(bill.capital, 64, 36), 2)) == (capital, price)
 
 
@@ -119,13 +121,13 @@ def test_the_marks_of_communication_to_compute(ratio: float, words: str) -> None
     ],
 )
 def test_each_published_procedure_answers_for_itself(site: Site, found: tuple[str, ...]) -> None:
-    answers = cost_articles.choices(site)
+    answers = articles.choices(site)
     assert tuple(choice.choice for choice in answers) == found
     assert len({choice.source for choice in answers}) == 5
 
 
 def test_what_was_not_said_is_named_where_it_decides() -> None:
-    because = [choice.because for choice in cost_articles.choices(Site(2048, 405e9))]
+    because = [choice.because for choice in articles.choices(Site(2048, 405e9))]
     assert (because[0], because[4]) == (
         "question 2: a dedicated synchronous cluster of 64 GPUs or more (taken as dedicated: not said)",
         "1000 GPUs or more, synchronous, no team for QoS (taken as no team: not said)",
@@ -246,9 +248,9 @@ def a_run(out: Path, *, emulated: bool = False, collective: Collective = Collect
     nodes = ("n1", "n2")
     case = BenchmarkCase("all-reduce", collective, Sizes(1024, 1 << 20))
     book = Playbook("p", "", None, ChecksPlan(), (case,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
-    run = rundir.create(out, "2026-11-21T10:00:00Z", "p")
+    run = run_directory.create(out, "2026-11-21T10:00:00Z", "p")
     cluster = Cluster(tuple(Node(name) for name in nodes), "n1", "-w", emulated=emulated)
-    plan = RunPlan("busbw.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", cluster, book, profile.load("infiniband"), "ssh")
+    plan = RunPlan("busbw.store.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", cluster, book, fabric.load("infiniband"), "ssh")
     artefacts.keep(run, "plan.json", plan)
     stdout = "cases/all-reduce/stdout.txt"
     run.write_raw(stdout, RECORDED.read_bytes())

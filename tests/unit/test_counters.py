@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.nodes import counters
-from busbw.parsers.symptoms import table
-from busbw.preflight.counters import snapshot
-from busbw.records.counters import CounterDelta, CounterReading, CounterSnapshot, NicPort, RailBytes
+from busbw.checks.counters import snapshot
+from busbw.model.counters import CounterDelta, CounterReading, CounterSnapshot, NicPort, RailBytes
+from busbw.parsers.findings import table
+from busbw.parsers.tools import counters
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 

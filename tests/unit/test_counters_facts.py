@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.judge.diagnose import EvidenceSet, diagnose
-from busbw.parsers.judge.diagnose_counters import NodeChanges, from_counters
-from busbw.parsers.nodes import counters
-from busbw.parsers.symptoms.expr import Value
-from busbw.records.counters import CounterDelta, NicPort
+from busbw.model.counters import CounterDelta, NicPort
+from busbw.parsers.findings.diagnose import EvidenceSet, diagnose
+from busbw.parsers.findings.facts import NodeChanges, from_counters
+from busbw.parsers.findings.table import Value
+from busbw.parsers.tools import counters
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "counters"
 

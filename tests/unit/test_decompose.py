@@ -6,12 +6,11 @@ import dataclasses
 
 import pytest
 
-from busbw.derive import layers
-from busbw.parsers.judge.blame_decompose import Decomposition, Ring, concluded, decomposed, finding
-from busbw.parsers.judge.blame_layers import Layer
-from busbw.parsers.judge.groups import GroupSample
+from busbw.assess import link_baseline
+from busbw.model import BenchmarkCase, Blame, BlameState, Collective, Comparison, Confidence, Reference, Sizes, Status, Uncovered
+from busbw.parsers.blame.layers import Decomposition, Layer, Ring, concluded, decomposed, finding
+from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.playbook import ChecksPlan, Playbook, SurveyPlan
-from busbw.records import BenchmarkCase, Blame, BlameState, Collective, Comparison, Confidence, Reference, Sizes, Status, Uncovered
 
 PAIRS = (("gpu1", "gpu2"), ("gpu3", "gpu4"))
 
@@ -141,21 +140,23 @@ def test_a_run_is_taken_apart_where_a_case_falls_short_or_something_is_accused()
         compared("all-reduce", Status.PASS),
         compared("survey-pairs-1", Status.FAIL),
     )
-    assert layers.wanted(book("on-shortfall"), short, ())
-    assert layers.wanted(book("on-shortfall"), passing, (SLOW,))
-    assert not layers.wanted(book("on-shortfall"), (*passing, *round_1), ()), "a group that was slow once is no case that falls short"
-    assert not layers.wanted(book("never"), short, (SLOW,))
-    assert layers.wanted(book("always"), passing, ())
-    assert layers.wanted(book("never", ("pairs", "layers")), passing, ())
+    assert link_baseline.wanted(book("on-shortfall"), short, ())
+    assert link_baseline.wanted(book("on-shortfall"), passing, (SLOW,))
+    assert not link_baseline.wanted(book("on-shortfall"), (*passing, *round_1), ()), (
+        "a group that was slow once is no case that falls short"
+    )
+    assert not link_baseline.wanted(book("never"), short, (SLOW,))
+    assert link_baseline.wanted(book("always"), passing, ())
+    assert link_baseline.wanted(book("never", ("pairs", "layers")), passing, ())
 
 
 def test_what_of_the_layers_was_not_measured_is_told_and_what_no_node_has_is_not() -> None:
     short = compared("all-reduce", Status.FAIL)
-    (nothing,) = layers.uncovered(book("on-shortfall"), short, (), ())
+    (nothing,) = link_baseline.uncovered(book("on-shortfall"), short, (), ())
     assert nothing == Uncovered(
         "which layer is slow: all of them", "no budget was left, or their launches failed", "busbw run --survey --budget 20m"
     )
     missing = dataclasses.replace(GOOD, network=Ring(None), inside=Ring(None), missing=(("NVLink alone", "one rank a node uses none"),))
-    (some,) = layers.uncovered(book("on-shortfall"), short, (), (finding(missing),))
+    (some,) = link_baseline.uncovered(book("on-shortfall"), short, (), (finding(missing),))
     assert some.what == "which layer is slow: network alone"
-    assert layers.uncovered(book("on-shortfall"), short, (), (finding(GOOD),)) == ()
+    assert link_baseline.uncovered(book("on-shortfall"), short, (), (finding(GOOD),)) == ()

@@ -6,23 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.formats.scan import Scanner
-from busbw.parsers.judge import diagnose, diagnose_evidence
-from busbw.parsers.judge.diagnose_evidence import Context, Diagnosis, EvidenceSet, Fact, Text
-from busbw.parsers.judge.diagnose_facts import from_checks, from_comparisons, from_records
-from busbw.parsers.symptoms import table
-from busbw.parsers.symptoms.table import Role, Weight
-from busbw.records import (
-    BenchmarkResult,
-    BenchmarkRow,
-    CheckResult,
-    Comparison,
-    Confidence,
-    Evidence,
-    Measurement,
-    Reference,
-    Status,
-)
+from busbw.model import BenchmarkResult, BenchmarkRow, CheckResult, Comparison, Confidence, Evidence, Measurement, Reference, Status
+from busbw.parsers.findings import diagnose, table
+from busbw.parsers.findings import evidence as diagnose_evidence
+from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
+from busbw.parsers.findings.facts import from_checks, from_comparisons, from_records
+from busbw.parsers.findings.table import Role, Weight
+from busbw.parsers.logs.scan import Scanner
 
 DUPLICATE = "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 40\n"
 FLUSH = "a:1:2 [5] NCCL WARN NET/IB: Got completion from peer 10.0.0.1<50854> with status=5 opcode=31245 len=0 vendor err 249 (Recv) hca mlx5_9\n"

@@ -1,9 +1,9 @@
 """What the outputs of a node's tools lead to. The outputs are composed in the tools' formats."""
 
-from busbw.parsers.judge.diagnose import diagnose
-from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact
-from busbw.parsers.judge.diagnose_nodes import across, from_nodes, looks_like
-from busbw.parsers.nodes import recognise
+from busbw.parsers.findings.diagnose import diagnose
+from busbw.parsers.findings.evidence import EvidenceSet, Fact
+from busbw.parsers.findings.facts import across, from_nodes, looks_like
+from busbw.parsers.tools import recognise
 
 
 def ibstat(*ports: tuple[str, str, str, str]) -> str:

@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from busbw.parsers.formats import flight_recorder, nccl_ras
-from busbw.parsers.judge.diagnose import diagnose
-from busbw.parsers.judge.diagnose_evidence import EvidenceSet, Fact
-from busbw.parsers.judge.diagnose_stalls import Progress, from_dumps, from_reports, progress
-from busbw.records import FlightDump, RasReport
+from busbw.model import FlightDump, RasReport
+from busbw.parsers.findings.diagnose import diagnose
+from busbw.parsers.findings.evidence import EvidenceSet, Fact
+from busbw.parsers.findings.stalls import Progress, from_dumps, from_reports, progress
+from busbw.parsers.logs import flight_recorder, nccl_ras
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "flight_recorder"
 REDUCE = ("nccl:all_reduce", [4096], "started")

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from busbw import artefacts, cli, playbook, profile, rundir
-from busbw.artefacts import PreflightArtefact, PreflightEntry
-from busbw.parsers.judge import baselines_judge, baselines_table
-from busbw.plan import RunPlan
+from busbw import cli, playbook
+from busbw.fabrics import fabric as profile
+from busbw.model import Cluster, Node
+from busbw.parsers.expect import baselines, judge
 from busbw.playbook import contract
 from busbw.playbook.template import TEMPLATE
-from busbw.records import Cluster, Node
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import PreflightArtefact, PreflightEntry
+from busbw.store.plan import RunPlan
 
 H100 = ("expect", "--gpu", "H100", "--nics", "8x400", "--fabric", "infiniband")
 
@@ -233,8 +235,8 @@ def test_it_answers_in_a_directory_without_anything(tmp_path_factory: pytest.Tem
 def test_the_rules_of_others_are_stated_with_what_is_made_of_each(capsys: pytest.CaptureFixture[str]) -> None:
     lines = answered(capsys, *H100, "--nodes", "8")[1].splitlines()
     start = lines.index("rules by which others judge")
-    assert len(baselines_table.load().rules) == 6
-    assert all(rule.used and rule.source.title for rule in baselines_table.load().rules)
+    assert len(baselines.load().rules) == 6
+    assert all(rule.used and rule.source.title for rule in baselines.load().rules)
     assert any(
         line.startswith("  peak busbw of a ring is 12, 24 or 48 GB/s") and "(here 8 x 48 = 384 GB/s)" in line for line in lines[start:]
     )
@@ -259,9 +261,9 @@ def recorded(out: Path, answers: dict[str, dict[str, str]], *, fabric: str | Non
     """A run directory with what nodes answered: composed sections in the form of the script."""
     nodes = tuple(Node(name) for name in answers)
     named = profile.undetected() if fabric is None else profile.load(fabric)
-    run = rundir.create(out, "2026-11-21T10:00:00Z", "quick")
+    run = run_directory.create(out, "2026-11-21T10:00:00Z", "quick")
     book = playbook.load("quick")
-    plan = RunPlan("busbw.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", Cluster(nodes, nodes[0].name, "-w"), book, named, "ssh")
+    plan = RunPlan("busbw.store.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", Cluster(nodes, nodes[0].name, "-w"), book, named, "ssh")
     artefacts.keep(run, "plan.json", plan)
     entries = []
     for name, sections in answers.items():
@@ -366,7 +368,7 @@ def test_the_number_of_nccl_is_held_against_what_the_nics_gave_alone(capsys: pyt
 
 
 def test_one_nic_far_below_the_others_is_named_before_nccl() -> None:
-    found = baselines_judge.rdma_sum((392.0, 390.0, 196.0), 3, 150.0, None)
+    found = judge.rdma_sum((392.0, 390.0, 196.0), 3, 150.0, None)
     assert found.told == (
         "3 of 3 NICs by ib_write_bw: 122.2 GB/s together, 82% of line rate",
         "one NIC gave 196 Gb/s, the median 390: look at it before NCCL",

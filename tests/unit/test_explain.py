@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw.parsers.judge.explain import MOST_POSSIBLE, explain
-from busbw.records import Confidence, Evidence, Finding, Fix, Status
+from busbw.model import Confidence, Evidence, Finding, Fix, Status
+from busbw.parsers.findings.explain import MOST_POSSIBLE, explain
 
 ANSWER = "raw/nodes/node3/0001-preflight.out"
 OUTPUT = "raw/cases/all-reduce/stderr.txt"

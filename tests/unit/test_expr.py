@@ -4,7 +4,7 @@ import doctest
 
 import pytest
 
-from busbw.parsers.symptoms import expr
+from busbw.parsers.findings import table
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,10 @@ from busbw.parsers.symptoms import expr
         ("mode > 3", {"mode": "fast"}, None),
     ],
 )
-def test_an_expression_is_true_false_or_unknown_as_the_record_says(text: str, record: dict[str, expr.Value], expected: bool | None) -> None:
-    assert expr.evaluate(expr.parse(text), record) is expected
+def test_an_expression_is_true_false_or_unknown_as_the_record_says(
+    text: str, record: dict[str, table.Value], expected: bool | None
+) -> None:
+    assert table.evaluate(table.parse_expression(text), record) is expected
 
 
 @pytest.mark.parametrize(
@@ -45,9 +47,9 @@ def test_an_expression_is_true_false_or_unknown_as_the_record_says(text: str, re
 )
 def test_what_is_not_of_the_grammar_is_refused_with_the_part_quoted(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"expected") as caught:
-        expr.parse(text)
+        table.parse_expression(text)
     assert message in str(caught.value)
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(expr).failed == 0
+    assert doctest.testmod(table).failed == 0

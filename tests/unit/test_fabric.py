@@ -17,14 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from busbw.model import CheckResult, Node, Status
+from busbw.model.topology import EndKind, Leaf, Topology, TopologyNic
 from busbw.parsers import fabric
-from busbw.parsers.fabric import Reading, ibdiagnet, iblinkinfo, ibnetdiscover, ibqueryerrors, lldp, ufm
+from busbw.parsers.fabric import Reading, cabling, checks, ibdiagnet, iblinkinfo, ibnetdiscover, ibqueryerrors, lldp, ufm
 from busbw.parsers.fabric.assemble import Known, assemble
+from busbw.parsers.fabric.checks import FABRIC
 from busbw.parsers.fabric.recognise import read
-from busbw.parsers.judge import cabling, fabric_checks
-from busbw.parsers.judge.fabric_checks import FABRIC
-from busbw.records import CheckResult, Node, Status
-from busbw.records.topology import EndKind, Leaf, Topology, TopologyNic
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "fabric"
 NODES = tuple(f"gpu-{n:03}" for n in range(1, 9))
@@ -197,7 +196,7 @@ def topology(*texts: str, known: Known | None = None) -> Topology:
 
 
 def bad(found: Topology) -> list[CheckResult]:
-    return [check for check in fabric_checks.judge(found) if check.status not in (Status.PASS, Status.UNKNOWN)]
+    return [check for check in checks.judge(found) if check.status not in (Status.PASS, Status.UNKNOWN)]
 
 
 @pytest.mark.parametrize("name", sorted(info.name for info in pkgutil.iter_modules(fabric.__path__)))
@@ -340,12 +339,12 @@ def test_counters_of_ibdiagnet_are_read_whichever_width_they_have() -> None:
 def test_a_node_that_the_fabric_does_not_show_is_not_known_and_not_well() -> None:
     found = topology(as_ibnetdiscover([cable for cable in healthy() if not cable.name.startswith("gpu-008")]))
     assert found.missing == ("gpu-008",)
-    (check,) = [check for check in fabric_checks.judge(found) if check.node == "gpu-008"]
+    (check,) = [check for check in checks.judge(found) if check.node == "gpu-008"]
     assert (check.check_id, check.status, check.found) == ("fabric.nodes", Status.UNKNOWN, "not found")
 
 
 def test_what_was_not_read_is_not_known() -> None:
-    found = {check.check_id: check.status for check in fabric_checks.judge(topology(as_ufm_links(healthy()))) if check.node == "gpu-001"}
+    found = {check.check_id: check.status for check in checks.judge(topology(as_ufm_links(healthy()))) if check.node == "gpu-001"}
     assert found == {
         "cross.rail_map": Status.PASS,
         "fabric.errors": Status.UNKNOWN,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from busbw import rundir
+from busbw.assess import fabric
 from busbw.cli import main
-from busbw.derive import fabric
+from busbw.store import run_directory
 
 LINKS = """\
 CA: gpu-001 mlx5_0:
@@ -69,7 +69,7 @@ def test_what_was_concluded_can_be_concluded_again_from_the_run_alone(tmp_path: 
     (tmp_path / "link.txt").write_text(LINKS)
     check("--fabric-file", "link.txt")
     (tmp_path / "link.txt").unlink()
-    found = fabric.load(rundir.open_existing(tmp_path / "runs/latest"))
+    found = fabric.load(run_directory.open_existing(tmp_path / "runs/latest"))
     assert found is not None
     assert [check.found for check in found.checks if check.status == "FAIL"] == [HALF]
     assert [(leaf.name, leaf.nodes) for leaf in found.topology.leaves] == [("leaf01", ("gpu-001", "gpu-002", "gpu-003"))]

@@ -9,11 +9,12 @@ from string import Formatter
 
 import pytest
 
-from busbw import playbook, profile
+from busbw import playbook
+from busbw.checks.frame import families
 from busbw.errors import PlaybookError
+from busbw.fabrics import fabric as profile
+from busbw.fabrics.fabric import Profile
 from busbw.launch import document
-from busbw.preflight.families import families
-from busbw.profile import Profile
 
 PLACEHOLDERS = {"socket_ifname", "rails", "log_dir"}
 PROFILES = [profile.load(name) for name in profile.names()]

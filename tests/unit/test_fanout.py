@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from busbw.records import Cluster, Command, CommandResult, Node, Unreachable
+from busbw.model import Cluster, Command, CommandResult, Node, Unreachable
 from busbw.transport.fanout import EventKind, FleetEvent, open_fleet
 from busbw.transport.local import LocalTransport
 
@@ -346,7 +346,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 def test_a_node_that_hangs_keeps_no_process_alive() -> None:
     code = """
 import time
-from busbw.records import Cluster, Command, Node
+from busbw.model import Cluster, Command, Node
 from busbw.transport.fanout import open_fleet
 class Hang:
     node = name = "a"

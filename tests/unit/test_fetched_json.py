@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw.launch import nccl_tests
-from busbw.parsers.formats import nccl_tests_json
+from busbw.parsers.nccl_tests import json as nccl_tests_json
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/nccl_tests"
 DOCUMENT = {

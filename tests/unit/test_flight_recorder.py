@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import ReadError, UnknownLayout
-from busbw.parsers.formats.flight_pickle import loads
-from busbw.parsers.formats.flight_recorder import FORMAT, of_rank, rank_of, read
-from busbw.records import FlightDump, FlightEntry, FlightGroup
+from busbw.model import FlightDump, FlightEntry, FlightGroup
+from busbw.parsers.logs.flight_recorder import FORMAT, loads, of_rank, rank_of, read
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "flight_recorder"
 COMPOSED = {

@@ -11,18 +11,18 @@ from types import ModuleType
 
 import pytest
 
-from busbw.derive import appraisal, gates, proof
-from busbw.derive.expectation import NodeHardware, hardware_of, outlook
-from busbw.parsers.formats import nccl_debug
-from busbw.parsers.judge import sensitivity
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.sensitivity import Watch
+from busbw.assess import appraisal, gates, proof
+from busbw.assess.expectation import NodeHardware, hardware_of, outlook
+from busbw.checks import NodeAnswer, SectionOutput
+from busbw.fabrics.fabric import MustSee
+from busbw.model import BenchmarkCase, Collective, Comparison, NcclLog, Node, Reference, Sizes, Status
+from busbw.model.counters import RailBytes
+from busbw.model.history import Number, PastRun, Regime
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.expect import sensitivity
+from busbw.parsers.expect.sensitivity import Watch
+from busbw.parsers.logs import nccl_debug
 from busbw.playbook import ChecksPlan, Gate, Playbook, SurveyPlan
-from busbw.preflight import NodeAnswer, SectionOutput
-from busbw.profile import MustSee
-from busbw.records import BenchmarkCase, Collective, Comparison, NcclLog, Node, Reference, Sizes, Status
-from busbw.records.counters import RailBytes
-from busbw.records.history import Number, PastRun, Regime
 
 GIB = 1 << 30
 

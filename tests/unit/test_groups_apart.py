@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 
 from busbw.errors import ReadError
-from busbw.parsers.judge import groups_apart
-from busbw.parsers.judge.groups import group_samples
-from busbw.records import BenchmarkCase, Collective, Sizes
+from busbw.model import BenchmarkCase, Collective, Sizes
+from busbw.parsers.nccl_tests import groups
+from busbw.parsers.nccl_tests.groups import group_samples
 
 MIB = 1 << 20
 CASE = BenchmarkCase("survey-pairs-1", Collective.ALL_REDUCE, Sizes(MIB, MIB + 2 * 4096, None, 4096), iterations=2, json=False)
@@ -55,7 +55,7 @@ FAST, SLOW = (100.0, 101.0, 102.0), (200.0, 198.0, 202.0)
 
 def test_every_row_of_every_group_is_one_value_of_its_nodes_at_the_size_that_was_asked_for() -> None:
     text = mixed(table("gpu1", "gpu2", FAST), table("gpu3", "gpu4", SLOW), ends=(0, 0))
-    found = groups_apart.merged(text, CASE, 2)
+    found = groups.merged(text, CASE, 2)
     assert found is not None
     assert (found.complete, set(found.problems)) == (True, {"the data was not checked: every #wrong is N/A (-c 0)"})
     assert [(line.rank, line.group, line.host) for line in found.ranks] == [(0, 0, "gpu1"), (1, 0, "gpu2"), (2, 1, "gpu3"), (3, 1, "gpu4")]
@@ -76,7 +76,7 @@ def test_every_row_of_every_group_is_one_value_of_its_nodes_at_the_size_that_was
     ],
 )
 def test_a_group_that_failed_or_was_cut_off_makes_the_round_incomplete_and_never_whole(text: str, complete: bool | None) -> None:
-    found = groups_apart.merged(text, CASE, 2)
+    found = groups.merged(text, CASE, 2)
     assert (found.complete if found else None) is complete
     if found is not None:
         assert any(problem.startswith("group 1: exit status") for problem in found.problems)
@@ -84,10 +84,10 @@ def test_a_group_that_failed_or_was_cut_off_makes_the_round_incomplete_and_never
 
 def test_words_of_a_launch_that_measured_nothing_are_told() -> None:
     with pytest.raises(ReadError) as told:
-        groups_apart.merged(mixed(table("gpu1", "gpu2", FAST), "no such device\n", ends=(0, 1)), CASE, 2)
+        groups.merged(mixed(table("gpu1", "gpu2", FAST), "no such device\n", ends=(0, 1)), CASE, 2)
     assert told.value.seen == "no such device"
 
 
 def test_versions_before_the_one_that_times_all_groups_are_too_old() -> None:
-    told = {version: groups_apart.too_old(version) for version in ("2.13.9", "2.19.2", "2.19.4", "2.19.5", "2.19.6", "2.20.0", "3.0", None)}
+    told = {version: groups.too_old(version) for version in ("2.13.9", "2.19.2", "2.19.4", "2.19.5", "2.19.6", "2.20.0", "3.0", None)}
     assert [version for version, old in told.items() if old] == ["2.13.9", "2.19.2", "2.19.4", None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from busbw.errors import UsageError
-from busbw.parsers.judge import hardware
-from busbw.parsers.judge.hardware import Nics
+from busbw.parsers.expect import hardware
+from busbw.parsers.expect.hardware import Nics
 
 
 @pytest.mark.parametrize(

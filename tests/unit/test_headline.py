@@ -6,19 +6,19 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from busbw.derive import wording
-from busbw.parsers.judge import blame
-from busbw.parsers.judge.blame_parts import Fabric
-from busbw.parsers.judge.groups import GroupSample
-from busbw.parsers.judge.verdict import Verdict
-from busbw.records import Comparison, Confidence, Finding, Reference, Status
+from busbw.assess import result
+from busbw.model import Comparison, Confidence, Finding, Reference, Status
+from busbw.parsers.blame import blame
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.parsers.verdict import Verdict
 
 LOST = Finding("packets-lost", Status.WARN, "n3 loses packets", ("n3",), (), confidence=Confidence.LIKELY)
 SHORT = Comparison("survey-pairs-1", 1 << 21, 0.005, Reference("peers", 0.006, "peers"), 0.83, Status.UNKNOWN, "83% of its peers")
 
 
 def told(status: Status, *findings: Finding, comparisons: tuple[Comparison, ...] = ()) -> str:
-    return wording.headline(Verdict(status, 0, findings, ()), (), blame.solve((), Fabric(())), comparisons)
+    return result.run_headline(Verdict(status, 0, findings, ()), (), blame.solve((), Fabric(())), comparisons)
 
 
 def test_what_decided_the_verdict_is_told() -> None:
@@ -52,6 +52,6 @@ def test_what_is_suspected_and_not_settled_is_part_of_a_pass() -> None:
     names = ", ".join(dict.fromkeys(doubt.account.part.label for doubt in outcome.open))
     everybody = {node for sample in samples for node in sample.nodes}
     assert 0 < len(outcome.exonerated) < len(everybody)
-    assert wording.headline(Verdict(Status.PASS, 0, (), ()), (), outcome, ()) == (
+    assert result.run_headline(Verdict(Status.PASS, 0, (), ()), (), outcome, ()) == (
         f"nothing measured; {len(outcome.exonerated)} of {len(everybody)} nodes cleared by comparison with each other; not settled: {names}"
     )

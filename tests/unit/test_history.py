@@ -15,18 +15,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import accepted
 from busbw.cli import main
 from busbw.codec import dump_json
-from busbw.history import FILE, History
-from busbw.records.history import Decision
+from busbw.compare import accepted
+from busbw.compare.history import FILE, History
+from busbw.model.history import Decision
 from busbw.reports import trend
 from busbw.reports.trend import Trend, TrendPoint
-from busbw.rundir import RunDir
+from busbw.store.run_directory import RunDir
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
 RESULT = RUNS.healthy().result
-REFRESH = "import sys; from pathlib import Path; from busbw.history import History; print(History(Path(sys.argv[1])).refresh())"
+REFRESH = "import sys; from pathlib import Path; from busbw.compare.history import History; print(History(Path(sys.argv[1])).refresh())"
 
 
 def made(root: Path, number: int) -> RunDir:

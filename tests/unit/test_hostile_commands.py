@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from busbw import cli
-from busbw.derive import wording
+from busbw.assess import result
 from busbw.errors import UsageError
 from busbw.inventory import resolve
-from busbw.parsers.judge.stall_records import StallClass, StallJudgement
-from busbw.parsers.judge.stall_ticket import drain_commands, ticket
-from busbw.records import Confidence, Evidence, Finding, Invocation, Status
+from busbw.model import Confidence, Evidence, Finding, Invocation, Status
+from busbw.parsers.stall.evidence import StallClass, StallJudgement
+from busbw.parsers.stall.live import drain_commands, ticket
 
 HOSTILE = "$(touch broken)`touch broken`;touch broken\n|touch broken '\"\\ && touch broken #"
 
@@ -76,7 +76,7 @@ def test_the_line_that_drains_a_node_stays_one_command(stubs: Path, job: str) ->
 
 def test_commands_sh_keeps_every_word_of_a_launch_together(stubs: Path) -> None:
     invocation = Invocation("all-reduce", ("mpirun", "-H", HOSTILE, "-x", f"NAME={HOSTILE}"), (), ("node1",), 60.0, 8)
-    assert not broken_by(stubs, wording.command(invocation))
+    assert not broken_by(stubs, result.command_line(invocation))
 
 
 @pytest.mark.parametrize("name", ["$(reboot)", "a;b", "a b", "-oProxyCommand=x", "a`b`", "a\nb", "../x"])

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw import rundir
 from busbw.cli import main
-from busbw.parsers.formats import nccl_tests_table
+from busbw.parsers.nccl_tests import table
+from busbw.store import run_directory
 
 
 class Busbw:
@@ -73,7 +73,7 @@ def test_a_row_of_digits_without_end_takes_time_by_its_length_alone() -> None:
     for size in (1_000_000, 8_000_000):
         text = b"         8             2     float     sum      -1    " + b"9" * size
         began = time.process_time()
-        nccl_tests_table.read([text[at : at + 100_000] for at in range(0, len(text), 100_000)])
+        table.read([text[at : at + 100_000] for at in range(0, len(text), 100_000)])
         took.append(time.process_time() - began)
     assert took[1] < 24 * took[0] + 1, "64 times as long is by its square"
 
@@ -171,14 +171,14 @@ def test_terminal_sequences_of_a_text_never_reach_the_terminal(busbw: Busbw, com
 def test_of_a_run_directory_nothing_is_for_everybody(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
-        run = rundir.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "test")
+        run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "test")
         run.write_raw("nodes/node1/0001-preflight.out", b"serial 1234\n")
         run.event("2026-11-21T12:00:00Z", "reach", "said", text="x")
         run.write_derived("redacted/report.html", "<html>")
         run.set_aside("nodes")
-        with rundir.held(run):
+        with run_directory.held(run):
             pass
-        rundir.write_whole(run.path / "redacted-names.csv", b"alias,name\n", mode=0o600)
+        run_directory.write_whole(run.path / "redacted-names.csv", b"alias,name\n", mode=0o600)
     finally:
         os.umask(before)
     modes = {p.relative_to(run.path).as_posix(): stat.S_IMODE(p.stat().st_mode) for p in (run.path, *run.path.rglob("*"))}

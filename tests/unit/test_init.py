@@ -8,7 +8,7 @@ import pytest
 
 from busbw.cli import main
 from busbw.inventory import resolve
-from busbw.records import Node
+from busbw.model import Node
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from busbw.errors import InventoryError
 from busbw.inventory import resolve
-from busbw.records import Cluster, Node
+from busbw.model import Cluster, Node
 
 Write = Callable[..., str]
 

@@ -8,8 +8,8 @@ import pytest
 
 from busbw.errors import InventoryError
 from busbw.inventory import fold, resolve
-from busbw.inventory.ansible_ini import expand_ranges
-from busbw.records import Cluster, Node
+from busbw.inventory.ansible import expand_ranges
+from busbw.model import Cluster, Node
 
 INI = """\
 bare ansible_host=1.1.1.1

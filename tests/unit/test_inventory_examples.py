@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from busbw import profile
+from busbw.fabrics import fabric
 from busbw.inventory import fold, resolve
 
 FOLDER = resources.files("busbw.inventories")
@@ -25,7 +25,7 @@ FOLDER = resources.files("busbw.inventories")
 def test_an_example_is_recognised_and_read_without_a_remark(name: str, kind: str, nodes: str) -> None:
     cluster = resolve(str(FOLDER / name), None, None, {})
     assert (cluster.source.endswith(f"{name} ({kind})"), fold(node.name for node in cluster.nodes), cluster.notes) == (True, nodes, ())
-    assert cluster.fabric is None or cluster.fabric in profile.names()
+    assert cluster.fabric is None or cluster.fabric in fabric.names()
 
 
 def test_every_example_is_tried_here() -> None:

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import accepted, cli
+from busbw import cli
 from busbw.codec import dump_json
-from busbw.records.history import Decision
-from busbw.rundir import RunDir
+from busbw.compare import accepted
+from busbw.model.history import Decision
+from busbw.store.run_directory import RunDir
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"

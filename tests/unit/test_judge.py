@@ -6,10 +6,7 @@ import dataclasses
 
 import pytest
 
-from busbw.parsers.formats.payload import LostPeer
-from busbw.parsers.judge import blame, blame_words, case, groups, verdict
-from busbw.parsers.judge.groups import GroupSample
-from busbw.records import (
+from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
     BenchmarkRow,
@@ -24,6 +21,12 @@ from busbw.records import (
     Status,
     WarningRole,
 )
+from busbw.parsers import verdict
+from busbw.parsers.blame import blame
+from busbw.parsers.blame import findings as blame_words
+from busbw.parsers.nccl_tests import groups, proof
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.parsers.nccl_tests.proof import LostPeer
 from busbw.survey.schedule import pair_rounds
 
 GOOD, NOISE = 10.0, (1.0, 0.98, 1.02, 0.99, 1.01)
@@ -49,7 +52,7 @@ LOST = LostPeer("node1", "node2", "eth0", 4, "node1: Test network failure …")
 def test_a_rank_that_was_killed_is_named_before_whom_survivors_lost(
     lost: tuple[LostPeer, ...], failures: tuple[LauncherFailure, ...], named: tuple[str, ...]
 ) -> None:
-    hosts, cause = case.culprits(lost, failures)
+    hosts, cause = proof.culprits(lost, failures)
     assert hosts == named
     assert bool(cause) == bool(named)
 
@@ -176,14 +179,14 @@ def result(**changes: object) -> BenchmarkResult:
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]  # the changes are fields by name
 
 
-def seen(*results: BenchmarkResult, **changes: object) -> case.Seen:
+def seen(*results: BenchmarkResult, **changes: object) -> proof.Seen:
     planned = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1024, 4096))
-    base = case.Seen(planned, "ended", 0, results or (result(),), 4, ("node1", "node2"), "raw/cases/all-reduce/stdout.txt", ())
+    base = proof.Seen(planned, "ended", 0, results or (result(),), 4, ("node1", "node2"), "raw/cases/all-reduce/stdout.txt", ())
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]  # the changes are fields by name
 
 
 def test_a_complete_output_on_the_planned_ranks_is_believed() -> None:
-    assert case.judge(seen()).status is Status.PASS
+    assert proof.judge(seen()).status is Status.PASS
 
 
 @pytest.mark.parametrize(
@@ -200,14 +203,14 @@ def test_a_complete_output_on_the_planned_ranks_is_believed() -> None:
         (seen(state="lost", exit_status=None), "launch-not-ended", Status.UNKNOWN),
     ],
 )
-def test_a_number_that_is_not_the_number_meant_never_passes(given: case.Seen, finding: str, status: Status) -> None:
-    judged = case.judge(given)
+def test_a_number_that_is_not_the_number_meant_never_passes(given: proof.Seen, finding: str, status: Status) -> None:
+    judged = proof.judge(given)
     assert (judged.status, [f.id for f in judged.findings]) == (status, [finding])
 
 
 def test_wrong_elements_fail_and_cite_the_row() -> None:
     rows = (dataclasses.replace(result().rows[0], out_of_place=Measurement(10.0, 1.0, 1.5, 3)), *result().rows[1:])
-    judged = case.judge(seen(result(rows=rows)))
+    judged = proof.judge(seen(result(rows=rows)))
     assert judged.status is Status.FAIL
     assert judged.findings[0].evidence[0] == Evidence("raw/cases/all-reduce/stdout.txt", 9, "3 wrong elements at 1 KiB")
 
@@ -232,7 +235,7 @@ def test_a_required_case_that_never_ran_is_unknown_whatever_else_passed() -> Non
 
 
 def test_advisory_findings_never_decide() -> None:
-    findings = case.judge(seen(result(out_of_bounds=8))).findings
+    findings = proof.judge(seen(result(out_of_bounds=8))).findings
     advisory = tuple(dataclasses.replace(f, required=False) for f in findings)
     assert verdict.decide((), (), (), advisory, ()).status is Status.UNKNOWN
     assert verdict.decide((), (), (), findings, ()).status is Status.FAIL

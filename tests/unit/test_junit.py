@@ -12,7 +12,7 @@ import pytest
 from junitparser import JUnitXml
 from lxml import etree
 
-from busbw.records import Status
+from busbw.model import Status
 from busbw.reports import junit
 
 SCHEMA = str(Path(__file__).parents[1] / "fixtures" / "reports" / "junit.xsd")
@@ -29,7 +29,7 @@ def suites(name: str) -> dict[str, tuple[int, int, int]]:
 def test_a_pass_has_no_failure_and_no_error() -> None:
     assert suites("healthy") == {
         "busbw.verdict": (1, 0, 0),
-        "busbw.preflight": (160, 0, 0),
+        "busbw.checks": (160, 0, 0),
         "busbw.cases": (6, 0, 0),
         "busbw.comparisons": (4, 0, 0),
     }
@@ -38,7 +38,7 @@ def test_a_pass_has_no_failure_and_no_error() -> None:
 def test_what_failed_is_a_failure_and_what_could_not_be_checked_an_error() -> None:
     assert suites("failing") == {
         "busbw.verdict": (1, 1, 0),
-        "busbw.preflight": (160, 1, 2),
+        "busbw.checks": (160, 1, 2),
         "busbw.cases": (6, 0, 0),
         "busbw.comparisons": (4, 4, 0),
         "busbw.findings": (2, 1, 0),
@@ -46,7 +46,7 @@ def test_what_failed_is_a_failure_and_what_could_not_be_checked_an_error() -> No
 
 
 def test_unreachable_nodes_are_errors_not_failures() -> None:
-    assert suites("unreachable") == {"busbw.verdict": (1, 0, 1), "busbw.reach": (2, 0, 2), "busbw.preflight": (20, 0, 0)}
+    assert suites("unreachable") == {"busbw.verdict": (1, 0, 1), "busbw.reach": (2, 0, 2), "busbw.checks": (20, 0, 0)}
 
 
 def test_a_run_that_passed_without_a_node_tells_it_and_stays_green() -> None:
@@ -61,7 +61,7 @@ def test_a_run_that_passed_without_a_node_tells_it_and_stays_green() -> None:
 
 def test_a_failure_says_the_same_in_attribute_and_body() -> None:
     root = ElementTree.fromstring(junit.render(RUNS.failing().result))
-    case = next(c for c in root.iter("testcase") if (c.attrib["classname"], c.attrib["name"]) == ("busbw.preflight.gpu-005", "rdma.rate"))
+    case = next(c for c in root.iter("testcase") if (c.attrib["classname"], c.attrib["name"]) == ("busbw.checks.gpu-005", "rdma.rate"))
     failure = case[0]
     assert failure.attrib == {"message": "mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s", "type": "FAIL"}
     assert failure.text == "found: mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s\nexpected: 8 × 400 Gb/s\ncommand: ibstat"
@@ -72,7 +72,7 @@ def test_an_advisory_failure_passes_and_is_told() -> None:
     check = replace(plain.checks[0], status=Status.FAIL, found="8.1", required=False)
     root = ElementTree.fromstring(junit.render(replace(plain, checks=(check, *plain.checks[1:]))))
     assert root.findall(".//failure") == []
-    assert "FAIL (advisory) busbw.preflight.gpu-000 node.reach" in "".join(root.itertext())
+    assert "FAIL (advisory) busbw.checks.gpu-000 node.reach" in "".join(root.itertext())
 
 
 def test_a_skipped_check_is_skipped() -> None:
@@ -137,9 +137,9 @@ def test_gitlab_and_jenkins_read_what_is_meant() -> None:
         child = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
         state = {"failure": "failed", "error": "error", "skipped": "skipped"}[child.tag] if child is not None else "success"
         read[case.attrib["classname"], case.attrib["name"]] = (state, child.text if child is not None else None)
-    assert read["busbw.preflight.gpu-005", "rdma.rate"][0] == "failed"
-    assert read["busbw.preflight.gpu-014", "limits.memlock"][0] == "error"
-    assert read["busbw.preflight.gpu-000", "rdma.rate"] == ("success", None)
+    assert read["busbw.checks.gpu-005", "rdma.rate"][0] == "failed"
+    assert read["busbw.checks.gpu-014", "limits.memlock"][0] == "error"
+    assert read["busbw.checks.gpu-000", "rdma.rate"] == ("success", None)
     assert all(text for state, text in read.values() if state in ("failed", "error")), "GitLab shows the body only"
     totals = {name: sum(int(suite.attrib[name]) for suite in root) for name in ("tests", "failures", "errors", "skipped")}
     states = [state for state, _ in read.values()]
@@ -161,8 +161,8 @@ def test_no_two_cases_have_the_same_name(name: str) -> None:
 def test_a_thousand_nodes_fold_what_passed() -> None:
     text = junit.render(RUNS.failing(200).result)
     assert len(text) < 30_000
-    assert suites("failing")["busbw.preflight"][1:] == (1, 2)
+    assert suites("failing")["busbw.checks"][1:] == (1, 2)
     root = ElementTree.fromstring(text)
-    names = [c.attrib["classname"] for c in root.iter("testcase") if c.attrib["classname"].startswith("busbw.preflight")]
-    assert names.count("busbw.preflight.all") == 10
-    assert sorted(set(names) - {"busbw.preflight.all"}) == [f"busbw.preflight.gpu-{n}" for n in ("002", "005", "009", "198", "199")]
+    names = [c.attrib["classname"] for c in root.iter("testcase") if c.attrib["classname"].startswith("busbw.checks")]
+    assert names.count("busbw.checks.all") == 10
+    assert sorted(set(names) - {"busbw.checks.all"}) == [f"busbw.checks.gpu-{n}" for n in ("002", "005", "009", "198", "199")]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw import kinds
-from busbw.kinds import Group, NodeKind
-from busbw.parsers.nodes.open_mpi import MpiVersion
-from busbw.preflight import toolchain
-from busbw.preflight.software import NodeFacts
+from busbw.building import node_types
+from busbw.building.node_types import Group, NodeKind
+from busbw.checks import software
+from busbw.checks.software import NodeFacts
+from busbw.parsers.tools.open_mpi import MpiVersion
 
 H100 = NodeKind(
     machine="x86_64",
@@ -29,7 +29,7 @@ H100 = NodeKind(
 
 
 def test_equal_nodes_are_one_kind_and_the_head_builds_for_it() -> None:
-    assert kinds.group({"a": H100, "b": H100, "c": H100}, "b") == (Group(H100, "b", ("a", "b", "c")),)
+    assert node_types.group({"a": H100, "b": H100, "c": H100}, "b") == (Group(H100, "b", ("a", "b", "c")),)
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,17 @@ def test_equal_nodes_are_one_kind_and_the_head_builds_for_it() -> None:
 )
 def test_whatever_a_build_depends_on_makes_another_kind(field: str, value: object, words: str) -> None:
     other = dataclasses.replace(H100, **{field: value})  # type: ignore[arg-type]  # one field of any kind
-    groups = kinds.group({"c": other, "a": H100, "b": other, "d": H100}, "a")
+    groups = node_types.group({"c": other, "a": H100, "b": other, "d": H100}, "a")
     assert groups == (Group(H100, "a", ("a", "d")), Group(other, "c", ("c", "b")))
-    assert kinds.told(groups) == f"2 kinds of nodes: a,d; b,c: {words}"
+    assert node_types.told(groups) == f"2 kinds of nodes: a,d; b,c: {words}"
 
 
 def test_a_build_without_cuda_asks_for_none_of_it() -> None:
     text = "machine=x86_64\nlibc=glibc 2.36\ncuda_home=/usr/local/cuda\ncuda=13.0\ncapability=9.0\n"
     known = NodeFacts("n1", "n1", "/root", 0, "/usr/bin/mpirun", MpiVersion("Open MPI", "4.1.4", 4), "/usr", (), 8, None)
-    chain = toolchain.parse("n1", text)
-    assert kinds.kind(chain, known, cuda=False) == NodeKind("x86_64", "glibc 2.36", "4.1.4", "/usr")
-    assert kinds.kind(chain, known, cuda=True) == NodeKind(
+    chain = software.parse("n1", text)
+    assert node_types.kind(chain, known, cuda=False) == NodeKind("x86_64", "glibc 2.36", "4.1.4", "/usr")
+    assert node_types.kind(chain, known, cuda=True) == NodeKind(
         "x86_64", "glibc 2.36", "4.1.4", "/usr", "13.0", "/usr/local/cuda", capabilities=("9.0",)
     )
 
@@ -74,7 +74,7 @@ def test_a_build_without_cuda_asks_for_none_of_it() -> None:
     ],
 )
 def test_kinds_that_cannot_be_launched_together_say_why(changes: dict[str, object], reason: str) -> None:
-    assert kinds.apart(dataclasses.replace(H100, **changes), H100) == reason  # type: ignore[arg-type]  # fields of any kind
+    assert node_types.apart(dataclasses.replace(H100, **changes), H100) == reason  # type: ignore[arg-type]  # fields of any kind
 
 
 def test_every_host_runs_the_build_of_its_own_kind_with_its_arguments_and_another_host_none(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_every_host_runs_the_build_of_its_own_kind_with_its_arguments_and_anothe
     here = Path("/proc/sys/kernel/hostname").read_text().strip()
     said = []
     for host in (here, f"not-{here}"):
-        stamp, files = kinds.dispatcher({f"{tmp_path}/old": ("o1", "o2"), f"{tmp_path}/new build": (host,)}, ("all_reduce_perf",))
+        stamp, files = node_types.dispatcher({f"{tmp_path}/old": ("o1", "o2"), f"{tmp_path}/new build": (host,)}, ("all_reduce_perf",))
         assert sorted(files) == ["build/all_reduce_perf"]
         program = tmp_path / stamp / "all_reduce_perf"
         program.parent.mkdir()

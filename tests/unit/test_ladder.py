@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from busbw.parsers.judge import ladder
-from busbw.parsers.judge.blame_confirm import CASE
-from busbw.parsers.judge.groups import GroupSample
-from busbw.records import Confidence, Status
+from busbw.model import Confidence, Status
+from busbw.parsers.blame import ladder
+from busbw.parsers.blame.confirm import CASE
+from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey import schedule
 
 NODES = tuple(f"node{i}" for i in range(1, 13))

@@ -6,14 +6,15 @@ import dataclasses
 
 import pytest
 
-from busbw import playbook, profile
+from busbw import playbook
 from busbw.errors import UsageError
+from busbw.fabrics import fabric
+from busbw.fabrics.fabric import ProfileVar
 from busbw.launch import FabricFacts
 from busbw.launch.env import cautions, left_out, mpi_options, parse_overrides, resolve_env, stray
-from busbw.profile import ProfileVar
-from busbw.records import BenchmarkCase, Collective, ResolvedVar, Sizes
+from busbw.model import BenchmarkCase, Collective, ResolvedVar, Sizes
 
-IB = profile.load("infiniband")
+IB = fabric.load("infiniband")
 BOOK = dataclasses.replace(playbook.load("quick"), env=())
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
 FACTS = FabricFacts("bond0", ("mlx5_0", "mlx5_3"), "2.27.5", "/tmp/log")
@@ -64,7 +65,7 @@ def test_a_case_wins_over_the_command_line_that_over_the_playbook_that_over_the_
 
 
 def test_groups_are_cut_by_the_case_alone() -> None:
-    resolved = resolve_env(profile.load("lab"), BOOK, dataclasses.replace(CASE, split="DIV 2"), (("NCCL_TESTS_SPLIT", "MOD 8"),), FACTS)
+    resolved = resolve_env(fabric.load("lab"), BOOK, dataclasses.replace(CASE, split="DIV 2"), (("NCCL_TESTS_SPLIT", "MOD 8"),), FACTS)
     assert values(resolved)["NCCL_TESTS_SPLIT"] == "DIV 2"
 
 
@@ -102,7 +103,7 @@ def test_a_value_is_set_for_the_versions_it_is_for(version: str | None, names: s
 
 
 def test_mca_parameters_are_filled_or_left_out() -> None:
-    lab = profile.load("lab")
+    lab = fabric.load("lab")
     assert [(item.name, item.value) for item in mpi_options(lab, FabricFacts(None, ("eth0", "eth1")))] == [
         ("btl", "tcp,self"),
         ("mpi_yield_when_idle", "1"),
@@ -142,8 +143,8 @@ def test_settings_from_articles_that_do_harm_are_explained_and_still_set(overrid
 
 
 def test_the_profiles_own_values_need_no_caution() -> None:
-    for name in profile.names():
-        made = profile.load(name)
+    for name in fabric.names():
+        made = fabric.load(name)
         assert cautions(made, resolve_env(made, BOOK, CASE, (), FACTS)) == ()
 
 

@@ -12,8 +12,8 @@ import pytest
 from busbw.errors import UsageError
 from busbw.launch import mpijob
 from busbw.launch.mpijob import MpiJob
-from busbw.records import CommandResult
-from busbw.stages import kubernetes
+from busbw.model import CommandResult
+from busbw.run import kubernetes
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "fixtures/kubernetes/mpijob-v2beta1.json").read_text())
 JOB = MpiJob("busbw-1a2b3c", "registry/nccl:1", 4, 8, "bench", (("rdma/ib", 8),), networks="net1@eth1", hugepages="4Gi", memory="512Gi")

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw import profile
 from busbw.errors import UsageError
+from busbw.fabrics import fabric
+from busbw.fabrics.fabric import MpiOption
 from busbw.launch import FabricFacts, LaunchRequest, MpiFacts
 from busbw.launch.env import mpi_options
 from busbw.launch.mpirun import LAUNCHER, NOISE, ssh_agent
 from busbw.launch.nccl_tests import arguments
 from busbw.launch.render import render
-from busbw.profile import MpiOption
-from busbw.records import BenchmarkCase, Collective, Invocation, Node, ResolvedVar, Sizes
+from busbw.model import BenchmarkCase, Collective, Invocation, Node, ResolvedVar, Sizes
 
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8 << 30), check=0, timeout_s=1200.0)
 NODES = (Node("gpu-001", gpus=8), Node("gpu-002", gpus=8))
@@ -32,7 +32,7 @@ REQUEST = LaunchRequest(
     binary="/opt/build/all_reduce_perf",
     env=(NET,),
     mpi=FOUR,
-    options=mpi_options(profile.load("infiniband"), FabricFacts("bond0")),
+    options=mpi_options(fabric.load("infiniband"), FabricFacts("bond0")),
     json_path="/run/out.json",
     ssh_agent="ssh -F /run/ssh_config",
 )
@@ -90,7 +90,7 @@ def test_the_command_line_in_the_lab() -> None:
         head="node1",
         mpi=dataclasses.replace(FOUR, run_as_root=True),
         env=(),
-        options=mpi_options(profile.load("lab"), FabricFacts("eth0", ("eth0",))),
+        options=mpi_options(fabric.load("lab"), FabricFacts("eth0", ("eth0",))),
         json_path=None,
         ssh_agent=ssh_agent("/lab/ssh_config"),
     )

@@ -8,12 +8,14 @@ import shlex
 
 import pytest
 
-from busbw import playbook, profile
-from busbw.cli.run_slurm import PMLS
-from busbw.launch import FabricFacts, LaunchRequest, MpiFacts, SlurmFacts, choose, pml
+from busbw import playbook
+from busbw.cli.run import PMLS
+from busbw.fabrics import fabric as profile
+from busbw.launch import FabricFacts, LaunchRequest, MpiFacts, SlurmFacts, choose
+from busbw.launch import env as pml
 from busbw.launch.env import mpi_options, resolve_env
 from busbw.launch.mpirun import LAUNCHER
-from busbw.records import BenchmarkCase, Collective, Node, ResolvedVar, Sizes
+from busbw.model import BenchmarkCase, Collective, Node, ResolvedVar, Sizes
 
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8 << 30), check=0)
 NODES = (Node("gpu-001", gpus=8), Node("gpu-002", gpus=8))
@@ -31,7 +33,7 @@ def line(
         nodes=NODES,
         head="gpu-001",
         binary="/opt/build/all_reduce_perf",
-        env=pml.variables(chosen, env, facts, mpi.path),
+        env=pml.ucx_variables(chosen, env, facts, mpi.path),
         mpi=mpi,
         options=pml.options(chosen, mpi_options(profile.load(fabric), facts)),
     )
@@ -100,7 +102,7 @@ def test_no_parameter_and_no_variable_stands_twice_in_any_command_line(name: str
     slurm = SlurmFacts("7", tuple(node.name for node in NODES), "pmix")
     for chosen, version, launcher in itertools.product((None, *pml.CHOICES), ("3.1.6", "4.1.7", "5.0.8"), choose.names()):
         mpi = MpiFacts(version, "/opt/hpcx/ompi/bin/mpirun")
-        env = pml.variables(chosen, resolve_env(fabric, book, CASE, (), facts), facts, mpi.path)
+        env = pml.ucx_variables(chosen, resolve_env(fabric, book, CASE, (), facts), facts, mpi.path)
         options = pml.options(chosen, mpi_options(fabric, facts))
         request = LaunchRequest(CASE, NODES, "gpu-001", "/opt/all_reduce_perf", env, mpi, options, slurm=slurm)
         argv = choose.choose(launcher).build(request).argv

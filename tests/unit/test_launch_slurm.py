@@ -7,12 +7,12 @@ import shlex
 
 import pytest
 
-from busbw import profile
 from busbw.errors import UsageError
-from busbw.launch import FabricFacts, Launcher, LaunchRequest, MpiFacts, SlurmFacts, allocating, choose, slurm_mpirun, srun
+from busbw.fabrics import fabric
+from busbw.launch import FabricFacts, Launcher, LaunchRequest, MpiFacts, SlurmFacts, choose, slurm_mpirun, srun
 from busbw.launch.env import mpi_options
 from busbw.launch.render import render
-from busbw.records import BenchmarkCase, Collective, Invocation, Node, ResolvedVar, Sizes
+from busbw.model import BenchmarkCase, Collective, Invocation, Node, ResolvedVar, Sizes
 
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8 << 30), check=0, timeout_s=1200.0)
 HCAS = ResolvedVar("NCCL_IB_HCA", "=mlx5_0,mlx5_1", "profile infiniband", "the compute rails", "NCCL user guide")
@@ -23,7 +23,7 @@ REQUEST = LaunchRequest(
     binary="/opt/build/all_reduce_perf",
     env=(HCAS,),
     mpi=MpiFacts("4.1.4", "/usr/bin/mpirun"),
-    options=mpi_options(profile.load("infiniband"), FabricFacts("bond0")),
+    options=mpi_options(fabric.load("infiniband"), FabricFacts("bond0")),
     json_path="/run/out.json",
     slurm=SlurmFacts("8812", ("gpu-001", "gpu-002", "gpu-003"), "pmix_v4"),
 )
@@ -140,10 +140,10 @@ def test_the_plugin_is_the_best_that_slurm_names(text: str, plugin: str | None) 
 
 def test_salloc_asks_for_whole_nodes_and_runs_the_command_inside() -> None:
     asked = ("--partition=gpu", "--time=30", "--account=x")
-    assert allocating.salloc(asked, (), 4, ("busbw", "run", "-q")) == (
+    assert srun.salloc(asked, (), 4, ("busbw", "run", "-q")) == (
         *("salloc", "--job-name=busbw", "--exclusive", "--nodes=4", "--partition=gpu", "--time=30", "--account=x", "busbw", "run", "-q"),
     )
     with pytest.raises(UsageError, match="how many nodes"):
-        allocating.salloc(asked, (), None, ("busbw",))
+        srun.salloc(asked, (), None, ("busbw",))
     with pytest.raises(UsageError, match="--node-count 3 and 2 nodes named"):
-        allocating.salloc(asked, ("a", "b"), 3, ("busbw",))
+        srun.salloc(asked, ("a", "b"), 3, ("busbw",))

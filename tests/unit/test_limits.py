@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.judge import limits, limits_link, limits_table
-from busbw.parsers.judge.hardware import find_gpu, parse_nics
-from busbw.parsers.judge.limits import Rates
-from busbw.parsers.judge.limits_table import Question
-from busbw.records import Limit
+from busbw.model import Limit
+from busbw.parsers.expect import cluster, limits
+from busbw.parsers.expect.cluster import Question
+from busbw.parsers.expect.hardware import find_gpu, parse_nics
+from busbw.parsers.expect.limits import Rates
 
 
 def h100(nodes: int, gpus: int = 8, network: float = 400.0) -> Rates:
@@ -22,29 +22,29 @@ def h100(nodes: int, gpus: int = 8, network: float = 400.0) -> Rates:
 @pytest.mark.parametrize(
     ("limit", "value"),
     [
-        (limits_link.infiniband_payload(50.0), 49.7),
-        (limits_link.roce_payload(50.0, 1500), 46.3),
-        (limits_link.roce_payload(50.0, 2200), 48.1),
-        (limits_link.roce_payload(50.0, 4200), 49.0),
-        (limits_link.roce_payload(50.0, 9000), 49.0),
-        (limits_link.tcp_payload(50.0, 1500), 47.1),
-        (limits_link.tcp_payload(50.0, 9000), 49.5),
-        (limits_link.tcp_payload(1.25, 1500), 1.18),
-        (limits_link.tcp_payload(3.125, 9000), 3.09),
-        (limits_link.tcp_payload(12.5, 1500), 11.8),
-        (limits_link.line_rate(50.0), 50.0),
-        (limits_link.pcie(3), 15.75),
-        (limits_link.pcie(4), 31.51),
-        (limits_link.pcie(5), 63.02),
-        (limits_link.pcie(6), 118.0),
-        (limits_link.pcie(5, lanes=8), 31.51),
-        (limits_link.pcie_usable(3), 14.4),
-        (limits_link.pcie_usable(4), 28.8),
-        (limits_link.pcie_usable(5), 57.6),
-        (limits_link.pcie_usable(6), 115.0),
-        (limits_link.nic_behind_pcie(100.0, 5), 63.02),
-        (limits_link.nic_behind_pcie(100.0, 6), 100.0),
-        (limits_link.oversubscribed(400.0, 2.0), 200.0),
+        (limits.infiniband_payload(50.0), 49.7),
+        (limits.roce_payload(50.0, 1500), 46.3),
+        (limits.roce_payload(50.0, 2200), 48.1),
+        (limits.roce_payload(50.0, 4200), 49.0),
+        (limits.roce_payload(50.0, 9000), 49.0),
+        (limits.tcp_payload(50.0, 1500), 47.1),
+        (limits.tcp_payload(50.0, 9000), 49.5),
+        (limits.tcp_payload(1.25, 1500), 1.18),
+        (limits.tcp_payload(3.125, 9000), 3.09),
+        (limits.tcp_payload(12.5, 1500), 11.8),
+        (limits.line_rate(50.0), 50.0),
+        (limits.pcie(3), 15.75),
+        (limits.pcie(4), 31.51),
+        (limits.pcie(5), 63.02),
+        (limits.pcie(6), 118.0),
+        (limits.pcie(5, lanes=8), 31.51),
+        (limits.pcie_usable(3), 14.4),
+        (limits.pcie_usable(4), 28.8),
+        (limits.pcie_usable(5), 57.6),
+        (limits.pcie_usable(6), 115.0),
+        (limits.nic_behind_pcie(100.0, 5), 63.02),
+        (limits.nic_behind_pcie(100.0, 6), 100.0),
+        (limits.oversubscribed(400.0, 2.0), 200.0),
     ],
 )
 def test_a_link_carries_what_its_headers_and_codes_leave(limit: Limit, value: float) -> None:
@@ -55,13 +55,13 @@ def test_nvlink_of_a_gpu_names_its_source_and_none_is_none() -> None:
     b200, bare = find_gpu("B200"), find_gpu("RTX5090")
     assert b200 is not None
     assert bare is not None
-    found = limits_link.nvlink(b200)
+    found = limits.nvlink(b200)
     assert found is not None
-    assert (found.value_gb_s, found.inputs[0], limits_link.nvlink(bare)) == (900.0, ("GPU", "B200"), None)
+    assert (found.value_gb_s, found.inputs[0], limits.nvlink(bare)) == (900.0, ("GPU", "B200"), None)
 
 
 def test_a_vlan_tag_costs_four_bytes_of_each_packet() -> None:
-    assert limits_link.roce_payload(50.0, 9000, vlan=True) == Limit(
+    assert limits.roce_payload(50.0, 9000, vlan=True) == Limit(
         50.0 * 4096 / 4182,
         "RoCEv2: line x payload / (payload + overhead)",
         (("line", "50 GB/s"), ("payload", "4096 B"), ("overhead", "86 B")),
@@ -70,18 +70,18 @@ def test_a_vlan_tag_costs_four_bytes_of_each_packet() -> None:
 
 @pytest.mark.parametrize(("device_mtu", "mtu"), [(1500, 1024), (2143, 1024), (2144, 2048), (4191, 2048), (4192, 4096), (9000, 4096)])
 def test_roce_takes_the_largest_mtu_that_fits_the_device(device_mtu: int, mtu: int) -> None:
-    assert limits_link.rdma_mtu(device_mtu) == mtu
+    assert limits.rdma_mtu(device_mtu) == mtu
 
 
 def test_an_mtu_without_room_is_refused_not_taken_for_zero() -> None:
     with pytest.raises(ValueError, match="at least 352, found 200"):
-        limits_link.rdma_mtu(200)
+        limits.rdma_mtu(200)
     with pytest.raises(ValueError, match="above 52, found 52"):
-        limits_link.tcp_payload(1.0, 52)
+        limits.tcp_payload(1.0, 52)
     with pytest.raises(ValueError, match="found 2"):
-        limits_link.pcie(2)
+        limits.pcie(2)
     with pytest.raises(ValueError, match=r"found 0\.5"):
-        limits_link.oversubscribed(400.0, 0.5)
+        limits.oversubscribed(400.0, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def question(
 
 @pytest.mark.parametrize(("gpu", "nics"), LIMITS)
 def test_limits_of_all_reduce_by_gpu_and_node_count(gpu: str, nics: str) -> None:
-    found = [limits_table.answer(question(gpu, nodes, nics)) for nodes in NODES]
+    found = [cluster.answer(question(gpu, nodes, nics)) for nodes in NODES]
     assert [e.limit.value_gb_s for e in found] == pytest.approx(LIMITS[gpu, nics], abs=0.05)
     rings = [next(b.limit.value_gb_s for b in e.bounds if b.name == "ring") for e in found]
     assert rings == pytest.approx([RINGS[gpu][0], *[RINGS[gpu][1]] * 6])
@@ -305,7 +305,7 @@ def ids(run: Run) -> str:
 
 @pytest.mark.parametrize("run", RUNS + RACKS, ids=ids)
 def test_model_and_limit_of_published_runs(run: Run) -> None:
-    found = limits_table.answer(question(run.gpu, run.nodes, run.nics, run.fabric, gpus=run.gpus, collective=run.collective))
+    found = cluster.answer(question(run.gpu, run.nodes, run.nics, run.fabric, gpus=run.gpus, collective=run.collective))
     model = next(e.estimate.value_gb_s for e in found.expected if e.name == run.algorithm)
     limit = next(b.limit.value_gb_s for b in found.bounds if b.name.lower() == run.algorithm)
     assert (model, limit) == (pytest.approx(run.model, rel=1e-3), pytest.approx(run.limit, rel=1e-3))
@@ -338,13 +338,13 @@ def test_each_class_keeps_its_band(nodes: int, algorithm: str, band: tuple[float
     ("gpus", "limit", "model", "measured"), [(2, 64.0, 48.0, 47.67), (4, 192.0, 144.0, None), (8, 448.0, 336.0, 315.7)]
 )
 def test_fewer_gpus_of_a_mesh_use_fewer_links(gpus: int, limit: float, model: float, measured: float | None) -> None:
-    found = limits_table.answer(question("MI300X", 1, None, gpus=gpus))
+    found = cluster.answer(question("MI300X", 1, None, gpus=gpus))
     assert (found.limit.value_gb_s, found.expected[0].estimate.value_gb_s) == (pytest.approx(limit), pytest.approx(model))
     assert measured is None or 0.92 * model < measured < limit
 
 
 def test_the_limit_of_unknown_hardware_allows_for_a_switch_that_adds() -> None:
-    found = limits_table.answer(Question("all_reduce", 1, 8, "nvlink-only", nvlink_gb_s=450.0))
+    found = cluster.answer(Question("all_reduce", 1, 8, "nvlink-only", nvlink_gb_s=450.0))
     assert (found.limit.value_gb_s, found.expected, found.notes[0]) == (
         pytest.approx(700.0),
         (),
@@ -353,7 +353,7 @@ def test_the_limit_of_unknown_hardware_allows_for_a_switch_that_adds() -> None:
 
 
 def test_two_h100_nodes_say_that_they_cannot_show_the_fabric() -> None:
-    found = limits_table.answer(question("H100", 2, "8x400"))
+    found = cluster.answer(question("H100", 2, "8x400"))
     assert found.notes == (
         "NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so the number cannot show that the fabric is healthy. "
         "To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall",
@@ -361,11 +361,11 @@ def test_two_h100_nodes_say_that_they_cannot_show_the_fabric() -> None:
 
 
 def test_eight_h100_nodes_need_no_such_warning() -> None:
-    assert limits_table.answer(question("H100", 8, "8x400")).notes == ()
+    assert cluster.answer(question("H100", 8, "8x400")).notes == ()
 
 
 def test_two_b200_nodes_pass_the_rate_of_their_nics() -> None:
-    found = limits_table.answer(question("B200", 2, "8x400", ROCE))
+    found = cluster.answer(question("B200", 2, "8x400", ROCE))
     assert (found.expected[0].binds, found.notes[0][:78]) == (
         "network",
         "2 nodes: a tree moves fewer bytes than a ring, so busbw may pass the 400 GB/s ",
@@ -373,10 +373,10 @@ def test_two_b200_nodes_pass_the_rate_of_their_nics() -> None:
 
 
 def test_alltoall_of_many_nodes_tends_to_one_nic() -> None:
-    assert limits_table.answer(question("H100", 64, "8x400", collective="alltoall")).limit.value_gb_s == pytest.approx(50.7, abs=0.05)
+    assert cluster.answer(question("H100", 64, "8x400", collective="alltoall")).limit.value_gb_s == pytest.approx(50.7, abs=0.05)
 
 
 def test_800_gbit_nics_behind_gen5_are_held_by_pcie() -> None:
-    found = limits_table.answer(question("H100", 8, "8x800"))
+    found = cluster.answer(question("H100", 8, "8x800"))
     assert found.notes == ("PCIe holds the GPUs to 504 of the 800 GB/s that the NICs have: the NICs need a newer host link, or two",)
     assert next(b.limit.value_gb_s for b in found.bounds if b.name == "ring") == pytest.approx(504.1, abs=0.05)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.parsers.judge import limits_nccl as nccl
-from busbw.parsers.judge.limits import Rates
-from busbw.parsers.judge.limits_nccl import Algorithm, Hops, Protocol
+from busbw.parsers.expect import nccl_model as nccl
+from busbw.parsers.expect.limits import Rates
+from busbw.parsers.expect.nccl_model import Algorithm, Hops, Protocol
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 from live_answers import HEALTHY, HZ, NOW, SPLIT, UP, XID, asked, framed, judged, node, nodes, ras, socket, told
 
 from busbw.errors import UsageError
-from busbw.parsers.judge import stall_ticket
-from busbw.parsers.judge.stall_records import NodeEvidence, StallClass
-from busbw.records import Command, CommandResult, Confidence, Unreachable
+from busbw.model import Command, CommandResult, Confidence, Unreachable
+from busbw.parsers.stall import live
+from busbw.parsers.stall.evidence import NodeEvidence, StallClass
 from busbw.triage import offline
-from busbw.triage.slurm_job import nodes_of
+from busbw.triage.collect import nodes_of
 
 
 def test_a_lost_gpu_is_the_cause_and_the_rank_that_is_behind_its_victim() -> None:
@@ -202,16 +202,16 @@ def test_nodes_that_do_not_answer_and_no_job_are_no_verdict_on_a_job() -> None:
 
 def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_would_run() -> None:
     found = judged(nodes(n2=node(2, kernel=XID.replace("python3", '$(reboot)"; x'))))
-    text = stall_ticket.ticket(found, "runs/live")
+    text = live.ticket(found, "runs/live")
     assert "run: scontrol update nodename=n2 state=drain reason=" in text
-    assert "$(" not in stall_ticket.drain_commands(found)[0]
-    assert stall_ticket.drain_commands(judged(nodes(n0=asked(ras(SPLIT))))) == (), "a program that is late is no reason to drain a node"
+    assert "$(" not in live.drain_commands(found)[0]
+    assert live.drain_commands(judged(nodes(n0=asked(ras(SPLIT))))) == (), "a program that is late is no reason to drain a node"
 
 
 def test_a_name_that_only_ras_knows_is_quoted_where_a_shell_would_read_it() -> None:
     found = judged(nodes(n2=node(2, kernel=XID)))
     strange = dataclasses.replace(found, culprit_nodes=("10.9.9.9;reboot",))
-    assert stall_ticket.drain_commands(strange)[0].startswith("scontrol update nodename='10.9.9.9;reboot' state=drain ")
+    assert live.drain_commands(strange)[0].startswith("scontrol update nodename='10.9.9.9;reboot' state=drain ")
 
 
 def test_in_pods_the_node_is_cordoned_and_outside_of_both_schedulers_both_lines_are_given() -> None:
@@ -220,11 +220,11 @@ def test_in_pods_the_node_is_cordoned_and_outside_of_both_schedulers_both_lines_
         dataclasses.replace(rank, process=dataclasses.replace(rank.process, environment=(("KUBERNETES_SERVICE_HOST", "10.96.0.1"),)))
         for rank in found.ranks
     )
-    assert stall_ticket.drain_commands(dataclasses.replace(found, ranks=pods)) == ("kubectl cordon n2",)
-    slurm, kubernetes = stall_ticket.drain_commands(found)
+    assert live.drain_commands(dataclasses.replace(found, ranks=pods)) == ("kubectl cordon n2",)
+    slurm, kubernetes = live.drain_commands(found)
     assert slurm.startswith("scontrol update nodename=n2 state=drain reason=")
     assert kubernetes == "kubectl cordon n2"
-    assert "run: kubectl cordon n2" in stall_ticket.ticket(found, "runs/live")
+    assert "run: kubectl cordon n2" in live.ticket(found, "runs/live")
 
 
 def test_a_slurm_job_is_asked_for_by_its_number_alone() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from live_answers import HEALTHY, NOW, SPLIT, asked, framed, judged, node, nodes, ras, reduces, told
 
-from busbw.parsers.judge.stall_records import StallClass
-from busbw.records import Confidence
+from busbw.model import Confidence
+from busbw.parsers.stall.evidence import StallClass
 from busbw.triage import offline
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.judge.stall_ranks import Wanted
-from busbw.parsers.judge.stall_records import NodeEvidence
+from busbw.parsers.stall.evidence import NodeEvidence, Wanted
 from busbw.triage import offline, script
 from busbw.triage.clocks import Offset, between
 from busbw.triage.script import Asking
@@ -252,9 +251,9 @@ def test_an_answer_that_was_cut_off_is_told_as_such_and_accuses_nobody(rank: sub
     found = evidence(cut)
     assert found.problem is not None
     assert found.looks[1] is None
-    from busbw.parsers.judge import stall_live
+    from busbw.parsers.stall import live
 
-    judged = stall_live.judge((found,), (), Wanted(mark=MARK), None)
+    judged = live.judge((found,), (), Wanted(mark=MARK), None)
     assert any("here: " in note for note in judged.notes)
 
 

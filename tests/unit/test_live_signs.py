@@ -6,8 +6,8 @@ import dataclasses
 
 from live_answers import NOW, SPLIT, asked, judged, node, nodes, ras, socket
 
-from busbw.parsers.judge.stall_records import NodeEvidence, StallClass
-from busbw.records import Confidence
+from busbw.model import Confidence
+from busbw.parsers.stall.evidence import NodeEvidence, StallClass
 
 
 def log(*lines: str) -> str:

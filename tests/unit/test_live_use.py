@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 from live_answers import SPLIT, asked, judged, node, nodes, ras
 
-from busbw.parsers.judge.stall_records import NodeEvidence, StallClass
-from busbw.records import Confidence
+from busbw.model import Confidence
+from busbw.parsers.stall.evidence import NodeEvidence, StallClass
 
 SPIN = (100, 142.0)
 

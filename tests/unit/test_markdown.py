@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 from markdown_it import MarkdownIt
 
-from busbw.records import Evidence, Finding, Status
+from busbw.model import Evidence, Finding, Status
 from busbw.reports import ReportInput, markdown
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))

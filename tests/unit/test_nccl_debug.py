@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.parsers.formats.nccl_debug import read
-from busbw.parsers.formats.nccl_debug_line import parse_line
-from busbw.records import (
+from busbw.model import (
     CommState,
     Communicator,
     Connection,
@@ -22,6 +20,7 @@ from busbw.records import (
     ProcessFacts,
     TuningChoice,
 )
+from busbw.parsers.logs.nccl_debug import parse_line, read
 
 PREFIX = "gpu1:4711:4720 [3] NCCL INFO "
 BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)

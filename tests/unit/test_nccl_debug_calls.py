@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from busbw.parsers.formats.nccl_debug_calls import read_activity
-from busbw.records import CollectiveCall, CommCalls, ProcessActivity
+from busbw.model import CollectiveCall, CommCalls, ProcessActivity
+from busbw.parsers.logs.nccl_debug_calls import read_activity
 
 CALL = (
     "{host}:{pid}:{tid} [{dev}] NCCL INFO {name}: opCount {op:x} sendbuff 0x1 recvbuff 0x2 count {count} datatype 7 op 0 root {root} "

@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats.nccl_debug import FORMAT, read
-from busbw.parsers.formats.nccl_debug_line import parse_line
-from busbw.records import (
-    CommState,
-    Communicator,
-    LogLine,
-    NcclLog,
-)
+from busbw.model import CommState, Communicator, LogLine, NcclLog
+from busbw.parsers.logs.nccl_debug import FORMAT, parse_line, read
 
 PREFIX = "gpu1:4711:4720 [3] NCCL INFO "
 BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.parsers.formats.nccl_debug_line import parse_line
-from busbw.parsers.formats.nccl_debug_warnings import warning
-from busbw.records import (
-    LogLine,
-    WarningRole,
-)
+from busbw.model import LogLine, WarningRole
+from busbw.parsers.logs.nccl_debug import parse_line, warning
 
 PREFIX = "gpu1:4711:4720 [3] NCCL INFO "
 BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats.nccl_inspector import FORMAT, operation_of, operations, read
-from busbw.records import InspectorLog, InspectorMetric, InspectorOp, InspectorSeries
+from busbw.model import InspectorLog, InspectorMetric, InspectorOp, InspectorSeries
+from busbw.parsers.logs.nccl_inspector import FORMAT, operation_of, operations, read
 
 
 def record(rank: int = 5, sequence: int = 6649, time_us: float = 5012, version: str = "v4.0", **more: object) -> str:

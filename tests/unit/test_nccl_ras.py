@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats.nccl_ras import FORMAT, read
-from busbw.records import RasEvent, RasFinding, RasGroup, RasRank, RasRankState, RasReport
+from busbw.model import RasEvent, RasFinding, RasGroup, RasRank, RasRankState, RasReport
+from busbw.parsers.logs.nccl_ras import FORMAT, read
 
 HEAD = """NCCL version 2.28.9 compiled with CUDA 12.9
 CUDA runtime version 12090, driver version 13000

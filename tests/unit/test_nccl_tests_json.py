@@ -7,9 +7,10 @@ import json
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats import nccl_tests_json, nccl_tests_rccl
-from busbw.parsers.formats.nccl_tests_json import parse
-from busbw.records.benchmark import BenchmarkRow, Measurement, ProcessTimes
+from busbw.model.benchmark import BenchmarkRow, Measurement, ProcessTimes
+from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import rccl as nccl_tests_rccl
+from busbw.parsers.nccl_tests.json import parse
 
 SPREAD = {
     "min_us": 22950.0,

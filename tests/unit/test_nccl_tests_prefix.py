@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 
-from busbw.parsers.formats import (
-    launcher_prefix,
-    nccl_tests_checks,
-    nccl_tests_facts,
-    nccl_tests_identity,
-    nccl_tests_json,
-    nccl_tests_layout,
-    nccl_tests_lines,
-    nccl_tests_rccl,
-    nccl_tests_rows,
-    nccl_tests_scan,
-    nccl_tests_table,
-    nccl_tests_tree,
-    recognise,
-)
-from busbw.parsers.formats.launcher_prefix import Prefixed, split, undecorate
-from busbw.parsers.formats.nccl_tests_table import parse
+from busbw.parsers.nccl_tests.runs import Prefixed, split, undecorate
+from busbw.parsers.nccl_tests.table import parse
 
 ROW = "     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0    95.88   87.49  164.05       0"
 HEADER = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong "
@@ -144,27 +127,3 @@ def test_tags_that_tear_a_table_apart_are_no_writers() -> None:
 
 def test_undecorate_takes_colours_and_line_ends_off() -> None:
     assert undecorate("\x1b]0;title\x07\x1b[1;32m# Avg\x1b[0m\r\n") == "# Avg"
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        launcher_prefix,
-        nccl_tests_checks,
-        nccl_tests_facts,
-        nccl_tests_identity,
-        nccl_tests_json,
-        nccl_tests_layout,
-        nccl_tests_lines,
-        nccl_tests_rccl,
-        nccl_tests_rows,
-        nccl_tests_scan,
-        nccl_tests_table,
-        nccl_tests_tree,
-        recognise,
-    ],
-    ids=lambda module: module.__name__.rpartition(".")[2],
-)
-def test_the_samples_in_the_docstrings_are_true(module: object) -> None:
-    outcome = doctest.testmod(module)  # type: ignore[arg-type]  # modules, as parametrize hands them on
-    assert (outcome.failed, outcome.attempted > 0) == (0, True)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.formats import nccl_tests_json, nccl_tests_table
-from busbw.records.benchmark import BenchmarkResult, Measurement, ProcessTimes
+from busbw.model.benchmark import BenchmarkResult, Measurement, ProcessTimes
+from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import table as nccl_tests_table
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "nccl_tests"
 

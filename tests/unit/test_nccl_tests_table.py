@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats.nccl_tests_table import parse
-from busbw.records.benchmark import BenchmarkResult, BenchmarkRow, Measurement, RankLine
+from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, RankLine
+from busbw.parsers.nccl_tests.table import parse
 
 CONFIG = (
     "# nThread 1 nGpus 1 minBytes 4194304 maxBytes 8388608 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0"

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers import nodes
-from busbw.parsers.nodes import fi_info, ibstat, ibverbs, kernel_log, nvidia_query, nvidia_smi, nvlink, recognise, topology
-from busbw.parsers.nodes.ibverbs import VerbsDevices
+from busbw.parsers import tools
+from busbw.parsers.tools import fi_info, ibstat, ibverbs, kernel_log, nvidia_smi, recognise
+from busbw.parsers.tools.ibverbs import VerbsDevices
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "nodes"
-NAMES = sorted(info.name for info in pkgutil.iter_modules(nodes.__path__))
+NAMES = sorted(info.name for info in pkgutil.iter_modules(tools.__path__))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_sample_in_each_docstring_is_read_as_it_says(name: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(f"busbw.parsers.nodes.{name}"))
+    outcome = doctest.testmod(importlib.import_module(f"busbw.parsers.tools.{name}"))
     assert outcome.failed == 0
     assert outcome.attempted > 0
 
@@ -44,25 +44,25 @@ def test_a_panic_without_any_device_names_the_device_that_is_missing() -> None:
 
 
 def test_a_cell_that_lost_its_tab_is_read_as_two_and_the_row_is_said_to_be_torn() -> None:
-    matrix = topology.parse("\tGPU0\tNIC0\tNIC1\tNUMA Affinity\nGPU0\t X \tPIXNODE\t0\n")
+    matrix = nvidia_smi.parse_topology("\tGPU0\tNIC0\tNIC1\tNUMA Affinity\nGPU0\t X \tPIXNODE\t0\n")
     assert matrix is not None
     (row,) = matrix.rows
     assert (row.paths, row.torn, row.numa) == ((("GPU0", "X"), ("NIC0", "PIX"), ("NIC1", "NODE")), True, None)
 
 
 def test_a_lost_gpu_is_a_value_of_the_query_and_no_number() -> None:
-    rows = nvidia_query.parse("index, name, memory.used [MiB]\n0, NVIDIA H200, 4\n1, [Unknown Error], [GPU is lost]\n")
+    rows = nvidia_smi.parse_query("index, name, memory.used [MiB]\n0, NVIDIA H200, 4\n1, [Unknown Error], [GPU is lost]\n")
     assert rows is not None
     assert [(row.broken, row.number("memory.used")) for row in rows] == [(False, 4.0), (True, None)]
 
 
 def test_a_query_without_a_process_is_empty_and_not_unreadable() -> None:
-    assert nvidia_query.parse("gpu_uuid, pid, used_gpu_memory [MiB]\n") == ()
-    assert nvidia_query.parse("Unable to determine the device handle for GPU0\n") is None
+    assert nvidia_smi.parse_query("gpu_uuid, pid, used_gpu_memory [MiB]\n") == ()
+    assert nvidia_smi.parse_query("Unable to determine the device handle for GPU0\n") is None
 
 
 def test_nvlinks_of_several_gpus_keep_apart() -> None:
-    gpus = nvlink.parse("GPU 0: H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\nGPU 1: H100 (UUID: GPU-2)\n\t Link 0: <inactive>\n")
+    gpus = nvidia_smi.parse_nvlink("GPU 0: H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\nGPU 1: H100 (UUID: GPU-2)\n\t Link 0: <inactive>\n")
     assert [(gpu.index, gpu.rates_gb_s, gpu.inactive) for gpu in gpus] == [(0, ((0, 26.562),), ()), (1, ((0, None),), (0,))]
 
 

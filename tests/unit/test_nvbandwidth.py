@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.nodes import dcgm_json, nvbandwidth
-from busbw.parsers.nodes.dcgm_json import Diag, DiagResult
-from busbw.parsers.nodes.nvbandwidth import CopyRun, CopyTest
+from busbw.parsers.tools import dcgm, nvbandwidth
+from busbw.parsers.tools.dcgm import Diag, DiagResult
+from busbw.parsers.tools.nvbandwidth import CopyRun, CopyTest
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "bandwidth"
 
@@ -20,7 +20,7 @@ def copies(name: str) -> CopyRun:
 
 
 def diag(name: str) -> Diag | None:
-    return dcgm_json.parse((FIXTURES / name).read_text())
+    return dcgm.parse((FIXTURES / name).read_text())
 
 
 def test_the_matrices_of_the_text_are_read_whole() -> None:
@@ -91,10 +91,10 @@ def test_dcgm_4_names_entities_and_has_warnings_as_objects() -> None:
 
 
 def test_a_diagnosis_that_did_not_run_says_why_and_a_cut_one_too() -> None:
-    assert dcgm_json.parse('{"DCGM Diagnostic": {"runtime_error": "Cannot run diagnostic: GPUs are in use"}}') == Diag(
+    assert dcgm.parse('{"DCGM Diagnostic": {"runtime_error": "Cannot run diagnostic: GPUs are in use"}}') == Diag(
         None, (), "Cannot run diagnostic: GPUs are in use"
     )
-    half = dcgm_json.parse((FIXTURES / "dcgm4.json").read_text()[:300])
+    half = dcgm.parse((FIXTURES / "dcgm4.json").read_text()[:300])
     assert half is not None
     assert half.problem.startswith("not whole JSON")
 
@@ -102,4 +102,4 @@ def test_a_diagnosis_that_did_not_run_says_why_and_a_cut_one_too() -> None:
 @pytest.mark.parametrize("text", ["", "nvbandwidth: command not found\n", "{}", "[]", "Error: unable to establish a connection\n"])
 def test_other_texts_are_not_taken(text: str) -> None:
     assert nvbandwidth.parse(text) is None
-    assert dcgm_json.parse(text) is None
+    assert dcgm.parse(text) is None

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats.open_mpi import FORMAT, PATTERNS, RULES, read
-from busbw.parsers.formats.scan import Scanner
-from busbw.records import LauncherLog, WarningRole
+from busbw.model import LauncherLog, WarningRole
+from busbw.parsers.logs.open_mpi import FORMAT, PATTERNS, RULES, read
+from busbw.parsers.logs.scan import Scanner
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "open_mpi"
 CAUSE, ECHO, NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE

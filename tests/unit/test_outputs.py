@@ -18,7 +18,7 @@ import pytest
 
 from busbw.cli import outputs
 from busbw.errors import UsageError
-from busbw.records import RunResult, Status
+from busbw.model import RunResult, Status
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
 LAST = "busbw: FAIL all_reduce 192/372 GB/s (52%)"

@@ -8,15 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from busbw import artefacts, playbook, profile, rundir
-from busbw.artefacts import Excluded, LeftOut
+from busbw import playbook
+from busbw.checks import NodeAnswer, SectionOutput, cross
 from busbw.errors import LaunchError
-from busbw.plan import RunPlan
-from busbw.preflight import NodeAnswer, SectionOutput, partaking
-from busbw.records import CheckResult, Cluster, Command, CommandResult, Node, Status
-from busbw.stages import keys, participants
-from busbw.stages.context import Context
-from busbw.stages.launching import Place
+from busbw.fabrics import fabric
+from busbw.model import CheckResult, Cluster, Command, CommandResult, Node, Status
+from busbw.run import keys, participants
+from busbw.run.context import Context
+from busbw.run.launching import Place
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import Excluded, LeftOut
+from busbw.store.plan import RunPlan
 
 DF = "Filesystem     1024-blocks     Used Available Capacity Mounted on\n"
 ROOM = f"{DF}/dev/sda1 100000000 50000000 50000000 50% /\ntmpfs 65536 0 65536 0% /tmp\n"
@@ -46,12 +48,12 @@ def answer(node: str, host: str, room: str = ROOM, problem: str | None = None) -
     ],
 )
 def test_a_node_without_room_or_right_to_write_is_found_without_writing(text: str, status: Status, found: str) -> None:
-    (result,) = partaking.CHECK.judge(answer("n1", "n1", text))
+    (result,) = cross.PARTICIPATION_FAMILY.judge(answer("n1", "n1", text))
     assert (result.check_id, result.status, result.found) == ("sw.room", status, found)
 
 
 def named(*pairs: tuple[str, str]) -> dict[str, tuple[Status, str]]:
-    results: tuple[CheckResult, ...] = partaking.CHECK.compare(tuple(answer(node, host) for node, host in pairs))
+    results: tuple[CheckResult, ...] = cross.PARTICIPATION_FAMILY.compare(tuple(answer(node, host) for node, host in pairs))
     return {result.node: (result.status, result.found) for result in results}
 
 
@@ -87,10 +89,10 @@ class Head:
 
 
 def context(tmp_path: Path, names: tuple[str, ...], refused: tuple[str, ...] = ()) -> Context:
-    run = rundir.create(tmp_path, "2026-11-21T12:00:00Z", "test")
+    run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "test")
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
-    plan = RunPlan("busbw.plan/1", "test", run.run_id, "2026-11-21T12:00:00Z", cluster, book, profile.load("tcp"), "ssh")
+    plan = RunPlan("busbw.store.plan/1", "test", run.run_id, "2026-11-21T12:00:00Z", cluster, book, fabric.load("tcp"), "ssh")
     fleet = SimpleNamespace(sessions=dict.fromkeys(names, Head(refused)))
     return Context(run=run, plan=plan, fleet=cast("Any", fleet), now=lambda: "", say=lambda step, text: None)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.nodes import iperf3, perftest
-from busbw.parsers.nodes.iperf3 import Iperf3
-from busbw.parsers.nodes.perftest import BandwidthRow, LatencyRow, Perftest
+from busbw.parsers.tools import iperf3, perftest
+from busbw.parsers.tools.iperf3 import Iperf3
+from busbw.parsers.tools.perftest import BandwidthRow, LatencyRow, Perftest
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "bandwidth"
 

@@ -14,11 +14,10 @@ import pytest
 
 from busbw.cli import lab
 from busbw.errors import LabError, UsageError
-from busbw.lab import persona, persona_entries, persona_faults, persona_files, persona_node, persona_pci, persona_sysfs, persona_tools
-from busbw.lab.persona_entries import Entry, replace_tree, write_tree
-from busbw.lab.persona_node import NodeHardware
+from busbw.lab import persona, persona_faults, persona_files
+from busbw.lab.persona import Entry, NodeHardware, replace_tree, write_tree
 from busbw.lab.state import Fault
-from busbw.parsers.nodes import gids, ibverbs, mlnx_qos, nvidia_performance, nvidia_query, nvidia_smi, nvlink, ofed, topology
+from busbw.parsers.tools import gids, ibverbs, mlnx_qos, nvidia_smi, ofed
 
 H100 = persona.load("h100")
 TOOL = Path(persona_files.__file__).parent / "scripts/tool.sh"
@@ -26,12 +25,12 @@ TOOL = Path(persona_files.__file__).parent / "scripts/tool.sh"
 
 def answer(node: NodeHardware, path: str) -> str:
     """The composed text of one question."""
-    (found,) = [entry.content for entry in persona_tools.entries(node) if entry.path == f"answers/{path}"]
+    (found,) = [entry.content for entry in persona_files.tool_entries(node) if entry.path == f"answers/{path}"]
     return (found or b"").decode()
 
 
 def whole(name: str = "h100", number: int = 1) -> NodeHardware:
-    return persona_node.invent(persona.load(name), f"node{number}", number)
+    return persona.invent(persona.load(name), f"node{number}", number)
 
 
 def with_fault(node: NodeHardware, kind: str, index: int | None = None) -> NodeHardware:
@@ -108,13 +107,13 @@ def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_tells_the_record(na
     details = nvidia_smi.parse_details(answer(node, "nvidia-smi/-q"))
     assert [(d.bus_id, d.fabric_state, d.fabric_status) for d in details] == [(gpu.bus_id, *fabric) for gpu in node.gpus]
     assert all((d.headroom_c or (d.slowdown_c or 0) - (d.temperature_c or 0)) > 40 for d in details)
-    links = nvlink.parse(answer(node, "nvidia-smi/nvlink_-s"))
+    links = nvidia_smi.parse_nvlink(answer(node, "nvidia-smi/nvlink_-s"))
     assert [len(gpu.rates_gb_s) for gpu in links] == ([kind.nvlinks] * len(node.gpus) if kind.nvlinks else [])
-    matrix = topology.parse(answer(node, "nvidia-smi/topo_-m"))
+    matrix = nvidia_smi.parse_topology(answer(node, "nvidia-smi/topo_-m"))
     assert matrix is not None
     assert (len(matrix.gpus), len(matrix.nics), len(matrix.rows)) == (len(node.gpus), len(node.adapters), len(node.gpus))
     assert [row.nics_at("PIX") for row in matrix.rows] == [(f"NIC{i}",) if node.adapters else () for i in range(len(node.gpus))]
-    counted = nvidia_performance.parse(answer(node, "nvidia-smi/-q_-d_PERFORMANCE,ECC"))
+    counted = nvidia_smi.parse_performance(answer(node, "nvidia-smi/-q_-d_PERFORMANCE,ECC"))
     assert {(one.counter, one.value) for one in counted if one.index == 0} >= {
         ("throttle_hw_thermal_us", 0),
         ("ecc_uncorrected_volatile", 0),
@@ -145,7 +144,7 @@ def test_every_text_of_the_adapters_tools_tells_the_record(name: str) -> None:
 @pytest.fixture
 def shim(tmp_path: Path) -> Path:
     """nvidia-smi of a node, its answers in a directory of the test."""
-    write_tree(tmp_path / "hardware", persona_tools.entries(with_fault(whole(), "gpu-lost", 2)))
+    write_tree(tmp_path / "hardware", persona_files.tool_entries(with_fault(whole(), "gpu-lost", 2)))
     (tmp_path / "nvidia-smi").write_text(TOOL.read_text().replace("/run/node", str(tmp_path)))
     (tmp_path / "nvidia-smi").chmod(0o755)
     (tmp_path / "systemctl").symlink_to("nvidia-smi")
@@ -160,7 +159,7 @@ def run(program: Path, *words: str) -> tuple[int, str, str]:
 def test_the_shim_answers_any_choice_of_fields_in_the_formats_of_the_real_one(shim: Path) -> None:
     asked = "index,name,power.limit,clocks.sm"
     status, out, _ = run(shim / "nvidia-smi", f"--query-gpu={asked}", "--format=csv,nounits")
-    rows = nvidia_query.parse(out)
+    rows = nvidia_smi.parse_query(out)
     assert rows is not None
     assert (status, out.splitlines()[0]) == (0, "index, name, power.limit [W], clocks.sm [MHz]")
     assert [row.broken for row in rows] == [False, False, True, False, False, False, False, False]
@@ -182,11 +181,11 @@ def test_a_fault_changes_its_device_alone_and_every_tool_tells_of_it() -> None:
     down = with_fault(whole(), "port-down", 3)
     assert [adapter.state for adapter in down.adapters] == ["ACTIVE"] * 3 + ["DOWN"] + ["ACTIVE"] * 4
     assert ibverbs.parse_devinfo(answer(down, "ibv_devinfo/-d_mlx5_3"))[0].ports[0].state == "PORT_DOWN"
-    files = {entry.path: entry.content for entry in persona_sysfs.entries(down)}
+    files = {entry.path: entry.content for entry in persona_files.sysfs_entries(down)}
     assert files["sys/class/infiniband/mlx5_3/ports/1/state"] == b"1: DOWN\n"
     missing = with_fault(whole(), "gpu-missing", 2)
     assert [(gpu.index, gpu.address) for gpu in missing.gpus][1:3] == [(1, H100.gpu_addresses[1]), (2, H100.gpu_addresses[3])]
-    matrix = topology.parse(answer(missing, "nvidia-smi/topo_-m"))
+    matrix = nvidia_smi.parse_topology(answer(missing, "nvidia-smi/topo_-m"))
     assert matrix is not None
     assert matrix.rows[2].nics_at("PIX") == ("NIC3",), "a GPU keeps its NIC when one before it is gone"
 
@@ -199,9 +198,9 @@ def test_a_switched_tree_equals_one_written_anew_and_counters_stay(tmp_path: Pat
             if not path.is_char_device()
         }
 
-    good = (*persona_sysfs.entries(whole()), *persona_tools.entries(whole()))
+    good = (*persona_files.sysfs_entries(whole()), *persona_files.tool_entries(whole()))
     bad = with_fault(with_fault(whole(), "hca-missing", 3), "half-rate", 0)
-    broken = (*persona_sysfs.entries(bad), *persona_tools.entries(bad))
+    broken = (*persona_files.sysfs_entries(bad), *persona_files.tool_entries(bad))
     write_tree(tmp_path / "a", good)
     count = tmp_path / "a/sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error"
     count.write_text("77\n")
@@ -217,7 +216,7 @@ def test_a_switched_tree_equals_one_written_anew_and_counters_stay(tmp_path: Pat
 
 
 def test_a_directory_that_is_listed_outlives_what_was_in_it(tmp_path: Path) -> None:
-    full = (Entry("dev"), persona_entries.text("dev/a", 1), persona_entries.text("other/b", 2))
+    full = (Entry("dev"), persona.text("dev/a", 1), persona.text("other/b", 2))
     replace_tree(tmp_path, (), full)
     number = (tmp_path / "dev").stat().st_ino
     replace_tree(tmp_path, full, (Entry("dev"),))
@@ -249,19 +248,19 @@ def test_every_fault_changes_some_hardware_and_can_be_told(kind: str) -> None:
         broken = with_fault(node, kind, 1)
         assert broken != node
     # One persona stands for all: drawing the files of a node takes some ms.
-    assert persona_tools.programs(broken, devices=True) == persona_tools.programs(node, devices=True)
-    assert (*persona_sysfs.entries(broken), *persona_tools.entries(broken)) != (
-        *persona_sysfs.entries(node),
-        *persona_tools.entries(node),
+    assert persona_files.programs(broken, devices=True) == persona_files.programs(node, devices=True)
+    assert (*persona_files.sysfs_entries(broken), *persona_files.tool_entries(broken)) != (
+        *persona_files.sysfs_entries(node),
+        *persona_files.tool_entries(node),
     )
 
 
 def test_configuration_space_has_its_fields_where_pci_express_puts_them() -> None:
-    space = persona_pci.endpoint(0x15B3, 0x1021, 0x020700, 5, 8, read_request_bytes=512, relaxed=False)
+    space = persona_files.endpoint(0x15B3, 0x1021, 0x020700, 5, 8, read_request_bytes=512, relaxed=False)
     express = space[0x34]
     assert (space[:4], space[9:12], space[0x0E]) == (b"\xb3\x15\x21\x10", b"\x00\x07\x02", 0)
     assert (space[express], space[express + 0x12] | space[express + 0x13] << 8) == (0x10, 5 | 8 << 4)
     control = space[express + 8] | space[express + 9] << 8
     assert (control >> 12 & 7, control >> 4 & 1) == (2, 0)
-    bridge = persona_pci.bridge(0x1B, 5, 16, acs=True)
+    bridge = persona_files.bridge(0x1B, 5, 16, acs=True)
     assert (bridge[0x18:0x1B], bridge[0x100:0x102], bridge[0x106] & 1) == (b"\x1a\x1b\x1b", b"\x0d\x00", 1)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw import rundir
-from busbw.derive import between
-from busbw.parsers.fabric import recognise
+from busbw.assess import fabric as between
+from busbw.model import Evidence, Finding, Node, Status
+from busbw.model.topology import Topology
+from busbw.parsers.fabric import cabling, recognise
 from busbw.parsers.fabric.assemble import Known, assemble
-from busbw.parsers.judge import plugged
-from busbw.records import Evidence, Finding, Node, Status
-from busbw.records.topology import Topology
-from busbw.stages import fabric
+from busbw.run import fabric_side
+from busbw.store import run_directory
 
 LINKS = "".join(
     f"CA: gpu-{node:03} mlx5_{rail}:\n"
@@ -36,7 +35,7 @@ def finding(*where: str) -> Finding:
 
 
 def test_each_node_has_the_leaf_of_each_of_its_rails() -> None:
-    assert plugged.leaves(topology()) == (
+    assert cabling.leaves(topology()) == (
         ("gpu-001", ("leaf1", "leaf2")),
         ("gpu-002", ("leaf1", "leaf2")),
         ("gpu-003", ("leaf1", "leaf2")),
@@ -45,17 +44,17 @@ def test_each_node_has_the_leaf_of_each_of_its_rails() -> None:
 
 
 def test_nodes_share_a_leaf_where_every_rail_does_and_nothing_is_said_where_one_is_not_known() -> None:
-    assert plugged.sharing(topology(), NAMES) == (
+    assert cabling.sharing(topology(), NAMES) == (
         ("gpu-001", "leaf1+leaf2"),
         ("gpu-002", "leaf1+leaf2"),
         ("gpu-003", "leaf1+leaf2"),
         ("gpu-004", "leaf3+leaf4"),
     )
-    assert plugged.sharing(topology(), (*NAMES, "gpu-005")) == ()
+    assert cabling.sharing(topology(), (*NAMES, "gpu-005")) == ()
 
 
 def test_a_finding_of_a_link_names_the_switch_port_and_the_line_that_shows_it() -> None:
-    by_rail, by_device, other = plugged.with_far_ends(
+    by_rail, by_device, other = cabling.with_far_ends(
         (finding("gpu-003 rail 1"), finding("gpu-004 mlx5_0"), finding("gpu-003", "gpu-003 rail 7", "leaf1")), topology()
     )
 
@@ -66,10 +65,10 @@ def test_a_finding_of_a_link_names_the_switch_port_and_the_line_that_shows_it() 
 
 
 def test_a_run_that_was_given_the_fabrics_files_tells_the_far_end_and_one_that_was_not_changes_nothing(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-21T12:00:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "day-one")
     assert between.with_far_ends(run, (finding("gpu-002 rail 0"),)) == (finding("gpu-002 rail 0"),)
 
     (tmp_path / "links.txt").write_text(LINKS)
-    fabric.take_files(run, NODES, (str(tmp_path / "links.txt"),))
+    fabric_side.take_files(run, NODES, (str(tmp_path / "links.txt"),))
     (told,) = between.with_far_ends(run, (finding("gpu-002 rail 0"),))
     assert told.cause == "the cable; gpu-002 mlx5_0 is plugged into leaf1 port 2"

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from busbw.reports.charts.png import data_address, encode
+from busbw.reports.charts.matrix import data_address, encode
 
 PALETTE = ((0, 0, 0), (255, 255, 255), (200, 10, 20))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw import artefacts, rundir
-from busbw.derive import pooled
-from busbw.parsers.judge import blame
-from busbw.parsers.judge.groups import GroupSample
+from busbw.assess import pooled
+from busbw.parsers.blame import blame
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.store import artefacts, run_directory
 
 NOISE = (1.0, 0.99, 1.01, 0.98, 1.02)
 
@@ -41,8 +41,8 @@ def test_launches_of_two_runs_with_the_same_names_stay_two_launches() -> None:
 
 def test_what_was_kept_with_a_run_is_read_again_and_carried_into_a_replay(tmp_path: Path) -> None:
     kept = launch("20261121-a/survey-pairs-1", FIRST, frozenset())
-    recording = rundir.create(tmp_path, "2026-11-21T10:00:00Z", "day-one")
-    replay = rundir.create(tmp_path, "2026-11-21T11:00:00Z", "day-one")
+    recording = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "day-one")
+    replay = run_directory.create(tmp_path, "2026-11-21T11:00:00Z", "day-one")
     assert pooled.load(recording) == ()
     artefacts.keep(recording, pooled.FILE, kept)
     assert pooled.load(recording) == kept

@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from busbw.preflight import CheckFamily, Demand, NodeAnswer, Section, judge, script
-from busbw.preflight.families import families
-from busbw.preflight.software import facts
-from busbw.records import CheckResult, Command, CommandResult, Node, Status
+from busbw.checks import CheckFamily, Demand, NodeAnswer, Section, frame, script
+from busbw.checks.frame import families
+from busbw.checks.software import facts
+from busbw.model import CheckResult, Command, CommandResult, Node, Status
 
 ALL = Demand("test", ("*",), ())
 
@@ -54,7 +54,7 @@ def answer_of(node: Node | None = None, problem: str | None = None, **sections: 
 
 
 def check(check_id: str, *answers: NodeAnswer, demand: Demand = ALL) -> tuple[CheckResult, ...]:
-    return tuple(r for r in judge.judge(families(), answers, demand) if r.check_id == check_id)
+    return tuple(r for r in frame.judge(families(), answers, demand) if r.check_id == check_id)
 
 
 def test_the_script_runs_to_its_end_here_and_every_section_answers() -> None:
@@ -74,7 +74,7 @@ def test_the_script_is_accepted_by_a_strict_posix_shell() -> None:
 
 def test_a_healthy_answer_passes_everything_and_gives_the_facts() -> None:
     answer = answer_of(Node("n1", gpus=2, rails=("mlx5_0",)))
-    results = {r.check_id: r.status for r in judge.judge(families(), (answer,), ALL)}
+    results = {r.check_id: r.status for r in frame.judge(families(), (answer,), ALL)}
     asked = ("gpu.count", "os.limits.memlock", "rdma.devices", "rdma.ofed", "sw.mpirun", "cross.mpi", "cross.host_name", "eth.interfaces")
     assert {check_id: results[check_id] for check_id in asked} == dict.fromkeys(asked, Status.PASS)
     # What this composed answer leaves out is never taken as good.
@@ -156,7 +156,7 @@ def test_the_odd_mpi_out_fails_and_the_majority_passes() -> None:
 
 def test_a_check_outside_the_profile_is_skipped_and_an_advisory_one_is_not_required() -> None:
     demand = Demand("tcp", ("sw.*",), ("os.*",))
-    results = {r.check_id: r for r in judge.judge(families(), (answer_of(memlock=("64\n", "", 0)),), demand)}
+    results = {r.check_id: r for r in frame.judge(families(), (answer_of(memlock=("64\n", "", 0)),), demand)}
     assert (results["rdma.devices"].status, results["rdma.devices"].reason) == (Status.SKIPPED, "not applicable to profile tcp")
     assert (results["os.limits.memlock"].status, results["os.limits.memlock"].required) == (Status.FAIL, False)
     assert results["sw.mpirun"].required
@@ -223,7 +223,7 @@ def test_a_text_that_a_check_stumbles_over_costs_one_node_its_answer_and_nobody_
 
     family = CheckFamily("x", ("x.y", "cross.z"), (), stumble, fall)
     nodes = tuple(NodeAnswer(Node(name), {}, "raw/x", None) for name in ("good", "odd"))
-    results = judge.judge((family,), nodes, Demand("lab", ("x.y", "cross.z"), ()))
+    results = frame.judge((family,), nodes, Demand("lab", ("x.y", "cross.z"), ()))
     told = {(r.check_id, r.node): (r.status, r.found) for r in results}
     assert told[("x.y", "good")] == (Status.PASS, "well")
     assert told[("x.y", "odd")] == (Status.UNKNOWN, "not understood")

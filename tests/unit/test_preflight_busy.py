@@ -10,16 +10,18 @@ from typing import Any, cast
 
 import pytest
 
-from busbw import artefacts, playbook, profile, rundir
-from busbw.artefacts import PreflightArtefact
+from busbw import playbook
+from busbw.checks import NodeAnswer, SectionOutput, occupied
+from busbw.checks.occupied import Occupant
+from busbw.checks.software import NodeFacts, facts
 from busbw.errors import BusyError
-from busbw.plan import RunPlan
-from busbw.preflight import NodeAnswer, SectionOutput, occupied
-from busbw.preflight.occupied import Occupant
-from busbw.preflight.software import NodeFacts, facts
-from busbw.records import Cluster, Command, CommandResult, Node
-from busbw.stages import busy, participants
-from busbw.stages.context import Context
+from busbw.fabrics import fabric
+from busbw.model import Cluster, Command, CommandResult, Node
+from busbw.run import participants
+from busbw.run.context import Context
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import PreflightArtefact
+from busbw.store.plan import RunPlan
 
 HEAD = "gpu_uuid, pid, used_gpu_memory [MiB]\n"
 IDENTITY = "host={}\nhome=/home/me\nuid=1000\nssh=\nmpirun=/usr/bin/mpirun\n"
@@ -49,11 +51,11 @@ class Session:
 
 
 def context(tmp_path: Path, names: tuple[str, ...], head: Session, *, force: bool = False, nodes: tuple[Node, ...] = ()) -> Context:
-    run = rundir.create(tmp_path, "2026-11-21T12:00:00Z", "test")
+    run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "test")
     artefacts.keep(run, "preflight.json", PreflightArtefact("b", ()))
     cluster = Cluster(nodes or tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
-    plan = RunPlan("busbw.plan/1", "test", run.run_id, "2026-11-21T12:00:00Z", cluster, book, profile.load("tcp"), "ssh", force=force)
+    plan = RunPlan("busbw.store.plan/1", "test", run.run_id, "2026-11-21T12:00:00Z", cluster, book, fabric.load("tcp"), "ssh", force=force)
     said: list[str] = []
     fleet = SimpleNamespace(sessions=dict.fromkeys(names, head))
     made = Context(run=run, plan=plan, fleet=cast("Any", fleet), now=lambda: "", say=lambda step, text: said.append(text))
@@ -87,11 +89,11 @@ def test_what_could_not_be_seen_is_said() -> None:
 def test_slurm_is_asked_once_and_only_on_its_own_nodes(tmp_path: Path) -> None:
     head = Session("8812 1001 ana gpu-[2-3]\n8813 1000 me gpu-1\n8814 1001 ana other-9\n")
     free = context(tmp_path, ("gpu-1", "gpu-2"), head)
-    assert busy.look(free, (answer("gpu-1"), answer("gpu-2")), "gpu-1") == busy.Occupation((), ())
+    assert participants.look(free, (answer("gpu-1"), answer("gpu-2")), "gpu-1") == participants.Occupation((), ())
     assert head.asked == []
     slurm = "S       5     0 root   ep_poll   slurmd\n"
-    seen = busy.look(free, (answer("gpu-1", processes=slurm), answer("gpu-2", processes=slurm)), "gpu-1")
-    assert seen == busy.Occupation((Occupant("gpu-2", "Slurm job 8812", "ana"),), ())
+    seen = participants.look(free, (answer("gpu-1", processes=slurm), answer("gpu-2", processes=slurm)), "gpu-1")
+    assert seen == participants.Occupation((Occupant("gpu-2", "Slurm job 8812", "ana"),), ())
     assert len(head.asked) == 1
 
 

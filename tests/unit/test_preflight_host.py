@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.preflight import Demand, NodeAnswer, SectionOutput, judge, script
-from busbw.preflight.families import families
-from busbw.records import CheckResult, Node, Status
+from busbw.checks import Demand, NodeAnswer, SectionOutput, frame, script
+from busbw.checks.frame import families
+from busbw.model import CheckResult, Node, Status
 
 ALL = Demand("test", ("*",), ())
 Sections = dict[str, str | tuple[str, str, int]]
@@ -38,7 +38,7 @@ def answer(sections: Sections, node: str = "n1", gpus: int | None = None, second
 
 
 def results(check_id: str, *answers: NodeAnswer) -> tuple[CheckResult, ...]:
-    return tuple(r for r in judge.judge(families(), answers, ALL) if r.check_id == check_id)
+    return tuple(r for r in frame.judge(families(), answers, ALL) if r.check_id == check_id)
 
 
 def told(check_id: str, sections: Sections, **more: object) -> tuple[Status, str]:

@@ -7,24 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.nodes import mlnx_qos, nvlink, pci, rdma_sysfs, topology
-from busbw.preflight import (
-    CheckFamily,
-    Demand,
-    NodeAnswer,
-    SectionOutput,
-    catalogue,
-    ethernet,
-    gpu_fabric,
-    gpu_state,
-    judge,
-    path,
-    rdma_ports,
-    script,
-)
-from busbw.preflight.families import families
-from busbw.preflight.gpu_state import GpuState
-from busbw.records import CheckResult, Node, Status
+from busbw.checks import CheckFamily, Demand, NodeAnswer, SectionOutput, catalogue, ethernet, frame, gpu_fabric, pcie, rdma, script
+from busbw.checks import gpu as gpu_state
+from busbw.checks.frame import families
+from busbw.checks.gpu import GpuState
+from busbw.model import CheckResult, Node, Status
+from busbw.parsers.tools import mlnx_qos, nvidia_smi, pci, rdma_sysfs
 
 GOOD = GpuState(0, "NVIDIA H100 80GB HBM3", "550.54.14", True, False, 0, 700.0, 700.0, 4.0, 16.0, 16.0)
 ALL = Demand("test", ("*",), ())
@@ -41,7 +29,7 @@ def answer(node: str = "n1", **sections: str | tuple[str, str, int]) -> NodeAnsw
 
 
 def results(check_id: str, *answers: NodeAnswer) -> tuple[CheckResult, ...]:
-    return tuple(r for r in judge.judge(families(), answers, ALL) if r.check_id == check_id)
+    return tuple(r for r in frame.judge(families(), answers, ALL) if r.check_id == check_id)
 
 
 def verdict(check_id: str, **sections: str | tuple[str, str, int]) -> tuple[Status, str]:
@@ -83,8 +71,8 @@ def test_a_narrow_pcie_link_fails() -> None:
 
 def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_none() -> None:
     twelve = "".join(f"\t Link {i}: 25 GB/s\n" for i in range(12))
-    assert gpu_fabric.nvlinks(nvlink.parse(f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n{twelve}")).status is Status.PASS
-    few = gpu_fabric.nvlinks(nvlink.parse(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n{twelve}"))
+    assert gpu_fabric.nvlinks(nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n{twelve}")).status is Status.PASS
+    few = gpu_fabric.nvlinks(nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n{twelve}"))
     assert (few.status, few.found) == (Status.FAIL, "links missing: GPU 0: 12 of 18")
     assert verdict("gpu.nvlink_status", gpu_nvlink="GPU 0: NVIDIA L40S (UUID: GPU-1)\n") == (Status.SKIPPED, "no NVLink")
 
@@ -156,18 +144,18 @@ def test_a_roce_port_needs_an_ipv4_gid_of_version_two() -> None:
     assert verdict("rdma.gid", rdma_sysfs=roce) == (Status.FAIL, "none on mlx5_0 (no IP address)")
     assert verdict("rdma.gid", rdma_sysfs=roce + gid) == (Status.PASS, "on 1 ports")
     assert verdict("rdma.gid", rdma_sysfs=SYSFS)[0] is Status.SKIPPED
-    assert rdma_ports.from_sysfs(rdma_sysfs.parse(roce + gid))[0].rocev2_ipv4 == (3,)
+    assert rdma.from_sysfs(rdma_sysfs.parse(roce + gid))[0].rocev2_ipv4 == (3,)
 
 
 def test_an_adapter_on_half_its_lanes_fails_and_an_idle_gpu_is_not_an_adapter() -> None:
     line = "pci 0000:1a:00.0 0x15b3 0x020700 width {} 16 speed 32.0 32.0 numa 0\n"
-    assert path.adapter_links(pci.parse_devices(line.format(16))).status is Status.PASS
-    assert path.adapter_links(pci.parse_devices(line.format(8))).found == "0000:1a:00.0 x8 of x16"
-    assert path.adapter_links(pci.parse_devices(line.replace("0x15b3 0x020700", "0x10de 0x030200").format(8))).status is Status.SKIPPED
+    assert pcie.adapter_links(pci.parse_devices(line.format(16))).status is Status.PASS
+    assert pcie.adapter_links(pci.parse_devices(line.format(8))).found == "0000:1a:00.0 x8 of x16"
+    assert pcie.adapter_links(pci.parse_devices(line.replace("0x15b3 0x020700", "0x10de 0x030200").format(8))).status is Status.SKIPPED
 
 
 def test_acs_without_the_right_to_see_it_is_unknown_and_says_which_right() -> None:
-    said = path.acs(pci.parse_acs("40:01.1 PCI bridge: Some\n\tCapabilities: <access denied>\n"))
+    said = pcie.acs(pci.parse_acs("40:01.1 PCI bridge: Some\n\tCapabilities: <access denied>\n"))
     assert (said.status, said.reason) == (Status.UNKNOWN, "only root sees PCI capabilities (lspci -vvv as root, busbw check --sudo)")
 
 
@@ -182,7 +170,7 @@ def test_roce_without_flow_control_warns_and_with_the_wrong_trust_fails() -> Non
 
 
 def test_a_gpu_far_from_every_nic_warns() -> None:
-    matrix = topology.parse("\tGPU0\tGPU1\tNIC0\tNUMA Affinity\nGPU0\t X \tNV18\tPIX\t0\nGPU1\tNV18\t X \tSYS\t1\n")
+    matrix = nvidia_smi.parse_topology("\tGPU0\tGPU1\tNIC0\tNUMA Affinity\nGPU0\t X \tNV18\tPIX\t0\nGPU1\tNV18\t X \tSYS\t1\n")
     assert matrix is not None
     assert gpu_fabric.affinity(matrix).found == "GPU1: only SYS to every NIC"
 
@@ -255,14 +243,14 @@ def test_every_family_gives_a_result_for_each_of_its_checks_whatever_a_node_said
         rulers: tuple[CheckFamily, ...] = (family,)
         for text in ("", "garbage\x00\n", "== \n", "GPU 0: x\n"):
             sections = {s.name: text for f in families() for s in f.sections}
-            given = {r.check_id for r in judge.judge(rulers, (answer(**sections),), Demand("t", family.ids, ()))}
+            given = {r.check_id for r in frame.judge(rulers, (answer(**sections),), Demand("t", family.ids, ()))}
             assert given >= set(family.ids) - {"cross.mpi"}, family.name
 
 
 def test_the_table_of_checks_is_complete_and_current() -> None:
     assert [entry.check_id for entry in catalogue.ENTRIES] == sorted({"ssh.connect", *(i for f in families() for i in f.ids)})
     document = Path(__file__).parents[2] / "docs" / "checks.md"
-    assert document.read_text(encoding="utf-8") == catalogue.render(), "python -m busbw.preflight.catalogue > docs/checks.md"
+    assert document.read_text(encoding="utf-8") == catalogue.render(), "python -m busbw.checks.catalogue > docs/checks.md"
 
 
 def test_sections_have_one_name_each_and_ask_after_one_that_exists_before_them() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from busbw import artefacts, rundir
-from busbw.artefacts import ProbeArtefact, ProbeText
-from busbw.derive import probe as derived
-from busbw.preflight import probe
-from busbw.records import Node, Status
-from busbw.rundir import RunDir
+from busbw.assess import network_path as derived
+from busbw.checks import network_path
+from busbw.model import Node, Status
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import ProbeArtefact, ProbeText
+from busbw.store.run_directory import RunDir
 from busbw.transport import Session
 from busbw.transport.local import LocalTransport
 
@@ -27,23 +27,23 @@ def here() -> Session:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
-    return rundir.create(tmp_path, "2026-11-21T12:00:00Z", "path")
+    return run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "path")
 
 
 def test_the_samples_in_docstrings_are_read_as_they_say() -> None:
-    assert doctest.testmod(probe).failed == 0
+    assert doctest.testmod(network_path).failed == 0
 
 
 def test_a_listener_answers_on_both_ports_and_ends_when_it_is_told_to(here: Session) -> None:
-    listening = here.run(probe.listen("here", "token-1"))
-    found = probe.parse_listen("here", listening.out())
+    listening = here.run(network_path.listen("here", "token-1"))
+    found = network_path.parse_listen("here", listening.out())
     assert found is not None, listening
     assert len(found.ports) == 2
     targets = [("here", "127.0.0.1", port) for port in found.ports]
-    first = here.run(probe.connect("there", targets, "token-1"))
-    assert [attempt.reason for attempt in probe.parse_connect("there", first.out())] == ["", ""]
-    here.run(probe.connect("there", [("quit", "127.0.0.1", found.ports[0])], "token-1"))
-    again = probe.parse_connect("there", here.run(probe.connect("there", targets, "token-1")).out())
+    first = here.run(network_path.connect("there", targets, "token-1"))
+    assert [attempt.reason for attempt in network_path.parse_connect("there", first.out())] == ["", ""]
+    here.run(network_path.connect("there", [("quit", "127.0.0.1", found.ports[0])], "token-1"))
+    again = network_path.parse_connect("there", here.run(network_path.connect("there", targets, "token-1")).out())
     assert [attempt.reason for attempt in again] == ["Connection refused", "Connection refused"]
 
 
@@ -51,28 +51,28 @@ def test_a_port_that_somebody_else_holds_is_not_taken_for_the_node(here: Session
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         # Accepted by the kernel and never answered.
-        done = here.run(probe.connect("there", [("node", "127.0.0.1", port)], "token-2"))
-    (attempt,) = probe.parse_connect("there", done.out())
+        done = here.run(network_path.connect("there", [("node", "127.0.0.1", port)], "token-2"))
+    (attempt,) = network_path.parse_connect("there", done.out())
     assert attempt.reason == "timed out"
 
 
 def test_a_node_without_libnccl_says_so_and_does_not_fail(here: Session) -> None:
-    done = here.run(probe.nccl("here", "lo"))
-    choice = probe.parse_nccl(done.out())
+    done = here.run(network_path.nccl("here", "lo"))
+    choice = network_path.parse_nccl(done.out())
     assert done.exit_status == 0
     assert (choice.status is None) == (choice.path is None)
 
 
 def test_a_node_without_python_is_told_apart(here: Session) -> None:
-    command = probe.listen("here", "t")
+    command = network_path.listen("here", "t")
     bare = here.run(type(command)(("env", "PATH=/nowhere", "/bin/sh", *command.argv[1:]), timeout_s=10))
     assert (bare.exit_status, bare.err().strip()) == (127, "no python3")
 
 
 def test_nccl_s_own_words_give_its_interface_or_why_there_is_none() -> None:
-    chosen = probe.parse_nccl((FIXTURES / "nccl-chosen.txt").read_text())
+    chosen = network_path.parse_nccl((FIXTURES / "nccl-chosen.txt").read_text())
     assert (chosen.version, chosen.interfaces, chosen.status, chosen.warning) == ("2.32.3", ("mgmt0:10.77.0.3",), 0, "")
-    none = probe.parse_nccl((FIXTURES / "nccl-none.txt").read_text())
+    none = network_path.parse_nccl((FIXTURES / "nccl-none.txt").read_text())
     assert (none.version, none.interfaces, none.status, none.warning) == ("2.32.3", (), 5, "Bootstrap : no socket interface found")
 
 
@@ -81,17 +81,17 @@ def test_nccl_s_own_words_give_its_interface_or_why_there_is_none() -> None:
     [("eth", "eth0", True), ("eth", "bond0", False), ("=eth", "eth0", False), ("^eth", "eth0", False), ("^lo,docker", "ib0", True)],
 )
 def test_names_fit_nccl_socket_ifname_as_nccl_reads_it(value: str, interface: str, fits: bool) -> None:
-    assert probe.matches(value, interface) is fits
+    assert network_path.matches(value, interface) is fits
 
 
 def test_few_nodes_try_each_other_and_many_a_ring_and_the_head() -> None:
-    few = probe.pairs([f"n{i}" for i in range(4)], "n0")
+    few = network_path.pairs([f"n{i}" for i in range(4)], "n0")
     assert {node: len(others) for node, others in few.items()} == {"n0": 3, "n1": 3, "n2": 3, "n3": 3}
-    many = probe.pairs([f"n{i}" for i in range(100)], "n0")
+    many = network_path.pairs([f"n{i}" for i in range(100)], "n0")
     assert len(many["n0"]) == 99
     assert many["n50"] == ("n51", "n52", "n0")
     assert many["n99"] == ("n0", "n1")
-    assert probe.pairs(["alone"], "alone") == {"alone": ()}
+    assert network_path.pairs(["alone"], "alone") == {"alone": ()}
 
 
 def keep(

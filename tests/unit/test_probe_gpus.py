@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from busbw.checks import NodeAnswer, SectionOutput, gpu_bench
 from busbw.cli import main
 from busbw.errors import UsageError
-from busbw.preflight import NodeAnswer, SectionOutput, probe_gpus, probe_matmul
-from busbw.records import Command, Node, Status
+from busbw.model import Command, Node, Status
 from busbw.transport.inside import InsideTransport, prefix_of
 from busbw.transport.local import LocalTransport
 
@@ -32,7 +32,7 @@ COPIES = (FIXTURES / "nvbandwidth.txt").read_text()
 
 def test_a_gpu_whose_copies_are_slower_than_its_like_is_named_with_the_direction() -> None:
     good = answer("gpu-002", copies=COPIES.replace("21.02", "55.39"))
-    found = probe_gpus.copied((answer("gpu-001", copies=COPIES), good))
+    found = gpu_bench.copied((answer("gpu-001", copies=COPIES), good))
     assert [(check.node, check.status, check.found) for check in found] == [
         ("gpu-001", Status.FAIL, "GPU 2 host_to_device_memcpy_ce: 21.0 of 55.4 GB/s"),
         ("gpu-002", Status.PASS, "alike"),
@@ -41,25 +41,25 @@ def test_a_gpu_whose_copies_are_slower_than_its_like_is_named_with_the_direction
 
 def test_one_gpu_alone_is_not_compared_with_itself() -> None:
     alone = "nvbandwidth Version: v0.8\nRunning host_to_device_memcpy_ce.\nmatrix\n           0\n 0     25.17\n"
-    (check,) = probe_gpus.copied((answer("gpu-001", copies=alone),))
+    (check,) = gpu_bench.copied((answer("gpu-001", copies=alone),))
     assert (check.status, check.required, check.reason) == (Status.UNKNOWN, False, "fewer than 3 GPUs of this model: nothing to compare")
 
 
 def test_a_node_without_nvbandwidth_is_not_known() -> None:
-    (check,) = probe_gpus.copied((answer("gpu-001", status=127),))
+    (check,) = gpu_bench.copied((answer("gpu-001", status=127),))
     assert (check.status, check.found) == (Status.UNKNOWN, "tool missing")
 
 
 def test_what_dcgm_found_is_told_per_test_and_gpu() -> None:
-    (check,) = probe_gpus.diagnosed(answer("gpu-001", diagnosis=(FIXTURES / "dcgm4.json").read_text()), 2)
+    (check,) = gpu_bench.diagnosed(answer("gpu-001", diagnosis=(FIXTURES / "dcgm4.json").read_text()), 2)
     assert (check.status, check.found) == (Status.FAIL, "pcie GPU 1: Detected 3 PCIe replays for GPU 1, above the limit.")
-    (skipped,) = probe_gpus.diagnosed(answer("gpu-001"), None)
+    (skipped,) = gpu_bench.diagnosed(answer("gpu-001"), None)
     assert (skipped.status, skipped.reason) == (Status.SKIPPED, "not asked for: --dcgm 1, 2 or 3")
 
 
 def test_a_diagnosis_that_did_not_start_is_not_known_with_its_words() -> None:
     said = "Error: unable to establish a connection to the specified host: localhost\n"
-    (check,) = probe_gpus.diagnosed(answer("gpu-001", diagnosis=said), 1)
+    (check,) = gpu_bench.diagnosed(answer("gpu-001", diagnosis=said), 1)
     assert (check.status, check.found, check.reason) == (Status.UNKNOWN, "did not run", said.strip())
 
 
@@ -173,7 +173,7 @@ def test_without_a_product_to_compare_the_answer_is_unknown_with_its_reason_and_
     stdout: str, stderr: str, status: int, found: str, reason: str
 ) -> None:
     section = SectionOutput("matmul", stdout, stderr, status, 1)
-    (check,) = probe_matmul.compared((NodeAnswer(Node("n1"), {"matmul": section}, "raw/gpus/n1.txt", None),))
+    (check,) = gpu_bench.compared((NodeAnswer(Node("n1"), {"matmul": section}, "raw/gpus/n1.txt", None),))
     assert (check.status, check.found, check.reason, check.required) == (Status.UNKNOWN, found, reason, False)
 
 
@@ -182,7 +182,7 @@ def test_a_product_is_judged_against_all_gpus_of_its_model_on_all_nodes() -> Non
         text = "".join(f"matmul {gpu} {rate} NVIDIA H200\n" for gpu, rate in enumerate(rates))
         return NodeAnswer(Node(node), {"matmul": SectionOutput("matmul", text, "", 0, 1)}, f"raw/gpus/{node}.txt", None)
 
-    first, second = probe_matmul.compared((printed("n1", 700.0, 690.0), printed("n2", 710.0, 500.0)))
+    first, second = gpu_bench.compared((printed("n1", 700.0, 690.0), printed("n2", 710.0, 500.0)))
     assert (first.status, first.found) == (Status.PASS, "alike")
     assert (second.status, second.found) == (Status.FAIL, "GPU 1: 500 of 695 TFLOP/s")
 

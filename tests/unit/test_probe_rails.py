@@ -5,10 +5,9 @@ from __future__ import annotations
 import doctest
 import subprocess
 
-from busbw.preflight import probe_rails
-from busbw.preflight.probe import Listener
-from busbw.preflight.probe_rails import RailAttempt, attempt, judged, parse, targets
-from busbw.records import Status
+from busbw.checks import network_path
+from busbw.checks.network_path import Listener, RailAttempt, attempt, judged, parse, targets
+from busbw.model import Status
 
 
 def listener(node: str, *addresses: tuple[str, str]) -> Listener:
@@ -25,7 +24,7 @@ def rail(node: str, target: str, *, by: str | None = "eth1", small: bool | None 
 
 
 def test_the_sample_is_read_as_it_says() -> None:
-    assert doctest.testmod(probe_rails).failed == 0
+    assert doctest.testmod(network_path).failed == 0
 
 
 def test_each_node_tries_the_next_over_what_both_have_and_a_bridge_with_one_address_everywhere_is_no_rail() -> None:

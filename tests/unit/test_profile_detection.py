@@ -6,14 +6,14 @@ import dataclasses
 
 import pytest
 
-from busbw import profile
-from busbw.derive import detection
-from busbw.derive.detection import Guess
+from busbw.assess import detection
+from busbw.assess.detection import Guess
+from busbw.checks import NodeAnswer, SectionOutput
 from busbw.errors import UsageError
-from busbw.plan import RunPlan
+from busbw.fabrics import fabric
+from busbw.model import Cluster, Node
 from busbw.playbook import ChecksPlan, Playbook, SurveyPlan
-from busbw.preflight import NodeAnswer, SectionOutput
-from busbw.records import Cluster, Node
+from busbw.store.plan import RunPlan
 
 GOOGLE, MICROSOFT = "vendor=Google\nproduct=Google Compute Engine\n", "vendor=Microsoft Corporation\nproduct=Virtual Machine\n"
 
@@ -91,19 +91,19 @@ def test_where_two_fit_none_is_taken_and_both_are_named(answers: tuple[NodeAnswe
 def test_a_clear_case_is_taken_and_a_given_profile_is_never_changed() -> None:
     plan = undetected()
     settled = detection.settled(plan, two(rdma_sysfs=sysfs(8, "InfiniBand")))
-    assert settled.profile == profile.load("infiniband")
+    assert settled.profile == fabric.load("infiniband")
     assert detection.demand_profile(settled, two(rdma_sysfs=sysfs(8, "InfiniBand"))) == "8 active ports of InfiniBand at 400 Gb/s"
-    given = dataclasses.replace(plan, profile=profile.load("tcp"))
+    given = dataclasses.replace(plan, profile=fabric.load("tcp"))
     assert detection.settled(given, two(rdma_sysfs=sysfs(8, "InfiniBand"))) == given
 
 
 def test_before_it_is_detected_nothing_is_set_and_nothing_required() -> None:
-    none = profile.undetected()
+    none = fabric.undetected()
     assert (none.env, none.mpi, none.checks.required) == ((), (), ())
-    assert none.name not in profile.names()
+    assert none.name not in fabric.names()
 
 
 def undetected() -> RunPlan:
     book = Playbook("quick", "", None, ChecksPlan(), (), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
     cluster = Cluster((Node("n1"), Node("n2")), "n1", "-w n[1-2]")
-    return RunPlan("busbw.plan/1", "0", "run", "", cluster, book, profile.undetected(), "ssh")
+    return RunPlan("busbw.store.plan/1", "0", "run", "", cluster, book, fabric.undetected(), "ssh")

@@ -9,20 +9,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from busbw import playbook, profile, rundir
-from busbw.derive import diagnosis, proof
-from busbw.derive.launches import Launch as Read
-from busbw.parsers.formats import rank_logs
-from busbw.parsers.judge import sensitivity
-from busbw.parsers.nodes.open_mpi import MpiVersion
-from busbw.plan import SCHEMA, RunPlan
-from busbw.preflight.software import NodeFacts
-from busbw.profile import MustSee
-from busbw.records import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes, Status
-from busbw.stages import launching
-from busbw.stages.context import Context
-from busbw.stages.launching import Place
-from busbw.stages.measure import Launch, measure
+from busbw import playbook
+from busbw.assess import diagnosis, proof
+from busbw.assess.launches import Launch as Read
+from busbw.checks.software import NodeFacts
+from busbw.fabrics import fabric as profile
+from busbw.fabrics.fabric import MustSee
+from busbw.model import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes, Status
+from busbw.parsers.expect import sensitivity
+from busbw.parsers.logs import nccl_debug
+from busbw.parsers.tools.open_mpi import MpiVersion
+from busbw.run import launching
+from busbw.run.context import Context
+from busbw.run.launching import Place
+from busbw.run.measure import Launch, measure
+from busbw.store import run_directory
+from busbw.store.plan import SCHEMA, RunPlan
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
 from busbw.transport.recorder import RecordingTransport
@@ -65,7 +67,7 @@ def test_a_profile_without_nccl_has_no_logs_to_fetch() -> None:
     assert made("proof", "lab").log_dir is None
 
 
-def run_here(tmp_path: Path, text: str) -> tuple[rundir.RunDir, Read]:
+def run_here(tmp_path: Path, text: str) -> tuple[run_directory.RunDir, Read]:
     """A launch on this machine whose two ranks write `text` as NCCL does, measured by the stage that measures on clusters."""
     directory = tmp_path / "jobs" / "proof"
     files = " ".join(shlex.quote(f"{directory}.nccl/nccl.{HOST}.{pid}.log") for pid in (41, 42))
@@ -83,7 +85,7 @@ def run_here(tmp_path: Path, text: str) -> tuple[rundir.RunDir, Read]:
         head="n1",
         log_dir=f"{directory}.nccl",
     )
-    run = rundir.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
+    run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
     with open_fleet(Cluster((Node("n1"),), "n1", "test"), RecordingTransport(LocalTransport(), run), deadline_s=30) as fleet:
         context = Context(run, cast(RunPlan, None), fleet, lambda: "2026-11-21T12:00:00Z", lambda step, text: None)
         artefact = measure(context, launch)
@@ -117,7 +119,7 @@ def test_a_warning_in_a_ranks_own_log_reaches_the_symptom_table(tmp_path: Path) 
 
 
 def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None:
-    (log,) = rank_logs.split(b"\n# busbw rank log nccl.a.1.log 9000\na:1:1 [0] NCCL INFO Using network IB\n")
+    (log,) = nccl_debug.split(b"\n# busbw rank log nccl.a.1.log 9000\na:1:1 [0] NCCL INFO Using network IB\n")
     assert not log.whole
 
     read = proof.nccl_debug.read([log.content]).records[0]
@@ -130,9 +132,9 @@ def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None
 
 
 def test_ranks_that_wrote_no_log_leave_the_proofs_open_and_nothing_breaks(tmp_path: Path) -> None:
-    assert (rank_logs.split(b""), rank_logs.split(b"a shell's greeting\n")) == ((), ())
+    assert (nccl_debug.split(b""), nccl_debug.split(b"a shell's greeting\n")) == ((), ())
 
-    run = rundir.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
+    run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
     run.write_raw("cases/proof/nccl/n1.txt", b"")
     read = cast(Read, SimpleNamespace(artefact=SimpleNamespace(case=CASE, stdout=None, stderr=None)))
     assert (proof.rank_texts(run, read), proof.log_of(run, read)) == ((), None)

@@ -9,8 +9,8 @@ import pytest
 
 from busbw import cli
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats import Document
-from busbw.parsers.formats.node_tools import MOST_BYTES, read
+from busbw.parsers.logs import Document
+from busbw.parsers.logs.node_tools import MOST_BYTES, read
 
 IBSTAT = """CA 'mlx5_0'
 	CA type: MT4129

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.parsers.formats.recognise import formats, recognise, to_try
+from busbw.parsers.logs.recognise import formats, recognise, to_try
 
 TABLE = b"#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n"
 ROW = b"     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0    95.88   87.49  164.05       0\n"

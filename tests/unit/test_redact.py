@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.records import Cluster, Evidence, Finding, Node, Status
+from busbw.model import Cluster, Evidence, Finding, Node, Status
 from busbw.reports.redact import Redactor, for_cluster
 
 HOSTS = ("gpu-001", "gpu-002", "gpu-003", "login.hpc.example.org")

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from busbw.parsers.judge import student
-from busbw.parsers.judge.regression import FLOOR, shift
-from busbw.records.history import Change
+from busbw.model.history import Change
+from busbw.parsers.stats import spread
+from busbw.parsers.stats.regression import FLOOR, shift
 
 
 def launches(seed: int, level: float = 1.0, cv: float = 0.005, count: int = 6) -> tuple[float, ...]:
@@ -24,8 +24,8 @@ BEFORE = tuple(launches(seed) for seed in range(5))
     [(0.975, 1, 12.7062), (0.975, 4, 2.77645), (0.995, 30, 2.75000), (0.9995, 12, 4.31779), (0.975, 1e6, 1.95997), (0.9, 2.5, 1.73025)],
 )
 def test_student_quantiles_are_those_of_the_tables(share: float, freedom: float, value: float) -> None:
-    assert student.quantile(share, freedom) == pytest.approx(value, rel=2e-4)
-    assert student.below(student.quantile(share, freedom), freedom) == pytest.approx(share, abs=1e-9)
+    assert spread.t_quantile(share, freedom) == pytest.approx(value, rel=2e-4)
+    assert spread.below(spread.t_quantile(share, freedom), freedom) == pytest.approx(share, abs=1e-9)
 
 
 def test_a_loss_beyond_floor_and_noise_is_slower_and_the_interval_holds_it() -> None:

@@ -9,17 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import derive, playbook
-from busbw.artefacts import CaseArtefact
-from busbw.derive import earlier
-from busbw.parsers.judge.compare import diff
+from busbw import assess, playbook
+from busbw.compare import earlier
+from busbw.compare import measure as repeat
+from busbw.compare.comparable import diff
+from busbw.model import Invocation, RunResult, Status
+from busbw.model.history import Number, PastRun, Regime
 from busbw.playbook import RepeatPlan
-from busbw.records import Invocation, RunResult, Status
-from busbw.records.history import Number, PastRun, Regime
-from busbw.stages import repeat
-from busbw.stages.context import Context
-from busbw.stages.launching import Place
-from busbw.stages.measure import Launch
+from busbw.run.context import Context
+from busbw.run.launching import Place
+from busbw.run.measure import Launch
+from busbw.store.artefacts import CaseArtefact
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
 RESULT: RunResult = RUNS.healthy().result
@@ -73,7 +73,7 @@ def test_launches_are_added_until_nothing_is_open_or_launches_or_budget_are_spen
         invocation = Invocation(launch.case.id, (), (), (), 1.0, 16)
         return CaseArtefact(launch.case, invocation, (), 8, "ended", 0, 10.0, None, None, None)
 
-    monkeypatch.setattr(derive, "derive", lambda run: result(next(seen), QUIET))
+    monkeypatch.setattr(assess, "derive", lambda run: result(next(seen), QUIET))
     monkeypatch.setattr(repeat, "measure", measure)
     monkeypatch.setattr(repeat, "make", lambda plan, place, case, nodes, order: SimpleNamespace(case=case, order=order))
     book = dataclasses.replace(BOOK, repeat=plan)

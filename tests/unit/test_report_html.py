@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.records import CheckResult, Confidence, Evidence, Finding, Status
+from busbw.model import CheckResult, Confidence, Evidence, Finding, Status
 from busbw.reports import ReportInput, html
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
@@ -157,7 +157,7 @@ def test_pairs_are_drawn_as_a_matrix_only_where_most_were_measured() -> None:
 def test_every_section_template_is_found_by_its_name() -> None:
     environment = html._environment()
     names = html.section_names(environment)
-    assert names == tuple(name for name in environment.list_templates() if name.startswith("sections/"))
+    assert names == tuple(name for name in environment.list_templates() if name[:2].isdigit())
     assert len(names) >= 12
 
 

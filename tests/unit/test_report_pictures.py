@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from busbw.records import Blame, BlameState, Leaf, StallStory, StoryEvent, StoryRank, Topology, TopologyNic
+from busbw.model import Blame, BlameState, Leaf, StallStory, StoryEvent, StoryRank, Topology, TopologyNic
 from busbw.reports import ReportInput, html
-from busbw.reports.groups import measured_groups, usual_by_kind
-from busbw.reports.views import groups, matrix, stalls, topology
+from busbw.reports.input import measured_groups, usual_by_kind
+from busbw.reports.sections import groups, matrix, stalls, topology
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.records import Status
+from busbw.model import Status
 from busbw.reports.terminal import verdict_lines
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))

@@ -8,21 +8,21 @@ from typing import cast
 
 import pytest
 
-from busbw import rundir
-from busbw.artefacts import CaseArtefact
 from busbw.errors import RunDirError
-from busbw.plan import RunPlan
-from busbw.planning import set_aside_unfinished
-from busbw.records import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes
-from busbw.stages.context import Context
-from busbw.stages.measure import Launch, measure
+from busbw.model import BenchmarkCase, Cluster, Collective, Invocation, Node, Sizes
+from busbw.run.context import Context
+from busbw.run.measure import Launch, measure
+from busbw.run.planning import set_aside_unfinished
+from busbw.store import run_directory
+from busbw.store.artefacts import CaseArtefact
+from busbw.store.plan import RunPlan
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
 from busbw.transport.recorder import RecordingTransport
 
 
 def test_output_of_steps_that_were_not_finished_is_moved_aside_and_counters_stay(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     names = (
         "preflight/node1.txt",
         "cases/first/look-1-node1.txt",
@@ -48,7 +48,7 @@ def test_output_of_steps_that_were_not_finished_is_moved_aside_and_counters_stay
 
 
 def test_a_journal_whose_last_line_was_cut_goes_on_in_a_line_of_its_own(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     run.event("2026-11-20T13:12:00Z", "reach", "said", text="2 nodes")
     journal = run.raw / "events.jsonl"
     journal.write_bytes(journal.read_bytes()[:-20])
@@ -60,7 +60,7 @@ def test_a_journal_whose_last_line_was_cut_goes_on_in_a_line_of_its_own(tmp_path
 
 
 def test_a_journal_that_cannot_be_written_is_told_with_what_refused_it(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     (run.raw / "events.jsonl").mkdir()
     with pytest.raises(RunDirError) as refused:
         run.event("2026-11-20T13:12:00Z", "reach", "said", text="2 nodes")
@@ -74,7 +74,7 @@ def test_a_journal_that_cannot_be_written_is_told_with_what_refused_it(tmp_path:
 CASE = BenchmarkCase("first", Collective.ALL_REDUCE, Sizes(8, 8), stall_s=30.0, timeout_s=60.0)
 
 
-def measured_here(tmp_path: Path, run: rundir.RunDir, script: str) -> CaseArtefact:
+def measured_here(tmp_path: Path, run: run_directory.RunDir, script: str) -> CaseArtefact:
     """A launch on this machine, by the stage that measures on clusters."""
     invocation = Invocation("first", ("sh", "-c", script), (), ("n1",), 60.0, 1)
     launch = Launch(CASE, invocation, ("n1",), 1, str(tmp_path / "jobs/first"), "job/first", "n1")
@@ -91,7 +91,7 @@ def left_on_the_node(tmp_path: Path, status: str) -> None:
 
 
 def test_a_job_that_ended_while_nobody_watched_is_collected_and_not_made_again(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     left_on_the_node(tmp_path, "0")
     artefact = measured_here(tmp_path, run, "echo made anew")
     assert (artefact.state, artefact.exit_status, run.read_raw("cases/first/stdout.txt")) == ("ended", 0, b"left over\n")
@@ -99,7 +99,7 @@ def test_a_job_that_ended_while_nobody_watched_is_collected_and_not_made_again(t
 
 def test_what_is_left_of_a_launch_that_was_given_up_is_not_taken_for_the_next_one(tmp_path: Path) -> None:
     """Its daemons were ended where they could be reached: mpirun on the node that could not ended by that, after it was given up."""
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     run.write_raw("cases/first/outcome.json", "{}")
     run.set_aside("cases/first")
     left_on_the_node(tmp_path, "205")

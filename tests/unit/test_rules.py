@@ -2,13 +2,12 @@
 
 import pytest
 
-from busbw.parsers.formats.scan import Scanner
-from busbw.parsers.judge import diagnose
-from busbw.parsers.judge.diagnose_evidence import Clue, Context, EvidenceSet, Text
-from busbw.parsers.judge.diagnose_view import view_for
-from busbw.parsers.rules.rule import Fires, Rule
-from busbw.parsers.symptoms import table
-from busbw.parsers.symptoms.table import Weight
+from busbw.parsers.findings import diagnose, table
+from busbw.parsers.findings.diagnose import view_for
+from busbw.parsers.findings.evidence import Clue, Context, EvidenceSet, Text
+from busbw.parsers.findings.rules.rule import Fires, Rule
+from busbw.parsers.findings.table import Weight
+from busbw.parsers.logs.scan import Scanner
 
 RULES = diagnose.all_rules()
 

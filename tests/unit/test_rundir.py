@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from busbw import rundir
 from busbw.errors import RunDirError
-from busbw.records import Command, CommandResult, Node, Unreachable
-from busbw.rundir import RunDir
+from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.store import run_directory
+from busbw.store.run_directory import RunDir
 from busbw.transport.recorder import RecordingTransport
 from busbw.transport.replay import ReplayTransport
 
 
 def make(tmp_path: Path) -> RunDir:
-    return rundir.create(tmp_path / "runs", "2026-11-20T13:12:00Z", "day-one")
+    return run_directory.create(tmp_path / "runs", "2026-11-20T13:12:00Z", "day-one")
 
 
 def test_two_runs_in_the_same_second_get_two_directories_and_latest_is_the_second(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_is_set_aside_is_kept_and_no_longer_part_of_the_result(tmp_path: Pa
 
 def test_a_folder_that_is_no_run_is_refused_with_what_was_seen(tmp_path: Path) -> None:
     with pytest.raises(RunDirError) as caught:
-        rundir.open_existing(tmp_path)
+        run_directory.open_existing(tmp_path)
     assert caught.value.lines() == (
         f"error: {tmp_path} is not a run directory",
         f"seen: {tmp_path} has no folder raw/",

@@ -9,12 +9,11 @@ import tracemalloc
 
 import pytest
 
-from busbw.parsers.formats.nccl_debug import PATTERNS as PATTERNS_OF_LOGS
-from busbw.parsers.formats.scan import COMMON_LINES, SAMPLED_BLOCKS, Hit, Line, Pattern, Scanner, process_of
-from busbw.parsers.formats.scan_blocks import BLOCK_BYTES, LONGEST_LINE, blocks
-from busbw.parsers.formats.scan_regex import erased, required_literals, shape_of
-from busbw.parsers.judge.diagnose import search_patterns
-from busbw.parsers.symptoms import table as symptoms
+from busbw.parsers.findings import table as symptoms
+from busbw.parsers.findings.diagnose import search_patterns
+from busbw.parsers.logs.nccl_debug import PATTERNS as PATTERNS_OF_LOGS
+from busbw.parsers.logs.scan import COMMON_LINES, SAMPLED_BLOCKS, Hit, Line, Pattern, Scanner, process_of
+from busbw.parsers.logs.scan_sieve import BLOCK_BYTES, LONGEST_LINE, blocks, erased, required_literals, shape_of
 
 PATTERNS = (
     Pattern("no-ib", r"NET/IB ?: No device found"),
@@ -249,7 +248,7 @@ def test_memory_does_not_grow_with_the_length_of_a_log() -> None:
 
 
 def test_lines_beyond_what_memory_is_to_hold_are_counted_and_said_not_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("busbw.parsers.formats.scan._MOST_LINES", 3)
+    monkeypatch.setattr("busbw.parsers.logs.scan._MOST_LINES", 3)
     (hit,) = Scanner((Pattern("x", "needle", keep=10),)).scan([b"needle\n" * 5]).hits
     assert (hit.count, [line.line_no for line in hit.examples]) == (5, [1, 2, 3])
     scan = Scanner((Pattern("x", "needle", keep=10),)).scan([b"needle\n" * 5])

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.parsers.judge import blame
-from busbw.parsers.judge.blame import BlameOutcome
-from busbw.parsers.judge.blame_explain import Account, Suspicion
-from busbw.parsers.judge.blame_parts import Fabric, Part, PartKind
-from busbw.parsers.judge.groups import GroupSample
+from busbw.parsers.blame import blame
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.blame.explain import Account, Suspicion
+from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import Wanted, choose, launches_needed
 from busbw.survey.schedule import Round, across_leaves, circle, halves, inside_leaves, pair_rounds, shards
 

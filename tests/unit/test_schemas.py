@@ -74,7 +74,7 @@ def test_what_is_no_result_is_refused(here: str, instead: str) -> None:
 
 def test_the_project_itself_reads_what_it_publishes() -> None:
     from busbw.codec import parse_json
-    from busbw.records import RunResult
+    from busbw.model import RunResult
 
     result = RUNS.stalled().result
     assert parse_json(dump_json(result).encode(), RunResult, "run.json", error=ReadError) == result

@@ -10,14 +10,14 @@ from typing import cast
 
 import pytest
 
-from busbw import rundir
-from busbw.parsers.judge.blame_levels import levels
-from busbw.parsers.judge.blame_parts import Fabric
-from busbw.parsers.judge.groups import GroupSample
-from busbw.plan import RunPlan
-from busbw.records import BenchmarkCase, Cluster, Collective, Command, CommandResult, Invocation, Node, Sizes, Unreachable
-from busbw.stages.context import Context
-from busbw.stages.measure import Launch, measure_together
+from busbw.model import BenchmarkCase, Cluster, Collective, Command, CommandResult, Invocation, Node, Sizes, Unreachable
+from busbw.parsers.blame.levels import levels
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.run.context import Context
+from busbw.run.measure import Launch, measure_together
+from busbw.store import run_directory
+from busbw.store.plan import RunPlan
 from busbw.transport import Session, Transport
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
@@ -43,14 +43,14 @@ def launches(tmp_path: Path, script: str) -> tuple[Launch, ...]:
     return tuple(found)
 
 
-def context(run: rundir.RunDir, transport: Transport, use: Callable[[Context], None]) -> None:
+def context(run: run_directory.RunDir, transport: Transport, use: Callable[[Context], None]) -> None:
     cluster = Cluster(tuple(map(Node, NODES)), "n1", "test")
     with open_fleet(cluster, RecordingTransport(transport, run), deadline_s=30) as fleet:
         use(Context(run, cast(RunPlan, None), fleet, lambda: "2026-11-20T13:12:00Z", lambda step, text: None))
 
 
 def test_launches_side_by_side_run_at_the_same_time(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
 
     def use(here: Context) -> None:
         made = measure_together(here, launches(tmp_path, MEETS))
@@ -66,7 +66,7 @@ def test_launches_side_by_side_run_at_the_same_time(tmp_path: Path) -> None:
 
 
 def test_one_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
 
     def use(here: Context) -> None:
         made = measure_together(here, launches(tmp_path, "touch {own}; case {own} in *n1.here) exit 7;; esac"))
@@ -120,7 +120,7 @@ def works_in(pid: str) -> str:
 
 
 def test_an_interrupt_ends_all_of_them_and_leaves_nothing(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
+    run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
 
     def use(here: Context) -> None:
         with pytest.raises(KeyboardInterrupt):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats.scan import Scanner
-from busbw.parsers.formats.slurm import FORMAT, PATTERNS, read
-from busbw.records import LauncherLog, WarningRole
+from busbw.model import LauncherLog, WarningRole
+from busbw.parsers.logs.scan import Scanner
+from busbw.parsers.logs.slurm import FORMAT, PATTERNS, read
 
 CAUSE, ECHO, NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE
 CANCELLED = "slurmstepd: error: *** STEP 42.0 ON node-b CANCELLED AT 2026-07-10T09:00:00"

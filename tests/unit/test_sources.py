@@ -17,11 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from busbw import build, cli, download, planning, playbook, profile, rundir, sources
-from busbw.build import Benchmark
+from busbw import cli, playbook
+from busbw.building import recipe, sources
+from busbw.building.recipe import Benchmark
 from busbw.errors import BusbwError, UsageError
-from busbw.plan import SCHEMA, RunPlan
-from busbw.records import Cluster, Node
+from busbw.fabrics import fabric
+from busbw.model import Cluster, Node
+from busbw.run import planning
+from busbw.store import run_directory
+from busbw.store.plan import SCHEMA, RunPlan
 
 FILES = {
     "Makefile": b"src.build:\n\tmake -C src\n",
@@ -29,7 +33,7 @@ FILES = {
     "src/util.h": b'#define NCCL_TESTS_VERSION "2.19.6"\n',
 }
 """Composed: the layout of nccl-tests, not its text."""
-PACKED = build.archive(FILES)
+PACKED = recipe.archive(FILES)
 
 
 def folder(at: Path, files: dict[str, bytes]) -> Path:
@@ -163,9 +167,9 @@ def test_an_archive_that_is_too_large_or_never_ends_is_left(served: tuple[str, P
     address, root = served
     (root / "n.tar.gz").write_bytes(bytes(300_000))
     given = f"{address}/n.tar.gz#sha256={'0' * 64}"
-    monkeypatch.setattr(download, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(sources, "MOST_DOWNLOAD_BYTES", 100_000)
     assert refused(given)[1][0] == f"error: {address}/n.tar.gz is larger than the sources of nccl-tests can be"
-    monkeypatch.setattr(download, "TIME_LIMIT_S", 0.0)
+    monkeypatch.setattr(sources, "TIME_LIMIT_S", 0.0)
     assert refused(given)[1][1] == "seen: 65,536 bytes after 0 s"
 
 
@@ -261,22 +265,22 @@ def test_a_revision_of_a_repository_is_fetched_and_its_commit_recorded(tmp_path:
 
 
 def test_what_a_run_was_begun_with_is_what_it_goes_on_with(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
+    run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
     assert sources.kept(run) is None
     made = Benchmark(PACKED, cuda=True, version="2.19.6", origin="https://host/n.tar.gz", sha256="ab")
     sources.keep(run, made)
     assert sources.kept(run) == made
-    other = rundir.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
+    other = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
     sources.keep(other, Benchmark(None, directory="/opt/n", origin="/opt/n"))
     assert sources.kept(other) == Benchmark(None, directory="/opt/n", origin="/opt/n")
 
 
-def begun(tmp_path: Path, benchmark: Benchmark | None) -> tuple[rundir.RunDir, RunPlan]:
-    run = rundir.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
+def begun(tmp_path: Path, benchmark: Benchmark | None) -> tuple[run_directory.RunDir, RunPlan]:
+    run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
     if benchmark is not None:
         sources.keep(run, benchmark)
     cluster = Cluster((Node("n1"),), "n1", "test")
-    return run, RunPlan(SCHEMA, "1", run.run_id, "2026-11-21T12:00:00Z", cluster, playbook.load("quick"), profile.load("tcp"), "local")
+    return run, RunPlan(SCHEMA, "1", run.run_id, "2026-11-21T12:00:00Z", cluster, playbook.load("quick"), fabric.load("tcp"), "local")
 
 
 def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(tmp_path: Path) -> None:

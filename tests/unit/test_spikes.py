@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw.parsers.judge import diagnose_facts, spikes, statistics_findings
-from busbw.parsers.judge.diagnose_evidence import Fact
-from busbw.parsers.judge.groups import GroupSample
-from busbw.parsers.judge.spikes import Spike
-from busbw.parsers.judge.statistics_findings import Measured
-from busbw.records import BenchmarkResult, Confidence, ProcessTimes, Status
+from busbw.model import BenchmarkResult, Confidence, ProcessTimes, Status
+from busbw.parsers.findings import facts as diagnose_facts
+from busbw.parsers.findings.evidence import Fact
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.parsers.stats import findings, spikes
+from busbw.parsers.stats.findings import Measured
+from busbw.parsers.stats.spikes import Spike
 
 MIB = 1 << 20
 
@@ -117,13 +118,13 @@ def table(times_us: tuple[float, ...], processes: int = 4) -> BenchmarkResult:
 
 def test_a_case_says_that_its_iterations_keep_a_period() -> None:
     measured = Measured("bandwidth", "all_reduce", 300, (table(agent(300, 12.5)),), ("raw/cases/bandwidth/result.json",), None)
-    (found,) = [each for each in statistics_findings.findings(measured) if each.id == "periodic-spikes"]
+    (found,) = [each for each in findings.findings(measured) if each.id == "periodic-spikes"]
     assert found.title == "bandwidth: an iteration takes far longer every 12 ms at 1 MiB"
     assert not found.required
     (evidence,) = found.evidence
     assert evidence.text.endswith("times the median; 28 of 28 distances are 10.5 iterations"), evidence
     quiet = Measured("bandwidth", "all_reduce", 300, (table(by_chance(300, 0.05, 3)),), ("x",), None)
-    assert "periodic-spikes" not in {each.id for each in statistics_findings.findings(quiet)}
+    assert "periodic-spikes" not in {each.id for each in findings.findings(quiet)}
 
 
 def test_anybodys_json_gives_the_period_to_the_symptom_table() -> None:

@@ -12,28 +12,28 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import artefacts, rundir
-from busbw.artefacts import CaseArtefact
-from busbw.derive import diagnosis, launches
-from busbw.parsers.formats import payload
-from busbw.parsers.judge import stall
-from busbw.parsers.nodes import looks
-from busbw.parsers.nodes.looks import Looks
-from busbw.records import BenchmarkCase, Collective, Finding, Invocation, Sizes, Status, Unreachable
-from busbw.triage.look import look, read
+from busbw.assess import diagnosis, launches
+from busbw.model import BenchmarkCase, Collective, Finding, Invocation, Sizes, Status, Unreachable
+from busbw.parsers.nccl_tests import proof
+from busbw.parsers.stall import own_launch
+from busbw.parsers.tools import samples
+from busbw.parsers.tools.samples import Looks
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import CaseArtefact
+from busbw.triage.samples import look, read
 
 
 def two(rank_line: str = "", first: str = "", second: str = "", end: str = "end\n") -> Looks:
     """Two looks composed in the plain form: one healthy interface, and what is given besides."""
     net = "net eth0 operstate up carrier 1 rx {0} tx {0}\n"
     one = f"look 1\n{rank_line}{first or net.format(1000)}"
-    return looks.parse(f"{one}look 2\n{rank_line}{second or net.format(1200)}{end}")
+    return samples.parse(f"{one}look 2\n{rank_line}{second or net.format(1200)}{end}")
 
 
 def judged(nodes: dict[str, Looks], unreachable: tuple[Unreachable, ...] = ()) -> tuple[Finding, ...]:
     planned = {node: (position,) for position, node in enumerate(nodes)}
     artefacts = {node: f"raw/cases/a/look-1-{node}.txt" for node in nodes}
-    return stall.judge(nodes, artefacts, planned, dict.fromkeys(nodes, ("eth0",)), unreachable, "a, after 1 of 3 sizes")
+    return own_launch.judge(nodes, artefacts, planned, dict.fromkeys(nodes, ("eth0",)), unreachable, "a, after 1 of 3 sizes")
 
 
 WAITING = "rank {} pid 7{} state S ticks 5 wchan ep_poll\n"
@@ -115,7 +115,7 @@ def test_the_origin_is_the_one_that_is_named_and_names_nobody() -> None:
         "node3: Test network failure rails.c:41 'receiving from node2 on eth0: connection closed by the peer'\n"
         "node4: Test network failure rails.c:41 'sending to node3 on eth0: Broken pipe'\n"
     )
-    assert [(lost.peer, lost.line_no) for lost in payload.origins(payload.lost_peers(text))] == [("node2", 2)]
+    assert [(lost.peer, lost.line_no) for lost in proof.origins(proof.lost_peers(text))] == [("node2", 2)]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_what_processes_say_while_busbw_ends_them_is_no_cause_of_the_stall(tmp_p
     plan = SimpleNamespace(cluster=SimpleNamespace(emulated=True))
 
     def hits(said_before: tuple[int, int] | None) -> set[str]:
-        run = rundir.create(tmp_path, "2026-11-22T09:00:00Z", "stalled")
+        run = run_directory.create(tmp_path, "2026-11-22T09:00:00Z", "stalled")
         paths = [run.write_raw(f"cases/a/{name}.txt", before + ending) for name in ("stdout", "stderr")]
         made = CaseArtefact(case, invocation, ("n1", "n2"), 1, "stalled", None, 9.0, *paths, None, said_before=said_before)
         artefacts.keep(run, "cases/a/outcome.json", made)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from live_answers import HZ, NOW, framed, ras, reduces
 
-from busbw import artefacts
-from busbw.artefacts import CaseArtefact, LookFile
-from busbw.derive import launches
-from busbw.parsers.judge.stall_iteration import place
-from busbw.records import BenchmarkCase, Collective, Invocation, Sizes
-from busbw.rundir import RunDir
-from busbw.triage import look
+from busbw.assess import launches
+from busbw.model import BenchmarkCase, Collective, Invocation, Sizes
+from busbw.parsers.stall.own_launch import place
+from busbw.store import artefacts
+from busbw.store.artefacts import CaseArtefact, LookFile
+from busbw.store.run_directory import RunDir
+from busbw.triage import samples
 
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1024, 4096, 2), iterations=5, warmup=2, check=1)
 SIZES = ("1 KiB", "2 KiB", "4 KiB")
@@ -71,10 +71,10 @@ def answer(number: int, mark: str, **sections: str) -> bytes:
 def test_the_counts_are_those_of_our_own_job_in_the_communicator_that_is_furthest_behind() -> None:
     text = ras(("0xa1", reduces(r0=64, r1=64)), ("0xb2", reduces(r2=63, r3=61)))
     answers = {f"n{n}": (answer(n, "BUSBW_JOB=x1\n", **({"ras_1": text, "ras_2": text} if n == 0 else {})), f"n{n}.txt") for n in range(4)}
-    assert look.launched(answers) == (64, 66), "three all-gathers each are operations too"
+    assert samples.launched(answers) == (64, 66), "three all-gathers each are operations too"
     strangers = {node: (content.replace(b"BUSBW_JOB=x1\n", b""), path) for node, (content, path) in answers.items()}
-    assert look.launched(strangers) is None
-    assert look.launched({"n1": answers["n1"]}) is None, "RAS was not asked there"
+    assert samples.launched(strangers) is None
+    assert samples.launched({"n1": answers["n1"]}) is None, "RAS was not asked there"
 
 
 BASE = "raw/cases/all-reduce"

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw.parsers.judge import statistics, statistics_findings
-from busbw.parsers.judge.statistics import Dip, Iterations, ProcessSpread
-from busbw.parsers.judge.statistics_findings import Measured
-from busbw.records import BenchmarkResult, BenchmarkRow, Confidence, Evidence, Finding, Measurement, ProcessTimes, Status
+from busbw.model import BenchmarkResult, BenchmarkRow, Confidence, Evidence, Finding, Measurement, ProcessTimes, Status
+from busbw.parsers.stats import findings
+from busbw.parsers.stats import spread as statistics
+from busbw.parsers.stats.findings import Measured
+from busbw.parsers.stats.spread import Dip, Iterations, ProcessSpread
 
 MIB = 1 << 20
 positive = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
@@ -107,7 +108,7 @@ CASE = Measured("all-reduce", "all_reduce", 20, (table((row(MIB, 10.0),), SPREAD
 
 
 def test_scattered_processes_are_possible_head_of_line_blocking_on_ethernet() -> None:
-    assert statistics_findings.findings(CASE) == (
+    assert findings.findings(CASE) == (
         Finding(
             id="process-spread",
             status=Status.WARN,
@@ -123,31 +124,31 @@ def test_scattered_processes_are_possible_head_of_line_blocking_on_ethernet() ->
 
 
 def test_on_infiniband_the_same_spread_points_to_sharp_and_without_a_fabric_to_neither() -> None:
-    (infiniband,) = statistics_findings.findings(dataclasses.replace(CASE, ethernet=False))
-    (unknown,) = statistics_findings.findings(dataclasses.replace(CASE, ethernet=None))
+    (infiniband,) = findings.findings(dataclasses.replace(CASE, ethernet=False))
+    (unknown,) = findings.findings(dataclasses.replace(CASE, ethernet=None))
     assert infiniband.cause == "possibly the configuration of SHARP, or a congested uplink"
     assert unknown.cause == "one process is late, or one link carries more than the others"
 
 
 def test_few_iterations_say_nothing_of_their_spread() -> None:
-    assert statistics_findings.findings(dataclasses.replace(CASE, iterations=19)) == ()
+    assert findings.findings(dataclasses.replace(CASE, iterations=19)) == ()
 
 
 def test_repeated_launches_that_differ_are_told_and_two_are_too_few() -> None:
     launches = tuple(table((row(MIB, value),)) for value in (100.0, 80.0, 120.0))
     case = Measured("all-reduce", "all_reduce", 5, launches, ("a", "b", "c"), ethernet=None)
-    (found,) = statistics_findings.findings(case)
+    (found,) = findings.findings(case)
     assert (found.id, found.title, found.required) == (
         "run-to-run-spread",
         "all-reduce: repeated launches differ by 20% (standard deviation over mean) at 1 MiB",
         False,
     )
-    assert statistics_findings.findings(dataclasses.replace(case, results=launches[:2])) == ()
+    assert findings.findings(dataclasses.replace(case, results=launches[:2])) == ()
 
 
 def test_latency_far_above_the_model_is_told_with_both_numbers() -> None:
     case = Measured("latency", "all_reduce", 1000, (table((row(8, 0.0, 500.0), row(64, 0.0, 510.0))),), ("x",), None, model_latency_us=25.2)
-    (found,) = statistics_findings.findings(case)
+    (found,) = findings.findings(case)
     assert found.title == "latency: 500.0 µs at 8 B is 20 times what NCCL's model gives (25.2 µs)"
-    assert statistics_findings.findings(dataclasses.replace(case, model_latency_us=None)) == ()
-    assert statistics_findings.findings(dataclasses.replace(case, model_latency_us=60.0)) == ()
+    assert findings.findings(dataclasses.replace(case, model_latency_us=None)) == ()
+    assert findings.findings(dataclasses.replace(case, model_latency_us=60.0)) == ()

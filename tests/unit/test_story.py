@@ -7,12 +7,11 @@ from pathlib import Path
 
 import live_answers
 
-from busbw import playbook, profile
-from busbw.artefacts import CaseArtefact, LookFile
-from busbw.derive import layout, story
-from busbw.derive.launches import Launch
-from busbw.plan import RunPlan
-from busbw.records import (
+from busbw import playbook
+from busbw.assess import fabric, timeline
+from busbw.assess.launches import Launch
+from busbw.fabrics import fabric as fabrics
+from busbw.model import (
     BenchmarkCase,
     CaseOutcome,
     Cluster,
@@ -28,7 +27,9 @@ from busbw.records import (
     StoryRank,
     Unreachable,
 )
-from busbw.rundir import RunDir
+from busbw.store.artefacts import CaseArtefact, LookFile
+from busbw.store.plan import RunPlan
+from busbw.store.run_directory import RunDir
 
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1 << 20, 1 << 20))
 NODES = ("n1", "n2")
@@ -36,7 +37,14 @@ NODES = ("n1", "n2")
 
 def plan_of(nodes: tuple[Node, ...]) -> RunPlan:
     return RunPlan(
-        "busbw.plan/1", "0", "r", "", Cluster(nodes, nodes[0].name, "cluster.yaml"), playbook.load("quick"), profile.undetected(), "ssh"
+        "busbw.store.plan/1",
+        "0",
+        "r",
+        "",
+        Cluster(nodes, nodes[0].name, "cluster.yaml"),
+        playbook.load("quick"),
+        fabrics.undetected(),
+        "ssh",
     )
 
 
@@ -68,7 +76,7 @@ def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_f
         '{"at": "2026-11-21T12:00:17Z", "step": "all-reduce", "state": "said", "text": "no output for 15 s: looking at the nodes"}',
     )
     gone = Unreachable("n2", "no answer within 60 s")
-    (found,) = story.stories(run, [launch((gone,))])
+    (found,) = timeline.stories(run, [launch((gone,))])
     began = found.events[0].at_s
     assert (found.case_id, found.ended, found.why, found.silent) == ("all-reduce", "stalled", "no output for 15 s", ("n2",))
     assert found.events == (
@@ -96,18 +104,18 @@ def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_ar
         (tmp_path / name).write_bytes(live_answers.framed(parts))
         looks.append(LookFile(f"n{number}", name, ahead))
     made = launch(())
-    (found,) = story.stories(run, [dataclasses.replace(made, artefact=dataclasses.replace(made.artefact, looks=tuple(looks)))])
+    (found,) = timeline.stories(run, [dataclasses.replace(made, artefact=dataclasses.replace(made.artefact, looks=tuple(looks)))])
     wrote_last = [(event.who, round(event.at_s - live_answers.NOW)) for event in found.events if "last wrote" in event.text]
     assert wrote_last == [("n1", -9), ("n2", -5)]
 
 
 def test_a_launch_that_ended_by_itself_has_no_story(tmp_path: Path) -> None:
-    assert story.stories(run_with(tmp_path), [launch(())]) == ()
+    assert timeline.stories(run_with(tmp_path), [launch(())]) == ()
 
 
 def test_the_inventorys_labels_are_a_topology_only_where_every_node_has_one(tmp_path: Path) -> None:
     labelled = tuple(Node(name, rails=("eth0", "eth1"), labels=(("leaf", f"leaf{name[-1]}"),)) for name in NODES)
-    found = layout.known(run_with(tmp_path), plan_of(labelled))
+    found = fabric.known(run_with(tmp_path), plan_of(labelled))
     assert found is not None
     assert [(nic.node, nic.rail, nic.device, nic.leaf) for nic in found.nics] == [
         ("n1", 0, "eth0", "leaf1"),
@@ -116,4 +124,4 @@ def test_the_inventorys_labels_are_a_topology_only_where_every_node_has_one(tmp_
         ("n2", 1, "eth1", "leaf2"),
     ]
     assert (found.links, found.errors) == ((), ())
-    assert layout.known(RunDir(tmp_path), plan_of((labelled[0], dataclasses.replace(labelled[1], labels=())))) is None
+    assert fabric.known(RunDir(tmp_path), plan_of((labelled[0], dataclasses.replace(labelled[1], labels=())))) is None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from busbw.parsers.judge.blame_parts import Fabric
-from busbw.records.topology import Topology, TopologyNic
+from busbw.model.topology import Topology, TopologyNic
+from busbw.parsers.blame.parts import Fabric
 from busbw.survey.places import completed
 
 NODES = ("a", "b", "c", "d")

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from busbw.errors import ReadError
-from busbw.parsers.formats import scan_regex
-from busbw.parsers.symptoms import table
-from busbw.parsers.symptoms.table import Signal, Symptom, Weight
+from busbw.parsers.findings import table
+from busbw.parsers.findings.table import Signal, Symptom, Weight
+from busbw.parsers.logs import scan_sieve
 
 TABLE = table.load()
 LINES = [
@@ -50,7 +50,7 @@ def test_every_regex_needs_some_text_so_that_gigabytes_can_be_searched() -> None
     for symptom in TABLE.symptoms:
         for signal in symptom.signals:
             if signal.regex is not None:
-                literals = scan_regex.required_literals(signal.regex)
+                literals = scan_sieve.required_literals(signal.regex)
                 assert literals, f"{symptom.id}: {signal.regex}"
                 assert all(len(literal.strip()) > 2 for literal in literals), f"{symptom.id}: {signal.regex} needs only {literals}"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.records import Command
-from busbw.stages import keys
+from busbw.model import Command
+from busbw.run import keys
 
 MARK = "busbw-20261121-run"
 KEY = b"restrict ssh-ed25519 AAAAC3Nz busbw-20261121-run"

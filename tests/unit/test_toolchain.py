@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw import build
-from busbw.preflight import toolchain
-from busbw.preflight.toolchain import Toolchain
+from busbw.building import recipe
+from busbw.checks import software
+from busbw.checks.software import Toolchain
 
 HEADER = '#define NCCL_MAJOR 2\n#define NCCL_MINOR 27\n#define NCCL_PATCH 5\n#define NCCL_SUFFIX ""\n'
 
@@ -17,8 +17,8 @@ HEADER = '#define NCCL_MAJOR 2\n#define NCCL_MINOR 27\n#define NCCL_PATCH 5\n#de
 def looked(tmp_path: Path, **variables: str) -> Toolchain:
     """What the look finds with these variables, a home of its own, and only this tmp_path's programs before the system's."""
     environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path / "home"), **variables}
-    done = subprocess.run(toolchain.command().argv, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    return toolchain.parse("n1", done.stdout)
+    done = subprocess.run(software.command().argv, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    return software.parse("n1", done.stdout)
 
 
 def nccl(home: Path, *, link: bool) -> Path:
@@ -70,8 +70,8 @@ def test_only_the_gpus_present_are_built_for(tmp_path: Path) -> None:
     (tmp_path / "bin/nvidia-smi").chmod(0o755)
     found = looked(tmp_path)
     assert found.capabilities == ("8.0", "9.0")
-    assert toolchain.gencode(found.capabilities) == "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90"
-    assert toolchain.gencode(()) is None
+    assert software.gencode(found.capabilities) == "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90"
+    assert software.gencode(()) is None
 
 
 def test_a_build_links_nccl_by_one_layout_whatever_the_nodes_is(tmp_path: Path) -> None:
@@ -82,28 +82,28 @@ def test_a_build_links_nccl_by_one_layout_whatever_the_nodes_is(tmp_path: Path) 
         check=True,
     )
     makefile = b"build/all_reduce_perf: main.c\n\tmkdir -p build && cc -o $@ main.c -I$(NCCL_HOME)/include -L$(NCCL_HOME)/lib -lnccl\n"
-    sources = build.archive({"Makefile": makefile, "main.c": b"#include <nccl.h>\nint f(void);\nint main(void) { return f(); }\n"})
-    plan = build.plan(
+    sources = recipe.archive({"Makefile": makefile, "main.c": b"#include <nccl.h>\nint f(void);\nint main(void) { return f(); }\n"})
+    plan = recipe.plan(
         sources, (), "4.1.4", str(tmp_path / "root"), nccl=(str(home), str(home / "lib/libnccl.so.2"), "2.27.5"), run_path=str(home / "lib")
     )
-    command = build.build_command(plan)
+    command = recipe.build_command(plan)
     made = subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False)
     assert made.returncode == 0, made.stderr
     assert subprocess.run((f"{plan.directory}/build/all_reduce_perf",), env={}, timeout=10, check=False).returncode == 0, (
         "no LD_LIBRARY_PATH"
     )
     said = subprocess.run(
-        build.prove_command(f"{plan.directory}/build").argv, capture_output=True, text=True, timeout=60, check=True
+        recipe.prove_command(f"{plan.directory}/build").argv, capture_output=True, text=True, timeout=60, check=True
     ).stdout
-    proof = build.parse_proof("n1", said)
+    proof = recipe.parse_proof("n1", said)
     assert (proof.nccl, proof.not_found) == (str(home / "lib/libnccl.so.2"), ())
     assert proof.nccl_hash is not None
 
 
 def test_sources_that_came_only_in_part_are_not_built(tmp_path: Path) -> None:
-    whole = build.archive({"Makefile": b"build/x_perf:\n\tmkdir -p build && touch $@\n", "big": bytes(range(256)) * 400})
-    plan = build.plan(whole, (), "4.1.4", str(tmp_path / "root"))
-    command = build.build_command(plan)
+    whole = recipe.archive({"Makefile": b"build/x_perf:\n\tmkdir -p build && touch $@\n", "big": bytes(range(256)) * 400})
+    plan = recipe.plan(whole, (), "4.1.4", str(tmp_path / "root"))
+    command = recipe.build_command(plan)
     assert command.stdin is not None
     made = subprocess.run(command.argv, input=command.stdin[: len(whole) // 2], capture_output=True, timeout=60, check=False)
     assert made.returncode == 70

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from busbw.transport import dial as dialling
-from busbw.transport.dial import dial
-from busbw.transport.refusal import Refused
+from busbw.transport import Refused
+from busbw.transport import ssh as dialling
+from busbw.transport.ssh import dial
 
 
 @pytest.fixture

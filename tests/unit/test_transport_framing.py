@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from busbw.transport import framing, known_hosts, ssh_config
+from busbw.transport import framing, host_keys, ssh_config
 from busbw.transport.framing import Framed, group_in, kill_line, remote_line, unframe, words
 
 ARGV = (
@@ -158,7 +158,7 @@ def test_the_group_is_unknown_until_the_first_mark_is_whole() -> None:
     assert group_in(b"noise\n\nM 12\n", "M") == 12
 
 
-@pytest.mark.parametrize("module", [framing, known_hosts, ssh_config])
+@pytest.mark.parametrize("module", [framing, host_keys, ssh_config])
 def test_the_examples_in_the_docstrings_hold(module: ModuleType) -> None:
     outcome = doctest.testmod(module)
 

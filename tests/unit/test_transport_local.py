@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.records import Command, CommandResult, Node
-from busbw.transport import choose, streams
+from busbw.model import Command, CommandResult, Node
+from busbw.transport import choose, framing
 from busbw.transport.local import LocalSession, LocalTransport
 
 
@@ -84,7 +84,7 @@ def test_a_command_that_ignores_term_is_killed_and_what_it_said_last_is_kept() -
 
 
 def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "QUIET_S", 0.3)
+    monkeypatch.setattr(framing, "QUIET_S", 0.3)
 
     result = LocalSession("n1").run(sh("sleep 3 & echo started"))
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.records import Node, Unreachable
-from busbw.transport import ssh_config
-from busbw.transport.refusal import Refused
+from busbw.model import Node, Unreachable
+from busbw.transport import Refused, ssh_config
 from busbw.transport.ssh_config import LocalUser, ResolvedHost, beyond_python, hops, parse, ssh_command
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "transport"

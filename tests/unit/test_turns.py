@@ -10,21 +10,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import artefacts, playbook, profile, rundir
-from busbw.artefacts import CaseArtefact, CounterFile, CountersArtefact
-from busbw.derive import turns as concluded
-from busbw.derive.launches import Launch
+from busbw import playbook
+from busbw.assess.launches import Launch
+from busbw.compare import ab, comparable, plan, soak
+from busbw.compare import result as concluded
+from busbw.compare.ab import Turn
+from busbw.compare.comparable import Parts, diff
 from busbw.errors import UsageError
-from busbw.parsers.judge import past, soak, turns
-from busbw.parsers.judge.compare import diff
-from busbw.parsers.judge.past import Parts
-from busbw.parsers.judge.turns import Turn
-from busbw.records import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Invocation, Measurement, Sizes, Status
-from busbw.records.history import Change, PastRun
-from busbw.records.turns import Soak, SoakEvent, SoakRound
+from busbw.fabrics import fabric as profile
+from busbw.model import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Invocation, Measurement, Sizes, Status
+from busbw.model.history import Change, PastRun, Soak, SoakEvent, SoakRound
 from busbw.reports import html
-from busbw.reports import turns as turns_told
-from busbw.stages import turns_asked
+from busbw.reports.sections import turns as turns_told
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact
 
 SIZE = 1 << 30
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(SIZE, SIZE), purpose="diagnosis")
@@ -34,7 +33,7 @@ SETTINGS = ((), (("NCCL_IB_QPS_PER_CONNECTION", "4"),), (("NCCL_IB_TC", "106"),)
 def launch(turn: Turn, value: float | None, nodes: tuple[str, ...] = ("a", "b"), wrong: int = 0) -> CaseOutcome:
     row = BenchmarkRow(SIZE, SIZE // 4, "float", "sum", None, Measurement(100.0, value or 1.0, value or 1.0, 0), None)
     table = BenchmarkResult("all_reduce", len(nodes), len(nodes), (row,), (), value, wrong, None, None, True, ())
-    case = dataclasses.replace(CASE, id=turns.name(turn))
+    case = dataclasses.replace(CASE, id=ab.name(turn))
     if value is None:
         return CaseOutcome(case, Status.UNKNOWN, "ended with exit status 3", (), 3, 1.0, (), nodes)
     return CaseOutcome(case, Status.FAIL if wrong else Status.PASS, "wrong data" if wrong else "", (table,), 0, 1.0, (), nodes)
@@ -52,7 +51,7 @@ def rounds(levels: tuple[float, ...], count: int = 7, cv: float = 0.005) -> list
 
 
 def test_a_gain_repeats_beyond_the_noise_although_the_fabric_falls_by_a_third_meanwhile() -> None:
-    faster, same = turns.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
+    faster, same = ab.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
     assert (faster.setting, faster.collective, faster.size_bytes) == ("NCCL_IB_QPS_PER_CONNECTION=4", "all_reduce", SIZE)
     assert faster.shift is not None
     assert same.shift is not None
@@ -63,7 +62,7 @@ def test_a_gain_repeats_beyond_the_noise_although_the_fabric_falls_by_a_third_me
 
 
 def test_noise_is_no_gain() -> None:
-    told = turns.tried(rounds((1.0, 1.01, 0.99), cv=0.05), SETTINGS)
+    told = ab.tried(rounds((1.0, 1.01, 0.99), cv=0.05), SETTINGS)
     assert [each.shift.change for each in told if each.shift] == [Change.INCONCLUSIVE, Change.INCONCLUSIVE]
 
 
@@ -71,7 +70,7 @@ def test_noise_is_no_gain() -> None:
     "bad", [launch(Turn("try", 8, "1", "all-reduce"), None), launch(Turn("try", 8, "1", "all-reduce"), 300.0, wrong=3)]
 )
 def test_a_setting_that_failed_once_or_corrupted_data_is_no_gain_however_fast_it_was(bad: CaseOutcome) -> None:
-    faster, same = turns.tried([*rounds((1.0, 1.5, 1.0)), bad], SETTINGS)
+    faster, same = ab.tried([*rounds((1.0, 1.5, 1.0)), bad], SETTINGS)
     assert faster.shift is None
     assert faster.problem == f"try-008-1-all-reduce: {bad.reason}"
     assert same.shift is not None
@@ -79,9 +78,9 @@ def test_a_setting_that_failed_once_or_corrupted_data_is_no_gain_however_fast_it
 
 def control(number: int, before: float, changed: float, after: float) -> list[CaseOutcome]:
     return [
-        launch(Turn("control", number, turns.BEFORE, "all-reduce"), before, ("a", "b")),
-        launch(Turn("control", number, turns.CHANGED, "all-reduce"), changed, ("d", "a")),
-        launch(Turn("control", number, turns.AFTER, "all-reduce"), after, ("a", "b")),
+        launch(Turn("control", number, ab.BEFORE, "all-reduce"), before, ("a", "b")),
+        launch(Turn("control", number, ab.CHANGED, "all-reduce"), changed, ("d", "a")),
+        launch(Turn("control", number, ab.AFTER, "all-reduce"), after, ("a", "b")),
     ]
 
 
@@ -91,14 +90,14 @@ def controlled(name: str, level: float, mood: float = 1.0) -> PastRun:
     noisy = [(1.02 + 0.004 * draw.gauss(0, 1), 1 + 0.004 * draw.gauss(0, 1), 0.98 + 0.004 * draw.gauss(0, 1)) for _ in range(7)]
     cases = [each for n, (b, c, a) in enumerate(noisy, 1) for each in control(n, 50 * mood * b, 50 * mood * level * c, 50 * mood * a)]
     nodes = ("a", "b", "c", "d")
-    return past.of_parts(Parts(name, "2026-11-20T02:12:00Z", "PASS", "lab", True, nodes, (), tuple(cases), ()))
+    return comparable.of_parts(Parts(name, "2026-11-20T02:12:00Z", "PASS", "lab", True, nodes, (), tuple(cases), ()))
 
 
 def test_a_round_is_the_changed_launch_over_the_unchanged_before_and_after_so_that_an_even_fall_cancels_out() -> None:
-    (contrast,) = turns.contrasts(control(1, 51.0, 45.0, 49.0))
+    (contrast,) = ab.contrasts(control(1, 51.0, 45.0, 49.0))
     assert (contrast.changed, contrast.unchanged) == (("d",), ("a", "b")), "the partner that both launches share was not changed"
     assert contrast.ratios[0] == pytest.approx(0.9, abs=0.001)
-    assert turns.contrasts([*control(1, 51.0, 45.0, 49.0), *control(2, 51.0, 45.0, 49.0)[:2]]) == (contrast,), "half a round is none"
+    assert ab.contrasts([*control(1, 51.0, 45.0, 49.0), *control(2, 51.0, 45.0, 49.0)[:2]]) == (contrast,), "half a round is none"
 
 
 def test_changed_nodes_that_lost_a_tenth_are_named_and_a_mood_of_all_nodes_is_not_blamed_on_the_change() -> None:
@@ -207,8 +206,8 @@ def test_a_lost_link_fails_a_soak_with_its_port_and_time_and_a_dip_only_warns() 
 
 
 def test_all_combinations_are_tried_each_variable_also_unset_and_a_comma_can_be_meant() -> None:
-    found = turns_asked.settings(["NCCL_IB_TC=1,2", "NCCL_IB_HCA==mlx5_0\\,mlx5_1"])
-    assert [turns.setting_text(each) for each in found] == [
+    found = plan.settings(["NCCL_IB_TC=1,2", "NCCL_IB_HCA==mlx5_0\\,mlx5_1"])
+    assert [ab.setting_text(each) for each in found] == [
         "unset",
         "NCCL_IB_HCA==mlx5_0,mlx5_1",
         "NCCL_IB_TC=1",
@@ -231,7 +230,7 @@ def test_all_combinations_are_tried_each_variable_also_unset_and_a_comma_can_be_
 )
 def test_what_cannot_be_tried_is_refused(option: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        turns_asked.settings([option])
+        plan.settings([option])
 
 
 @pytest.mark.parametrize(
@@ -248,22 +247,22 @@ def test_what_cannot_be_tried_is_refused(option: str, why: str) -> None:
 def test_unsafe_settings_are_refused_with_the_reason_from_the_fabrics_table(fabric: str, option: str, why: str) -> None:
     known = profile.undetected() if fabric == profile.UNDETECTED else profile.load(fabric)
     with pytest.raises(UsageError, match=why):
-        turns_asked.refuse_unsafe(turns_asked.settings([option]), known)
+        plan.refuse_unsafe(plan.settings([option]), known)
 
 
 def test_what_tunes_without_harm_is_not_refused() -> None:
-    wanted = turns_asked.settings(["NCCL_IB_QPS_PER_CONNECTION=2,4", "NCCL_PROTO=Simple"])
-    turns_asked.refuse_unsafe(wanted, profile.load("rocev2"))
+    wanted = plan.settings(["NCCL_IB_QPS_PER_CONNECTION=2,4", "NCCL_PROTO=Simple"])
+    plan.refuse_unsafe(wanted, profile.load("rocev2"))
 
 
 def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_for_wrong_data() -> None:
     book = playbook.load("firmware-ci")
-    kept, made = turns_asked.turned(book, ("a", "b"), SETTINGS)
+    kept, made = plan.turned(book, ("a", "b"), SETTINGS)
     assert made is not None
     assert [case.id for case in kept.cases] == ["proof"]
     assert [(case.id, case.purpose, case.check) for case in made.cases] == [("all-reduce", "diagnosis", 1), ("alltoall", "diagnosis", 1)]
     assert (kept.gates, kept.survey.when) == ((), "never")
-    assert turns_asked.turned(book, ("a", "b")) == (book, None)
+    assert plan.turned(book, ("a", "b")) == (book, None)
 
 
 @pytest.mark.parametrize(
@@ -272,12 +271,12 @@ def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_fo
 )
 def test_controls_want_as_many_unchanged_nodes_as_changed_ones(changed: tuple[str, ...], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        turns_asked.turned(playbook.load("quick"), ("a", "b", "c", "d"), (), changed)
+        plan.turned(playbook.load("quick"), ("a", "b", "c", "d"), (), changed)
 
 
 def test_two_kinds_of_turns_at_once_are_refused() -> None:
     with pytest.raises(UsageError, match="cannot be measured together"):
-        turns_asked.turned(playbook.load("quick"), ("a", "b", "c"), SETTINGS, ("a",))
+        plan.turned(playbook.load("quick"), ("a", "b", "c"), SETTINGS, ("a",))
 
 
 RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
@@ -285,7 +284,7 @@ RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixture
 
 def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_markup() -> None:
     report = RUNS.healthy()
-    gains = turns.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
+    gains = ab.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
     down = SoakEvent("link-down", 3, "2026-11-20T03:00:00Z", 30.0, ("node2 eth0",), "<b>node2</b> lost its link", "raw/x.txt", 4)
     trend = soak.drift("all-reduce", [100.0] * 6)
     assert trend is not None
@@ -308,7 +307,7 @@ def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_mar
 
 
 def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_bytes_are_no_event(tmp_path: Path) -> None:
-    run = rundir.create(tmp_path, "2026-11-21T10:00:00Z", "soak")
+    run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "soak")
     # What eth0 of node2 had counted, before and after each of three launches.
     counts = {1: (3, 3), 2: (4, 4), 3: (4, 6)}
     made = []

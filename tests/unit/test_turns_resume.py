@@ -9,16 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw import derive
-from busbw.artefacts import CaseArtefact
-from busbw.parsers.judge import turns as judge
-from busbw.parsers.judge.regression import against_one
-from busbw.plan import Turns
+from busbw import assess
+from busbw.compare import ab as judge
+from busbw.compare import measure as repeat
+from busbw.compare import measure as turns
+from busbw.model import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Invocation, Measurement, Sizes, Status
+from busbw.parsers.stats.regression import against_one
 from busbw.playbook import RepeatPlan
-from busbw.records import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Invocation, Measurement, Sizes, Status
-from busbw.stages import repeat, turns
-from busbw.stages.launching import Place
-from busbw.stages.measure import Launch
+from busbw.run.launching import Place
+from busbw.run.measure import Launch
+from busbw.store.artefacts import CaseArtefact
+from busbw.store.plan import Turns
 
 SIZE = 1 << 30
 CASES = tuple(BenchmarkCase(name, Collective.ALL_REDUCE, Sizes(SIZE, SIZE), purpose="diagnosis") for name in ("all-reduce", "alltoall"))
@@ -142,7 +143,7 @@ def measured(machine: Machine, asked: Asked, monkeypatch: pytest.MonkeyPatch) ->
     def make(plan: object, place: object, case: BenchmarkCase, nodes: tuple[str, ...], order: int) -> SimpleNamespace:
         return SimpleNamespace(case=case, nodes=nodes, order=order)
 
-    monkeypatch.setattr(derive, "derive", derived)
+    monkeypatch.setattr(assess, "derive", derived)
     # What a soak tells is read from files, which this run has none of.
     monkeypatch.setattr(turns, "SoakWatch", lambda run: SimpleNamespace(add=lambda launch: None, so_far=lambda planned_s: None))
     monkeypatch.setattr(turns.launches, "read", lambda *words: None)

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from busbw import artefacts, derive, profile, rundir
-from busbw.artefacts import CaseArtefact, PreflightArtefact, PreflightEntry, ReachArtefact
-from busbw.plan import RunPlan
+from busbw import assess
+from busbw.fabrics import fabric
+from busbw.fabrics.fabric import ChecksPlan
+from busbw.model import BenchmarkCase, Cluster, Collective, Invocation, Node, RunResult, Sizes, Status
 from busbw.playbook import Contract, Gate, Playbook, SurveyPlan
 from busbw.playbook.contract import Criterion
-from busbw.profile import ChecksPlan
-from busbw.records import BenchmarkCase, Cluster, Collective, Invocation, Node, RunResult, Sizes, Status
+from busbw.store import artefacts, run_directory
+from busbw.store.artefacts import CaseArtefact, PreflightArtefact, PreflightEntry, ReachArtefact
+from busbw.store.plan import RunPlan
 
 TABLE = (Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt").read_text()
 SIZES = Sizes(1024, 262144, 4)
@@ -60,10 +62,10 @@ def judged(out: Path, lines: str, *, contract: Contract | None = None) -> RunRes
     )
     if contract is not None:
         book = Playbook("p", "", None, ChecksPlan(), CASES, (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests", contract=contract)
-    run = rundir.create(out, "2026-11-21T10:00:00Z", "p")
+    run = run_directory.create(out, "2026-11-21T10:00:00Z", "p")
     cluster = Cluster(tuple(Node(name) for name in NODES), "n1", "-w n[1-2]")
     artefacts.keep(
-        run, "plan.json", RunPlan("busbw.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", cluster, book, profile.undetected(), "ssh")
+        run, "plan.json", RunPlan("busbw.store.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", cluster, book, fabric.undetected(), "ssh")
     )
     artefacts.keep(run, "reach.json", ReachArtefact(NODES, (), "ssh"))
     for name in NODES:
@@ -77,7 +79,7 @@ def judged(out: Path, lines: str, *, contract: Contract | None = None) -> RunRes
         invocation = Invocation(case.id, ("mpirun",), (), NODES, 60.0, 4)
         launch = CaseArtefact(case, invocation, NODES, 2, "ended", 0, 1.0, f"raw/{stdout}", None, None, order=order)
         artefacts.keep(run, f"cases/{case.id}/outcome.json", launch)
-    return derive.derive(run)
+    return assess.derive(run)
 
 
 def test_the_nodes_decide_the_profile_and_the_log_proves_the_fabric(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from busbw.errors import UnknownLayout
-from busbw.parsers.formats.scan import Scanner
-from busbw.parsers.formats.watchdog import FORMAT, PATTERNS, read
-from busbw.records import WatchdogEvent, WatchdogLog
+from busbw.model import WatchdogEvent, WatchdogLog
+from busbw.parsers.logs.scan import Scanner
+from busbw.parsers.logs.watchdog import FORMAT, PATTERNS, read
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "watchdog"
 WORK = (

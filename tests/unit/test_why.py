@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from busbw.cli import main
-from busbw.parsers.judge.diagnose import all_rules
-from busbw.parsers.judge.diagnose_document import markdown
-from busbw.parsers.symptoms import table
+from busbw.parsers.findings import table
+from busbw.parsers.findings.diagnose import all_rules
+from busbw.parsers.findings.document import markdown
 
 DUPLICATE = "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 40\n"
 GOOD = """\

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.cli import why_read
-from busbw.parsers.judge.diagnose import Diagnosis, diagnose
-from busbw.records import Confidence
+from busbw.cli import why
+from busbw.model import Confidence
+from busbw.parsers.findings.diagnose import Diagnosis, diagnose
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "healthy"
 TEXTS = sorted(FIXTURES.glob("*.txt"))
@@ -22,7 +22,7 @@ MENTIONED = {
 
 
 def ask(*paths: Path) -> Diagnosis:
-    return diagnose(why_read.read([str(path) for path in paths]).evidence)
+    return diagnose(why.read([str(path) for path in paths]).evidence)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)

@@ -1,6 +1,6 @@
 # Lays the invented hardware of a node over what the kernel shows there, in the node's own mount namespace. Sourced by node.sh.
 #
-# $hardware holds the trees (busbw.lab.persona_sysfs): sys/class, sys/bus and sys/module get links to everything real that the persona does not
+# $hardware holds the trees (busbw.lab.persona_files): sys/class, sys/bus and sys/module get links to everything real that the persona does not
 # speak of. The trees are mounted, not copied: what the lab changes in them, the node sees at once. Few mounts, and none with others below it:
 # the kernel takes them down one by one when the lab ends.
 hardware=/run/node/hardware

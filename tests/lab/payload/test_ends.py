@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from busbw.parsers.formats import nccl_tests_json, nccl_tests_table
+from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import table as nccl_tests_table
 
 pytestmark = pytest.mark.lab
 

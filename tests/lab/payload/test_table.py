@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.parsers.formats import nccl_tests_table
+from busbw.parsers.nccl_tests import table
 
 pytestmark = pytest.mark.lab
 
@@ -75,7 +75,7 @@ def test_modifiers_add_their_columns(run: Callable[..., Any], words: tuple[str, 
     assert [len(row) for row in ended.rows] == [tokens] * 3
     (labels,) = (line for line in ended.out.splitlines() if "redop" in line)
     assert header in labels.split()
-    (result,) = nccl_tests_table.parse(ended.out)
+    (result,) = table.parse(ended.out)
     assert (result.complete, len(result.rows), result.nranks) == (True, 3, 2)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from busbw.records import Cluster, Command, Node, Unreachable
+from busbw.model import Cluster, Command, Node, Unreachable
 from busbw.transport import Transport, openssh, ssh
 from busbw.transport.choose import make
 from busbw.transport.fanout import EventKind, FleetEvent, open_fleet

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from busbw.records import Command, CommandResult, Node
+from busbw.model import Command, CommandResult, Node
 from busbw.transport.choose import make
 from busbw.transport.openssh import OpenSshSession
 from busbw.transport.ssh_session import SshSession
@@ -242,7 +242,7 @@ def test_closing_a_session_ends_what_runs_in_it(shared: Site, opener: Opener, tm
 @pytest.mark.parametrize("kind", ["ssh", "openssh"])
 def test_ctrl_c_ends_what_runs_on_the_node(shared: Site, tmp_path: Path, kind: str) -> None:
     code = f"""
-from busbw.records import Command, Node
+from busbw.model import Command, Node
 from busbw.transport.choose import make
 session = make({kind!r}, ssh_config={str(shared.config)!r}).connect(Node("good"), 20)
 session.run(Command(("sh", "-c", "echo $$ > {tmp_path}/pid; exec sleep 60")))

@@ -1,0 +1,93 @@
+"""What a run's nodes were asked, what they answered, and what the checks come to: the part of a result that a check has, too."""
+
+from __future__ import annotations
+
+from busbw.checks import Demand, NodeAnswer, frame, script
+from busbw.checks.frame import families
+from busbw.errors import RunDirError
+from busbw.fabrics.fabric import UNDETECTED
+from busbw.model import CheckResult, CommandResult, Evidence, Status
+from busbw.store import artefacts
+from busbw.store.artefacts import PreflightArtefact, ReachArtefact
+from busbw.store.plan import RunPlan
+from busbw.store.run_directory import RunDir
+
+_BESIDE = ("fabric.json", "probe.json", "gpus.json")
+"""Artefacts in `raw/` of what lies between the nodes, and of each GPU by itself."""
+
+
+def load_plan(run: RunDir) -> RunPlan:
+    """The plan of a run.
+
+    Raises:
+        RunDirError: there is none, or it is another version's.
+    """
+    plan = artefacts.load(run, "plan.json", RunPlan)
+    if plan is None:
+        raise RunDirError(
+            f"run {run.run_id} has no plan", seen=f"{run.path}/raw/plan.json is missing", next_step="start a new run: busbw run"
+        )
+    if plan.profile.name != UNDETECTED:
+        return plan
+    # Here, because it knows the hardware tables: most runs name their fabric.
+    from busbw.assess import detection
+
+    return detection.settled(plan, answers(run, plan))
+
+
+def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
+    """Every node's preflight answer, from the recorded text; () = preflight did not finish."""
+    index = artefacts.load(run, "preflight.json", PreflightArtefact)
+    nodes = {node.name: node for node in plan.cluster.nodes}
+    found = []
+    for entry in index.entries if index else ():
+        result = CommandResult(
+            node=entry.node,
+            argv=("sh", "-s"),
+            exit_status=entry.exit_status,
+            stdout=run.read_raw(entry.stdout.removeprefix("raw/")) or b"",
+            stderr=(run.read_raw(entry.stderr.removeprefix("raw/")) or b"") if entry.stderr else b"",
+            seconds=entry.seconds,
+            problem=entry.problem,
+        )
+        found.append(script.split(nodes[entry.node], result, index.boundary if index else "", entry.stdout))
+    return tuple(found)
+
+
+def demand(plan: RunPlan) -> Demand:
+    """What the playbook and the fabric profile ask for; the playbook's word comes first."""
+    required = (*plan.playbook.checks.required, *plan.profile.checks.required)
+    return Demand(plan.profile.name, required, (*plan.playbook.checks.advisory, *plan.profile.checks.advisory))
+
+
+def checked(run: RunDir, plan: RunPlan, asked: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """What the checks come to: whether each node was reached, every family over all answers, and what was asked beside the nodes' own."""
+    reach = artefacts.load(run, "reach.json", ReachArtefact)
+    found = (*_reach_checks(plan, reach), *frame.judge(families(), asked, demand(plan)))
+    if not any((run.raw / name).exists() for name in _BESIDE):
+        return found
+    # Here, because most runs ask for none of it.
+    from busbw.assess import fabric
+
+    return (*found, *fabric.checks(run))
+
+
+def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResult, ...]:
+    if reach is None:
+        return ()
+    required = demand(plan).standing("ssh.connect") is not False
+    reasons = {missing.node: missing for missing in reach.unreachable}
+    results = []
+    for node in plan.cluster.nodes:
+        missing = reasons.get(node.name)
+        command = f"ssh {node.name} true"
+        if missing is None:
+            results.append(CheckResult("ssh.connect", node.name, Status.PASS, "reached", "reached", command, required=required))
+        else:
+            evidence = Evidence("raw/reach.json", None, missing.reason)
+            results.append(
+                CheckResult(
+                    "ssh.connect", node.name, Status.UNKNOWN, missing.reason, "reached", command, evidence=evidence, required=required
+                )
+            )
+    return tuple(results)

@@ -1,0 +1,247 @@
+"""What a run's cluster should give: its hardware from the preflight answers, and from that the limit, the model and the published rows.
+
+What the nodes did not say, or say differently of each other, is never guessed: the reason stands in the place of the number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from busbw.checks import NodeAnswer, software
+from busbw.errors import UsageError
+from busbw.inventory import fold
+from busbw.model import Reference
+from busbw.parsers.expect import baselines, cluster, hardware, judge
+from busbw.parsers.expect.baselines import Curve, Matches, Tables
+from busbw.parsers.expect.cluster import Expectation, Question
+from busbw.parsers.expect.hardware import Gpu, Nics
+from busbw.parsers.tools import ibverbs, nvidia_smi, os_facts, rdma_sysfs
+from busbw.parsers.tools.os_facts import InterfaceSpeed
+from busbw.parsers.tools.rdma_sysfs import SysfsPort
+
+TCP = "tcp"
+"""The profile whose data goes over sockets."""
+_DEFAULT = re.compile(r"^default (\S+)$", re.M)
+_ETHERNET_MTU = {1024: 1500, 2048: 2200, 4096: 9000}
+"""RDMA MTU of a RoCE port → an MTU of its network device that gives it; the payload share depends on the RDMA MTU alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHardware:
+    """One node, as its answers describe it; None or () = it did not say."""
+
+    node: str
+    gpu_products: tuple[str, ...]
+    """One per GPU, in the driver's order."""
+    rails: tuple[tuple[str, float], ...]
+    """(device, Gb/s) of the active RDMA ports that carry data: the inventory's rails, else the fastest active ones."""
+    link_layers: tuple[str, ...]
+    """Of those, each once, sorted."""
+    rdma_mtu: int | None
+    sockets: tuple[InterfaceSpeed, ...] = ()
+    """What TCP goes over: the inventory's rails where they are interfaces, else the one that busbw came in on, else that of the default route."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What all nodes have in common; None with a reason in `missing` where they do not, or do not say."""
+
+    nodes: tuple[NodeHardware, ...]
+    gpu: Gpu | None
+    gpus_per_node: int | None
+    nics: Nics | None
+    rdma_mtu: int | None
+    missing: tuple[str, ...]
+    """Why something is None, in words."""
+    sockets: Nics | None = None
+    """The interfaces that TCP goes over, as their drivers tell their rate; None = `no_sockets` says why."""
+    sockets_mtu: int | None = None
+    no_sockets: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one case should give on so many nodes."""
+
+    expectation: Expectation | None
+    """None = `why_not` says what is missing."""
+    published: Reference
+    matches: Matches | None = None
+    curves: tuple[Curve, ...] = ()
+    why_not: str = ""
+
+
+def node_hardware(answer: NodeAnswer) -> NodeHardware:
+    """The hardware of one node from what preflight asked."""
+    query, sysfs, verbs = answer.section("gpu_query"), answer.section("rdma_sysfs"), answer.section("ibv_devinfo")
+    rows = nvidia_smi.parse_query(query.stdout) or () if query is not None else ()
+    devices = rdma_sysfs.parse(sysfs.stdout) if sysfs is not None else ()
+    active = [(d.name, port) for d in devices for port in d.ports if port.state == "ACTIVE" and port.rate_gbit_s]
+    named = [(name, port) for name, port in active if name in answer.node.rails]
+    chosen = named or _fastest(active)
+    names = {name for name, _ in chosen}
+    mtus = (
+        {port.active_mtu for info in ibverbs.parse_devinfo(verbs.stdout) if info.name in names for port in info.ports} if verbs else set()
+    )
+    return NodeHardware(
+        node=answer.node.name,
+        gpu_products=tuple(row.text("name") or "not shown" for row in rows),
+        rails=tuple((name, port.rate_gbit_s or 0.0) for name, port in chosen),
+        link_layers=tuple(sorted({port.link_layer for _, port in chosen if port.link_layer})),
+        rdma_mtu=next(iter(mtus)) if len(mtus) == 1 else None,
+        sockets=_sockets(answer),
+    )
+
+
+def _sockets(answer: NodeAnswer) -> tuple[InterfaceSpeed, ...]:
+    output = answer.section("link_speed")
+    found = {each.name: each for each in os_facts.parse_link_speeds(output.stdout)} if output is not None else {}
+    rails = tuple(found[name] for name in answer.node.carriers if name in found)
+    interfaces = answer.section("interfaces")
+    default = _DEFAULT.search(interfaces.stdout) if interfaces is not None else None
+    one = software.facts(answer).ssh_interface or (default[1] if default else None)
+    return rails or tuple(found[name] for name in (one,) if name is not None and name in found)
+
+
+def _fastest(active: list[tuple[str, SysfsPort]]) -> list[tuple[str, SysfsPort]]:
+    """Where nobody named the rails: the ports of the highest rate, which leaves out the adapters for storage and management."""
+    best = max((port.rate_gbit_s or 0.0 for _, port in active), default=0.0)
+    return [(name, port) for name, port in active if port.rate_gbit_s == best]
+
+
+def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hardware:
+    """What the nodes that took part have in common."""
+    known = tuple(node_hardware(answer) for answer in answers if answer.node.name in nodes)
+    missing: list[str] = []
+    gpu, per_node = _gpus(known, missing)
+    nics = _nics(known, missing)
+    mtus, own = {node.rdma_mtu for node in known}, {each.mtu for node in known for each in node.sockets}
+    sockets, no_sockets = _socket_nics(known)
+    return Hardware(
+        known,
+        gpu,
+        per_node,
+        nics,
+        next(iter(mtus)) if len(mtus) == 1 else None,
+        tuple(missing),
+        sockets,
+        next(iter(own)) if len(own) == 1 else None,
+        no_sockets,
+    )
+
+
+def _socket_nics(known: tuple[NodeHardware, ...]) -> tuple[Nics | None, str]:
+    """The interfaces of all nodes, where they are alike; and why not."""
+    silent = [node.node for node in known if not node.sockets or any(each.rate_gbit_s is None for each in node.sockets)]
+    if silent:
+        named = sorted({each.name for node in known for each in node.sockets})
+        which = f"of {', '.join(named)} " if named else ""
+        return None, f"the rate {which}is not shown on {fold(silent)} (a virtual machine, or no link): give it with --nics"
+    kinds = _kinds({node.node: _counted(tuple(f"{each.rate_gbit_s:g}" for each in node.sockets)) for node in known})
+    rates = {each.rate_gbit_s for node in known for each in node.sockets if each.rate_gbit_s is not None}
+    if len(kinds) != 1 or len(rates) != 1:
+        said = "; ".join(f"{text} Gb/s on {fold(nodes)}" for text, nodes in kinds)
+        return None, f"the interfaces that TCP goes over differ: {said}" if kinds else "no node said which interfaces it has"
+    (rate,) = rates
+    return Nics(len(known[0].sockets), f"{rate:g}", rate, source="the nodes' own interfaces (/sys/class/net)"), ""
+
+
+def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | None, int | None]:
+    kinds = _kinds({node.node: _counted(node.gpu_products) for node in known})
+    if len(kinds) != 1 or not kinds[0][0]:
+        said = "; ".join(f"{text or 'no answer'} on {fold(nodes)}" for text, nodes in kinds)
+        missing.append(
+            f"the nodes do not have the same GPUs: {said}" if len(kinds) > 1 else "the GPUs are not known: nvidia-smi lists none"
+        )
+        return None, None
+    products = known[0].gpu_products
+    if len(set(products)) > 1:
+        missing.append(f"a node has more than one kind of GPU: {kinds[0][0]}")
+        return None, len(products)
+    gpu = hardware.recognise_gpu(products[0])
+    if gpu is None:
+        missing.append(f"the tables do not know the GPU {products[0]!r}")
+    return gpu, len(products)
+
+
+def _nics(known: tuple[NodeHardware, ...], missing: list[str]) -> Nics | None:
+    kinds = _kinds({node.node: _counted(tuple(f"{rate:g}" for _, rate in node.rails)) for node in known})
+    if len(kinds) != 1 or not kinds[0][0]:
+        said = "; ".join(f"{text + ' Gb/s' if text else 'none'} on {fold(nodes)}" for text, nodes in kinds)
+        missing.append(f"the nodes do not have the same network: {said}" if len(kinds) > 1 else "the rate of the NICs is not known")
+        return None
+    rails = known[0].rails
+    if len({rate for _, rate in rails}) > 1:
+        missing.append(f"the rails of a node have more than one rate: {kinds[0][0]} Gb/s")
+        return None
+    rate = rails[0][1]
+    return Nics(len(rails), f"{rate:g}", rate, source="the nodes' own ports (/sys/class/infiniband)")
+
+
+def _counted(values: tuple[str, ...]) -> str:
+    return ", ".join(f"{count} x {text}" for text, count in sorted(Counter(values).items()))
+
+
+def _kinds(said: dict[str, str]) -> list[tuple[str, list[str]]]:
+    """Equal answers with the nodes that gave them, most frequent first."""
+    kinds: dict[str, list[str]] = {}
+    for node, text in said.items():
+        kinds.setdefault(text, []).append(node)
+    return sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+NOTHING = Reference("none", None, "no published figure was looked up")
+
+
+def outlook(found: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int, tables: Tables | None = None) -> Outlook:
+    """What so many nodes should give; `tables` None = the packaged ones."""
+    question, why_not = _question(found, fabric, collective, nodes, ranks_per_node)
+    if question is None:
+        return Outlook(None, NOTHING, why_not=why_not)
+    try:
+        expectation = cluster.answer(question)
+    except (UsageError, ValueError) as error:
+        return Outlook(None, NOTHING, why_not=str(error))
+    known = tables or baselines.load()
+    matches = judge.published(known, expectation)
+    curves = baselines.curves(known, collective, question.gpu, nodes, question.gpus_per_node)
+    return Outlook(expectation, baselines.reference(matches), matches, curves)
+
+
+def _question(found: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int) -> tuple[Question | None, str]:
+    if collective not in cluster.COLLECTIVES:
+        return None, f"no limit is known for {collective}"
+    if fabric not in cluster.FABRICS:
+        return None, f"the profile {fabric} describes no hardware that the tables know"
+    nics, mtu = carried_by(found, fabric)
+    if found.gpu is None or found.gpus_per_node is None or (nodes > 1 and nics is None):
+        why = (*found.missing, found.no_sockets) if fabric == TCP else found.missing
+        return None, "; ".join(text for text in why if text) or "the hardware is not known"
+    if ranks_per_node != found.gpus_per_node:
+        return None, f"{ranks_per_node} ranks on a node of {found.gpus_per_node} GPUs: the tables describe whole nodes"
+    return Question(
+        collective=collective,
+        nodes=nodes,
+        gpus_per_node=found.gpus_per_node,
+        fabric=fabric,
+        gpu=found.gpu,
+        nics=nics if nodes > 1 else None,
+        device_mtu=mtu,
+    ), ""
+
+
+def carried_by(found: Hardware, fabric: str) -> tuple[Nics | None, int | None]:
+    """What carries the data of a fabric, and the MTU that a question takes: over TCP the interfaces, else the RDMA ports."""
+    if fabric == TCP and found.sockets is not None:
+        return found.sockets, found.sockets_mtu
+    return found.nics, device_mtu(found.rdma_mtu, fabric)
+
+
+def device_mtu(rdma_mtu: int | None, fabric: str) -> int | None:
+    """The MTU that a question takes: InfiniBand's own, of RoCE that of a network device which gives it; None = the usual one."""
+    wire = cluster.FABRICS[fabric][0]
+    if wire is cluster.Wire.INFINIBAND:
+        return rdma_mtu
+    return _ETHERNET_MTU.get(rdma_mtu) if wire is cluster.Wire.ROCE and rdma_mtu is not None else None

@@ -1,0 +1,202 @@
+"""The topology and the checks of the fabric, from what `raw/fabric/` holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from busbw.assess import network_path
+from busbw.checks import NodeAnswer, fabric_side, gpu_bench, script
+from busbw.model import CheckResult, CommandResult, Finding, Leaf, Node, Status, Topology, TopologyNic
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.fabric import Reading, cabling, lldp, names, recognise
+from busbw.parsers.fabric import checks as fabric_checks
+from busbw.parsers.fabric.assemble import Known, assemble
+from busbw.store import artefacts
+from busbw.store.artefacts import FabricArtefact, FabricText, GpusArtefact
+from busbw.store.plan import RunPlan
+from busbw.store.run_directory import RunDir
+from busbw.survey.places import completed, fabric_of
+from busbw.text import decoded
+
+_GUID = re.compile(r"^guid (\S+) ([0-9a-f:]+)$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class FabricView:
+    """What the fabric's side comes to."""
+
+    topology: Topology
+    checks: tuple[CheckResult, ...]
+
+
+def load(run: RunDir) -> FabricView | None:
+    """The fabric of a run; None = nobody asked for it.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    artefact = artefacts.load(run, "fabric.json", FabricArtefact)
+    if artefact is None:
+        return None
+    readings: list[tuple[str, Reading]] = []
+    problems: list[str] = []
+    guids: dict[str, tuple[str, str]] = {}
+    hosts: dict[str, str] = {}
+    for text in artefact.texts:
+        if text.kind == "file":
+            found = recognise.read(_content(run, text.path), PurePosixPath(text.name).name.partition(".")[0])
+            readings += [(text.name, found)] if found else []
+            problems += [] if found else [f"{text.name}: not of a tool that busbw knows"]
+            continue
+        answer = _answer(run, artefact, text)
+        if answer.problem:
+            problems.append(f"{text.name}: {answer.problem}")
+        if text.kind == "node":
+            _learn(answer, guids, hosts)
+            neighbours = answer.section("lldp")
+            if neighbours is not None and neighbours.exit_status == 0 and neighbours.stdout.strip():
+                readings.append((answer.artefact, lldp.parse(neighbours.stdout, text.name).at_line(neighbours.line_no)))
+        else:
+            _of_host(answer, readings, problems)
+    topology = assemble(readings, Known(artefact.nodes, guids, hosts), tuple(problems))
+    return FabricView(topology, fabric_checks.judge(topology))
+
+
+def _content(run: RunDir, path: str | None) -> str:
+    return decoded(run.read_raw(path.removeprefix("raw/"))) if path else ""
+
+
+def _answer(run: RunDir, artefact: FabricArtefact, text: FabricText) -> NodeAnswer:
+    result = CommandResult(
+        text.name,
+        ("sh", "-s"),
+        text.exit_status,
+        _content(run, text.path).encode(),
+        _content(run, text.stderr).encode(),
+        0.0,
+        text.problem or None,
+    )
+    return script.split(Node(text.name), result, artefact.boundary, text.path or "")
+
+
+def _learn(answer: NodeAnswer, guids: dict[str, tuple[str, str]], hosts: dict[str, str]) -> None:
+    """Which GUIDs and which host name are this node's."""
+    listed = answer.section("guids")
+    for device, digits in _GUID.findall(listed.stdout) if listed else ():
+        guid = names.guid(digits)
+        if guid is not None:
+            guids.setdefault(guid, (answer.node.name, device))
+    host = answer.section("host")
+    if host is not None and host.stdout.strip():
+        hosts[host.stdout.strip()] = answer.node.name
+        hosts.setdefault(host.stdout.strip().partition(".")[0], answer.node.name)
+
+
+def _of_host(answer: NodeAnswer, readings: list[tuple[str, Reading]], problems: list[str]) -> None:
+    """What each tool on the host said; one that said nothing is a problem with its own words."""
+    for name, _ in fabric_side.TOOLS:
+        output = answer.section(name)
+        if output is None:
+            continue
+        found = recognise.read(output.stdout)
+        if found is not None and (found.links or found.errors or output.exit_status == 0):
+            readings.append((answer.artefact, found.at_line(output.line_no)))
+        if output.exit_status != 0 and not (found and (found.links or found.errors)):
+            why = (output.stderr.strip().splitlines() or [f"exit status {output.exit_status}"])[-1]
+            problems.append(f"{name} on {answer.node.name}: {'timed out' if output.timed_out else why}")
+
+
+# The checks of what lies between the nodes and of each GPU, where a run asked for them: the
+# fabric's side, the path, the GPUs by themselves.
+
+
+def checks(run: RunDir) -> tuple[CheckResult, ...]:
+    """All of them; () = the run asked for none.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    return (*_fabric(run), *network_path.load(run), *gpus(run))
+
+
+def with_far_ends(run: RunDir, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings, with the switch port at the far end of each link that one names, where the fabric was asked.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    found = load(run)
+    return findings if found is None else cabling.with_far_ends(findings, found.topology)
+
+
+def _fabric(run: RunDir) -> tuple[CheckResult, ...]:
+    found = load(run)
+    if found is None:
+        return ()
+    if found.checks and found.topology.links:
+        return found.checks
+    why = "; ".join(found.topology.problems[:3]) or "nothing was read that tells of a link"
+    names = found.topology.missing or ("(fabric)",)
+    return tuple(CheckResult("fabric.nodes", name, Status.UNKNOWN, "not found", "the fabric's links", "iblinkinfo", why) for name in names)
+
+
+def gpus(run: RunDir) -> tuple[CheckResult, ...]:
+    """Each GPU by itself; () = nobody asked."""
+    asked = artefacts.load(run, "gpus.json", GpusArtefact)
+    if asked is None:
+        return ()
+    family = gpu_bench.family(asked.level)
+    answers = []
+    for text in asked.texts:
+        content = (run.read_raw(text.path.removeprefix("raw/")) or b"") if text.path else b""
+        errors = (run.read_raw(text.stderr.removeprefix("raw/")) or b"") if text.stderr else b""
+        result = CommandResult(text.node, ("sh", "-s"), text.exit_status, content, errors, 0.0, text.problem or None)
+        answers.append(script.split(Node(text.node), result, asked.boundary, text.path or ""))
+    return (*(check for answer in answers for check in family.judge(answer)), *family.compare(tuple(answers)))
+
+
+# Which rail of which node ends on which leaf: from the fabric's own tools where they were asked,
+# else from the inventory's labels.
+
+
+def known(run: RunDir, plan: RunPlan) -> Topology | None:
+    """The layout; None = neither says which leaf a node is on.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    asked = load(run)
+    if asked is not None and any(nic.leaf for nic in asked.topology.nics):
+        return dataclasses.replace(asked.topology, links=(), errors=())
+    leaves = dict(fabric_of(plan.cluster, plan.profile.family).leaf_of)
+    if not leaves:
+        return None
+    names = tuple(dict.fromkeys(leaves.values()))
+    nics = [
+        TopologyNic(node.name, device, rail, leaves[node.name], None)
+        for node in plan.cluster.nodes
+        for rail, device in enumerate(node.rails)
+    ]
+    return Topology(
+        nodes=tuple(leaves),
+        nics=tuple(nics),
+        leaves=tuple(Leaf(name, None, tuple(node for node, leaf in leaves.items() if leaf == name)) for name in names),
+        links=(),
+        sources=(f"labels of {plan.cluster.source}",),
+    )
+
+
+# Which nodes share a leaf, for the survey of a run and for its blame: both must know the same.
+
+
+def fabric(run: RunDir, plan: RunPlan) -> Fabric:
+    """By the inventory's labels, else by the fabric's own tools as far as this run was given what they say.
+
+    Raises:
+        RunDirError: an artefact is not readable.
+    """
+    told = fabric_of(plan.cluster, plan.profile.family)
+    return told if told.leaf_of else completed(told, known(run, plan), tuple(node.name for node in plan.cluster.nodes))

@@ -1,0 +1,81 @@
+"""What earlier surveys of the same nodes measured, for the blame model of this run; kept in its `raw/`, so that it judges the same for ever."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from busbw.assess import launches
+from busbw.assess.checks import answers, load_plan
+from busbw.checks.software import facts
+from busbw.errors import UsageError
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.store import artefacts, run_directory
+from busbw.store.plan import RunPlan
+from busbw.store.run_directory import RunDir
+
+FILE = "earlier-samples.json"
+
+
+def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample, ...]:
+    """Keep the groups that those runs measured on nodes of this one; their own earlier groups come along.
+
+    Each launch stays a launch of its own, named after its run: what was slow for everybody that day is nobody's today.
+
+    Raises:
+        UsageError: a run measured no groups of these nodes, or emulated ones were mixed with real ones.
+        RunDirError: a folder is no run.
+    """
+    known = {node.name for node in plan.cluster.nodes}
+    found: list[GroupSample] = []
+    for path in paths:
+        other = run_directory.open_existing(path.resolve())
+        theirs = load_plan(other)
+        if theirs.cluster.emulated != plan.cluster.emulated:
+            raise UsageError(
+                "runs of emulated and of real nodes say nothing about each other", seen=str(path), next_step="leave that run out of --with"
+            )
+        mine = [sample for sample in of_run(other) if set(sample.nodes) <= known]
+        if not mine:
+            raise UsageError(f"{path} measured no groups of these nodes", seen="no survey of them in it", next_step="busbw run --survey")
+        prefix = f"{other.run_id}/"
+        found += [
+            dataclasses.replace(
+                s,
+                launch=s.launch if "/" in s.launch else prefix + s.launch,
+                beside=s.beside if not s.beside or "/" in s.beside else prefix + s.beside,
+                artefact=f"raw/{FILE}",
+                line_no=None,
+            )
+            for s in mine
+        ]
+    pooled = tuple(dict.fromkeys(found))
+    artefacts.keep(run, FILE, pooled)
+    return pooled
+
+
+def load(run: RunDir) -> tuple[GroupSample, ...]:
+    """The groups that were kept; () = the run was started without any.
+
+    Raises:
+        RunDirError: the file is not readable.
+    """
+    return artefacts.load(run, FILE, tuple[GroupSample, ...]) or ()
+
+
+def of_run(run: RunDir) -> tuple[GroupSample, ...]:
+    """The groups that a run measured, with those that it was given.
+
+    Raises:
+        RunDirError: it has no plan, or an artefact is not readable.
+    """
+    known = {answer.node.name: facts(answer) for answer in answers(run, load_plan(run))}
+    return (*load(run), *(sample for launch in launches.load(run, known) for sample in launch.samples))
+
+
+def carry(recording: Path, run: RunDir) -> None:
+    """A replay judges with what the recording was given."""
+    content = run_directory.open_existing(recording.resolve()).read_raw(FILE)
+    if content is not None:
+        run.write_raw(FILE, content)

@@ -1,0 +1,106 @@
+"""Kinds of nodes: which can run each other's builds, which can stand in one launch, and how each runs the build of its own kind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from busbw.checks.software import NodeFacts, Toolchain
+from busbw.inventory.hostlist import fold
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKind:
+    """Everything that a build depends on; None = the node has none, or the build needs none."""
+
+    machine: str | None
+    """`x86_64`, `aarch64`."""
+    libc: str | None
+    """`glibc 2.36`."""
+    mpi: str | None
+    """Version of Open MPI."""
+    mpi_home: str | None
+    """Folder with include/mpi.h."""
+    cuda: str | None = None
+    cuda_home: str | None = None
+    nccl: str | None = None
+    nccl_home: str | None = None
+    nccl_library: str | None = None
+    capabilities: tuple[str, ...] = ()
+    """Of the GPUs: `("9.0",)`."""
+
+    def unlike(self, other: NodeKind) -> str:
+        """What it has otherwise than `other`, in words.
+
+        >>> NodeKind("x86_64", "glibc 2.36", "4.1.4", "/usr").unlike(NodeKind("x86_64", "glibc 2.31", "4.1.4", "/usr"))
+        'libc glibc 2.36 (there glibc 2.31)'
+        """
+        pairs = ((f.name.replace("_", " "), getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return ", ".join(f"{name} {_said(own)} (there {_said(theirs)})" for name, own, theirs in pairs if own != theirs)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The nodes of one kind, one of which builds for all of them."""
+
+    kind: NodeKind
+    builder: str
+    nodes: tuple[str, ...]
+
+
+def kind(chain: Toolchain, known: NodeFacts, *, cuda: bool) -> NodeKind:
+    """The kind of a node; `cuda` = False: for a build that needs neither CUDA nor NCCL."""
+    common = (chain.machine, chain.libc, known.mpi.version if known.mpi else None, known.mpi_home)
+    if not cuda:
+        return NodeKind(*common)
+    nccl = (chain.nccl, chain.nccl_home, chain.nccl_library)
+    return NodeKind(*common, chain.cuda, chain.cuda_home, *nccl, chain.capabilities)
+
+
+def group(kinds: Mapping[str, NodeKind], head: str) -> tuple[Group, ...]:
+    """The distinct kinds in the order of their first nodes, the head's before all; the head builds for its own, else a kind's first node."""
+    found: dict[NodeKind, list[str]] = {kinds[head]: []}
+    for node, its in kinds.items():
+        found.setdefault(its, []).append(node)
+    return tuple(Group(its, head if head in nodes else nodes[0], tuple(nodes)) for its, nodes in found.items())
+
+
+def apart(its: NodeKind, head: NodeKind) -> str:
+    """Why ranks of two kinds cannot be in one launch; empty = they can."""
+    if its.machine != head.machine:
+        return f"{its.machine}, where the head is {head.machine}: Open MPI starts ranks of one kind of processor"
+    if its.nccl != head.nccl:
+        return f"NCCL {_said(its.nccl)}, where the head has {_said(head.nccl)}: NCCL refuses ranks of different versions"
+    return ""
+
+
+def dispatcher(places: Mapping[str, tuple[str, ...]], binaries: tuple[str, ...]) -> tuple[str, dict[str, bytes]]:
+    """(stamp, files of a build folder) whose programs run, on each host, the build of its own kind: a launch names one path for all nodes.
+
+    `places` = folder of a build → the hosts (`uname -n`) that run it.
+    """
+    cases = "\n".join(
+        f"{'|'.join(shlex.quote(host) for host in sorted(hosts))}) dir={shlex.quote(place)};;" for place, hosts in places.items()
+    )
+    script = (
+        f"#!/bin/sh\n# Each node runs the build of its own kind.\nread -r host </proc/sys/kernel/hostname\ncase $host in\n{cases}\n"
+        '*) echo "busbw: nothing was built for $host" >&2; exit 127;;\nesac\nexec "$dir/build/${0##*/}" "$@"\n'
+    ).encode()
+    stamp = hashlib.sha256(script + json.dumps(binaries).encode()).hexdigest()[:16]
+    return stamp, {f"build/{name}": script for name in binaries}
+
+
+def told(groups: tuple[Group, ...]) -> str:
+    """More than one kind, in a line: who is unlike the first."""
+    first, *others = groups
+    unlike = "; ".join(f"{fold(each.nodes)}: {each.kind.unlike(first.kind)}" for each in others)
+    return f"{len(groups)} kinds of nodes: {fold(first.nodes)}; {unlike}"
+
+
+def _said(value: object) -> str:
+    if isinstance(value, tuple):
+        return " ".join(value) or "none"
+    return "none" if value is None else str(value)

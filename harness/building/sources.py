@@ -1,0 +1,371 @@
+"""Where nccl-tests comes from: a folder or an archive here, an address, or binaries that the nodes have. Read whole, checked, and recorded.
+
+Nothing is unpacked on this machine: an archive is read in memory, and what goes to the nodes is packed anew, without links, owners or clocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import re
+import stat
+import tarfile
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+
+from busbw.building import recipe
+from busbw.building.recipe import Benchmark
+from busbw.errors import BuildError, UsageError
+from busbw.model import Command, CommandResult, Node
+from busbw.store import artefacts
+from busbw.store.run_directory import RunDir
+from busbw.transport.local import LocalTransport
+
+# Bringing an archive or a git revision from an address that the user named to this machine:
+# bounded in time and size, and whole or not at all.
+#
+# Archives come by https, or by http where their hash is given; revisions by git itself, which
+# knows the user's keys and proxies.
+
+TIME_LIMIT_S = 180.0
+MOST_DOWNLOAD_BYTES = 64 << 20
+"""An archive of nccl-tests has 0.1 MB."""
+_SILENCE_S = 20.0
+"""How long a server may say nothing."""
+_CHUNK = 1 << 16
+_SCHEMES = ("https", "http", "git+https", "git+ssh", "git+file")
+_BRING_IT = "bring it as a file or a folder where this machine has no way there: --nccl-tests nccl-tests.tar.gz"
+
+
+def is_address(text: str) -> bool:
+    """Whether `text` names something elsewhere.
+
+    >>> is_address("https://host/nccl-tests.tar.gz"), is_address("/opt/nccl-tests"), is_address("git+ssh://git@host/nccl-tests")
+    (True, False, True)
+    """
+    return re.match(r"[a-z][a-z0-9+.-]*://", text, re.IGNORECASE) is not None
+
+
+def is_git(address: str) -> bool:
+    """Whether git is to fetch it: `git+…`, or a path that ends in `.git`."""
+    return address.startswith("git+") or urlsplit(address).path.endswith(".git")
+
+
+def check(address: str, sha256: str | None) -> None:
+    """Refuses what is not to be fetched, before anything is asked.
+
+    Raises:
+        UsageError: an unknown scheme, a password in it, or http without a hash.
+    """
+    parts = urlsplit(address)
+    if parts.password is not None:
+        raise UsageError(
+            "an address with a password in it is not taken: it would stand in the run's files",
+            seen=f"{parts.scheme}://…@{parts.hostname}",
+            next_step="let git or a proxy know the password, or " + _BRING_IT,
+        )
+    if parts.scheme not in _SCHEMES or (parts.scheme != "git+file" and not parts.hostname):
+        raise UsageError(
+            f"{address} cannot be fetched", seen=f"scheme {parts.scheme!r}", next_step=f"one of: {', '.join(f'{s}://' for s in _SCHEMES)}"
+        )
+    if parts.scheme == "http" and (sha256 is None or is_git(address)):
+        raise UsageError(
+            f"{address} can be changed by anybody on the way",
+            seen="http without a hash",
+            next_step="https://…, or add the hash of the archive: #sha256=…",
+        )
+
+
+def archive(address: str, sha256: str | None) -> bytes:
+    """What the address serves, whole.
+
+    Raises:
+        UsageError: as `check`; it is larger than an archive of sources can be, or not the one of that hash.
+        BuildError: it cannot be had.
+    """
+    import urllib.request
+
+    check(address, sha256)
+    end = time.monotonic() + TIME_LIMIT_S
+    taken = bytearray()
+    try:
+        with urllib.request.urlopen(address, timeout=_SILENCE_S) as answer:
+            check(answer.geturl(), sha256)
+            told = answer.headers.get("Content-Length")
+            while chunk := answer.read(_CHUNK):
+                taken += chunk
+                if len(taken) > MOST_DOWNLOAD_BYTES:
+                    raise _too_large(address)
+                if time.monotonic() > end:
+                    raise _not_had(address, f"{len(taken):,} bytes after {TIME_LIMIT_S:.0f} s")
+    except HTTPError as error:
+        error.close()
+        raise _not_had(address, f"HTTP {error.code} {error.reason}") from error
+    except (URLError, HTTPException, OSError) as error:
+        raise _not_had(address, str(getattr(error, "reason", "") or error or type(error).__name__)) from error
+    if told is not None and told.isdigit() and int(told) != len(taken):
+        raise _not_had(address, f"{len(taken):,} of {int(told):,} bytes")
+    confirm(address, bytes(taken), sha256)
+    return bytes(taken)
+
+
+def confirm(what: str, content: bytes, sha256: str | None) -> str:
+    """The hash of the content, which is the one that was asked for.
+
+    Raises:
+        UsageError: it is another one.
+    """
+    found = hashlib.sha256(content).hexdigest()
+    if sha256 is not None and found != sha256.lower():
+        raise UsageError(
+            f"{what} is not what was pinned: another SHA-256",
+            seen=f"{found} ({len(content):,} bytes) instead of {sha256}",
+            next_step="find out which of the two is right before anything of it is run",
+        )
+    return found
+
+
+def revision(address: str, ref: str | None) -> tuple[bytes, str]:
+    """(tar of the tree, commit) of a branch, tag or commit of a git repository; None = its default branch.
+
+    Raises:
+        UsageError: as `check`, or the ref is none.
+        BuildError: git cannot have it.
+    """
+    check(address, None)
+    wanted = ref or "HEAD"
+    if not re.fullmatch(r"[A-Za-z0-9][\w./+-]*", wanted):
+        raise UsageError(f"{wanted!r} is no branch, tag or commit", next_step="such as #v2.19.6")
+    with tempfile.TemporaryDirectory(prefix="busbw-git-") as folder:
+        _git(address, folder, "init", "--quiet", "--bare", ".")
+        _git(address, folder, "fetch", "--quiet", "--depth=1", "--no-tags", "--", address.removeprefix("git+"), wanted)
+        commit = _git(address, folder, "rev-parse", "FETCH_HEAD^{commit}").out().strip()
+        packed = _git(address, folder, "archive", "--format=tar", commit)
+        return packed.stdout, commit
+
+
+def _git(address: str, folder: str, *words: str) -> CommandResult:
+    """git in that folder: never asks, runs nobody's hooks, follows no transport that runs commands."""
+    calm = ("GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https:ssh:file")
+    argv = ("env", *calm, "git", "-C", folder, "-c", "core.hooksPath=/dev/null", *words)
+    done = LocalTransport().connect(Node("localhost"), 5.0).run(Command(argv, timeout_s=TIME_LIMIT_S))
+    if not done.ok:
+        raise _not_had(address, done.problem or done.err().strip() or f"git {words[0]} ended with exit status {done.exit_status}")
+    return done
+
+
+def _not_had(address: str, seen: str) -> BuildError:
+    return BuildError(f"nccl-tests cannot be fetched from {address}", seen=seen, next_step="try the address from here, or " + _BRING_IT)
+
+
+def _too_large(address: str) -> UsageError:
+    seen = f"more than {MOST_DOWNLOAD_BYTES >> 20} MiB"
+    return UsageError(f"{address} is larger than the sources of nccl-tests can be", seen=seen, next_step="give the address of nccl-tests")
+
+
+MOST_FILES = 20_000
+MOST_BYTES = 256 << 20
+"""Of all files together; nccl-tests has 0.5 MB."""
+FILE = "benchmark.json"
+_ARCHIVE = "benchmark.tar.gz"
+_PRODUCTS = ("build/", ".git/")
+"""What is no source: an object that somebody's make left would be taken for up to date, whatever machine it is for."""
+_GIVE = "give the checkout of nccl-tests, an archive or the address of one, or the absolute folder of all_reduce_perf on the nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """`raw/benchmark.json`: what a run measures with, so that --resume and a replay take the same."""
+
+    given: str
+    """As `--nccl-tests` had it; empty = the payload that busbw brings."""
+    sources: str | None
+    """Where their archive is kept below raw/; None = binaries that the nodes have."""
+    benchmark: Benchmark
+    """Without its bytes."""
+
+
+def take(given: str, *, fetch: bool = True) -> Benchmark:
+    """What `--nccl-tests` names: `PATH[#sha256=…]`, `https://…/nccl-tests.tar.gz[#sha256=…]`, `https://….git[#REF]`, or an absolute
+    folder of the nodes that need not exist here. `fetch` = False: an address is checked and not asked, and the benchmark is without bytes.
+
+    Raises:
+        UsageError: it is none of these, its hash is another one, or what is there is not nccl-tests.
+        BuildError: the address does not give it.
+    """
+    text, sha256 = _pinned(given)
+    if is_address(text):
+        if fetch:
+            return _fetched(given, text, sha256)
+        address, _, _ = text.partition("#")
+        check(address, sha256)
+        return Benchmark(b"", origin=given)
+    path = Path(text)
+    if path.is_dir() and (path / "Makefile").is_file():
+        if sha256 is not None:
+            raise UsageError(f"--nccl-tests {given}: a folder has no hash", next_step="pin an archive of it, or a commit of its repository")
+        return of_sources(_listed(path), given)
+    if path.is_file():
+        content = path.read_bytes()
+        found = confirm(text, content, sha256)
+        return dataclasses.replace(of_sources(unpacked(text, content), given), sha256=found)
+    if path.is_absolute() and sha256 is None:
+        return Benchmark(None, directory=text.rstrip("/"), origin=given)
+    raise UsageError(
+        f"--nccl-tests {given}: neither sources nor an absolute path of binaries",
+        seen="no folder with a Makefile, no archive, no address",
+        next_step=_GIVE,
+    )
+
+
+def _pinned(given: str) -> tuple[str, str | None]:
+    text, mark, wanted = given.partition("#sha256=")
+    if mark and not re.fullmatch(r"[0-9a-fA-F]{64}", wanted):
+        raise UsageError(f"--nccl-tests {given}: no SHA-256", seen=wanted, next_step="64 hexadecimal digits, as sha256sum prints them")
+    return text, wanted.lower() if mark else None
+
+
+def _fetched(given: str, text: str, sha256: str | None) -> Benchmark:
+    address, _, ref = text.partition("#")
+    if is_git(address):
+        if sha256 is not None:
+            raise UsageError(f"--nccl-tests {given}: a repository has no hash", next_step="pin a commit: #COMMIT")
+        tree, commit = revision(address, ref or None)
+        return dataclasses.replace(of_sources(unpacked(address, tree), given), commit=commit)
+    if ref:
+        raise UsageError(
+            f"--nccl-tests {given}: an archive has no revision", seen=f"#{ref}", next_step="#sha256=…, or git+https://… for git"
+        )
+    content = archive(address, sha256)
+    return dataclasses.replace(of_sources(unpacked(address, content), given), sha256=confirm(address, content, sha256))
+
+
+def of_sources(files: dict[str, bytes], given: str) -> Benchmark:
+    """Sources to build, with what they say of themselves.
+
+    Raises:
+        UsageError: they are not those of nccl-tests, or of something that speaks its dialect.
+    """
+    files = {name: data for name, data in files.items() if not name.startswith(_PRODUCTS)}
+    cuda = any(name.endswith("all_reduce.cu") for name in files)
+    if "Makefile" not in files or not (cuda or b"_perf" in files["Makefile"]):
+        has = "a Makefile and no all_reduce.cu" if "Makefile" in files else "no Makefile"
+        raise UsageError(f"{given} is not nccl-tests", seen=f"{len(files)} files, {has}", next_step=_GIVE)
+    texts = b"\n".join(files[name] for name in sorted(files) if name.endswith((".h", ".cu")))
+    said = re.search(rb'#define NCCL_TESTS_VERSION "([\d.]+)"', texts)
+    return Benchmark(recipe.archive(files), cuda=cuda, version=said[1].decode() if said else None, origin=given)
+
+
+def with_files(benchmark: Benchmark, more: dict[str, bytes]) -> Benchmark:
+    """The same sources with more files beside them."""
+    files = unpacked("sources", benchmark.sources or b"") | more
+    return dataclasses.replace(benchmark, sources=recipe.archive(files))
+
+
+def _listed(folder: Path) -> dict[str, bytes]:
+    paths = ((path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*")))
+    return _bounded(str(folder), ((name, path) for name, path in paths if not f"{name}/".startswith(_PRODUCTS) and path.is_file()))
+
+
+def _bounded(what: str, found: Iterator[tuple[str, Path]]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    total = 0
+    for name, path in found:
+        total += path.stat().st_size
+        _limit(what, len(files), total)
+        files[name] = path.read_bytes()
+    return files
+
+
+def unpacked(what: str, content: bytes) -> dict[str, bytes]:
+    """The files of a tar (plain, gz, bz2, xz) or zip, without the one folder that most archives put everything into.
+
+    Raises:
+        UsageError: it is none, it is damaged, it holds links or paths that lead out of it, or it is far too large.
+    """
+    try:
+        if content.startswith(b"PK"):
+            members = dict(_zipped(what, content))
+        else:
+            members = dict(_tarred(what, content))
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error, NotImplementedError, RuntimeError) as error:
+        seen = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"{what} cannot be read as an archive", seen=seen, next_step="a whole .tar.gz, .tar.xz or .zip of nccl-tests"
+        ) from error
+    makefiles = sorted((name for name in members if name.rpartition("/")[2] == "Makefile"), key=lambda name: (name.count("/"), name))
+    top = makefiles[0].removesuffix("Makefile") if makefiles else ""
+    return {name.removeprefix(top): data for name, data in members.items() if name.startswith(top)}
+
+
+def _tarred(what: str, content: bytes) -> Iterator[tuple[str, bytes]]:
+    total = 0
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        for number, member in enumerate(tar):
+            if member.isdir():
+                continue
+            total += member.size
+            _limit(what, number, total)
+            stream = tar.extractfile(member) if member.isfile() else None
+            if stream is None:
+                raise _strange(what, f"{member.name} is a link or a device")
+            yield _plain(what, member.name), stream.read()
+
+
+def _zipped(what: str, content: bytes) -> Iterator[tuple[str, bytes]]:
+    total = 0
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        for number, member in enumerate(packed.infolist()):
+            if member.is_dir():
+                continue
+            total += member.file_size
+            _limit(what, number, total)
+            if stat.S_ISLNK(member.external_attr >> 16):
+                raise _strange(what, f"{member.filename} is a link")
+            yield _plain(what, member.filename), packed.read(member)
+
+
+def _plain(what: str, name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name or not path.parts:
+        raise _strange(what, f"{name!r} leads out of it")
+    return path.as_posix()
+
+
+def _limit(what: str, files: int, total: int) -> None:
+    if files > MOST_FILES or total > MOST_BYTES:
+        raise UsageError(
+            f"{what} holds far more than nccl-tests",
+            seen=f"{files:,} files, {total:,} bytes; at most {MOST_FILES:,} and {MOST_BYTES:,}",
+            next_step=_GIVE,
+        )
+
+
+def _strange(what: str, seen: str) -> UsageError:
+    return UsageError(f"{what} is not an archive to be trusted", seen=seen, next_step="pack nccl-tests anew: plain files below one folder")
+
+
+def keep(run: RunDir, benchmark: Benchmark) -> None:
+    """Write down what the run measures with: `raw/benchmark.json`, and the sources beside it."""
+    sources = None
+    if benchmark.sources is not None:
+        run.write_raw(_ARCHIVE, benchmark.sources)
+        sources = _ARCHIVE
+    artefacts.keep(run, FILE, Origin(benchmark.origin, sources, dataclasses.replace(benchmark, sources=None)))
+
+
+def kept(run: RunDir) -> Benchmark | None:
+    """What the run was begun with; None = it does not say."""
+    origin = artefacts.load(run, FILE, Origin)
+    if origin is None or origin.sources is None:
+        return origin.benchmark if origin else None
+    return dataclasses.replace(origin.benchmark, sources=run.read_raw(origin.sources))

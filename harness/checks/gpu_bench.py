@@ -1,0 +1,222 @@
+"""Each GPU by itself, where the tools are there: nvbandwidth's copies, a matrix product, DCGM's diagnostics, compared over all GPUs of one model.
+
+They load the GPUs for seconds to minutes, so they run only when asked for, and never beside somebody else's work.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from busbw.checks import CheckFamily, NodeAnswer, Section, script, unknown
+from busbw.model import CheckResult, Command, Evidence, Status
+from busbw.parsers.tools import dcgm, nvbandwidth
+
+# A short matrix product on each GPU, where Python on the node has PyTorch: bfloat16, compared
+# over all GPUs of one model.
+#
+# It loads each GPU for about a second, so it runs only when asked for. Nothing is installed:
+# without PyTorch the answer is unknown.
+
+PRODUCT = "gpu.matmul"
+LEAST_RATIO = 0.85
+"""Share of the median of its like below which a GPU is too slow. Clocks of healthy GPUs under one power limit differ by a few percent."""
+FEWEST_GPUS = 3
+"""GPUs of one model from which on their median says something."""
+LIMIT_S = 120
+_NO_TORCH = 3
+_PROGRAM = f"""\
+import sys
+try:
+    import torch
+except Exception as error:
+    print("no torch:", error, file=sys.stderr)
+    sys.exit({_NO_TORCH})
+size, rounds = 8192, 40
+for gpu in range(torch.cuda.device_count()):
+    torch.cuda.set_device(gpu)
+    a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(5):
+        a @ b
+    torch.cuda.synchronize()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(rounds):
+        a @ b
+    end.record()
+    torch.cuda.synchronize()
+    print("matmul", gpu, round(2 * size**3 * rounds / start.elapsed_time(end) / 1e9, 1), torch.cuda.get_device_name(gpu), flush=True)
+    del a, b
+"""
+MATMUL = Section("matmul", f"python3 -c {shlex.quote(_PROGRAM)}", LIMIT_S, tool="python3")
+_COMMAND = "python3 -c 'import torch; …'"
+_EXPECTED = f"at least {LEAST_RATIO:.0%} of the median of the GPUs of one model"
+_LINE = re.compile(r"^matmul (\d+) (\d+(?:\.\d+)?) (\S.*)$", re.M)
+
+
+def parse(text: str) -> tuple[tuple[int, float, str], ...]:
+    """(GPU, TFLOP/s, model) of each line.
+
+    >>> parse("matmul 0 687.3 NVIDIA H100 80GB HBM3\\n")
+    ((0, 687.3, 'NVIDIA H100 80GB HBM3'),)
+    """
+    return tuple((int(gpu), float(rate), model.strip()) for gpu, rate, model in _LINE.findall(text))
+
+
+def compared(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """The product of every GPU against the median of all GPUs of its model."""
+    rates: dict[str, list[float]] = {}
+    for answer in answers:
+        for _, rate, model in _of(answer):
+            rates.setdefault(model, []).append(rate)
+    return tuple(_judged_matmul(answer, rates) for answer in answers)
+
+
+def _of(answer: NodeAnswer) -> tuple[tuple[int, float, str], ...]:
+    output = answer.section(MATMUL.name)
+    return parse(output.stdout) if output is not None and output.exit_status == 0 else ()
+
+
+def _judged_matmul(answer: NodeAnswer, rates: dict[str, list[float]]) -> CheckResult:
+    blocked = unknown(answer, PRODUCT, MATMUL.name, _EXPECTED, _COMMAND)
+    if blocked is not None:
+        return dataclasses.replace(blocked, required=False)
+    output, own = answer.sections[MATMUL.name], _of(answer)
+    said = (output.stderr.strip() or output.stdout.strip()).splitlines()[-1:] or [f"exit status {output.exit_status}"]
+    if not own:
+        none = "Python on the node has no PyTorch" if output.exit_status == _NO_TORCH else "PyTorch did not get through, or sees no GPU"
+        return _unknown(answer, "not run", f"{none}: {said[0][:160]}", output.line_no)
+    slow = [
+        f"GPU {gpu}: {rate:g} of {median(rates[model]):g} TFLOP/s"
+        for gpu, rate, model in own
+        if len(rates[model]) >= FEWEST_GPUS and rate < LEAST_RATIO * median(rates[model])
+    ]
+    if not any(len(rates[model]) >= FEWEST_GPUS for _, _, model in own):
+        shown = ", ".join(f"GPU {gpu}: {rate:g} TFLOP/s" for gpu, rate, _ in own)
+        return _unknown(answer, shown, f"fewer than {FEWEST_GPUS} GPUs of this model: nothing to compare", output.line_no)
+    evidence = Evidence(answer.artefact, output.line_no, "; ".join(slow) or output.stdout.strip().splitlines()[0])
+    status = Status.FAIL if slow else Status.PASS
+    return CheckResult(PRODUCT, answer.node.name, status, "; ".join(slow) or "alike", _EXPECTED, _COMMAND, evidence=evidence)
+
+
+def _unknown(answer: NodeAnswer, found: str, reason: str, line_no: int) -> CheckResult:
+    evidence = Evidence(answer.artefact, line_no, reason)
+    return CheckResult(PRODUCT, answer.node.name, Status.UNKNOWN, found, _EXPECTED, _COMMAND, reason, evidence, required=False)
+
+
+COPIES, DIAGNOSIS = "gpu.copy_bandwidth", "gpu.diag"
+LEAST = 0.85
+"""Share of the median of its like below which a copy is too slow: the mark of the articles for a clear loss."""
+FEWEST = 3
+"""GPUs of one model from which on their median says something."""
+_TESTS = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce")
+_COPIES = (
+    "command -v nvbandwidth >/dev/null 2>&1 || { echo 'nvbandwidth: not found' >&2; exit 127; }; "
+    f"for t in {' '.join(_TESTS)}; do nvbandwidth -t $t || exit; done"
+)
+_COPIES_S = 180
+_DIAGNOSIS_S: Mapping[int, int] = {1: 120, 2: 900, 3: 3600}
+"""Limits of `dcgmi diag -r 1`, `-r 2`, `-r 3`: seconds, about two minutes, about half an hour (DCGM documentation), with room."""
+_COPY_COMMAND = "nvbandwidth -t host_to_device_memcpy_ce"
+
+
+def family(level: int | None) -> CheckFamily:
+    """What is asked. `level` = of `dcgmi diag -r`, None = without it. Not a `CHECK`: it takes part only when asked for."""
+    sections = [Section("gpu_models", "nvidia-smi --query-gpu=index,name --format=csv,noheader", 30), Section("copies", _COPIES, _COPIES_S)]
+    sections.append(MATMUL)
+    if level is not None:
+        sections.append(Section("diagnosis", f"dcgmi diag -r {level} -j", _DIAGNOSIS_S[level]))
+    ids = (COPIES, DIAGNOSIS, PRODUCT)
+    return CheckFamily("probe-gpus", ids, tuple(sections), lambda answer: diagnosed(answer, level), _compared)
+
+
+def _compared(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    return (*copied(answers), *compared(answers))
+
+
+def command(asked: CheckFamily, boundary: str, store: str) -> Command:
+    """The script of the family as one command."""
+    built = script.build([asked], boundary, script.limit_s(asked.sections))
+    return Command(built.argv, built.stdin, built.timeout_s, label="gpus", store=store)
+
+
+def diagnosed(answer: NodeAnswer, level: int | None) -> tuple[CheckResult, ...]:
+    """What DCGM says of one node."""
+    expected = "every test passes on every GPU"
+    if level is None:
+        why = "not asked for: --dcgm 1, 2 or 3"
+        return (CheckResult(DIAGNOSIS, answer.node.name, Status.SKIPPED, "not run", expected, "dcgmi diag", why),)
+    typed = f"dcgmi diag -r {level} -j"
+    blocked = unknown(answer, DIAGNOSIS, "diagnosis", expected, typed)
+    if blocked is not None:
+        return (blocked,)
+    output = answer.sections["diagnosis"]
+    found = dcgm.parse(output.stdout)
+    evidence = Evidence(answer.artefact, output.line_no, (output.stdout.strip() or output.stderr.strip())[:400])
+    if found is None or (found.problem and not found.results):
+        why = found.problem if found else (output.stderr.strip() or output.stdout.strip())[:200] or f"exit status {output.exit_status}"
+        return (CheckResult(DIAGNOSIS, answer.node.name, Status.UNKNOWN, "did not run", expected, typed, why, evidence),)
+    failed = [each for each in found.results if each.status == "Fail"]
+    warned = [each for each in found.results if each.status == "Warn"]
+    status = Status.FAIL if failed else Status.WARN if warned else Status.PASS
+    told = [f"{each.test}{'' if each.gpu is None else f' GPU {each.gpu}'}: {each.warning or each.status}" for each in (*failed, *warned)]
+    passed = sum(each.status == "Pass" for each in found.results)
+    return (CheckResult(DIAGNOSIS, answer.node.name, status, "; ".join(told) or f"{passed} passed", expected, typed, evidence=evidence),)
+
+
+def copied(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """The copies of every GPU against the median of all GPUs of its model, per direction."""
+    expected = f"at least {LEAST:.0%} of the median of the GPUs of one model"
+    rates: dict[tuple[str, str], list[float]] = {}
+    own: dict[str, list[tuple[str, str, int, float]]] = {}
+    results = []
+    for answer in answers:
+        blocked = unknown(answer, COPIES, "copies", expected, _COPY_COMMAND)
+        output = answer.section("copies")
+        run = nvbandwidth.parse(output.stdout) if output is not None and blocked is None else None
+        if blocked is not None or output is None:
+            results += [blocked] if blocked else []
+            continue
+        if run is None or not any(test.rows_gb_s for test in run.tests):
+            why = (run.problem if run else "") or output.stderr.strip()[-200:] or f"exit status {output.exit_status}"
+            results.append(CheckResult(COPIES, answer.node.name, Status.UNKNOWN, "no result", expected, _COPY_COMMAND, why))
+            continue
+        models = _models(answer)
+        for test in run.tests:
+            for gpu, rate in enumerate(test.per_gpu_gb_s()):
+                if rate is not None:
+                    model = models.get(gpu, "GPU")
+                    rates.setdefault((model, test.name), []).append(rate)
+                    own.setdefault(answer.node.name, []).append((model, test.name, gpu, rate))
+    for answer in answers:
+        if answer.node.name in own:
+            results.append(_judged(answer, own[answer.node.name], rates, expected))
+    return tuple(results)
+
+
+def _models(answer: NodeAnswer) -> dict[int, str]:
+    output = answer.section("gpu_models")
+    rows = (line.partition(",") for line in (output.stdout if output else "").splitlines())
+    return {int(index): name.strip() for index, _, name in rows if index.strip().isdigit()}
+
+
+def _judged(
+    answer: NodeAnswer, own: Sequence[tuple[str, str, int, float]], rates: Mapping[tuple[str, str], list[float]], expected: str
+) -> CheckResult:
+    slow = []
+    for model, test, gpu, rate in own:
+        like = rates[model, test]
+        usual = median(like)
+        if len(like) >= FEWEST and rate < LEAST * usual:
+            slow.append(f"GPU {gpu} {test}: {rate:.1f} of {usual:.1f} GB/s")
+    compared = [1 for model, test, _, _ in own if len(rates[model, test]) >= FEWEST]
+    output = answer.sections["copies"]
+    evidence = Evidence(answer.artefact, output.line_no, "; ".join(slow) or shlex.join(_TESTS))
+    if not compared:
+        why = f"fewer than {FEWEST} GPUs of this model: nothing to compare"
+        return CheckResult(COPIES, answer.node.name, Status.UNKNOWN, "not compared", expected, _COPY_COMMAND, why, evidence, required=False)
+    status = Status.FAIL if slow else Status.PASS
+    return CheckResult(COPIES, answer.node.name, status, "; ".join(slow) or "alike", expected, _COPY_COMMAND, evidence=evidence)

@@ -1,0 +1,215 @@
+"""The machine itself: bare or virtual, its idle states, what its control group leaves it, processes that hang in the kernel."""
+
+from __future__ import annotations
+
+import re
+
+from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, occupied, once, ruled
+from busbw.checks.occupied import Process
+from busbw.model import CheckResult, Status
+from busbw.parsers.tools import nvidia_smi, os_facts
+from busbw.parsers.tools.os_facts import OsFacts
+
+# Limits of the login session: locked memory, open files, stack.
+
+_FILES = 65536
+"""A rank opens sockets and files for every peer; 1024 end a job of some hundred ranks."""
+
+
+@once
+def _memlock(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "unlimited locked memory (RDMA registers what it sends)"
+    words = output.stdout.split()
+    value = words[0] if words else ""
+    if value == "unlimited":
+        return (Ruling("os.limits.memlock", Status.PASS, value, expected).with_values(kb=value),)
+    return (Ruling("os.limits.memlock", Status.FAIL, f"{value} KiB", expected).with_values(kb=float(value)),) if value.isdigit() else ()
+
+
+@once
+def _others(output: SectionOutput) -> tuple[Ruling, ...]:
+    facts = os_facts.parse(output.stdout)
+    files, stack = facts.text("nofile"), facts.text("stack")
+    found = []
+    if files is not None and (files == "unlimited" or files.isdigit()):
+        low = files.isdigit() and int(files) < _FILES
+        open_files = Ruling("os.limits.nofile", Status.WARN if low else Status.PASS, files, f"at least {_FILES} open files", line_no=1)
+        found.append(open_files.with_values(value=float(files) if files.isdigit() else None))
+    if stack is not None:
+        status = Status.WARN if stack == "unlimited" else Status.PASS
+        size = Ruling("os.limits.stack", status, stack, "a stack limit (without one some libraries map memory badly)")
+        found.append(size.with_values(value=stack))
+    return tuple(found)
+
+
+LIMITS_FAMILY = CheckFamily(
+    name="limits",
+    ids=("os.limits.memlock", "os.limits.nofile", "os.limits.stack"),
+    # `ulimit -l` is no POSIX option of sh (dash has it, a strict one may not); /proc is the fallback, in bytes.
+    sections=(
+        Section(
+            "memlock",
+            "ulimit -l 2>/dev/null || "
+            "awk '/^Max locked memory/ {if ($4 == \"unlimited\") print $4; else print int($4 / 1024)}' /proc/self/limits",
+            small=True,
+            serves=("os.limits.memlock", "cross.limits"),
+        ),
+        Section(
+            "limits", "printf nofile=; ulimit -n; printf stack=; ulimit -s", small=True, serves=("os.limits.nofile", "os.limits.stack")
+        ),
+    ),
+    judge=lambda answer: (
+        *ruled(answer, "memlock", "ulimit -l", ("os.limits.memlock",), _memlock),
+        *ruled(answer, "limits", "ulimit -n; ulimit -s", ("os.limits.nofile", "os.limits.stack"), _others),
+    ),
+)
+
+
+# Settings that were left on a node: NCCL's configuration files and variables of the login
+# session.
+
+
+@once
+def _files(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "no NCCL configuration file (its lines are used by every job)"
+    lines = [line.strip() for line in output.stdout.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if not lines:
+        return (Ruling("sw.env_file", Status.PASS, "none", expected),)
+    return (Ruling("sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected).with_values(lines=len(lines)),)
+
+
+@once
+def _variables(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "no NCCL, UCX, libfabric or MPI variable in the login session"
+    names = sorted({line.partition("=")[0] for line in output.stdout.splitlines() if "=" in line})
+    if not names:
+        return (Ruling("sw.env_leftovers", Status.PASS, "none", expected),)
+    said = re.findall(r"^(RDMAV_FORK_SAFE|FI_EFA_ENABLE_SHM_TRANSFER)=(\d+)$", output.stdout, re.M)
+    ruling = Ruling("sw.env_leftovers", Status.WARN, ", ".join(names), expected)
+    # Only switches are told with their value: others may hold what is nobody's business.
+    return (ruling.with_values(count=len(names), **{name: float(value) for name, value in said}),)
+
+
+ENVIRONMENT_FAMILY = CheckFamily(
+    name="environment",
+    ids=("sw.env_file", "sw.env_leftovers"),
+    sections=(
+        Section(
+            "nccl_conf",
+            'for f in /etc/nccl.conf "$HOME/.nccl.conf" "$NCCL_CONF_FILE"; do n=0; [ -r "$f" ] && '
+            'while read -r l && [ $n -lt 200 ]; do echo "$l"; n=$((n + 1)); done <"$f"; done; :',
+            small=True,
+        ),
+        # Only the names that matter leave the node: the whole environment may hold secrets, and a name among these that looks like one.
+        Section(
+            "environment",
+            "env | grep -E '^(NCCL|FI|RDMAV|UCX|OMPI_MCA)_[A-Za-z0-9_]*=' | "
+            "grep -Eiv '^[^=]*(TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)'; :",
+            small=True,
+        ),
+    ),
+    judge=lambda answer: (
+        *ruled(answer, "nccl_conf", "cat /etc/nccl.conf ~/.nccl.conf", ("sw.env_file",), _files),
+        *ruled(answer, "environment", "env", ("sw.env_leftovers",), _variables),
+    ),
+)
+
+
+_DEEP_US = 10
+"""Latency in µs from which an idle state is felt by small messages: preflight table, os.cstates."""
+_DRIVERS = re.compile(r"nv|nvidia|mlx5|ib_|rdma|nfs|lustre|ll_|cl_|ptlrpc|ceph|gpfs|wait_on_page|io_schedule", re.I)
+_STATE = re.compile(r"(\S[^:]*):(\d+):(\d*)")
+"""`C6:133:0`: name, latency, whether it is off. A name may hold blanks: `haltpoll idle`."""
+
+
+def _virtual(facts: OsFacts) -> Ruling:
+    expected = "known: in a virtual machine the host decides about PCI, and physical counters are hidden"
+    maker = " ".join(word for name in ("maker", "product") if (word := facts.text(name)))
+    if facts.text("virtual"):
+        return Ruling("os.virt", Status.PASS, f"virtual machine{f' ({maker})' if maker else ''}", expected).with_values(type="vm")
+    if facts.text("flags") is None:
+        reason = "this CPU architecture does not say whether it runs under a hypervisor"
+        return Ruling("os.virt", Status.UNKNOWN, maker or "not shown", expected, reason)
+    return Ruling("os.virt", Status.PASS, f"bare metal{f' ({maker})' if maker else ''}", expected).with_values(type="none")
+
+
+def _idle_states(facts: OsFacts) -> Ruling:
+    expected = f"known: idle states above {_DEEP_US} µs cost latency, not bandwidth"
+    states = _STATE.findall(facts.text("cstates") or "")
+    if not states:
+        return Ruling("os.cstates", Status.SKIPPED, "none", expected, "no idle states are shown (virtual machine)")
+    deep = [f"{name} {latency} µs" for name, latency, off in states if off == "0" and latency.isdigit() and int(latency) > _DEEP_US]
+    found = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
+    return Ruling("os.cstates", Status.PASS, found, expected).with_values(deep_enabled=bool(deep))
+
+
+@once
+def _machine(output: SectionOutput) -> tuple[Ruling, ...]:
+    facts = os_facts.parse(output.stdout)
+    return (_virtual(facts), _idle_states(facts))
+
+
+@once
+def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[Ruling, ...]:
+    facts = os_facts.parse(output.stdout)
+    expected = "all GPUs and CPUs of the node in this session, at least one CPU per GPU"
+    online, allowed = (os_facts.count_of(facts.text(name) or "") for name in ("cpus", "allowed"))
+    if online is None or allowed is None:
+        return (Ruling("os.cgroup", Status.UNKNOWN, "not shown", expected, "the kernel shows no list of CPUs"),)
+    memory = facts.text("memory_max")
+    limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
+    found = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
+    if driven > gpus:
+        hidden = Ruling("os.cgroup", Status.FAIL, f"{found} of the {driven} that the driver has", expected)
+        return (hidden.with_values(gpus_visible=gpus, expected=driven),)
+    if allowed < max(gpus, 1) or (allowed <= gpus < online):
+        return (Ruling("os.cgroup", Status.WARN, found, expected),)
+    return (Ruling("os.cgroup", Status.PASS, found, expected),)
+
+
+@once
+def _hanging(output: SectionOutput) -> tuple[Ruling, ...]:
+    expected = "no process stuck in the kernel on a GPU, adapter or file system"
+    if output.stderr.strip():
+        return (Ruling("os.dstate", Status.UNKNOWN, "not shown", expected, output.stderr.strip().splitlines()[0][:160]),)
+    looks = [_waiting(part) for part in re.split(r"^again$", output.stdout, flags=re.M)]
+    both = [each for each in looks[0] if each in looks[-1]] if len(looks) > 1 else []
+    told = sorted({f"{p.name} in {p.wait_channel}" for p in both if p.wait_channel in ("-", "0") or _DRIVERS.search(p.wait_channel)})
+    if told:
+        return (Ruling("os.dstate", Status.WARN, ", ".join(told[:6]), expected).with_values(count=len(told)),)
+    return (Ruling("os.dstate", Status.PASS, "none", expected),)
+
+
+def _waiting(text: str) -> tuple[Process, ...]:
+    """The processes in state D. Threads of the kernel wait so by design."""
+    kernel = ("kworker", "jbd2", "khugepaged")
+    return tuple(p for p in occupied.processes(text) if p.state.startswith("D") and not p.name.startswith(kernel))
+
+
+def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    listed = answer.section("nvidia_smi_list")
+    gpus = len(nvidia_smi.parse_list(listed.stdout)) if listed is not None else 0
+    driver = answer.section("nvidia_driver")
+    # Where nvidia-smi does not answer at all, nothing is said of what the session may see.
+    driven = len(re.findall(r"^gpu \S+$", driver.stdout, re.M)) if driver is not None and gpus else 0
+    return (
+        *ruled(answer, "system", "cat /proc/cpuinfo; ls /sys/devices/system/cpu/cpu0/cpuidle", ("os.virt", "os.cstates"), _machine),
+        *ruled(
+            answer,
+            "system",
+            "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
+            ("os.cgroup",),
+            lambda output: _shares(output, gpus, driven),
+        ),
+        *ruled(answer, "processes", "ps -eo state,pid,wchan:32,comm", ("os.dstate",), _hanging),
+    )
+
+
+HOST_FAMILY = CheckFamily(
+    name="host",
+    ids=("os.virt", "os.cstates", "os.cgroup", "os.dstate"),
+    sections=(),
+    judge=_judge,
+)
+
+CHECK = (HOST_FAMILY, LIMITS_FAMILY, ENVIRONMENT_FAMILY)

@@ -1,0 +1,421 @@
+"""The path NCCL will use, tried without a GPU: the launcher's ssh, an mpirun hello, TCP between the nodes, and NCCL's own choice of interface.
+
+Commands and readers of their answers; `busbw.run.network_path` runs them. On a node these need `python3` (any version 3); without it the answer
+is unknown, never good. Nothing stays: the listener ends by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from busbw.model import CheckResult, Command, Evidence, Status
+
+# The small Python programs that a node runs for `busbw.checks.network_path`; written for any Python
+# 3, standard library only.
+
+LISTEN = r"""
+import fcntl, os, select, socket, struct, sys, time
+life, token = float(sys.argv[1]), sys.argv[2].encode()
+listeners = []
+for _ in range(2):
+    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    s.bind(("", 0))
+    s.listen(128)
+    listeners.append(s)
+print("ports", *[s.getsockname()[1] for s in listeners])
+ask = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _, name in socket.if_nameindex():
+    packed = struct.pack("256s", name.encode()[:15])
+    try:
+        flags = struct.unpack("H", fcntl.ioctl(ask, 0x8913, packed)[16:18])[0]
+        if flags & 1 and not flags & 8:
+            print("address", name, socket.inet_ntoa(fcntl.ioctl(ask, 0x8915, packed)[20:24]))
+    except OSError:
+        pass
+sys.stdout.flush()
+if os.fork():
+    os._exit(0)
+os.setsid()
+null = os.open(os.devnull, os.O_RDWR)
+for number in range(3):
+    os.dup2(null, number)
+end = time.monotonic() + life
+while time.monotonic() < end:
+    for s in select.select(listeners, [], [], max(0, end - time.monotonic()))[0]:
+        c, _ = s.accept()
+        c.settimeout(2)
+        try:
+            c.sendall(token + b"\n")
+            if c.recv(64).strip() == b"quit " + token:
+                end = 0
+        except OSError:
+            pass
+        c.close()
+"""
+"""argv: seconds to live, token. SIOCGIFFLAGS, then SIOCGIFADDR of what is up and no loopback."""
+
+CONNECT = r"""
+import concurrent.futures, socket, sys
+limit, token = float(sys.argv[1]), sys.argv[2].encode()
+def attempt(line):
+    node, address, port = line.split()
+    try:
+        with socket.create_connection((address, int(port)), limit) as c:
+            c.settimeout(limit)
+            heard = c.recv(64).strip()
+            c.sendall((b"quit " if node == "quit" else b"ok ") + token)
+        return "ok %s %s %s" % (node, address, port) if heard == token else "no %s %s %s something else answered" % (node, address, port)
+    except OSError as error:
+        return "no %s %s %s %s" % (node, address, port, error.strerror or str(error) or "timed out")
+with concurrent.futures.ThreadPoolExecutor(16) as pool:
+    for told in pool.map(attempt, [line for line in sys.stdin if line.strip()]):
+        print(told)
+"""
+"""argv: seconds per attempt, token; standard input: `NODE ADDRESS PORT` per line, NODE `quit` ends the listener there."""
+
+NCCL = r"""
+import ctypes, glob, os, sys
+for name in [name for name in os.environ if name.startswith("NCCL_")]:
+    del os.environ[name]
+if sys.argv[1]:
+    os.environ["NCCL_SOCKET_IFNAME"] = sys.argv[1]
+os.environ["NCCL_DEBUG"] = "INFO"
+os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV"
+found = ["libnccl.so.2"]
+for place in sys.path:
+    found += glob.glob(os.path.join(place, "nvidia", "nccl", "lib", "libnccl.so.2"))
+for pattern in ("/usr/local/cuda*/lib64", "/usr/local/nccl*/lib", "/opt/nccl*/lib", "/opt/hpcx*/nccl*/lib"):
+    found += sorted(glob.glob(os.path.join(pattern, "libnccl.so.2")))
+reasons = []
+for path in found:
+    try:
+        library = ctypes.CDLL(path)
+        break
+    except OSError as error:
+        reasons.append(str(error))
+else:
+    print("nccl none " + reasons[0])
+    sys.exit(0)
+with open("/proc/self/maps") as maps:
+    real = [line.split()[-1] for line in maps if "libnccl.so" in line]
+print("nccl path " + (real[0] if real else path))
+number = ctypes.c_int(0)
+if library.ncclGetVersion(ctypes.byref(number)) == 0:
+    v = number.value
+    print("nccl version %d.%d.%d" % ((v // 1000, v // 100 % 10, v % 100) if v < 10000 else (v // 10000, v // 100 % 100, v % 100)))
+sys.stdout.flush()
+status = library.ncclGetUniqueId(ctypes.create_string_buffer(128))
+ctypes.CDLL(None).fflush(None)
+print("nccl unique_id %d" % status)
+sys.stdout.flush()
+os._exit(0)
+"""
+"""argv: NCCL_SOCKET_IFNAME, empty = NCCL's own choice. NCCL's version code changed its base with 2.9; what NCCL wrote is flushed by
+hand, since the program ends at once, without destructors."""
+
+
+LISTEN_S = 40
+"""How long the listeners wait; they end earlier once they were told to."""
+CONNECT_S = 3
+LOGIN_S = 90
+HELLO_S = 60
+PAIRS_UP_TO = 8
+"""Nodes up to which everybody tries everybody."""
+_RING = 2
+_LOGIN = """\
+agent=$1; shift
+printf '%s\\n' "$@" | xargs -P 32 -I{} sh -c '
+  e=$('"$agent"' {} true 2>&1 </dev/null) && echo "ok {}" || echo "no {} $(echo "$e" | tail -n 1)"'
+"""
+_PYTHON = 'command -v python3 >/dev/null 2>&1 || { echo "no python3" >&2; exit 127; }; exec python3 -c "$1" "$2" "$3"'
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where one node listens."""
+
+    node: str
+    ports: tuple[int, ...]
+    addresses: tuple[tuple[str, str], ...]
+    """(interface, IPv4 address) of every interface that is up, loopback left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One connection that was tried."""
+
+    source: str
+    target: str
+    address: str
+    port: int
+    reason: str
+    """Why it failed; "" = it was accepted and answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class NcclChoice:
+    """What libnccl says on one node."""
+
+    path: str | None
+    """The library; None = the node has none that loads."""
+    version: str | None
+    interfaces: tuple[str, ...]
+    """Those it chose for its bootstrap, as `eth0:10.0.0.3`."""
+    status: int | None
+    """Of ncclGetUniqueId: 0 = an interface was found; None = it was not called."""
+    warning: str
+    """NCCL's own words where it failed."""
+
+
+def login(others: Sequence[str], agent: str) -> Command:
+    """Log in from the head to every other node, as the launcher does."""
+    return Command(("sh", "-c", _LOGIN, "busbw-login", agent, *others), timeout_s=LOGIN_S, label="login", store="probe/login.txt")
+
+
+def parse_login(text: str) -> dict[str, str]:
+    """{node: why it failed; "" = it went well}.
+
+    >>> parse_login("ok gpu-002\\nno gpu-003 Permission denied (publickey).\\n")
+    {'gpu-002': '', 'gpu-003': 'Permission denied (publickey).'}
+    """
+    return {node: "" if word == "ok" else why or "no reason given" for word, node, why in re.findall(r"^(ok|no) (\S+) ?(.*)$", text, re.M)}
+
+
+def hello(launch: tuple[str, ...]) -> Command:
+    """The launcher's command line with a greeting for a program; `launch` = mpirun and its options."""
+    greeting = ("sh", "-c", 'echo "hello ${OMPI_COMM_WORLD_RANK-} $(uname -n)"')
+    return Command((*launch, *greeting), timeout_s=HELLO_S, label="hello", store="probe/hello.txt")
+
+
+def parse_hello(text: str) -> tuple[str, ...]:
+    """Hosts that greeted, by rank.
+
+    >>> parse_hello("hello 1 gpu-002\\nnoise\\nhello 0 gpu-001\\n")
+    ('gpu-001', 'gpu-002')
+    """
+    found = sorted((int(rank), host) for rank, host in re.findall(r"^hello (\d{1,9}) (\S+)$", text, re.M))
+    return tuple(host for _, host in found)
+
+
+def listen(node: str, token: str) -> Command:
+    """Listen on two ports of the system's choice, as NCCL and MPI do, in the background."""
+    argv = ("sh", "-c", _PYTHON, "busbw-listen", LISTEN, str(LISTEN_S), token)
+    return Command(argv, timeout_s=20, label="listen", store=f"probe/listen/{node}.txt")
+
+
+def parse_listen(node: str, text: str) -> Listener | None:
+    """Where it listens; None = it does not.
+
+    >>> parse_listen("a", "ports 40001 40002\\naddress eth0 10.0.0.3\\n")
+    Listener(node='a', ports=(40001, 40002), addresses=(('eth0', '10.0.0.3'),))
+    """
+    ports = re.search(r"^ports (\d{1,5}(?: \d{1,5})*)$", text, re.M)
+    if ports is None:
+        return None
+    return Listener(node, tuple(int(port) for port in ports[1].split()), tuple(re.findall(r"^address (\S+) (\S+)$", text, re.M)))
+
+
+def connect(node: str, targets: Sequence[tuple[str, str, int]], token: str) -> Command:
+    """Connect to (node, address, port) each, some at once."""
+    lines = "".join(f"{target} {address} {port}\n" for target, address, port in targets)
+    argv = ("sh", "-c", _PYTHON, "busbw-connect", CONNECT, str(CONNECT_S), token)
+    limit_s = 20 + CONNECT_S * (1 + len(targets) // 16)
+    return Command(argv, stdin=lines.encode(), timeout_s=limit_s, label="connect", store=f"probe/connect/{node}.txt")
+
+
+def parse_connect(node: str, text: str) -> tuple[Attempt, ...]:
+    """The attempts of one node.
+
+    >>> parse_connect("a", "ok b 10.0.0.4 40001\\nno c 10.0.0.5 40002 timed out\\n")[1]
+    Attempt(source='a', target='c', address='10.0.0.5', port=40002, reason='timed out')
+    """
+    lines = re.findall(r"^(ok|no) (\S+) (\S+) (\d+) ?(.*)$", text, re.M)
+    return tuple(Attempt(node, t, a, int(p), "" if w == "ok" else why or "no reason given") for w, t, a, p, why in lines)
+
+
+def nccl(node: str, interface: str | None) -> Command:
+    """Let libnccl choose its bootstrap interface; `interface` = NCCL_SOCKET_IFNAME as the profile sets it, None = it does not."""
+    argv = ("sh", "-c", _PYTHON, "busbw-nccl", NCCL, interface or "", "")
+    return Command(argv, timeout_s=40, label="nccl", store=f"probe/nccl/{node}.txt")
+
+
+def parse_nccl(text: str) -> NcclChoice:
+    """What the library said.
+
+    >>> parse_nccl('''n1:7:7 [0] NCCL INFO Bootstrap: Using eth0:10.77.0.3<0>
+    ... nccl path /opt/lib/libnccl.so.2
+    ... nccl version 2.27.3
+    ... nccl unique_id 0
+    ... ''').interfaces
+    ('eth0:10.77.0.3',)
+    """
+
+    def told(name: str) -> str | None:
+        match = re.search(rf"^nccl {name} (.+)$", text, re.M)
+        return match[1] if match else None
+
+    status = told("unique_id")
+    chosen = re.findall(r"NCCL INFO Bootstrap ?: Using (?:\[\d+\])?([^\s<]+)<", text)
+    warning = re.search(r"NCCL WARN (.*)$", text, re.M)
+    return NcclChoice(
+        path=told("path"),
+        version=told("version"),
+        interfaces=tuple(dict.fromkeys(chosen)),
+        status=int(status) if status is not None and status.isdigit() else None,
+        warning=warning[1].strip() if warning else "",
+    )
+
+
+def matches(value: str, interface: str) -> bool:
+    """Whether NCCL_SOCKET_IFNAME lets an interface through: prefixes, `=` for whole names, `^` to leave out (NCCL's documentation).
+
+    >>> matches("eth,ib", "eth0"), matches("=eth", "eth0"), matches("^docker,lo", "eth0"), matches("^=eth0", "eth0")
+    (True, False, True, False)
+    """
+    without = value.startswith("^")
+    rest = value[1:] if without else value
+    exact = rest.startswith("=")
+    names = [name for name in (rest[1:] if exact else rest).split(",") if name]
+    hit = any(interface == name if exact else interface.startswith(name) for name in names)
+    return hit != without
+
+
+def pairs(names: Sequence[str], head: str) -> dict[str, tuple[str, ...]]:
+    """{who connects: to whom}. Few nodes: all to all. Many: each to the next two of a ring, and head and everybody to each other.
+
+    >>> pairs(("a", "b"), "a")
+    {'a': ('b',), 'b': ('a',)}
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for place, name in enumerate(names):
+        others = [other for other in names if other != name]
+        if len(names) > PAIRS_UP_TO and name != head:
+            ring = [names[(place + step) % len(names)] for step in range(1, _RING + 1)]
+            others = list(dict.fromkeys([*ring, head]))
+        found[name] = tuple(other for other in others if other != name)
+    return found
+
+
+# The rails between neighbours: by which interface the kernel would leave, and whether packets of
+# the interface's own MTU arrive.
+#
+# Needs `ping` and `ip` on the nodes. Each node tries the next one of the ring, over every
+# interface that both have under one name with different
+# addresses. An interface over which nobody reaches anybody joins no nodes (a bridge for
+# containers, a service port) and is left out.
+
+ROUTES, JUMBO = "eth.routes", "eth.ping_jumbo"
+MOST = 32
+"""Interfaces of a node that are tried."""
+_HEADERS_BYTES = 28
+"""IPv4 and ICMP headers, which the size of ping does not count."""
+_SCRIPT = f"""\
+LC_ALL=C; export LC_ALL
+one() {{ read -r mtu <"/sys/class/net/$1/mtu" || return; i=$1; own=$2; to=$3; peer=$4; dev='?'
+if command -v ip >/dev/null 2>&1; then dev=-; set -- $(ip route get "$peer" from "$own" 2>/dev/null)
+while [ $# -gt 1 ]; do [ "$1" = dev ] && dev=$2; shift; done; fi
+ping -c 1 -W 1 -q -I "$i" "$peer" >/dev/null 2>&1 </dev/null; s=$?
+ping -M do -c 2 -W 1 -q -s $((mtu - {_HEADERS_BYTES})) -I "$i" "$peer" >/dev/null 2>&1 </dev/null; l=$?
+echo "rail $i $own $to $peer mtu $mtu dev $dev small $s large $l"; }}
+while read -r i own to peer; do one "$i" "$own" "$to" "$peer" & done; wait
+"""
+_LINE = re.compile(r"^rail (\S+) (\S+) (\S+) (\S+) mtu (\d+) dev (\S+) small (\d+) large (\d+)$", re.M)
+_NO_ANSWER = 1
+"""Exit status of ping when nothing came back; others mean that it could not try (iputils 20161105 and later, busybox)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RailAttempt:
+    """One interface of one node towards its neighbour."""
+
+    node: str
+    interface: str
+    target: str
+    address: str
+    mtu_bytes: int
+    leaves_by: str | None
+    """Interface of the kernel's route; "" = there is no route; None = `ip` is missing."""
+    small: bool | None
+    """A small packet was answered; None = ping could not try."""
+    large: bool | None
+    """One of the whole MTU, unfragmented, was."""
+
+
+def targets(listeners: Mapping[str, Listener], names: Sequence[str]) -> dict[str, tuple[tuple[str, str, str, str], ...]]:
+    """{node: (interface, own address, neighbour, its address) each}."""
+    found = {}
+    present = [name for name in names if name in listeners]
+    for place, name in enumerate(present):
+        neighbour = present[(place + 1) % len(present)]
+        there = dict(listeners[neighbour].addresses)
+        wanted = [(i, own, neighbour, there[i]) for i, own in listeners[name].addresses if i in there and there[i] != own]
+        if neighbour != name and wanted:
+            found[name] = tuple(wanted[:MOST])
+    return found
+
+
+def attempt(node: str, wanted: Sequence[tuple[str, str, str, str]]) -> Command:
+    """Try all of one node at once."""
+    lines = "".join(f"{' '.join(words)}\n" for words in wanted)
+    return Command(("sh", "-c", _SCRIPT, "busbw-rails"), stdin=lines.encode(), timeout_s=20, label="rails", store=f"probe/rails/{node}.txt")
+
+
+def parse(node: str, text: str) -> tuple[RailAttempt, ...]:
+    """The attempts of one node.
+
+    >>> parse("a", "rail eth1 10.1.0.1 b 10.1.0.2 mtu 9000 dev eth1 small 0 large 1\\n")[0].large
+    False
+    """
+    answered = {"0": True, str(_NO_ANSWER): False}
+    routes = {"?": None, "-": ""}
+    return tuple(
+        RailAttempt(node, m[1], m[3], m[4], int(m[5]), routes.get(m[6], m[6]), answered.get(m[7]), answered.get(m[8]))
+        for m in _LINE.finditer(text)
+    )
+
+
+def judged(nodes: Sequence[str], attempts: Mapping[str, tuple[RailAttempt, ...]], artefacts: Mapping[str, str]) -> tuple[CheckResult, ...]:
+    """Both checks for every node; `artefacts` = where each node's output is kept."""
+    joining = {each.interface for own in attempts.values() for each in own if each.small}
+    results = []
+    for node in nodes:
+        own = tuple(each for each in attempts.get(node, ()) if each.interface in joining)
+        evidence = Evidence(artefacts[node], None, ", ".join(sorted({each.interface for each in own}))) if node in artefacts else None
+        results += [_routes(node, own, evidence), _jumbo(node, own, evidence)]
+    return tuple(results)
+
+
+def _unknown(check_id: str, node: str, expected: str, command: str) -> CheckResult:
+    why = "no interface reached a neighbour by ping; ping and ip are needed on the nodes"
+    return CheckResult(check_id, node, Status.UNKNOWN, "not known", expected, command, why, required=False)
+
+
+def _routes(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) -> CheckResult:
+    expected, command = "each rail's packets leave by that rail and are answered", "ip route get PEER from OWN; ping -I INTERFACE PEER"
+    known = [each for each in own if each.leaves_by is not None or each.small is not None]
+    if not known:
+        return _unknown(ROUTES, node, expected, command)
+    bad = []
+    for each in known:
+        if each.leaves_by is not None and each.leaves_by != each.interface:
+            how = f"leaves by {each.leaves_by}" if each.leaves_by else "has no route"
+            bad.append(f"{each.interface} to {each.target} ({each.address}) {how}")
+        elif each.small is False:
+            bad.append(f"{each.interface} to {each.target} ({each.address}) is not answered")
+    status = Status.FAIL if bad else Status.PASS
+    values = (("missing", float(len(bad))),)
+    told = "; ".join(bad) or ", ".join(sorted(each.interface for each in known))
+    return CheckResult(ROUTES, node, status, told, expected, command, evidence=evidence, values=values)
+
+
+def _jumbo(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) -> CheckResult:
+    expected, command = "packets of the interface's MTU arrive unfragmented", "ping -M do -s $((MTU-28)) -I INTERFACE PEER"
+    known = [each for each in own if each.small and each.large is not None]
+    if not known:
+        return _unknown(JUMBO, node, expected, command)
+    bad = [f"{each.interface} to {each.target} ({each.address}): {each.mtu_bytes} bytes do not arrive" for each in known if not each.large]
+    status = Status.FAIL if bad else Status.PASS
+    told = "; ".join(bad) or ", ".join(f"{each.interface} {each.mtu_bytes}" for each in sorted(known, key=lambda each: each.interface))
+    return CheckResult(JUMBO, node, status, told, expected, command, evidence=evidence)

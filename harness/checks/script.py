@@ -1,0 +1,157 @@
+"""The one script a node is asked with, and the way its answer is taken apart.
+
+POSIX sh, nothing installed, nothing changed. Every section prints a marker on both streams before and after it, so that standard output and
+standard error can be told apart without a temporary file, and noise of a login shell falls outside all sections.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+
+from busbw.checks import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, CheckFamily, Demand, NodeAnswer, Section, SectionOutput
+from busbw.model import Command, CommandResult, Node
+
+_PROLOGUE = f"""\
+LC_ALL=C; export LC_ALL B S
+if command -v timeout >/dev/null 2>&1; then T='timeout -k 2'; else T=; fi
+U=; [ -r /proc/uptime ] && U='read -r u _ </proc/uptime'
+M='mark() {{ u=; eval "$U"; printf "\\n@@%s %s %s\\n" "$B" "$*" "$u"; printf "\\n@@%s %s %s\\n" "$B" "$*" "$u" >&2; }}'
+export U M; eval "$M"
+limit() {{ if [ -n "$T" ]; then $T "$@"; else shift; "$@"; fi; }}
+ended() {{ case $2 in 124|137) HUNG="$HUNG $1 ";; esac; mark end "$1" "$2"; }}
+after() {{ case $HUNG in *" $1 "*) echo "not asked: $1 did not end" >&2; return 0;; esac; return 1; }}
+A='exec 3>&1 4>&2; s=$({{ {{ {{ '
+Z=' 2>&5 3>&- 4>&- 5>&- 6>&-; echo $? >&6; }} | head -c {MAX_OUTPUT_BYTES} >&3; }} 5>&1 \
+| head -c {MAX_ERROR_BYTES} >&4; }} 6>&1); exit ${{s:-125}}'
+HUNG=
+simple() {{ case $1 in *["|;&$<>*?()\\'\\"["]*) return 1;; esac; }}
+absent() {{ t=$2; [ -n "$t" ] || {{ simple "$1" && t=${{1%% *}}; }} || return 1
+command -v "$t" >/dev/null 2>&1 && return 1; echo "sh: $t: not found" >&2; }}
+G='eval "$M"; while [ $# -gt 1 ]; do mark begin "$1"; (eval "$2"); mark end "$1" $?; shift 2; done'
+small() {{ mark begin "$1"; limit "$2" sh -c "$3" </dev/null; ended "$1" $?; }}
+ask() {{ mark begin "$1"; if after "${{4:--}}"; then ended "$1" 124; return; fi
+if absent "$3" "$5"; then ended "$1" 127; return; fi
+L=${{T:+$T $2 }}; if simple "$3"; then L="$L$3"; else L="${{L}}sh -c \\"\\$1\\""; fi
+limit $(($2 + 4)) sh -c "$A$L$Z" sh "$3" </dev/null; ended "$1" $?; }}
+"""
+"""`A` and `Z` stand around a tool and keep the start of both streams and the exit status. The limit inside them ends the tool, so that what it
+printed still arrives; the limit around them ends the wait for a tool that no signal ends and that holds its output open. A single command that
+is not installed is answered at once (`absent`): most nodes lack a dozen of these tools, and each attempt would start five processes. The small
+sections are read by one shell (`G`); only where that one does not end in time is each asked by itself. `U` reads the node's clock."""
+_SMALL_S = 15
+_UPTIME = re.compile(r"\d+\.\d+")
+
+
+def sections(families: Iterable[CheckFamily], demand: Demand | None = None) -> tuple[Section, ...]:
+    """The sections to ask; with a demand only those that serve a check it asks for, and those that are always asked."""
+    asked = (section for family in families for section in family.sections)
+    return tuple(s for s in asked if demand is None or not s.serves or any(demand.standing(check_id) is not None for check_id in s.serves))
+
+
+def build(
+    families: Iterable[CheckFamily],
+    boundary: str,
+    timeout_s: float,
+    at_most_s: int | None = None,
+    *,
+    demand: Demand | None = None,
+    sudo: bool = False,
+) -> Command:
+    """The script as one command. `boundary` is a word that the output will not contain by chance: the run's id.
+
+    `at_most_s` shortens the limit of every section; None = each at its own. `demand` leaves out what it does not ask for; None = nothing.
+    `sudo` puts `sudo -n` before what only root may see, where the user is not root.
+    """
+    asked = [dataclasses.replace(s, timeout_s=min(s.timeout_s, at_most_s or s.timeout_s)) for s in sections(families, demand)]
+    if at_most_s is not None:
+        # Who has little time asks first for what decides. The sort is stable: what a section comes after stays before it.
+        asked.sort(key=lambda s: not _decides(s, demand))
+    right = "S=; [ \"$(id -u)\" = 0 ] || S='sudo -n'" if sudo else "S="
+    lines = [
+        f"B={shlex.quote(boundary)}; {right}",
+        _PROLOGUE.rstrip("\n"),
+        *_together([s for s in asked if s.small], at_most_s or _SMALL_S),
+    ]
+    lines += [_line(section) for section in asked if not section.small]
+    return Command(argv=("sh", "-s"), stdin=("\n".join([*lines, "mark done", ""])).encode(), timeout_s=timeout_s, label="preflight")
+
+
+def _decides(section: Section, demand: Demand | None) -> bool:
+    return demand is None or not section.serves or any(demand.standing(check_id) is True for check_id in section.serves)
+
+
+def _together(small: list[Section], limit_s: int) -> list[str]:
+    each_s = max((section.timeout_s for section in small), default=limit_s)
+    again = f'while [ $# -gt 1 ]; do small "$1" {each_s} "$2"; shift 2; done'
+    return [
+        "set --",
+        *(f'set -- "$@" {shlex.join((section.name, section.shell))}' for section in small),
+        f'limit {limit_s} sh -c "$G" sh "$@" </dev/null || {again}',
+    ]
+
+
+def _line(section: Section) -> str:
+    more = (section.after or "-", section.tool) if section.tool else (section.after,) if section.after else ()
+    return f"ask {shlex.join((section.name, str(section.timeout_s), section.shell, *more))}"
+
+
+def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> NodeAnswer:
+    """One node's answer, section by section. What is missing is missing, with the reason in `problem`."""
+    stdout = result.out()
+    errors = _errors(result.err(), boundary)
+    sections = _sections(stdout, boundary, errors)
+    whole = f"\n@@{boundary} done" in stdout
+    problem = None
+    if not whole:
+        ended = f"exit status {result.exit_status}" if result.exit_status is not None else "no exit status"
+        problem = result.problem or f"the script did not run to its end ({ended})"
+    return NodeAnswer(node=node, sections=sections, artefact=artefact, problem=problem)
+
+
+def _sections(text: str, boundary: str, errors: Mapping[str, str]) -> dict[str, SectionOutput]:
+    """What each section printed: from its marker to the next. Every marker stands on a line of its own, behind a newline of its own.
+
+    A run of a thousand nodes has ten thousands of them: they are cut apart by searching for fixed texts only.
+    """
+    found: dict[str, SectionOutput] = {}
+    noise, *parts = text.split(f"\n@@{boundary} begin ")
+    lines = 1 + noise.count("\n")
+    for part in parts:
+        head, _, rest = part.partition("\n")
+        name, _, begun = head.partition(" ")
+        body, _, tail = rest.partition(f"\n@@{boundary} ")
+        word, ended, status, clock = (*tail.partition("\n")[0].split(" ", 3), "", "", "", "")[:4]
+        over = word == "end" and ended == name and status.isdigit()
+        if name:
+            found[name] = SectionOutput(
+                name=name,
+                stdout=body,
+                stderr=errors.get(name, ""),
+                exit_status=int(status) if over else None,
+                # The newline before the marker, and its own.
+                line_no=lines + 2,
+                seconds=_between(begun, clock) if over else None,
+            )
+        lines += 1 + part.count("\n")
+    return found
+
+
+def _errors(text: str, boundary: str) -> dict[str, str]:
+    """What each section printed on standard error."""
+    parts = (part.partition("\n") for part in text.split(f"\n@@{boundary} begin ")[1:])
+    return {head.partition(" ")[0]: rest.partition(f"\n@@{boundary} ")[0] for head, _, rest in parts}
+
+
+def _between(begun: str, ended: str) -> float | None:
+    """Seconds between the node's uptime behind two markers; None = it does not say."""
+    if not _UPTIME.fullmatch(begun) or not _UPTIME.fullmatch(ended):
+        return None
+    return round(float(ended) - float(begun), 2)
+
+
+def limit_s(asked: Iterable[Section]) -> float:
+    """The longest the script may take: every section at its own limit, and some for the shell."""
+    return 10.0 + sum(section.timeout_s + 6 for section in asked)

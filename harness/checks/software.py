@@ -1,0 +1,309 @@
+"""The launcher and what a build needs: `sw.mpirun`, `cross.mpi`; and the facts of a node that later stages use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, once, ruled, unknown
+from busbw.model import CheckResult, Command, Evidence, Status
+from busbw.parsers.tools import nvidia_smi, open_mpi, os_facts, samples
+from busbw.parsers.tools.open_mpi import MpiVersion
+
+# CUDA and NCCL as they are installed: whether the driver is new enough, and which NCCL and nccl-
+# tests a job would find.
+
+_NCCL_FOLDERS = "/usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 /usr/local/lib /usr/local/nccl/lib /usr/local/cuda/lib64"
+
+
+@once
+def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ruling, ...]:
+    expected = "a CUDA runtime of the driver's major version, or older"
+    release = re.search(r"release (\d+)\.(\d+)", output.stdout)
+    runtimes = os_facts.majors(os_facts.parse_libraries(listed) or (), "libcudart")
+    # Where the toolkit is, it builds the benchmark; else the oldest runtime installed is what a job may still use.
+    runtime = int(release[1]) if release else runtimes[0] if runtimes else None
+    found = f"CUDA {release[1]}.{release[2]}" if release else f"libcudart.so.{runtime}"
+    if runtime is None:
+        reason = f"no CUDA runtime outside of what a job brings; the driver supports CUDA {driver or 'not known'}"
+        return (Ruling("sw.cuda", Status.SKIPPED, "no runtime installed", expected, reason),)
+    if driver is None:
+        return (Ruling("sw.cuda", Status.UNKNOWN, found, expected, "nvidia-smi -q does not tell the driver's highest CUDA version"),)
+    newer = runtime > int(driver.partition(".")[0])
+    if newer and "compat 1" in output.stdout:
+        return (Ruling("sw.cuda", Status.PASS, f"{found}, driver supports {driver}, compatibility package installed", expected),)
+    ruling = Ruling("sw.cuda", Status.FAIL if newer else Status.PASS, f"{found}, driver supports {driver}", expected)
+    return (ruling.with_values(runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])),)
+
+
+def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
+    details, listed = answer.section("gpu_details"), answer.section("ldconfig")
+    driver = nvidia_smi.parse_cuda(details.stdout) if details is not None else None
+    names = listed.stdout if listed is not None else ""
+    return ruled(answer, "cuda", "nvcc --version; nvidia-smi -q", ("sw.cuda",), lambda output: _toolkit(output, driver, names))
+
+
+CUDA_FAMILY = CheckFamily(
+    name="cuda",
+    ids=("sw.cuda",),
+    sections=(
+        Section(
+            "cuda",
+            "[ -e /usr/local/cuda/compat/libcuda.so.1 ] && echo compat 1; n=$(command -v nvcc) || n=/usr/local/cuda/bin/nvcc; "
+            "[ -x $n ] && $n --version; :",
+            serves=("sw.cuda",),
+        ),
+        # By its file name: the library's own version, without loading it.
+        Section(
+            "nccl_library",
+            f'p=$LD_LIBRARY_PATH; IFS=:; set -- $p; unset IFS; for d in "$@" {_NCCL_FOLDERS}; do '
+            'for f in "$d"/libnccl.so.2.*; do [ -e "$f" ] && echo "nccl $f"; done; done; :',
+            small=True,
+            serves=("cross.nccl_version",),
+        ),
+        Section(
+            "nccl_tests",
+            'p=$(command -v all_reduce_perf) || exit 0; sha256sum "$p"',
+            serves=("cross.nccl_tests_hash",),
+        ),
+    ),
+    judge=_judge,
+)
+
+
+# What a build of nccl-tests needs of a node: CUDA's compiler, NCCL's header and library, and
+# which GPUs there are to build for.
+#
+# NCCL comes from a package, a tarball, or a Python wheel (`nvidia-nccl-cu12`, `-cu13`); a wheel
+# ships `libnccl.so.2` without the `libnccl.so`
+# that a linker looks for. Nothing is run but `nvcc --version` and `nvidia-smi`.
+
+_LOOK = r"""
+echo "machine=$(uname -m)"
+echo "libc=$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>&1 | sed -n 1,2p | tr '\n' ' ')"
+[ "$1" = cuda ] || exit 0
+for d in "$CUDA_HOME" "$CUDA_PATH" "$(dirname "$(dirname "$(command -v nvcc || echo /none/bin/nvcc)")")" /usr/local/cuda /usr/local/cuda-* \
+  /opt/nvidia/hpc_sdk/Linux_*/*/cuda; do
+  [ -n "$d" ] && [ -x "$d/bin/nvcc" ] && [ -e "$d/include/cuda_runtime.h" ] || continue
+  echo "cuda_home=$d"; "$d/bin/nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/cuda=\1/p'; break
+done
+try() {
+  [ -f "$1/include/nccl.h" ] || return 1
+  for l in "$1/lib" "$1/lib64" /usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64; do
+    [ -e "$l/libnccl.so.2" ] || continue
+    echo "nccl_home=$1"; echo "nccl_library=$l/libnccl.so.2"; [ -e "$l/libnccl.so" ] && echo "nccl_link=1"
+    sed -n 's/^#define NCCL_\(MAJOR\|MINOR\|PATCH\) *\([0-9]*\).*/nccl_\1=\2/p' "$1/include/nccl.h"; return 0
+  done
+  return 1
+}
+for d in "$NCCL_HOME" "$NCCL_ROOT" /usr/local/nccl* /opt/nccl* /usr/local /usr "$VIRTUAL_ENV"/lib/python3*/site-packages/nvidia/nccl \
+  "$CONDA_PREFIX"/lib/python3*/site-packages/nvidia/nccl "$HOME"/.local/lib/python3*/site-packages/nvidia/nccl \
+  /usr/local/lib/python3*/*-packages/nvidia/nccl /usr/lib/python3*/*-packages/nvidia/nccl /opt/*/lib/python3*/site-packages/nvidia/nccl; do
+  case $d in ""|/lib/*) ;; *) try "$d" && break;; esac
+done
+nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u | sed -n 's/^\([0-9]*\.[0-9]*\)$/capability=\1/p'
+:
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What one node has; None = not found there."""
+
+    node: str
+    machine: str | None
+    """`x86_64`, `aarch64`."""
+    libc: str | None
+    """`glibc 2.36`."""
+    cuda_home: str | None
+    cuda: str | None
+    """`13.0`."""
+    nccl_home: str | None
+    """Folder with include/nccl.h."""
+    nccl: str | None
+    """Of that header: `2.27.5`."""
+    nccl_library: str | None
+    """Path of libnccl.so.2."""
+    nccl_link: bool
+    """`libnccl.so` lies beside it; without it no linker finds NCCL."""
+    capabilities: tuple[str, ...]
+    """Compute capabilities of the node's GPUs, sorted: `9.0`."""
+
+
+def command(*, cuda: bool = True) -> Command:
+    """Asks a node, by its login shell's own variables; `cuda` = False: only for the machine and its libc."""
+    return Command(("sh", "-c", _LOOK, "busbw-toolchain", "cuda" if cuda else "plain"), timeout_s=40, label="toolchain")
+
+
+def parse(node: str, text: str) -> Toolchain:
+    """What the node answered.
+
+    >>> found = parse("n1", "machine=x86_64\\ncuda_home=/usr/local/cuda\\ncuda=13.0\\ncapability=9.0\\n")
+    >>> found.machine, found.cuda_home, found.cuda, found.capabilities
+    ('x86_64', '/usr/local/cuda', '13.0', ('9.0',))
+    """
+    values = dict(re.findall(r"^(\w+)=(.*)$", text, re.M))
+    numbers = tuple(values.get(f"nccl_{part}") for part in ("MAJOR", "MINOR", "PATCH"))
+    return Toolchain(
+        node=node,
+        machine=values.get("machine") or None,
+        libc=values.get("libc", "").strip() or None,
+        cuda_home=values.get("cuda_home"),
+        cuda=values.get("cuda"),
+        nccl_home=values.get("nccl_home"),
+        nccl=".".join(number for number in numbers if number) if all(numbers) else None,
+        nccl_library=values.get("nccl_library"),
+        nccl_link="nccl_link" in values,
+        capabilities=tuple(sorted(re.findall(r"^capability=(\d+\.\d+)$", text, re.M), key=lambda text: tuple(map(int, text.split("."))))),
+    )
+
+
+def gencode(capabilities: tuple[str, ...]) -> str | None:
+    """`NVCC_GENCODE` for these GPUs and no others; None = none is known: nccl-tests' own list.
+
+    >>> gencode(("9.0", "10.0"))
+    '-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_100,code=sm_100'
+    """
+    numbers = [text.replace(".", "") for text in capabilities]
+    return " ".join(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers) or None
+
+
+_EXPECTED = "Open MPI's mpirun on PATH"
+_COMMAND = "mpirun --version"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What building and launching must know of a node."""
+
+    node: str
+    host_name: str | None
+    """`uname -n`: what ranks report as their host."""
+    home: str | None
+    user_id: int | None
+    mpirun_path: str | None
+    mpi: MpiVersion | None
+    mpi_home: str | None
+    """Directory with include/mpi.h; None = no MPI headers found."""
+    linked: tuple[str, ...]
+    """Network interfaces that had a link before anything ran."""
+    gpus: int | None
+    """GPUs that nvidia-smi lists; None = it is missing or listed none."""
+    ssh_interface: str | None
+    """The interface with the address that this connection came in on; None = `ip` is missing, or another name space has it."""
+
+
+def facts(answer: NodeAnswer) -> NodeFacts:
+    """The facts in a node's answer; each is None where the node did not say."""
+    identity = answer.section("identity")
+    values = dict(re.findall(r"^(\w+)=(.*)$", identity.stdout, re.M)) if identity else {}
+    version = answer.section("mpirun_version")
+    home = answer.section("mpi_home")
+    interfaces = answer.section("interfaces")
+    listed = answer.section("nvidia_smi_list")
+    return NodeFacts(
+        node=answer.node.name,
+        host_name=values.get("host") or None,
+        home=values.get("home") or None,
+        user_id=int(values["uid"]) if values.get("uid", "").isdigit() else None,
+        mpirun_path=values.get("mpirun") or None,
+        mpi=open_mpi.parse_version(version.stdout + version.stderr) if version else None,
+        mpi_home=next(iter(home.stdout.split()), None) if home else None,
+        gpus=len(re.findall(r"^GPU \d+:", listed.stdout, re.M)) or None if listed else None,
+        ssh_interface=_ssh_interface(values.get("ssh", ""), answer),
+        linked=tuple(i.name for i in samples.parse_interfaces(interfaces.stdout) if i.has_link) if interfaces else (),
+    )
+
+
+def _ssh_interface(connection: str, answer: NodeAnswer) -> str | None:
+    """`SSH_CONNECTION` is client address, client port, own address, own port."""
+    words = connection.split()
+    addresses = answer.section("addresses")
+    if len(words) != 4 or addresses is None:
+        return None
+    for line in addresses.stdout.splitlines():
+        said = line.split()
+        if len(said) > 3 and said[2] in ("inet", "inet6") and said[3].partition("/")[0] == words[2]:
+            return said[1].partition("@")[0]
+    return None
+
+
+def _mpirun(answer: NodeAnswer) -> CheckResult:
+    output = answer.section("mpirun_version")
+    if output is not None and output.missing:
+        evidence = Evidence(answer.artefact, output.line_no, (output.stderr or output.stdout).strip()[:400] or "exit status 127")
+        found = "mpirun not found"
+        return CheckResult("sw.mpirun", answer.node.name, Status.FAIL, found, _EXPECTED, _COMMAND, evidence=evidence)
+    result = unknown(answer, "sw.mpirun", "mpirun_version", _EXPECTED, _COMMAND)
+    if result:
+        return result
+    output = answer.sections["mpirun_version"]
+    version = open_mpi.parse_version(output.stdout + output.stderr)
+    text = (output.stdout + output.stderr).strip()
+    evidence = Evidence(answer.artefact, output.line_no, text[:400] or "(nothing printed)")
+    if version is None or version.version is None:
+        found = version.implementation if version else f"unreadable (exit status {output.exit_status})"
+        return CheckResult("sw.mpirun", answer.node.name, Status.FAIL, found, _EXPECTED, _COMMAND, evidence=evidence)
+    return CheckResult("sw.mpirun", answer.node.name, Status.PASS, f"Open MPI {version.version}", _EXPECTED, _COMMAND, evidence=evidence)
+
+
+def _compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    """The same Open MPI everywhere, at the same place: mpirun starts its daemons by path and they speak one version's protocol."""
+    known = {a.node.name: f for a in answers if (f := facts(a)).mpi is not None and f.mpi is not None}
+    if not known:
+        return ()
+    said = {name: f"{f.mpi.implementation} {f.mpi.version} at {f.mpirun_path}" if f.mpi else "" for name, f in known.items()}
+    majority, count = Counter(said.values()).most_common(1)[0]
+    expected = f"the same on all nodes: {majority} ({count} of {len(said)})"
+    sections = {a.node.name: (a.artefact, s.line_no) for a in answers if (s := a.section("mpirun_version"))}
+    results = []
+    for name, text in said.items():
+        artefact, line_no = sections[name]
+        status = Status.PASS if text == majority else Status.FAIL
+        evidence = Evidence(artefact, line_no, text)
+        values = (("distinct", 1.0 if text == majority else float(len(set(said.values())))),)
+        results.append(CheckResult("cross.mpi", name, status, text, expected, _COMMAND, evidence=evidence, values=values))
+    return tuple(results)
+
+
+SOFTWARE_FAMILY = CheckFamily(
+    name="software",
+    ids=("sw.mpirun", "cross.mpi"),
+    sections=(
+        Section(
+            "identity",
+            "read -r n </proc/sys/kernel/hostname; while read -r k u _; do case $k in Uid:) break;; esac; done </proc/self/status; "
+            'printf "host=%s\\nhome=%s\\nuid=%s\\nssh=%s\\nmpirun=%s\\n" "$n" "$HOME" "$u" "$SSH_CONNECTION" "$(command -v mpirun)"',
+            small=True,
+        ),
+        Section("addresses", "ip -o addr show", small=True),
+        Section("mpirun_version", "mpirun --version"),
+        # Which interfaces have a link before anything runs: a stall is judged against this, not against every unused port.
+        Section(
+            "interfaces",
+            "for d in /sys/class/net/*; do o=; c=; read -r o <$d/operstate; read -r c <$d/carrier; "
+            'echo "net ${d##*/} operstate ${o:--} carrier ${c:--} rx - tx -"; done 2>/dev/null; '
+            "while read -r i d _; do case $d in 00000000) echo default $i;; esac; done </proc/net/route; :",
+            small=True,
+        ),
+        # What TCP can carry: interfaces with hardware, or with an interface, below them. A veth pair says 10 Gb/s and means nothing.
+        Section(
+            "link_speed",
+            "for d in /sys/class/net/*; do [ -e $d/device ] || { set -- $d/lower_*; [ -e $1 ]; } || continue; "
+            's=-; m=-; read -r s <$d/speed; read -r m <$d/mtu; echo "link ${d##*/} ${s:--} ${m:--}"; done 2>/dev/null; :',
+            small=True,
+        ),
+        Section(
+            "mpi_home",
+            'm=$(command -v mpirun); for d in "$MPI_HOME" "$HPCX_MPI_DIR" "${m%/*/*}" /usr/lib/x86_64-linux-gnu/openmpi '
+            "/usr/lib/aarch64-linux-gnu/openmpi /usr/lib64/openmpi /opt/amazon/openmpi5 /opt/amazon/openmpi /usr/mpi/gcc/openmpi-*; "
+            'do [ -n "$d" ] && [ -f "$d/include/mpi.h" ] && { echo "$d"; exit 0; }; done; exit 1',
+            small=True,
+        ),
+    ),
+    judge=lambda answer: (_mpirun(answer),),
+    compare=_compare,
+)
+
+CHECK = (SOFTWARE_FAMILY, CUDA_FAMILY)

@@ -1,0 +1,202 @@
+"""Runs over time: an index in SQLite beside the run directories. They are the truth; the index can be deleted at any time and is made anew.
+
+Safe with several runs at once and after `kill -9`: every change is one transaction (write-ahead log), and what is missing is read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from busbw.codec import parse_json
+from busbw.compare import accepted, comparable
+from busbw.errors import BusbwError, RunDirError
+from busbw.model import RunResult
+from busbw.model.history import PastRun
+from busbw.store.run_directory import RunDir
+
+FILE = "history.sqlite"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+  id INTEGER PRIMARY KEY, run TEXT UNIQUE NOT NULL, stamp INTEGER NOT NULL, started TEXT NOT NULL, verdict TEXT NOT NULL, accepted INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS kinds (
+  id INTEGER PRIMARY KEY, collective TEXT NOT NULL, size_bytes INTEGER NOT NULL, options TEXT NOT NULL, regime TEXT NOT NULL,
+  UNIQUE (collective, size_bytes, options, regime)
+);
+CREATE TABLE IF NOT EXISTS numbers (
+  kind INTEGER NOT NULL, run INTEGER NOT NULL, busbw_gb_s REAL NOT NULL, launches INTEGER NOT NULL, PRIMARY KEY (kind, run)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS numbers_of_a_run ON numbers (run);
+"""
+_VERSION = 1
+_BUSY_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One number of one run."""
+
+    run_id: str
+    started: str
+    verdict: str
+    accepted: bool
+    busbw_gb_s: float
+    launches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is followed over time."""
+
+    collective: str
+    size_bytes: int
+    options: str
+    regime: str
+    runs: int
+
+
+class History:
+    """The index of one folder of run directories."""
+
+    def __init__(self, root: Path) -> None:
+        """`root`: where the run directories are."""
+        self.root = root
+
+    def refresh(self) -> tuple[str, ...]:
+        """Read what is new or changed, forget what is gone; returns what could not be read, in words.
+
+        Raises:
+            RunDirError: the index cannot be written.
+        """
+        problems = []
+        with self._open() as index:
+            known = dict(index.execute("SELECT run, stamp FROM runs"))
+            there = _stamps(self.root)
+            for gone in set(known) - set(there):
+                _forget(index, gone)
+            for name, stamp in there.items():
+                if known.get(name) == stamp:
+                    continue
+                try:
+                    _store(index, RunDir(self.root / name), stamp)
+                except BusbwError as error:
+                    problems.append(f"{name}: {error.what.splitlines()[0]}")
+                    _forget(index, name)
+        return tuple(problems)
+
+    def kinds(self) -> tuple[Kind, ...]:
+        """What there are numbers of, the most measured first."""
+        query = (
+            "SELECT collective, size_bytes, options, regime, times FROM kinds "
+            "JOIN (SELECT kind, COUNT(*) AS times FROM numbers GROUP BY kind) ON kind = id "
+            "ORDER BY times DESC, regime, collective, size_bytes DESC, options"
+        )
+        with self._open() as index:
+            return tuple(Kind(*row) for row in index.execute(query))
+
+    def points(self, kind: Kind) -> tuple[Point, ...]:
+        """The numbers of one kind, oldest first."""
+        query = (
+            "SELECT runs.run, started, verdict, accepted, busbw_gb_s, launches FROM kinds JOIN numbers ON kind = kinds.id "
+            "JOIN runs ON runs.id = numbers.run WHERE collective = ? AND size_bytes = ? AND options = ? AND regime = ? ORDER BY started, runs.run"
+        )
+        with self._open() as index:
+            rows = index.execute(query, (kind.collective, kind.size_bytes, kind.options, kind.regime))
+            return tuple(Point(run, started, verdict, bool(good), value, count) for run, started, verdict, good, value, count in rows)
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """One transaction."""
+        try:
+            index = sqlite3.connect(self.root / FILE, timeout=_BUSY_S)
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+        try:
+            with index:
+                _prepare(index)
+                yield index
+        except sqlite3.Error as error:
+            raise self._refused(error) from error
+        finally:
+            index.close()
+
+    def _refused(self, error: sqlite3.Error) -> RunDirError:
+        return RunDirError(
+            f"the index {self.root / FILE} cannot be used",
+            seen=str(error),
+            next_step=f"rm {self.root / FILE}: it is made anew from the run directories",
+        )
+
+
+def _prepare(index: sqlite3.Connection) -> None:
+    """The tables of this version; those of another one are dropped, for they can be made anew."""
+    index.execute("PRAGMA journal_mode=WAL")
+    if index.execute("PRAGMA user_version").fetchone()[0] not in (0, _VERSION):
+        for name in ("runs", "kinds", "numbers"):
+            index.execute(f"DROP TABLE IF EXISTS {name}")
+    for statement in _SCHEMA.split(";"):
+        index.execute(statement)
+    index.execute(f"PRAGMA user_version={_VERSION}")
+
+
+def _stamps(root: Path) -> dict[str, int]:
+    """Every run directory with a result, and a stamp that changes when the result or the decision about it does; by name.
+
+    Plain texts and no `Path`s: they take three quarters of the time that ten thousand directories cost.
+    """
+    found = {}
+    with contextlib.suppress(FileNotFoundError), os.scandir(root) as entries:
+        for entry in entries:
+            stamp = _stamp(entry.path) if entry.is_dir(follow_symlinks=False) else None
+            if stamp is not None:
+                found[entry.name] = stamp
+    return dict(sorted(found.items()))
+
+
+def _stamp(run: str) -> int | None:
+    """None = it is no run directory, or there is no result yet."""
+    try:
+        os.stat(f"{run}/raw/plan.json")
+        result = os.stat(f"{run}/run.json").st_mtime_ns
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        result = max(result, os.stat(f"{run}/accepted.json").st_mtime_ns)
+    return result
+
+
+def _store(index: sqlite3.Connection, run: RunDir, stamp: int) -> None:
+    result = parse_json((run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError)
+    seen = comparable.of_result(result, accepted.standing(run))
+    _forget(index, run.run_id)
+    row = (run.run_id, stamp, seen.started, seen.verdict, seen.accepted is not None)
+    number = index.execute("INSERT INTO runs (run, stamp, started, verdict, accepted) VALUES (?, ?, ?, ?, ?)", row).lastrowid
+    regime = regime_text(seen)
+    for each in seen.numbers:
+        kind = (each.collective, each.size_bytes, each.options, regime)
+        index.execute("INSERT OR IGNORE INTO kinds (collective, size_bytes, options, regime) VALUES (?, ?, ?, ?)", kind)
+        index.execute(
+            "INSERT OR REPLACE INTO numbers SELECT id, ?, ?, ? FROM kinds WHERE collective = ? AND size_bytes = ? AND options = ? AND regime = ?",
+            (number, statistics.median(each.busbw_gb_s), len(each.busbw_gb_s), *kind),
+        )
+
+
+def _forget(index: sqlite3.Connection, run: str) -> None:
+    index.execute("DELETE FROM numbers WHERE run = (SELECT id FROM runs WHERE run = ?)", (run,))
+    index.execute("DELETE FROM runs WHERE run = ?", (run,))
+
+
+def regime_text(seen: PastRun) -> str:
+    """The regime in words: equal where two runs may be compared."""
+    regime = seen.regime
+    told = (regime.profile, f"{regime.nodes} nodes", f"{regime.ranks} ranks", regime.gpus, *(("emulated",) if regime.emulated else ()))
+    return ", ".join(told)
+
+
+__all__ = ["History", "Kind", "Point", "regime_text"]

@@ -1,0 +1,151 @@
+"""What a verdict rests on: evidence, findings, fixes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from busbw.text import decoded
+
+# What is asked of a node and what came back.
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command for one node. `argv` is quoted once, in the transport."""
+
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+    timeout_s: float = 60.0
+    sudo: bool = False
+    """True = through `sudo -n`; only where the user allowed it."""
+    label: str = "command"
+    """Names the record of it in the run directory: `preflight`, `build`, `poll`."""
+    store: str | None = None
+    """Where under `raw/` its standard output is kept; None = beside its record."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What a command left behind. A non-zero exit status is a result, not an error."""
+
+    node: str
+    argv: tuple[str, ...]
+    exit_status: int | None
+    """None = it had not ended when its time was over, or the connection broke (see `problem`)."""
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    problem: str | None = None
+    """Why there is no exit status: `timed out after 60 s`, `connection lost: …`; None = it ended by itself."""
+
+    @property
+    def ok(self) -> bool:
+        """It ended by itself with exit status 0."""
+        return self.exit_status == 0
+
+    def out(self) -> str:
+        """Standard output as text; undecodable bytes are shown as U+FFFD."""
+        return decoded(self.stdout)
+
+    def err(self) -> str:
+        """Standard error as text; undecodable bytes are shown as U+FFFD."""
+        return decoded(self.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """A node that could not be reached: a value, not an error."""
+
+    node: str
+    reason: str
+    """What was seen, verbatim where there is a message: `connect to 10.0.0.7 port 22: timed out after 10 s`."""
+    next_step: str = ""
+    """What to do about it, as a command where there is one."""
+    host_key_mismatch: bool = False
+    """True = the node showed another key than known_hosts has; never connected to, never retried."""
+
+
+Answer = CommandResult | Unreachable
+"""What one node gave back for one command."""
+
+
+class Status(StrEnum):
+    """Of a check, a case or a run. FAIL > UNKNOWN > WARN > PASS; SKIPPED never affects a verdict."""
+
+    PASS = "PASS"
+    WARN = "WARN"
+    FAIL = "FAIL"
+    UNKNOWN = "UNKNOWN"
+    SKIPPED = "SKIPPED"
+
+
+_ORDER = {Status.SKIPPED: 0, Status.PASS: 1, Status.WARN: 2, Status.UNKNOWN: 3, Status.FAIL: 4}
+
+
+def worst(statuses: tuple[Status, ...]) -> Status:
+    """The status that rules: FAIL > UNKNOWN > WARN > PASS > SKIPPED. Nothing at all is UNKNOWN: no evidence never passes.
+
+    >>> worst((Status.PASS, Status.WARN)), worst(()), worst((Status.SKIPPED,))
+    (<Status.WARN: 'WARN'>, <Status.UNKNOWN: 'UNKNOWN'>, <Status.SKIPPED: 'SKIPPED'>)
+    """
+    return max(statuses, key=_ORDER.__getitem__, default=Status.UNKNOWN)
+
+
+class Confidence(StrEnum):
+    """Calibrated: of findings called CERTAIN at least 98 % are right, of LIKELY at least 85 %."""
+
+    POSSIBLE = "possible"
+    LIKELY = "likely"
+    CERTAIN = "certain"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The line or number that proves a finding."""
+
+    artefact: str
+    """Path inside the run directory, or of the file as given."""
+    line_no: int | None
+    """Line from 1; None = the artefact as a whole or a number computed from it."""
+    text: str
+    """The line verbatim, or the number with its unit and how it was computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One step for a person to take. busbw itself never takes it."""
+
+    summary: str
+    commands: tuple[str, ...] = ()
+    needs: str = "user"
+    """user, root, switch-admin, fabric-admin, cloud-admin, datacenter-hands, app-owner or scheduler-admin."""
+    disruptive: bool = False
+    """True = a running job or the host is affected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong or may be, with its proof and what to do."""
+
+    id: str
+    """kebab-case (`rail-half-rate`) or a check's dotted id (`rdma.devices`)."""
+    status: Status
+    title: str
+    where: tuple[str, ...]
+    """Nodes, ranks, rails or links it names; () = the whole cluster."""
+    evidence: tuple[Evidence, ...]
+    cause: str = ""
+    fixes: tuple[Fix, ...] = ()
+    verify: tuple[str, ...] = ()
+    confidence: Confidence = Confidence.POSSIBLE
+    also: tuple[str, ...] = ()
+    """What else would explain the same evidence."""
+    would_settle: tuple[str, ...] = ()
+    """The commands or settings that would raise the confidence or decide between explanations."""
+    required: bool = True
+    """False = advisory: listed, but it cannot fail the run."""
+    effect: float = field(default=0.0)
+    """Share of the expected bandwidth it costs, 0..1, for ordering; 0 = not known."""
+    explains: tuple[str, ...] = ()
+    """Ids of findings and symptoms that follow from it, and were seen."""

@@ -1,0 +1,248 @@
+"""What a run concludes: checks, comparisons, blame, the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
+from busbw.model.evidence import Evidence, Finding, Status, Unreachable
+from busbw.model.history import RunDiff, Soak, Tried
+from busbw.model.stall import StallStory
+from busbw.model.topology import Topology
+
+# What a buyer and a provider sign: every number of the contract, measured or not, and what the
+# answer rests on.
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionResult:
+    """One number of the contract."""
+
+    id: str
+    case_id: str
+    collective: str
+    size_bytes: int
+    unit: str
+    """`GB/s` of bus bandwidth, at least `limit`; `µs` a call, at most `limit`."""
+    limit: float
+    measured: float | None
+    """The contract's quantile of the launches; None = not measured."""
+    half_interval: float | None
+    """Half of the 95 % interval of the mean of the launches; None = fewer than two."""
+    launches: int
+    nodes: int
+    """Nodes that it was measured on; 0 = none."""
+    status: Status
+    """PASS, FAIL, or UNKNOWN = not measured, or too few or too unlike launches to say."""
+    reason: str
+    physical_limit: float | None = None
+    """GB/s; None = not known."""
+    artefacts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAnswer:
+    """One of the questions a buyer asks a provider."""
+
+    question: str
+    answer: str
+    measured: bool
+    """True = the answer comes from this run; False = it must come from the provider, and `answer` says what to ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareId:
+    """One part that was seen."""
+
+    node: str
+    part: str
+    """`GPU 0`, `mlx5_0`."""
+    serial: str
+    """UUID, GUID or serial number, as the part says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The whole answer."""
+
+    word: str
+    """ACCEPTED, NOT ACCEPTED or INCONCLUSIVE."""
+    status: Status
+    """PASS, FAIL or UNKNOWN: the verdict of the run."""
+    told: str
+    """How many criteria were met, failed and not measured."""
+    contract: str
+    """Its title; empty = it has none."""
+    criteria: tuple[CriterionResult, ...]
+    answers: tuple[ProviderAnswer, ...]
+    not_measured: tuple[str, ...]
+    """Sizes, node counts and the like that the answer does not speak for."""
+    hardware: tuple[HardwareId, ...]
+    fingerprint: str
+    """SHA-256 over `hardware`, hexadecimal; empty = no part told its identity."""
+    suspects: tuple[str, ...] = ()
+    """Nodes or paths that the survey accuses."""
+    without_suspects: str = ""
+    """Whether the failed criteria are met without them; empty = not tried."""
+    besides: str = ""
+    """What is wrong with the run beside the contract, where that decided; empty = nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One preflight check on one node."""
+
+    check_id: str
+    """Dotted, as in the table of checks: `rdma.devices`."""
+    node: str
+    status: Status
+    found: str
+    """What the node said, in a few words that are equal on equal nodes (they are folded)."""
+    expected: str
+    command: str
+    """The command line it came from, as a person would type it."""
+    reason: str = ""
+    """Why it is UNKNOWN or SKIPPED: the missing tool or right."""
+    evidence: Evidence | None = None
+    required: bool = True
+    values: tuple[tuple[str, float | bool | str], ...] = ()
+    """What was found, as the symptom table's expressions read it: `("rate_gbps", 200.0)`; a value that is not known is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a measured number is compared with."""
+
+    kind: str
+    """`contract`, `accepted-run`, `peers`, `published`, `physics`, `playbook`, or `none`."""
+    busbw_gb_s: float | None
+    source: str
+    """In words, with counts: `median of 4 like groups in this run`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A physical ceiling: it can fail a measurement, never pass one."""
+
+    value_gb_s: float
+    formula: str
+    inputs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One measured number against its reference."""
+
+    case_id: str
+    size_bytes: int
+    measured_gb_s: float | None
+    reference: Reference
+    ratio: float | None
+    status: Status
+    reason: str
+    limit: Limit | None = None
+    nodes: tuple[str, ...] = ()
+    """The group of nodes the number belongs to."""
+    launches: int = 1
+    """How many launches the number is the median of."""
+    half_interval_gb_s: float | None = None
+    """Half of the 95 % interval of the mean of those launches; None = fewer than two."""
+
+
+class BlameState(StrEnum):
+    """How a component is bad."""
+
+    SLOW = "slow"
+    INTERMITTENT = "intermittent"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """One component accused by measurements."""
+
+    kind: str
+    """`node`, `gpu`, `rail`, `link`, `leaf` or `nothing`."""
+    component: str
+    """`node3`, `node3 rail 2`, `node1 – node4`."""
+    state: BlameState
+    capacity_gb_s: float | None
+    """What it was seen to carry; None for a dead one."""
+    expected_gb_s: float | None
+    seen_in: tuple[Evidence, ...]
+    exonerated: tuple[str, ...] = ()
+    """Who is cleared by the same measurements."""
+    also: tuple[str, ...] = ()
+    """What else would explain the same: these measurements cannot tell it from `component`."""
+    launches: str = ""
+    """In how many of the launches that loaded it: `slow in 2 of 6 launches`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseOutcome:
+    """One case of the run: what was planned, what happened, what was read."""
+
+    case: BenchmarkCase
+    status: Status
+    reason: str
+    results: tuple[BenchmarkResult, ...]
+    exit_status: int | None
+    seconds: float | None
+    artefacts: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """Something that was not checked or not measured, and why; printed in every report."""
+
+    what: str
+    why: str
+    would_settle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """run.json: everything concluded from `raw/`, and nothing that is not in it."""
+
+    schema: str
+    """`busbw.run/1`."""
+    run_id: str
+    tool_version: str
+    playbook: str
+    profile: str
+    started: str
+    """RFC 3339, UTC, from the plan: never the clock of whoever renders."""
+    finished: str | None
+    verdict: Status
+    headline: str
+    """One sentence with the number, its reference and the nodes."""
+    exit_status: int
+    emulated: str
+    """Why no number here speaks for real hardware; empty for a real cluster."""
+    nodes: tuple[str, ...]
+    unreachable: tuple[Unreachable, ...]
+    checks: tuple[CheckResult, ...]
+    cases: tuple[CaseOutcome, ...]
+    comparisons: tuple[Comparison, ...]
+    blame: tuple[Blame, ...]
+    findings: tuple[Finding, ...]
+    uncovered: tuple[Uncovered, ...]
+    sensitivity: tuple[str, ...]
+    """What the verdict would have caught and what it could not see."""
+    versions: tuple[tuple[str, str], ...]
+    commands: tuple[str, ...]
+    """The exact command lines, in order."""
+    acceptance: Acceptance | None = None
+    """None = the run was not about a contract."""
+    compared: RunDiff | None = None
+    """Against the accepted runs that were on record when it started; None = there were none."""
+    tried: tuple[Tried, ...] = ()
+    """Settings of `--try`, each against none."""
+    soak: Soak | None = None
+    """None = the run was no soak."""
+    stalls: tuple[StallStory, ...] = ()
+    """The course of every launch that stalled."""
+    topology: Topology | None = None
+    """Which rail of which node ends on which leaf, without links and errors, which stay in `raw/`; None = not known."""

@@ -1,0 +1,124 @@
+"""A run that stops after the checks: reach, preflight, and what they come to. Nothing is built, launched or changed on a node."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from busbw import assess
+from busbw.codec import dump_json
+from busbw.model import CheckResult, Status, Unreachable, worst
+from busbw.parsers.verdict import EXIT_STATUS
+from busbw.run import reach as preflight
+from busbw.run.context import Context
+from busbw.run.reach import reach
+from busbw.store import artefacts
+from busbw.store.artefacts import ReachArtefact
+from busbw.store.plan import RunPlan
+from busbw.store.run_directory import RunDir
+from busbw.transport import Transport
+
+SCHEMA = "busbw.check/1"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """check.json: what the checks come to. Like everything derived it can be rebuilt from `raw/`."""
+
+    schema: str
+    run_id: str
+    tool_version: str
+    profile: str
+    started: str
+    verdict: Status
+    """The worst of what the profile and the playbook require; advisory results are listed and never decide."""
+    exit_status: int
+    emulated: str
+    """Why nothing here speaks for real hardware; empty for a real cluster."""
+    nodes: tuple[str, ...]
+    unreachable: tuple[Unreachable, ...]
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long asking may take, None = as long as the checks themselves allow, and with which right."""
+
+    within_s: float | None = None
+    section_s: int | None = None
+    sudo: bool = False
+    """Whether `sudo -n` goes before what only root may see."""
+
+
+def check(
+    run: RunDir, plan: RunPlan, transport: Transport, limits: Limits, *, say: Callable[[str, str], None], now: Callable[[], str]
+) -> CheckReport:
+    """Reach the nodes, ask each once, judge."""
+
+    def tell(step: str, text: str) -> None:
+        run.event(now(), step, "ended" if (step, text) == ("run", "ended") else "said", text=text)
+        say(step, text)
+
+    with reach(run, plan, transport, tell) as fleet:
+        if fleet.sessions:
+            tell("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
+            context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
+            preflight.ask(context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo)
+    tell("run", "ended")
+    return _written(run, conclude(run))
+
+
+def conclude_check(run: RunDir) -> CheckReport | None:
+    """The report of a check's run directory, with its check.json written anew; None = the run was to measure something.
+
+    Raises:
+        RunDirError: there is no plan, or an artefact is not readable.
+    """
+    return None if assess.load_plan(run).playbook.cases else _written(run, conclude(run))
+
+
+def _written(run: RunDir, report: CheckReport) -> CheckReport:
+    run.write_derived("check.json", dump_json(report))
+    return report
+
+
+def conclude(run: RunDir) -> CheckReport:
+    """The report of a run directory, from its `raw/` alone.
+
+    Raises:
+        RunDirError: there is no plan, or an artefact is not readable.
+    """
+    plan = assess.load_plan(run)
+    reached = artefacts.load(run, "reach.json", ReachArtefact)
+    with _nothing_collected():
+        checks = assess.checked(run, plan, assess.answers(run, plan))
+    verdict = worst(tuple(check.status for check in checks if check.required and check.status is not Status.SKIPPED))
+    invented = plan.cluster.invented
+    shown = f" Invented is what they show: {invented}." if invented else ""
+    return CheckReport(
+        schema=SCHEMA,
+        run_id=plan.run_id,
+        tool_version=plan.tool_version,
+        profile=plan.profile.name,
+        started=plan.started,
+        verdict=verdict,
+        exit_status=EXIT_STATUS[verdict],
+        emulated=f"Emulated: the nodes are not real hardware.{shown}" if plan.cluster.emulated else "",
+        nodes=tuple(node.name for node in plan.cluster.nodes),
+        unreachable=reached.unreachable if reached else (),
+        checks=checks,
+    )
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Without the collector of cycles: records hold none, and it would walk a thousand nodes' answers again and again, a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

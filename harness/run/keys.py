@@ -1,0 +1,235 @@
+"""How the launcher on the head node reaches the other nodes: checked first; with the user's consent, a temporary key, removed again.
+
+Host keys of the other nodes come from the nodes themselves, over the connections that busbw verified; the launcher's ssh then verifies them
+too. Nobody's own key or agent is ever copied to a node.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from busbw.errors import LaunchError
+from busbw.inventory.hostlist import fold
+from busbw.launch.choose import DEFAULT
+from busbw.launch.mpirun import ssh_agent
+from busbw.model import Command, CommandResult
+from busbw.run.context import Context
+from busbw.run.launching import Place
+from busbw.store import artefacts
+from busbw.store.artefacts import Excluded, LeftOut
+
+CHECK_TIMEOUT_S = 90.0
+
+_CHECK = """\
+agent=$1; shift
+printf '%s\\n' "$@" | xargs -P 32 -I{} sh -c '
+  e=$('"$agent"' {} true 2>&1 </dev/null) && echo "ok {}" || echo "no {} $(echo "$e" | tail -n 1)"'
+"""
+
+_MAKE = """\
+umask 077; mkdir -p "$1" && cd "$1" || exit 70
+[ -f key ] || ssh-keygen -q -t ed25519 -N '' -C "$2" -f key || exit 71
+cat key.pub
+"""
+
+_WHO = """\
+set -- $SSH_CONNECTION
+echo "user $(id -un)"; echo "address $3"; echo "port $4"
+ssh-keyscan -T 5 -p "$4" "$3" 2>/dev/null
+"""
+
+_FILE = """\
+umask 077; export LC_ALL=C; dir=$HOME/.ssh; file=$dir/authorized_keys
+[ -e "$file" ] && file=$(readlink -f "$file")
+part="$file.$1"
+# The next is put in the place of the old, whole: on a full disk nobody loses the keys that were there.
+fail() { rm -f "$part"; echo "$file cannot be written: $(df -h "$dir" | tail -n 1)" >&2; exit 73; }
+"""
+
+_ALLOW = f"""\
+{_FILE}
+line=$(cat)
+# A key that came only in part has no mark by which it could be removed again.
+case $line in *" $1") ;; *) echo "the key came only in part" >&2; exit 71 ;; esac
+grep -qaFx -- "$line" "$file" 2>/dev/null && exit 0
+# A key of an earlier try, which could not be removed from here, lets nobody in any more: the head has another now.
+without() {{ {{ grep -a "^# This file .*$1" "$file"; [ $? -le 1 ]; }} > "$part" && {{ grep -va "$1" "$file"; [ $? -le 1 ]; }} >> "$part"; }}
+made="This file was"
+[ -d "$dir" ] || {{ mkdir -p "$dir" && made="This file and its folder were"; }}
+if [ -e "$file" ]; then
+  cp -p "$file" "$part" && {{ ! grep -qa "$2" "$file" || without "$2"; }} && {{ [ -z "$(tail -c 1 "$part")" ] || echo >> "$part"; }}
+else echo "# $made made for $1" > "$part"; fi && printf '%s\\n' "$line" >> "$part" && [ "$(tail -n 1 "$part")" = "$line" ] || fail
+mv -f "$part" "$file" || fail
+"""
+
+_FORGET = f"""\
+{_FILE}
+rm -f "$part"
+made=$(grep -a "^# This file .*$2" "$file" 2>/dev/null)
+grep -qa "$2" "$file" 2>/dev/null || exit 0
+cp -p "$file" "$part" || fail
+grep -va "$2" "$file" > "$part"; [ $? -le 1 ] || fail
+echo "removed the temporary key"
+if [ -s "$part" ] || [ -z "$made" ]; then mv -f "$part" "$file" || fail; exit; fi
+rm -f "$part" "$file"
+case $made in *folder*) rmdir "$dir" 2>/dev/null ;; esac
+exit 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Peer:
+    node: str
+    user: str
+    address: str
+    port: str
+    host_keys: tuple[str, ...]
+    """`TYPE BASE64` each."""
+
+
+@contextlib.contextmanager
+def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[tuple[Place, tuple[str, ...]]]:
+    """A place from which the launcher reaches the nodes that are given with it: all, or all but a few (a quarter at most) that are told.
+
+    Whatever was made for that is gone afterwards. Only mpirun needs ssh for that.
+
+    Raises:
+        LaunchError: the head cannot log in to more nodes than that, and there is no consent to a temporary key, or it did not help.
+    """
+    by_ssh = context.plan.cluster.launcher in (None, DEFAULT)
+    done = artefacts.load(context.run, "left-out.json", LeftOut)
+    nodes = tuple(node for node in nodes if node not in {each.node for each in done.nodes}) if done else nodes
+    others = tuple(node for node in nodes if node != place.head) if by_ssh else ()
+    refused = _refused(context, place, others) if others else {}
+    if not context.plan.temporary_keys and _few(refused, others):
+        nodes, refused = _left_out(context, nodes, refused), {}
+    if not refused:
+        yield place, nodes
+        return
+    node, seen = next(iter(refused.items()))
+    if not context.plan.temporary_keys:
+        raise LaunchError(
+            f"{place.head} cannot log in to {fold(refused)} by ssh, which mpirun needs",
+            seen=f"{node}: {seen}",
+            next_step="allow it yourself, or run again with --temporary-keys (a key for this run only, removed at the end)",
+        )
+    directory = f"{place.directory}/{context.plan.job_directory}/keys"
+    mark = mark_of(context.plan.run_id)
+    allowed: list[str] = []
+    try:
+        config = _install(context, place, others, directory, mark, allowed)
+        context.say("keys", f"temporary key for {len(others)} nodes, removed at the end")
+        ready = dataclasses.replace(place, ssh_config=config)
+        still = _refused(context, ready, others)
+        if still and not _few(still, others):
+            node, seen = next(iter(still.items()))
+            raise LaunchError(
+                f"{place.head} cannot log in to {fold(still)} even with a temporary key",
+                seen=f"{node}: {seen}",
+                next_step="the nodes may forbid keys or this path: ask their administrator for ssh between nodes",
+            )
+        yield ready, _left_out(context, nodes, still) if still else nodes
+    finally:
+        _remove(context, place.head, directory, mark, allowed)
+
+
+def _few(refused: dict[str, str], others: tuple[str, ...]) -> bool:
+    """So few that it is these nodes, and not the way nodes of this cluster log in to each other."""
+    return 0 < len(refused) <= len(others) // 4
+
+
+def _left_out(context: Context, nodes: tuple[str, ...], refused: dict[str, str]) -> tuple[str, ...]:
+    """The others, after what is wrong with these was kept and told."""
+    before = artefacts.load(context.run, "left-out.json", LeftOut)
+    if before is None:
+        why = "the head node cannot log in to it by ssh, which mpirun needs"
+        artefacts.keep(context.run, "left-out.json", LeftOut(tuple(Excluded(node, f"{why}: {seen}") for node, seen in refused.items())))
+    for node, seen in refused.items():
+        context.say("keys", f"{node} takes no part: the head node cannot log in to it by ssh: {seen}")
+    return tuple(node for node in nodes if node not in refused)
+
+
+def _refused(context: Context, place: Place, others: tuple[str, ...]) -> dict[str, str]:
+    """Nodes that the head cannot log in to, with the last thing ssh said."""
+    command = Command(("sh", "-c", _CHECK, "busbw-login", ssh_agent(place.ssh_config), *others), timeout_s=CHECK_TIMEOUT_S, label="login")
+    result = context.fleet.sessions[place.head].run(command)
+    said = dict(re.findall(r"^no (\S+) ?(.*)$", result.out(), re.M))
+    fine = set(re.findall(r"^ok (\S+)$", result.out(), re.M))
+    unanswered = result.problem or result.err().strip() or "no answer"
+    return {node: said.get(node, unanswered) for node in others if node not in fine}
+
+
+def _install(context: Context, place: Place, others: tuple[str, ...], directory: str, mark: str, allowed: list[str]) -> str:
+    """Make the key on the head, allow it on the others, write what its ssh must know; returns the path of that ssh_config."""
+    head = context.fleet.sessions[place.head]
+    made = head.run(Command(("sh", "-c", _MAKE, "busbw-key", directory, mark), timeout_s=30, label="key"))
+    if not made.ok:
+        raise LaunchError(f"no temporary key could be made on {place.head}", seen=made.problem or made.err().strip())
+    peers = [
+        _peer(answer)
+        for answer in context.fleet.run(dict.fromkeys(others, _command(_WHO, "who")), deadline_s=40)
+        if isinstance(answer, CommandResult)
+    ]
+    # Noted before it is done: what may have been installed is removed, also when the answer never came.
+    allowed += others
+    context.fleet.run(dict.fromkeys(others, allow(mark, b"restrict " + made.stdout.strip())), deadline_s=40)
+    files = {"config": _ssh_config(peers, directory), "known_hosts": "".join(f"{p.node} {key}\n" for p in peers for key in p.host_keys)}
+    for name, text in files.items():
+        write = Command(("sh", "-c", 'umask 077; cat > "$1"', "busbw-write", f"{directory}/{name}"), stdin=text.encode(), label="key")
+        head.run(write)
+    return f"{directory}/config"
+
+
+def _command(script: str, label: str) -> Command:
+    return Command(("sh", "-c", script, f"busbw-{label}"), timeout_s=30, label=label)
+
+
+def _peer(answer: CommandResult) -> _Peer:
+    words = dict(re.findall(r"^(user|address|port) (\S+)$", answer.out(), re.M))
+    keys = tuple(re.findall(r"^[^#\s]\S* ((?:ssh|ecdsa)-\S+ \S+)$", answer.out(), re.M))
+    return _Peer(answer.node, words.get("user", "root"), words.get("address", answer.node), words.get("port", "22"), keys)
+
+
+def _ssh_config(peers: list[_Peer], directory: str) -> str:
+    blocks = [
+        f"Host {p.node}\n  HostName {p.address}\n  Port {p.port}\n  User {p.user}\n  HostKeyAlias {p.node}\n"
+        for p in sorted(peers, key=lambda p: p.node)
+    ]
+    common = (
+        f"Host *\n  IdentityFile {directory}/key\n  IdentitiesOnly yes\n  UserKnownHostsFile {directory}/known_hosts\n"
+        "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n"
+    )
+    return "".join(blocks) + common
+
+
+def mark_of(run_id: str) -> str:
+    """What the line of a run's temporary key ends in."""
+    return f"busbw-{run_id}"
+
+
+def allow(mark: str, line: bytes) -> Command:
+    """Adds the line, which ends in a blank and the mark, to authorized_keys: whole or, with exit status 73, not at all."""
+    return Command(("sh", "-c", _ALLOW, "busbw-allow", mark, _lines_of(mark)), stdin=line, timeout_s=30, label="allow")
+
+
+def forget(mark: str) -> Command:
+    """Removes what `allow` added, the file and its folder too where they were made for it; whoever did that."""
+    return Command(("sh", "-c", _FORGET, "busbw-forget", mark, _lines_of(mark)), timeout_s=30, label="forget")
+
+
+def _lines_of(mark: str) -> str:
+    """For grep: of this run, not of one whose name begins with this one's."""
+    return f" {mark.replace('.', chr(92) + '.')}$"
+
+
+def _remove(context: Context, head: str, directory: str, mark: str, allowed: list[str]) -> None:
+    commands = dict.fromkeys(allowed, forget(mark))
+    answers = context.fleet.run(commands, deadline_s=40) if commands else ()
+    left = [answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)]
+    if left:
+        context.say("keys", f"the temporary key may remain on {fold(left)}: remove the line ending in {mark} from ~/.ssh/authorized_keys")
+    context.fleet.run({head: Command(("rm", "-rf", "--", directory), timeout_s=30, label="forget")}, deadline_s=40)

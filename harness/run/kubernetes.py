@@ -1,0 +1,153 @@
+"""An MPIJob for a run: applied, waited for, its pods' logs kept, deleted again. Everything through `kubectl` on this machine."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from busbw.errors import LaunchError
+from busbw.launch import mpijob
+from busbw.launch.mpijob import MpiJob
+from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.store import artefacts
+from busbw.store.run_directory import RunDir
+from busbw.transport.kubectl import CONTEXT, NAMESPACE, kubectl
+from busbw.transport.local import LocalTransport
+
+READY_S = 600.0
+"""How long the pods may take: an image of CUDA's has some GB."""
+_FILE = "kubernetes.json"
+_ASK_S = 60.0
+_PAUSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """`raw/kubernetes.json`: the job of a run, so that --resume can ask for the same."""
+
+    job: MpiJob
+    context: str | None
+
+
+def remember(run: RunDir, workers: Workers) -> None:
+    """Write the job down, once."""
+    if remembered(run) is None:
+        artefacts.keep(run, _FILE, workers)
+
+
+def remembered(run: RunDir) -> Workers | None:
+    """The job of the run; None = it has none."""
+    return artefacts.load(run, _FILE, Workers)
+
+
+@contextmanager
+def running(job: MpiJob, context: str | None, say: Callable[[str, str], None], *, ready_s: float = READY_S) -> Iterator[None]:
+    """The job with all its workers ready; deleted at the end, whatever happened. One that is there already, of a run that was cut off, is
+    taken as it is, with what still runs in its pods, unless it has ended since: then it is made anew.
+
+    Raises:
+        LaunchError: kubectl refused it, or the workers were not ready in time; `seen` says what each was waiting for.
+    """
+    words = kubectl(job.namespace, context)
+    if _has_ended(_kubectl(words, "get", "mpijob", job.name, "--ignore-not-found", "--output=json")):
+        say("pods", f"MPIJob {job.name} has ended: made anew")
+        _kubectl(words, "delete", "mpijob", job.name, "--wait=true", "--ignore-not-found")
+    applied = _kubectl(words, "apply", "-f", "-", stdin=mpijob.manifest(job).encode())
+    if not applied.ok:
+        raise LaunchError(
+            f"kubectl does not take the MPIJob {job.name}",
+            seen=_said(applied),
+            next_step="is the MPI operator (kubeflow.org/v2beta1) there? kubectl get crd mpijobs.kubeflow.org",
+        )
+    try:
+        say("pods", f"MPIJob {job.name}: waiting for {job.workers} workers")
+        _await_ready(job, words, ready_s)
+        yield
+    finally:
+        deleted = _kubectl(words, "delete", "mpijob", job.name, "--wait=false", "--ignore-not-found")
+        say("pods", f"MPIJob {job.name} deleted" if deleted.ok else f"MPIJob {job.name} may be left: {_said(deleted)}")
+
+
+def keep_logs(job: MpiJob, context: str | None, run: RunDir) -> None:
+    """What the workers' containers printed, and the events about their pods, as raw/kubernetes/…; what cannot be had is said there."""
+    words = kubectl(job.namespace, context)
+    for pod in mpijob.pods(job):
+        told = _kubectl(words, "logs", pod, "--all-containers", "--tail=2000")
+        run.write_raw(f"kubernetes/{pod}.log", told.stdout if told.ok else _said(told).encode())
+    events = _kubectl(words, "get", "events", "--sort-by=.lastTimestamp")
+    run.write_raw("kubernetes/events.txt", events.stdout if events.ok else _said(events).encode())
+
+
+def inventory(job: MpiJob, context: str | None) -> str:
+    """The workers as an inventory of busbw's own form: each by the name under which the others reach it."""
+    labels = {NAMESPACE: job.namespace, CONTEXT: context}
+    told = {name: value for name, value in labels.items() if value}
+    nodes = [{"name": f"{pod}.{job.name}", "gpus": max(job.gpus, 1)} | ({"labels": told} if told else {}) for pod in mpijob.pods(job)]
+    return json.dumps({"launcher": mpijob.LAUNCHER.name, "nodes": nodes}, indent=1)
+
+
+def _has_ended(answer: CommandResult) -> bool:
+    """Whether the job is there and its pods will not come back: it ran into its deadline, or failed."""
+    try:
+        conditions = json.loads(answer.stdout or b"{}").get("status", {}).get("conditions") or []
+        return any(each["type"] in ("Succeeded", "Failed") and each["status"] == "True" for each in conditions)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # What kubectl says against the apply that follows is told there.
+        return False
+
+
+def _await_ready(job: MpiJob, words: tuple[str, ...], ready_s: float) -> None:
+    end = time.monotonic() + ready_s
+    waiting: dict[str, str] = {}
+    while True:
+        listed = _kubectl(words, "get", "pods", f"--selector=training.kubeflow.org/job-name={job.name}", "--output=json")
+        waiting = dict.fromkeys(mpijob.pods(job), "not there yet") | _states(listed) if listed.ok else {job.name: _said(listed)}
+        waiting = {pod: state for pod, state in waiting.items() if state and "-launcher" not in pod}
+        if not waiting:
+            return
+        if time.monotonic() > end:
+            pod, state = next(iter(waiting.items()))
+            raise LaunchError(
+                f"{len(waiting)} of {job.workers} workers were not ready within {ready_s:.0f} s",
+                seen=f"{pod}: {state}",
+                next_step=f"{' '.join(words)} describe pod {pod}",
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _states(listed: CommandResult) -> dict[str, str]:
+    """What every pod waits for, empty = it is ready."""
+    try:
+        items = json.loads(listed.stdout)["items"]
+        return {item["metadata"]["name"]: _waits(item.get("status", {})) for item in items}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return {"kubectl get pods": f"not understood: {error!r}"}
+
+
+def _waits(status: dict[str, object]) -> str:
+    conditions, containers = status.get("conditions") or [], status.get("containerStatuses") or []
+    if not isinstance(conditions, list) or not isinstance(containers, list):
+        raise TypeError("a pod's status has no lists of conditions and containers")
+    if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
+        return ""
+    reasons = [
+        str(c.get("message") or c.get("reason")) for c in conditions if c.get("status") == "False" and (c.get("message") or c.get("reason"))
+    ]
+    for container in containers:
+        waits = (container.get("state") or {}).get("waiting") or {}
+        if waits:
+            reasons.insert(0, f"{waits.get('reason')}: {waits.get('message', '')}")
+    return reasons[0] if reasons else str(status.get("phase", "unknown"))
+
+
+def _kubectl(words: tuple[str, ...], *rest: str, stdin: bytes = b"") -> CommandResult:
+    session = LocalTransport().connect(Node("localhost"), 5.0)
+    assert not isinstance(session, Unreachable)  # this machine is always reached
+    return session.run(Command((*words, *rest), stdin=stdin, timeout_s=_ASK_S))
+
+
+def _said(result: CommandResult) -> str:
+    return result.problem or result.err().strip() or f"exit status {result.exit_status}"

@@ -1,0 +1,131 @@
+"""From a case to a launch: the environment, the places, the command line and the directory of its job. No node is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from busbw.checks.software import NodeFacts
+from busbw.errors import LaunchError
+from busbw.launch import FabricFacts, LaunchRequest, MpiFacts, SlurmFacts
+from busbw.launch import env as pml
+from busbw.launch.choose import choose
+from busbw.launch.env import mpi_options, resolve_env
+from busbw.launch.mpirun import ssh_agent
+from busbw.model import BenchmarkCase, ResolvedVar
+from busbw.store.plan import RunPlan
+
+if TYPE_CHECKING:
+    from busbw.run.measure import Launch
+
+PROOF = "proof"
+"""Purpose of the launch whose log proves transport, rails and GPUDirect."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where launches of a run happen."""
+
+    head: str
+    """The node that starts the launcher."""
+    directory: str
+    """Work folder of busbw on every node, absolute."""
+    binaries: str
+    """Folder of the binaries on every node, absolute."""
+    known: Mapping[str, NodeFacts]
+    ssh_config: str | None = None
+    """On the head, for the launcher's ssh; None = the head user's own."""
+    slurm: SlurmFacts | None = None
+    """The allocation, where the launcher needs one."""
+
+
+def common(values: tuple[_T | None, ...]) -> _T | None:
+    """The value all have; None = they differ, or one is not known.
+
+    >>> common(("eth0", "eth0")), common(("eth0", "ib0")), common(())
+    ('eth0', None, None)
+    """
+    kinds = Counter(values)
+    return next(iter(kinds)) if len(kinds) == 1 else None
+
+
+def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts], log_dir: str | None = None) -> FabricFacts:
+    """What the profile's placeholders stand for, where all nodes agree; `log_dir` None = the ranks' logs stay on standard output."""
+    rails = {node.carriers for node in plan.cluster.chosen(nodes)}
+    return FabricFacts(
+        socket_ifname=common(tuple(known[name].ssh_interface if name in known else None for name in nodes)),
+        rails=rails.pop() if len(rails) == 1 else (),
+        log_dir=log_dir,
+    )
+
+
+def _listed_gpus(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> int | None:
+    """The GPUs that every node lists, where the inventory says nothing of slots or GPUs."""
+    if any(node.slots or node.gpus for node in plan.cluster.chosen(nodes)):
+        return None
+    return common(tuple(known[name].gpus if name in known else None for name in nodes))
+
+
+def make(
+    plan: RunPlan,
+    place: Place,
+    case: BenchmarkCase,
+    nodes: tuple[str, ...],
+    *,
+    order: int,
+    groups: tuple[tuple[str, ...], ...] = (),
+) -> Launch:
+    """A complete launch of `case` on `nodes`, ranks in that order.
+
+    Raises:
+        LaunchError: the head node has no usable mpirun.
+        UsageError: the launcher cannot express the case.
+    """
+    # Here, because it loads what judges stalls: a check plans without launching.
+    from busbw.run.measure import Launch
+
+    head = place.known.get(place.head)
+    if head is None or head.mpi is None or head.mpi.version is None or head.mpirun_path is None:
+        raise LaunchError(
+            f"no Open MPI on the head node {place.head}",
+            seen=f"mpirun: {head.mpirun_path if head else 'the node did not say'}",
+            next_step="install openmpi-bin on it, load the MPI module in its login shell, or name another head in the inventory",
+        )
+    job_id = f"{plan.run_id}/{case.id}"
+    directory = f"{place.directory}/{plan.job_directory}/{case.id}"
+    # Only what is to be proven fills files: of the other launches NCCL prints its warnings, and they belong beside the launcher's words.
+    facts = fabric_facts(plan, nodes, place.known, f"{directory}.nccl" if case.purpose == PROOF else None)
+    env = (
+        *pml.ucx_variables(plan.pml, resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts), facts, head.mpirun_path),
+        ResolvedVar("BUSBW_JOB", job_id, "busbw", "marks the ranks of this launch, so that they are found and ended by it"),
+    )
+    request = LaunchRequest(
+        case=case,
+        nodes=plan.cluster.chosen(nodes),
+        head=place.head,
+        binary=f"{place.binaries}/{case.collective}_perf",
+        env=env,
+        mpi=MpiFacts(head.mpi.version, head.mpirun_path, run_as_root=head.user_id == 0),
+        options=pml.options(plan.pml, mpi_options(plan.profile, facts)),
+        json_path=f"{directory}/result.json",
+        ssh_agent=ssh_agent(place.ssh_config),
+        ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
+        slurm=place.slurm,
+    )
+    invocation = choose(plan.cluster.launcher).build(request)
+    logs = any(variable.name == "NCCL_DEBUG_FILE" for variable in env)
+    return Launch(
+        case=case,
+        invocation=invocation,
+        nodes=nodes,
+        ranks_per_node=invocation.nranks // len(nodes),
+        directory=directory,
+        job_id=job_id,
+        log_dir=facts.log_dir if logs else None,
+        head=place.head,
+        groups=groups,
+        order=order,
+    )

@@ -1,0 +1,372 @@
+"""Launches from start to end: started detached on the head node, watched, and looked at before they are ended when they make no progress.
+
+How long one ran is the node's word, what nobody watched included; how long it was silent is the sum of what the commands took. Neither is
+this process's clock: a replay of the recorded answers decides exactly as the run did.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from busbw.checks import counters
+from busbw.launch import nccl_tests
+from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocation, Unreachable
+from busbw.parsers.logs.nccl_debug import HEAD
+from busbw.parsers.stall import own_launch
+from busbw.run import job
+from busbw.run.context import Context
+from busbw.store import artefacts
+from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact, LookFile
+from busbw.transport import Session
+from busbw.triage import clocks
+from busbw.triage import samples as triage
+from busbw.units import format_duration
+
+# The counters of a launch's nodes, taken right before and right after it: what moved in between
+# is evidence, and proves which ports were used.
+
+
+def take(context: Context, launches: Mapping[str, tuple[str, ...]], moment: str, *, gpus: bool = True) -> None:
+    """Ask all nodes of launches that run side by side at once. `launches`: id of a case → its nodes, no node twice. `moment` is `before` or
+    `after`; what an earlier try took for a same launch stays.
+
+    `gpus=False` leaves out the GPUs' own counters: for the many short launches of a survey, which are about the network.
+    A node that does not answer is an entry with its reason: a missing snapshot never ends a measurement.
+    """
+    wanted = {f"cases/{case_id}/counters-{moment}": nodes for case_id, nodes in launches.items()}
+    wanted = {name: nodes for name, nodes in wanted.items() if context.run.read_raw(f"{name}.json") is None}
+    if not wanted:
+        return
+    commands: dict[str, Command] = {}
+    for name, nodes in wanted.items():
+        _set_aside(context, name)
+        commands |= {node: counters.snapshot(f"{name}/{node}.txt", gpus=gpus) for node in nodes if node in context.fleet.sessions}
+    answers = {answer.node: answer for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5)}
+    for name, nodes in wanted.items():
+        files = tuple(_file(name, node, answers.get(node)) for node in nodes)
+        artefacts.keep(context.run, f"{name}.json", CountersArtefact(moment, files))
+
+
+def _file(name: str, node: str, answer: Answer | None) -> CounterFile:
+    if answer is None:
+        return CounterFile(node, None, "not reached")
+    if not isinstance(answer, CommandResult):
+        return CounterFile(node, None, answer.reason)
+    # Without standard output nothing was kept: a file that is named exists.
+    path = f"raw/{name}/{node}.txt" if answer.stdout or answer.ok else None
+    return CounterFile(
+        node, path, answer.problem or ("" if answer.ok else f"exit status {answer.exit_status}: {answer.err().strip()[:200]}")
+    )
+
+
+def taken(context: Context, case_id: str) -> bool:
+    """Whether an earlier try has taken the first snapshot of this launch."""
+    return context.run.read_raw(f"cases/{case_id}/counters-before.json") is not None
+
+
+def forget(context: Context, case_id: str) -> None:
+    """Set aside what was taken before a launch that was ended half way: it is made afresh, and so is its first snapshot."""
+    for name in (f"cases/{case_id}/counters-before", f"cases/{case_id}/counters-before.json"):
+        _set_aside(context, name)
+
+
+def _set_aside(context: Context, name: str) -> None:
+    """Half of what an interrupted try took is no snapshot."""
+    if (context.run.raw / name).exists():
+        context.run.set_aside(name)
+
+
+# NCCL's own log of every rank: a folder on each node before the launch, and what the ranks wrote
+# into it, fetched after it.
+#
+# NCCL writes one file per rank (NCCL_DEBUG_FILE), so that no lines mix and none land between the
+# rows of the table. Whoever is out of reach
+# afterwards has no log; what the proofs make of that is theirs (`busbw.assess.proof`).
+
+LIMIT_S = 60
+MOST_BYTES = 4 << 20
+"""Of each rank's log; with INFO it has about 100 KiB where there are eight GPUs on each of 64 nodes."""
+_COLLECT = f"""\
+cd "$1" || exit 1
+h=$(uname -n); h=${{h%%.*}}
+for f in nccl."$h".*.log; do
+  [ -f "$f" ] || continue
+  printf '\\n{HEAD}%s %s\\n' "$f" "$(($(wc -c <"$f")))"; head -c "$2" "$f"
+done
+"""
+"""Only the node's own: where nodes share a home directory, all ranks write into one folder."""
+
+
+def prepare(context: Context, nodes: tuple[str, ...], directory: str) -> None:
+    """Make the folder on every node: NCCL opens its file and makes no folder."""
+    command = Command(("mkdir", "-p", "--", directory), timeout_s=30, label="mkdir")
+    context.fleet.run({node: command for node in nodes if node in context.fleet.sessions}, deadline_s=40)
+
+
+def collect(context: Context, case_id: str, nodes: tuple[str, ...], directory: str) -> None:
+    """Keep what the ranks of each node wrote as `raw/cases/ID/nccl/NODE.txt`; the folder is removed with all of the run's."""
+    argv = ("sh", "-c", _COLLECT, "busbw-rank-logs", directory, str(MOST_BYTES))
+    commands = {
+        node: Command(argv, timeout_s=LIMIT_S, label="rank-logs", store=f"cases/{case_id}/nccl/{node}.txt")
+        for node in nodes
+        if node in context.fleet.sessions
+    }
+    context.fleet.run(commands, deadline_s=LIMIT_S + 5)
+
+
+ROW_WIDTH = 110
+"""Columns of a data row that are shown while it runs: size, times and bandwidths; what -I adds is left to the report."""
+LOST_POLLS = 3
+"""Polls in a row that may fail before the head node counts as gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A case with its command line and its place."""
+
+    case: BenchmarkCase
+    invocation: Invocation
+    nodes: tuple[str, ...]
+    """In the order of their ranks."""
+    ranks_per_node: int
+    directory: str
+    """Of the job, absolute, on the head node."""
+    job_id: str
+    head: str
+    """The node that starts the launcher."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    order: int = 0
+    beside: str = ""
+    """Launches with one such name run side by side."""
+    log_dir: str | None = None
+    """On every node, for NCCL's log of each rank; None = there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    state: str
+    seconds: float
+    problem: str
+    looks: tuple[LookFile, ...] = ()
+    unreachable: tuple[Unreachable, ...] = ()
+    said_before: tuple[int, int] | None = None
+
+
+def measure(context: Context, launch: Launch) -> CaseArtefact:
+    """Run one launch, or go on with it where an earlier busbw left it. Leaves nothing of it on the nodes."""
+    (artefact,) = measure_together(context, (launch,))
+    return artefact
+
+
+def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[CaseArtefact, ...]:
+    """The same for launches on different nodes, side by side: all are started, then all are watched to their ends."""
+    done = {each.case.id: artefacts.load(context.run, f"cases/{each.case.id}/outcome.json", CaseArtefact) for each in launches}
+    heads = {each.case.id: head for each in launches if (head := context.fleet.sessions.get(each.head)) is not None}
+    todo = tuple(each for each in launches if done[each.case.id] is None and each.case.id in heads)
+    for launch in launches:
+        if done[launch.case.id] is None and launch not in todo:
+            unreached = _Ending("not-started", 0.0, f"head node {launch.head} cannot be reached")
+            done[launch.case.id] = _finish(context, launch, None, unreached)
+    for launch in todo:
+        _forget_earlier(context, launch, heads[launch.case.id])
+    take(context, {each.case.id: each.nodes for each in todo}, "before", gpus=not any(each.groups for each in todo))
+    for launch in todo:
+        _make_ready(context, launch, heads[launch.case.id])
+    begun: dict[str, str] = {}
+    endings: dict[str, _Ending] = {}
+    try:
+        for launch in todo:
+            begun[launch.case.id] = context.now()
+            if (failed := _start(launch, heads[launch.case.id])) is not None:
+                endings[launch.case.id] = failed
+        for launch in todo:
+            if launch.case.id not in endings:
+                endings[launch.case.id] = _watch(context, launch, heads[launch.case.id])
+    except BaseException:
+        # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run starts these launches afresh.
+        for launch in todo:
+            if launch.case.id in begun:
+                _end(context, launch, heads[launch.case.id])
+                _remove(context, launch, heads[launch.case.id])
+            forget(context, launch.case.id)
+        raise
+    for launch in todo:
+        if endings[launch.case.id].state != "ended":
+            # Not started, too: it may run, and only the answer was lost.
+            _end(context, launch, heads[launch.case.id])
+    ran = tuple(each for each in todo if endings[each.case.id].state != "not-started")
+    take(context, {each.case.id: each.nodes for each in ran}, "after", gpus=not any(each.groups for each in todo))
+    for launch in todo:
+        began = begun[launch.case.id] if launch in ran else ""
+        if launch in ran and launch.log_dir is not None:
+            collect(context, launch.case.id, launch.nodes, launch.log_dir)
+        done[launch.case.id] = _finish(context, launch, heads[launch.case.id], endings[launch.case.id], began)
+    return tuple(artefact for artefact in done.values() if artefact is not None)
+
+
+def _forget_earlier(context: Context, launch: Launch, head: Session) -> None:
+    """What an earlier try left of it, where that is no measurement of this one."""
+    if context.run.was_set_aside(f"cases/{launch.case.id}/outcome.json"):
+        # It was given up, and a part of it may have been ended where it could be.
+        _end(context, launch, head)
+        _remove(context, launch, head)
+    if taken(context, launch.case.id) and not head.run(job.found(launch.directory)).ok:
+        # An earlier try was killed before its launch: what has moved since then is not this launch's.
+        forget(context, launch.case.id)
+
+
+def _make_ready(context: Context, launch: Launch, head: Session) -> None:
+    if launch.log_dir is not None:
+        prepare(context, launch.nodes, launch.log_dir)
+    writer = _writer(context, launch, head)
+    if writer is not head:
+        writer.run(Command(("mkdir", "-p", "--", launch.directory), timeout_s=30, label="mkdir"))
+
+
+def _start(launch: Launch, head: Session) -> _Ending | None:
+    """None = it runs, or an earlier busbw had started it."""
+    started = head.run(job.start(launch.directory, launch.invocation.argv, job.marks(launch.job_id)))
+    if started.ok:
+        return None
+    return _Ending("not-started", started.seconds, started.problem or started.err().strip() or f"exit status {started.exit_status}")
+
+
+def _writer(context: Context, launch: Launch, head: Session) -> Session:
+    """The node of rank 0, which writes the JSON."""
+    return context.fleet.sessions.get(launch.nodes[0], head)
+
+
+def _remove(context: Context, launch: Launch, head: Session) -> None:
+    writer = _writer(context, launch, head)
+    for session in (head,) if writer is head else (head, writer):
+        session.run(job.remove(launch.directory))
+
+
+def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
+    case = launch.case
+    elapsed = quiet = 0.0
+    patience = case.stall_s
+    seen_bytes = failed = look_number = 0
+    looked: tuple[tuple[LookFile, ...], tuple[Unreachable, ...]] | None = None
+    while True:
+        answer = head.run(job.poll(launch.directory, seen_bytes))
+        elapsed += answer.seconds
+        quiet += answer.seconds
+        position = job.parse_poll(answer.stdout)
+        if position is None:
+            failed += 1
+            if failed >= LOST_POLLS:
+                return _Ending("unwatched", elapsed, f"{head.node} stopped answering: {answer.problem or answer.err().strip()}")
+            continue
+        failed = 0
+        elapsed = elapsed if position.age_s is None else position.age_s
+        if position.output:
+            _show(context, launch, position.output)
+            seen_bytes, quiet, looked = seen_bytes + len(position.output), 0.0, None
+        if position.state != "running":
+            problem = "" if position.state == "ended" else "the job left no exit status: its process was killed or the node restarted"
+            return _Ending("ended" if position.state == "ended" else "lost", elapsed, problem)
+        if looked is not None:
+            # Asked once more after the look: a job that ended while it was looked at ended, and its ranks are rightly gone.
+            state = "stalled" if quiet >= case.stall_s else "timed-out"
+            limit = f"no output for {quiet:.0f} s" if state == "stalled" else f"not ended after {case.timeout_s:.0f} s"
+            return _Ending(state, elapsed, limit, *looked, (seen_bytes, position.error_bytes))
+        if quiet < patience and elapsed < case.timeout_s:
+            continue
+        look_number += 1
+        context.say(case.id, f"no output for {format_duration(quiet)}: looking at the nodes")
+        found, gone = _look(context, launch, look_number)
+        if elapsed < case.timeout_s and not gone and _moving(context, found):
+            patience = quiet + case.stall_s
+            continue
+        looked = (found, gone)
+
+
+def _show(context: Context, launch: Launch, output: bytes) -> None:
+    """Tell the user the newest data row; what is kept is fetched whole at the end."""
+    lines = output.decode("utf-8", "replace").splitlines()
+    rows = [line for line in lines if line[:1] == " " and line.strip()[:1].isdigit()]
+    if rows:
+        context.say(launch.case.id, rows[-1].rstrip()[:ROW_WIDTH])
+
+
+def _look(context: Context, launch: Launch, number: int) -> tuple[tuple[LookFile, ...], tuple[Unreachable, ...]]:
+    """Two looks at every node of the launch, kept before anything is ended."""
+    prefix = f"cases/{launch.case.id}/look-{number}"
+    commands = triage.at_all(launch.job_id, [node for node in launch.nodes if node in context.fleet.sessions], prefix)
+    found, gone = [], []
+    asked_s, answered_s = time.time(), dict[str, float]()
+    for answer in context.fleet.run(commands, deadline_s=60.0, on_event=lambda e: answered_s.update({e.node: asked_s + e.seconds})):
+        if isinstance(answer, Unreachable):
+            gone.append(answer)
+        elif answer.ok:
+            offset = clocks.of_answer(asked_s, answered_s[answer.node], answer.out())
+            found.append(LookFile(answer.node, f"raw/{prefix}-{answer.node}.txt", offset.seconds if offset else None))
+        else:
+            gone.append(Unreachable(answer.node, answer.problem or f"the look ended with exit status {answer.exit_status}"))
+    return tuple(found), tuple(gone)
+
+
+def _moving(context: Context, found: tuple[LookFile, ...]) -> bool:
+    """Data still moves and nothing is wrong with any node: slow, not stalled."""
+    for file in found:
+        content = (context.run.path / file.path).read_bytes()
+        if own_launch.moved_bytes(triage.read(file.node, content, file.path)) > own_launch.MOVING_BYTES:
+            return True
+    return False
+
+
+def _end(context: Context, launch: Launch, head: Session) -> None:
+    head.run(job.end(launch.directory))
+    commands = {node: job.sweep(launch.job_id) for node in launch.nodes if node in context.fleet.sessions}
+    context.fleet.run(commands, deadline_s=45.0)
+
+
+def _finish(context: Context, launch: Launch, head: Session | None, ending: _Ending, began: str = "") -> CaseArtefact:
+    base = f"cases/{launch.case.id}"
+    exit_status = None
+    paths: dict[str, str | None] = {"stdout": None, "stderr": None, "result.json": None}
+    if head is not None and ending.state != "not-started":
+        for file in paths:
+            store = f"{base}/{file if '.' in file else file + '.txt'}"
+            holder = _writer(context, launch, head) if file == "result.json" else head
+            path = f"{launch.directory}/{file}"
+            if _fetched(holder.run(nccl_tests.fetch_json(path, store) if "." in file else job.fetch(launch.directory, file, store))):
+                paths[file] = f"raw/{store}"
+        exit_status = _exit_status(head.run(job.fetch(launch.directory, "status", f"{base}/exit_status")))
+    artefact = CaseArtefact(
+        case=launch.case,
+        invocation=launch.invocation,
+        nodes=launch.nodes,
+        ranks_per_node=launch.ranks_per_node,
+        state=ending.state,
+        exit_status=exit_status if ending.state == "ended" else None,
+        seconds=round(ending.seconds, 3),
+        stdout=paths["stdout"],
+        stderr=paths["stderr"],
+        json=paths["result.json"],
+        looks=ending.looks,
+        unreachable=ending.unreachable,
+        problem=ending.problem,
+        groups=launch.groups,
+        order=launch.order,
+        beside=launch.beside,
+        began=began,
+        said_before=ending.said_before,
+    )
+    artefacts.keep(context.run, f"{base}/outcome.json", artefact)
+    if head is not None:
+        # Only now: whoever is killed in between finds the launch finished, and does not make it again.
+        _remove(context, launch, head)
+    return artefact
+
+
+def _fetched(result: CommandResult) -> bool:
+    return result.ok
+
+
+def _exit_status(result: CommandResult) -> int | None:
+    text = result.out().strip()
+    return int(text) if result.ok and text.isdigit() else None

@@ -1,0 +1,157 @@
+"""A run from its plan to its report: stage after stage, each leaving its artefacts. A failed stage ends the measuring, not the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from busbw import assess
+from busbw.building.recipe import Benchmark
+from busbw.checks.software import NodeFacts, facts
+from busbw.compare import measure as repeat
+from busbw.compare import measure as turns
+from busbw.errors import BusbwError, BusyError, ReachError
+from busbw.model import RunResult
+from busbw.run import allocation as slurm
+from busbw.run import build, cleanup, keys, launching, participants
+from busbw.run import reach as preflight
+from busbw.run.context import Context
+from busbw.run.launching import Place
+from busbw.run.measure import measure
+from busbw.run.publish import publish
+from busbw.run.reach import reach
+from busbw.store import artefacts
+from busbw.store.artefacts import CaseArtefact, Participants, StageFailure
+from busbw.store.plan import RunPlan
+from busbw.store.run_directory import RunDir
+from busbw.survey import measure as rest
+from busbw.survey import measure as survey
+from busbw.transport import Transport
+from busbw.units import format_duration
+
+Say = Callable[[str, str], None]
+
+
+def execute(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, *, say: Say, now: Callable[[], str]) -> RunResult:
+    """Do what the plan says as far as it goes, then judge and report what there is.
+
+    Raises:
+        KeyboardInterrupt: passed on after the nodes were cleaned and the report was written.
+        BusyError: somebody else works on the nodes; nothing was done and there is no report.
+    """
+    tell = _teller(run, say, now)
+    interrupted = None
+    try:
+        _measure_all(run, plan, transport, benchmark, tell, now)
+        tell("run", "ended")
+    except KeyboardInterrupt as stop:
+        interrupted = stop
+        tell("run", "interrupted")
+    result = publish(run)
+    if interrupted is not None:
+        raise interrupted
+    return result
+
+
+def _measure_all(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, tell: Say, now: Callable[[], str]) -> None:
+    with reach(run, plan, transport, tell) as fleet:
+        context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
+        try:
+            if not fleet.sessions:
+                raise _none_reached(context)
+            _on_nodes(context, benchmark)
+        except BusyError as error:
+            # Nothing is wrong with the nodes and nothing was measured: there is nothing to report.
+            tell("check", error.what)
+            raise
+        except BusbwError as error:
+            _keep_failure(run, _stage_of(error), error)
+            tell(_stage_of(error), error.what)
+
+
+def _on_nodes(context: Context, benchmark: Benchmark) -> None:
+    run = context.run
+    context.say("check", f"asking {len(context.fleet.sessions)} nodes")
+    preflight.ask(context)
+    context = participants.settle(context)
+    plan = context.plan
+    answers = assess.answers(run, plan)
+    known = {answer.node.name: facts(answer) for answer in answers}
+    context = participants.settle_slots(context, known)
+    plan = context.plan
+    chosen = participants.choose(context, answers)
+    for left_out in chosen.excluded:
+        context.say("check", f"{left_out.node} takes no part: {left_out.reason}")
+    # What a node without an answer does not say must not decide where all others write.
+    known = {name: known[name] for name in chosen.nodes}
+    allocation = slurm.allocation(context, chosen.head, chosen.nodes)
+    binaries, nodes = _binaries(context, chosen, known, benchmark)
+    place = Place(head=chosen.head, directory=build.work_root(known), binaries=binaries, known=known, slurm=allocation)
+    try:
+        with keys.access(context, place, nodes) as (ready, reached):
+            _cases(context, ready, reached)
+    finally:
+        cleanup.after(context, f"{place.directory}/{plan.job_directory}", (chosen.head, *nodes))
+
+
+def _binaries(context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
+    outcome = build.build(context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known))
+    context.say("build", outcome.told)
+    return outcome.folder, outcome.usable
+
+
+def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
+    plan = context.plan
+    ranks_per_node = 0
+    order = 0
+    for case in plan.playbook.cases:
+        launch = launching.make(plan, place, case, nodes, order=order)
+        ranks_per_node = launch.ranks_per_node
+        order += 1
+        context.say(case.id, f"{case.collective} on {len(nodes)} nodes, {launch.invocation.nranks} ranks")
+        if not _measured(context, measure(context, launch)):
+            return
+    turns.measure_turns(context, place, nodes, order)
+    order = repeat.repeat(context, place, nodes, order)
+    wanted = plan.playbook.survey
+    if len(nodes) > 1 and (wanted.when == "always" or (wanted.when == "on-shortfall" and survey.falls_short(context))):
+        survey.survey(context, place, nodes, ranks_per_node, order)
+        rest.measure_rest(context, place, nodes)
+
+
+def _measured(context: Context, artefact: CaseArtefact) -> bool:
+    """Whether the launch ended by itself, so that the next one has a chance; tells how it went."""
+    took = format_duration(artefact.seconds)
+    if artefact.state == "ended" and artefact.exit_status == 0:
+        context.say(artefact.case.id, f"ended after {took}")
+        return True
+    how = f"exit status {artefact.exit_status}" if artefact.state == "ended" else artefact.state
+    context.say(artefact.case.id, f"{how} after {took} {artefact.problem}".rstrip())
+    return False
+
+
+def _none_reached(context: Context) -> ReachError:
+    first = context.fleet.unreachable[0] if context.fleet.unreachable else None
+    return ReachError(
+        f"none of {len(context.plan.cluster.nodes)} nodes could be reached",
+        seen=f"{first.node}: {first.reason}" if first else "",
+        next_step=first.next_step if first else "",
+    )
+
+
+def _stage_of(error: BusbwError) -> str:
+    return {"ReachError": "reach", "BuildError": "build", "LaunchError": "measure"}.get(type(error).__name__, "measure")
+
+
+def _keep_failure(run: RunDir, stage: str, error: BusbwError) -> None:
+    name = f"failure-{stage}.json"
+    if run.read_raw(name) is None:
+        artefacts.keep(run, name, StageFailure(stage, error.what, error.seen, error.next_step, error.exit_status))
+
+
+def _teller(run: RunDir, say: Say, now: Callable[[], str]) -> Say:
+    def tell(step: str, text: str) -> None:
+        state = "ended" if (step, text) == ("run", "ended") else "said"
+        run.event(now(), step, state, text=text)
+        say(step, text)
+
+    return tell

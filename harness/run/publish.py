@@ -1,0 +1,80 @@
+"""Everything derived: result, report, summary, JUnit, metrics, commands, rebuilt from `raw/` alone; the same `raw/` gives the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+
+from busbw import assess
+from busbw.checks.software import facts
+from busbw.codec import dump_json
+from busbw.model import RunResult
+from busbw.reports import html, junit, markdown, metrics
+from busbw.reports.input import Excerpt, ReportInput
+from busbw.reports.redact import Redactor, for_cluster
+from busbw.store.run_directory import RunDir
+
+EXCERPT_BYTES = 64 * 1024
+SHELL_HEADER = "#!/bin/sh\n# Every launch of this run, in order, as the head node ran it. The binaries must stand where the run put them.\n"
+
+
+def publish(run: RunDir) -> RunResult:
+    """Judge the run and write every derived file."""
+    result = assess.derive(run)
+    for name, text in _files(_input(run, result)).items():
+        run.write_derived(name, text)
+    return result
+
+
+def publish_redacted(run: RunDir) -> tuple[RunResult, Redactor]:
+    """Judge the run and write the derived files into `redacted/`, with aliases in the place of names; the names and aliases are returned.
+
+    The verdict is reached before anything is replaced. `raw/` has the names and stays at home.
+    """
+    result = assess.derive(run)
+    plan = assess.load_plan(run)
+    known = (facts(answer).host_name for answer in assess.answers(run, plan))
+    redactor = for_cluster(plan.cluster, sorted({name for name in known if name}))
+    report = redactor.record(_input(run, result))
+    for name, text in _files(report).items():
+        run.write_derived(f"redacted/{name}", text)
+    return report.result, redactor
+
+
+def _input(run: RunDir, result: RunResult) -> ReportInput:
+    commands = SHELL_HEADER + "".join(f"\n{command}" for command in result.commands)
+    return ReportInput(result, _excerpts(run, result), commands)
+
+
+def _files(report: ReportInput) -> dict[str, str]:
+    """Every derived file by name."""
+    return {
+        "run.json": dump_json(report.result),
+        "commands.sh": report.commands_text,
+        "summary.md": markdown.render(report),
+        "junit.xml": junit.render(report.result),
+        "metrics.prom": metrics.render(report.result),
+        "report.html": html.render(report),
+    }
+
+
+def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
+    """The artefacts that findings and cases point at, each cut in the middle where it is long."""
+    wanted = [e.artefact for finding in result.findings for e in finding.evidence]
+    wanted += [path for outcome in result.cases for path in outcome.artefacts if not path.endswith(".json")]
+    found = []
+    for path in dict.fromkeys(wanted):
+        # JSON artefacts hold the launch's environment: they stay in raw/ and are never printed into a page that travels.
+        content = run.read_raw(path.removeprefix("raw/")) if path.startswith("raw/") and not path.endswith(".json") else None
+        if content is not None:
+            found.append(Excerpt(path, _cut(content), hashlib.sha256(content).hexdigest()))
+    return tuple(found)
+
+
+def _cut(content: bytes) -> str:
+    if len(content) > EXCERPT_BYTES:
+        # At line ends: half a name could not be replaced by its alias.
+        half = EXCERPT_BYTES // 2
+        begin, end = content[:half].rpartition(b"\n")[0], content[-half:].partition(b"\n")[2]
+        left_out = len(content) - len(begin) - len(end)
+        content = begin + f"\n… {left_out} bytes left out here, the whole is in raw/ …\n".encode() + end
+    return content.decode("utf-8", "replace")

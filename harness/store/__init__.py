@@ -1,0 +1,1 @@
+"""The run directory: what is planned and seen, kept so that everything else can be rebuilt from it."""

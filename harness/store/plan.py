@@ -1,0 +1,78 @@
+"""What a run is going to do, resolved: `raw/plan.json`, written before any node is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.fabrics.fabric import Profile
+from busbw.model import BenchmarkCase, Cluster
+from busbw.playbook import Playbook
+
+SCHEMA = "busbw.store.plan/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What is measured in turn, round after round, in the place of the playbook's own bandwidth cases: exactly one of the three."""
+
+    cases: tuple[BenchmarkCase, ...]
+    """What each turn launches."""
+    settings: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """`--try`: the variables of each setting; the first has none."""
+    changed: tuple[str, ...] = ()
+    """`--changed`: the nodes that were changed."""
+    soak_s: float | None = None
+    """Seconds of measuring of a soak."""
+    least: int = 5
+    """Rounds that are made in any case."""
+    most: int = 15
+    """Rounds after which what is still open stays open."""
+    budget_s: float = 3600.0
+    """Seconds of measuring after which no further round begins; of a soak `soak_s` alone counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Everything that decides what a run does. Rendering and replaying a run read this, never the files it came from."""
+
+    schema: str
+    tool_version: str
+    run_id: str
+    started: str
+    """RFC 3339, UTC."""
+    cluster: Cluster
+    playbook: Playbook
+    profile: Profile
+    transport: str
+    overrides: tuple[tuple[str, str], ...] = ()
+    """`--env NAME=VALUE`, in the order given."""
+    stray: tuple[str, ...] = ()
+    """NCCL, UCX and MPI variables found in the caller's shell and ignored."""
+    ranks_per_node: int | None = None
+    """`--ranks-per-node`; None = the inventory's slots or GPUs, else the GPUs that the nodes list."""
+    forks: int = 64
+    connect_timeout_s: float = 10.0
+    temporary_keys: bool = False
+    """The user consents to a temporary key between the nodes, removed at the end."""
+    force: bool = False
+    """The user wants the nodes also where somebody else works on them."""
+    slurm_job: str | None = None
+    """The Slurm allocation that busbw was started in; None = none."""
+    salloc: tuple[str, ...] = ()
+    """Options with which busbw asked for that allocation itself, so that --resume can ask again; () = it was there."""
+    mpi_plugin: str | None = None
+    """`--mpi` for srun; None = the best that Slurm names."""
+    pml: str | None = None
+    """`--pml`: what carries MPI's own traffic; None = the profile's choice."""
+    turns: Turns | None = None
+    """None = the playbook's cases alone are measured."""
+
+    @property
+    def head(self) -> str:
+        """The node that starts the launcher."""
+        return self.cluster.head
+
+    @property
+    def job_directory(self) -> str:
+        """Name of this run's folder below the work folder of a node; equal in a replay."""
+        return f"jobs/{self.run_id}"

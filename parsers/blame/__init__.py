@@ -1,0 +1,1 @@
+"""Which node, rail, route or uplink makes groups slow."""

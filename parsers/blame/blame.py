@@ -1,0 +1,286 @@
+"""Which part of a cluster makes groups slow: one model over all groups of a run, and over those of earlier ones.
+
+A group runs at the slowest of the parts that it loads (`blame_parts`), as seen against its peers (`blame_levels`); the fewest parts that
+explain all slow groups are accused (`blame_explain`), each with the groups that speak against it. What other parts would explain as well is
+said, and then no single one is named alone. Two things are judged this way: how fast a group was, and how steady, since a link that loses
+packets or comes and goes is fast most of the time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from dataclasses import dataclass
+
+from busbw.model import Blame, BlameState, Evidence, Finding, Status
+from busbw.parsers.blame.explain import COST, Account, Explainer, Explanation, Suspicion
+from busbw.parsers.blame.levels import LEAST_LOSS, Level, good_level, least_loss, levels
+from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.units import format_bandwidth
+
+CLEAN_ITERATIONS = 5
+"""Iterations under load, in groups that were not slow, from which on a node is cleared."""
+EVIDENCE = 12
+"""Groups quoted for one accusation; the slowest first."""
+LEAST_UNSTEADY = 0.04
+"""Standard deviation, at least, of a group's share of steady iterations: one hiccup accuses nobody."""
+FEWEST_UNSTEADY = 3
+"""Unsteady groups, of two launches at least, that an accusation for unsteadiness must explain: on a loaded machine one or two always are."""
+OFTEN = 0.2
+"""Share of its groups, at least, that must be unsteady: of dozens that load one node a few always are, and three of them lie together by chance."""
+_CONTRAST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BlameOutcome:
+    """What the groups of a run say about its parts."""
+
+    blames: tuple[Blame, ...]
+    """Worst first."""
+    reference_gb_s: float | None
+    """Bus bandwidth of a good pair of nodes over all its rails; None = too few groups to know."""
+    tolerance: float
+    """Loss, as a share of the reference, from which on these measurements would have accused a node."""
+    exonerated: tuple[str, ...]
+    """Nodes that were loaded for long enough without being slow, and that nothing accuses."""
+    inseparable: str
+    """Why the measurements cannot tell parts apart; empty = they can."""
+    accused: tuple[Part, ...] = ()
+    """The parts of `blames`, in the same order."""
+    open: tuple[Suspicion, ...] = ()
+    """Suspected, and measured too seldom to accuse, to clear, or to tell from others; accused parts that others may stand for come first."""
+    levels: tuple[Level, ...] = ()
+    """Every group that had peers."""
+    explained: tuple[Level, ...] = ()
+    """Those of `levels` that are slow because of what is accused."""
+
+
+def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameOutcome:  # noqa: B008 — frozen
+    """Blame from all groups of a run; of samples of different sizes the largest size of each operation counts.
+
+    Unit of every bandwidth: GB/s of bus bandwidth.
+    """
+    seen = levels(_largest(samples), fabric)
+    pairs = [level for level in seen if len(level.sample.nodes) > 1]
+    if not pairs:
+        why = "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow node" if samples else ""
+        return BlameOutcome((), None, LEAST_LOSS, (), why, levels=seen)
+    speed = Explainer(seen, fabric).explain()
+    # What is slow is unsteady too: only what the speeds do not explain is looked at.
+    known = {node for found in speed.accused for node in _touching(found.account.part, seen)}
+    calm = tuple(level for level in steadiness(seen) if not known & set(level.sample.nodes))
+    flicker = Explainer(calm, fabric, average=True).explain()
+    unsteady = tuple(found for found in flicker.accused if _often(found, calm))
+    blames = [_blame(found, seen, speed) for found in speed.accused] + [_unsteady(found, calm, seen) for found in unsteady]
+    told = (*speed.accused, *unsteady)
+    order = sorted(range(len(blames)), key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component))
+    still_open = (*(found for found in told if found.alike), *speed.open, *flicker.open)
+    explained = tuple({id(seen[i]): seen[i] for found in speed.accused for i in found.account.explained}.values())
+    suspected = {name for found in (*still_open, *told) for name in found.account.part.names}
+    return BlameOutcome(
+        blames=tuple(blames[i] for i in order),
+        reference_gb_s=_reference(pairs),
+        tolerance=_tolerance(pairs),
+        exonerated=_cleared(seen, suspected),
+        inseparable=_inseparable(blames),
+        accused=tuple(told[i].account.part for i in order),
+        open=still_open,
+        levels=seen,
+        explained=explained,
+    )
+
+
+def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
+    """The levels with, in place of speed, the share of iterations that kept it, set against that of the steadier half."""
+    if not seen:
+        return ()
+    ranked = sorted(level.dips for level in seen)
+    usual = statistics.fmean(ranked[: (len(ranked) + 1) // 2])
+    share = max(usual, statistics.fmean(ranked[: max(1, len(ranked) * 3 // 4)]))
+    found = []
+    for level in seen:
+        noise = math.sqrt(share * (1 - share) / max(len(level.sample.busbw_gb_s), 1))
+        found.append(dataclasses.replace(level, ratio=min(1.0, (1 - level.dips) / (1 - share)), noise=max(LEAST_UNSTEADY, noise)))
+    return tuple(found)
+
+
+def _often(found: Suspicion, calm: tuple[Level, ...]) -> bool:
+    """Enough of its groups are unsteady, and not in one launch alone."""
+    groups, part = found.account.explained, found.account.part
+    if len(groups) < FEWEST_UNSTEADY or len({calm[i].launch for i in groups}) < 2:
+        return False
+    # The names of other parts are no nodes'; what many groups share must stand out from its like already.
+    loading = [level for level in calm if set(part.names) <= set(level.sample.nodes) and part.rail in (None, level.sample.rail)]
+    return len(groups) >= OFTEN * len(loading)
+
+
+def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
+    most: dict[tuple[str, int], int] = {}
+    for sample in samples:
+        key = (sample.collective, len(sample.nodes))
+        most[key] = max(most.get(key, 0), sample.size_bytes)
+    return tuple(s for s in samples if s.size_bytes == most[s.collective, len(s.nodes)])
+
+
+def _touching(part: Part, seen: tuple[Level, ...]) -> set[str]:
+    """Nodes whose steadiness says nothing any more once the part is accused."""
+    if part.kind in (PartKind.NODE, PartKind.RAIL, PartKind.PATH, PartKind.INSIDE):
+        return set(part.names)
+    return {node for level in seen for node in level.sample.nodes}
+
+
+def _reference(pairs: list[Level]) -> float:
+    whole = [level.reference_gb_s for level in pairs if level.sample.rail is None and len(level.sample.nodes) == 2]
+    if whole:
+        return good_level(whole) if len(whole) > 1 else whole[0]
+    rails = 1 + max(level.sample.rail or 0 for level in pairs)
+    return rails * statistics.median(level.reference_gb_s for level in pairs)
+
+
+def _tolerance(pairs: list[Level]) -> float:
+    """Smallest loss of a node that its launches would have added up to an accusation of, in 97 of 100 cases."""
+    launches: dict[str, set[int]] = {}
+    for level in pairs:
+        for node in level.sample.nodes:
+            launches.setdefault(node, set()).add(level.launch)
+    count = statistics.median(len(found) for found in launches.values())
+    noise = statistics.median(level.noise for level in pairs)
+    return max(least_loss(tuple(pairs)), noise * (math.sqrt(COST[PartKind.NODE] / count) + 2 / math.sqrt(count)))
+
+
+def _cleared(seen: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
+    clean: dict[str, int] = {}
+    for level in seen:
+        for node in level.sample.nodes:
+            good = level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise)
+            clean[node] = clean.get(node, 0) + (len(level.sample.busbw_gb_s) if good and len(level.sample.nodes) > 1 else 0)
+    return tuple(sorted(node for node, count in clean.items() if count >= CLEAN_ITERATIONS and node not in suspected))
+
+
+def _inseparable(blames: list[Blame]) -> str:
+    doubtful = [f"{b.component} or {' or '.join(b.also)}" for b in blames if b.also]
+    return f"cannot be separated by these measurements: {'; '.join(doubtful)}" if doubtful else ""
+
+
+def _evidence(level: Level) -> Evidence:
+    sample = level.sample
+    rail = "" if sample.rail is None else f" rail {sample.rail}"
+    measured, expected = format_bandwidth(level.ratio * level.reference_gb_s), format_bandwidth(level.reference_gb_s)
+    text = f"{' + '.join(sample.nodes)}{rail}: {measured} over {len(sample.busbw_gb_s)} iterations, {level.ratio:.0%} of {expected}"
+    return Evidence(sample.artefact, sample.line_no, text)
+
+
+def _quoted(account: Account, mine: list[Level], seen: tuple[Level, ...]) -> tuple[Evidence, ...]:
+    """The groups that speak against it, then what the same partners give without it: the contrast is part of the proof."""
+    against = sorted(mine, key=lambda level: (level.ratio, level.launch, level.sample.nodes))[:EVIDENCE]
+    names, partners = set(account.part.names), {node for level in mine for node in level.sample.nodes} - set(account.part.names)
+    contrast = [
+        level
+        for level in seen
+        if partners & set(level.sample.nodes) and not names & set(level.sample.nodes) and level.ratio > 1 - 2.5 * level.noise
+    ]
+    return tuple(_evidence(level) for level in (*against, *contrast[:_CONTRAST]))
+
+
+def _blame(found: Suspicion, seen: tuple[Level, ...], speed: Explanation) -> Blame:
+    account = found.account
+    mine = [seen[i] for i in account.explained]
+    accused = {name for other in speed.accused for name in other.account.part.names}
+    reference = statistics.median(level.reference_gb_s for level in mine)
+    ratio = statistics.median(level.ratio for level in mine)
+    rails = {level.sample.rail for level in mine}
+    state = BlameState.INTERMITTENT if account.intermittent else BlameState.SLOW
+    factor = len(rails) if None not in rails and account.part.rail is None else 1
+    return Blame(
+        kind=account.part.kind.value,
+        component=account.part.label,
+        state=state,
+        capacity_gb_s=ratio * reference * factor,
+        expected_gb_s=reference * factor,
+        seen_in=_quoted(account, mine, seen),
+        exonerated=tuple(sorted({node for level in mine for node in level.sample.nodes} - accused)),
+        also=tuple(part.label for part in found.alike),
+        launches=f"slow in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches",
+    )
+
+
+def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]) -> Blame:
+    """A part that is fast in most iterations and stumbles in too many: `capacity` is what is left of the time."""
+    account = found.account
+    mine = [calm[i] for i in account.explained]
+    by_sample = {id(level.sample): level for level in seen}
+    real = [by_sample[id(level.sample)] for level in mine]
+    reference = statistics.median(level.reference_gb_s for level in real)
+    kept = statistics.median(level.ratio for level in mine)
+    texts = tuple(
+        Evidence(
+            level.sample.artefact,
+            level.sample.line_no,
+            f"{' + '.join(level.sample.nodes)}{'' if level.sample.rail is None else f' rail {level.sample.rail}'}: "
+            f"{level.dips:.0%} of {len(level.sample.busbw_gb_s)} iterations below 70% of its own level",
+        )
+        for level in sorted(real, key=lambda level: -level.dips)[:EVIDENCE]
+    )
+    return Blame(
+        kind=account.part.kind.value,
+        component=account.part.label,
+        state=BlameState.INTERMITTENT,
+        capacity_gb_s=kept * reference,
+        expected_gb_s=reference,
+        seen_in=texts,
+        exonerated=tuple(sorted({node for level in mine for node in level.sample.nodes} - set(account.part.names))),
+        also=tuple(part.label for part in found.alike),
+        launches=f"stumbles in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches",
+    )
+
+
+# What else speaks for an accusation: failed checks, ports' counters and log lines, as tie-
+# breakers, never in place of a measurement.
+#
+# Nobody is accused here, and nobody is cleared. Where the measurements cannot separate parts, the
+# one that other findings name comes first, and
+# says that this is why; where they can, what was found besides is quoted beside it.
+
+MOST = 3
+"""Other findings quoted for one accusation."""
+_TELLING = (Status.FAIL, Status.WARN)
+
+
+def with_priors(outcome: BlameOutcome, findings: tuple[Finding, ...]) -> BlameOutcome:
+    """The outcome with its accusations ordered and supported by what was found besides. `findings`: none of a survey's own."""
+    told = tuple(finding for finding in findings if finding.status in _TELLING)
+    if not told or not outcome.blames:
+        return outcome
+    return dataclasses.replace(outcome, blames=tuple(_supported(blame, outcome, told) for blame in outcome.blames))
+
+
+def _supported(blame: Blame, outcome: BlameOutcome, told: tuple[Finding, ...]) -> Blame:
+    names = (blame.component, *blame.also)
+    found = {name: tuple(finding for finding in told if _speaks_for(finding, name)) for name in names}
+    # A finding about a whole node speaks for each of its rails alike: what speaks for all separates none of them.
+    shared = [finding for finding in told if all(finding in found[name] for name in names)] if blame.also else []
+    telling = {name: tuple(finding for finding in found[name] if finding not in shared) for name in names}
+    best = max(len(each) for each in telling.values())
+    leading = [name for name in names if best and len(telling[name]) == best]
+    if blame.also and len(leading) == 1 and leading[0] != blame.component:
+        kind = next((part.kind.value for each in outcome.open for part in each.alike if part.label == leading[0]), blame.kind)
+        also = tuple(name for name in names if name != leading[0])
+        blame = dataclasses.replace(blame, kind=kind, component=leading[0], also=also)
+    why = "found besides" if not blame.also else "comes first because of what was found besides"
+    quoted = (telling[blame.component] if blame.also else found[blame.component])[:MOST]
+    return dataclasses.replace(blame, seen_in=(*blame.seen_in, *(_quoted_line(finding, why) for finding in quoted)))
+
+
+def _speaks_for(finding: Finding, name: str) -> bool:
+    """The finding is about the part by its own name, or about the node that a rail or an inside belongs to. Paths and leaves have no owner."""
+    if name in finding.where:
+        return True
+    node, rail, _ = name.removeprefix("inside of ").partition(" rail ")
+    return bool(rail or name.startswith("inside of ")) and " " not in node and node in finding.where
+
+
+def _quoted_line(finding: Finding, why: str) -> Evidence:
+    first = finding.evidence[0] if finding.evidence else None
+    return Evidence(first.artefact if first else "run.json", first.line_no if first else None, f"{why}: {finding.title}")

@@ -1,0 +1,220 @@
+"""What each group achieved as a share of what its peers did, with the noise of that share.
+
+Groups of one launch start each iteration together (`-z 3`), so what slows all of them in the same iteration is the system's, not a part's:
+each iteration is first set against what the launch as a whole did in it. A group's level is the mean of the middle half of its iterations.
+Levels are compared inside one class (same operation, size, number of nodes, one rail or all) and, where a launch has enough groups, inside
+the launch: a cluster that drifts is slow for everybody.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from busbw.parsers.blame.parts import Fabric, crossing
+from busbw.parsers.nccl_tests.groups import GroupSample
+
+FEWEST_GROUPS = 3
+"""Different groups of a class from which on they can be compared: of two, either may be the slow one."""
+FEWEST_PEERS = 4
+"""Groups of one launch from which on the launch has a level of its own."""
+DISTANCE = 0.15
+"""Loss of groups between two leaves, against those inside, that is put down to the way being longer."""
+DRIFT = 0.1
+"""Loss of all groups of a launch, against those of other launches, that is put down to the launch."""
+LEAST_NOISE = 0.01
+"""Nothing is measured more finely than this."""
+FEWEST_ABOVE = 5
+"""Groups above the good level from which on their distances tell the noise."""
+LEAST_LOSS = 0.05
+"""Smallest loss that is called slow."""
+APART = 4.0
+"""A loss must exceed this many standard deviations of what good nodes differ by."""
+FEWEST_TO_DIFFER = 6
+DIP = 0.7
+"""An iteration below this share of its group's level is a dip."""
+_Class = tuple[str, int, int, int, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One group in one launch, set against its peers."""
+
+    sample: GroupSample
+    launch: int
+    """Position of its launch among the launches; those that ran side by side are one."""
+    ratio: float
+    """Level over that of its peers; 1 = as good as they."""
+    noise: float
+    """Standard deviation of `ratio` for a good group."""
+    reference_gb_s: float
+    """Bus bandwidth that 1 stands for."""
+    crosses: bool
+    """It leaves its leaf."""
+    dips: float
+    """Share of its iterations below `DIP` of its own level, beyond what the launch as a whole had."""
+
+
+def spread(values: Iterable[float]) -> float:
+    """Robust standard deviation: 1.4826 times the median distance from the median."""
+    ranked = list(values)
+    middle = statistics.median(ranked)
+    return 1.4826 * statistics.median(abs(value - middle) for value in ranked)
+
+
+def good_level(values: Iterable[float]) -> float:
+    """The level of the good ones among them: the better half's median, then the mean of what lies around it.
+
+    As long as a third is good it is theirs, and it is not drawn up by picking the best.
+
+    >>> round(good_level([10.0, 10.1, 9.9, 10.0, 5.0, 5.1, 4.9]), 2)
+    10.0
+    """
+    ranked = sorted(values, reverse=True)
+    half = ranked[: max(2, (len(ranked) + 1) // 2)]
+    middle = statistics.median(half)
+    width = max(3 * spread(half), 0.03 * middle)
+    near = [value for value in ranked if abs(value - middle) <= width]
+    middle = statistics.median(near)
+    near = [value for value in ranked if abs(value - middle) <= width]
+    return sum(near) / len(near)
+
+
+def _of_good_ones(ratios: Iterable[float]) -> float:
+    """Standard deviation of good groups, by those above the good level: what is bad, or slow by chance, lies below it and is no noise of theirs."""
+    near = [value for value in ratios if 0.8 < value < 1.2] or [1.0]
+    above = [value - 1.0 for value in near if value >= 1.0]
+    return 1.4826 * statistics.median(above) if len(above) >= FEWEST_ABOVE else spread(near)
+
+
+def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...]:
+    """Every sample of a class that has peers, in the order given. Samples of a class with fewer than three groups are left out."""
+    leaf = dict(fabric.leaf_of)
+    order = {name: position for position, name in enumerate(dict.fromkeys(_moment(s) for s in samples))}
+    by_class: dict[_Class, list[int]] = {}
+    for index, sample in enumerate(samples):
+        by_class.setdefault(_class_of(sample), []).append(index)
+    found: dict[int, Level] = {}
+    for members in by_class.values():
+        if len({frozenset(samples[i].nodes) for i in members}) >= FEWEST_GROUPS:
+            found |= _of_class(samples, members, order, leaf, len(set(leaf.values())))
+    return tuple(found[index] for index in sorted(found))
+
+
+def _launch(sample: GroupSample) -> str:
+    return sample.launch or sample.artefact
+
+
+def _moment(sample: GroupSample) -> str:
+    return sample.beside or _launch(sample)
+
+
+def _class_of(sample: GroupSample) -> _Class:
+    return sample.collective, sample.size_bytes, len(sample.nodes), sample.ranks_per_node, sample.rail is None
+
+
+def _of_class(
+    samples: tuple[GroupSample, ...], members: list[int], order: dict[str, int], leaf: dict[str, str], leaves: int
+) -> dict[int, Level]:
+    by_launch: dict[str, list[int]] = {}
+    for index in members:
+        by_launch.setdefault(_launch(samples[index]), []).append(index)
+    steady: dict[int, tuple[float, float, float]] = {}
+    for launched in by_launch.values():
+        steady |= _steadied(samples, launched)
+    crosses = {index: crossing(samples[index].nodes, leaf) for index in members}
+    inner = [index for index in members if not crosses[index]] or members
+    overall = good_level(_best(samples, steady, inner).values())
+    scale: dict[str, float] = {}
+    for name, launched in by_launch.items():
+        peers = [index for index in launched if not crosses[index]] if leaves > 1 else launched
+        pairs = len({frozenset(samples[index].nodes) for index in peers})
+        own = good_level(steady[i][0] for i in peers) if len(peers) >= FEWEST_PEERS and pairs > 1 else overall
+        # Rails of one pair are no peers of each other, nor is a launch good in which all are far below the others: bad ends are, drift is not.
+        scale[name] = own if own > (1 - DRIFT) * overall else overall
+    ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
+    _against_crossing_peers(samples, members, crosses, ratio, leaves)
+    noise = max(LEAST_NOISE, _of_good_ones(ratio.values()))
+    return {
+        index: Level(
+            samples[index],
+            order[_moment(samples[index])],
+            ratio[index],
+            max(noise, steady[index][1]),
+            scale[_launch(samples[index])],
+            crosses[index],
+            steady[index][2],
+        )
+        for index in members
+    }
+
+
+def _steadied(samples: tuple[GroupSample, ...], launched: list[int]) -> dict[int, tuple[float, float, float]]:
+    """(level in GB/s, noise of the level as a share of it, share of dips) of each group of a launch, without what all groups had in common."""
+    import numpy as np
+
+    found: dict[int, tuple[float, float, float]] = {}
+    by_count: dict[int, list[int]] = {}
+    for index in launched:
+        by_count.setdefault(len(samples[index].busbw_gb_s), []).append(index)
+    for count, members in by_count.items():
+        values = np.array([samples[index].busbw_gb_s for index in members])
+        cut = count // 4
+        if len(members) >= FEWEST_PEERS:
+            shape = values / np.sort(values, axis=1)[:, cut : count - cut].mean(axis=1, keepdims=True)
+            rows = len(members) // 4
+            values = values / np.sort(shape, axis=0)[rows : len(members) - rows].mean(axis=0)
+        level = np.sort(values, axis=1)[:, cut : count - cut].mean(axis=1)
+        middle = np.median(values, axis=1)
+        # 1.4826 makes the median distance a standard deviation; the middle half's mean has 1.1 times the mean's error.
+        noise = 1.1 * 1.4826 * np.median(np.abs(values - middle[:, None]), axis=1) / level / count**0.5
+        dips = (values < DIP * level[:, None]).mean(axis=1)
+        for index, *numbers in zip(members, level.tolist(), noise.tolist(), dips.tolist(), strict=True):
+            found[index] = (numbers[0], numbers[1] if count > 2 else 0.0, numbers[2])
+    return found
+
+
+def _best(samples: tuple[GroupSample, ...], steady: dict[int, tuple[float, float, float]], members: list[int]) -> dict[str, float]:
+    """The best level of every node: with two bad nodes of four, most groups are slow and most nodes are not."""
+    best: dict[str, float] = {}
+    for index in members:
+        for node in samples[index].nodes:
+            best[node] = max(best.get(node, 0.0), steady[index][0])
+    return best
+
+
+def _against_crossing_peers(
+    samples: tuple[GroupSample, ...], members: list[int], crosses: dict[int, bool], ratio: dict[int, float], leaves: int
+) -> None:
+    """Groups that leave their leaf are set against each other, launch by launch: uplinks may be narrower than nodes by design.
+
+    Between two leaves all of them share the same uplinks, and have no peers if these are slow: then only a little is put down to the distance.
+    """
+    by_launch: dict[str, list[int]] = {}
+    for index in members:
+        if crosses[index]:
+            by_launch.setdefault(_launch(samples[index]), []).append(index)
+    overall = good_level(ratio[i] for launched in by_launch.values() for i in launched) if by_launch else 1.0
+    for launched in by_launch.values():
+        own = good_level(ratio[i] for i in launched) if len(launched) >= FEWEST_PEERS else overall
+        # A launch in which all leave by the slow uplinks has no good level of its own.
+        level = own if own > (1 - DRIFT) * overall else overall
+        if leaves == 2 and overall < 1 - DISTANCE:
+            continue
+        for index in launched:
+            ratio[index] /= min(level, 1.0)
+
+
+def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
+    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the spread of their medians over all launches.
+
+    `hashed`: groups that leave their leaf differ by the luck of their flows, and do not count.
+    """
+    ratios: dict[tuple[str, int | None], list[float]] = {}
+    for level in levels:
+        for node in level.sample.nodes if len(level.sample.nodes) == 2 and not (hashed and level.crosses) else ():
+            ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
+    # The higher median: with two launches one bad partner must not make a rail look bad.
+    apart = spread(statistics.median_high(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
+    return max(LEAST_LOSS, APART * apart)

@@ -1,0 +1,168 @@
+"""Which parts of a cluster a group of nodes loads, and with how much of its bytes: node, rail, path, uplink, leaf, rail plane, fabric.
+
+Bytes are wire bytes (physical-model.md, sections 4 and 5): in a ring over k nodes every node sends and receives at the bus bandwidth, over
+each of its rails an equal share; in an alltoall of n ranks, r on each node, a node sends r (n − r) / (n − 1) of the bus bandwidth. A group
+that leaves its leaf loads both leaves' uplinks, and an uplink carries the sum of the groups that use it at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+from busbw.parsers.nccl_tests.groups import GroupSample
+
+WASTE = 0.1
+"""Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of what fewer of them get out of it."""
+
+
+class PartKind(StrEnum):
+    """What a part is. Values are the `kind` of a blame."""
+
+    INSIDE = "gpu"
+    """The inside of one node: GPUs and what joins them."""
+    NODE = "node"
+    RAIL = "rail"
+    PATH = "link"
+    """What two nodes have between them and share with nobody who was measured."""
+    LEAF = "leaf"
+    """All groups with a node below that leaf."""
+    UPLINK = "uplink"
+    """What leaves that leaf."""
+    BETWEEN = "between"
+    """What two leaves have between them. With two leaves in all: their uplinks, which then cannot be told apart."""
+    PLANE = "plane"
+    """One rail of all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part that can be to blame."""
+
+    kind: PartKind
+    names: tuple[str, ...]
+    """Nodes or leaves, sorted; () for a rail plane."""
+    rail: int | None = None
+    """None = all rails."""
+
+    @property
+    def label(self) -> str:
+        """As a report names it.
+
+        >>> Part(PartKind.RAIL, ("node3",), 2).label, Part(PartKind.PATH, ("node1", "node4")).label
+        ('node3 rail 2', 'node1 – node4')
+        >>> Part(PartKind.UPLINK, ("leaf1",)).label, Part(PartKind.BETWEEN, ("leaf1", "leaf2"), 0).label, Part(PartKind.PLANE, (), 3).label
+        ('uplinks of leaf1', 'uplinks between leaf1 and leaf2, rail 0', 'rail 3 of all nodes')
+        """
+        rail = "" if self.rail is None else f" rail {self.rail}"
+        if self.kind is PartKind.INSIDE:
+            return f"inside of {self.names[0]}"
+        if self.kind is PartKind.PLANE:
+            return f"rail {self.rail} of all nodes"
+        if self.kind is PartKind.UPLINK:
+            return f"uplinks of {self.names[0]}" + (f",{rail}" if rail else "")
+        if self.kind is PartKind.BETWEEN:
+            return f"uplinks between {' and '.join(self.names)}" + (f",{rail}" if rail else "")
+        if self.kind is PartKind.LEAF:
+            return f"leaf {self.names[0]}{rail}"
+        return " – ".join(self.names) + rail
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """What is known of how the nodes hang together; a node that is not named hangs on a leaf nobody knows."""
+
+    leaf_of: tuple[tuple[str, str], ...] = ()
+    """(node, leaf)."""
+    hashed: bool = False
+    """Flows are spread over uplinks by a hash of their addresses: they collide at random, anew in each launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much of a group's bus bandwidth one part carries."""
+
+    part: Part
+    share: float
+    """Wire bytes per second through the part, per byte per second of bus bandwidth; one direction."""
+
+
+def portion_of(capacity: float, together: float) -> float:
+    """What each of so many groups' bytes at once gets of what a part carries; who nearly fit into it may fit.
+
+    >>> portion_of(2.0, 4.0), portion_of(1.9, 2.0), portion_of(0.95, 1.0)
+    (0.5, 1.0, 0.95)
+    """
+    portion = capacity / together
+    return 1.0 if together > 1.0 and portion > 1.0 - WASTE else portion
+
+
+def crossing(nodes: tuple[str, ...], leaf: dict[str, str]) -> bool:
+    """The group leaves its leaf; False where a leaf is not known."""
+    found = {leaf.get(node) for node in nodes}
+    return len(found) > 1 and None not in found
+
+
+def loads(sample: GroupSample, leaf: dict[str, str], leaves: int) -> tuple[Load, ...]:
+    """Every part the group loads. `leaf`: node → leaf, of `leaves` in all.
+
+    >>> from busbw.parsers.nccl_tests.groups import GroupSample
+    >>> pair = GroupSample(("a", "b"), 1 << 20, (1.0,), "", rail=2)
+    >>> [(load.part.label, load.share) for load in loads(pair, {}, 0) if load.part.kind in (PartKind.RAIL, PartKind.PATH)]
+    [('a rail 2', 1.0), ('b rail 2', 1.0), ('a – b', 1.0), ('a – b rail 2', 1.0)]
+    """
+    rail, nodes = sample.rail, sample.nodes
+    if len(nodes) == 1:
+        return (Load(Part(PartKind.INSIDE, nodes), 1.0),)
+    of_node, of_path = _shares(sample)
+    found = [Load(Part(PartKind.NODE, (node,)), of_node) for node in nodes]
+    if rail is not None:
+        found += [Load(Part(PartKind.RAIL, (node,), rail), of_node) for node in nodes]
+        found.append(Load(Part(PartKind.PLANE, (), rail), of_node))
+    for ends, share in _paths(sample, of_path):
+        found.append(Load(Part(PartKind.PATH, ends), share))
+        if rail is not None:
+            found.append(Load(Part(PartKind.PATH, ends, rail), share))
+    return (*found, *_of_leaves(sample, leaves, leaf, of_path))
+
+
+def _shares(sample: GroupSample) -> tuple[float, float]:
+    """(of a node, of one path) per bus bandwidth."""
+    if sample.collective != "alltoall":
+        return 1.0, 1.0
+    ranks = sample.ranks_per_node
+    total = ranks * len(sample.nodes)
+    return ranks * (total - ranks) / (total - 1), ranks * ranks / (total - 1)
+
+
+def _paths(sample: GroupSample, share: float) -> list[tuple[tuple[str, str], float]]:
+    nodes = sample.nodes
+    if sample.collective == "alltoall":
+        couples = [(a, b) for i, a in enumerate(nodes) for b in nodes[i + 1 :]]
+    else:
+        couples = list(zip(nodes, (*nodes[1:], nodes[0]), strict=True)) if len(nodes) > 2 else [(nodes[0], nodes[1])]
+    return [((min(a, b), max(a, b)), share) for a, b in couples]
+
+
+def _of_leaves(sample: GroupSample, leaves: int, leaf: dict[str, str], of_path: float) -> list[Load]:
+    if leaves < 2:
+        return []
+    rails = (None,) if sample.rail is None else (None, sample.rail)
+    found = [Load(Part(PartKind.LEAF, (name,), rail), 1.0) for name in _leaves_of(sample, leaf) for rail in rails]
+    crossings: Counter[tuple[str, str]] = Counter()
+    for (a, b), _ in _paths(sample, of_path):
+        if a in leaf and b in leaf and leaf[a] != leaf[b]:
+            crossings[min(leaf[a], leaf[b]), max(leaf[a], leaf[b])] += 1
+    for ends, count in crossings.items():
+        # A ring that leaves a leaf comes back to it: two edges cross, and each direction of the uplink carries one of them.
+        edges = count if sample.collective == "alltoall" or len(sample.nodes) == 2 else count / 2
+        parts = [Part(PartKind.BETWEEN, ends, rail) for rail in rails]
+        if leaves > 2:
+            parts += [Part(PartKind.UPLINK, (end,), rail) for end in ends for rail in rails]
+        found += [Load(part, edges * of_path) for part in parts]
+    return found
+
+
+def _leaves_of(sample: GroupSample, leaf: dict[str, str]) -> tuple[str, ...]:
+    return tuple(sorted({leaf[node] for node in sample.nodes if node in leaf}))

@@ -1,0 +1,182 @@
+"""Acceptance: one number of a contract against the launches that measured it, and what all of them come to.
+
+A number counts as met or missed only where there are as many launches as the contract wants and its limit does not lie inside the interval
+of the launches: between that, more launches decide, not a word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from busbw.model import Acceptance, CriterionResult, HardwareId, Limit, ProviderAnswer, Status
+from busbw.parsers.stats import spread
+from busbw.playbook.contract import Criterion
+from busbw.units import format_bandwidth, format_size, format_time_us
+
+MIN_LAUNCHES = 3
+"""From two launches on there is an interval; from two alone it is so wide (12.7 standard errors) that it would never decide."""
+ACCEPTED, NOT_ACCEPTED, INCONCLUSIVE = "ACCEPTED", "NOT ACCEPTED", "INCONCLUSIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What the launches of one case gave at one size."""
+
+    values: tuple[float, ...]
+    """GB/s or µs, one per launch; () = not measured."""
+    nodes: int
+    artefacts: tuple[str, ...]
+    why_not: str = ""
+    """Why there are no values."""
+
+
+def criterion(wanted: Criterion, collective: str, seen: Launches, limit: Limit | None) -> CriterionResult:
+    """One number of the contract, judged."""
+    promised = wanted.busbw_gb_s if wanted.busbw_gb_s is not None else wanted.time_us
+    assert promised is not None
+    faster_is_more = wanted.busbw_gb_s is not None
+    measured = None
+    if seen.values:
+        # The quantile of a time counts from the other end: 0 is the worst launch for both.
+        measured = spread.quantile(seen.values, wanted.quantile if faster_is_more else 1 - wanted.quantile)
+    half = spread.half_interval(seen.values)
+    status, reason = _judged(wanted, promised, faster_is_more, measured, half, seen, limit)
+    return CriterionResult(
+        id=wanted.id,
+        case_id=wanted.case,
+        collective=collective,
+        size_bytes=wanted.size,
+        unit="GB/s" if faster_is_more else "µs",
+        limit=promised,
+        measured=measured,
+        half_interval=half,
+        launches=len(seen.values),
+        nodes=seen.nodes if seen.values else 0,
+        status=status,
+        reason=reason,
+        physical_limit=limit.value_gb_s if limit is not None and faster_is_more else None,
+        artefacts=seen.artefacts,
+    )
+
+
+def _judged(
+    wanted: Criterion,
+    promised: float,
+    faster_is_more: bool,
+    measured: float | None,
+    half: float | None,
+    seen: Launches,
+    limit: Limit | None,
+) -> tuple[Status, str]:
+    if faster_is_more and limit is not None and promised > limit.value_gb_s * 1.0005:
+        why = f"{format_bandwidth(promised)} is above the physical limit of {format_bandwidth(limit.value_gb_s)} ({limit.formula})"
+        return Status.UNKNOWN, f"{why}: no cluster of this hardware can meet it; ask for node count, algorithm and unit of the number"
+    if measured is None:
+        return Status.UNKNOWN, seen.why_not or "not measured"
+    if faster_is_more and limit is not None and measured > limit.value_gb_s * 1.0005:
+        why = f"measured above the physical limit of {format_bandwidth(limit.value_gb_s)}"
+        return Status.UNKNOWN, f"{why}: the description of the cluster is wrong, so nothing is accepted on it"
+    if len(seen.values) < wanted.trials:
+        return Status.UNKNOWN, f"{len(seen.values)} of {wanted.trials} launches that the contract wants"
+    if half is not None and len(seen.values) >= MIN_LAUNCHES and abs(measured - promised) < half:
+        return Status.UNKNOWN, "the limit lies within ±: more launches would tell"
+    met = measured >= promised if faster_is_more else measured <= promised
+    share = measured / promised - 1
+    return (Status.PASS if met else Status.FAIL), f"{share:+.1%} against the limit"
+
+
+def headline(made: Acceptance) -> str:
+    """The answer in one sentence: the word, the count, and what decided beside the contract."""
+    return f"{made.word}: {made.told}" + (f"; besides the contract: {made.besides}" if made.besides else "")
+
+
+def words(result: CriterionResult) -> str:
+    """The number of a contract, as one reads it: `all_reduce at 8 GiB: at least 370.0 GB/s`."""
+    limit = f"at least {format_bandwidth(result.limit)}" if result.unit == "GB/s" else f"at most {format_time_us(result.limit)}"
+    return f"{result.collective} at {format_size(result.size_bytes)}: {limit}"
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What decides beside the numbers, and what else the page says."""
+
+    contract: str
+    wanted_nodes: int | None
+    """Nodes that the contract is about; None = not said."""
+    measured_nodes: int
+    verdict: Status
+    """Of the run with everything that is required besides the contract."""
+    leading: str
+    """What is wrong with the run; empty = nothing."""
+    emulated: bool
+    largest_bytes: int | None
+    """Largest size that was measured over all nodes; None = none."""
+    answers: tuple[ProviderAnswer, ...]
+    hardware: tuple[HardwareId, ...]
+    suspects: tuple[str, ...] = ()
+    without_suspects: str = ""
+
+
+def conclude(criteria: tuple[CriterionResult, ...], around: Around) -> Acceptance:
+    """Everything together.
+
+    NOT ACCEPTED: a criterion is missed, or something that the playbook requires failed. INCONCLUSIVE: a criterion was not measured, or the run
+    could not tell; and always on emulated hosts, which are a rehearsal.
+    """
+    failed = [each for each in criteria if each.status is Status.FAIL]
+    open_ = [each for each in criteria if each.status not in (Status.PASS, Status.FAIL)]
+    met = len(criteria) - len(failed) - len(open_)
+    missing = sum(each.measured is None for each in open_)
+    told = f"{met} of {len(criteria)} criteria met, {len(failed)} failed, {missing} not measured"
+    told += f", {len(open_) - missing} undecided" if len(open_) > missing else ""
+    if failed or around.verdict is Status.FAIL:
+        word, status = NOT_ACCEPTED, Status.FAIL
+    elif open_ or not criteria or around.verdict is Status.UNKNOWN:
+        word, status = INCONCLUSIVE, Status.UNKNOWN
+    elif around.emulated:
+        word, status = INCONCLUSIVE, Status.UNKNOWN
+        told += "; a rehearsal: emulated hosts accept nothing"
+    else:
+        word, status = ACCEPTED, Status.PASS
+    besides = around.leading if not failed and around.verdict in (Status.FAIL, Status.UNKNOWN) else ""
+    return Acceptance(
+        word=word,
+        status=status,
+        told=told,
+        contract=around.contract,
+        criteria=criteria,
+        answers=around.answers,
+        not_measured=_not_measured(criteria, around),
+        hardware=around.hardware,
+        fingerprint=fingerprint(around.hardware),
+        suspects=around.suspects,
+        without_suspects=around.without_suspects,
+        besides=besides,
+    )
+
+
+def fingerprint(hardware: tuple[HardwareId, ...]) -> str:
+    """SHA-256 over the parts, whatever their order; empty = there is none.
+
+    >>> parts = (HardwareId("n1", "GPU 0", "GPU-1"), HardwareId("n1", "mlx5_0", "b83f"))
+    >>> fingerprint(parts) == fingerprint(parts[::-1]), len(fingerprint(parts)), fingerprint(())
+    (True, 64, '')
+    """
+    if not hardware:
+        return ""
+    lines = sorted(f"{each.node} {each.part} {each.serial}\n" for each in hardware)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _not_measured(criteria: tuple[CriterionResult, ...], around: Around) -> tuple[str, ...]:
+    found = []
+    if around.wanted_nodes is not None and around.measured_nodes < around.wanted_nodes:
+        found.append(f"{around.wanted_nodes} nodes: measured on {around.measured_nodes}, which proves {around.measured_nodes}")
+    elif around.wanted_nodes is None:
+        found.append(f"more than {around.measured_nodes} nodes: the contract names no number of nodes")
+    if around.largest_bytes is not None:
+        found.append(f"messages above {format_size(around.largest_bytes)}")
+    found += [f"{words(each)}: {each.reason}" for each in criteria if each.measured is None]
+    few = [each for each in criteria if each.measured is not None and each.status is Status.UNKNOWN]
+    return (*found, *(f"{words(each)}: {each.reason}" for each in few))

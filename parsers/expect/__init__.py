@@ -1,0 +1,1 @@
+"""What given hardware should reach: limits, NCCL's model, published figures."""

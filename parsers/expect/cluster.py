@@ -1,0 +1,349 @@
+"""What a described cluster should give: every bound, NCCL's estimate, the band that tuned systems reach, and what to beware of.
+
+The bands and the words on the two-node case rest on the published runs of published.yaml; the bounds on limits.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from busbw.errors import UsageError
+from busbw.model import Limit
+from busbw.parsers.expect import limits, nccl_model
+from busbw.parsers.expect.hardware import Gpu, Nics
+from busbw.parsers.expect.limits import Rates
+from busbw.parsers.expect.nccl_model import Algorithm, Estimate
+
+
+class Wire(StrEnum):
+    """How payload is framed on the network."""
+
+    INFINIBAND = "InfiniBand"
+    ROCE = "RoCEv2"
+    TCP = "TCP"
+    UNFRAMED = "line rate"
+    """Headers not published: the line rate is taken."""
+
+
+FABRICS = {
+    "infiniband": (Wire.INFINIBAND, "infiniband"),
+    "azure-ib": (Wire.INFINIBAND, "infiniband"),
+    "rocev2": (Wire.ROCE, "roce"),
+    "spectrum-x": (Wire.ROCE, "spectrum-x"),
+    "gcp-gib": (Wire.ROCE, "roce"),
+    "efa": (Wire.UNFRAMED, "efa"),
+    "gcp-tcpx": (Wire.UNFRAMED, "tcpx"),
+    "gcp-tcpxo": (Wire.UNFRAMED, "tcpxo"),
+    "tcp": (Wire.TCP, "tcp"),
+    "nvlink-only": (Wire.UNFRAMED, "intra-node"),
+}
+"""Fabric profile: its framing, and its name in the published tables."""
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv", "gather", "scatter")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A cluster as the user describes it."""
+
+    collective: str
+    nodes: int
+    gpus_per_node: int
+    fabric: str
+    """A key of `FABRICS`."""
+    gpu: Gpu | None = None
+    """None = not in the tables, or not said."""
+    nvlink_gb_s: float | None = None
+    """Given by hand, in the place of the GPU's."""
+    nics: Nics | None = None
+    network_gb_s: float | None = None
+    """Line rate of one node given by hand, in the place of the NICs'."""
+    device_mtu: int | None = None
+    """None = 9000 on Ethernet, RDMA MTU 4096 on InfiniBand."""
+    oversubscription: float = 1.0
+    sharp: bool = False
+    """The switches of the fabric add up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One line of the table."""
+
+    name: str
+    limit: Limit
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An estimate with what tuned systems reach of it."""
+
+    name: str
+    """The algorithm, or `model` where there is no choice."""
+    estimate: Limit
+    binds: str
+    low_gb_s: float | None
+    """None = too few published runs of this class to give a band."""
+    typical_gb_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The answer."""
+
+    question: Question
+    limit: Limit
+    """What no measurement exceeds; above it the description is wrong."""
+    bounds: tuple[Bound, ...]
+    """By the specification, the limit's own formula among them."""
+    expected: tuple[Expected, ...]
+    """Best first; () = NCCL's rates for this GPU are not known."""
+    latency_us: tuple[tuple[str, float], ...]
+    """NCCL's model for a few bytes, LL."""
+    notes: tuple[str, ...]
+    blind: str = ""
+    """Why this case cannot show that the fabric is healthy, and which one can; empty = it loads the network."""
+
+
+def answer(question: Question) -> Expectation:
+    """Everything that can be said.
+
+    Raises:
+        UsageError: what is needed is missing; says what, and what can still be said.
+    """
+    physical, model = _physical(question), _model(question)
+    bounds = _bounds(question, physical)
+    limit = _ceiling(question, physical)
+    if limit is None:
+        raise UsageError(
+            "neither NVLink nor PCIe of this GPU is known, so nothing bounds one node",
+            seen=f"{question.gpus_per_node} GPUs",
+            next_step="give --nvlink-gb-s, or --gpu",
+        )
+    expected = _expected(question, model) if model is not None else ()
+    notes = _notes(question, physical, expected)
+    return Expectation(question, limit, bounds, expected, _latency(question), notes, _blind(question, physical, expected))
+
+
+def line_gb_s(question: Question) -> float | None:
+    """A node's network by its line rate, behind the NICs' own PCIe where that is known; None = no network."""
+    if question.nodes == 1:
+        return None
+    if question.network_gb_s is not None:
+        whole = question.network_gb_s
+    elif question.nics is not None:
+        one = question.nics.rate_gbit_s / 8
+        if question.nics.pcie_generation is not None:
+            one = limits.nic_behind_pcie(one, question.nics.pcie_generation).value_gb_s
+        whole = one * question.nics.count
+    else:
+        raise UsageError(
+            f"{question.nodes} nodes need a network: the NICs are missing",
+            seen="neither --nics nor --network-gb-s",
+            next_step="--nics 8x400, or ask for one node: --nodes 1",
+        )
+    return limits.oversubscribed(whole, question.oversubscription).value_gb_s
+
+
+def payload_gb_s(question: Question) -> float | None:
+    """A node's network after headers; None = no network."""
+    line = line_gb_s(question)
+    if line is None:
+        return None
+    wire = FABRICS[question.fabric][0]
+    try:
+        if wire is Wire.INFINIBAND:
+            return limits.infiniband_payload(line, question.device_mtu or 4096).value_gb_s
+        if wire is Wire.ROCE:
+            return limits.roce_payload(line, question.device_mtu or 9000).value_gb_s
+        if wire is Wire.TCP:
+            return limits.tcp_payload(line, question.device_mtu or 9000).value_gb_s
+    except ValueError as error:
+        raise UsageError(
+            str(error), seen=f"--mtu {question.device_mtu}", next_step="give the MTU of the network device, such as 9000"
+        ) from error
+    return line
+
+
+def _physical(question: Question) -> Rates:
+    gpu = question.gpu
+    nvlink = gpu.inside_gb_s(question.gpus_per_node)[0] if gpu is not None else None
+    if question.nvlink_gb_s is not None:
+        nvlink = question.nvlink_gb_s
+    pcie = limits.pcie(gpu.pcie_generation).value_gb_s if gpu and gpu.pcie_generation else None
+    return _rates(question, line_gb_s(question), nvlink, pcie)
+
+
+def _model(question: Question) -> Rates | None:
+    """Rates as NCCL and the transport deliver them; None = NCCL's NVLink rate is not known."""
+    gpu = question.gpu
+    if gpu is None or question.nvlink_gb_s is not None or (gpu.nvlink_nccl_gb_s is None and gpu.nvlink_gb_s is not None):
+        return None
+    pcie = limits.pcie_usable(gpu.pcie_generation).value_gb_s if gpu.pcie_generation else None
+    return _rates(question, payload_gb_s(question), gpu.inside_gb_s(question.gpus_per_node)[1], pcie)
+
+
+def _rates(question: Question, network: float | None, nvlink: float | None, pcie: float | None) -> Rates:
+    nic = network / question.nics.count if network is not None and question.nics is not None and question.network_gb_s is None else None
+    # A limit must hold for hardware that is not known too: its switch may add up.
+    adds = question.gpu is None or question.gpu.multicast
+    return Rates(question.nodes, question.gpus_per_node, network, nvlink, pcie, adds, nic)
+
+
+def _ceiling(question: Question, rates: Rates) -> Limit | None:
+    kind = question.collective
+    if kind == "all_reduce":
+        plain = limits.all_reduce_any(rates)
+        if question.sharp and rates.nodes > 1:
+            return max((limit for limit in (plain, limits.sharp(rates)) if limit is not None), key=lambda limit: limit.value_gb_s)
+        return plain
+    if kind in ("all_gather", "reduce_scatter"):
+        return limits.gather_any(rates)
+    return _own_bound(kind, rates)
+
+
+def _own_bound(kind: str, rates: Rates) -> Limit | None:
+    """The bound of a collective that has one way to run."""
+    if kind in ("broadcast", "reduce"):
+        return limits.broadcast(rates)
+    if kind == "alltoall":
+        return limits.alltoall(rates)
+    if kind == "sendrecv":
+        return limits.sendrecv(rates)
+    return limits.gather(rates)
+
+
+def _bounds(question: Question, rates: Rates) -> tuple[Bound, ...]:
+    several = rates.nodes > 1
+    named: list[tuple[str, Limit | None]] = []
+    if question.collective in ("all_reduce", "all_gather", "reduce_scatter"):
+        if several:
+            named.append(("information bound, any algorithm", limits.information_bound(rates)))
+        named.append(("ring", limits.ring(rates)))
+    if question.collective == "all_reduce":
+        named += [("tree", limits.tree(rates)), ("NVLS", limits.nvls(rates)), ("NVLSTree", limits.nvls_tree(rates))]
+        if several and FABRICS[question.fabric][0] is Wire.INFINIBAND:
+            named.append(("SHARP, only where the switches add up", limits.sharp(rates)))
+    elif question.collective not in ("all_gather", "reduce_scatter"):
+        named.append((question.collective, _own_bound(question.collective, rates)))
+    if several and question.collective in ("gather", "scatter"):
+        named.append((f"{question.collective} without PXN", limits.gather(rates, through_peers=False)))
+    return tuple(Bound(name, limit) for name, limit in named if limit is not None)
+
+
+_FABRIC_SEEN = 0.8
+"""A run that loads the NICs less than this leaves room for a loss that it cannot show."""
+
+_BANDS = {
+    "NVLink ring": (0.94, 0.98),
+    "xGMI ring": (0.92, 0.93),
+    "NVLS": (0.95, 0.99),
+    "NVLS over a rack": (0.75, 0.82),
+    "network ring": (0.83, 0.95),
+    "network tree": (0.84, 0.93),
+    "NVLSTree held by NVLink": (0.88, 0.92),
+    "TCPXO ring": (0.90, 0.94),
+    "TCPX": (0.48, 0.50),
+}
+"""Low and typical share of the estimate, by class: a choice made from the spread of the published runs, not a standard."""
+
+
+def _band(algorithm: Algorithm, binds: str, question: Question) -> tuple[float, float] | None:
+    """None = no class of published runs."""
+    fabric = FABRICS[question.fabric][1]
+    if question.nodes == 1:
+        if algorithm is Algorithm.NVLS:
+            return _BANDS["NVLS over a rack" if question.gpus_per_node > 8 else "NVLS"]
+        return _BANDS.get(f"{binds} ring") if algorithm is Algorithm.RING else None
+    if fabric == "tcpx":
+        return _BANDS["TCPX"] if algorithm is Algorithm.RING else None
+    if fabric == "tcp":
+        return None
+    if algorithm is Algorithm.RING:
+        return _BANDS["TCPXO ring" if fabric == "tcpxo" else "network ring"]
+    if algorithm is Algorithm.NVLS_TREE and binds != "network":
+        return _BANDS["NVLSTree held by NVLink"] if question.gpus_per_node <= 8 else None
+    return _BANDS["network tree"] if question.nodes <= 3 and binds == "network" else None
+
+
+def _expected(question: Question, rates: Rates) -> tuple[Expected, ...]:
+    generation = question.gpu.generation if question.gpu else None
+    if question.collective == "all_reduce":
+        estimates = nccl_model.all_reduce_estimates(rates, generation)
+        return tuple(_with_band(estimate.algorithm.value, estimate, question) for estimate in estimates)
+    ringlike = question.collective in ("all_gather", "reduce_scatter")
+    bound = limits.ring(rates) if ringlike else _own_bound(question.collective, rates)
+    if bound is None:
+        return ()
+    binds = (
+        "network"
+        if rates.nodes > 1
+        else "xGMI"
+        if generation and generation.startswith("cdna")
+        else "NVLink"
+        if rates.nvlink_gb_s
+        else "PCIe"
+    )
+    if ringlike:
+        return (_with_band("ring", Estimate(Algorithm.RING, bound, binds), question),)
+    return (Expected("model", bound, binds, None, None),)
+
+
+def _with_band(name: str, estimate: Estimate, question: Question) -> Expected:
+    band = _band(estimate.algorithm, estimate.binds, question)
+    value = estimate.bound.value_gb_s
+    low, typical = (None, None) if band is None else (value * band[0], value * band[1])
+    return Expected(name, estimate.bound, estimate.binds, low, typical)
+
+
+def _latency(question: Question) -> tuple[tuple[str, float], ...]:
+    if question.gpu is None or question.collective != "all_reduce":
+        return ()
+    hops = nccl_model.Hops(question.nodes, question.gpus_per_node, nvlink=question.gpu.nvlink_gb_s is not None)
+    return tuple(
+        (algorithm.value, nccl_model.latency_us(algorithm, nccl_model.Protocol.LL, hops)) for algorithm in (Algorithm.TREE, Algorithm.RING)
+    )
+
+
+def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> tuple[str, ...]:
+    notes = []
+    if question.collective == "all_reduce" and rates.nodes > 1:
+        blind = _blind(question, rates, expected)
+        notes += [blind] if blind else _tree_note(rates, expected)
+    if rates.nodes > 1 and rates.w != rates.network_gb_s:
+        text = f"PCIe holds the GPUs to {rates.w:.0f} of the {rates.network_gb_s:.0f} GB/s that the NICs have"
+        notes.append(f"{text}: the NICs need a newer host link, or two")
+    if question.gpu is not None and question.gpu.name.startswith("GB") and question.gpus_per_node == question.gpu.gpus_per_node:
+        notes.append("a node here is one tray with NVLink between trays off; for a rack of 72 say --gpus-per-node 72 --nics 72x400")
+    if question.gpu is None and question.collective == "all_reduce":
+        notes.append("whether the NVLink switch adds up (NVLS) is not known: the limit allows for it")
+    if not expected:
+        notes.append("NCCL's rate for these links is not known: limits only, no estimate")
+    if FABRICS[question.fabric][0] is Wire.TCP and rates.nodes > 1:
+        notes.append("NCCL over sockets stays far below TCP's payload rate: published runs give 4 to 8 GB/s over 100 Gb/s")
+    return tuple(notes)
+
+
+def _blind(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> str:
+    """The two-node trap: NVLink binds, and the NICs could lose a part without any effect; empty = they are loaded."""
+    if question.collective != "all_reduce" or rates.nodes == 1 or not expected:
+        return ""
+    best = expected[0]
+    value = best.typical_gb_s or best.estimate.value_gb_s
+    load = limits.wire_per_node(value, rates, by_tree=best.name != "ring") / rates.w
+    if best.binds == "network" or load >= _FABRIC_SEEN:
+        return ""
+    return (
+        f"{best.binds} binds, not the network: at {value:.0f} GB/s the NICs carry {load:.0%} of their rate, so the number cannot show that the "
+        "fabric is healthy. To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall"
+    )
+
+
+def _tree_note(rates: Rates, expected: tuple[Expected, ...]) -> list[str]:
+    """Why two or three nodes may print more than their NICs have."""
+    if expected and rates.nodes <= 3 and expected[0].name != "ring" and expected[0].binds == "network":
+        return [
+            f"{rates.nodes} nodes: a tree moves fewer bytes than a ring, so busbw may pass the {rates.w:.0f} GB/s of the NICs; "
+            "with NCCL_ALGO=Ring it cannot, and from four nodes on nothing but SHARP can"
+        ]
+    return []

@@ -1,0 +1,449 @@
+"""From evidence to causes: the table's signals, the rules, one ranking. A pure function; reading and searching the texts is the caller's.
+
+texts ── search(patterns()) ──▶ hits ─┐
+tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ rank ──▶ Diagnosis
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from busbw import plugins
+from busbw.model import Confidence, Evidence, Finding, Status
+from busbw.parsers.findings import rules
+from busbw.parsers.findings import table as expr
+from busbw.parsers.findings import table as symptoms
+from busbw.parsers.findings.evidence import (
+    KERNEL,
+    RESULT,
+    Clue,
+    Context,
+    Diagnosis,
+    EvidenceSet,
+    Fact,
+    Place,
+    Sighting,
+    Text,
+    View,
+    family,
+    places,
+)
+from busbw.parsers.findings.rules.rule import Rule
+from busbw.parsers.findings.table import Role, Severity, Signal, Symptom, SymptomTable, Weight
+from busbw.parsers.logs.scan import Hit, Pattern
+
+# One order of causes from all clues: weights, exclusions, consequences, the layer below before
+# the one above, earlier before later.
+#
+# 1. An entry with an excluding clue is out; one whose condition (`requires`) is not known to hold
+# stays possible.
+# 2. Certain = a clue that can mean nothing else, or two strong clues of different families.
+# Likely = one strong clue. Possible = weak ones.
+# 3. Notes and settings are never more than possible; a setting is, when a measured figure says
+# that something is wrong. Where something
+#    ended in an error, settings and conditions without a strong clue are left out: they may be
+# true, but they are no answer.
+# 4. An entry that another one explains is its consequence: possible, and after it. What others
+# report of a failure (`echo`) likewise.
+#    The kernel log is below NCCL: what it reports is no consequence of what NCCL reports.
+# 5. Then the surer first, causes before states, settings, echoes and notes, the earlier line
+# first.
+
+_SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
+_ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.ECHO: 3, Role.NOTE: 4}
+_SEVERITIES = {Severity.CRITICAL: 0, Severity.HIGH: 1, Severity.MEDIUM: 2, Severity.LOW: 3, Severity.INFO: 4}
+_WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
+_CLOUD_WORDS: Mapping[str, tuple[str, ...]] = {"efa": ("OFI", "Libfabric", "EFA"), "gcp": ("FasTrak", "TCPX", "gIB"), "spectrum-x": ()}
+_MOST_EVIDENCE = 5
+_MOST_PLACES = 16
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """An entry that has clues, while the order is being made."""
+
+    symptom: Symptom
+    clues: list[Clue]
+    confidence: Confidence = Confidence.POSSIBLE
+    explained_by: list[str] = field(default_factory=list)
+
+    def first(self) -> Place:
+        """Where its best evidence begins."""
+        best = [clue.place for clue in self.clues if clue.weight is self.best()]
+        return min(best)
+
+    def best(self) -> Weight:
+        """The weight of its best clue."""
+        weights = {clue.weight for clue in self.clues}
+        return next(weight for weight in (Weight.CERTAIN, Weight.STRONG, Weight.WEAK, Weight.REQUIRES) if weight in weights)
+
+    def from_kernel(self) -> bool:
+        """A strong clue stands in the kernel's log."""
+        return any(family(clue.source) == KERNEL and clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in self.clues)
+
+
+def rank(
+    table: SymptomTable, clues: Sequence[Clue], context: Context, *, complaint: bool = False, failed: bool = False
+) -> tuple[Finding, ...]:
+    """The findings that the clues support, best first.
+
+    Args:
+        complaint: a measured figure is below what is expected.
+        failed: something ended in an error. Settings and conditions that a job can live with are then no answer where something else is plain.
+    """
+    candidates = _candidates(table, clues, context)
+    if failed and not complaint and any(candidate.best() in (Weight.CERTAIN, Weight.STRONG) for candidate in candidates.values()):
+        candidates = {name: candidate for name, candidate in candidates.items() if not _bearable(candidate)}
+    for candidate in candidates.values():
+        candidate.confidence = _confidence(candidate, complaint)
+    _explain(candidates)
+    _hush_echoes(candidates)
+    ordered = sorted(candidates.values(), key=_order)
+    return tuple(_finding(candidate, ordered) for candidate in ordered)
+
+
+def _candidates(table: SymptomTable, clues: Sequence[Clue], context: Context) -> dict[str, _Candidate]:
+    grouped: dict[str, list[Clue]] = {}
+    for clue in clues:
+        grouped.setdefault(clue.symptom, []).append(clue)
+    found = {}
+    for symptom_id, own in grouped.items():
+        symptom = table.by_id[symptom_id]
+        if any(clue.weight is Weight.EXCLUDES for clue in own) or all(clue.weight is Weight.REQUIRES for clue in own):
+            continue
+        if not _applies(symptom, own, context):
+            continue
+        found[symptom_id] = _Candidate(symptom, own)
+    return found
+
+
+def _applies(symptom: Symptom, clues: Sequence[Clue], context: Context) -> bool:
+    """Entries of other fabrics are out; those of one cloud alone need a strong clue, or a line that names it, where the fabric is not known."""
+    if "any" in symptom.fabrics or any(clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in clues):
+        return True
+    if context.fabric is None:
+        named = any(word in clue.evidence.text for clue in clues for fabric in symptom.fabrics for word in _CLOUD_WORDS.get(fabric, ()))
+        return named or not set(symptom.fabrics) <= set(_CLOUD_WORDS)
+    return context.fabric in symptom.fabrics or bool({"nvlink", "pcie"} & set(symptom.fabrics))
+
+
+def _bearable(candidate: _Candidate) -> bool:
+    """A setting or condition that nothing strong speaks for."""
+    return candidate.symptom.role in (Role.SETTING, Role.STATE) and candidate.best() not in (Weight.CERTAIN, Weight.STRONG)
+
+
+def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
+    symptom, clues = candidate.symptom, candidate.clues
+    required = {signal.expr for signal in symptom.signals if signal.weight is Weight.REQUIRES}
+    if required and not any(clue.weight is Weight.REQUIRES for clue in clues):
+        return Confidence.POSSIBLE
+    if symptom.role is Role.NOTE or (symptom.role is Role.SETTING and not complaint):
+        return Confidence.POSSIBLE
+    strong = {family(clue.source) for clue in clues if clue.weight in (Weight.CERTAIN, Weight.STRONG)}
+    if any(clue.weight is Weight.CERTAIN for clue in clues) or len(strong) > 1:
+        return Confidence.CERTAIN
+    return Confidence.LIKELY if strong else Confidence.POSSIBLE
+
+
+def _explain(candidates: Mapping[str, _Candidate]) -> None:
+    """Mark the consequences of every candidate that is at least as sure as they are, or likely."""
+    before = {name: candidate.confidence for name, candidate in candidates.items()}
+    for name, candidate in candidates.items():
+        for other in candidate.symptom.explains:
+            consequence = candidates.get(other)
+            if consequence is None or _SURE[before[name]] < min(_SURE[before[other]], 1):
+                continue
+            if consequence.from_kernel() and not candidate.from_kernel():
+                continue
+            if name in consequence.symptom.explains and (before[other], consequence.first()) < (before[name], candidate.first()):
+                continue
+            consequence.explained_by.append(name)
+            consequence.confidence = Confidence.POSSIBLE
+
+
+def _hush_echoes(candidates: Mapping[str, _Candidate]) -> None:
+    """An echo is possible at most where a cause is likely."""
+    if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in candidates.values()):
+        return
+    for candidate in candidates.values():
+        if candidate.symptom.role is Role.ECHO and not candidate.from_kernel():
+            candidate.confidence = Confidence.POSSIBLE
+
+
+def _order(candidate: _Candidate) -> tuple[object, ...]:
+    role = candidate.symptom.role
+    if role is Role.ECHO and candidate.from_kernel():
+        role = Role.CAUSE
+    weak = -len({(clue.place, clue.evidence.text) for clue in candidate.clues}) if candidate.confidence is Confidence.POSSIBLE else 0
+    return (
+        bool(candidate.explained_by),
+        -_SURE[candidate.confidence],
+        _ROLES[role],
+        weak,
+        candidate.first(),
+        _SEVERITIES[candidate.symptom.severity],
+        candidate.symptom.id,
+    )
+
+
+def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
+    symptom = candidate.symptom
+    evidence = _evidence(candidate.clues)
+    shown = {(item.artefact, item.line_no, item.text) for item in evidence}
+    follows = tuple(other.symptom.id for other in ordered if symptom.id in other.explained_by)
+    also = (other.symptom.id for other in ordered if other is not candidate and other.symptom.id not in follows and _shares(other, shown))
+    return Finding(
+        symptom.id,
+        _status(symptom.role),
+        symptom.title,
+        _where(candidate.clues),
+        evidence,
+        cause=symptom.cause,
+        fixes=tuple(step.fix() for step in symptom.fix),
+        verify=symptom.verify,
+        confidence=candidate.confidence,
+        also=tuple(also),
+        would_settle=_would_settle(symptom, candidate.confidence),
+        required=symptom.role in (Role.CAUSE, Role.ECHO),
+        explains=follows,
+    )
+
+
+def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
+    """Whom the best clues name: what most of them name first (many victims point at one culprit), then in order."""
+    best = min((_WEIGHTS[clue.weight] for clue in clues), default=0)
+    named = [place for clue in sorted(clues, key=lambda clue: clue.place) if _WEIGHTS[clue.weight] == best for place in clue.where]
+    counts = Counter(named)
+    return tuple(sorted(counts, key=lambda place: (-counts[place], named.index(place))))[:_MOST_PLACES]
+
+
+def _status(role: Role) -> Status:
+    if role in (Role.CAUSE, Role.ECHO):
+        return Status.FAIL
+    return Status.PASS if role is Role.NOTE else Status.WARN
+
+
+def _evidence(clues: Sequence[Clue]) -> tuple[Evidence, ...]:
+    """The best lines, at most five, each once, in order."""
+    best = sorted(clues, key=lambda clue: (_WEIGHTS[clue.weight], clue.place))
+    chosen = list(dict.fromkeys((clue.evidence, clue.place) for clue in best))[:_MOST_EVIDENCE]
+    return tuple(evidence for evidence, place in sorted(chosen, key=lambda pair: pair[1]))
+
+
+def _shares(other: _Candidate, shown: set[tuple[str, int | None, str]]) -> bool:
+    return any((clue.evidence.artefact, clue.evidence.line_no, clue.evidence.text) in shown for clue in other.clues)
+
+
+def _would_settle(symptom: Symptom, confidence: Confidence) -> tuple[str, ...]:
+    """What to run to be surer; nothing where nothing is open."""
+    if confidence is Confidence.CERTAIN or symptom.role is Role.NOTE:
+        return ()
+    if symptom.settle:
+        return symptom.settle
+    first = next((step for step in symptom.fix if step.run and not step.disruptive), None)
+    return first.run if first else ()
+
+
+# From the table's signals to clues: which patterns to search texts with, what their hits and the
+# facts say.
+
+_NO_PLACE = Place(1 << 30, 0)
+"""Facts come after lines: they have no time."""
+
+
+def patterns(table: SymptomTable) -> tuple[Pattern, ...]:
+    """The table's expressions, each once; the expression itself is the id."""
+    first = dict.fromkeys(signal.regex for symptom in table.symptoms for signal in symptom.signals if signal.regex is not None)
+    return tuple(Pattern(regex, regex) for regex in first)
+
+
+def line_clues(table: SymptomTable, texts: Iterable[Text]) -> tuple[Clue, ...]:
+    """Clues from the lines of the texts."""
+    wanted: dict[str, list[tuple[str, Weight, str]]] = {}
+    for symptom in table.symptoms:
+        for signal in symptom.signals:
+            if signal.regex is not None:
+                wanted.setdefault(signal.regex, []).append((symptom.id, signal.weight, signal.source))
+    clues = []
+    for number, text in enumerate(texts):
+        for hit in text.hits:
+            for symptom_id, weight, source in wanted.get(hit.pattern, ()):
+                clues += [_clue(symptom_id, weight, source, sighting) for sighting in sightings(text, number, hit)]
+    return tuple(clues)
+
+
+def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:
+    """The lines of a hit."""
+    return tuple(Sighting(text.artefact, Place(number, line.line_no), line.text, hit.process, hit.count) for line in hit.examples)
+
+
+def _clue(symptom_id: str, weight: Weight, source: str, sighting: Sighting) -> Clue:
+    return Clue(symptom_id, weight, source, sighting.evidence(), sighting.place, places(sighting.text))
+
+
+def fact_clues(table: SymptomTable, evidence: EvidenceSet) -> tuple[Clue, ...]:
+    """Clues from the facts. A `requires` that holds nowhere excludes; one that is not known gives no clue."""
+    clues: list[Clue] = []
+    for symptom in table.symptoms:
+        for signal in symptom.signals:
+            if signal.expr is not None:
+                found = _signal_clues(symptom.id, signal, expr.parse_expression(signal.expr), evidence.facts)
+                met = any(clue.weight is Weight.REQUIRES for clue in found)
+                clues += [clue for clue in found if not (met and clue.weight is Weight.EXCLUDES)]
+    return tuple(clues)
+
+
+def _signal_clues(symptom_id: str, signal: Signal, expression: expr.Expression, facts: Iterable[Fact]) -> list[Clue]:
+    clues = []
+    for fact in facts:
+        if not _same_source(signal.source, fact.source):
+            continue
+        values = fact.record()
+        weight = _weight(signal.weight, expr.evaluate(expression, values), str(values.get("status")))
+        if weight is not None:
+            clues.append(Clue(symptom_id, weight, signal.source, _told(fact, expression), _NO_PLACE, fact.where))
+    return clues
+
+
+def _weight(weight: Weight, held: bool | None, status: str) -> Weight | None:
+    if weight is Weight.REQUIRES:
+        return {True: Weight.REQUIRES, False: Weight.EXCLUDES, None: None}[held]
+    if held is None and status in ("fail", "warn") and weight is not Weight.EXCLUDES:
+        return Weight.WEAK  # the check is against it, in a way that its values here do not tell
+    return weight if held else None
+
+
+def _same_source(wanted: str, given: str) -> bool:
+    """Equal, or equal but for the digits that a `*` in the wanted name stands for."""
+    if "*" not in wanted:
+        return wanted == given
+    head, _, tail = wanted.partition("*")
+    middle = given[len(head) : len(given) - len(tail)]
+    return given.startswith(head) and given.endswith(tail) and middle.isdigit()
+
+
+def _told(fact: Fact, expression: expr.Expression) -> Evidence:
+    """The fact with the comparison that held and the values it read."""
+    values = fact.record()
+    read = ", ".join(f"{name} = {_shown(values[name])}" for name in expression.names() if name in values)
+    text = ": ".join(part for part in (fact.evidence.text or fact.source, read) if part)
+    return Evidence(fact.evidence.artefact, fact.evidence.line_no, text)
+
+
+def _shown(value: expr.Value) -> str:
+    # A count of wrong values stays a count, however large.
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# What a rule gets to see: the lines its watches found, in the order of the texts.
+
+
+def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context: Context) -> View:
+    """The view of one rule."""
+    lines = tuple((watch.name, lines_of(evidence, watch.regex)) for watch in rule.watches)
+    return View(lines, clues, evidence.facts, context)
+
+
+def lines_of(evidence: EvidenceSet, regex: str) -> tuple[Sighting, ...]:
+    """The lines that an expression found, in order."""
+    found = [
+        sighting
+        for number, text in enumerate(evidence.texts)
+        for hit in text.hits
+        if hit.pattern == regex
+        for sighting in sightings(text, number, hit)
+    ]
+    return tuple(sorted(found, key=lambda sighting: sighting.place))
+
+
+FAILURE = (
+    r"NCCL WARN |Test (?:NCCL|CUDA|HIP) failure|Test timeout|DistBackendError|nccl(?:UnhandledCuda|System|Internal|Remote)Error"
+    r"|ncclInvalid(?:Usage|Argument)|NCCL error|Watchdog caught|exited on signal|non-zero (?:status|exit code)|srun: error"
+    r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not found|Exception: |: \d+ FAILED\b"
+    r"|fatal error: |UCX +ERROR|\bXid\b|NET/OFI .*(?:completed with error|Couldn't|[Ff]ailed)|\] Signal: \w[\w ]* \(\d+\)"
+)
+"""Lines that report that something went wrong, whatever it is."""
+RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
+LOW = 0.9
+"""Below this share of the expected bandwidth a setting is worth accusing. The articles' mark for a clear loss is 0.85; noise is within 5 %."""
+SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
+"""Lines that are only printed by work that went well so far."""
+COMPLETE = r"- ?Init COMPLETE"
+"""A communicator came about: what only keeps one from it is past."""
+_BEFORE_WORK = frozenset({"build", "launch", "init"})
+"""Stages that end when a communicator comes about."""
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """The rules, sorted by name."""
+    return tuple(rule for rule in plugins.discover(rules, "RULE").values() if isinstance(rule, Rule))
+
+
+def search_patterns() -> tuple[Pattern, ...]:
+    """What texts must be searched for: the table's expressions and the rules', each once."""
+    found = {pattern.regex: pattern for pattern in patterns(symptoms.load())}
+    for regex in (FAILURE, SUCCESS, COMPLETE, *(watch.regex for rule in all_rules() for watch in rule.watches)):
+        found.setdefault(regex, Pattern(regex, regex))
+    return tuple(found.values())
+
+
+def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis:
+    """What the evidence says, best first. Nothing is concluded from what is not there."""
+    table = symptoms.load()
+    context = context or Context()
+    clues = [*line_clues(table, evidence.texts), *fact_clues(table, evidence)]
+    for rule in all_rules():
+        clues += rule.look(view_for(rule, evidence, tuple(clues), context))
+    bearable = {
+        (clue.evidence.artefact, clue.evidence.line_no)
+        for clue in clues
+        if clue.weight is not Weight.EXCLUDES and table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
+    }
+    failures = [line for line in lines_of(evidence, FAILURE) if (line.artefact, line.place.line_no) not in bearable]
+    findings = rank(table, clues, context, complaint=_complaint(evidence), failed=bool(failures))
+    if not failures:
+        findings = _without_overcome(findings, evidence)
+    told = {
+        (item.artefact, item.line_no) for finding in findings for item in finding.evidence if finding.confidence is not Confidence.POSSIBLE
+    }
+    unexplained = () if told else tuple(sighting.evidence() for sighting in failures[:3])
+    healthy = not failures and bool(lines_of(evidence, SUCCESS)) and all(finding.confidence is Confidence.POSSIBLE for finding in findings)
+    if healthy:  # what ends a job did not; settings and conditions may still cost bandwidth
+        findings = tuple(finding for finding in findings if table.by_id[finding.id].role not in (Role.CAUSE, Role.ECHO))
+    return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
+
+
+def _without_overcome(findings: tuple[Finding, ...], evidence: EvidenceSet) -> tuple[Finding, ...]:
+    """The findings less the guesses at what prevents a communicator, where one came about after all lines they rest on."""
+    last: dict[str, int] = {}
+    for line in lines_of(evidence, COMPLETE):
+        last[line.artefact] = max(line.place.line_no, last.get(line.artefact, 0))
+    return tuple(finding for finding in findings if not (_prevents(finding) and _is_before(finding, last)))
+
+
+def _prevents(finding: Finding) -> bool:
+    """It is a guess at a cause that would keep a communicator from coming about, or at why a connection had to be tried again."""
+    symptom = symptoms.load().by_id[finding.id]
+    early = symptom.stage in _BEFORE_WORK or all("retrying" in item.text for item in finding.evidence)
+    return finding.confidence is Confidence.POSSIBLE and symptom.role in (Role.CAUSE, Role.ECHO) and early
+
+
+def _is_before(finding: Finding, last: Mapping[str, int]) -> bool:
+    return all((item.line_no or 0) < last.get(item.artefact, 0) for item in finding.evidence)
+
+
+def _complaint(evidence: EvidenceSet) -> bool:
+    """A ratio of measured to expected is below `LOW`."""
+    named = [value for fact in evidence.facts if fact.source == RESULT for name, value in fact.values if name in RATIOS]
+    return any(not isinstance(value, str | bool) and value < LOW for value in named)
+
+
+def _notes(unexplained: tuple[Evidence, ...]) -> tuple[str, ...]:
+    if not unexplained:
+        return ()
+    first = unexplained[0]
+    return (f"the first line that reports a failure is {first.artefact}:{first.line_no}; nothing in the evidence says for certain why",)

@@ -1,0 +1,169 @@
+"""What a diagnosis rests on and what it says: texts that were searched, facts that were measured, clues, and findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from busbw.model import Evidence, Finding
+from busbw.parsers.findings.table import Value, Weight
+from busbw.parsers.logs.scan import Hit
+
+KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = "kernel", "ras", "flight-recorder", "counter", "preflight", "result", "log"
+"""Families of sources. Two strong clues of different families are independent of each other; two lines of one log are not."""
+_FAMILIES = {"dmesg": KERNEL, "ras": RAS, "flight-recorder": RECORDER, "result": RESULT}
+
+_STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d(?:\.\d+)?)")
+_HOST = re.compile(r"(?:^|[\s>\])])(?P<host>\w[\w.-]*):\d+:\d+ \[-?\d+\]")
+_RANK = re.compile(r"\[(?:rank|Rank |default)(\d+)\]|\bPG [^\]]*Rank (\d+)\]|\bprocess rank (\d+)\b")
+_BLAMED = re.compile(r"\bRanks? (\d+)[\d, ]* failed to pass")
+"""A rank that the line is about, whoever wrote it."""
+_DEVICE = re.compile(r"\b(?:hca |dev(?:ice)? |NET/IB ?: )(?P<dev>(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns|rocep)\w*)", re.IGNORECASE)
+_PEER = re.compile(r"(?:peer|connect to|Connect to) (?P<peer>[0-9a-f.:]+|[\w.-]+)<\d+>", re.IGNORECASE)
+_GPU = re.compile(r"\((?:PCI:)?(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?)\)", re.IGNORECASE)
+_NODE = re.compile(r"\bon node (?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? ")
+
+
+def family(source: str) -> str:
+    """The family of a signal's source: `counter:link_downed` is `counter`; every kind of log is `log`."""
+    head = source.partition(":")[0]
+    return head if head in (COUNTER, PREFLIGHT) else _FAMILIES.get(head, LOG)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One input that was searched."""
+
+    artefact: str
+    """Its path as given."""
+    hits: tuple[Hit, ...]
+    """What the patterns of the table and of the rules found in it."""
+    lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Named values of one source, as an expression of the table reads them."""
+
+    source: str
+    """`result`, `preflight:rdma.rate`, `counter:link_downed`, `ras`, `watchdog`, `flight-recorder`, `nccl-tests`."""
+    values: tuple[tuple[str, Value], ...]
+    evidence: Evidence
+    where: tuple[str, ...] = ()
+
+    def record(self) -> Mapping[str, Value]:
+        """The values by name."""
+        return dict(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSet:
+    """All there is."""
+
+    texts: tuple[Text, ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of the cluster beforehand."""
+
+    fabric: str | None = None
+    """Profile family: ib, roce, spectrum-x, tcp, efa, gcp; None = not known, or to be seen in the texts."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where in the evidence something stands; sorts by text and line."""
+
+    text: int
+    line_no: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One line that matters, with where it stands and who wrote it."""
+
+    artefact: str
+    place: Place
+    text: str
+    process: str | None = None
+    """`host:pid`, or `rank N` where only a launcher's tag tells; None = not told."""
+    count: int = 1
+    """How many lines of this process are like it."""
+
+    def evidence(self) -> Evidence:
+        """The line as findings show it."""
+        return Evidence(self.artefact, self.place.line_no, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """One reason to think of one symptom."""
+
+    symptom: str
+    weight: Weight
+    source: str
+    evidence: Evidence
+    place: Place
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What can be said of the evidence, best first."""
+
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+    """What was seen and not explained, and what could not be read."""
+    unexplained: tuple[Evidence, ...] = ()
+    """Lines that report a failure for which the table has no entry, in order."""
+    healthy: bool = False
+    """True = the evidence shows work that completed, and nothing against it."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The evidence as a rule sees it: the lines it asked for, all clues so far, the facts."""
+
+    lines: tuple[tuple[str, tuple[Sighting, ...]], ...]
+    """(name of a watch, its sightings in order)."""
+    clues: tuple[Clue, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    context: Context = field(default_factory=Context)
+
+    def sightings(self, watch: str) -> tuple[Sighting, ...]:
+        """Lines that a watch of this rule found, in order."""
+        return dict(self.lines).get(watch, ())
+
+    def values(self, source: str, name: str) -> tuple[Value, ...]:
+        """What the facts of a source say of a name; () = nothing."""
+        return tuple(value for fact in self.facts if fact.source == source for key, value in fact.values if key == name)
+
+
+def stamp(text: str) -> str | None:
+    """Date and time written in a line, as sortable text; None = there is none."""
+    found = _STAMP.search(text)
+    return f"{found[1]} {found[2]}" if found else None
+
+
+def places(text: str) -> tuple[str, ...]:
+    """Hosts, ranks, devices and peers that a line names.
+
+    >>> places("gpu7:4711:4720 [3] NCCL WARN NET/IB: Got completion from peer 10.0.0.8<47001> with status=12 hca mlx5_3")
+    ('gpu7', 'mlx5_3', 'peer 10.0.0.8')
+    """
+    found = []
+    for pattern, form in (
+        (_HOST, "{}"),
+        (_BLAMED if "failed to pass" in text else _RANK, "rank {}"),
+        (_NODE, "{}"),
+        (_DEVICE, "{}"),
+        (_GPU, "GPU {}"),
+        (_PEER, "peer {}"),
+    ):
+        match = pattern.search(text)
+        if match:
+            found.append(form.format(next(group for group in match.groups() if group)))
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,75 @@
+"""NCCL variables that differ between the processes of one job although they must agree, or that reach only some of the hosts.
+
+NCCL prints a variable once per process when it first reads it. A process that prints no variable at all proves nothing: its level may hide them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.table import Weight
+
+AGREE = (
+    "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_PROTO", "NCCL_ALGO", "NCCL_BUFFSIZE", "NCCL_NTHREADS", "NCCL_CUMEM_ENABLE", "NCCL_NVLS_ENABLE",
+    "NCCL_COLLNET_ENABLE", "NCCL_P2P_NET_CHUNKSIZE", "NCCL_MNNVL_ENABLE", "NCCL_CROSS_NIC", "NCCL_PXN_DISABLE", "NCCL_P2P_DISABLE",
+)  # fmt: skip
+"""Variables whose value decides how two ranks talk: they must be equal."""
+_WATCHES = tuple(Watch(name, rf"\b{name} set (?:by environment )?to ") for name in AGREE)
+_ANY = Watch("any", r"\bNCCL_[A-Z0-9_]+ set (?:by environment )?to ")
+_VALUE = re.compile(r" set (?:by environment )?to (.*?)\.?\s*$")
+
+
+def _look(view: View) -> Iterator[Clue]:
+    speaking = {_host(line) for line in view.sightings(_ANY.name)} - {None}
+    for name in AGREE:
+        lines = [line for line in view.sightings(name) if _host(line) is not None]
+        values = {found[1] for line in lines if (found := _VALUE.search(line.text))}
+        hosts = {_host(line) for line in lines}
+        if len(values) > 1:
+            yield from _clues("env-differs-between-ranks", Weight.STRONG, _one_per_value(lines))
+        elif lines and len(speaking) > 1 and hosts != speaking:
+            yield from _clues("env-differs-between-ranks", Weight.WEAK, lines[:2])
+            yield from _clues("env-not-forwarded", Weight.WEAK, lines[:2])
+
+
+def _host(line: Sighting) -> str | None:
+    return line.process.rpartition(":")[0] if line.process and ":" in line.process else None
+
+
+def _one_per_value(lines: list[Sighting]) -> list[Sighting]:
+    first: dict[str, Sighting] = {}
+    for line in lines:
+        found = _VALUE.search(line.text)
+        first.setdefault(found[1] if found else "", line)
+    return list(first.values())
+
+
+def _clues(entry: str, weight: Weight, lines: list[Sighting]) -> Iterator[Clue]:
+    for line in lines:
+        host = _host(line)
+        yield Clue(entry, weight, "nccl-log", line.evidence(), line.place, (host,) if host else ())
+
+
+RULE = Rule(
+    name="env-between-ranks",
+    says="A variable that decides how ranks talk has two values in one job, or is printed by some hosts only.",
+    watches=(*_WATCHES, _ANY),
+    look=_look,
+    fires=(
+        Fires(
+            "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\nb:1:2 [0] NCCL INFO NCCL_PROTO set by environment to LL128\n",
+            (("env-differs-between-ranks", "strong"),),
+        ),
+        Fires(
+            "a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\nb:1:2 [0] NCCL INFO NCCL_DEBUG_SUBSYS set by environment to INIT\n",
+            (("env-not-forwarded", "weak"), ("env-differs-between-ranks", "weak")),
+        ),
+    ),
+    silent=(
+        "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\nb:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\n",
+        "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\n",
+    ),
+)

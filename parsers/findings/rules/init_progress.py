@@ -1,0 +1,60 @@
+"""Communicators that some ranks began to build and none finished: the ranks that never began, or began and never finished, are where to look.
+
+Only several processes of one communicator tell anything: the log of one rank says nothing of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.table import Weight
+
+_START = Watch("start", r"rank \d+ nranks \d+ .*- ?Init START")
+_COMPLETE = Watch("complete", r"rank \d+ nranks \d+ .*- ?Init COMPLETE")
+_RANK = re.compile(r"\brank (\d+) nranks (\d+) ")
+_COMM = re.compile(r"\bcommId (0x[0-9a-f]+)")
+
+
+def _look(view: View) -> Iterator[Clue]:
+    started, done = _ranks(view.sightings(_START.name)), _ranks(view.sightings(_COMPLETE.name))
+    for comm, ranks in started.items():
+        nranks = comm[1]
+        if len(ranks) < 2 or done.get(comm):
+            continue
+        absent = sorted(set(range(nranks)) - set(ranks))
+        where = tuple(f"rank {rank}" for rank in absent[:16])
+        for rank in sorted(ranks)[:2]:
+            line = ranks[rank]
+            if absent and len(ranks) * 2 > nranks:
+                yield Clue("rank-not-entering", Weight.WEAK, "nccl-log", line.evidence(), line.place, where)
+            yield Clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", line.evidence(), line.place, where)
+
+
+def _ranks(lines: tuple[Sighting, ...]) -> dict[tuple[str, int], dict[int, Sighting]]:
+    """(communicator, its size) → rank → line."""
+    found: dict[tuple[str, int], dict[int, Sighting]] = {}
+    for line in lines:
+        rank, comm = _RANK.search(line.text), _COMM.search(line.text)
+        if rank:
+            found.setdefault((comm[1] if comm else "", int(rank[2])), {}).setdefault(int(rank[1]), line)
+    return found
+
+
+def _line(rank: int, state: str) -> str:
+    return f"node{rank}:1:2 [0] NCCL INFO ncclCommInitRank comm 0x7f{rank} rank {rank} nranks 3 cudaDev 0 busId 1000 commId 0xabc - Init {state}\n"
+
+
+RULE = Rule(
+    name="init-progress",
+    says="A communicator that several ranks began and none finished waits for ranks that never came, or that cannot be reached.",
+    watches=(_START, _COMPLETE),
+    look=_look,
+    fires=(
+        Fires(_line(0, "START") + _line(1, "START"), (("rank-not-entering", "weak"), ("socket-ifname-mismatch", "weak"))),
+        Fires(_line(0, "START") + _line(1, "START") + _line(2, "START"), (("socket-ifname-mismatch", "weak"),)),
+    ),
+    silent=(_line(0, "START"), _line(0, "START") + _line(1, "START") + _line(0, "COMPLETE") + _line(1, "COMPLETE")),
+)

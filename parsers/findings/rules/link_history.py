@@ -1,0 +1,71 @@
+"""Network links that went down: while a machine starts that is how a link comes up, later, or more than once, it is a fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.table import Weight
+
+_DOWN = Watch(
+    "down",
+    r"mlx5\S* .*(?:Link (?:is )?down|lost carrier)|NIC Link is Down|(?:ib|mlx|ens|eth|rdma|roce)\S*: (?:Link is Down|lost carrier)",
+)
+_BOOT = Watch("boot", r"Linux version \d|Command line: \S")
+_UPTIME = re.compile(r"\[ *(\d+)\.\d{6}\]")
+_INTERFACE = re.compile(r"(\S+): (?:NIC )?(?:Link|lost)|(?:mlx5_core )(\S+(?: [a-z]\w+)?)[: ]", re.IGNORECASE)
+_STARTING_S = 300
+"""Seconds after the start of the kernel in which links come up."""
+_OFTEN = 3
+"""Times that a link may go down then: drivers are reset once or twice."""
+
+
+def _look(view: View) -> Iterator[Clue]:
+    lines = view.sightings(_DOWN.name)
+    boots = view.sightings(_BOOT.name)
+    times: dict[tuple[str, str], int] = {}
+    for line in lines:
+        key = (line.artefact, _interface(line))
+        times[key] = times.get(key, 0) + line.count
+    for line in lines:
+        often = times[line.artefact, _interface(line)]
+        starting = _starting(line, boots)
+        if not starting or often >= _OFTEN:
+            yield Clue("link-flaps", Weight.STRONG, "dmesg", line.evidence(), line.place, (_interface(line),))
+
+
+def _starting(line: Sighting, boots: tuple[Sighting, ...]) -> bool:
+    """The kernel had just started; where no time is told, its first lines stand before this one."""
+    uptime = _UPTIME.search(line.text)
+    if uptime:
+        return int(uptime[1]) < _STARTING_S
+    return any(boot.artefact == line.artefact and boot.place < line.place for boot in boots)
+
+
+def _interface(line: Sighting) -> str:
+    found = _INTERFACE.search(line.text)
+    return (found[1] or found[2]) if found else ""
+
+
+RULE = Rule(
+    name="link-history",
+    says="A link that goes down when the machine has long been up, or again and again, flaps; once while it starts is normal.",
+    watches=(_DOWN, _BOOT),
+    look=_look,
+    fires=(
+        Fires("mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n", (("link-flaps", "strong"),)),
+        Fires("[91220.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n", (("link-flaps", "strong"),)),
+        Fires("[Fri Sep 12 09:00:00 2026] bnxt_en 0000:0c:00.0 ens5f0: NIC Link is Down\n", (("link-flaps", "strong"),)),
+        Fires(
+            "".join(f"[   {second}.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n" for second in (15, 31, 62)),
+            (("link-flaps", "strong"),),
+        ),
+    ),
+    silent=(
+        "[    5.613900] mlx5_core 0000:ca:00.0 ens1np0: Link down\n[    9.100312] mlx5_core 0000:ca:00.0 ens1np0: Link up\n",
+        "[Fri Sep 12 09:00:00 2026] Linux version 6.8.0-45-generic\n[Fri Sep 12 09:00:05 2026] mlx5_core 0000:ca:00.0 ens1np0: Link down\n",
+        "[91220.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link up\n",
+    ),
+)

@@ -1,0 +1,92 @@
+"""Ranks that talk over TCP although RDMA was meant: the fabric's profile, RDMA settings in the environment, or ranks that do use it tell that it was.
+
+Without such a sign a job over sockets is a choice, or a machine without RDMA, and only worth a mention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from busbw.parsers.findings.evidence import Clue, Sighting, View
+from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.table import Weight
+
+_SOCKET = Watch("socket", r"Using network Socket|via NET/Socket/")
+_RDMA = Watch("rdma", r"Using network (?!Socket)\S|via NET/(?!Socket/)")
+_NONE = Watch("none", r"NET/IB ?: No device found")
+_LIBRARY = Watch("library", r"Failed to open libibverbs\.so|Coun?t? ?not open libibverbs")
+_MEANT = Watch(
+    "meant",
+    r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL|TIMEOUT|RETRY_CNT|QPS_PER_CONNECTION|ADAPTIVE_ROUTING)\b|NCCL_NET_GDR_LEVEL\b"
+    r"|NCCL_IB_DISABLE set by environment to 0",
+)
+_OFF = Watch("off", r"NCCL_IB_DISABLE set by environment to [1-9]|NCCL_NET set by environment to Socket")
+_INSIDE = Watch("inside", r"via (?:P2P|SHM|direct shared memory)")
+_OUTSIDE = Watch("outside", r"via NET/|failed ?: |retrying")
+_RDMA_FABRICS = frozenset({"ib", "roce", "spectrum-x"})
+
+
+def _look(view: View) -> Iterator[Clue]:
+    sockets = view.sightings(_SOCKET.name)
+    if not sockets:
+        return
+    if _stays_inside(view):
+        for entry in ("ib-not-detected", "silent-tcp-fallback", "tcp-single-flow-limit", "libibverbs-missing"):
+            yield Clue(entry, Weight.EXCLUDES, "nccl-log", sockets[0].evidence(), sockets[0].place)
+        return
+    meant = view.context.fabric in _RDMA_FABRICS or bool(view.sightings(_MEANT.name))
+    others = bool(view.sightings(_RDMA.name))
+    off = view.sightings(_OFF.name)
+    if off and (view.context.fabric in _RDMA_FABRICS or others):
+        yield from _clues("ib-disabled-by-env", off)
+    elif meant and view.sightings(_LIBRARY.name):
+        yield from _clues("libibverbs-missing", view.sightings(_LIBRARY.name))
+    elif meant and view.sightings(_NONE.name):
+        yield from _clues("ib-not-detected", view.sightings(_NONE.name))
+    elif (meant or others) and not off:
+        yield from _clues("silent-tcp-fallback", sockets)
+
+
+def _stays_inside(view: View) -> bool:
+    """Channels were made, all of them inside one host: no network carries data."""
+    inside = view.sightings(_INSIDE.name)
+    hosts = {line.process.rpartition(":")[0] for line in inside if line.process and ":" in line.process}
+    return bool(inside) and len(hosts) < 2 and not view.sightings(_OUTSIDE.name)
+
+
+def _clues(entry: str, lines: tuple[Sighting, ...]) -> Iterator[Clue]:
+    for line in lines[:4]:
+        host = (line.process.rpartition(":")[0],) if line.process and ":" in line.process else ()
+        yield Clue(entry, Weight.STRONG, "nccl-log", line.evidence(), line.place, host)
+
+
+RULE = Rule(
+    name="network-choice",
+    says="Sockets are a fallback where the profile, RDMA settings or other ranks show that RDMA was meant.",
+    watches=(_SOCKET, _RDMA, _NONE, _MEANT, _OFF, _INSIDE, _OUTSIDE, _LIBRARY),
+    look=_look,
+    fires=(
+        Fires(
+            "a:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5\na:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network Socket\n",
+            (("ib-not-detected", "strong"),),
+        ),
+        Fires(
+            "a:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5\na:1:2 [0] NCCL INFO Failed to open libibverbs.so[.1]\n"
+            "a:1:2 [0] NCCL INFO Using network Socket\n",
+            (("libibverbs-missing", "strong"),),
+        ),
+        Fires(
+            "a:1:2 [0] NCCL INFO Using network IB\nb:1:2 [0] NCCL INFO Using network Socket\n",
+            (("silent-tcp-fallback", "strong"),),
+        ),
+        Fires(
+            "a:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network Socket\n"
+            "a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n",
+            (("ib-not-detected", "excludes"), ("silent-tcp-fallback", "excludes")),
+        ),
+    ),
+    silent=(
+        "a:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network Socket\n",
+        "a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:2 [0] NCCL INFO Using network Socket\n",
+    ),
+)

@@ -1,0 +1,315 @@
+"""The symptom table: what a cause looks like in logs, numbers and preflight facts, why it happens, and how it is mended.
+
+The entries stand in the YAML files beside this module, one file per layer. This is their one loader: it checks every entry, compiles
+nothing and scans nothing. Adding a symptom is adding one entry; its `matches` and `rejects` are its test.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from busbw import codec
+from busbw.errors import ReadError
+from busbw.model import Fix
+
+# The closed expression language of the symptom table: comparisons of named values, joined by
+# `and`. Parsed, never evaluated as code.
+#
+#     expression  =  comparison { "and" comparison }
+#     comparison  =  NAME OP term            OP is one of  <  <=  >  >=  ==  !=
+#     term        =  number | "true" | "false" | NAME | number "*" NAME | text
+#
+# After == and != a word is text (`state == INIT`) unless it has an underscore (`fm_version !=
+# driver_version`); after the others it is
+# always a name. A comparison with a name that the record does not have is unknown (None), neither
+# true nor false: nothing is concluded from
+# what was not measured.
+
+Value = float | bool | str
+"""What a record holds under a name."""
+
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_COMPARISON = re.compile(rf"\s*({_NAME})\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*\Z")
+_TERM_NUMBER = re.compile(rf"{_NUMBER}\Z")
+_TERM_SCALED = re.compile(rf"({_NUMBER})\s*\*\s*({_NAME})\Z")
+_TERM_NAME = re.compile(rf"{_NAME}\Z")
+_TERM_TEXT = re.compile(r"[A-Za-z][\w ./-]*\Z")
+
+_ORDERED: Mapping[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`name OP term`."""
+
+    name: str
+    op: str
+    constant: Value
+    """The term, where `reference` is None."""
+    reference: str | None = None
+    """The name whose value is the term."""
+    factor: float = 1.0
+    """Multiplies the value of `reference`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Comparisons that must all hold."""
+
+    text: str
+    comparisons: tuple[Comparison, ...]
+
+    def names(self) -> tuple[str, ...]:
+        """The names it reads, left and right, in the order written."""
+        pairs = ((comparison.name, comparison.reference) for comparison in self.comparisons)
+        return tuple(name for pair in pairs for name in pair if name is not None)
+
+
+def parse_expression(text: str) -> Expression:
+    """An expression from its text.
+
+    >>> parse_expression("busbw < 200 and same_leaf_ratio > 1.3*cross_leaf_ratio").names()
+    ('busbw', 'same_leaf_ratio', 'cross_leaf_ratio')
+
+    Raises:
+        ValueError: the text is not of the grammar; the message quotes the part that is not.
+    """
+    return Expression(text, tuple(_comparison(part) for part in re.split(r"\s+and\s+", text.strip())))
+
+
+def _comparison(text: str) -> Comparison:
+    match = _COMPARISON.match(text)
+    if not match:
+        raise ValueError(f"expected NAME OP VALUE, found {text!r}")
+    name, op, term = match.groups()
+    if term in ("true", "false"):
+        return Comparison(name, op, term == "true")
+    if _TERM_NUMBER.match(term):
+        return Comparison(name, op, float(term))
+    scaled = _TERM_SCALED.match(term)
+    if scaled:
+        return Comparison(name, op, "", scaled[2], float(scaled[1]))
+    if _TERM_NAME.match(term) and (op in _ORDERED or "_" in term):
+        return Comparison(name, op, "", term)
+    if op in _ORDERED or not _TERM_TEXT.match(term):
+        raise ValueError(f"expected a number, true, false, a name, a word or NUMBER*NAME, found {term!r}")
+    return Comparison(name, op, term)
+
+
+def evaluate(expression: Expression, record: Mapping[str, Value]) -> bool | None:
+    """Whether all comparisons hold of the record. None = not decidable: a name is missing and nothing else is false.
+
+    >>> evaluate(parse_expression("state != ACTIVE"), {"state": "DOWN"}), evaluate(parse_expression("count < expected"), {"count": 7.0})
+    (True, None)
+    """
+    held = [_holds(comparison, record) for comparison in expression.comparisons]
+    if False in held:
+        return False
+    return None if None in held else True
+
+
+def _holds(comparison: Comparison, record: Mapping[str, Value]) -> bool | None:
+    if comparison.name not in record or (comparison.reference is not None and comparison.reference not in record):
+        return None
+    left = record[comparison.name]
+    right = comparison.constant if comparison.reference is None else record[comparison.reference]
+    if not isinstance(right, str | bool):
+        right = right * comparison.factor
+    if comparison.op in _ORDERED:
+        if isinstance(left, str) or isinstance(right, str):
+            return None
+        return _ORDERED[comparison.op](float(left), float(right))
+    return (_text(left) == _text(right)) == (comparison.op == "==")
+
+
+def _text(value: Value) -> str:
+    """The value as == and != compare it: 1 and "1" are the same, true is not 1, words compare without case."""
+    if isinstance(value, str):
+        return value.strip().casefold()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(float(value)).removesuffix(".0")
+
+
+class Weight(StrEnum):
+    """What one matching signal is worth."""
+
+    CERTAIN = "certain"
+    """The line can mean nothing else."""
+    STRONG = "strong"
+    """On its own enough to call the cause likely."""
+    WEAK = "weak"
+    """Supports, or raises the question."""
+    REQUIRES = "requires"
+    """A condition of the entry: where it is known not to hold the entry is out, where it is not known the entry stays possible."""
+    EXCLUDES = "excludes"
+    """Rules the entry out."""
+
+
+class Role(StrEnum):
+    """What kind of thing an entry is; it decides what it may be said of a log in which other things went wrong."""
+
+    CAUSE = "cause"
+    """Something broke: a line that reports it is a failure."""
+    STATE = "state"
+    """A condition of the machines that costs bandwidth, and with which a job runs to its end."""
+    SETTING = "setting"
+    """A choice somebody made; a cause only where the result says that it was a bad one."""
+    ECHO = "echo"
+    """What other ranks report when one has failed: never a cause where one is known."""
+    NOTE = "note"
+    """Harmless, listed so that nobody looks for it."""
+
+
+class Severity(StrEnum):
+    """What it costs."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing to look for: a line of a text (`regex`) or a comparison of measured values (`expr`)."""
+
+    source: str
+    """Where it is usually found: `nccl-log`, `mpirun`, `dmesg`, `result`, `preflight:<check>`, `counter:<name>`… A line may stand anywhere."""
+    weight: Weight
+    regex: str | None = None
+    """Python's syntax, case ignored, searched in one line."""
+    expr: str | None = None
+    matches: tuple[str, ...] = ()
+    """Lines it must match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a repair."""
+
+    needs: str
+    do: str
+    run: tuple[str, ...] = ()
+    disruptive: bool = False
+
+    def fix(self) -> Fix:
+        """The step as the record that findings carry."""
+        return Fix(self.do, self.run, self.needs, self.disruptive)
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One entry: a cause, what it looks like, what to do."""
+
+    id: str
+    title: str
+    stage: str
+    """Where it shows first: build, launch, preflight, init, bandwidth, latency, variance, correctness or stall."""
+    fabrics: tuple[str, ...]
+    """ib, roce, spectrum-x, tcp, efa, gcp, nvlink, pcie; `any` = all."""
+    severity: Severity
+    role: Role
+    signals: tuple[Signal, ...]
+    rejects: tuple[str, ...]
+    """Lines that none of its signals may match, taken from what it is easily confused with."""
+    cause: str
+    explanation: str
+    fix: tuple[Step, ...]
+    verify: tuple[str, ...]
+    trust: str
+    """How far the mapping holds and what it is confused with."""
+    also_stages: tuple[str, ...] = ()
+    explains: tuple[str, ...] = ()
+    """Entries that follow from this one: they are consequences wherever this one is found."""
+    settle: tuple[str, ...] = ()
+    """What would raise the confidence: the command, or the log setting to run with next time."""
+    references: tuple[tuple[str, str], ...] = ()
+    """(title, address)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SymptomTable:
+    """All entries, sorted by id."""
+
+    symptoms: tuple[Symptom, ...]
+    by_id: Mapping[str, Symptom]
+
+    def get(self, symptom_id: str) -> Symptom:
+        """The entry of that id.
+
+        Raises:
+            KeyError: there is none; the message names the likely one or lists them.
+        """
+        try:
+            return self.by_id[symptom_id]
+        except KeyError:
+            raise KeyError(codec.unknown("symptom", symptom_id, self.by_id)) from None
+
+
+@functools.cache
+def load() -> SymptomTable:
+    """The table as packaged. Read once.
+
+    Raises:
+        ReadError: an entry is wrong; every problem with its file, line and column.
+    """
+    files = sorted(
+        (file for file in importlib.resources.files(__package__).iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name
+    )
+    symptoms: list[Symptom] = []
+    for file in files:
+        symptoms += parse(file.read_text(encoding="utf-8"), file.name)
+    return table(symptoms)
+
+
+def parse(text: str, path: str) -> tuple[Symptom, ...]:
+    """The entries of one file. `path` names it in messages.
+
+    Raises:
+        ReadError: an entry is wrong.
+    """
+    return codec.load_yaml(text, path, tuple[Symptom, ...], error=ReadError)
+
+
+def table(symptoms: Iterable[Symptom]) -> SymptomTable:
+    """A table of these entries, after checking what holds between entries.
+
+    Raises:
+        ReadError: an id is there twice, an `explains` names none, a signal is both or neither of regex and expr, or an expression is wrong.
+    """
+    ordered = tuple(sorted(symptoms, key=lambda symptom: symptom.id))
+    by_id = {symptom.id: symptom for symptom in ordered}
+    problems = [f"{symptom.id}: defined twice" for symptom in ordered if by_id[symptom.id] is not symptom]
+    for symptom in ordered:
+        problems += [f"{symptom.id}: explains {codec.unknown('symptom', name, by_id)}" for name in symptom.explains if name not in by_id]
+        for signal in symptom.signals:
+            problems += _wrong(symptom.id, signal)
+    if problems:
+        raise ReadError("\n".join(problems), next_step="correct the entries in parsers/symptoms")
+    return SymptomTable(ordered, by_id)
+
+
+def _wrong(symptom_id: str, signal: Signal) -> list[str]:
+    if (signal.regex is None) == (signal.expr is None):
+        return [f"{symptom_id}: a signal has either regex or expr"]
+    try:
+        if signal.expr is not None:
+            parse_expression(signal.expr)
+    except ValueError as error:
+        return [f"{symptom_id}: {error}"]
+    return []
+
+
+@functools.cache
+def compiled(regex: str) -> re.Pattern[str]:
+    """A signal's pattern, ready to search a line with. Compiled when first needed: all of them would take as long as reading the table."""
+    return re.compile(regex, re.IGNORECASE)

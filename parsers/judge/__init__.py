@@ -1,1 +1,0 @@
-"""What the numbers mean: limits, comparison, spread, blame, verdict."""

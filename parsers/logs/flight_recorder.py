@@ -1,0 +1,360 @@
+"""What PyTorch's flight recorder held when a rank dumped it: JSON, or a pickle read as plain data. Versions 2.0 to 2.10 of the dump.
+
+Fields: `torch/csrc/distributed/c10d/FlightRecorder*` of PyTorch 2.3 to 2.13. The dumps of gloo have the same shape, with a group without a
+name and states that never leave `scheduled`. A dump does not say which rank it is of: its file's name does (`rank_of`).
+"""
+
+from __future__ import annotations
+
+import json
+import pickletools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from busbw.errors import ReadError, UnknownLayout
+from busbw.model import FlightDump, FlightEntry, FlightGroup
+from busbw.parsers.logs import Document, Format
+from busbw.parsers.logs.json_values import flag, items, mapping, number, text_of, whole
+
+# Reads a pickle as data: only numbers, strings, lists, tuples and dicts can come out. Nothing is
+# imported, called or executed.
+#
+# `pickle.load` builds whatever the file says, so a file from somewhere else can run any program.
+# Here the instructions are only listed
+# (`pickletools.genops`) and a small stack machine of our own carries out those that build plain
+# containers; any other ends the reading by
+# its name. Pickle protocols 0 to 5.
+
+MOST_BYTES = 256 * 1024 * 1024
+_INTEGERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4")
+_VALUES = frozenset((*_INTEGERS, "FLOAT", "BINFLOAT", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"))
+_BYTES = frozenset(("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"))
+_PUT = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
+_GET = frozenset(("GET", "BINGET", "LONG_BINGET"))
+_CONSTANTS: dict[str, object] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_NEW: dict[str, Callable[[], object]] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
+
+
+class _Mark:
+    """Where the items of the next container begin on the stack."""
+
+
+def loads(data: bytes) -> object:
+    """The value in a pickle, made of None, bool, int, float, str, list, tuple and dict. Containers may be shared, or contain themselves.
+
+    Raises:
+        ReadError: it is cut off, damaged or too large, or it wants to build anything but plain containers; `seen` names the instruction.
+    """
+    if len(data) > MOST_BYTES:
+        raise ReadError(f"a pickle of more than {MOST_BYTES} bytes is not read", seen=f"{len(data)} bytes")
+    machine = _Machine()
+    for name, argument in _instructions(data):
+        if name == "STOP":
+            return machine.result()
+        try:
+            machine.do(name, argument)
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise ReadError("a damaged pickle", seen=f"{name}: {error}") from error
+    raise ReadError("the pickle ends before its end", seen=f"{len(data)} bytes without a STOP")
+
+
+def _instructions(data: bytes) -> Iterator[tuple[str, object]]:
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            yield opcode.name, argument
+    except (ValueError, OverflowError, KeyError) as error:
+        raise ReadError("the pickle is cut off or damaged", seen=str(error)) from error
+
+
+class _Machine:
+    """The part of pickle's stack machine that builds plain containers."""
+
+    def __init__(self) -> None:
+        self.stack: list[object] = []
+        self.memo: dict[int, object] = {}
+
+    def result(self) -> object:
+        if len(self.stack) != 1 or isinstance(self.stack[0], _Mark):
+            raise ReadError("a damaged pickle", seen=f"{len(self.stack)} values at its end")
+        return self.stack[0]
+
+    def do(self, name: str, argument: object) -> None:
+        """Carry out one instruction."""
+        if name in _VALUES:
+            self.stack.append(argument)
+        elif name in _CONSTANTS:
+            self.stack.append(_CONSTANTS[name])
+        elif name in _NEW:
+            self.stack.append(_NEW[name]())
+        elif name in _BYTES:
+            self.stack.append(argument.decode("utf-8", "replace") if isinstance(argument, bytes) else str(argument))
+        elif name in _GET:
+            self.stack.append(self.memo[_index(argument)])
+        elif name in _PUT:
+            self.memo[_index(argument)] = self._value()
+        elif name == "MEMOIZE":
+            self.memo[len(self.memo)] = self._value()
+        elif name == "MARK":
+            self.stack.append(_Mark())
+        elif name not in ("PROTO", "FRAME"):
+            self._build(name)
+
+    def _build(self, name: str) -> None:
+        if name in ("TUPLE1", "TUPLE2", "TUPLE3"):
+            count = int(name[-1])
+            values = self.stack[-count:]
+            if len(values) < count or any(isinstance(value, _Mark) for value in values):
+                raise IndexError("too few values")
+            self.stack[-count:] = [tuple(values)]
+        elif name == "TUPLE":
+            self.stack.append(tuple(self._since_mark()))
+        elif name == "LIST":
+            self.stack.append(list(self._since_mark()))
+        elif name == "DICT":
+            self.stack.append(_pairs(self._since_mark()))
+        elif name in ("APPEND", "APPENDS"):
+            new = self._since_mark() if name == "APPENDS" else [self._pop()]
+            target = self._value()
+            if not isinstance(target, list):
+                raise TypeError("not a list")
+            target.extend(new)
+        elif name in ("SETITEM", "SETITEMS"):
+            new = self._since_mark() if name == "SETITEMS" else [self._pop(), self._pop()][::-1]
+            mapping = self._value()
+            if not isinstance(mapping, dict):
+                raise TypeError("not a dict")
+            mapping.update(_pairs(new))
+        elif name == "POP":
+            self._pop()
+        else:
+            raise ReadError(
+                "the pickle builds more than plain containers, which a flight recorder never does",
+                seen=f"instruction {name}",
+                next_step="do not load it with pickle: it may run a program",
+            )
+
+    def _pop(self) -> object:
+        value = self._value()
+        self.stack.pop()
+        return value
+
+    def _value(self) -> object:
+        if isinstance(self.stack[-1], _Mark):
+            raise IndexError("a mark where a value belongs")
+        return self.stack[-1]
+
+    def _since_mark(self) -> list[object]:
+        at = len(self.stack) - 1
+        while not isinstance(self.stack[at], _Mark):
+            at -= 1
+            if at < 0:
+                raise IndexError("no mark")
+        values = self.stack[at + 1 :]
+        del self.stack[at:]
+        return values
+
+
+def _index(argument: object) -> int:
+    return int(str(argument))
+
+
+def _pairs(values: list[object]) -> dict[object, object]:
+    """Keys are numbers and strings in a flight recorder; anything else cannot be a key here."""
+    if len(values) % 2:
+        raise ValueError("a key without a value")
+    return {key: value for key, value in zip(values[::2], values[1::2], strict=True) if key is None or isinstance(key, str | int | float)}
+
+
+_MOST_SHAPES = 4096
+"""Tensors of one operation that are kept; coalesced ones have hundreds."""
+_MOST_DIMENSIONS = 64
+_MOST_FRAMES = 16
+_RANK = re.compile(r"(?:rank_?|trace_)(\d+)(?:\.\w+)?$|(\d+)$")
+_NEXT = "dump one with TORCH_NCCL_DUMP_ON_TIMEOUT=1 and TORCH_FR_BUFFER_SIZE=2000, or torch._C._distributed_c10d._dump_nccl_trace_json()"
+
+
+def read(chunks: Iterable[bytes]) -> Document:
+    """Read one dump.
+
+    Raises:
+        UnknownLayout: it is neither form of a flight recorder's dump, or a pickle that is cut off, damaged or builds more than plain data.
+    """
+    data = bytearray()
+    for chunk in chunks:
+        data += chunk
+        if len(data) > MOST_BYTES:
+            raise UnknownLayout(f"larger than {MOST_BYTES} bytes: not a flight recorder's dump", next_step=_NEXT)
+    whole_document = True
+    if data.lstrip()[:1] == b"{":
+        value, whole_document = _json(data.decode("utf-8", "replace"))
+    else:
+        try:
+            value = loads(bytes(data))
+        except ReadError as error:
+            raise UnknownLayout(error.what, seen=error.seen, next_step=error.next_step or _NEXT) from error
+    dump = _dump(mapping(value))
+    if dump is None:
+        raise UnknownLayout("not a flight recorder's dump", seen=repr(bytes(data[:80])), next_step=_NEXT)
+    problems = () if whole_document else (f"the document is cut off after {len(dump.entries)} entries; its groups are missing",)
+    return Document("flight-recorder", (dump,), _summary(dump), whole_document, problems)
+
+
+def rank_of(name: str) -> int | None:
+    """The rank in a dump's file name, as PyTorch writes it; None = there is none.
+
+    >>> rank_of("/tmp/nccl_trace_rank_12"), rank_of("straggler-rank3.json"), rank_of("trace.json")
+    (12, 3, None)
+    """
+    found = _RANK.search(name.rsplit("/", 1)[-1])
+    return int(found[1] or found[2]) if found else None
+
+
+def of_rank(dump: FlightDump, rank: int | None) -> FlightDump:
+    """The dump with its rank."""
+    return replace(dump, rank=rank)
+
+
+def _json(text: str) -> tuple[object, bool]:
+    """The document, or as much of its entries as is whole when it is cut off."""
+    try:
+        return json.loads(text), True
+    except RecursionError as error:
+        raise UnknownLayout("not a flight recorder's dump", seen="nested too deeply", next_step=_NEXT) from error
+    except ValueError as error:
+        start = re.search(r'"entries"\s*:\s*\[', text)
+        if start is None:
+            raise UnknownLayout(
+                "neither JSON nor the beginning of a flight recorder's dump", seen=text.strip()[:200], next_step=_NEXT
+            ) from error
+    return {"version": _version_in(text), "entries": _whole_entries(text, start.end())}, False
+
+
+def _version_in(text: str) -> str | None:
+    found = re.search(r'"version"\s*:\s*"([^"]*)"', text)
+    return found[1] if found else ""
+
+
+def _whole_entries(text: str, at: int) -> list[object]:
+    decoder = json.JSONDecoder()
+    entries: list[object] = []
+    while True:
+        while at < len(text) and text[at] in ", \n\t\r":
+            at += 1
+        try:
+            entry, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return entries
+        entries.append(entry)
+
+
+def _dump(value: dict[str, object]) -> FlightDump | None:
+    if "version" not in value or not {"entries", "pg_config", "pg_status"} & value.keys():
+        return None
+    raw = [mapping(entry) for entry in items(value, "entries")]
+    entries = tuple(sorted((_entry(each) for each in raw if each), key=lambda entry: entry.record_id))
+    return FlightDump(
+        rank=None,
+        version=text_of(value, "version") or "",
+        library_version=text_of(value, "comm_lib_version") or text_of(value, "nccl_version"),
+        groups=_groups(value, raw),
+        entries=entries,
+    )
+
+
+def _groups(value: dict[str, object], raw: list[dict[str, object]]) -> tuple[FlightGroup, ...]:
+    """Status is kept by number, configuration by name; the entries know both. A lone configuration belongs to the lone group."""
+    config = mapping(value.get("pg_config"))
+    status = {str(key): mapping(each) for key, each in mapping(value.get("pg_status")).items()}
+    names = {text_of(entry, "pg_id"): _names(entry) for entry in raw}
+    ids = list(status) or [each for each in names if each is not None] or [str(each) for each in config]
+    groups = []
+    for group_id in ids:
+        name, description = names.get(group_id, (group_id, ""))
+        only = next(iter(config.values())) if len(config) == 1 and len(ids) == 1 else None
+        configured = mapping(config.get(name, only))
+        seen = status.get(group_id, {})
+        groups.append(
+            FlightGroup(
+                id=group_id,
+                name=name,
+                description=text_of(configured, "desc") or description,
+                ranks=tuple(int(each) for each in re.findall(r"\d+", text_of(configured, "ranks") or "")),
+                last_enqueued=_sequence(seen, "last_enqueued_collective"),
+                last_started=_sequence(seen, "last_started_collective"),
+                last_completed=_sequence(seen, "last_completed_collective"),
+            )
+        )
+    return tuple(groups)
+
+
+def _names(entry: dict[str, object]) -> tuple[str, str]:
+    named = _words(entry, "process_group")
+    return (named[0] if named else "", named[1] if len(named) > 1 else "")
+
+
+def _sequence(status: dict[str, object], key: str) -> int | None:
+    found = whole(status, key)
+    return found if found is not None and found >= 0 else None
+
+
+def _entry(raw: dict[str, object]) -> FlightEntry:
+    return FlightEntry(
+        record_id=whole(raw, "record_id") or 0,
+        group=_names(raw)[0],
+        name=text_of(raw, "profiling_name") or "",
+        collective_seq=whole(raw, "collective_seq_id") if "collective_seq_id" in raw else whole(raw, "seq_id"),
+        p2p_seq=whole(raw, "p2p_seq_id"),
+        op_id=whole(raw, "op_id"),
+        state=text_of(raw, "state") or "",
+        input_sizes=_shapes(raw, "input_sizes"),
+        input_types=_words(raw, "input_dtypes"),
+        output_sizes=_shapes(raw, "output_sizes"),
+        output_types=_words(raw, "output_dtypes"),
+        created_ns=whole(raw, "time_created_ns"),
+        started_ns=whole(raw, "time_discovered_started_ns") or None,
+        completed_ns=whole(raw, "time_discovered_completed_ns") or None,
+        duration_ms=number(raw, "duration_ms"),
+        timeout_ms=whole(raw, "timeout_ms"),
+        retired=flag(raw, "retired"),
+        p2p=bool(flag(raw, "is_p2p")),
+        frames=tuple(_frame(mapping(each)) for each in items(raw, "frames")[:_MOST_FRAMES]),
+    )
+
+
+def _shapes(raw: dict[str, object], key: str) -> tuple[tuple[int, ...], ...]:
+    shapes = items(raw, key)[:_MOST_SHAPES]
+    return tuple(
+        tuple(size for size in shape[:_MOST_DIMENSIONS] if isinstance(size, int)) for shape in shapes if isinstance(shape, list | tuple)
+    )
+
+
+def _words(raw: dict[str, object], key: str) -> tuple[str, ...]:
+    return tuple(each for each in items(raw, key)[:_MOST_SHAPES] if isinstance(each, str))
+
+
+def _frame(raw: dict[str, object]) -> str:
+    return f"{text_of(raw, 'filename')}:{text_of(raw, 'line')} {text_of(raw, 'name')}"
+
+
+def _summary(dump: FlightDump) -> tuple[tuple[str, str], ...]:
+    rows = [
+        ("dump", f"version {dump.version}, {len(dump.entries)} entries" + (f", {dump.library_version}" if dump.library_version else ""))
+    ]
+    for group in dump.groups:
+        members = f"{len(group.ranks)} ranks" if group.ranks else "ranks not recorded"
+        said = f"enqueued {group.last_enqueued}, started {group.last_started}, completed {group.last_completed}"
+        rows.append(("group", f"{group.name or group.id} {group.description}: {members}, last {said}"))
+    for entry in dump.entries[-3:]:
+        rows.append(("entry", f"{entry.name} seq {entry.collective_seq} {entry.state} {entry.input_sizes} {' '.join(entry.input_types)}"))
+    return tuple(rows)
+
+
+def _looks_like(head: bytes) -> float:
+    if head.lstrip()[:1] == b"{":
+        return 0.9 if b'"pg_status"' in head or b'"profiling_name"' in head or b'"pg_config"' in head else 0.0
+    pickle = head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+    return 0.9 if pickle and (b"pg_config" in head or b"profiling_name" in head) else 0.2 if pickle else 0.0
+
+
+FORMAT = Format("flight-recorder", "PyTorch flight recorder dump", _looks_like, read)

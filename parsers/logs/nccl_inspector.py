@@ -1,0 +1,230 @@
+"""What NCCL's Inspector plugin recorded: one JSON object per completed operation and line (v4.0 to v5.1), or Prometheus text.
+
+Sources: `plugins/profiler/inspector` of NCCL 2.28.3 to 2.30.7. A file may hold millions of operations, so the document has one series per
+rank, operation and size; `operations` gives them one by one.
+
+>>> line = b'{"header":{"id":"0x5c9a","rank":5,"n_ranks":32},"metadata":{"hostname":"node-b","pid":52017},"coll_perf":{"coll":"AllReduce",' \\
+...     b'"coll_sn":6649,"coll_msg_size_bytes":1024,"coll_exec_time_us":50,"coll_timing_source":"kernel_gpu","coll_busbw_gbs":4.1}}'
+>>> (log,) = read([line]).records
+>>> log.series[0].operation, log.series[0].rank, log.series[0].last_sequence, log.series[0].time_mean_us
+('AllReduce', 5, 6649, 50.0)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from busbw.errors import UnknownLayout
+from busbw.model import InspectorLog, InspectorMetric, InspectorOp, InspectorSeries
+from busbw.parsers.logs import Document, Format
+from busbw.parsers.logs.json_values import flag, loaded, mapping, number, text_of, whole
+
+_MOST_SERIES = 200_000
+_MOST_METRICS = 200_000
+_LONGEST_LINE = 1024 * 1024
+_METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]{1,40}|NaN|[-+]?Inf)(?:\s+\d{1,20})?\s*$")
+_LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
+_KINDS = (("coll_perf", "coll"), ("p2p_perf", "p2p"))
+_NEXT = "set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000"
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Growing counterpart of one series."""
+
+    first: InspectorOp
+    last_sequence: int
+    first_sequence: int
+    count: int = 0
+    total_us: float = 0.0
+    least_us: float = float("inf")
+    most_us: float = 0.0
+    busbw_total: float = 0.0
+    busbw_count: int = 0
+
+    def add(self, operation: InspectorOp) -> None:
+        self.count += 1
+        self.total_us += operation.time_us
+        self.least_us = min(self.least_us, operation.time_us)
+        self.most_us = max(self.most_us, operation.time_us)
+        self.first_sequence = min(self.first_sequence, operation.sequence)
+        self.last_sequence = max(self.last_sequence, operation.sequence)
+        if operation.busbw_gb_s is not None:
+            self.busbw_total += operation.busbw_gb_s
+            self.busbw_count += 1
+
+    def series(self) -> InspectorSeries:
+        first = self.first
+        return InspectorSeries(
+            communicator=first.communicator,
+            communicator_name=first.communicator_name,
+            rank=first.rank,
+            nranks=first.nranks,
+            host=first.host,
+            operation=first.operation,
+            size_bytes=first.size_bytes,
+            timing_source=first.timing_source,
+            count=self.count,
+            first_sequence=self.first_sequence,
+            last_sequence=self.last_sequence,
+            time_min_us=self.least_us,
+            time_mean_us=self.total_us / self.count,
+            time_max_us=self.most_us,
+            busbw_mean_gb_s=self.busbw_total / self.busbw_count if self.busbw_count else None,
+        )
+
+
+def read(chunks: Iterable[bytes]) -> Document:
+    """Read one file, of either form.
+
+    Raises:
+        UnknownLayout: no line of it is Inspector's.
+    """
+    sums: dict[tuple[object, ...], _Sums] = {}
+    metrics: list[InspectorMetric] = []
+    version: str | None = None
+    first_line, unread, last_unread, dropped = "", 0, False, 0
+    for line in _lines(chunks):
+        text = line.decode("utf-8", "replace").strip()
+        if not text:
+            continue
+        first_line = first_line or text[:200]
+        last_unread = False
+        if operation := operation_of(text):
+            key = (
+                operation.communicator,
+                operation.rank,
+                operation.host,
+                operation.operation,
+                operation.size_bytes,
+                operation.timing_source,
+            )
+            if key not in sums and len(sums) >= _MOST_SERIES:
+                dropped += 1
+                continue
+            sums.setdefault(key, _Sums(operation, operation.sequence, operation.sequence)).add(operation)
+            version = version or _version(text)
+        elif (metric := metric_of(text)) and len(metrics) < _MOST_METRICS:
+            metrics.append(metric)
+            version = version or dict(metric.labels).get("version")
+        elif not (text.startswith("#") or '"dump_stats"' in text):
+            unread, last_unread = unread + 1, True
+    if not sums and not metrics:
+        raise UnknownLayout("no record of NCCL's Inspector in it", seen=first_line, next_step=_NEXT)
+    log = InspectorLog(version, tuple(sorted((each.series() for each in sums.values()), key=_order)), tuple(metrics))
+    problems = _problems(unread, last_unread, dropped)
+    return Document("nccl-inspector", (log,), _summary(log), not problems, problems)
+
+
+def operations(chunks: Iterable[bytes]) -> Iterator[InspectorOp]:
+    """The operations of one file, one by one, in its order; lines that are none are passed over."""
+    for line in _lines(chunks):
+        operation = operation_of(line.decode("utf-8", "replace"))
+        if operation is not None:
+            yield operation
+
+
+def operation_of(text: str) -> InspectorOp | None:
+    """The operation in one line; None = it is not a whole record of one."""
+    try:
+        value = mapping(loaded(text)) if text.lstrip()[:1] == "{" else {}
+    except ValueError:
+        return None
+    header, metadata = mapping(value.get("header")), mapping(value.get("metadata"))
+    key, prefix = next(((key, prefix) for key, prefix in _KINDS if key in value), ("", ""))
+    perf = mapping(value.get(key))
+    name, communicator = text_of(perf, prefix), text_of(header, "id")
+    rank, nranks = whole(header, "rank"), whole(header, "n_ranks")
+    sequence, size, time_us = whole(perf, f"{prefix}_sn"), whole(perf, f"{prefix}_msg_size_bytes"), number(perf, f"{prefix}_exec_time_us")
+    if name is None or communicator is None or rank is None or nranks is None or sequence is None or size is None or time_us is None:
+        return None
+    return InspectorOp(
+        communicator=communicator.removeprefix("0x"),
+        communicator_name=text_of(header, "comm_name"),
+        rank=rank,
+        nranks=nranks,
+        nnodes=whole(header, "nnodes"),
+        host=text_of(metadata, "hostname"),
+        pid=whole(metadata, "pid"),
+        operation=name,
+        sequence=sequence,
+        size_bytes=size,
+        time_us=time_us,
+        algbw_gb_s=number(perf, f"{prefix}_algobw_gbs"),
+        busbw_gb_s=number(perf, f"{prefix}_busbw_gbs"),
+        timing_source=text_of(perf, f"{prefix}_timing_source"),
+        peer=whole(perf, "p2p_peer"),
+        algorithm=text_of(perf, f"{prefix}_algo"),
+        protocol=text_of(perf, f"{prefix}_proto"),
+        graph_captured=flag(perf, "graphCaptured"),
+        dumped_us=whole(metadata, "dump_timestamp_us"),
+    )
+
+
+def metric_of(text: str) -> InspectorMetric | None:
+    """The sample in one line of Prometheus text; None = it is not Inspector's."""
+    found = _METRIC.match(text)
+    if found is None:
+        return None
+    labels = tuple(sorted((name, value.replace('\\"', '"').replace("\\\\", "\\")) for name, value in _LABEL.findall(found[2])))
+    try:
+        return InspectorMetric(found[1], labels, float(found[3]))
+    except ValueError:
+        return None
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines, with those longer than a record can be cut short."""
+    rest = b""
+    for chunk in chunks:
+        *whole_lines, rest = (rest + chunk).split(b"\n")
+        yield from whole_lines
+        rest = rest[: _LONGEST_LINE + 1]
+    if rest:
+        yield rest
+
+
+def _version(text: str) -> str | None:
+    return text_of(mapping(mapping(loaded(text)).get("metadata")), "inspector_output_format_version")
+
+
+def _order(series: InspectorSeries) -> tuple[str, int, str, str, int, str]:
+    return (series.communicator, series.rank, series.host or "", series.operation, series.size_bytes, series.timing_source or "")
+
+
+def _problems(unread: int, last_unread: bool, dropped: int) -> tuple[str, ...]:
+    problems = []
+    if last_unread:
+        unread -= 1
+        problems.append("the last line is not a whole record: the file was still being written, or is cut off")
+    if unread:
+        problems.append(f"{unread} lines are no records of the Inspector")
+    if dropped:
+        problems.append(f"{dropped} operations of more than {_MOST_SERIES} series were left out")
+    return tuple(problems)
+
+
+def _summary(log: InspectorLog) -> tuple[tuple[str, str], ...]:
+    rows = [("format", log.format_version)] if log.format_version else []
+    if log.series:
+        communicators = {each.communicator for each in log.series}
+        count = sum(each.count for each in log.series)
+        ranks = len({(each.communicator, each.rank) for each in log.series})
+        rows.append(("operations", f"{count} of {ranks} ranks on {len(communicators)} communicators"))
+    for each in sorted(log.series, key=lambda series: -series.size_bytes)[:8]:
+        busbw = f", busbw {each.busbw_mean_gb_s:.2f} GB/s" if each.busbw_mean_gb_s is not None else ""
+        time = f"{each.time_min_us:g} / {each.time_mean_us:g} / {each.time_max_us:g} us"
+        rows.append(("series", f"{each.operation} {each.size_bytes} B rank {each.rank}: {each.count} times, {time}{busbw}"))
+    rows += [("metric", f"{each.name} {each.value:g}") for each in log.metrics[:8]]
+    return tuple(rows)
+
+
+def _looks_like(head: bytes) -> float:
+    if b'"coll_perf"' in head or b'"p2p_perf"' in head:
+        return 0.95
+    return 0.9 if re.search(rb"^nccl_\w+\{", head, re.MULTILINE) else 0.0
+
+
+FORMAT = Format("nccl-inspector", "NCCL Inspector record", _looks_like, read)

@@ -1,0 +1,630 @@
+"""Which lines of a block could match which expressions, with the standard library alone: by shape, by literal, by wrapped warning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import compress
+from typing import Protocol
+
+# How a stream of bytes becomes blocks of whole, clean lines: no ANSI sequences, carriage returns
+# or NULs, no line cut in two.
+
+BLOCK_BYTES = 120 * 1024
+"""Just under glibc's threshold (128 KiB) from which on each buffer is mapped and unmapped anew: larger blocks are a third slower."""
+LONGEST_LINE = 4096
+"""NCCL cuts its own lines at about 1 KiB; what is longer is not a log line, and some expressions take quadratic time on it."""
+WARN = b" NCCL WARN "
+_TAIL = 4096
+_DASHES = b"-" * 50
+"""Open MPI's help messages stand between such lines."""
+_ANSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive whole lines."""
+
+    text: bytes
+    """Clean lines with newlines between them: one line more than it has newlines."""
+    long_lines: int
+    """Lines that were cut to `LONGEST_LINE`."""
+
+
+def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Regroup chunks of any size into blocks of at most `size_bytes`. Where they end does not depend on how the input was cut.
+
+    A line longer than a block is given by its beginning only. No warning or help message is near the end of a block: its further lines
+    are with it.
+    """
+    buffer, start, skipping = b"", 0, False
+    for chunk in chunks:
+        buffer, start = buffer[start:] + chunk, 0
+        while len(buffer) - start > size_bytes:
+            end = _border(buffer, start, start + size_bytes)
+            block, skipping = _block(buffer[start:end], skipping)
+            if block is not None:
+                yield block
+            start = end
+    if start < len(buffer):
+        block, _ = _block(buffer[start:], skipping)
+        if block is not None:
+            yield block
+
+
+def _border(buffer: bytes, start: int, limit: int) -> int:
+    """Where the block ends: after its last newline, but before a warning or a help message so near the end that it may be cut off."""
+    end = buffer.rfind(b"\n", start, limit) + 1
+    if end == 0:
+        return limit
+    tail = max(start, end - _TAIL)
+    opening = min((at for at in (buffer.find(WARN, tail, end), buffer.find(_DASHES, tail, end)) if at >= 0), default=-1)
+    line_start = buffer.rfind(b"\n", start, opening) + 1 if opening >= 0 else 0
+    return line_start if line_start > start else end
+
+
+def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
+    """The block of these bytes (None = they are all of a line given already), and whether they end inside a line.
+
+    `skipping`: they begin inside a line that has been given already.
+    """
+    text = raw
+    if skipping:
+        newline = raw.find(b"\n")
+        if newline < 0:
+            return None, True
+        text = raw[newline + 1 :]
+        if not text:
+            return None, False
+    unfinished = not raw.endswith(b"\n")
+    if b"\x1b" in text:
+        text = _ANSI.sub(b"", text)
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"")
+    if b"\0" in text:
+        text = text.replace(b"\0", b"")
+    text, long_lines = _cut_long_lines(text.removesuffix(b"\n"))
+    return Block(text, long_lines), unfinished
+
+
+def _cut_long_lines(text: bytes) -> tuple[bytes, int]:
+    """The text with lines cut to `LONGEST_LINE`, and how many were. Hopping from newline to newline is cheaper than any search."""
+    kept, copied, at, cut = [], 0, 0, 0
+    while len(text) - at > LONGEST_LINE:
+        newline = text.rfind(b"\n", at, at + LONGEST_LINE + 1)
+        if newline < 0:
+            cut += 1
+            kept.append(text[copied : at + LONGEST_LINE])
+            newline = text.find(b"\n", at + LONGEST_LINE)
+            copied = newline if newline >= 0 else len(text)
+            if newline < 0:
+                break
+        at = newline + 1
+    return (b"".join((*kept, text[copied:])) if cut else text), cut
+
+
+# What every line that an expression matches must contain: its plain text, and what is left of it
+# without digits and hex letters.
+#
+# `scan` looks at gigabytes and cannot run hundreds of expressions on each line. Two necessary
+# conditions are derived from an expression:
+#
+# - `required_literals`: strings of which every match contains at least one;
+# - `erased`: an expression that matches the *shape* of every line the original matches: the line
+# without `0-9a-f`, in lower case.
+#
+# Written against Python 3.11's `re` syntax, as far as the tables use it; the rest is refused by
+# name, never guessed.
+
+HEX = "0123456789abcdef"
+"""What a shape leaves out: the characters of numbers and addresses."""
+_ERASED = str.maketrans("", "", HEX + "ABCDEF")
+_PLAIN = re.compile(r"[\w /:,'\"=@%<>&;!~#-]+(?![*+?{])")
+"""Characters that stand for themselves and are not repeated."""
+_GROUP = re.compile(r"\((?:\?(?::|P<\w+>|[aiLmsux]*(?:-[imsx]+)?:|=|!|<=|<!))?")
+_INLINE_FLAGS = re.compile(r"\(\?[aiLmsux]+\)")
+_CHAR_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{(\d*)(,?)(\d*)\})[?+]?")
+_MOST_ALTERNATIVES = 32
+"""Longest list of alternatives kept as literals; beyond it the part counts as unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece of an expression: what it matches exactly, what it must contain, what its shape matches."""
+
+    erased: str
+    exact: frozenset[str] | None = None
+    """All strings it can match, in lower case; None = not a short list."""
+    required: frozenset[str] | None = None
+    """Every match contains one of these; None = nothing is known."""
+
+    def contains(self) -> frozenset[str] | None:
+        """The strings of which every match contains one."""
+        return self.exact if self.exact is not None and "" not in self.exact else self.required
+
+
+def shape_of(text: str) -> str:
+    """The text without digits and hex letters, in lower case.
+
+    >>> shape_of("node3:41011 [0] NCCL INFO comm 0x7f3a - Init COMPLETE")
+    'no: [] nl ino omm x - init omplt'
+    """
+    return text.translate(_ERASED).lower()
+
+
+def required_literals(pattern: str) -> tuple[str, ...]:
+    """Strings, in lower case, of which every line that `pattern` matches contains at least one; () = none could be derived.
+
+    >>> required_literals(r"NET/IB ?: No device found")
+    ('net/ib : no device found', 'net/ib: no device found')
+    >>> required_literals(r"vendor.err(?:=| )(?:129|249)")
+    ('vendor',)
+
+    Raises:
+        ValueError: `pattern` uses syntax this module does not know, or its groups or classes are not closed.
+    """
+    return tuple(sorted(_parse(pattern).contains() or ()))
+
+
+def erased(pattern: str) -> str:
+    """An expression that matches `shape_of(line)` for every line that `pattern` matches.
+
+    >>> erased(r"via NET/IB/\\d+(?:/Shared)?$")
+    'vi\\\\ nt/i/(?:(?:/shr))?$'
+
+    Raises:
+        ValueError: as `required_literals`.
+    """
+    return _parse(pattern).erased
+
+
+@cache
+def _parse(pattern: str) -> _Part:
+    reader = _Reader(pattern)
+    part = reader.alternatives()
+    if reader.position != len(pattern):
+        raise ValueError(f"unbalanced group in {pattern!r} at {reader.position}")
+    return part
+
+
+class _Reader:
+    """Recursive descent over one expression. It is not compiled for that: that takes as long again, and most are never needed."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.position = 0
+
+    def peek(self) -> str:
+        return self.pattern[self.position : self.position + 1]
+
+    def alternatives(self) -> _Part:
+        parts = [self.sequence()]
+        while self.peek() == "|":
+            self.position += 1
+            parts.append(self.sequence())
+        return parts[0] if len(parts) == 1 else _any_of(parts)
+
+    def sequence(self) -> _Part:
+        parts = []
+        while self.peek() and self.peek() not in "|)":
+            plain = _PLAIN.match(self.pattern, self.position)
+            if plain is not None:
+                self.position = plain.end()
+                parts.append(_literal(plain.group()))
+            else:
+                parts.append(self.quantified(self.atom()))
+        return _in_a_row(parts)
+
+    def atom(self) -> _Part:
+        char = self.peek()
+        if char == "(":
+            return self.group()
+        if char == "[":
+            return self.char_class()
+        if char == "\\":
+            return self.escape()
+        if char in "*+?":
+            raise ValueError(f"nothing to repeat in {self.pattern!r} at {self.position}")
+        self.position += 1
+        if char in "^$":
+            return _Part(erased=char)
+        return _class_part(".") if char == "." else _literal(char)
+
+    def group(self) -> _Part:
+        opening = _GROUP.match(self.pattern, self.position)
+        inline = _INLINE_FLAGS.match(self.pattern, self.position)
+        if inline:
+            self.position = inline.end()
+            return _Part(erased="", exact=frozenset({""}))
+        if opening is None or (self.pattern.startswith("(?", self.position) and opening.group() == "("):
+            raise ValueError(f"group not known here: {self.pattern[self.position : self.position + 4]!r} in {self.pattern!r}")
+        self.position = opening.end()
+        inside = self.alternatives()
+        self.position += 1
+        if opening.group() in ("(?=", "(?!", "(?<=", "(?<!"):
+            return _Part(erased="")
+        return _Part(f"(?:{inside.erased})", inside.exact, inside.required)
+
+    def char_class(self) -> _Part:
+        found = _CHAR_CLASS.match(self.pattern, self.position)
+        if found is None:
+            raise ValueError(f"class not understood in {self.pattern!r} at {self.position}")
+        self.position = found.end()
+        return _class_part(found.group())
+
+    def escape(self) -> _Part:
+        char = self.pattern[self.position + 1 : self.position + 2]
+        if not char:
+            raise ValueError(f"nothing behind the last character of {self.pattern!r}")
+        self.position += 2
+        if char in "bBAZ":
+            # Word boundaries move when characters are left out: nothing can be demanded of the shape.
+            return _Part(erased="" if char in "bB" else "\\" + char)
+        if char in "dDwWsS":
+            return _class_part("\\" + char)
+        if char in "tnrfv":
+            return _Part(erased="\\" + char)
+        if char.isalnum():
+            raise ValueError(f"escape not known here: \\{char} in {self.pattern!r}")
+        return _literal(char)
+
+    def quantified(self, part: _Part) -> _Part:
+        found = _QUANTIFIER.match(self.pattern, self.position)
+        if found is None or found.group() == "{,}":
+            return part
+        self.position = found.end()
+        text = found.group()
+        optional = text[0] in "*?" or (text[0] == "{" and int(found.group(1) or 0) == 0)
+        if text[0] == "?" and part.exact is not None:
+            return _Part(_repeat(part.erased, "?"), part.exact | {""})
+        return _Part(_repeat(part.erased, "*"), None, None if optional else part.contains())
+
+
+def _literal(text: str) -> _Part:
+    return _Part(re.escape(shape_of(text)), frozenset({text.lower()}))
+
+
+@cache
+def _class_part(text: str) -> _Part:
+    """A class that may stand for a digit or hex letter may be missing from the shape."""
+    compiled = re.compile(text, re.IGNORECASE)
+    members = frozenset(chr(code) for code in range(32, 127) if compiled.fullmatch(chr(code)))
+    lowered = frozenset(char.lower() for char in members)
+    may_vanish = bool(lowered & set(HEX))
+    rest = "" if lowered <= set(HEX) else f"(?:{text}?)" if may_vanish else text
+    small = not text.startswith("[^") and text.startswith("[") and len(lowered) <= 4
+    return _Part(rest, lowered if small else None)
+
+
+def _repeat(erased_text: str, quantifier: str) -> str:
+    """Lower bounds are dropped: a repeated piece may have been all digits."""
+    single = len(erased_text) == 1 or (len(erased_text) == 2 and erased_text[0] == "\\")
+    if not erased_text or single:
+        return erased_text + quantifier if erased_text else ""
+    inner = re.fullmatch(r"\(\?:(\.|\\[DwWsS]|\[(?:\\.|[^\]\\])*\])\?\)", erased_text)
+    return (inner.group(1) if inner else f"(?:{erased_text})") + quantifier
+
+
+def _any_of(parts: list[_Part]) -> _Part:
+    erased_text = "|".join(part.erased for part in parts)
+    exact = [part.exact for part in parts]
+    if all(each is not None for each in exact):
+        union = frozenset().union(*(each for each in exact if each is not None))
+        if len(union) <= _MOST_ALTERNATIVES:
+            return _Part(erased_text, union)
+    needed = [part.contains() for part in parts]
+    if any(each is None for each in needed):
+        return _Part(erased_text)
+    union = frozenset().union(*(each for each in needed if each is not None))
+    return _Part(erased_text, None, union if len(union) <= _MOST_ALTERNATIVES else None)
+
+
+def _in_a_row(parts: list[_Part]) -> _Part:
+    """Neighbouring pieces with short lists of texts become one longer list; the most telling list is what is required."""
+    run = frozenset({""})
+    found: list[frozenset[str]] = []
+    broken = False
+    for part in parts:
+        if part.exact is not None and len(run) * len(part.exact) <= _MOST_ALTERNATIVES:
+            run = frozenset(left + right for left in run for right in part.exact)
+            continue
+        broken = True
+        found.append(run)
+        if part.required is not None:
+            found.append(part.required)
+        run = part.exact if part.exact is not None else frozenset({""})
+    erased_text = "".join(part.erased for part in parts)
+    if not broken:
+        return _Part(erased_text, run)
+    return _Part(erased_text, None, _most_telling([*found, run]))
+
+
+def _most_telling(lists: Iterable[frozenset[str]]) -> frozenset[str] | None:
+    """The list whose weakest string keeps most of itself in a shape; ties go to the shorter list."""
+    usable = [strings for strings in lists if "" not in strings]
+    return max(usable, key=lambda strings: (min(len(shape_of(text)) for text in strings), -len(strings), sorted(strings)), default=None)
+
+
+_LOWER = bytes(range(256)).lower()
+_ERASE = (HEX + "ABCDEF").encode()
+_WARN_SHAPE = shape_of(WARN.decode()).encode()
+_MOST_SHAPES = 100_000
+_MOST_PLANS = 1_000
+_CONTINUATION_LINES = 3
+_CONTINUATION_BYTES = 2048
+_NOT_CONTINUATION = re.compile(
+    rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^  |^\S*\w@\w\S*[ :].*[$#%>] |^Script done on "
+)
+_CUT = re.compile(rb"(?:failed with(?: error)?(?: \d+)?|[,:;(=-]|\b(?:with|to|for|on|and|of|the|in|from|is|error))\s*$")
+_SECOND = re.compile(rb"[a-z(]|This is usually caused|Disable NVLS|Do not force-enable")
+_TAG = re.compile(
+    rb"^(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>: ?|^\[(?:rank|default)\d+\]: ?"
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An expression with its necessary conditions. What is compiled, is so when it is first needed: most expressions meet no line like theirs."""
+
+    index: int
+    text: str
+    literals: tuple[bytes, ...]
+    """Lower case; a matching line contains one of them. () = none is known."""
+    shape_literals: tuple[bytes, ...]
+    """The shape of a matching line contains one of them; () = none is known."""
+    shape_text: str
+    sieved: bool
+    """False = its shape says too little (`dead` is all hex letters): its lines are found by its literals instead, which costs more."""
+
+    @cached_property
+    def regex(self) -> re.Pattern[bytes]:
+        """The expression."""
+        return re.compile(self.text.encode(), re.IGNORECASE)
+
+    def literal_in(self, low: bytes) -> bool:
+        """Whether a text in lower case has what a matching line must have."""
+        for literal in self.literals:  # not any(): this runs a million times, and a generator costs thrice as much
+            if literal in low:
+                return True
+        return not self.literals
+
+    @cached_property
+    def shape(self) -> re.Pattern[bytes]:
+        """Matches the shape of every matching line."""
+        return re.compile(self.shape_text.encode(), re.IGNORECASE)
+
+
+Alike = tuple[bytes, bytes, bytes]
+"""First word, shape and last word of a line."""
+
+
+class Booking(Protocol):
+    """Takes lines, and says which ones it still wants."""
+
+    once: frozenset[int]
+    """Expressions of which the first matching line of this block is enough."""
+    never: frozenset[int]
+    """Expressions that are not looked for in this block."""
+
+    distinct: frozenset[int]
+    """Expressions that want each kind of line of a process only once."""
+
+    def book_alike(self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]) -> None:
+        """Lines at these places that the candidates, all of them `distinct`, take for the same: none or the first is examined."""
+
+    def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
+        """Run these expressions on a line (`at` = its index in the block, from 0); gives the indexes of those that match."""
+
+    def book(self, index: int, found: Sequence[tuple[int, bytes]]) -> None:
+        """These lines (index in the block, text), ascending, match the expression."""
+
+
+@cache
+def compiled(index: int, text: str) -> Compiled:
+    """The expression, ready.
+
+    Raises:
+        ValueError: as `scan_regex.required_literals`.
+    """
+    literals, shape_text = required_literals(text), erased(text)
+    shapes = {shape_of(literal) for literal in literals}
+    known = bool(shapes) and "" not in shapes
+    return Compiled(
+        index=index,
+        text=text,
+        literals=tuple(literal.encode() for literal in literals),
+        shape_literals=tuple(sorted(each.encode() for each in shapes)) if known else (),
+        shape_text=shape_text,
+        sieved=known or re.search(shape_text, "", re.IGNORECASE) is None,
+    )
+
+
+class Sieve:
+    """Looks at each distinct shape once, and remembers shapes from block to block."""
+
+    def __init__(self, expressions: tuple[Compiled, ...]) -> None:
+        self.expressions = {each.index: each for each in expressions}
+        self.sieved = tuple(each for each in expressions if each.sieved)
+        self.unsieved = tuple(each for each in expressions if not each.sieved)
+        self.known: dict[bytes, tuple[int, ...]] = {}
+        self.hot: set[bytes] = set()
+        """The known shapes that some expression may match, and those of warnings."""
+        self.plans: dict[frozenset[int], dict[bytes, tuple[int, ...]]] = {}
+        """For each set of common expressions: what of `known` is still wanted of every line of a hot shape."""
+
+    def search(self, text: bytes, booking: Booking) -> int:
+        """Have every line of the block examined that an expression may match and that is wanted. Gives the number of its lines."""
+        shapes = text.translate(_LOWER, _ERASE).split(b"\n")
+        distinct = set(shapes)
+        fresh = distinct.difference(self.known)
+        if fresh:
+            self._learn(fresh)
+        hot = distinct & self.hot
+        claimed = self.search_wrapped(text, booking) if any(_WARN_SHAPE in shape for shape in hot) else {}
+        plans = self._plans(hot, booking.once | booking.never)
+        if plans or (hot and booking.once):
+            block = _Lines(text.split(b"\n"), shapes, claimed)
+            self._search_all(block, plans, booking)
+            self._search_once(block, hot, booking)
+        if self.unsieved:
+            low = text.lower()
+            for expression in self.unsieved:
+                search_literally(text, low, expression, expression.literals, claimed, booking)
+        return len(shapes)
+
+    def search_wrapped(self, text: bytes, booking: Booking) -> dict[int, Collection[int]]:
+        """Examine the wrapped warnings of a block, each as one line. Gives what matched, for the index of each line they consist of."""
+        claimed: dict[int, Collection[int]] = {}
+        for at, joined, count in _wrapped_warnings(text):
+            indexes = (*self._may_match(joined.translate(_LOWER, _ERASE)), *(each.index for each in self.unsieved))
+            matched = booking.examine(at, joined, indexes)
+            claimed.update((at + step, matched) for step in range(count))
+        return claimed
+
+    def _may_match(self, shape: bytes) -> tuple[int, ...]:
+        """Indexes of the expressions that can match a line of this shape."""
+        return tuple(
+            each.index
+            for each in self.sieved
+            if (not each.shape_literals or any(literal in shape for literal in each.shape_literals)) and each.shape.search(shape)
+        )
+
+    def _learn(self, fresh: set[bytes]) -> None:
+        if len(self.known) + len(fresh) > _MOST_SHAPES:
+            self.known.clear()
+            self.hot.clear()
+            self.plans.clear()
+        for shape in fresh:
+            self.known[shape] = self._may_match(shape)
+            if self.known[shape] or _WARN_SHAPE in shape:
+                self.hot.add(shape)
+
+    def _plans(self, hot: set[bytes], common: frozenset[int]) -> dict[bytes, tuple[int, ...]]:
+        """The expressions wanted of every line, for each shape that has any."""
+        if len(self.plans) > _MOST_PLANS:
+            self.plans.clear()
+        made = self.plans.setdefault(common, {})
+        plans = {}
+        for shape in hot:
+            plan = made.get(shape)
+            if plan is None:
+                plan = made[shape] = tuple(index for index in self.known[shape] if index not in common)
+            if plan:
+                plans[shape] = plan
+        return plans
+
+    def _search_all(self, block: _Lines, plans: dict[bytes, tuple[int, ...]], booking: Booking) -> None:
+        """Have the lines of these shapes examined, shape by shape; of lines that are alike to all who want them the first, the others counted."""
+        repeatable = {shape for shape, plan in plans.items() if booking.distinct.issuperset(plan) and _WARN_SHAPE not in shape}
+        groups: dict[bytes, list[int]] = {}
+        alike: dict[Alike, list[int]] = {}
+        for at in compress(range(len(block.shapes)), map(plans.__contains__, block.shapes)):
+            shape = block.shapes[at]
+            if shape not in repeatable or at in block.claimed:
+                groups.setdefault(shape, []).append(at)
+            else:
+                line = block.lines[at]
+                alike.setdefault((line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :]), []).append(at)
+        for key, places in alike.items():
+            booking.book_alike(key, block.lines, places, plans[key[1]])
+        matches: dict[int, list[tuple[int, bytes]]] = {}
+        for shape, places in groups.items():
+            group = [block.lines[at] for at in places]
+            low = b"\n".join(group).lower()
+            for index in plans[shape]:
+                expression = self.expressions[index]
+                if expression.literal_in(low):  # shapes are alike that texts are not
+                    search = expression.regex.search
+                    found = [(at, line) for at, line in zip(places, group, strict=True) if search(line)]
+                    matches.setdefault(index, []).extend(block.unclaimed(index, found))
+        for index, found in matches.items():
+            booking.book(index, sorted(found))
+
+    def _search_once(self, block: _Lines, hot: set[bytes], booking: Booking) -> None:
+        """Have lines examined until each of the expressions that are wanted once has one."""
+        for index in booking.once:
+            shapes = {shape for shape in hot if index in self.known[shape]}
+            if not shapes:
+                continue
+            for at in compress(range(len(block.shapes)), map(shapes.__contains__, block.shapes)):
+                if index not in block.claimed.get(at, ()) and booking.examine(at, block.lines[at], (index,)):
+                    break
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of a block."""
+
+    lines: list[bytes]
+    shapes: list[bytes]
+    claimed: dict[int, Collection[int]]
+    """By index: the expressions that have matched the line as part of a wrapped warning."""
+
+    def unclaimed(self, index: int, found: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Those of the lines that have not been matched so."""
+        return [(at, line) for at, line in found if index not in self.claimed.get(at, ())] if self.claimed else found
+
+
+def search_literally(
+    text: bytes, low: bytes, expression: Compiled, literals: Sequence[bytes], claimed: dict[int, Collection[int]], booking: Booking
+) -> None:
+    """Have the lines of the block examined that contain one of the expression's literals (all lines where it has none).
+
+    low: the text in lower case. literals: those of the expression that may be in it."""
+    index = expression.index
+    if index in booking.never:
+        return
+    first_only = index in booking.once
+    for at, line in _lines_with(text, low, literals):
+        if index in claimed.get(at, ()):
+            continue
+        if booking.examine(at, line, (index,)) and first_only:
+            return
+
+
+def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """(index, line) of the lines that contain one of the literals, ascending; all lines when there are none."""
+    if not literals:
+        yield from enumerate(text.split(b"\n"))
+        return
+    following = [low.find(literal) for literal in literals]
+    at = counted = 0
+    while found := [position for position in following if position >= 0]:
+        position = min(found)
+        at += low.count(b"\n", counted, position)
+        counted = position
+        end = low.find(b"\n", position)
+        end = len(low) if end < 0 else end
+        yield at, text[low.rfind(b"\n", 0, position) + 1 : end]
+        for which, literal in enumerate(literals):
+            if 0 <= following[which] < end:
+                following[which] = low.find(literal, end)
+
+
+def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """(index of the first line, the warning as one line, how many lines it consists of) of each warning that runs on in further lines."""
+    at = counted = 0
+    found = text.find(WARN)
+    while found >= 0:
+        at += text.count(b"\n", counted, found)
+        counted = found
+        end = text.find(b"\n", found)
+        if end < 0:
+            return
+        following = [_TAG.sub(b"", line) for line in text[end + 1 : end + 1 + _CONTINUATION_BYTES].split(b"\n")[:_CONTINUATION_LINES]]
+        parts = [text[text.rfind(b"\n", 0, found) + 1 : end]]
+        for line in following:
+            if not _continues(parts[-1], line):
+                break
+            parts.append(line)
+        if len(parts) > 1:
+            yield at, b" ".join(parts), len(parts)
+        found = text.find(WARN, end)
+
+
+def _continues(before: bytes, line: bytes) -> bool:
+    """The line goes on where the one before was cut, or is the second of those warnings that consist of several."""
+    return _NOT_CONTINUATION.search(line) is None and (_CUT.search(before) is not None or _SECOND.match(line) is not None)

@@ -1,0 +1,310 @@
+"""nccl-tests' JSON (`-J file.json`), schemas 1 to 3, and what is left of it when the run was killed.
+
+Written against `src/util.cu` of nccl-tests 2.17.3 to 2.19.6. Keys that 2.17.3–2.17.8 misspelt are read too. The environment that the file
+holds is not: it has everybody's tokens in it.
+
+>>> result = parse('{"version":3,"args":["all_reduce_perf"],"nccl_version":23007,"config":{"nthreads":1,"ngpus":1,"minimum_bytes":8,'
+...     '"maximum_bytes":8,"step_factor":2,"devices":[]},"results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1",'
+...     '"out_of_place":{"time":10.0,"alg_bw":0.0008,"bus_bw":0.0008,"nwrong":0.0},"in_place":null}],"out_of_bounds":{"count":0,"ok')
+>>> result.nccl_version, result.rows[0].out_of_place.wrong, result.complete, result.problems[0]
+('2.30.7', 0, False, 'the document has no end: the run was killed, or the file is cut')
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from busbw.errors import UnknownLayout
+from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, ProcessTimes, RankLine
+from busbw.parsers.logs import Document, Format
+from busbw.parsers.nccl_tests.checks import Quoted, RunFacts, result_of
+from busbw.parsers.nccl_tests.layout import ReadRow, Slack
+from busbw.parsers.nccl_tests.runs import program_of
+from busbw.parsers.nccl_tests.table import document
+
+# JSON text as a tree of plain values, also when it was cut off or holds numbers that JSON has
+# not.
+#
+# >>> load('{"a":[{"b":1},{"b":inf},{"b"')
+# Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False)
+
+Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | None
+"""What JSON can hold."""
+
+_NOT_NUMBERS = re.compile(r"([:\[,]\s*)-?(?:inf|nan|Infinity|NaN)(?=\s*[,\]}])")
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
+_CLOSING = {"{": "}", "[": "]"}
+_DEEPEST = 64
+
+
+class Loaded(NamedTuple):
+    """The tree, and whether the text had all of it."""
+
+    value: Tree
+    whole: bool
+
+
+def load(text: str) -> Loaded | None:
+    """The first JSON value of a text; None = there is none, not even the beginning of one. nan and inf become null.
+
+    A text that ends early is closed behind its last finished element.
+    """
+    start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
+    if start < 0:
+        return None
+    text = text[start:]
+    numbers_only = _NOT_NUMBERS.sub(r"\1null", text)
+    for candidate, whole in ((text, True), (numbers_only, True), (_closed(numbers_only), False)):
+        try:
+            if candidate is not None:
+                return Loaded(json.JSONDecoder().raw_decode(candidate)[0], whole)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _closed(text: str) -> str | None:
+    """The text up to its last finished element, with what is open closed; None = nothing is finished, or nests too deep."""
+    open_ones: list[str] = []
+    best: tuple[int, str] | None = None
+    for match in _MARK.finditer(text):
+        mark = match[0]
+        if mark in _CLOSING:
+            open_ones.append(mark)
+            if len(open_ones) > _DEEPEST:
+                return None
+        elif mark in ("}", "]"):
+            if not open_ones or _CLOSING[open_ones.pop()] != mark:
+                break
+            best = match.end(), "".join(_CLOSING[one] for one in reversed(open_ones))
+        elif mark == "," and open_ones:
+            best = match.start(), "".join(_CLOSING[one] for one in reversed(open_ones))
+    return None if best is None else text[: best[0]] + best[1]
+
+
+def get(tree: Tree, *names: str) -> Tree:
+    """The value at a path of keys; None = not there."""
+    for name in names:
+        if not isinstance(tree, dict):
+            return None
+        tree = tree.get(name)
+    return tree
+
+
+def items(tree: Tree) -> list[Tree]:
+    """The elements of a list; [] = it is none."""
+    return tree if isinstance(tree, list) else []
+
+
+def text_of(tree: Tree) -> str | None:
+    """A string; None = it is none."""
+    return tree if isinstance(tree, str) else None
+
+
+def number(tree: Tree) -> float | None:
+    """A number, also where it was written as a string (`"    -1"`, `"0"`); None = it is none."""
+    if isinstance(tree, str):
+        try:
+            tree = float(tree)
+        except ValueError:
+            return None
+    if isinstance(tree, bool) or not isinstance(tree, int | float) or tree != tree or abs(tree) == float("inf"):
+        return None
+    return float(tree) if isinstance(tree, float) else tree
+
+
+def whole_number(tree: Tree) -> int | None:
+    """An integer, also written `8.000000`; None = it is none."""
+    value = number(tree)
+    return int(value) if value is not None and value == int(value) else None
+
+
+def flag(tree: Tree) -> bool | None:
+    """true or false, as nccl-tests writes them too: as strings; None = neither (`unchecked`)."""
+    return tree if isinstance(tree, bool) else {"true": True, "false": False}.get(tree) if isinstance(tree, str) else None
+
+
+_SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
+"""Half a unit of the sixth decimal (`%lf`)."""
+_LARGEST = 512 << 20
+_MARKS = (b'"nccl_version"', b'"results"', b'"minimum_bytes"', b'"out_of_place"', b'"alg_bw"', b'"device_hex"')
+
+
+def parse(text: str | bytes | Iterable[bytes]) -> BenchmarkResult:
+    """The run of one JSON document.
+
+    Raises:
+        UnknownLayout: the text is not such a document, not even the beginning of one, or larger than 512 MiB.
+    """
+    content = text if isinstance(text, str) else join(text, "an nccl-tests JSON document")
+    loaded = load(content)
+    tree = loaded.value if loaded else None
+    if loaded is None or not isinstance(tree, dict) or not ({"config", "results"} & set(tree)):
+        raise UnknownLayout(
+            'not an nccl-tests JSON document: no "config" and no "results" in it',
+            seen=content.strip()[:200],
+            next_step="check that the file was written by -J (2.17.3 or newer); its name is in the line '# Writing JSON output to'",
+        )
+    return result_of(_facts(loaded))
+
+
+def join(chunks: bytes | Iterable[bytes], what: str) -> str:
+    """A document's text, whole. Raises UnknownLayout when it is larger than can be one."""
+    pieces: list[bytes] = []
+    size = 0
+    for chunk in [chunks] if isinstance(chunks, bytes) else chunks:
+        pieces.append(chunk)
+        size += len(chunk)
+        if size > _LARGEST:
+            raise UnknownLayout(f"larger than {_LARGEST >> 20} MiB: too large for {what}", seen=pieces[0][:200].decode("utf-8", "replace"))
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _facts(loaded: Loaded) -> RunFacts:
+    tree = loaded.value
+    average = get(tree, "average_bus_bandwidth") or get(tree, "average_bus_bandwidith")
+    mean = get(average, "bandwidth")
+    ended = loaded.whole and text_of(get(tree, "end_time")) is not None
+    rows, torn, not_finite = _rows(tree)
+    devices = tuple(_devices(tree))
+    bound, okay = whole_number(get(tree, "out_of_bounds", "count")), flag(get(tree, "out_of_bounds", "okay"))
+    return RunFacts(
+        rows=rows,
+        torn=torn,
+        not_finite=not_finite,
+        ranks=devices,
+        ranks_per_line=(whole_number(get(tree, "config", "nthreads")) or 1) * (whole_number(get(tree, "config", "ngpus")) or 1),
+        config=tuple(_config(get(tree, "config"))),
+        program=program_of(re.sub(r"_perf\w*$", "_perf", (text_of(next(iter(items(get(tree, "args"))), None)) or "").rsplit("/", 1)[-1])),
+        library_code=whole_number(get(tree, "nccl_version")),
+        has_header=True,
+        out_of_bounds=bound,
+        out_of_bounds_failed=okay is False,
+        average_gb_s=number(mean if mean is not None else get(average, "bandwidith")),
+        average_failed=flag(get(average, "okay")) is False,
+        ended=ended,
+        end_missing="no end_time: the run ended early"
+        if loaded.whole
+        else "the document has no end: the run was killed, or the file is cut",
+        reduction_is_silent=ended,
+        last_error=next((text for item in items(get(tree, "errors")) if (text := text_of(item))), None),
+        process_times=tuple(_process_times(tree, devices)),
+    )
+
+
+def _config(config: Tree) -> Iterator[tuple[str, str]]:
+    """The configuration's plain values."""
+    for name, value in config.items() if isinstance(config, dict) else ():
+        if isinstance(value, str | int | float):
+            yield name, str(value)
+
+
+def _devices(tree: Tree) -> Iterator[RankLine]:
+    """One entry per process: its first rank."""
+    for entry in items(get(tree, "config", "devices")):
+        rank, host = whole_number(get(entry, "rank")), text_of(get(entry, "hostname"))
+        if rank is None or host is None:
+            continue
+        yield RankLine(
+            rank=rank,
+            host=host,
+            device=whole_number(get(entry, "device")) or 0,
+            device_name=text_of(get(entry, "device_info")) or "",
+            pid=whole_number(get(entry, "pid")),
+            group=whole_number(get(entry, "group")),
+            bus_id=text_of(get(entry, "device_hex")),
+        )
+
+
+def _rows(tree: Tree) -> tuple[tuple[ReadRow, ...], tuple[Quoted, ...], tuple[Quoted, ...]]:
+    """The rows, the ones that lack a value, and the placements whose numbers are not finite."""
+    rows: list[ReadRow] = []
+    torn: list[Quoted] = []
+    not_finite: list[Quoted] = []
+    for position, entry in enumerate(items(get(tree, "results")), 1):
+        size, count, kind = whole_number(get(entry, "size")), whole_number(get(entry, "count")), text_of(get(entry, "type"))
+        whole = isinstance(entry, dict) and "out_of_place" in entry and "in_place" in entry
+        if size is None or count is None or kind is None or not whole:
+            torn.append(Quoted(0, f"element {position} of results (size {size})"))
+            continue
+        root = whole_number(get(entry, "root"))
+        redop = text_of(get(entry, "redop"))
+        values = {name: _measurement(entry, name) for name in ("out_of_place", "in_place")}
+        not_finite += [
+            Quoted(0, f"{name} of element {position} of results (size {size})")
+            for name, value in values.items()
+            if value is None and get(entry, name) is not None
+        ]
+        row = BenchmarkRow(
+            size_bytes=size,
+            count=count,
+            type=kind,
+            redop=None if redop in ("", "none") else redop,
+            root=root if root is not None and root >= 0 else None,
+            out_of_place=values["out_of_place"],
+            in_place=values["in_place"],
+        )
+        rows.append(ReadRow(row, *(_SLACK if value else None for value in values.values())))
+    return tuple(rows), tuple(torn), tuple(not_finite)
+
+
+def _measurement(entry: Tree, name: str) -> Measurement | None:
+    """One placement; None = null, or without a finite time and bandwidths."""
+    body = get(entry, name)
+    cputime = isinstance(body, dict) and "cpu_time" in body
+    time, algbw, busbw = (number(get(body, key)) for key in ("cpu_time" if cputime else "time", "alg_bw", "bus_bw"))
+    if time is None or algbw is None or busbw is None:
+        return None
+    spread = get(entry, f"{name}_per_iter")
+    return Measurement(
+        time_us=time,
+        algbw_gb_s=algbw,
+        busbw_gb_s=busbw,
+        wrong=whole_number(get(body, "nwrong")),
+        iter_min_us=number(get(spread, "min_us")),
+        iter_max_us=number(get(spread, "max_us")),
+        iter_p99_us=number(get(spread, "p99_us")),
+        iter_cv_percent=number(get(spread, "cv_pct")),
+        cputime=cputime,
+    )
+
+
+def _process_times(tree: Tree, devices: tuple[RankLine, ...]) -> Iterator[ProcessTimes]:
+    """`per_process_max_times_us`, row by row; with one process, which writes none, its `times_us`."""
+    for entry in items(get(tree, "results")):
+        size = whole_number(get(entry, "size"))
+        for name, in_place in (("out_of_place_per_iter", False), ("in_place_per_iter", True)):
+            spread = get(entry, name)
+            matrix = items(get(spread, "per_process_max_times_us")) or ([get(spread, "times_us")] if spread and len(devices) <= 1 else [])
+            for process, row in enumerate(matrix):
+                times = tuple(value for item in items(row) if (value := number(item)) is not None)
+                if size is None or not times:
+                    continue
+                device = devices[process] if process < len(devices) else None
+                yield ProcessTimes(
+                    size_bytes=size,
+                    in_place=in_place,
+                    process=device.rank if device else process,
+                    host=device.host if device else None,
+                    group=device.group if device else None,
+                    times_us=times,
+                )
+
+
+def looks_like(head: bytes) -> float:
+    """How many of the names that only such a document has are in it."""
+    if b"{" not in head[:4096]:
+        return 0.0
+    found = sum(mark in head for mark in _MARKS)
+    return 0.0 if found < 2 else min(1.0, 0.5 + found / 8)
+
+
+def read(chunks: Iterable[bytes]) -> Document:
+    """The text as a document. Raises UnknownLayout as `parse` does."""
+    return document((parse(chunks),))
+
+
+FORMAT = Format("nccl-tests-json", "nccl-tests JSON", looks_like, read)

@@ -1,0 +1,350 @@
+"""The columns of an nccl-tests table and how one data row is taken apart by them.
+
+Written against nccl-tests 1.0 to 2.19.6 and rccl-tests. A layout comes from the header line (names and right edges); without one it is
+worked out from the row's own anchors: two integers and a type in front, a reduction, a root, and measurements in blocks of four or eight.
+
+>>> layout = header("#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error")
+>>> cells = take_row("           8             2     float     sum    58.23    0.00    0.00  2e-07    56.02    0.00    0.00  4e-07", layout)
+>>> cells.row.type, cells.row.redop, cells.row.root, cells.row.in_place.error
+('float', 'sum', None, 4e-07)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+from busbw.model.benchmark import BenchmarkRow, Measurement
+
+ELEMENT_BYTES = {
+    "int8": 1, "char": 1, "uint8": 1, "int32": 4, "int": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
+    "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
+}  # fmt: skip
+"""Size of one element by the name in the type column; `char` and `int` are of NCCL 1, `fp8_*` of RCCL, the last four of relatives."""
+
+REDOPS = ("sum", "prod", "max", "min", "avg", "mulsum", "none")
+
+_NUMBER = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d{1,4})?|nan|inf)")
+_COUNT_CELL = re.compile(rf"{_NUMBER.pattern}|N/A")
+_ROOT = re.compile(r"-?\d{1,9}")
+_REDOP = re.compile("|".join(sorted(REDOPS, key=len, reverse=True)))
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+_TOKEN = re.compile(r"\s*(\S+)")
+_TYPES = "|".join(sorted(ELEMENT_BYTES, key=len, reverse=True))
+_ANY_TYPE = r"[a-z]\w{1,15}(?=\s+(?:[a-z]+\s+)?(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+[\d.]+\s)"
+"""A type not known here, where the cells behind it are those of a row."""
+HEAD = re.compile(
+    rf"(?<![\w.])(?P<size>\d{{1,19}})\s+(?P<count>\d{{1,19}})\s+(?P<type>(?:{_TYPES})(?=\s|$|[A-Z\[(<`\"']|[\w.-]+:\d+:\d+ )|{_ANY_TYPE})"
+)
+"""The three cells that make a line a data row."""
+_HOST = r"[\w.-]+:\d+:\d+ "
+FRAGMENT = re.compile(
+    rf"\s*(?:(?:{_NUMBER.pattern}|N/A)(?=\s|$|[A-Za-z\[({{<`\"'|*#\\])|(?:{_TYPES}|{'|'.join(REDOPS)})(?=\s|$|[^\w-]|{_HOST}))"
+)
+"""What the rest of a torn row begins with."""
+START = re.compile(r"\s*\d+(?:\s+\d+)?(?=\s*$|[A-Za-z])")
+"""A row torn before its type."""
+_NAMES = {
+    "size": "size", "bytes": "size", "count": "count", "n": "count", "type": "type", "redop": "redop", "op": "redop", "root": "root",
+    "time": "time", "cputime": "cputime", "algbw": "algbw", "busbw": "busbw", "#wrong": "wrong", "wrong": "wrong", "error": "error",
+    "res": "error", "i_min": "i_min", "i_max": "i_max", "i_p99": "i_p99", "i_cv%": "i_cv", "i_cv": "i_cv", "timestamp": "timestamp",
+}  # fmt: skip
+_GLUE = re.compile(r"[A-Za-z\[({<`\"'|*#\\]")
+"""What foreign text glued to a number may begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name (as in `_NAMES`' values), which block of measurements it is in, and where it ends."""
+
+    name: str
+    block: int = -1
+    """0, 1 = first, second block; -1 = before them."""
+    edge: int | None = None
+    """Offset just behind its last character in the header line; None = not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of a table from left to right."""
+
+    columns: tuple[Column, ...]
+    in_place: tuple[bool, ...] = (False, True)
+    """Which placement each block of measurements is of."""
+    time_us: float = 1.0
+    """One unit of the time columns, µs."""
+    bandwidth_gb_s: float = 1.0
+    """One unit of the bandwidth columns, GB/s."""
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of measurements, 1 or 2."""
+        return 1 + max(column.block for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """How far a printed value may be from the true one: half a unit of its last digit."""
+
+    time_us: float
+    algbw_gb_s: float
+    busbw_gb_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRow:
+    """A row with the precision it was printed with."""
+
+    row: BenchmarkRow
+    out_of_place: Slack | None
+    in_place: Slack | None
+
+    def measured(self) -> tuple[tuple[Measurement, Slack], ...]:
+        """The directions that have numbers."""
+        pairs = ((self.row.out_of_place, self.out_of_place), (self.row.in_place, self.in_place))
+        return tuple((value, slack) for value, slack in pairs if value is not None and slack is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What was found of a row in a text: the row, or the part of it that is there."""
+
+    read: ReadRow | None
+    """None = cells are missing."""
+    begin: int
+    end: int
+    """Where the row's text ends; behind it stands foreign text or nothing."""
+    not_finite: bool = False
+    """True = a measurement is nan or inf and was left out of the row."""
+
+    @property
+    def row(self) -> BenchmarkRow:
+        """The row. Raises ValueError when it is not complete."""
+        if self.read is None:
+            raise ValueError("the row is not complete")
+        return self.read.row
+
+
+def header(text: str) -> Layout | None:
+    """The layout a header line declares; None = it is none, or it is cut before its first measurement column."""
+    columns: list[Column] = []
+    block = -1
+    for match in re.finditer(r"\S+", text.replace("|", " ").replace(",", " ")):
+        word = re.sub(r"\([^()]*\)", "", match[0].strip("`\"'")).lower()
+        name = _NAMES.get(word)
+        if name is None and (not columns or not word):
+            continue
+        if name == "size":
+            columns, block = [], -1
+        elif name in ("time", "cputime"):
+            block += 1
+        columns.append(Column(name or "other", -1 if name == "timestamp" else block, match.end()))
+    milliseconds = "bytes" in text.lower().split()  # nccl-tests 1.x, whose columns are bytes, N, type, op, time (ms), algbw, busbw, res
+    blocks = [{column.name for column in columns if column.block == number} for number in range(block + 1)]
+    whole = [names for names in blocks if {"algbw", "busbw"} <= names]
+    front = [column.name for column in columns if column.block < 0]
+    if front[:3] != ["size", "count", "type"] or len(set(front)) < len(front) or not 1 <= len(whole) <= 2 or blocks[: len(whole)] != whole:
+        return None
+    return Layout(tuple(c for c in columns if c.block < len(whole)), (False, True)[: len(whole)], 1e3 if milliseconds else 1.0)
+
+
+def with_groups(layout: Layout, group_line: str) -> Layout:
+    """The layout with each block's placement as the line above the header gives it (`out-of-place … in-place`)."""
+    placements = tuple(word == "in-place" for word in re.findall(r"out-of-place|in-place", group_line))
+    return replace(layout, in_place=placements) if len(placements) == layout.blocks else layout
+
+
+def with_units(layout: Layout, units_line: str) -> Layout:
+    """The layout with the units of the line under the header, where they are not µs and GB/s."""
+    time_us = {"(s)": 1e6, "(ms)": 1e3}
+    bandwidth = {"(MB/s)": 1e-3, "(KB/s)": 1e-6, "(TB/s)": 1e3}
+    words = units_line.split()
+    return replace(
+        layout,
+        time_us=next((time_us[word] for word in words if word in time_us), layout.time_us),
+        bandwidth_gb_s=next((bandwidth[word] for word in words if word in bandwidth), layout.bandwidth_gb_s),
+    )
+
+
+def guess(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
+    """The layout of a whole row that has no header, from its own anchors; None = the cells do not add up to one."""
+    head = HEAD.search(text)
+    if head is None:
+        return None
+    words, end = _cells(text, head.end(), hosts)
+    timestamp = _take(text, end, Column("timestamp"), None, hosts) is not None
+    front = ["size", "count", "type"]
+    if words and _REDOP.fullmatch(words[0]):
+        front.append("redop")
+        words = words[1:]
+    if len(words) % 4 == 1:
+        front.append("root")
+        words = words[1:]
+    if len(words) not in (4, 8, 16):
+        return None
+    check = "error" if any(re.fullmatch(r"\de[-+]00|\de-\d+", word) for word in words[3::4]) else "wrong"
+    per_block = ["time", "algbw", "busbw", check] + (["i_min", "i_max", "i_p99", "i_cv"] if len(words) == 16 else [])
+    blocks = 1 if len(words) == 4 else 2
+    columns = [Column(name) for name in front]
+    columns += [Column(name, block) for block in range(blocks) for name in per_block]
+    columns += [Column("timestamp")] if timestamp else []
+    return Layout(tuple(columns), (False, True)[:blocks])
+
+
+def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> Cells | None:
+    """The first data row in a text, whole or torn; None = there is none.
+
+    `hosts` are names that may stand glued to a cell (`-1node-a:41011:…`). They decide first, then the header's edges, then the first
+    character that cannot belong to a number.
+    """
+    head = HEAD.search(text)
+    if head is None:
+        return None
+    layout = layout or guess(text, hosts)
+    if layout is None:
+        return Cells(None, head.start(), _cells(text, head.end(), hosts)[1])
+    shift = _shift(layout, head)
+    values: list[str | None] = [head["size"], head["count"], head["type"]]
+    position = head.end()
+    for column in layout.columns[3:]:
+        taken = _take(text, position, column, shift, hosts)
+        if taken is None:
+            return Cells(None, head.start(), position)
+        value, position = taken
+        values.append(value)
+        if value is not None and column.edge is not None and shift is not None:
+            moved = position - column.edge  # a value too wide for its column moves all that follow; one too far left says: re-indented
+            shift = moved if moved >= shift else None
+    if layout.blocks == 1 and len(_cells(text, position, hosts)[0]) >= 3:
+        wider = guess(text, hosts)  # the header has lost its second half: the row's own anchors decide
+        if wider is not None and wider.blocks == 2:
+            return take_row(text, wider, hosts)
+    read, not_finite = _build(layout, values)
+    return Cells(read, head.start(), position, not_finite)
+
+
+def _shift(layout: Layout, head: re.Match[str]) -> int | None:
+    """How far the row stands to the right of the header; None = its own columns do not keep the header's distances."""
+    edges = [column.edge for column in layout.columns[:3]]
+    shifts = {head.end(name) - edge for name, edge in zip(("size", "count", "type"), edges, strict=True) if edge is not None}
+    return shifts.pop() if len(shifts) == 1 else None
+
+
+def _cells(text: str, position: int, hosts: tuple[str, ...]) -> tuple[list[str], int]:
+    """The cells from a position on, when no layout says how many there are, and where they end."""
+    cells: list[str] = []
+    while True:
+        taken = _take(text, position, Column("wrong"), None, hosts)
+        if taken is None and not cells:
+            taken = _take(text, position, Column("redop"), None, hosts)
+        if taken is None or taken[0] is None:
+            return cells, position
+        cells.append(taken[0])
+        position = taken[1]
+
+
+def _take(text: str, position: int, column: Column, shift: int | None, hosts: tuple[str, ...]) -> tuple[str | None, int] | None:
+    """The value of one column and where it ends; (None, position) = left blank; None = the text does not go on with such a value."""
+    match = _TOKEN.match(text, position)
+    if match is None:
+        return None
+    token, begin = match[1], match.start(1)
+    if column.name == "timestamp":
+        clock = _TOKEN.match(text, match.end())
+        if not _DATE.fullmatch(token) or clock is None or not _CLOCK.match(clock[1]):
+            return None
+        return f"{token} {clock[1][:8]}", clock.start(1) + 8
+    if column.name == "redop" and (_NUMBER.fullmatch(token) or _ROOT.match(token)):
+        return None, position
+    pattern = {"redop": _REDOP, "root": _ROOT, "wrong": _COUNT_CELL, "error": _COUNT_CELL}.get(column.name, _NUMBER)
+    if column.name == "other":
+        return token, match.end()
+    if pattern.fullmatch(token):
+        return token, match.end()
+    length = _cut(token, begin, column, pattern, shift, hosts)
+    return (token[:length], begin + length) if length else None
+
+
+def _cut(token: str, begin: int, column: Column, pattern: re.Pattern[str], shift: int | None, hosts: tuple[str, ...]) -> int:
+    """How much of a token that foreign text is glued to is the value; 0 = none of it."""
+    for host in hosts:
+        length = token.find(host + ":")
+        if length > 0 and pattern.fullmatch(token[:length]):
+            return length
+    if column.edge is not None and shift is not None:
+        length = column.edge + shift - begin
+        if 0 < length < len(token) and pattern.fullmatch(token[:length]):
+            return length
+    longest = pattern.match(token)
+    for length in range(min(longest.end(), 40) if longest else 0, 0, -1):  # no number is longer
+        if pattern.fullmatch(token[:length]) and _GLUE.match(token[length]):
+            return length
+    return 0
+
+
+def _build(layout: Layout, values: list[str | None]) -> tuple[ReadRow | None, bool]:
+    """The row of a full list of values; the flag says that a measurement was not finite and was left out."""
+    front = {column.name: value for column, value in zip(layout.columns, values, strict=True) if column.block < 0}
+    measured: dict[bool, tuple[Measurement, Slack]] = {}
+    not_finite = False
+    for block, in_place in enumerate(layout.in_place):
+        cells = {column.name: value for column, value in zip(layout.columns, values, strict=True) if column.block == block}
+        pair = _measurement(layout, {name: value for name, value in cells.items() if value is not None})
+        if pair is None:
+            not_finite = True
+        else:
+            measured[in_place] = pair
+    root = front.get("root")
+    redop = front.get("redop")
+    row = BenchmarkRow(
+        size_bytes=int(front["size"] or 0),
+        count=int(front["count"] or 0),
+        type=front["type"] or "",
+        redop=None if redop == "none" else redop,
+        root=int(root) if root is not None and int(root) >= 0 else None,
+        out_of_place=measured[False][0] if False in measured else None,
+        in_place=measured[True][0] if True in measured else None,
+        timestamp=front.get("timestamp"),
+    )
+    slacks = [measured[place][1] if place in measured else None for place in (False, True)]
+    return ReadRow(row, slacks[0], slacks[1]), not_finite
+
+
+def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Slack] | None:
+    """One block of a row; None = a time or bandwidth in it is nan or inf."""
+    cputime = "cputime" in cells
+    printed = (cells["cputime" if cputime else "time"], cells["algbw"], cells["busbw"])
+    time, algbw, busbw = printed
+    if not all(math.isfinite(float(text)) for text in printed):
+        return None
+    minimum, maximum, p99, cv = (_finite(cells.get(name)) for name in ("i_min", "i_max", "i_p99", "i_cv"))
+    wrong = _finite(cells.get("wrong"))
+    value = Measurement(
+        time_us=float(time) * layout.time_us,
+        algbw_gb_s=float(algbw) * layout.bandwidth_gb_s,
+        busbw_gb_s=float(busbw) * layout.bandwidth_gb_s,
+        wrong=None if wrong is None else round(wrong),
+        error=_finite(cells.get("error")),
+        iter_min_us=minimum,
+        iter_max_us=maximum,
+        iter_p99_us=p99,
+        iter_cv_percent=cv,
+        cputime=cputime,
+    )
+    slack = Slack(half_unit(time) * layout.time_us, half_unit(algbw) * layout.bandwidth_gb_s, half_unit(busbw) * layout.bandwidth_gb_s)
+    return value, slack
+
+
+def _finite(printed: str | None) -> float | None:
+    """A number; None = N/A, nan, inf, or no such column."""
+    number = math.nan if printed is None or printed == "N/A" else float(printed)
+    return number if math.isfinite(number) else None
+
+
+def half_unit(printed: str) -> float:
+    """Half a unit of the last digit of a printed number: 0.005 of `96.41`, 500000 of `1.2e+07`."""
+    mantissa, _, exponent = printed.partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    return float(f"0.5e{int(exponent or 0) - decimals}")

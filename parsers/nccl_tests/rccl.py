@@ -1,0 +1,134 @@
+"""rccl-tests' own result files (`-Z json` and `-Z csv`): one record per size and placement.
+
+Written against the records that the 2025 and 2026 releases write, as ROCm/cvs `cvs/schema/rccl.py` reads them; the release that began with them
+is not known here.
+
+>>> (result,) = parse('[{"numCycle":0,"name":"AllReduce","nodes":1,"ranks":2,"ranksPerNode":2,"gpusPerRank":1,"size":1048576,"type":"float",'
+...     '"redop":"sum","inPlace":0,"time":61.200000,"algBw":17.133595,"busBw":17.133595,"wrong":"0"}]')
+>>> result.collective, result.nranks, result.rows[0].count, result.rows[0].in_place
+('all_reduce', 2, 262144, None)
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from busbw.errors import UnknownLayout
+from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, Measurement
+from busbw.parsers.logs import Document, Format
+from busbw.parsers.nccl_tests.checks import Quoted, RunFacts, is_scaled, result_of
+from busbw.parsers.nccl_tests.json import Tree, get, items, join, load, number, text_of, whole_number
+from busbw.parsers.nccl_tests.layout import ELEMENT_BYTES, ReadRow, Slack
+from busbw.parsers.nccl_tests.table import document
+
+_SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
+_NAMES = {name.replace("_", ""): name for name in (str(one) for one in Collective)}
+_MARKS = (b"numCycle", b"inPlace", b"algBw", b"busBw")
+
+
+class _Key(NamedTuple):
+    """What one row of the table stands for."""
+
+    cycle: int
+    name: str
+    kind: str
+    redop: str
+    size_bytes: int
+    nth: int
+    """Which of several equal rows: small sizes can be trimmed to the same one."""
+
+
+def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
+    """One result per collective in the file.
+
+    Raises:
+        UnknownLayout: no such record is in the text.
+    """
+    content = text if isinstance(text, str) else join(text, "rccl-tests results")
+    records, whole = _json(content) if content.lstrip()[:1] in ("[", "{") else (_csv(content), False)
+    names = tuple(dict.fromkeys(name for record in records if (name := _collective(record)) is not None))
+    if not names:
+        raise UnknownLayout("no rccl-tests record in this text", seen=content.strip()[:200])
+    csv_ends = "a CSV file says nowhere that it is whole: whether more sizes were to follow is not known"
+    why = csv_ends if content.lstrip()[:1] not in ("[", "{") else "the list has no end: the run was killed, or the file is cut"
+    return tuple(result_of(_facts(name, [one for one in records if _collective(one) == name], whole, why)) for name in names)
+
+
+def _json(content: str) -> tuple[list[Tree], bool]:
+    loaded = load(content)
+    return ([], False) if loaded is None else (items(loaded.value), loaded.whole)
+
+
+def _csv(content: str) -> list[Tree]:
+    lines = [line for line in content.splitlines() if line.strip()]
+    if not lines or "busBw" not in lines[0]:
+        return []
+    return [{name.strip(): value.strip() for name, value in row.items() if name and value} for row in csv.DictReader(lines)]
+
+
+def _collective(record: Tree) -> str | None:
+    return _NAMES.get((text_of(get(record, "name")) or "").lower().replace("_", ""))
+
+
+def _facts(name: str, records: Sequence[Tree], whole: bool, why: str) -> RunFacts:
+    """The records of one collective as a run."""
+    pairs: dict[_Key, dict[bool, Measurement]] = {}
+    torn: list[Quoted] = []
+    for position, record in enumerate(records, 1):
+        size, kind, value = whole_number(get(record, "size")), text_of(get(record, "type")), _measurement(record)
+        if size is None or kind is None or value is None:
+            torn.append(Quoted(0, f"record {position} of {name}"))
+            continue
+        in_place = whole_number(get(record, "inPlace")) == 1
+        key = _Key(whole_number(get(record, "numCycle")) or 0, name, kind, text_of(get(record, "redop")) or "none", size, 0)
+        while in_place in pairs.get(key, {}):
+            key = key._replace(nth=key.nth + 1)
+        pairs.setdefault(key, {})[in_place] = value
+    ranks = next((number for one in records if (number := whole_number(get(one, "ranks")) or 0) > 0), None)
+    return RunFacts(
+        rows=tuple(_row(key, values, ranks) for key, values in pairs.items()),
+        torn=tuple(torn),
+        program=name,
+        has_header=True,
+        ended=whole,
+        end_missing=why,
+        footer_is_elsewhere=True,
+        logged_ranks=(ranks,) if ranks else (),
+        stated_nodes=next((nodes for one in records if (nodes := whole_number(get(one, "nodes")))), None),
+    )
+
+
+def _row(key: _Key, values: dict[bool, Measurement], ranks: int | None) -> ReadRow:
+    element = ELEMENT_BYTES.get(key.kind, 1) * ((ranks or 1) if is_scaled(Collective(key.name)) else 1)
+    row = BenchmarkRow(
+        size_bytes=key.size_bytes,
+        count=key.size_bytes // element,
+        type=key.kind,
+        redop=None if key.redop == "none" else key.redop,
+        root=None,
+        out_of_place=values.get(False),
+        in_place=values.get(True),
+    )
+    return ReadRow(row, _SLACK if False in values else None, _SLACK if True in values else None)
+
+
+def _measurement(record: Tree) -> Measurement | None:
+    time, algbw, busbw = (number(get(record, name)) for name in ("time", "algBw", "busBw"))
+    if time is None or algbw is None or busbw is None:
+        return None
+    return Measurement(time, algbw, busbw, whole_number(get(record, "wrong")))
+
+
+def looks_like(head: bytes) -> float:
+    """1 = all four names that only such records have."""
+    return 1.0 if all(mark in head for mark in _MARKS) else 0.0
+
+
+def read(chunks: Iterable[bytes]) -> Document:
+    """The text as a document. Raises UnknownLayout as `parse` does."""
+    return document(parse(chunks))
+
+
+FORMAT = Format("rccl-tests-records", "rccl-tests JSON or CSV", looks_like, read)

@@ -1,0 +1,126 @@
+"""nccl-tests' table on standard output: every version since 2.0 (and 1.x), every option that changes its columns, rccl-tests.
+
+Written against the printf calls of nccl-tests 2.0.0 to 2.19.6 and rccl-tests. Columns are found by name and place, never by counting. What
+launchers put in front, NCCL's log inside rows, wrapped and torn rows, several runs in one text and missing heads are read; what is missing
+is named.
+
+>>> (result,) = parse('''# Collective test starting: all_reduce_perf
+... # nThread 1 nGpus 2 minBytes 1048576 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0
+... #  Rank  0 Group  0 Pid  41011 on     node-a device  0 [0000:18:00] NVIDIA H200
+... #  Rank  1 Group  0 Pid  41011 on     node-a device  1 [0000:2a:00] NVIDIA H200
+... #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+...      1048576        262144     float     sum      -1    61.20   17.13   17.13       0    60.95   17.20   17.20       0
+... # Out of bounds values : 0 OK
+... # Avg bus bandwidth    : 17.165
+... ''')
+>>> result.collective, result.nranks, result.rows[0].in_place.busbw_gb_s, result.complete, result.problems
+('all_reduce', 2, 17.2, True, ())
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from busbw.errors import UnknownLayout
+from busbw.model.benchmark import BenchmarkResult, BenchmarkRow
+from busbw.parsers.logs import Document, Format
+from busbw.parsers.nccl_tests.checks import result_of
+from busbw.parsers.nccl_tests.runs import candidates, runs_of
+from busbw.units import format_bandwidth, format_size
+
+# nccl-tests results as a document: what to tell people about them in a few lines.
+
+KIND = "nccl-tests"
+
+
+def document(results: tuple[BenchmarkResult, ...]) -> Document:
+    """All runs of one text as one document."""
+    problems: list[str] = []
+    faults: list[str] = []
+    summary: list[tuple[str, str]] = []
+    for number, result in enumerate(results, 1):
+        label = f"run {number}: " if len(results) > 1 else ""
+        problems += [label + text for text in result.problems]
+        faults += [label + text for text in result.faults]
+        summary += [(label + name, value) for name, value in _summary(result)]
+    return Document(KIND, results, tuple(summary), all(result.complete for result in results), tuple(problems), tuple(faults))
+
+
+def best_row(result: BenchmarkResult) -> BenchmarkRow | None:
+    """The row with the highest out-of-place busbw (in place where only that was measured); None = no row has one."""
+    rows = [row for row in result.rows if row.out_of_place or row.in_place]
+    return max(rows, key=_busbw, default=None)
+
+
+def _busbw(row: BenchmarkRow) -> float:
+    value = row.out_of_place or row.in_place
+    return value.busbw_gb_s if value else -1.0
+
+
+def _summary(result: BenchmarkResult) -> list[tuple[str, str]]:
+    best = best_row(result)
+    return [
+        ("collective", result.collective or "not known"),
+        ("ranks", "not known" if result.nranks is None else str(result.nranks)),
+        ("nodes", "not known" if result.nodes is None else str(result.nodes)),
+        ("NCCL", result.nccl_version or "not known"),
+        ("rows", str(len(result.rows))),
+        ("best busbw", "no row" if best is None else f"{format_bandwidth(_busbw(best))} at {format_size(best.size_bytes)}"),
+        ("average busbw", format_bandwidth(result.avg_busbw_gb_s)),
+    ]
+
+
+_SURE = re.compile(rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.{0,400}\bPid\s+\d+")
+_MAYBE = re.compile(
+    rb"(?<!\d)\d{1,19}\s+\d{1,19}\s+(?:float|half|double|u?int(?:8|32|64)|bfloat16|f8e\dm\d)\s+(?:sum|prod|max|min|avg|none|-?\d)"
+)
+
+
+def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
+    """All runs in a text, in the order they begin; a text of no run at all is an error.
+
+    Raises:
+        UnknownLayout: no table, no part of one and no head of a run is in the text.
+    """
+    chunks = [text.encode("utf-8", "surrogateescape")] if isinstance(text, str) else [text] if isinstance(text, bytes) else text
+    first = _First(chunks)
+    results = tuple(result_of(facts) for facts in runs_of(candidates(first)))
+    if not results:
+        raise UnknownLayout(
+            "no nccl-tests table in this text: no column names, no data row and no footer",
+            seen=first.line() or "(empty)",
+            next_step="check that the file is the standard output of a *_perf program; a usage text or a launcher's error has no table",
+        )
+    return results
+
+
+class _First:
+    """Chunks that remember the first line that is not blank, for the message when nothing is found in them."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self.chunks = chunks
+        self.head = b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self.chunks:
+            if len(self.head) < 4096:
+                self.head = (self.head + chunk[:4096]).lstrip()
+            yield chunk
+
+    def line(self) -> str:
+        """The first line, at most 200 characters of it."""
+        return self.head.split(b"\n", 1)[0][:200].decode("utf-8", "replace").strip()
+
+
+def looks_like(head: bytes) -> float:
+    """1 = column names, configuration, footer or device list; 0.7 = data rows alone."""
+    return 1.0 if _SURE.search(head) else 0.7 if _MAYBE.search(head) else 0.0
+
+
+def read(chunks: Iterable[bytes]) -> Document:
+    """The text as a document. Raises UnknownLayout as `parse` does."""
+    return document(parse(chunks))
+
+
+FORMAT = Format("nccl-tests", "nccl-tests table", looks_like, read, embedded=True)

@@ -1,0 +1,1 @@
+"""Spread, spikes and regression: statistics of measured times and bandwidths."""

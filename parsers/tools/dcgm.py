@@ -1,0 +1,117 @@
+"""What `dcgmi diag -r N` prints (DCGM 3): a table with one row per test, its warnings wrapped in the middle of words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from busbw.parsers.logs.json_values import first_of, items, mapping, text_of
+
+# What `dcgmi diag -r N -j` prints: per test and GPU a status and its warnings (DCGM 2.4 to 4.2).
+
+_ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
+
+
+@dataclass(frozen=True, slots=True)
+class DiagResult:
+    """One test on one GPU, or on the node as a whole."""
+
+    test: str
+    gpu: int | None
+    """None = the node as a whole, or another entity than a GPU."""
+    status: str
+    """`Pass`, `Fail`, `Warn`, `Skip`, as in the table that people get."""
+    warning: str
+    """All its warnings and errors, joined by `; `; "" = none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diag:
+    """One run."""
+
+    version: str | None
+    results: tuple[DiagResult, ...]
+    problem: str
+    """Why it did not run; "" = it ran."""
+
+
+def parse(text: str) -> Diag | None:
+    """What the text says; None = it is not of `dcgmi diag -j`.
+
+    >>> parse('{"DCGM GPU Diagnostic": {"version": "3.3.5", "test_categories": [{"category": "Deployment", "tests": ['
+    ...       '{"name": "Denylist", "results": [{"status": "Pass"}]}]}]}}').results
+    (DiagResult(test='Denylist', gpu=None, status='Pass', warning=''),)
+    """
+    start = text.find("{")
+    if start < 0 or not any(f'"{root}"' in text for root in _ROOTS):
+        return None
+    try:
+        document, _ = first_of(text, start)
+    except ValueError as error:
+        return Diag(None, (), f"not whole JSON: {error}")
+    body = next((mapping(mapping(document).get(root)) for root in _ROOTS if mapping(document).get(root)), {})
+    found = []
+    for category in items(body, "test_categories"):
+        for each in items(mapping(category), "tests"):
+            test = mapping(each)
+            found += [_result(text_of(test, "name") or "", mapping(result)) for result in items(test, "results")]
+    problem = text_of(body, "runtime_error") or ("" if found else "it ran no test")
+    return Diag(text_of(body, "version") or text_of(mapping(body.get("metadata")), "version"), tuple(found), problem)
+
+
+def _result(test: str, result: dict[str, object]) -> DiagResult:
+    entity = text_of(result, "gpu_id") or text_of(result, "gpu_ids")
+    if entity is None and (text_of(result, "entity_group") or "").upper() == "GPU":
+        entity = text_of(result, "entity_id")
+    told = [*_texts(result.get("warnings")), *_texts(result.get("errors"))]
+    gpu = int(entity) if entity is not None and entity.isdigit() else None
+    return DiagResult(test, gpu, (text_of(result, "status") or "").capitalize(), "; ".join(told))
+
+
+def _texts(value: object) -> list[str]:
+    """A text, or a list of texts or of objects with one under `warning` or `error`."""
+    if isinstance(value, str):
+        return [value.strip()] if value.strip() else []
+    found = []
+    for each in value if isinstance(value, list) else []:
+        inner = mapping(each)
+        said = text_of(inner, "warning") or text_of(inner, "error") if inner else each
+        if isinstance(said, str) and said.strip():
+            found.append(said.strip())
+    return found
+
+
+_ROW = re.compile(r"^\|\s?(.{25,27}?)\s*\|\s(.*?)\s?\|\s*$")
+_RESULT = re.compile(r"^(Pass|Fail|Skip|Warn)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class DiagTest:
+    """One test of the table."""
+
+    name: str
+    result: str
+    """`Pass`, `Fail`, `Skip` or `Warn`."""
+    warning: str
+    """All its warning text with the wrapping undone as far as it can be; empty = none."""
+
+
+def parse_diag(text: str) -> tuple[DiagTest, ...]:
+    """The tests listed; () = the text is not of `dcgmi diag`.
+
+    >>> parse_diag('''| GPU Memory                | Fail - GPU: 0                                  |
+    ... | Warning                   | GPU 0 Error using CUDA API cuInit              |
+    ... ''')
+    (DiagTest(name='GPU Memory', result='Fail', warning='GPU 0 Error using CUDA API cuInit'),)
+    """
+    found: list[DiagTest] = []
+    lines = [match for line in text.splitlines() if (match := _ROW.match(line))]
+    for match in lines:
+        label, value = match[1].strip(), match[2]
+        if label and (result := _RESULT.match(value)):
+            found.append(DiagTest(label, result[1], ""))
+        elif found and label in ("", "Warning", "Error"):
+            # Cells are 46 wide and cut inside words: a full cell goes on in the next without a blank.
+            last = found[-1]
+            found[-1] = DiagTest(last.name, last.result, (last.warning + value.rstrip() if last.warning else value.rstrip()))
+    return tuple(found)

@@ -1,0 +1,140 @@
+"""RDMA devices as `/sys/class/infiniband` tells them, from busbw's own loop: lines of `rdma DEV KEY VALUE`, `port DEV N KEY VALUE`,
+`gid DEV N INDEX GID TYPE` and `pkey DEV N pkeys/INDEX KEY`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# P_Key tables of InfiniBand ports as sysfs gives them:
+# `/sys/class/infiniband/DEV/ports/N/pkeys/I`, one 16-bit key per file.
+
+_LINE = re.compile(r"pkeys/(\d+)\b[^0\n]*(0x[0-9a-fA-F]{4})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """One key of a table."""
+
+    index: int
+    key: int
+    """16 bits."""
+
+    @property
+    def full_member(self) -> bool:
+        """Bit 15: limited members reach full members only, never each other."""
+        return bool(self.key & 0x8000)
+
+
+def parse_pkeys(text: str) -> tuple[PartitionKey, ...]:
+    """The keys that are set; () = none in the text. A key 0x0000 is an empty slot.
+
+    >>> parse_pkeys("pkeys/0 0x7fff\\npkeys/1 0x0000\\n")
+    (PartitionKey(index=0, key=32767),)
+    """
+    keys = (PartitionKey(int(index), int(key, 16)) for index, key in _LINE.findall(text))
+    return tuple(key for key in keys if key.key)
+
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec(?: \(([^)]*)\))?")
+_HEX = re.compile(r"0x[0-9a-f]+")
+_IPV4 = "0000:0000:0000:0000:0000:ffff:"
+"""How a GID that holds an IPv4 address begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class SysfsPort:
+    """One port; None = the kernel does not say."""
+
+    number: int
+    state: str | None
+    """`ACTIVE`, `DOWN`, `INIT`, `ARMED`."""
+    physical_state: str | None
+    """`LinkUp`, `Polling`, `Disabled`…"""
+    rate_gbit_s: float | None
+    lanes: str | None
+    """`4X NDR`."""
+    link_layer: str | None
+    sm_lid: int | None
+    rocev2_ipv4: tuple[int, ...]
+    """Indexes of RoCE v2 GIDs with an IPv4 address."""
+    netdev: str | None = None
+    """The Ethernet interface of its first GID."""
+    keys: tuple[PartitionKey, ...] = ()
+    """P_Keys up to the first empty slot; () = not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SysfsDevice:
+    """One device."""
+
+    name: str
+    firmware: str | None
+    board_id: str | None
+    hca_type: str | None
+    numa: str | None
+    ports: tuple[SysfsPort, ...]
+
+
+def parse(text: str) -> tuple[SysfsDevice, ...]:
+    """The devices; () = the kernel lists none.
+
+    >>> parse('''rdma mlx5_0 fw_ver 28.39.1002
+    ... port mlx5_0 1 state 4: ACTIVE
+    ... port mlx5_0 1 rate 400 Gb/sec (4X NDR)
+    ... ''')[0].ports[0].rate_gbit_s
+    400.0
+    """
+    fields: dict[str, dict[str, str]] = {}
+    ports: dict[str, dict[int, dict[str, str]]] = {}
+    gids: dict[tuple[str, int], list[int]] = {}
+    keys: dict[tuple[str, int], list[PartitionKey]] = {}
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        words = rest.split(" ", 3)
+        if kind == "rdma" and len(words) > 2:
+            fields.setdefault(words[0], {})[words[1]] = rest.split(" ", 2)[2].strip()
+        elif kind in ("port", "gid", "pkey") and len(words) == 4 and words[1].isdigit():
+            name, number = words[0], int(words[1])
+            if kind == "port":
+                ports.setdefault(name, {}).setdefault(number, {})[words[2]] = words[3].strip()
+            elif kind == "gid" and words[2].isdigit() and words[3].startswith(_IPV4) and words[3].endswith(" RoCE v2"):
+                gids.setdefault((name, number), []).append(int(words[2]))
+            elif kind == "pkey":
+                keys.setdefault((name, number), []).extend(parse_pkeys(f"{words[2]} {words[3]}"))
+    return tuple(
+        SysfsDevice(
+            name=name,
+            firmware=said.get("fw_ver") or None,
+            board_id=said.get("board_id") or None,
+            hca_type=said.get("hca_type") or None,
+            numa=said.get("numa_node") or None,
+            ports=tuple(
+                _port(number, values, tuple(sorted(gids.get((name, number), ()))), tuple(keys.get((name, number), ())))
+                for number, values in sorted(ports.get(name, {}).items())
+            ),
+        )
+        for name, said in fields.items()
+    )
+
+
+def _port(number: int, values: dict[str, str], rocev2: tuple[int, ...], keys: tuple[PartitionKey, ...]) -> SysfsPort:
+    rate = _RATE.match(values.get("rate", ""))
+    lid = values.get("sm_lid", "")
+    return SysfsPort(
+        number=number,
+        state=_named(values.get("state")),
+        physical_state=_named(values.get("phys_state")),
+        rate_gbit_s=float(rate[1]) if rate else None,
+        lanes=rate[2] if rate else None,
+        link_layer=values.get("link_layer"),
+        sm_lid=int(lid, 16) if _HEX.fullmatch(lid) else None,
+        rocev2_ipv4=rocev2,
+        netdev=values.get("netdev") or None,
+        keys=keys,
+    )
+
+
+def _named(text: str | None) -> str | None:
+    """`4: ACTIVE` without its number."""
+    return text.partition(":")[2].strip() or text if text else None

@@ -1,0 +1,91 @@
+"""The acceptance block: every criterion of the contract with its limit, what was measured, and whether it is met; and what it does not say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.model import CriterionResult, ProviderAnswer, Status
+from busbw.reports import phrases
+from busbw.reports.input import ReportInput
+from busbw.units import format_size
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """An artefact a criterion rests on."""
+
+    artefact: str
+    sha256: str
+    """Of the whole file; empty = the report was given no excerpt of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One line of the contract."""
+
+    id: str
+    criterion: str
+    limit: str
+    measured: str
+    """With its interval."""
+    launches: int
+    status: Status
+    state: str
+    """Beside an unknown status: `not measured`, or `not decided` where it was; empty for pass and fail."""
+    reason: str
+    proofs: tuple[Proof, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """The block."""
+
+    word: str
+    """ACCEPTED, NOT ACCEPTED or INCONCLUSIVE."""
+    status: Status
+    told: str
+    contract: str
+    criteria: tuple[Criterion, ...]
+    rest: str
+    """What became of the failures without the suspects; empty = not tried."""
+    not_measured: tuple[str, ...]
+    answers: tuple[ProviderAnswer, ...]
+    hardware: str
+    """How many parts were seen, and the fingerprint over them; empty = none told its identity."""
+
+
+def view(report: ReportInput) -> Acceptance | None:
+    """The block; None = the run was not about a contract."""
+    made = report.result.acceptance
+    if made is None:
+        return None
+    nodes = len({part.node for part in made.hardware})
+    seen = f"{phrases.count(len(made.hardware), 'part')} of {phrases.count(nodes, 'node')}, SHA-256 over their serial numbers {made.fingerprint}"
+    return Acceptance(
+        made.word,
+        made.status,
+        made.told,
+        made.contract,
+        tuple(_criterion(report, each) for each in made.criteria),
+        made.without_suspects,
+        made.not_measured,
+        made.answers,
+        seen if made.hardware else "",
+    )
+
+
+def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
+    sums = {excerpt.artefact: excerpt.sha256 for excerpt in report.excerpts}
+    # All nodes is the rule, and told below the table.
+    where = f", {phrases.count(each.nodes, 'node')}" if each.nodes not in (0, len(report.result.nodes)) else ""
+    return Criterion(
+        each.id,
+        f"{each.collective} {format_size(each.size_bytes)}{where}",
+        phrases.limit(each),
+        phrases.measured(each),
+        each.launches,
+        each.status,
+        "" if each.status in (Status.PASS, Status.FAIL) else "not measured" if each.measured is None else "not decided",
+        each.reason,
+        tuple(Proof(path, sums.get(path, "")) for path in each.artefacts),
+    )

@@ -1,0 +1,76 @@
+"""The run against the accepted runs on record: each number with its change and interval, then what changed in the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.model import Status
+from busbw.model.history import Change, NumberShift
+from busbw.reports import phrases
+from busbw.reports.input import ReportInput
+from busbw.units import format_size
+
+_STATUS = {Change.SLOWER: Status.FAIL, Change.FASTER: Status.PASS, Change.SAME: Status.PASS, Change.INCONCLUSIVE: Status.UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One number."""
+
+    status: Status
+    word: str
+    """slower, faster, same or inconclusive."""
+    name: str
+    before: str
+    now: str
+    change: str
+    """In percent with its interval; empty = not known."""
+    launches: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The section."""
+
+    against: str
+    rows: tuple[Row, ...]
+    machine: tuple[tuple[str, str, str], ...]
+    """(what, before, now)."""
+    left_out: tuple[tuple[str, str], ...]
+    """(run, why it may not be compared)."""
+
+
+def view(report: ReportInput) -> Compared | None:
+    """The comparison; None = there was no accepted run."""
+    diff = report.result.compared
+    if diff is None:
+        return None
+    runs = [run.run_id for run in diff.against]
+    named = (
+        runs[0]
+        if len(runs) == 1
+        else f"{len(runs)} accepted runs, {runs[0]} to {runs[-1]}"
+        if runs
+        else "no run that it may be compared with"
+    )
+    return Compared(
+        named,
+        tuple(_row(each) for each in diff.shifts if each.before_gb_s is not None),
+        diff.machine,
+        tuple((run_id, "; ".join(why)) for run_id, why in diff.left_out),
+    )
+
+
+def _row(each: NumberShift) -> Row:
+    shift = each.shift
+    known = shift.ratio is not None and shift.low is not None and shift.high is not None
+    change = f"{(shift.ratio or 1) - 1:+.1%} ({(shift.low or 1) - 1:+.1%} to {(shift.high or 1) - 1:+.1%})" if known else shift.reason
+    return Row(
+        _STATUS[shift.change],
+        shift.change.value,
+        f"{each.number.collective} {format_size(each.number.size_bytes)}",
+        phrases.bandwidth(each.before_gb_s),
+        phrases.bandwidth(each.now_gb_s),
+        change,
+        f"{shift.launches[0]} / {shift.launches[1]}",
+    )

@@ -1,0 +1,281 @@
+"""Bus bandwidth against message size, one picture per collective, with what it is compared with and the physical limit."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from busbw.model import BenchmarkRow, CaseOutcome, Comparison, Measurement, RunResult
+from busbw.reports import lead, phrases
+from busbw.reports.charts import plot, svg
+from busbw.reports.charts.svg import Drawing
+from busbw.reports.input import ReportInput
+from busbw.reports.safe import one_line
+from busbw.units import format_size, format_time_us
+
+# Rows of a run as lines over message size: one sweep per collective, repetitions of a size put
+# together.
+
+_TIMED = ("bandwidth", "latency")
+"""Purposes whose times may stand in one picture; proof, correctness and diagnosis runs are slowed by what they look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One direction (out of place or in place) at one size, over all repetitions."""
+
+    busbw_gb_s: float
+    """Median of the repetitions."""
+    low_gb_s: float
+    high_gb_s: float
+    time_us: float
+    """Median of the repetitions."""
+    algbw_gb_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One message size of one case."""
+
+    case_id: str
+    size_bytes: int
+    repetitions: int
+    out_of_place: Side | None
+    in_place: Side | None
+    wrong: int | None
+    """Wrong elements over all repetitions and directions; None = not checked in any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """All timed points of one collective, by case (in the order of the plan), then by size."""
+
+    collective: str
+    nranks: int | None
+    points: tuple[Point, ...]
+
+    def pieces(self) -> tuple[tuple[Point, ...], ...]:
+        """Points of one case each: lines are drawn within a case, never across."""
+        return tuple(tuple(p for p in self.points if p.case_id == case) for case in dict.fromkeys(p.case_id for p in self.points))
+
+
+def sweeps(result: RunResult) -> tuple[Sweep, ...]:
+    """One sweep per collective that was timed over all nodes together, in the order of the plan."""
+    timed = [o for o in result.cases if o.case.purpose in _TIMED and not lead.is_survey(o) and any(r.rows for r in o.results)]
+    made = []
+    for collective in dict.fromkeys(outcome.case.collective.value for outcome in timed):
+        own = [outcome for outcome in timed if outcome.case.collective.value == collective]
+        nranks = next((r.nranks for outcome in own for r in outcome.results if r.nranks is not None), None)
+        made.append(Sweep(collective, nranks, tuple(point for outcome in own for point in _points(outcome))))
+    return tuple(made)
+
+
+def _points(outcome: CaseOutcome) -> list[Point]:
+    by_size: dict[int, list[BenchmarkRow]] = {}
+    for result in outcome.results:
+        for row in result.rows:
+            by_size.setdefault(row.size_bytes, []).append(row)
+    return [_point(outcome.case.id, size, by_size[size]) for size in sorted(by_size)]
+
+
+def _point(case_id: str, size_bytes: int, rows: list[BenchmarkRow]) -> Point:
+    both = [side for row in rows for side in (row.out_of_place, row.in_place) if side is not None]
+    checked = [side.wrong for side in both if side.wrong is not None]
+    return Point(
+        case_id,
+        size_bytes,
+        len(rows),
+        _side(row.out_of_place for row in rows),
+        _side(row.in_place for row in rows),
+        sum(checked) if checked else None,
+    )
+
+
+def _side(measurements: Iterable[Measurement | None]) -> Side | None:
+    own = [m for m in measurements if m is not None]
+    if not own:
+        return None
+    busbw = [m.busbw_gb_s for m in own]
+    return Side(
+        statistics.median(busbw),
+        min(busbw),
+        max(busbw),
+        statistics.median(m.time_us for m in own),
+        statistics.median(m.algbw_gb_s for m in own),
+    )
+
+
+_SideOf = Callable[[Point], Side | None]
+_LIMIT_IN_SIGHT = 3.0
+"""A limit more than this many times above everything measured would press the curve flat: it is named in words instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One size, as the table shows it."""
+
+    case_id: str
+    size: str
+    out_of_place: tuple[str, str, str]
+    """Time, algbw and busbw; dashes where it was not measured."""
+    in_place: tuple[str, str, str]
+    wrong: str
+    expected: str
+    share: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """What the page's script shows under a picture for the point next to the cursor."""
+
+    x: tuple[float, ...]
+    text: tuple[str, ...]
+
+    def data(self) -> dict[str, object]:
+        """As JSON, for the script."""
+        return {"x": [round(at, 1) for at in self.x], "text": [one_line(text) for text in self.text]}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One picture and its table."""
+
+    collective: str
+    heading: str
+    conclusion: str
+    """What the picture shows, in words and numbers; also its description for those who cannot see it."""
+    picture: Drawing | None
+    """None = one size only, which is no curve."""
+    cursor: Cursor
+    rows: tuple[Row, ...]
+
+
+def view(report: ReportInput) -> tuple[Curve, ...] | None:
+    """A curve per timed collective; None = nothing was timed over all nodes."""
+    made = tuple(_curve(report.result, sweep) for sweep in sweeps(report.result))
+    return made or None
+
+
+def _curve(result: RunResult, sweep: Sweep) -> Curve:
+    cases = {point.case_id for point in sweep.points}
+    compared = {(c.case_id, c.size_bytes): c for c in lead.whole_cluster(result) if c.case_id in cases}
+    conclusion = _conclusion(sweep, tuple(compared.values()))
+    ranks = f" on {phrases.count(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
+    heading = f"{sweep.collective}{ranks}"
+    chart = _plot(sweep, tuple(compared.values()), heading, conclusion)
+    drawn = len({point.size_bytes for point in sweep.points}) > 1
+    cursor = Cursor(
+        tuple(plot.place(chart, point.size_bytes, 0)[0] for point in sweep.points),
+        tuple(_told(point, compared.get((point.case_id, point.size_bytes))) for point in sweep.points),
+    )
+    rows = tuple(_row(point, compared.get((point.case_id, point.size_bytes))) for point in sweep.points)
+    return Curve(sweep.collective, heading, conclusion, plot.draw(chart) if drawn else None, cursor, rows)
+
+
+def _plot(sweep: Sweep, compared: tuple[Comparison, ...], heading: str, conclusion: str) -> plot.Plot:
+    sizes = [point.size_bytes for point in sweep.points]
+    lines = [*_measured(sweep, "this run", "bad", lambda p: p.out_of_place, bold=True)]
+    lines += _measured(sweep, "in place", "other", lambda p: p.in_place, bold=not lines)
+    lines += _references(compared)
+    top = max(value for line in lines for _, value in line.points)
+    limit = max((c.limit.value_gb_s for c in compared if c.limit is not None), default=None)
+    if limit is not None and limit <= _LIMIT_IN_SIGHT * top:
+        ends = ((float(min(sizes)), limit), (float(max(sizes)), limit))
+        lines.append(plot.Line(f"limit {phrases.number(limit)}", ends, "limit", "7 4", markers=False))
+        top = max(top, limit)
+    return plot.Plot(
+        key=f"curve-{sweep.collective.replace('_', '-')}",
+        title=f"Bus bandwidth of {heading} against message size",
+        description=conclusion,
+        x=svg.sizes(min(sizes), max(sizes)),
+        y=svg.linear(top),
+        x_label="message size",
+        y_label="bus bandwidth, GB/s",
+        lines=tuple(lines),
+        bands=_bands(sweep),
+    )
+
+
+def _measured(sweep: Sweep, label: str, colour: str, side: _SideOf, bold: bool = False) -> list[plot.Line]:
+    lines: list[plot.Line] = []
+    for piece in sweep.pieces():
+        points = tuple((float(p.size_bytes), own.busbw_gb_s) for p in piece if (own := side(p)) is not None)
+        if points:
+            lines.append(plot.Line("", points, colour, "" if bold else "5 3", bold=bold))
+    if lines:
+        # One label for all pieces of the line, at the end of the one that reaches furthest.
+        last = max(range(len(lines)), key=lambda index: lines[index].points[-1])
+        line = lines[last]
+        lines[last] = plot.Line(f"{label} {phrases.number(line.points[-1][1])}", line.points, line.colour, line.dash, bold=bold)
+    return lines
+
+
+def _references(compared: tuple[Comparison, ...]) -> list[plot.Line]:
+    lines = []
+    for kind in dict.fromkeys(c.reference.kind for c in compared):
+        own = sorted((c for c in compared if c.reference.kind == kind), key=lambda c: c.size_bytes)
+        points = tuple((float(c.size_bytes), c.reference.busbw_gb_s) for c in own if c.reference.busbw_gb_s is not None)
+        if points:
+            label = f"{phrases.reference(own[-1].reference)} {phrases.number(points[-1][1])}"
+            lines.append(plot.Line(label, points, "reference", "2 4"))
+    return lines
+
+
+def _bands(sweep: Sweep) -> tuple[plot.Band, ...]:
+    bands = []
+    for piece in sweep.pieces():
+        points = tuple((float(p.size_bytes), p.out_of_place.low_gb_s, p.out_of_place.high_gb_s) for p in piece if p.out_of_place)
+        if len(points) > 1 and any(p.repetitions > 1 for p in piece):
+            bands.append(plot.Band(points))
+    return tuple(bands)
+
+
+def _best(point: Point) -> Side | None:
+    return point.out_of_place or point.in_place
+
+
+def _conclusion(sweep: Sweep, compared: tuple[Comparison, ...]) -> str:
+    largest = max(sweep.points, key=lambda point: point.size_bytes)
+    side = _best(largest)
+    reached = phrases.bandwidth(side.busbw_gb_s if side else None)
+    text = f"{sweep.collective} reaches {reached} at {format_size(largest.size_bytes)}"
+    judged = max(compared, key=lambda c: c.size_bytes, default=None)
+    if judged is not None and judged.reference.busbw_gb_s is not None:
+        at = "" if judged.size_bytes == largest.size_bytes else f" at {format_size(judged.size_bytes)}"
+        expected = phrases.bandwidth(judged.reference.busbw_gb_s)
+        text += f"; {phrases.reference(judged.reference)}{at}: {expected}, of which it is {phrases.percent(judged.ratio)}"
+    limit = next((c.limit for c in compared if c.limit is not None), None)
+    if limit is not None:
+        text += f"; physical limit {phrases.bandwidth(limit.value_gb_s)} ({limit.formula})"
+    repeated = max(point.repetitions for point in sweep.points)
+    return text + (f". Median of {repeated} repetitions, their range shaded." if repeated > 1 else ".")
+
+
+def _told(point: Point, compared: Comparison | None) -> str:
+    parts = []
+    if point.out_of_place:
+        parts.append(f"{phrases.bandwidth(point.out_of_place.busbw_gb_s)} in {format_time_us(point.out_of_place.time_us)}")
+    if point.in_place:
+        parts.append(f"in place {phrases.bandwidth(point.in_place.busbw_gb_s)}")
+    if compared is not None:
+        parts.append(f"{phrases.reference(compared.reference)} {phrases.bandwidth(compared.reference.busbw_gb_s)}")
+    return f"{format_size(point.size_bytes)}: {', '.join(parts)}"
+
+
+def _row(point: Point, compared: Comparison | None) -> Row:
+    return Row(
+        point.case_id,
+        format_size(point.size_bytes),
+        _cells(point.out_of_place),
+        _cells(point.in_place),
+        "not checked" if point.wrong is None else str(point.wrong),
+        phrases.bandwidth(compared.reference.busbw_gb_s) if compared and compared.reference.busbw_gb_s is not None else "–",
+        phrases.percent(compared.ratio) if compared and compared.ratio is not None else "–",
+    )
+
+
+def _cells(side: Side | None) -> tuple[str, str, str]:
+    if side is None:
+        return ("–", "–", "–")
+    return (format_time_us(side.time_us), phrases.number(side.algbw_gb_s), phrases.number(side.busbw_gb_s))

@@ -1,0 +1,47 @@
+"""The findings with the one to act on first; equal lines of several artefacts are shown once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.model import Evidence, Finding
+from busbw.reports import lead
+from busbw.reports.input import ReportInput
+
+_TEXTS = 6
+_SOURCES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One text and where it was seen."""
+
+    text: str
+    sources: tuple[Evidence, ...]
+    more: int
+    """Further artefacts with the same text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One finding."""
+
+    key: str
+    """Its address on the page: `F01`."""
+    finding: Finding
+    seen: tuple[Seen, ...]
+    more: int
+    """Further texts that are not shown."""
+
+
+def view(report: ReportInput) -> tuple[Shown, ...]:
+    """Every finding; () is shown too, in words."""
+    return tuple(_shown(finding, number) for number, finding in enumerate(lead.ordered_findings(report.result), 1))
+
+
+def _shown(finding: Finding, number: int) -> Shown:
+    same: dict[str, list[Evidence]] = {}
+    for evidence in finding.evidence:
+        same.setdefault(evidence.text, []).append(evidence)
+    seen = tuple(Seen(text, tuple(sources[:_SOURCES]), max(0, len(sources) - _SOURCES)) for text, sources in same.items())
+    return Shown(f"F{number:02d}", finding, seen[:_TEXTS], max(0, len(seen) - _TEXTS))

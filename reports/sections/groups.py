@@ -1,0 +1,252 @@
+"""The survey: which measurements accuse a component, and which clear the others."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from busbw.model import Blame, BlameState, RunResult, Status
+from busbw.reports import phrases
+from busbw.reports.charts import strip, svg
+from busbw.reports.charts.svg import Drawing
+from busbw.reports.input import Group, Holds, ReportInput, accused_nodes, holders, usual_by_kind
+from busbw.units import format_size
+
+_NODES_IN_GRID = 24
+_GROUPS_IN_GRID = 66
+_TABLE = 40
+_TOLD = 6
+_STATES = {BlameState.SLOW: "slow", BlameState.INTERMITTENT: "slow at times", BlameState.DEAD: "dead"}
+_Usual = dict[tuple[bool, bool], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One group as a line of evidence."""
+
+    text: str
+    """`node1 + node3, rail 1: 0.0062 GB/s, 25% of the usual`."""
+    artefact: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accusation:
+    """One blamed component."""
+
+    component: str
+    state: str
+    carried: str
+    expected: str
+    share: str
+    launches: str
+    """In how many launches: `slow in 2 of 6 launches`; empty = not told."""
+    also: tuple[str, ...]
+    accusing: tuple[Measured, ...]
+    """The slowest groups that hold it."""
+    accusing_total: int
+    clearing: tuple[Measured, ...]
+    """The best group of each node that is cleared."""
+    cleared: str
+    """Who the same measurements clear, folded; empty = nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One group of the table."""
+
+    nodes: str
+    rail: str
+    case_id: str
+    size: str
+    busbw: str
+    share: str
+    status: Status | None
+    accused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Accusations, picture and table."""
+
+    accusations: tuple[Accusation, ...]
+    conclusion: str
+    alone: str
+    """What the nodes gave each by itself; empty = that was not measured."""
+    caption: str
+    picture: Drawing | None
+    """None = there are no groups to draw."""
+    rows: tuple[Row, ...]
+    """The slowest groups."""
+    total: int
+
+
+def view(report: ReportInput) -> Survey | None:
+    """The survey; None = no groups were measured and nothing is blamed."""
+    result = report.result
+    groups = report.groups
+    if not groups and not result.blame:
+        return None
+    usual = usual_by_kind(groups)
+    # A node by itself crosses no network: its number stands beside the picture, not in it.
+    between = tuple(group for group in groups if len(group.nodes) > 1) or groups
+    alone = tuple(group for group in groups if len(group.nodes) == 1 and between is not groups)
+    conclusion = _conclusion(result, between)
+    picture, caption = _picture(result, between, usual, conclusion)
+    slowest = heapq.nsmallest(_TABLE, groups, key=_share_in(usual))
+    holds = holders(result)
+    return Survey(
+        tuple(_accusation(blame, groups, usual, holds[blame.component]) for blame in result.blame),
+        conclusion,
+        f"Each node by itself: {_range(list(alone))}." if alone else "",
+        caption,
+        picture,
+        tuple(_row(group, usual) for group in slowest),
+        len(groups),
+    )
+
+
+def _share_in(usual: _Usual) -> Callable[[Group], tuple[float, tuple[str, ...]]]:
+    """The slowest of their kind first."""
+    return lambda group: (group.busbw_gb_s / (usual[group.kind] or 1.0), group.nodes)
+
+
+def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Holds) -> Accusation:
+    share = blame.capacity_gb_s / blame.expected_gb_s if blame.capacity_gb_s is not None and blame.expected_gb_s else None
+    held = [group for group in groups if group.accused and holds(group.nodes, group.rail)]
+    worst = heapq.nsmallest(_TOLD, held, key=_share_in(usual))
+    # Without the groups themselves, what the blame kept of them.
+    accusing = tuple(_measured(group, usual) for group in worst) or tuple(Measured(e.text, e.artefact) for e in blame.seen_in[:_TOLD])
+    return Accusation(
+        blame.component,
+        _STATES[blame.state],
+        "nothing" if blame.state is BlameState.DEAD else phrases.bandwidth(blame.capacity_gb_s),
+        phrases.bandwidth(blame.expected_gb_s) if blame.expected_gb_s is not None else "not known",
+        phrases.percent(share),
+        blame.launches,
+        blame.also,
+        accusing,
+        len(held) or len(blame.seen_in),
+        _clearing(blame, groups, usual),
+        phrases.nodes(blame.exonerated),
+    )
+
+
+def _clearing(blame: Blame, groups: tuple[Group, ...], usual: _Usual) -> tuple[Measured, ...]:
+    """One good group clears all its members: the best group of every cleared node, each group once."""
+    cleared = set(blame.exonerated)
+    best: dict[str, Group] = {}
+    for group in groups:
+        if not group.accused and len(group.nodes) > 1:
+            for node in group.nodes:
+                if node in cleared and (node not in best or group.busbw_gb_s > best[node].busbw_gb_s):
+                    best[node] = group
+    ordered = dict.fromkeys(best[node] for node in blame.exonerated if node in best)
+    return tuple(_measured(group, usual) for group in tuple(ordered)[:_TOLD])
+
+
+def _measured(group: Group, usual: _Usual) -> Measured:
+    rail = "" if group.rail is None else f", rail {group.rail}"
+    share = f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of the usual" if usual[group.kind] else ""
+    return Measured(
+        f"{' + '.join(group.nodes[:4])}{' …' if group.nodes[4:] else ''}{rail}: {phrases.bandwidth(group.busbw_gb_s)}{share}",
+        group.artefact,
+    )
+
+
+def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
+    if not groups:
+        return "The groups themselves are not in this record."
+    clean, accusing = [g for g in groups if not g.accused], [g for g in groups if g.accused]
+    width = sorted({len(group.nodes) for group in groups})
+    sized = f"of {width[0]}" if len(width) == 1 else f"of {width[0]} to {width[-1]}"
+    each = ", each over one rail" if all(group.rail is not None for group in groups) else ""
+    text = f"{phrases.count(len(groups), 'group')} {sized} nodes{each}. "
+    if not accusing:
+        low = min(group.busbw_gb_s for group in groups)
+        middle = sorted(group.busbw_gb_s for group in groups)[len(groups) // 2]
+        return f"{text}Nothing is accused: the slowest gave {phrases.bandwidth(low)}, the median {phrases.bandwidth(middle)}."
+    range_bad = _range(accusing)
+    if not clean:
+        return f"{text}Every group holds what is accused ({range_bad}), so no measurement clears anything."
+    accused = ", ".join(dict.fromkeys(blame.component for blame in result.blame))
+    return f"{text}{len(accusing):,} with {accused}: {range_bad}. {len(clean):,} without: {_range(clean)}."
+
+
+def _range(groups: list[Group]) -> str:
+    low, high = min(g.busbw_gb_s for g in groups), max(g.busbw_gb_s for g in groups)
+    return phrases.bandwidth(low) if low == high else f"{phrases.number(low)} to {phrases.bandwidth(high)}"
+
+
+def _picture(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusion: str) -> tuple[Drawing | None, str]:
+    if not groups or not all(usual.values()):
+        return None, ""
+    nodes = [node for node in result.nodes if any(node in group.nodes for group in groups)] if len(result.nodes) <= _NODES_IN_GRID else []
+    if nodes and len(groups) <= _GROUPS_IN_GRID:
+        caption = (
+            "One row per group, the slowest first: squares and orange where it holds what is accused, circles and blue where it does not."
+        )
+        return _grid(result, groups, nodes, conclusion), caption
+    rails = any(group.rail is not None for group in groups)
+    caption = (
+        f"One mark per node: its best group{' on its worst rail' if rails else ''}, as a share of the median of the groups without the "
+        "accused; the thin line reaches down to its worst. One good group clears a node, so only the marks count."
+    )
+    return _strip(result, groups, usual, conclusion), caption
+
+
+def _grid(result: RunResult, groups: tuple[Group, ...], nodes: list[str], conclusion: str) -> Drawing:
+    column = {node: index for index, node in enumerate(nodes)}
+    full = max(group.busbw_gb_s for group in groups)
+    rows = [
+        strip.Row(
+            tuple(column[node] for node in group.nodes if node in column),
+            group.busbw_gb_s / full if full else 0.0,
+            phrases.bandwidth(group.busbw_gb_s) + ("" if group.rail is None else f", rail {group.rail}"),
+            group.accused,
+        )
+        for group in sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes))
+    ]
+    accused = tuple(column[node] for node in accused_nodes(result) if node in column)
+    return strip.draw_members(strip.Members("groups", "Groups of nodes and what they gave", conclusion, tuple(nodes), accused, tuple(rows)))
+
+
+def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusion: str) -> Drawing:
+    shares: dict[str, dict[int | None, list[float]]] = {}
+    for group in groups:
+        share = group.busbw_gb_s / usual[group.kind]
+        for node in group.nodes:
+            shares.setdefault(node, {}).setdefault(group.rail, []).append(share)
+    nodes = [node for node in result.nodes if node in shares]
+    accused = set(accused_nodes(result))
+    marks = tuple(_mark(node, shares[node], node in accused) for node in nodes)
+    picture = strip.Strip(
+        key="groups",
+        title="Best and worst group of each node",
+        description=conclusion,
+        y=svg.linear(max(1.05, *(mark.high for mark in marks)), 0.0, most=8),
+        y_label="share of the median",
+        marks=marks,
+        first=nodes[0],
+        last=nodes[-1],
+        rules=(),
+    )
+    return strip.draw(picture)
+
+
+def _mark(node: str, shares: dict[int | None, list[float]], accused: bool) -> strip.Mark:
+    best = min(max(values) for values in shares.values())
+    return strip.Mark(best, min(min(values) for values in shares.values()), best, accused, node)
+
+
+def _row(group: Group, usual: _Usual) -> Row:
+    return Row(
+        phrases.nodes(group.nodes),
+        "all" if group.rail is None else str(group.rail),
+        group.case_id,
+        format_size(group.size_bytes),
+        phrases.bandwidth(group.busbw_gb_s),
+        phrases.percent(group.busbw_gb_s / usual[group.kind]) if usual[group.kind] else "–",
+        group.status,
+        group.accused,
+    )

@@ -1,0 +1,85 @@
+"""Time against message size, both logarithmic: where a wrong protocol or a fallback to TCP shows, which GB/s hide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.reports import phrases
+from busbw.reports.charts import plot, svg
+from busbw.reports.charts.svg import Drawing
+from busbw.reports.input import ReportInput
+from busbw.reports.sections.curve import Cursor, Point, Side, Sweep, sweeps
+from busbw.units import format_size, format_time_us
+
+_SMALL_BYTES = 64 * 1024
+"""Up to here time is latency; a collective that was measured at no such size has no latency picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """One picture and its table."""
+
+    collective: str
+    heading: str
+    conclusion: str
+    picture: Drawing
+    cursor: Cursor
+    rows: tuple[tuple[str, str, str], ...]
+    """Size, time out of place, time in place."""
+
+
+def view(report: ReportInput) -> tuple[Latency, ...] | None:
+    """A picture per collective that was timed at two small sizes or more; None = there is none."""
+    made = tuple(_latency(sweep) for sweep in sweeps(report.result) if _small(sweep) > 1)
+    return made or None
+
+
+def _small(sweep: Sweep) -> int:
+    return sum(1 for point in sweep.points if point.size_bytes <= _SMALL_BYTES and _time(point) is not None)
+
+
+def _time(point: Point) -> float | None:
+    side = point.out_of_place or point.in_place
+    return side.time_us if side is not None and side.time_us > 0 else None
+
+
+def _latency(sweep: Sweep) -> Latency:
+    timed = tuple((point, time) for point in sweep.points if (time := _time(point)) is not None)
+    first = min(timed, key=lambda pair: pair[0].size_bytes)
+    last = max((pair for pair in timed if pair[0].size_bytes <= _SMALL_BYTES), key=lambda pair: pair[0].size_bytes)
+    conclusion = (
+        f"{sweep.collective} takes {format_time_us(first[1])} at {format_size(first[0].size_bytes)} "
+        f"and {format_time_us(last[1])} at {format_size(last[0].size_bytes)}."
+    )
+    ranks = f" on {phrases.count(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
+    heading = f"{sweep.collective}{ranks}"
+    chart = _plot(sweep, [time for _, time in timed], heading, conclusion)
+    cursor = Cursor(
+        tuple(plot.place(chart, point.size_bytes, time)[0] for point, time in timed),
+        tuple(f"{format_size(point.size_bytes)}: {format_time_us(time)}" for point, time in timed),
+    )
+    rows = tuple((format_size(p.size_bytes), _shown(p.out_of_place), _shown(p.in_place)) for p in sweep.points)
+    return Latency(sweep.collective, heading, conclusion, plot.draw(chart), cursor, rows)
+
+
+def _plot(sweep: Sweep, times: list[float], heading: str, conclusion: str) -> plot.Plot:
+    sizes = [point.size_bytes for point in sweep.points]
+    lines = []
+    for piece in sweep.pieces():
+        points = tuple((float(point.size_bytes), time) for point in piece if (time := _time(point)) is not None)
+        if points:
+            lines.append(plot.Line(f"{piece[0].case_id} {format_time_us(points[-1][1])}", points, "bad", bold=True))
+    return plot.Plot(
+        key=f"latency-{sweep.collective.replace('_', '-')}",
+        title=f"Time of {heading} against message size",
+        description=conclusion,
+        x=svg.sizes(min(sizes), max(sizes)),
+        y=svg.times(min(times), max(times)),
+        x_label="message size",
+        y_label="time per operation",
+        lines=tuple(lines),
+    )
+
+
+def _shown(side: Side | None) -> str:
+    return "–" if side is None else format_time_us(side.time_us)

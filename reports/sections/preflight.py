@@ -1,0 +1,167 @@
+"""Preflight, folded: equal answers of many nodes are one line, so that the odd one stands out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from busbw.model import CheckResult, Evidence, Status, worst
+from busbw.reports import phrases
+from busbw.reports.input import ReportInput
+
+_CLASSES = 6
+"""Most columns of the matrix; a cluster with more kinds of nodes is shown by counts."""
+_SHOW_ALL_NODES, _SHOW_ALL_CHECKS = 64, 16
+"""Up to here the matrix shows every check; above, only those that some node did not pass."""
+_EVIDENCE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Nodes that gave the same answer to a check."""
+
+    check_id: str
+    status: Status
+    required: bool
+    nodes: str
+    count: int
+    found: str
+    expected: str
+    reason: str
+    command: str
+    """As typed for the first of the nodes."""
+    evidence: tuple[Evidence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Nodes whose answers have the same states throughout: one column."""
+
+    nodes: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """One check over the columns; None = not asked there."""
+
+    check_id: str
+    cells: tuple[Status | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CountRow:
+    """One check as counts, where there are too many kinds of nodes for columns."""
+
+    check_id: str
+    counts: tuple[str, ...]
+    """In the order of `Preflight.states`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The section."""
+
+    summary: str
+    odd: tuple[Answer, ...]
+    """What did not pass, the worst first."""
+    kinds: tuple[Kind, ...]
+    """() = all nodes are of one kind, or there are too many kinds."""
+    matrix: tuple[MatrixRow, ...]
+    states: tuple[Status, ...]
+    counts: tuple[CountRow, ...]
+    left_out: int
+    """Checks the matrix leaves out because every node passed them."""
+    passed: tuple[Answer, ...]
+    skipped: tuple[Answer, ...]
+
+
+def view(report: ReportInput) -> Preflight | None:
+    """The section; None = no check was made."""
+    checks = report.result.checks
+    if not checks:
+        return None
+    answers = _answers(checks)
+    odd = sorted(
+        (answer for answer in answers if answer.status in (Status.FAIL, Status.UNKNOWN, Status.WARN)),
+        key=lambda answer: (not answer.required, phrases.SEVERITY[answer.status]),
+    )
+    by_check = _by_check(checks)
+    nodes = [node for node in report.result.nodes if any(node in row for row in by_check.values())]
+    small = len(nodes) <= _SHOW_ALL_NODES and len(by_check) <= _SHOW_ALL_CHECKS
+    shown = {check: row for check, row in by_check.items() if small or not _all_pass(row, nodes)}
+    kinds = _kinds(nodes, by_check)
+    single, few = len(kinds) == 1, len(kinds) <= _CLASSES
+    states = tuple(status for status in phrases.SEVERITY if any(check.status is status for check in checks))
+    return Preflight(
+        _summary(by_check, len(nodes), len(report.result.nodes), checks),
+        tuple(odd),
+        () if single or not few else tuple(Kind(phrases.nodes(members), len(members)) for members in kinds),
+        ()
+        if single or not few
+        else tuple(MatrixRow(check, tuple(row.get(members[0]) for members in kinds)) for check, row in shown.items()),
+        states,
+        () if single or few else tuple(_counted(check, row, states) for check, row in shown.items()),
+        len(by_check) - len(shown),
+        tuple(answer for answer in answers if answer.status is Status.PASS),
+        tuple(answer for answer in answers if answer.status is Status.SKIPPED),
+    )
+
+
+def _by_check(checks: tuple[CheckResult, ...]) -> dict[str, dict[str, Status]]:
+    """Check → node → state; of several answers of one node to one check the worst."""
+    table: dict[str, dict[str, Status]] = {}
+    for check in checks:
+        row = table.setdefault(check.check_id, {})
+        row[check.node] = worst((row[check.node], check.status)) if check.node in row else check.status
+    return table
+
+
+def _all_pass(row: dict[str, Status], nodes: list[str]) -> bool:
+    return len(row) == len(nodes) and all(status is Status.PASS for status in row.values())
+
+
+def _kinds(nodes: list[str], table: dict[str, dict[str, Status]]) -> list[list[str]]:
+    """Nodes with equal columns together, the most numerous first."""
+    same: dict[tuple[Status | None, ...], list[str]] = {}
+    for node in nodes:
+        same.setdefault(tuple(row.get(node) for row in table.values()), []).append(node)
+    return sorted(same.values(), key=lambda members: (-len(members), nodes.index(members[0])))
+
+
+def _counted(check: str, row: dict[str, Status], states: tuple[Status, ...]) -> CountRow:
+    counts = (sum(1 for status in row.values() if status is state) for state in states)
+    return CountRow(check, tuple(f"{count:,}" if count else "–" for count in counts))
+
+
+def _answers(checks: tuple[CheckResult, ...]) -> tuple[Answer, ...]:
+    same: dict[tuple[str, Status, str, str, str, bool], list[CheckResult]] = {}
+    for check in checks:
+        key = (check.check_id, check.status, check.found, check.expected, check.reason, check.required)
+        same.setdefault(key, []).append(check)
+    return tuple(
+        Answer(
+            check_id,
+            status,
+            required,
+            phrases.nodes(member.node for member in members),
+            len(members),
+            found,
+            expected,
+            reason,
+            members[0].command,
+            tuple(member.evidence for member in members if member.evidence is not None)[:_EVIDENCE],
+        )
+        for (check_id, status, found, expected, reason, required), members in same.items()
+    )
+
+
+def _summary(table: dict[str, dict[str, Status]], asked: int, nodes: int, checks: tuple[CheckResult, ...]) -> str:
+    clean = sum(1 for row in table.values() if all(status is Status.PASS for status in row.values()))
+    of = "" if asked == nodes else f" of {nodes}"
+    text = f"{phrases.count(len(table), 'check')} on {phrases.count(asked, 'node')}{of}: {clean} pass everywhere"
+    rest = [
+        f"{sum(1 for check in checks if check.status is state):,} × {phrases.WORDS[state]}"
+        for state in phrases.SEVERITY
+        if state is not Status.PASS and any(check.status is state for check in checks)
+    ]
+    return f"{text}; {', '.join(rest)}." if rest else f"{text}."

@@ -1,0 +1,158 @@
+"""Which rail of which node ends on which leaf: nodes that are cabled alike are one row, and what is accused stands apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from busbw.model import Blame, BlameState, RunResult, Topology
+from busbw.reports import phrases
+from busbw.reports.input import ReportInput
+
+_WORD = re.compile(r"[A-Za-z0-9._-]+")
+_RAIL = re.compile(r"\brail (\d+)\b")
+_ROWS = 40
+_OPEN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One rail of the nodes of a row."""
+
+    leaf: str
+    """With its port where the row is one node; `not known` where nothing tells."""
+    accused: str
+    """How it is bad: `slow`; empty = it is not accused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Nodes that are cabled alike."""
+
+    nodes: str
+    count: int
+    accused: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafRow:
+    """One leaf."""
+
+    name: str
+    nodes: str
+    count: int
+    accused: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Both tables."""
+
+    conclusion: str
+    rails: tuple[str, ...]
+    """Heads of the columns: the number and the device that all nodes have there."""
+    rows: tuple[Row, ...]
+    """What is accused, and the first of the others."""
+    folded: tuple[Row, ...]
+    more: int
+    """Rows that are not even folded."""
+    leaves: tuple[LeafRow, ...]
+    sources: tuple[str, ...]
+    missing: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Accused:
+    nodes: dict[str, str]
+    rails: dict[tuple[str, int], str]
+    leaves: dict[str, str]
+
+
+def view(report: ReportInput) -> Layout | None:
+    """The tables; None = no leaf is known, or there is one leaf and one rail only."""
+    found = report.result.topology
+    if found is None:
+        return None
+    count = 1 + max((nic.rail for nic in found.nics if nic.rail is not None), default=-1)
+    if count == 0 or (len(found.leaves) < 2 and count < 2):
+        return None
+    accused = _accused(report.result, {leaf.name for leaf in found.leaves})
+    rows = _rows(found, count, accused)
+    shown = min(_ROWS, max(_OPEN, sum(any(cell.accused for cell in row.cells) for row in rows)))
+    leaves = tuple(
+        LeafRow(leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), accused.leaves.get(leaf.name, "")) for leaf in found.leaves
+    )
+    return Layout(
+        _conclusion(report.result, found, count),
+        tuple(_head(found, rail) for rail in range(count)),
+        rows[:shown],
+        rows[shown : shown + _ROWS],
+        len(rows[shown + _ROWS :]),
+        leaves[:_ROWS],
+        found.sources,
+        phrases.nodes(found.missing),
+        found.problems,
+    )
+
+
+def _accused(result: RunResult, leaves: set[str]) -> _Accused:
+    """What the blame names, by place: a rail of a node, a whole node, a leaf or its uplinks."""
+    nodes: dict[str, str] = {}
+    rails: dict[tuple[str, int], str] = {}
+    named: dict[str, str] = {}
+    for blame in result.blame:
+        words = _WORD.findall(blame.component)
+        rail = _RAIL.search(blame.component)
+        for name in (word for word in words if word in leaves):
+            named[name] = _how(blame)
+        for node in (word for word in words if word in set(result.nodes)):
+            if rail is None:
+                nodes[node] = _how(blame)
+            else:
+                rails[node, int(rail[1])] = _how(blame)
+    return _Accused(nodes, rails, named)
+
+
+def _how(blame: Blame) -> str:
+    return {BlameState.SLOW: "slow", BlameState.INTERMITTENT: "slow at times", BlameState.DEAD: "dead"}[blame.state]
+
+
+def _rows(found: Topology, count: int, accused: _Accused) -> tuple[Row, ...]:
+    leaf = {(nic.node, nic.rail): nic.leaf for nic in found.nics if nic.rail is not None}
+    alike: dict[tuple[object, ...], list[str]] = {}
+    for node in found.nodes:
+        cabled = tuple((leaf.get((node, rail)), accused.rails.get((node, rail), "")) for rail in range(count))
+        alike.setdefault((cabled, accused.nodes.get(node, "")), []).append(node)
+    rows = []
+    for nodes in alike.values():
+        first = nodes[0]
+        cells = tuple(
+            Cell(leaf.get((first, rail)) or "not known", accused.rails.get((first, rail)) or accused.nodes.get(first, ""))
+            for rail in range(count)
+        )
+        rows.append(Row(phrases.nodes(nodes), len(nodes), accused.nodes.get(first, ""), cells))
+    # What is accused first: of a thousand nodes only so many rows are shown.
+    return tuple(sorted(rows, key=lambda row: not any(cell.accused for cell in row.cells)))
+
+
+def _head(found: Topology, rail: int) -> str:
+    devices = {nic.device for nic in found.nics if nic.rail == rail}
+    return f"rail {rail}, {devices.pop()}" if len(devices) == 1 else f"rail {rail}"
+
+
+def _conclusion(result: RunResult, found: Topology, rails: int) -> str:
+    leaves: dict[str, set[str | None]] = {}
+    for nic in found.nics:
+        leaves.setdefault(nic.node, set()).add(nic.leaf)
+    crossing = any(len(own) > 1 for own in leaves.values())
+    how = "each rail of a node on a leaf of its own or another node's" if crossing else "all rails of a node on one leaf"
+    cabled = f"{phrases.count(len(found.nodes), 'node')} with {phrases.count(rails, 'rail')} on {_leaves(found)}, {how}."
+    if not result.blame:
+        return cabled
+    return f"{cabled} Accused: {', '.join(dict.fromkeys(blame.component for blame in result.blame))}."
+
+
+def _leaves(found: Topology) -> str:
+    return phrases.count(len(found.leaves), "leaf", "leaves")

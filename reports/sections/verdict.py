@@ -1,0 +1,89 @@
+"""The head of the page: the verdict, the cause that explains it, and the figures it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from busbw.model import Comparison, Finding, RunResult, Status
+from busbw.reports import lead, phrases
+from busbw.reports.input import ReportInput
+from busbw.units import format_duration, format_size
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One large figure."""
+
+    value: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of what was run, where and when."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The head of the page."""
+
+    tiles: tuple[Tile, ...]
+    tiles_of: str
+    """What the figures are of: `all_reduce, 8 GiB, GB/s`; empty = there are none."""
+    first: Finding | None
+    """The finding to act on first, which decided the verdict; None = no finding did."""
+    others: int
+    """How many findings there are beside it."""
+    facts: tuple[Fact, ...]
+    caught: tuple[str, ...]
+    """What a verdict that lets the cluster pass would have caught, and what it could not see; () = it does not let it pass."""
+
+
+def view(report: ReportInput) -> Verdict:
+    """The head of the page."""
+    result = report.result
+    findings = lead.ordered_findings(result)
+    deciding = (Status.WARN,) if result.verdict is Status.WARN else (Status.FAIL, Status.UNKNOWN)
+    first = next((finding for finding in findings if finding.status in deciding and finding.required), None)
+    compared = lead.lead(result)
+    of = ""
+    if compared is not None and compared.measured_gb_s is not None:
+        group = f" on {phrases.nodes(compared.nodes)}" if compared.nodes and len(compared.nodes) < len(result.nodes) else ""
+        of = f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}{group}, bus bandwidth in GB/s"
+    caught = result.sensitivity if result.verdict in (Status.PASS, Status.WARN) else ()
+    return Verdict(_tiles(compared), of, first, len(findings) - (first is not None), _facts(result), caught)
+
+
+def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:
+    if compared is None or compared.measured_gb_s is None:
+        return ()
+    tiles = [Tile(phrases.number(compared.measured_gb_s), "this run")]
+    if compared.reference.busbw_gb_s is not None:
+        tiles.append(Tile(phrases.number(compared.reference.busbw_gb_s), phrases.reference(compared.reference)))
+    if compared.limit is not None:
+        tiles.append(Tile(phrases.number(compared.limit.value_gb_s), "physical limit"))
+    return tuple(tiles)
+
+
+def _facts(result: RunResult) -> tuple[Fact, ...]:
+    facts = [
+        Fact("nodes", f"{phrases.count(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}".strip()),
+        Fact("run", result.run_id),
+        Fact("playbook", f"{result.playbook}, profile {result.profile}"),
+        Fact("started", result.started + _took(result)),
+    ]
+    return (*facts, Fact("with", ", ".join(f"{name} {version}" for name, version in result.versions))) if result.versions else tuple(facts)
+
+
+def _took(result: RunResult) -> str:
+    if result.finished is None:
+        return ", did not finish"
+    try:
+        seconds = (datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.started)).total_seconds()
+    except (ValueError, TypeError):
+        return f", ended {result.finished}"
+    return f", took {format_duration(seconds)}"
