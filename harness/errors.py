@@ -17,14 +17,16 @@
     ├── LabError              3   the embedded lab could not do what was asked
     └── Interrupted         130   stopped by the user; what was measured is kept
 
-One node failing is a value in a result (`Unreachable`, `CommandResult.exit_status`), never one of these; an error ends the whole operation.
+One node failing is a value in a result (`Unreachable`, `CommandResult.exit_status`), never one of
+these; an error ends the whole operation.
 """
 
 from __future__ import annotations
 
 
 class BusbwError(Exception):
-    """An error told to the user in three lines: what failed, what was seen (verbatim), what to do next."""
+    """An error told to the user in three lines: what failed, what was seen (verbatim), what to do
+    next."""
 
     exit_status = 3
 
@@ -35,11 +37,17 @@ class BusbwError(Exception):
         self.next_step = next_step
 
     def lines(self) -> tuple[str, ...]:
-        """The message as printed: `error: …`, then `seen: …` and `next: …` where there is something to say.
+        """The message as printed: `error: …`, then `seen: …` and `next: …` where there is something
+        to say.
 
-        Each is one line of the three; line breaks inside a part are kept and indented under it, so nothing verbatim is lost."""
+        Each is one line of the three; line breaks inside a part are kept and indented under it, so
+        nothing verbatim is lost."""
         parts = [("error", self.what), ("seen", self.seen), ("next", self.next_step)]
-        return tuple(f"{label}: " + text.rstrip("\n").replace("\n", "\n      ") for label, text in parts if text)
+        return tuple(
+            f"{label}: " + text.rstrip("\n").replace("\n", "\n      ")
+            for label, text in parts
+            if text
+        )
 
 
 class UsageError(BusbwError):

@@ -1,11 +1,14 @@
-"""Where the bytes of a text come from: files, directories, globs, standard input, plain or compressed, always in chunks of bounded size.
+"""Where the bytes of a text come from: files, directories, globs, standard input, plain or
+compressed, always in chunks of bounded size.
 
-Compression is told by the first bytes, not by the name: gzip, zstd, xz, bzip2, one inside the other. zstd is read by the `zstandard` package
-(`pip install busbw[zstd]`) or the `zstd` program. UTF-16 (what PowerShell's `>` writes) is turned into UTF-8,
-and log lines that a collector wrapped in JSON are taken out of it.
+Compression is told by the first bytes, not by the name: gzip, zstd, xz, bzip2, one inside the
+other. zstd is read by the `zstandard` package (`pip install busbw[zstd]`) or the `zstd` program.
+UTF-16 (what PowerShell's `>` writes) is turned into UTF-8, and log lines that a collector wrapped
+in JSON are taken out of it.
 
-Limits, so that a small file cannot fill the machine: at most `MOST_BYTES` out of one text, and at most `MOST_RATIO` times what went in
-once `FREE_BYTES` have come out; at most `MOST_FILES` files out of the arguments.
+Limits, so that a small file cannot fill the machine: at most `MOST_BYTES` out of one text, and at
+most `MOST_RATIO` times what went in once `FREE_BYTES` have come out; at most `MOST_FILES` files out
+of the arguments.
 """
 
 from __future__ import annotations
@@ -38,10 +41,16 @@ MOST_RATIO = 400
 MOST_BYTES = 1 << 40
 MOST_FILES = 100_000
 _SPOOL_BYTES = 64 << 20
-_MAGIC = ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xfd7zXZ\x00", "xz"), (b"BZh", "bzip2"))
+_MAGIC = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"BZh", "bzip2"),
+)
 _DEEPEST = 3
 _ZSTD_BITE = 1024
-"""Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so that at most 32 MiB come out of one bite."""
+"""Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so that at most 32 MiB come out
+of one bite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +66,16 @@ class Source:
 
         Raises:
             UsageError: the file is gone, or may not be read.
-            ReadError: it is compressed in a way that cannot be read here; the message says what is missing.
+            ReadError: it is compressed in a way that cannot be read here; the message says what is
+            missing.
         """
         try:
             return Reading(self.name, self.path.open("rb"))
         except OSError as error:
             raise UsageError(
-                f"{self.name} cannot be read", seen=str(error.strerror), next_step="check the path and its permissions"
+                f"{self.name} cannot be read",
+                seen=str(error.strerror),
+                next_step="check the path and its permissions",
             ) from error
 
 
@@ -96,7 +108,8 @@ class Reading:
             yield chunk
 
     def _expanded(self, kind: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The chunks without one layer of compression; damage ends them and is told in `problem`."""
+        """The chunks without one layer of compression; damage ends them and is told in
+        `problem`."""
         unpack = {"gzip": _gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2}[kind]
         try:
             yield from unpack(chunks)
@@ -106,10 +119,15 @@ class Reading:
     def _limited(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
             self._given += len(chunk)
-            if self._given > MOST_BYTES or (self._given > FREE_BYTES and self._given > MOST_RATIO * max(1, self._read)):
+            if self._given > MOST_BYTES or (
+                self._given > FREE_BYTES and self._given > MOST_RATIO * max(1, self._read)
+            ):
                 raise ReadError(
                     f"{self.name} expands too far: {self._given} bytes out of {self._read}",
-                    seen=f"limits: {MOST_RATIO} times the input after the first {FREE_BYTES} bytes, {MOST_BYTES} bytes in all",
+                    seen=(
+                        f"limits: {MOST_RATIO} times the input after the first {FREE_BYTES} bytes,"
+                        f" {MOST_BYTES} bytes in all"
+                    ),
                     next_step="if the file is right, expand it yourself and read the result",
                 )
             yield chunk
@@ -132,10 +150,12 @@ class _Decompressor(Protocol):
 
 
 def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
-    """The texts that command-line arguments name: files as given, directories file by file (sorted, hidden ones left out), globs, `-`.
+    """The texts that command-line arguments name: files as given, directories file by file (sorted,
+    hidden ones left out), globs, `-`.
 
     Raises:
-        UsageError: something named is not there, a directory or glob has no file in it, or there are too many.
+        UsageError: something named is not there, a directory or glob has no file in it, or there
+        are too many.
     """
     sources: list[Source] = []
     for argument in arguments:
@@ -148,12 +168,22 @@ def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
         elif path.exists() or not glob.has_magic(argument):
             found = [Source(argument, path)] if path.exists() else []
         else:
-            found = [Source(name, Path(name)) for name in sorted(glob.glob(argument, recursive=True)) if not Path(name).is_dir()]
+            found = [
+                Source(name, Path(name))
+                for name in sorted(glob.glob(argument, recursive=True))
+                if not Path(name).is_dir()
+            ]
         if not found:
-            raise UsageError(f"nothing to read at {argument}", seen=_what_is_at(path), next_step="check the path; `-` reads standard input")
+            raise UsageError(
+                f"nothing to read at {argument}",
+                seen=_what_is_at(path),
+                next_step="check the path; `-` reads standard input",
+            )
         sources += found
         if len(sources) > MOST_FILES:
-            raise UsageError(f"more than {MOST_FILES} files at {argument}", next_step="name fewer of them")
+            raise UsageError(
+                f"more than {MOST_FILES} files at {argument}", next_step="name fewer of them"
+            )
     return tuple(sources)
 
 
@@ -182,7 +212,8 @@ def _what_is_at(path: Path) -> str:
 
 
 def _files(directory: Path) -> Iterator[Path]:
-    """Regular files below a directory, sorted; hidden ones and links to directories are left out."""
+    """Regular files below a directory, sorted; hidden ones and links to directories are left
+    out."""
     for folder, folders, names in os.walk(directory):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
@@ -192,7 +223,8 @@ def _files(directory: Path) -> Iterator[Path]:
 
 
 def _spool() -> Path:
-    """Standard input in a temporary file, so that it can be read twice; removed when the program ends."""
+    """Standard input in a temporary file, so that it can be read twice; removed when the program
+    ends."""
     with tempfile.NamedTemporaryFile(prefix="busbw-stdin-", delete=False) as file:
         shutil.copyfileobj(sys.stdin.buffer, file, CHUNK_BYTES)
     _cleanup(Path(file.name))
@@ -221,7 +253,8 @@ def _peek(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
 
 
 def _utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks in UTF-8, where a byte order mark, or the zeros of plain text, say that they are UTF-16; the mark of UTF-8 is taken off."""
+    """The chunks in UTF-8, where a byte order mark, or the zeros of plain text, say that they are
+    UTF-16; the mark of UTF-8 is taken off."""
     order = next((name for begins, name in _UTF16 if begins(head)), None)
     if order is not None:
         decoder = codecs.getincrementaldecoder(order)("replace")
@@ -237,7 +270,11 @@ def _utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
 def _plain_at(head: bytes, first: int) -> bool:
     """Every second byte, from `first` on, is a printable character, and the others are zero."""
     plain, zeros = head[first:8:2], head[1 - first : 8 : 2]
-    return len(head) >= 8 and not any(zeros) and all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in plain)
+    return (
+        len(head) >= 8
+        and not any(zeros)
+        and all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in plain)
+    )
 
 
 _UTF16: tuple[tuple[Callable[[bytes], bool], str], ...] = (
@@ -310,14 +347,17 @@ def _zstd_program(chunks: Iterable[bytes]) -> Iterator[bytes]:
     program = shutil.which("zstd")
     if program is None:
         raise ReadError(
-            "zstd data cannot be read here: neither the Python package zstandard nor the program zstd is installed",
+            "zstd data cannot be read here: neither the Python package zstandard nor the program"
+            " zstd is installed",
             next_step="pip install 'busbw[zstd]', or install zstd, or expand the file yourself",
         )
     with tempfile.TemporaryFile(prefix="busbw-zstd-") as packed:
         for chunk in chunks:
             packed.write(chunk)
         packed.seek(0)
-        with subprocess.Popen((program, "-dcq"), stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            (program, "-dcq"), stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
             if process.stdout is None or process.stderr is None:
                 raise _Damaged("no pipe to zstd")
             try:

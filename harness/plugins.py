@@ -1,6 +1,7 @@
 """Finding one-file things by walking a package: no registration list, no import side effects.
 
-`discover(busbw.transport, "TRANSPORT")` imports the modules of the package that define `TRANSPORT` and returns what each holds, by name.
+`discover(busbw.transport, "TRANSPORT")` imports the modules of the package that define `TRANSPORT`
+and returns what each holds, by name.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from types import ModuleType
 
 
 def discover(package: ModuleType, attribute: str) -> dict[str, object]:
-    """What the modules of `package` define as `attribute`, as {its `name` or the module's name: the thing}, sorted by name.
+    """What the modules of `package` define as `attribute`, as {its `name` or the module's name: the
+    thing}, sorted by name.
 
     A module may hold one thing or a tuple of them.
 
-    Only those are imported: a module whose source has no line that begins with `attribute` is passed over, so that what stands beside the
-    plugins costs nothing.
+    Only those are imported: a module whose source has no line that begins with `attribute` is
+    passed over, so that what stands beside the plugins costs nothing.
 
     Raises:
         ValueError: two modules give the same name.
@@ -36,14 +38,17 @@ def discover(package: ModuleType, attribute: str) -> dict[str, object]:
                 continue
             name = str(getattr(thing, "name", info.name.replace("_", "-")))
             if name in found:
-                raise ValueError(f"{attribute} {name!r} is defined twice: {origin[name]} and {info.name}")
+                raise ValueError(
+                    f"{attribute} {name!r} is defined twice: {origin[name]} and {info.name}"
+                )
             found[name] = thing
             origin[name] = info.name
     return dict(sorted(found.items()))
 
 
 def _defines(module: str, attribute: str) -> bool:
-    """Whether the module's source has the attribute at its top level. Without a source to read it may."""
+    """Whether the module's source has the attribute at its top level. Without a source to read it
+    may."""
     spec = importlib.util.find_spec(module)
     loader = spec.loader if spec else None
     source = loader.get_source(module) if isinstance(loader, importlib.abc.InspectLoader) else None

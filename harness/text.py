@@ -7,11 +7,13 @@ import re
 _RUN = b"0" * 101
 _ALL_ZEROS = bytes(ord("0") if ord("0") <= byte <= ord("9") else byte for byte in range(256))
 _ENDLESS = re.compile(rb"\d{101,}")
-"""No tool prints a number that long, and Python refuses to read one of 4,300 digits by an error of its own."""
+"""No tool prints a number that long, and Python refuses to read one of 4,300 digits by an error of
+its own."""
 
 
 def decoded(data: bytes | None) -> str:
-    """The bytes as text: what is not UTF-8 as U+FFFD, digits without end as an ellipsis. None = there is nothing, and so is the text.
+    """The bytes as text: what is not UTF-8 as U+FFFD, digits without end as an ellipsis. None =
+    there is nothing, and so is the text.
 
     What is kept on the disk stays as it came.
 
@@ -20,6 +22,7 @@ def decoded(data: bytes | None) -> str:
     """
     if not data:
         return ""
-    # A thousand nodes' answers have 150 MB: looking for one fixed run of digits takes a twentieth of the time of the expression.
+    # A thousand nodes' answers have 150 MB: looking for one fixed run of digits takes a twentieth
+    # of the time of the expression.
     text = _ENDLESS.sub("…".encode(), data) if _RUN in data.translate(_ALL_ZEROS) else data
     return text.decode("utf-8", "replace")

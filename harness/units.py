@@ -1,6 +1,7 @@
 """Bytes, GB/s, Gb/s and µs: parsing and formatting, here and nowhere else.
 
-Message sizes are powers of two (KiB, MiB, GiB; nccl-tests' own `8G` means GiB), bandwidth is decimal (GB/s = 10^9 B/s), links are in Gb/s.
+Message sizes are powers of two (KiB, MiB, GiB; nccl-tests' own `8G` means GiB), bandwidth is
+decimal (GB/s = 10^9 B/s), links are in Gb/s.
 """
 
 from __future__ import annotations
@@ -12,11 +13,21 @@ _RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgtKMGT]?)bit(?:/s)?\s*$")
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)?\s*$")
 _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SECONDS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
 
 
 def parse_size(text: str) -> int:
-    """A message size as nccl-tests reads it, in bytes: `8`, `64K`, `8G`, `1MiB`; every unit is a power of two.
+    """A message size as nccl-tests reads it, in bytes: `8`, `64K`, `8G`, `1MiB`; every unit is a
+    power of two.
 
     >>> parse_size("8G"), parse_size("64KiB"), parse_size("12")
     (8589934592, 65536, 12)

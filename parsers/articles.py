@@ -1,6 +1,8 @@
-"""Which fabric each published procedure would choose, side by side: they disagree where InfiniBand starts, so none is merged with another.
+"""Which fabric each published procedure would choose, side by side: they disagree where InfiniBand
+starts, so none is merged with another.
 
-Five articles on GPU fabrics, 2026; each function below is one article's own rule and holds no opinion of this project.
+Five articles on GPU fabrics, 2026; each function below is one article's own rule and holds no
+opinion of this project.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Choice:
 
 _INFERENCE = (Workload.INFERENCE, Workload.DISAGGREGATED_INFERENCE)
 _LARGE_TRAINING_GPUS = 64
-"""What `large` is taken to be where an article gives no number; that article is quoted as doing so."""
+"""What `large` is taken to be where an article gives no number; that article is quoted as doing
+so."""
 
 
 def choices(site: Site) -> tuple[Choice, ...]:
@@ -55,18 +58,28 @@ def choices(site: Site) -> tuple[Choice, ...]:
 
 
 def _errorbudget(site: Site) -> Choice:
-    source = "InfiniBand vs Spectrum-X Ethernet: Choosing the AI Fabric Without Overthinking It (dev.to, errorbudget)"
+    source = (
+        "InfiniBand vs Spectrum-X Ethernet: Choosing the AI Fabric Without Overthinking It (dev.to,"
+        " errorbudget)"
+    )
     if site.has_infiniband:
         return Choice(source, "InfiniBand", "question 1: it is already run")
     if site.workload in _INFERENCE:
         return Choice(source, "either", "inference")
     if site.workload is Workload.TRAINING and site.gpus >= 64 and not site.shared:
         return Choice(
-            source, "InfiniBand", "question 2: a dedicated synchronous cluster of 64 GPUs or more" + _assumed(site.shared, "dedicated")
+            source,
+            "InfiniBand",
+            "question 2: a dedicated synchronous cluster of 64 GPUs or more"
+            + _assumed(site.shared, "dedicated"),
         )
     if site.shared:
         return Choice(source, "Spectrum-X", "question 3: mixed or multi-tenant traffic")
-    return Choice(source, "what the team runs better", "questions 4 and 5: skills, then arithmetic in GPU-hours")
+    return Choice(
+        source,
+        "what the team runs better",
+        "questions 4 and 5: skills, then arithmetic in GPU-hours",
+    )
 
 
 def _assumed(value: bool | None, what: str) -> str:
@@ -92,11 +105,17 @@ def _spheron(site: Site) -> Choice:
         return Choice(source, "InfiniBand NDR", "more than 100 B parameters on 64 GPUs or more")
     if site.gpus > 32:
         return Choice(
-            source, "InfiniBand NDR or Spectrum-X", "sharded data parallelism on more than 32 GPUs, RoCE 15-20 % slower by its figures"
+            source,
+            "InfiniBand NDR or Spectrum-X",
+            "sharded data parallelism on more than 32 GPUs, RoCE 15-20 % slower by its figures",
         )
     if site.parameters < 70e9:
         return Choice(source, "Spectrum-X or RoCE", "8 to 32 GPUs, under 70 B parameters")
-    return Choice(source, "not decided", "8 to 32 GPUs with 70 B parameters or more stand in no row of its table")
+    return Choice(
+        source,
+        "not decided",
+        "8 to 32 GPUs with 70 B parameters or more stand in no row of its table",
+    )
 
 
 def _interconnect(site: Site) -> Choice:
@@ -109,7 +128,9 @@ def _interconnect(site: Site) -> Choice:
         return Choice(source, "InfiniBand", "64 GPUs or more with more than 30 B parameters")
     if site.gpus < 64:
         return Choice(source, "Ethernet", "fewer than 64 GPUs")
-    return Choice(source, "not decided", "64 to 255 GPUs with 30 B parameters or fewer stand in no row")
+    return Choice(
+        source, "not decided", "64 to 255 GPUs with 30 B parameters or fewer stand in no row"
+    )
 
 
 def _fpt(site: Site) -> Choice:
@@ -117,19 +138,35 @@ def _fpt(site: Site) -> Choice:
     if site.workload in _INFERENCE:
         return Choice(source, "Ethernet", "inference and storage")
     if site.workload is Workload.TRAINING and site.gpus >= _LARGE_TRAINING_GPUS:
-        return Choice(source, "InfiniBand", f"large training; it gives no number, {_LARGE_TRAINING_GPUS} GPUs are taken as large here")
-    return Choice(source, "not decided", "it names large training and inference only, without numbers")
+        return Choice(
+            source,
+            "InfiniBand",
+            f"large training; it gives no number, {_LARGE_TRAINING_GPUS} GPUs are taken as large"
+            " here",
+        )
+    return Choice(
+        source, "not decided", "it names large training and inference only, without numbers"
+    )
 
 
 def _inflect(site: Site) -> Choice:
     source = "GPU Cluster Networking: InfiniBand vs. RoCE for Large-Scale AI Training (Inflect)"
     if site.gpus >= 1000 and site.workload is Workload.TRAINING and not site.qos_team:
-        return Choice(source, "InfiniBand", "1000 GPUs or more, synchronous, no team for QoS" + _assumed(site.qos_team, "no team"))
+        return Choice(
+            source,
+            "InfiniBand",
+            "1000 GPUs or more, synchronous, no team for QoS" + _assumed(site.qos_team, "no team"),
+        )
     if site.gpus < 128 and site.workload in (*_INFERENCE, Workload.FINE_TUNING):
         return Choice(source, "RoCE", "fewer than 128 GPUs for fine-tuning or inference")
     if site.qos_team or site.shared:
         return Choice(source, "RoCE", "Ethernet skill, or mixed traffic")
-    return Choice(source, "not decided", "between its tiers: where the cluster passes 1000 GPUs within 24-36 months, decide for that size")
+    return Choice(
+        source,
+        "not decided",
+        "between its tiers: where the cluster passes 1000 GPUs within 24-36 months, decide for that"
+        " size",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +181,14 @@ class Bill:
 BILLS = (
     Bill("InfiniBand NDR", 490_000.0, "switches 65, adapters 400, cables 25 thousand dollars"),
     Bill("Spectrum-X", 317_000.0, "switches 47, adapters 250, cables 20 thousand dollars"),
-    Bill("RoCE", 175_000.0, "switches 20, adapters 140, cables 15 thousand dollars; its adapters end at 200 Gb/s, so not like for like"),
+    Bill(
+        "RoCE",
+        175_000.0,
+        "switches 20, adapters 140, cables 15 thousand dollars; its adapters end at 200 Gb/s, so"
+        " not like for like",
+    ),
 )
 BILL_GPUS, BILL_MONTHS = 64, 36
-BILL_SOURCE = "GPU Networking for AI Clusters: InfiniBand vs RoCE vs Spectrum-X Decision Guide (2026)"
+BILL_SOURCE = (
+    "GPU Networking for AI Clusters: InfiniBand vs RoCE vs Spectrum-X Decision Guide (2026)"
+)

@@ -1,7 +1,9 @@
-"""Acceptance: one number of a contract against the launches that measured it, and what all of them come to.
+"""Acceptance: one number of a contract against the launches that measured it, and what all of them
+come to.
 
-A number counts as met or missed only where there are as many launches as the contract wants and its limit does not lie inside the interval
-of the launches: between that, more launches decide, not a word.
+A number counts as met or missed only where there are as many launches as the contract wants and its
+limit does not lie inside the interval of the launches: between that, more launches decide, not a
+word.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from busbw.playbook.contract import Criterion
 from busbw.units import format_bandwidth, format_size, format_time_us
 
 MIN_LAUNCHES = 3
-"""From two launches on there is an interval; from two alone it is so wide (12.7 standard errors) that it would never decide."""
+"""From two launches on there is an interval; from two alone it is so wide (12.7 standard errors)
+that it would never decide."""
 ACCEPTED, NOT_ACCEPTED, INCONCLUSIVE = "ACCEPTED", "NOT ACCEPTED", "INCONCLUSIVE"
 
 
@@ -31,7 +34,9 @@ class Launches:
     """Why there are no values."""
 
 
-def criterion(wanted: Criterion, collective: str, seen: Launches, limit: Limit | None) -> CriterionResult:
+def criterion(
+    wanted: Criterion, collective: str, seen: Launches, limit: Limit | None
+) -> CriterionResult:
     """One number of the contract, judged."""
     promised = wanted.busbw_gb_s if wanted.busbw_gb_s is not None else wanted.time_us
     assert promised is not None
@@ -39,7 +44,9 @@ def criterion(wanted: Criterion, collective: str, seen: Launches, limit: Limit |
     measured = None
     if seen.values:
         # The quantile of a time counts from the other end: 0 is the worst launch for both.
-        measured = spread.quantile(seen.values, wanted.quantile if faster_is_more else 1 - wanted.quantile)
+        measured = spread.quantile(
+            seen.values, wanted.quantile if faster_is_more else 1 - wanted.quantile
+        )
     half = spread.half_interval(seen.values)
     status, reason = _judged(wanted, promised, faster_is_more, measured, half, seen, limit)
     return CriterionResult(
@@ -70,15 +77,30 @@ def _judged(
     limit: Limit | None,
 ) -> tuple[Status, str]:
     if faster_is_more and limit is not None and promised > limit.value_gb_s * 1.0005:
-        why = f"{format_bandwidth(promised)} is above the physical limit of {format_bandwidth(limit.value_gb_s)} ({limit.formula})"
-        return Status.UNKNOWN, f"{why}: no cluster of this hardware can meet it; ask for node count, algorithm and unit of the number"
+        why = (
+            f"{format_bandwidth(promised)} is above the physical limit of"
+            f" {format_bandwidth(limit.value_gb_s)} ({limit.formula})"
+        )
+        return (
+            Status.UNKNOWN,
+            (
+                f"{why}: no cluster of this hardware can meet it; ask for node count, algorithm and"
+                " unit of the number"
+            ),
+        )
     if measured is None:
         return Status.UNKNOWN, seen.why_not or "not measured"
     if faster_is_more and limit is not None and measured > limit.value_gb_s * 1.0005:
         why = f"measured above the physical limit of {format_bandwidth(limit.value_gb_s)}"
-        return Status.UNKNOWN, f"{why}: the description of the cluster is wrong, so nothing is accepted on it"
+        return (
+            Status.UNKNOWN,
+            f"{why}: the description of the cluster is wrong, so nothing is accepted on it",
+        )
     if len(seen.values) < wanted.trials:
-        return Status.UNKNOWN, f"{len(seen.values)} of {wanted.trials} launches that the contract wants"
+        return (
+            Status.UNKNOWN,
+            f"{len(seen.values)} of {wanted.trials} launches that the contract wants",
+        )
     if half is not None and len(seen.values) >= MIN_LAUNCHES and abs(measured - promised) < half:
         return Status.UNKNOWN, "the limit lies within ±: more launches would tell"
     met = measured >= promised if faster_is_more else measured <= promised
@@ -88,12 +110,18 @@ def _judged(
 
 def headline(made: Acceptance) -> str:
     """The answer in one sentence: the word, the count, and what decided beside the contract."""
-    return f"{made.word}: {made.told}" + (f"; besides the contract: {made.besides}" if made.besides else "")
+    return f"{made.word}: {made.told}" + (
+        f"; besides the contract: {made.besides}" if made.besides else ""
+    )
 
 
 def words(result: CriterionResult) -> str:
     """The number of a contract, as one reads it: `all_reduce at 8 GiB: at least 370.0 GB/s`."""
-    limit = f"at least {format_bandwidth(result.limit)}" if result.unit == "GB/s" else f"at most {format_time_us(result.limit)}"
+    limit = (
+        f"at least {format_bandwidth(result.limit)}"
+        if result.unit == "GB/s"
+        else f"at most {format_time_us(result.limit)}"
+    )
     return f"{result.collective} at {format_size(result.size_bytes)}: {limit}"
 
 
@@ -121,8 +149,9 @@ class Around:
 def conclude(criteria: tuple[CriterionResult, ...], around: Around) -> Acceptance:
     """Everything together.
 
-    NOT ACCEPTED: a criterion is missed, or something that the playbook requires failed. INCONCLUSIVE: a criterion was not measured, or the run
-    could not tell; and always on emulated hosts, which are a rehearsal.
+    NOT ACCEPTED: a criterion is missed, or something that the playbook requires failed.
+    INCONCLUSIVE: a criterion was not measured, or the run could not tell; and always on emulated
+    hosts, which are a rehearsal.
     """
     failed = [each for each in criteria if each.status is Status.FAIL]
     open_ = [each for each in criteria if each.status not in (Status.PASS, Status.FAIL)]
@@ -139,7 +168,9 @@ def conclude(criteria: tuple[CriterionResult, ...], around: Around) -> Acceptanc
         told += "; a rehearsal: emulated hosts accept nothing"
     else:
         word, status = ACCEPTED, Status.PASS
-    besides = around.leading if not failed and around.verdict in (Status.FAIL, Status.UNKNOWN) else ""
+    besides = (
+        around.leading if not failed and around.verdict in (Status.FAIL, Status.UNKNOWN) else ""
+    )
     return Acceptance(
         word=word,
         status=status,
@@ -172,9 +203,14 @@ def fingerprint(hardware: tuple[HardwareId, ...]) -> str:
 def _not_measured(criteria: tuple[CriterionResult, ...], around: Around) -> tuple[str, ...]:
     found = []
     if around.wanted_nodes is not None and around.measured_nodes < around.wanted_nodes:
-        found.append(f"{around.wanted_nodes} nodes: measured on {around.measured_nodes}, which proves {around.measured_nodes}")
+        found.append(
+            f"{around.wanted_nodes} nodes: measured on {around.measured_nodes}, which proves"
+            f" {around.measured_nodes}"
+        )
     elif around.wanted_nodes is None:
-        found.append(f"more than {around.measured_nodes} nodes: the contract names no number of nodes")
+        found.append(
+            f"more than {around.measured_nodes} nodes: the contract names no number of nodes"
+        )
     if around.largest_bytes is not None:
         found.append(f"messages above {format_size(around.largest_bytes)}")
     found += [f"{words(each)}: {each.reason}" for each in criteria if each.measured is None]

@@ -1,8 +1,11 @@
-"""What communication costs a training job: seconds of a step, GPU-hours and money of a month, and a fabric's own price per GPU-hour.
+"""What communication costs a training job: seconds of a step, GPU-hours and money of a month, and a
+fabric's own price per GPU-hour.
 
-Bytes are those that each participant sends (and receives): 2(N-1)/N of the gradients for an all-reduce. Two figures must not be mixed: the bytes of
-a node, N = nodes, over all of its NICs give the least time there is without reduction in the network; a busbw that nccl-tests printed is normalised
-by ranks and belongs to N = ranks. Pure data parallelism: tensor and pipeline parallelism shard the gradients, so give the parameters of one shard.
+Bytes are those that each participant sends (and receives): 2(N-1)/N of the gradients for an
+all-reduce. Two figures must not be mixed: the bytes of a node, N = nodes, over all of its NICs give
+the least time there is without reduction in the network; a busbw that nccl-tests printed is
+normalised by ranks and belongs to N = ranks. Pure data parallelism: tensor and pipeline parallelism
+shard the gradients, so give the parameters of one shard.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ HOURS_PER_MONTH = 730.0
 """365 x 24 / 12."""
 STAY_BELOW = 0.10
 LOOK_ABOVE = 0.25
-"""Communication to compute: below the first stay on Ethernet, above the second look at InfiniBand (Spheron's decision guide, 23 April 2026)."""
+"""Communication to compute: below the first stay on Ethernet, above the second look at InfiniBand
+(Spheron's decision guide, 23 April 2026)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ class Job:
 
 
 def bytes_per_participant(size_bytes: float, participants: int) -> float:
-    """What each of N participants sends in an all-reduce of `size_bytes`: 2(N-1)/N S; reduce-scatter and all-gather are half each.
+    """What each of N participants sends in an all-reduce of `size_bytes`: 2(N-1)/N S;
+    reduce-scatter and all-gather are half each.
 
     >>> bytes_per_participant(810e9, 8)
     1417500000000.0
@@ -60,7 +65,8 @@ def bytes_per_participant(size_bytes: float, participants: int) -> float:
 
 
 def least_time_s(job: Job, network_gb_s: float) -> float:
-    """The all-reduce over all NICs of a node (`network_gb_s`), without reduction in the network: no algorithm is faster.
+    """The all-reduce over all NICs of a node (`network_gb_s`), without reduction in the network: no
+    algorithm is faster.
 
     Raises:
         ValueError: one node, where nothing crosses the network.
@@ -71,7 +77,8 @@ def least_time_s(job: Job, network_gb_s: float) -> float:
 
 
 def time_at_busbw_s(job: Job, busbw_gb_s: float) -> float:
-    """The all-reduce at a bus bandwidth as nccl-tests prints it: its factor is that of the ranks."""
+    """The all-reduce at a bus bandwidth as nccl-tests prints it: its factor is that of the
+    ranks."""
     return bytes_per_participant(job.gradient_bytes, job.ranks) / (busbw_gb_s * 1e9)
 
 
@@ -103,7 +110,8 @@ def step(job: Job, all_reduce_s: float) -> Step:
 
 
 def fraction_lost(actual: Step, expected: Step) -> float:
-    """Of the actual time, what the expected fabric would not have needed; negative where it is slower."""
+    """Of the actual time, what the expected fabric would not have needed; negative where it is
+    slower."""
     return 1 - expected.step_s / actual.step_s
 
 
@@ -146,9 +154,14 @@ def loss(gpus: int, hours: float, fraction: float, price: float | None = None) -
 
 
 def fabric_per_gpu_hour(
-    capital: float, gpus: int, months: float, utilisation: float = 1.0, hours_per_month: float = HOURS_PER_MONTH
+    capital: float,
+    gpus: int,
+    months: float,
+    utilisation: float = 1.0,
+    hours_per_month: float = HOURS_PER_MONTH,
 ) -> float:
-    """A fabric's capital for each GPU-hour that is used; power, space and the cost of capital are not in it.
+    """A fabric's capital for each GPU-hour that is used; power, space and the cost of capital are
+    not in it.
 
     >>> round(fabric_per_gpu_hour(490_000, 64, 36), 2), round(fabric_per_gpu_hour(490_000, 64, 36, utilisation=0.5), 2)
     (0.29, 0.58)
@@ -164,7 +177,8 @@ def fabric_per_gpu_hour(
 
 
 def pays_off(gain: float, premium: float) -> bool:
-    """A fabric that costs the fraction `premium` of the whole more pays when it gains more throughput than that."""
+    """A fabric that costs the fraction `premium` of the whole more pays when it gains more
+    throughput than that."""
     return gain > premium
 
 

@@ -1,7 +1,8 @@
-"""The verdict of a run: statuses added up, the headline, what would have been caught, the exit status.
+"""The verdict of a run: statuses added up, the headline, what would have been caught, the exit
+status.
 
-FAIL > UNKNOWN > WARN > PASS over everything required; advisory results are listed and never decide. SKIPPED never counts. A run in which
-nothing required was measured is UNKNOWN.
+FAIL > UNKNOWN > WARN > PASS over everything required; advisory results are listed and never decide.
+SKIPPED never counts. A run in which nothing required was measured is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -10,7 +11,18 @@ import itertools
 import statistics
 from dataclasses import dataclass
 
-from busbw.model import Acceptance, CaseOutcome, CheckResult, Comparison, Confidence, Evidence, Finding, Status, Uncovered, worst
+from busbw.model import (
+    Acceptance,
+    CaseOutcome,
+    CheckResult,
+    Comparison,
+    Confidence,
+    Evidence,
+    Finding,
+    Status,
+    Uncovered,
+    worst,
+)
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.nccl_tests.groups import GroupSample
 
@@ -40,9 +52,12 @@ def decide(
     *,
     measuring: bool = True,
 ) -> Verdict:
-    """Add everything up. `left_out`: required cases that were planned and never ran; they are UNKNOWN. `measuring` False = a run that only
-    checks: that nothing was measured takes nothing away."""
-    statuses: list[Status] = [c.status for c in checks if c.required and c.status is not Status.SKIPPED]
+    """Add everything up. `left_out`: required cases that were planned and never ran; they are
+    UNKNOWN. `measuring` False = a run that only checks: that nothing was measured takes nothing
+    away."""
+    statuses: list[Status] = [
+        c.status for c in checks if c.required and c.status is not Status.SKIPPED
+    ]
     statuses += [c.status for c in cases if c.case.required]
     required_cases = {c.case.id for c in cases if c.case.required}
     statuses += [c.status for c in comparisons if c.case_id in required_cases]
@@ -53,12 +68,23 @@ def decide(
     status = worst(tuple(statuses))
     rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.PASS: 3, Status.SKIPPED: 4}
     certainty = {Confidence.CERTAIN: 0, Confidence.LIKELY: 1, Confidence.POSSIBLE: 2}
-    ordered = sorted(findings, key=lambda f: (not f.required, rank[f.status], -f.effect, certainty[f.confidence], f.id, f.where))
+    ordered = sorted(
+        findings,
+        key=lambda f: (
+            not f.required,
+            rank[f.status],
+            -f.effect,
+            certainty[f.confidence],
+            f.id,
+            f.where,
+        ),
+    )
     return Verdict(status, EXIT_STATUS[status], tuple(ordered), uncovered)
 
 
 def of_contract(decided: Verdict, acceptance: Acceptance) -> Verdict:
-    """The verdict of a run that is about a contract: what the contract comes to; a warning beside an accepted one stays."""
+    """The verdict of a run that is about a contract: what the contract comes to; a warning beside
+    an accepted one stays."""
     status = decided.status if acceptance.status is Status.PASS else acceptance.status
     return Verdict(status, EXIT_STATUS[status], decided.findings, decided.uncovered)
 
@@ -67,8 +93,17 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
     """Failed and unanswered checks as findings: equal answers of several nodes are one finding."""
     grouped: dict[tuple[str, Status, str, str, str, bool], list[CheckResult]] = {}
     for check in checks:
-        if check.status in (Status.FAIL, Status.WARN, Status.UNKNOWN) and (check.required or check.status is not Status.UNKNOWN):
-            key = (check.check_id, check.status, check.found, check.expected, check.reason, check.required)
+        if check.status in (Status.FAIL, Status.WARN, Status.UNKNOWN) and (
+            check.required or check.status is not Status.UNKNOWN
+        ):
+            key = (
+                check.check_id,
+                check.status,
+                check.found,
+                check.expected,
+                check.reason,
+                check.required,
+            )
             grouped.setdefault(key, []).append(check)
     findings = []
     for (check_id, status, found, expected, reason, required), members in grouped.items():
@@ -93,22 +128,40 @@ def check_findings(checks: tuple[CheckResult, ...]) -> tuple[Finding, ...]:
 def sensitivity(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tuple[str, ...]:
     """What the survey would have caught and what it could not see, from its own noise."""
     if not samples or outcome.reference_gb_s is None:
-        return ("could not see: a slow node or path (no group of nodes was compared with its peers)",)
+        return (
+            "could not see: a slow node or path (no group of nodes was compared with its peers)",
+        )
     noise = statistics.median(s.spread for s in samples)
     unmet = _unmet(samples)
     path = "path" if not unmet else "path that was measured"
     iterations = min(len(s.busbw_gb_s) for s in samples)
     return (
-        f"would have caught: a node or a {path} that gives less than {1 - outcome.tolerance:.0%} of its peers "
-        f"({len(samples)} groups, at least {iterations} iterations each, noise {noise:.1%})",
+        (
+            f"would have caught: a node or a {path} that gives less than"
+            f" {1 - outcome.tolerance:.0%} of its peers ({len(samples)} groups, at least"
+            f" {iterations} iterations each, noise {noise:.1%})"
+        ),
         f"could not see: a loss under {outcome.tolerance:.0%} of one node",
-        *((f"could not see: a slow path between nodes that were not measured with each other: {unmet}",) if unmet else ()),
-        "could not see: a fault that slows all nodes alike (peers are the reference; no contract or earlier run was used)",
+        *(
+            (
+                (
+                    "could not see: a slow path between nodes that were not measured with each"
+                    f" other: {unmet}"
+                ),
+            )
+            if unmet
+            else ()
+        ),
+        (
+            "could not see: a fault that slows all nodes alike (peers are the reference; no"
+            " contract or earlier run was used)"
+        ),
     )
 
 
 def _unmet(samples: tuple[GroupSample, ...]) -> str:
-    """How many pairs of the measured nodes were never a group of two, and the first of them; empty = none."""
+    """How many pairs of the measured nodes were never a group of two, and the first of them; empty
+    = none."""
     nodes = sorted({node for sample in samples for node in sample.nodes})
     met = {frozenset(sample.nodes) for sample in samples if len(sample.nodes) == 2}
     every = len(nodes) * (len(nodes) - 1) // 2

@@ -1,4 +1,5 @@
-"""A comparison of runs as plain lines: numbers with their change, then what changed in the machine."""
+"""A comparison of runs as plain lines: numbers with their change, then what changed in the
+machine."""
 
 from __future__ import annotations
 
@@ -22,20 +23,33 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
     for run_id, why in diff.left_out:
         said.append(f"  not compared with {run_id}: {'; '.join(why)}")
     if against:
-        said += ["", f"  {'':<27}{'before':>14}{'now':>14}   change, with its interval; n = launches before/now"]
+        said += [
+            "",
+            (
+                f"  {'':<27}{'before':>14}{'now':>14}   change, with its interval; n = launches"
+                " before/now"
+            ),
+        ]
         said += [_number(each) for each in diff.shifts]
         said += [_contrast(each) for each in diff.contrasts]
         said += _strange(diff)
         said += [
             "",
             "  machine  "
-            + ("nothing that was asked has changed" if not diff.machine else "what changed (it coincides; that is no proof of a cause)"),
+            + (
+                "nothing that was asked has changed"
+                if not diff.machine
+                else "what changed (it coincides; that is no proof of a cause)"
+            ),
         ]
         said += [f"    {what:<25}{before}  ->  {after}" for what, before, after in diff.machine]
     if not against:
         said += [
             "",
-            f"  next: busbw baseline accept RUN, of a good run of the cluster as it is now, or name one: busbw diff {now.run_id} RUN",
+            (
+                "  next: busbw baseline accept RUN, of a good run of the cluster as it is now, or"
+                f" name one: busbw diff {now.run_id} RUN"
+            ),
         ]
     said += ["", f"busbw: {_WORDS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
     return tuple(one_line(line) for line in said)
@@ -45,21 +59,42 @@ def _named(diff: RunDiff) -> str:
     if not diff.against:
         return "no run that it may be compared with"
     count = len(diff.against)
-    return diff.against[0].run_id if count == 1 else f"{count} runs, {diff.against[0].run_id} to {diff.against[-1].run_id}"
+    return (
+        diff.against[0].run_id
+        if count == 1
+        else f"{count} runs, {diff.against[0].run_id} to {diff.against[-1].run_id}"
+    )
 
 
 def _strange(diff: RunDiff) -> list[str]:
     """Why a number has no earlier one: it was measured in another way, or not at all."""
     if not diff.shifts and not diff.contrasts:
-        measured = sorted({f"{each.collective} {format_size(each.size_bytes)}" for run in diff.against for each in run.numbers})
-        return [f"  this run has no number over all nodes that could be compared; before there were {', '.join(measured[:8]) or 'none'}"]
+        measured = sorted(
+            {
+                f"{each.collective} {format_size(each.size_bytes)}"
+                for run in diff.against
+                for each in run.numbers
+            }
+        )
+        return [
+            "  this run has no number over all nodes that could be compared; before there were"
+            f" {', '.join(measured[:8]) or 'none'}"
+        ]
     found = []
     for number in (each.number for each in diff.shifts if each.before_gb_s is None):
         same = (number.collective, number.size_bytes)
-        ways = {each.options for run in diff.against for each in run.numbers if (each.collective, each.size_bytes) == same}
+        ways = {
+            each.options
+            for run in diff.against
+            for each in run.numbers
+            if (each.collective, each.size_bytes) == same
+        }
         if ways:
             name = f"{number.collective} {format_size(number.size_bytes)}"
-            found.append(f"  {name} is not held against another measurement: {number.options} here, {'; '.join(sorted(ways))} before")
+            found.append(
+                f"  {name} is not held against another measurement: {number.options} here,"
+                f" {'; '.join(sorted(ways))} before"
+            )
     return found
 
 
@@ -68,7 +103,10 @@ def _number(each: NumberShift) -> str:
     name = f"{number.collective} {format_size(number.size_bytes)}"
     before = format_bandwidth(each.before_gb_s) if each.before_gb_s is not None else "not measured"
     counted = f"  n={shift.launches[0]}/{shift.launches[1]}"
-    return f"{_SIGNS[shift.change]} {name:<27}{before:>14}{format_bandwidth(each.now_gb_s):>14}   {shift.change.value}: {shift.reason}{counted}"
+    return (
+        f"{_SIGNS[shift.change]} {name:<27}{before:>14}{format_bandwidth(each.now_gb_s):>14}  "
+        f" {shift.change.value}: {shift.reason}{counted}"
+    )
 
 
 def _contrast(each: ContrastShift) -> str:
@@ -76,7 +114,10 @@ def _contrast(each: ContrastShift) -> str:
     name = f"{', '.join(contrast.changed)} over others"
     before = f"{each.before:.1%}" if each.before is not None else "not measured"
     now = f"{statistics.median(contrast.ratios):.1%}"
-    return f"{_SIGNS[each.shift.change]} {name:<27}{before:>14}{now:>14}   {each.shift.change.value}: {each.shift.reason}"
+    return (
+        f"{_SIGNS[each.shift.change]} {name:<27}{before:>14}{now:>14}   {each.shift.change.value}:"
+        f" {each.shift.reason}"
+    )
 
 
 def _counts(diff: RunDiff) -> str:

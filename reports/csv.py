@@ -1,11 +1,19 @@
-"""CSV (RFC 4180): one row per case, size and repetition, for a spreadsheet; cells that a spreadsheet would run are made text."""
+"""CSV (RFC 4180): one row per case, size and repetition, for a spreadsheet; cells that a
+spreadsheet would run are made text."""
 
 from __future__ import annotations
 
 import csv
 import io
 
-from busbw.model import BenchmarkResult, BenchmarkRow, CaseOutcome, Comparison, Measurement, RunResult
+from busbw.model import (
+    BenchmarkResult,
+    BenchmarkRow,
+    CaseOutcome,
+    Comparison,
+    Measurement,
+    RunResult,
+)
 from busbw.reports import lead
 from busbw.reports.safe import csv_cell
 
@@ -40,7 +48,8 @@ COLUMNS = (
 
 
 def render(result: RunResult) -> str:
-    """The file's text, a head line first, lines ended by CR LF as the RFC has it; an empty cell was not measured."""
+    """The file's text, a head line first, lines ended by CR LF as the RFC has it; an empty cell was
+    not measured."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
@@ -50,12 +59,26 @@ def render(result: RunResult) -> str:
     for outcome in result.cases:
         for number, table in enumerate(outcome.results, 1):
             for row in table.rows:
-                writer.writerow(_cells(result, outcome, table, number, row, compared.get((outcome.case.id, row.size_bytes))))
+                writer.writerow(
+                    _cells(
+                        result,
+                        outcome,
+                        table,
+                        number,
+                        row,
+                        compared.get((outcome.case.id, row.size_bytes)),
+                    )
+                )
     return out.getvalue()
 
 
 def _cells(
-    result: RunResult, outcome: CaseOutcome, table: BenchmarkResult, number: int, row: BenchmarkRow, compared: Comparison | None
+    result: RunResult,
+    outcome: CaseOutcome,
+    table: BenchmarkResult,
+    number: int,
+    row: BenchmarkRow,
+    compared: Comparison | None,
 ) -> tuple[str, ...]:
     case = outcome.case
     texts = (
@@ -72,14 +95,31 @@ def _cells(
     judged: tuple[str, ...] = ("", "", "", "")
     if compared is not None:
         reference = compared.reference
-        judged = (csv_cell(reference.kind), _number(reference.busbw_gb_s), _number(compared.ratio), compared.status.value)
-    return (*map(csv_cell, texts), *map(_number, numbers), *kind, *_side(row.out_of_place), *_side(row.in_place), *judged)
+        judged = (
+            csv_cell(reference.kind),
+            _number(reference.busbw_gb_s),
+            _number(compared.ratio),
+            compared.status.value,
+        )
+    return (
+        *map(csv_cell, texts),
+        *map(_number, numbers),
+        *kind,
+        *_side(row.out_of_place),
+        *_side(row.in_place),
+        *judged,
+    )
 
 
 def _side(measured: Measurement | None) -> tuple[str, str, str, str]:
     if measured is None:
         return ("", "", "", "")
-    return (_number(measured.time_us), _number(measured.algbw_gb_s), _number(measured.busbw_gb_s), _number(measured.wrong))
+    return (
+        _number(measured.time_us),
+        _number(measured.algbw_gb_s),
+        _number(measured.busbw_gb_s),
+        _number(measured.wrong),
+    )
 
 
 def _number(value: float | None) -> str:

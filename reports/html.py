@@ -1,9 +1,10 @@
 """`report.html`: one file, complete without scripts, with no outside request.
 
-Sections are the files `sections/NN-name.html.j2`, in the order of their numbers. A section that needs more than the run's record
-has a module of the same name in `busbw.reports.sections`, whose `view(report)` computes it; a view of `None`, or a template that writes
-nothing, leaves the section out. Written against Jinja2 3.1; the policy is CSP level 2 with hashes, so no style attribute and no handler may
-appear in any template.
+Sections are the files `sections/NN-name.html.j2`, in the order of their numbers. A section that
+needs more than the run's record has a module of the same name in `busbw.reports.sections`, whose
+`view(report)` computes it; a view of `None`, or a template that writes nothing, leaves the section
+out. Written against Jinja2 3.1; the policy is CSP level 2 with hashes, so no style attribute and no
+handler may appear in any template.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ class Section:
 def render(report: ReportInput) -> str:
     """The whole page. The same input gives the same bytes."""
     environment = _environment()
-    sections = tuple(section for name in section_names(environment) if (section := _section(environment, name, report)))
+    sections = tuple(
+        section
+        for name in section_names(environment)
+        if (section := _section(environment, name, report))
+    )
     style = _asset(environment, "style.css")
     # What repeats in the margins of every printed page can only stand in a style sheet.
     style_of_run = _print_margins(report)
@@ -64,7 +69,9 @@ def standalone(template: str, **values: object) -> str:
     environment = _environment()
     style, script = _asset(environment, "style.css"), _asset(environment, "script.js")
     page = environment.get_template(template)
-    return page.render(style=Drawing(style), script=Drawing(script), policy=policy((style,), script), **values)
+    return page.render(
+        style=Drawing(style), script=Drawing(script), policy=policy((style,), script), **values
+    )
 
 
 def section_names(environment: Environment) -> tuple[str, ...]:
@@ -73,13 +80,18 @@ def section_names(environment: Environment) -> tuple[str, ...]:
 
 
 def policy(styles: tuple[str, ...], script: str) -> str:
-    """The content security policy: nothing from outside, only these styles and this script, images only from the page itself."""
+    """The content security policy: nothing from outside, only these styles and this script, images
+    only from the page itself."""
     hashes = " ".join(_hash(style) for style in styles)
-    return f"default-src 'none'; img-src data:; style-src {hashes}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; img-src data:; style-src {hashes}; script-src {_hash(script)};"
+        " base-uri 'none'; form-action 'none'"
+    )
 
 
 def artefact_link(artefact: str) -> str:
-    """Address of an artefact relative to the report, or the empty text where the name is not one the run directory has."""
+    """Address of an artefact relative to the report, or the empty text where the name is not one
+    the run directory has."""
     return artefact if _LINKABLE.match(artefact) and ".." not in artefact else ""
 
 
@@ -97,7 +109,9 @@ def _section(environment: Environment, template: str, report: ReportInput) -> Se
         view = importlib.import_module(f"{views.__name__}.{module}").view(report)
         if view is None:
             return None
-    rendered = environment.get_template(template).make_module({"report": report, "result": report.result, "view": view})
+    rendered = environment.get_template(template).make_module(
+        {"report": report, "result": report.result, "view": view}
+    )
     body = str(rendered).strip()
     return Section(name, str(getattr(rendered, "heading", "")), Drawing(body)) if body else None
 
@@ -106,7 +120,12 @@ def _environment() -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader("busbw.reports", "templates"), PackageLoader("busbw.reports.sections", ".")]),
+        loader=ChoiceLoader(
+            [
+                PackageLoader("busbw.reports", "templates"),
+                PackageLoader("busbw.reports.sections", "."),
+            ]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -135,12 +154,16 @@ def _environment() -> Environment:
 
 
 def _finalize(value: object) -> object:
-    """What every `{{ … }}` passes through before it is escaped: control characters become marks, and nothing unformatted slips out."""
+    """What every `{{ … }}` passes through before it is escaped: control characters become marks,
+    and nothing unformatted slips out."""
     if hasattr(value, "__html__") or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     if isinstance(value, str):
         return safe.visible(value)
-    raise TypeError(f"a template writes {value!r}: only text and whole numbers may be written, formatted by a filter")
+    raise TypeError(
+        f"a template writes {value!r}: only text and whole numbers may be written, formatted by a"
+        " filter"
+    )
 
 
 def _json(value: object) -> Drawing:
@@ -162,6 +185,8 @@ def _print_margins(report: ReportInput) -> str:
     )
     run = safe.css_string(f"busbw {result.tool_version} run {result.run_id} {result.verdict.value}")
     return (
-        f"@media print{{@page{{size:A4;margin:16mm 14mm 16mm;font:8pt system-ui,sans-serif;color:#5c6066;{banner}"
-        f'@bottom-left{{content:{run}}}@bottom-right{{content:counter(page) " / " counter(pages)}}}}}}'
+        "@media print{@page{size:A4;margin:16mm 14mm 16mm;font:8pt"
+        f" system-ui,sans-serif;color:#5c6066;{banner}"
+        f'@bottom-left{{content:{run}}}@bottom-right{{content:counter(page) " / "'
+        " counter(pages)}}}"
     )

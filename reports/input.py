@@ -1,4 +1,5 @@
-"""What a report is made from: one run's result, excerpts of its raw evidence, and its replayable commands."""
+"""What a report is made from: one run's result, excerpts of its raw evidence, and its replayable
+commands."""
 
 from __future__ import annotations
 
@@ -42,19 +43,30 @@ class Group:
 
     @property
     def kind(self) -> tuple[bool, bool]:
-        """Groups of one kind can be compared: those inside one node, and those over one rail, are measured by their like alone."""
+        """Groups of one kind can be compared: those inside one node, and those over one rail, are
+        measured by their like alone."""
         return len(self.nodes) == 1, self.rail is None
 
 
 def accused_nodes(result: RunResult) -> tuple[str, ...]:
-    """Nodes named by an accusation against a node or a part of one, in inventory order; a link's ends are not accused by it."""
-    named = {word for blame in result.blame if blame.kind != "link" for word in _WORD.findall(blame.component)}
+    """Nodes named by an accusation against a node or a part of one, in inventory order; a link's
+    ends are not accused by it."""
+    named = {
+        word
+        for blame in result.blame
+        if blame.kind != "link"
+        for word in _WORD.findall(blame.component)
+    }
     return tuple(node for node in result.nodes if node in named)
 
 
 def holders(result: RunResult) -> dict[str, Holds]:
     """Accused component → which groups hold it."""
-    leaf_of = {nic.node: nic.leaf for nic in result.topology.nics if nic.leaf} if result.topology is not None else {}
+    leaf_of = (
+        {nic.node: nic.leaf for nic in result.topology.nics if nic.leaf}
+        if result.topology is not None
+        else {}
+    )
     return {blame.component: _holds(blame, set(result.nodes), leaf_of) for blame in result.blame}
 
 
@@ -70,7 +82,11 @@ def _holds(blame: Blame, nodes: set[str], leaf_of: Mapping[str, str]) -> Holds:
             return named == set(members)
         if blame.kind in ("leaf", "uplink", "between"):
             below = {leaf_of.get(member) for member in members}
-            return bool(below & leaves) and (blame.kind == "leaf" or len(below) > 1) and (blame.kind != "between" or leaves <= below)
+            return (
+                bool(below & leaves)
+                and (blame.kind == "leaf" or len(below) > 1)
+                and (blame.kind != "between" or leaves <= below)
+            )
         if blame.kind == "plane":
             return True
         # A node by itself uses no rail.
@@ -80,7 +96,8 @@ def _holds(blame: Blame, nodes: set[str], leaf_of: Mapping[str, str]) -> Holds:
 
 
 def measured_groups(result: RunResult) -> tuple[Group, ...]:
-    """Every group of the surveys, in the order of the run; from per-process times where there are any, else from comparisons."""
+    """Every group of the surveys, in the order of the run; from per-process times where there are
+    any, else from comparisons."""
     holds = tuple(holders(result).values())
     judged: dict[str, list[Comparison]] = {}
     for comparison in result.comparisons:
@@ -93,7 +110,8 @@ def measured_groups(result: RunResult) -> tuple[Group, ...]:
 
 
 def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
-    """Kind → median of its groups without an accused component, of all of them where there is none such."""
+    """Kind → median of its groups without an accused component, of all of them where there is none
+    such."""
     values: dict[tuple[bool, bool], tuple[list[float], list[float]]] = {}
     for group in groups:
         kind = group.kind
@@ -103,8 +121,13 @@ def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
     return {kind: statistics.median(clean or accused) for kind, (clean, accused) in values.items()}
 
 
-def _groups_of(outcome: CaseOutcome, judged: list[Comparison], holds: tuple[Holds, ...]) -> list[Group]:
-    artefact = next((path for path in outcome.artefacts if path.endswith(".json")), next(iter(outcome.artefacts), ""))
+def _groups_of(
+    outcome: CaseOutcome, judged: list[Comparison], holds: tuple[Holds, ...]
+) -> list[Group]:
+    artefact = next(
+        (path for path in outcome.artefacts if path.endswith(".json")),
+        next(iter(outcome.artefacts), ""),
+    )
     # A collective nccl-tests does not have is the parser's to report; here it has no bus bandwidth.
     known = [result for result in outcome.results if result.collective in set(Collective)]
     samples = [sample for result in known for sample in group_samples(result, artefact)]
@@ -127,7 +150,9 @@ def _groups_of(outcome: CaseOutcome, judged: list[Comparison], holds: tuple[Hold
     ]
 
 
-def _from_comparisons(judged: list[Comparison], holds: tuple[Holds, ...], artefact: str) -> list[Group]:
+def _from_comparisons(
+    judged: list[Comparison], holds: tuple[Holds, ...], artefact: str
+) -> list[Group]:
     return [
         Group(
             c.case_id,
@@ -158,7 +183,8 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class ReportInput:
-    """Everything a report says comes from here: the same input gives the same bytes. Without slots, for what is computed once."""
+    """Everything a report says comes from here: the same input gives the same bytes. Without slots,
+    for what is computed once."""
 
     result: RunResult
     excerpts: tuple[Excerpt, ...] = ()
@@ -167,5 +193,6 @@ class ReportInput:
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Every group of the surveys; half a million of them take seconds, and several sections show them."""
+        """Every group of the surveys; half a million of them take seconds, and several sections
+        show them."""
         return measured_groups(self.result)

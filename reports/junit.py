@@ -1,8 +1,11 @@
-"""`junit.xml`: the run as suites of test cases, for GitLab, Jenkins and whatever else reads the Ant JUnit form.
+"""`junit.xml`: the run as suites of test cases, for GitLab, Jenkins and whatever else reads the Ant
+JUnit form.
 
-Written against the XSD of Ant's JUnit task (Windy Road 2011, with `skipped`, as ReFrame ships it). A measured shortfall is a `failure`;
-what could not be measured is an `error`; a warning, and whatever is advisory, passes, and the suite's output tells it: the XSD has no output
-of a single case. The text of a failure stands in the attribute and in the body, because GitLab shows the body only (gitlab.com issue 299086).
+Written against the XSD of Ant's JUnit task (Windy Road 2011, with `skipped`, as ReFrame ships it).
+A measured shortfall is a `failure`; what could not be measured is an `error`; a warning, and
+whatever is advisory, passes, and the suite's output tells it: the XSD has no output of a single
+case. The text of a failure stands in the attribute and in the body, because GitLab shows the body
+only (gitlab.com issue 299086).
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ if TYPE_CHECKING:
     from junitparser import TestCase, TestSuite
 
 _MANY_NODES = 64
-"""Above, checks that pass are one case for all their nodes: a thousand nodes stay far below GitLab's 30 MB."""
+"""Above, checks that pass are one case for all their nodes: a thousand nodes stay far below
+GitLab's 30 MB."""
 _TEXT = 8000
 
 
@@ -47,8 +51,8 @@ def render(result: RunResult) -> str:
 
 
 def _settled(text: bytes) -> str:
-    """The same document, one element a line. junitparser writes with lxml where that is installed, in another form: a file must not depend
-    on it."""
+    """The same document, one element a line. junitparser writes with lxml where that is installed,
+    in another form: a file must not depend on it."""
     root = ElementTree.fromstring(text)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
@@ -58,7 +62,14 @@ def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:
     # A run that passes without a node did not need it: then its absence is told and no error.
     needed = result.verdict not in (Status.PASS, Status.WARN)
     reach = [
-        _Case(f"busbw.reach.{missing.node}", "ssh", Status.UNKNOWN, needed, missing.reason, f"{missing.reason}\nnext: {missing.next_step}")
+        _Case(
+            f"busbw.reach.{missing.node}",
+            "ssh",
+            Status.UNKNOWN,
+            needed,
+            missing.reason,
+            f"{missing.reason}\nnext: {missing.next_step}",
+        )
         for missing in result.unreachable
     ]
     suites = [
@@ -66,7 +77,10 @@ def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:
         ("busbw.reach", reach),
         ("busbw.checks", _checks(result)),
         ("busbw.cases", [_launch(result, index) for index in range(len(result.cases))]),
-        ("busbw.comparisons", [_comparison(result, comparison) for comparison in lead.whole_cluster(result)]),
+        (
+            "busbw.comparisons",
+            [_comparison(result, comparison) for comparison in lead.whole_cluster(result)],
+        ),
         ("busbw.findings", [_finding(finding) for finding in lead.ordered_findings(result)]),
     ]
     return [(name, _unique(cases)) for name, cases in suites if cases]
@@ -80,13 +94,30 @@ def _unique(cases: list[_Case]) -> list[_Case]:
         key = (case.classname, case.name)
         seen[key] = seen.get(key, 0) + 1
         name = case.name if seen[key] == 1 else f"{case.name} ({seen[key]})"
-        made.append(_Case(case.classname, name, case.status, case.required, case.message, case.text, case.seconds))
+        made.append(
+            _Case(
+                case.classname,
+                name,
+                case.status,
+                case.required,
+                case.message,
+                case.text,
+                case.seconds,
+            )
+        )
     return made
 
 
 def _verdict(result: RunResult) -> _Case:
     text = "\n".join(filter(None, (result.headline, result.emulated, *result.sensitivity)))
-    return _Case("busbw.verdict", f"{result.playbook} {phrases.nodes(result.nodes)}".strip(), result.verdict, True, result.headline, text)
+    return _Case(
+        "busbw.verdict",
+        f"{result.playbook} {phrases.nodes(result.nodes)}".strip(),
+        result.verdict,
+        True,
+        result.headline,
+        text,
+    )
 
 
 def _checks(result: RunResult) -> list[_Case]:
@@ -97,7 +128,14 @@ def _checks(result: RunResult) -> list[_Case]:
         if check.status is Status.PASS:
             passed.setdefault(check.check_id, []).append(check)
     folded = [
-        _Case("busbw.checks.all", name, Status.PASS, True, "", f"{phrases.count(len(own), 'node')}: {phrases.nodes(c.node for c in own)}")
+        _Case(
+            "busbw.checks.all",
+            name,
+            Status.PASS,
+            True,
+            "",
+            f"{phrases.count(len(own), 'node')}: {phrases.nodes(c.node for c in own)}",
+        )
         for name, own in passed.items()
     ]
     return folded + [_check(check) for check in result.checks if check.status is not Status.PASS]
@@ -107,8 +145,19 @@ def _check(check: CheckResult) -> _Case:
     message = ", ".join(filter(None, (check.found, check.reason))) or phrases.WORDS[check.status]
     lines = [f"found: {check.found}", f"expected: {check.expected}", f"command: {check.command}"]
     lines += [f"reason: {check.reason}"] if check.reason else []
-    lines += [f"seen: {check.evidence.artefact}: {check.evidence.text}"] if check.evidence is not None else []
-    return _Case(f"busbw.checks.{check.node}", check.check_id, check.status, check.required, message, "\n".join(lines))
+    lines += (
+        [f"seen: {check.evidence.artefact}: {check.evidence.text}"]
+        if check.evidence is not None
+        else []
+    )
+    return _Case(
+        f"busbw.checks.{check.node}",
+        check.check_id,
+        check.status,
+        check.required,
+        message,
+        "\n".join(lines),
+    )
 
 
 def _launch(result: RunResult, index: int) -> _Case:
@@ -116,7 +165,15 @@ def _launch(result: RunResult, index: int) -> _Case:
     problems = dict.fromkeys(p for r in outcome.results for p in (*r.faults, *r.problems))
     text = "\n".join((outcome.reason, *problems, *outcome.artefacts))
     seconds = outcome.seconds if outcome.seconds is not None else 0.0
-    return _Case("busbw.cases", outcome.case.id, outcome.status, outcome.case.required, outcome.reason, text, seconds)
+    return _Case(
+        "busbw.cases",
+        outcome.case.id,
+        outcome.status,
+        outcome.case.required,
+        outcome.reason,
+        text,
+        seconds,
+    )
 
 
 def _comparison(result: RunResult, comparison: Comparison) -> _Case:
@@ -125,14 +182,30 @@ def _comparison(result: RunResult, comparison: Comparison) -> _Case:
     text = f"{against}\n{phrases.reference(comparison.reference)}: {comparison.reference.source}"
     name = f"{format_size(comparison.size_bytes)} against {phrases.reference(comparison.reference)}"
     required = outcome is None or outcome.case.required
-    return _Case(f"busbw.comparisons.{comparison.case_id}", name, comparison.status, required, against, text)
+    return _Case(
+        f"busbw.comparisons.{comparison.case_id}", name, comparison.status, required, against, text
+    )
 
 
 def _finding(finding: Finding) -> _Case:
-    lines = [finding.title, finding.cause, *(f"seen: {e.artefact}: {e.text}" for e in finding.evidence)]
-    lines += [f"fix: {fix.summary}" + "".join(f"\n  {command}" for command in fix.commands) for fix in finding.fixes]
+    lines = [
+        finding.title,
+        finding.cause,
+        *(f"seen: {e.artefact}: {e.text}" for e in finding.evidence),
+    ]
+    lines += [
+        f"fix: {fix.summary}" + "".join(f"\n  {command}" for command in fix.commands)
+        for fix in finding.fixes
+    ]
     where = f" {phrases.where(finding.where)}" if finding.where else ""
-    return _Case("busbw.findings", f"{finding.id}{where}", finding.status, finding.required, finding.title, "\n".join(filter(None, lines)))
+    return _Case(
+        "busbw.findings",
+        f"{finding.id}{where}",
+        finding.status,
+        finding.required,
+        finding.title,
+        "\n".join(filter(None, lines)),
+    )
 
 
 def _suite(result: RunResult, number: int, name: str, cases: list[_Case]) -> TestSuite:
@@ -150,7 +223,12 @@ def _suite(result: RunResult, number: int, name: str, cases: list[_Case]) -> Tes
     suite.hostname = "localhost"
     # The XSD's own form has no time zone; the plan's time is UTC.
     suite.timestamp = result.started[:19]
-    for key, value in (("run", result.run_id), ("profile", result.profile), ("emulated", result.emulated or "no"), *result.versions):
+    for key, value in (
+        ("run", result.run_id),
+        ("profile", result.profile),
+        ("emulated", result.emulated or "no"),
+        *result.versions,
+    ):
         suite.add_property(one_line(key), one_line(value))
     suite.add_testcases([_test(case) for case in cases])
     for output in (SystemOut("".join(_told(case) for case in cases)), SystemErr("")):
@@ -175,8 +253,14 @@ def _test(case: _Case) -> TestCase:
 
 
 def _told(case: _Case) -> str:
-    """What the suite's output says of a case that passes as a test without being a PASS; empty for the others."""
-    if case.status in (Status.PASS, Status.SKIPPED) or (case.required and case.status is not Status.WARN):
+    """What the suite's output says of a case that passes as a test without being a PASS; empty for
+    the others."""
+    if case.status in (Status.PASS, Status.SKIPPED) or (
+        case.required and case.status is not Status.WARN
+    ):
         return ""
     advisory = "" if case.required else " (advisory)"
-    return f"{case.status.value}{advisory} {one_line(case.classname)} {one_line(case.name)}\n{visible(phrases.cut(case.text, _TEXT))}\n\n"
+    return (
+        f"{case.status.value}{advisory} {one_line(case.classname)}"
+        f" {one_line(case.name)}\n{visible(phrases.cut(case.text, _TEXT))}\n\n"
+    )

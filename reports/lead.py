@@ -1,4 +1,5 @@
-"""What a run comes down to: the one number, the order of the findings, and the title every output begins with."""
+"""What a run comes down to: the one number, the order of the findings, and the title every output
+begins with."""
 
 from __future__ import annotations
 
@@ -15,11 +16,14 @@ def outcome_of(result: RunResult, case_id: str) -> CaseOutcome | None:
 
 def is_survey(outcome: CaseOutcome | None) -> bool:
     """It measured groups of nodes to find who is slow: its numbers are never the run's own."""
-    return outcome is not None and (outcome.case.split is not None or outcome.case.purpose == "diagnosis")
+    return outcome is not None and (
+        outcome.case.split is not None or outcome.case.purpose == "diagnosis"
+    )
 
 
 def whole_cluster(result: RunResult) -> tuple[Comparison, ...]:
-    """Comparisons of all nodes together: those outside the surveys whose group is the widest there is, and those of cases that were not run."""
+    """Comparisons of all nodes together: those outside the surveys whose group is the widest there
+    is, and those of cases that were not run."""
     surveys = {outcome.case.id for outcome in result.cases if is_survey(outcome)}
     outside = [comparison for comparison in result.comparisons if comparison.case_id not in surveys]
     widest = max((len(comparison.nodes) for comparison in outside), default=0)
@@ -27,7 +31,8 @@ def whole_cluster(result: RunResult) -> tuple[Comparison, ...]:
 
 
 def lead(result: RunResult) -> Comparison | None:
-    """The comparison the title speaks of: required before advisory, worst state, bandwidth before latency, the largest size, the lowest share.
+    """The comparison the title speaks of: required before advisory, worst state, bandwidth before
+    latency, the largest size, the lowest share.
 
     None = nothing was compared.
     """
@@ -54,17 +59,33 @@ def collective(result: RunResult, comparison: Comparison) -> str:
 
 
 def ordered_findings(result: RunResult) -> tuple[Finding, ...]:
-    """Findings with the one to act on first: required before advisory, worst state, largest effect, most certain; else as they came."""
-    return tuple(sorted(result.findings, key=lambda f: (not f.required, phrases.SEVERITY[f.status], -f.effect, _CONFIDENCE[f.confidence])))
+    """Findings with the one to act on first: required before advisory, worst state, largest effect,
+    most certain; else as they came."""
+    return tuple(
+        sorted(
+            result.findings,
+            key=lambda f: (
+                not f.required,
+                phrases.SEVERITY[f.status],
+                -f.effect,
+                _CONFIDENCE[f.confidence],
+            ),
+        )
+    )
 
 
 def subject(result: RunResult) -> str:
-    """What the verdict is about, in a few words: the contract's answer, or the number, finding or lost node that decided."""
+    """What the verdict is about, in a few words: the contract's answer, or the number, finding or
+    lost node that decided."""
     if result.acceptance is not None:
         return f"{result.acceptance.word}: {result.acceptance.told}"
     compared = lead(result)
     if compared is not None and (compared.status is result.verdict or not result.findings):
-        share = phrases.percent(compared.ratio) if compared.ratio is not None else phrases.bandwidth(compared.measured_gb_s)
+        share = (
+            phrases.percent(compared.ratio)
+            if compared.ratio is not None
+            else phrases.bandwidth(compared.measured_gb_s)
+        )
         return f"{collective(result, compared)} {share}"
     findings = ordered_findings(result)
     if findings:
@@ -75,10 +96,16 @@ def subject(result: RunResult) -> str:
 
 
 def nodes_of(result: RunResult) -> str:
-    """The nodes the subject belongs to, folded: those of a surveyed group where its number decides, else all; `no nodes` without any."""
+    """The nodes the subject belongs to, folded: those of a surveyed group where its number decides,
+    else all; `no nodes` without any."""
     compared = lead(result)
     decides = compared is not None and compared.status is result.verdict
-    return phrases.nodes(compared.nodes if compared is not None and decides and compared.nodes else result.nodes) or "no nodes"
+    return (
+        phrases.nodes(
+            compared.nodes if compared is not None and decides and compared.nodes else result.nodes
+        )
+        or "no nodes"
+    )
 
 
 def title(result: RunResult) -> str:

@@ -1,4 +1,5 @@
-"""`metrics.prom`: about ten gauges for node_exporter's textfile collector; no time stamps, no series per rank, node or pair."""
+"""`metrics.prom`: about ten gauges for node_exporter's textfile collector; no time stamps, no
+series per rank, node or pair."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _CASE = ("collective", "case", "size", "nodes", "profile", "emulated")
 
 
 def render(result: RunResult) -> str:
-    """The file's text in Prometheus' exposition format, ending in a line feed. The caller writes it atomically."""
+    """The file's text in Prometheus' exposition format, ending in a line feed. The caller writes it
+    atomically."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry()
@@ -35,8 +37,12 @@ def _run(registry: CollectorRegistry, result: RunResult) -> None:
     def gauge(name: str, told: str) -> Gauge:
         return Gauge(name, told, names, registry=registry).labels(*labels)
 
-    gauge("busbw_run_success", "1 when the verdict is PASS or WARN, else 0").set(result.verdict in (Status.PASS, Status.WARN))
-    gauge("busbw_run_measured", "0 when the verdict is UNKNOWN: nothing can be said").set(result.verdict is not Status.UNKNOWN)
+    gauge("busbw_run_success", "1 when the verdict is PASS or WARN, else 0").set(
+        result.verdict in (Status.PASS, Status.WARN)
+    )
+    gauge("busbw_run_measured", "0 when the verdict is UNKNOWN: nothing can be said").set(
+        result.verdict is not Status.UNKNOWN
+    )
     gauge("busbw_run_exit_status", "Exit status of the run").set(result.exit_status)
     gauge("busbw_nodes", "Nodes of the run").set(len(result.nodes))
     gauge("busbw_nodes_unreachable", "Nodes that could not be reached").set(len(result.unreachable))
@@ -47,18 +53,34 @@ def _run(registry: CollectorRegistry, result: RunResult) -> None:
         if finished is not None:
             gauge("busbw_run_duration_seconds", "How long the run took").set(finished - started)
     found = Gauge("busbw_findings", "Findings by state", (*names, "severity"), registry=registry)
-    checks = Gauge("busbw_checks", "Preflight answers by state", (*names, "severity"), registry=registry)
+    checks = Gauge(
+        "busbw_checks", "Preflight answers by state", (*names, "severity"), registry=registry
+    )
     for status in Status:
         severity = status.value.lower()
-        found.labels(*labels, severity).set(sum(1 for finding in result.findings if finding.status is status))
-        checks.labels(*labels, severity).set(sum(1 for check in result.checks if check.status is status))
+        found.labels(*labels, severity).set(
+            sum(1 for finding in result.findings if finding.status is status)
+        )
+        checks.labels(*labels, severity).set(
+            sum(1 for check in result.checks if check.status is status)
+        )
 
 
 def _compared(registry: CollectorRegistry, result: RunResult) -> None:
     from prometheus_client import Gauge
 
-    measured = Gauge("busbw_bus_bandwidth_bytes_per_second", "Bus bandwidth measured over all nodes", _CASE, registry=registry)
-    ratio = Gauge("busbw_baseline_ratio", "Measured over expected bandwidth", (*_CASE, "reference"), registry=registry)
+    measured = Gauge(
+        "busbw_bus_bandwidth_bytes_per_second",
+        "Bus bandwidth measured over all nodes",
+        _CASE,
+        registry=registry,
+    )
+    ratio = Gauge(
+        "busbw_baseline_ratio",
+        "Measured over expected bandwidth",
+        (*_CASE, "reference"),
+        registry=registry,
+    )
     for comparison in lead.whole_cluster(result):
         labels = _labels(result, comparison)
         if comparison.measured_gb_s is not None:
@@ -70,7 +92,13 @@ def _compared(registry: CollectorRegistry, result: RunResult) -> None:
 def _labels(result: RunResult, comparison: Comparison) -> tuple[str, ...]:
     nodes = len(comparison.nodes or result.nodes)
     case = (one_line(lead.collective(result, comparison)), one_line(comparison.case_id))
-    return (*case, str(comparison.size_bytes), str(nodes), one_line(result.profile), _emulated(result))
+    return (
+        *case,
+        str(comparison.size_bytes),
+        str(nodes),
+        one_line(result.profile),
+        _emulated(result),
+    )
 
 
 def _emulated(result: RunResult) -> str:
@@ -78,7 +106,8 @@ def _emulated(result: RunResult) -> str:
 
 
 def _seconds(at: str | None) -> float | None:
-    """Unix time of an RFC 3339 time; None = there is none, or it has no time zone to place it by."""
+    """Unix time of an RFC 3339 time; None = there is none, or it has no time zone to place it
+    by."""
     try:
         when = datetime.fromisoformat(at) if at is not None else None
     except ValueError:

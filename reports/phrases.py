@@ -1,4 +1,5 @@
-"""The words every report uses for a state, a share, a bandwidth and a set of nodes: one wording on all pages."""
+"""The words every report uses for a state, a share, a bandwidth and a set of nodes: one wording on
+all pages."""
 
 from __future__ import annotations
 
@@ -10,8 +11,20 @@ from busbw.model import Comparison, CriterionResult, Reference, Status
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_time_us
 
-SIGNS = {Status.PASS: "✓", Status.WARN: "▲", Status.FAIL: "✖", Status.UNKNOWN: "?", Status.SKIPPED: "–"}
-WORDS = {Status.PASS: "pass", Status.WARN: "warning", Status.FAIL: "fail", Status.UNKNOWN: "unknown", Status.SKIPPED: "skipped"}
+SIGNS = {
+    Status.PASS: "✓",
+    Status.WARN: "▲",
+    Status.FAIL: "✖",
+    Status.UNKNOWN: "?",
+    Status.SKIPPED: "–",
+}
+WORDS = {
+    Status.PASS: "pass",
+    Status.WARN: "warning",
+    Status.FAIL: "fail",
+    Status.UNKNOWN: "unknown",
+    Status.SKIPPED: "skipped",
+}
 SEVERITY = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.PASS: 3, Status.SKIPPED: 4}
 """For sorting: the worst first."""
 
@@ -25,12 +38,15 @@ _REFERENCES = {
     "none": "no reference",
 }
 
-_PROSE = re.compile(r"(a|an|the|and|or|of|with|for|again|between|is|are|than|in|on|shows|lists|same|its|other|to)[,:;]?\Z")
+_PROSE = re.compile(
+    r"(a|an|the|and|or|of|with|for|again|between|is|are|than|in|on|shows|lists|same|its|other|to)[,:;]?\Z"
+)
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 
 
 def nodes(names: Iterable[str]) -> str:
-    """Names folded to a host list, `gpu-[001-004,006]`; a name that cannot be a host stays as it is, its odd characters marked.
+    """Names folded to a host list, `gpu-[001-004,006]`; a name that cannot be a host stays as it
+    is, its odd characters marked.
 
     >>> nodes(("gpu-001", "gpu-002", "gpu-004"))
     'gpu-[001-002,004]'
@@ -39,15 +55,19 @@ def nodes(names: Iterable[str]) -> str:
 
 
 def where(names: tuple[str, ...], most: int = 12) -> str:
-    """What a finding names: host names are folded, other components (`gpu-001 rail 3`) are listed, at most `most` of them."""
+    """What a finding names: host names are folded, other components (`gpu-001 rail 3`) are listed,
+    at most `most` of them."""
     plain = [name for name in names if LEGAL_NAME.match(name)]
-    parts = ([nodes(plain)] if plain else []) + [one_line(name) for name in names if not LEGAL_NAME.match(name)]
+    parts = ([nodes(plain)] if plain else []) + [
+        one_line(name) for name in names if not LEGAL_NAME.match(name)
+    ]
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return ", ".join(parts[:most]) + more
 
 
 def percent(ratio: float | None) -> str:
-    """A share for people: whole below 90 %, one digit above, so that 98.7 % of a limit does not read as 99 %.
+    """A share for people: whole below 90 %, one digit above, so that 98.7 % of a limit does not
+    read as 99 %.
 
     >>> percent(0.516), percent(0.9871), percent(1.0), percent(None)
     ('52%', '98.7%', '100%', 'not known')
@@ -60,7 +80,8 @@ def percent(ratio: float | None) -> str:
 
 
 def number(value: float) -> str:
-    """A figure with as many digits as tell something: three significant ones, none after the point from 100 on.
+    """A figure with as many digits as tell something: three significant ones, none after the point
+    from 100 on.
 
     >>> number(371.6), number(23.94), number(0.02391), number(0.0)
     ('372', '23.9', '0.0239', '0')
@@ -119,7 +140,11 @@ def is_command(text: str) -> bool:
     if not words or "; do" in text:
         return bool(words)
     capital = words[0][:1].isupper() and "=" not in words[0]
-    return not capital and not words[0].endswith((":", ",")) and not any(_PROSE.match(word) for word in words)
+    return (
+        not capital
+        and not words[0].endswith((":", ","))
+        and not any(_PROSE.match(word) for word in words)
+    )
 
 
 def limit(of: CriterionResult) -> str:
@@ -128,10 +153,13 @@ def limit(of: CriterionResult) -> str:
 
 
 def measured(of: CriterionResult) -> str:
-    """What a criterion's launches gave, with the interval of their mean; `–` = it was not measured."""
+    """What a criterion's launches gave, with the interval of their mean; `–` = it was not
+    measured."""
     if of.measured is None:
         return "–"
-    return _valued(of, of.measured) + ("" if of.half_interval is None else f" ± {_valued(of, of.half_interval)}")
+    return _valued(of, of.measured) + (
+        "" if of.half_interval is None else f" ± {_valued(of, of.half_interval)}"
+    )
 
 
 def _valued(of: CriterionResult, value: float) -> str:

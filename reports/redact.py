@@ -1,7 +1,8 @@
-"""A result with every host, address, GUID, serial and user name replaced by a stable alias, for reports that travel to vendors.
+"""A result with every host, address, GUID, serial and user name replaced by a stable alias, for
+reports that travel to vendors.
 
-Judging comes first and is never repeated on aliases: the verdict, the numbers and the order of findings stay what they were. The same name
-gets the same alias everywhere in one report.
+Judging comes first and is never repeated on aliases: the verdict, the numbers and the order of
+findings stay what they were. The same name gets the same alias everywhere in one report.
 """
 
 from __future__ import annotations
@@ -19,27 +20,39 @@ from busbw.model import Cluster
 
 _T = TypeVar("_T")
 
-_MAC = re.compile(r"(?<![0-9A-Fa-f:])(?:[0-9A-Fa-f]{2}[:-]){5}(?:[0-9A-Fa-f]{2}[:-]){0,14}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:])")
+_MAC = re.compile(
+    r"(?<![0-9A-Fa-f:])(?:[0-9A-Fa-f]{2}[:-]){5}(?:[0-9A-Fa-f]{2}[:-]){0,14}[0-9A-Fa-f]{2}(?![0-9A-Fa-f:])"
+)
 """Ethernet (6 bytes), EUI-64 (8) and IPoIB (20)."""
 _GUID = re.compile(
     r"(?<![0-9A-Fa-f:])(?:0x[0-9A-Fa-f]{16}|[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}"
-    r"|(?:(?<=\t)|(?<=[Gg][Uu][Ii][Dd][:= ])|(?<=[Gg][Uu][Ii][Dd]: ))[0-9A-Fa-f]{16})(?![0-9A-Fa-f:])"
+    r"|(?:(?<=\t)|(?<=[Gg][Uu][Ii][Dd][:= ])|(?<=[Gg][Uu][Ii][Dd]:"
+    r" ))[0-9A-Fa-f]{16})(?![0-9A-Fa-f:])"
 )
-"""With colons, with 0x, and bare where `ibv_devices` (behind a tab) and others say that it is one: sixteen digits alone may be a hash."""
-_UUID = re.compile(r"\b(?:GPU-|MIG-)?[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}\b")
+"""With colons, with 0x, and bare where `ibv_devices` (behind a tab) and others say that it is one:
+sixteen digits alone may be a hash."""
+_UUID = re.compile(
+    r"\b(?:GPU-|MIG-)?[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}\b"
+)
 _IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)")
-_IPV6 = re.compile(r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?:%\w+)?(?![0-9A-Fa-f:])")
+_IPV6 = re.compile(
+    r"(?<![0-9A-Fa-f:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?:%\w+)?(?![0-9A-Fa-f:])"
+)
 _SERIAL = re.compile(
-    r"(?:\b(?:Serial(?: Number)?|serial(?:_number)?|Board Part Number|Chassis Serial(?: Number)?|System Image GUID|S/N|SN|Asset Tag)"
+    r"(?:\b(?:Serial(?: Number)?|serial(?:_number)?|Board Part Number|Chassis Serial(?:"
+    r" Number)?|System Image GUID|S/N|SN|Asset Tag)"
     r"\"?\s*[:=]\s*\"?)(?P<value>[A-Za-z0-9][\w./-]{3,})"
 )
 _HOME = re.compile(r"(?P<root>/(?:home|Users)/)(?P<owner>[A-Za-z_][\w.-]*)")
 _FOLDED = re.compile(r"[A-Za-z0-9._-]*\[[0-9,-]+\][A-Za-z0-9._\[\],-]*")
 _VERSION_BEFORE = re.compile(r"(?:OFED|DOCA|[Vv]ersion|driver)\S*[\s:=-]*[\d.]*-?$", re.IGNORECASE)
-_COMMON_USERS = frozenset({"root", "admin", "ubuntu", "debian", "centos", "rocky", "ec2-user", "azureuser", "opc", "user"})
+_COMMON_USERS = frozenset(
+    {"root", "admin", "ubuntu", "debian", "centos", "rocky", "ec2-user", "azureuser", "opc", "user"}
+)
 """Accounts that are everywhere: they name nobody, and "needs root" stays readable."""
 _MAY_BE_CUT = 150
-"""Characters from which on a text may have been cut anywhere, within a name too: evidence keeps 160 to 800."""
+"""Characters from which on a text may have been cut anywhere, within a name too: evidence keeps 160
+to 800."""
 _LAST = re.compile(r"[\w.:-]+\Z")
 _BEGUN = re.compile(
     r"(?:GPU-|MIG-)[0-9A-Fa-f-]*|[0-9A-Fa-f]{8}-[0-9A-Fa-f-]*|0x[0-9A-Fa-f]{6,}|[0-9A-Fa-f]{6,}|(?:[0-9A-Fa-f]{2,4}:+){2,}[0-9A-Fa-f]*"
@@ -65,8 +78,11 @@ _PATTERNS = (
 class Redactor:
     """Names seen so far and their aliases. One instance per report."""
 
-    def __init__(self, hosts: Iterable[str], users: Iterable[str] = (), addresses: Iterable[str] = ()) -> None:
-        """`hosts` in their order: the first is `node-001`. `users` and `addresses` (names or numbers) are those that the inventory states."""
+    def __init__(
+        self, hosts: Iterable[str], users: Iterable[str] = (), addresses: Iterable[str] = ()
+    ) -> None:
+        """`hosts` in their order: the first is `node-001`. `users` and `addresses` (names or
+        numbers) are those that the inventory states."""
         self._aliases: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         for host in hosts:
@@ -82,7 +98,9 @@ class Redactor:
             if domain and not _is_address(name):
                 self._alias("domain", domain)
         self._patterns = (*_PATTERNS, ("known", _any_of(self._aliases)))
-        self._any = re.compile("|".join(f"(?P<{name}>{pattern.pattern})" for name, pattern in self._patterns))
+        self._any = re.compile(
+            "|".join(f"(?P<{name}>{pattern.pattern})" for name, pattern in self._patterns)
+        )
 
     @property
     def aliases(self) -> tuple[tuple[str, str], ...]:
@@ -90,12 +108,14 @@ class Redactor:
         return tuple(self._aliases.items())
 
     def text(self, text: str) -> str:
-        """The text with aliases in the place of names. One pass: an alias that is another host's name is not taken for it."""
+        """The text with aliases in the place of names. One pass: an alias that is another host's
+        name is not taken for it."""
         swapped = self._any.sub(self._swap, text)
         return swapped if len(text) < _MAY_BE_CUT else self._without_begun(text, swapped)
 
     def _without_begun(self, text: str, swapped: str) -> str:
-        """The redacted text without a last word that is the beginning of a name: a long text was cut somewhere."""
+        """The redacted text without a last word that is the beginning of a name: a long text was
+        cut somewhere."""
         last = _LAST.search(text)
         if last is None or not swapped.endswith(last[0]):
             return swapped  # nothing there, or replaced as a whole
@@ -113,7 +133,11 @@ class Redactor:
         elif isinstance(value, tuple):
             changed = tuple(self.record(item) for item in value)
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {field.name: self.record(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
+            fields = {
+                field.name: self.record(getattr(value, field.name))
+                for field in dataclasses.fields(value)
+                if field.init
+            }
             changed = dataclasses.replace(value, **fields)
         return changed  # type: ignore[return-value]  # of the same type by construction
 
@@ -142,7 +166,8 @@ class Redactor:
         return self._aliases[name]
 
     def _unfolded(self, found: str) -> str:
-        """A folded list that names known hosts, folded again from their aliases; whatever else has brackets, name by name."""
+        """A folded list that names known hosts, folded again from their aliases; whatever else has
+        brackets, name by name."""
         try:
             names = expand(found)
         except InventoryError:
@@ -153,7 +178,8 @@ class Redactor:
 
 
 def for_cluster(cluster: Cluster, host_names: Iterable[str]) -> Redactor:
-    """The redactor of a run: the inventory's names, addresses and users, and the names that the hosts give themselves."""
+    """The redactor of a run: the inventory's names, addresses and users, and the names that the
+    hosts give themselves."""
     users = [node.user for node in cluster.nodes if node.user]
     addresses = [node.address for node in cluster.nodes if node.address]
     return Redactor([node.name for node in cluster.nodes], users, (*addresses, *host_names))
@@ -161,7 +187,9 @@ def for_cluster(cluster: Cluster, host_names: Iterable[str]) -> Redactor:
 
 def names_file(redactor: Redactor) -> bytes:
     """`redacted-names.csv`: who is who, to be kept at home."""
-    return "".join(("alias,name\n", *(f"{alias},{name}\n" for name, alias in redactor.aliases))).encode()
+    return "".join(
+        ("alias,name\n", *(f"{alias},{name}\n" for name, alias in redactor.aliases))
+    ).encode()
 
 
 def _is_address(text: str) -> bool:
@@ -173,7 +201,8 @@ def _is_address(text: str) -> bool:
 
 
 def _tells(text: str) -> bool:
-    """An address that tells something of the site: not loopback, not "any", not a mask; and no time of day."""
+    """An address that tells something of the site: not loopback, not "any", not a mask; and no time
+    of day."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -187,6 +216,11 @@ def _is_version(match: re.Match[str]) -> bool:
 
 
 def _any_of(names: Iterable[str]) -> re.Pattern[str]:
-    """Any of the names as a whole word, the longest first; a domain behind it goes with it only where it was named itself."""
+    """Any of the names as a whole word, the longest first; a domain behind it goes with it only
+    where it was named itself."""
     longest_first = sorted(names, key=len, reverse=True)
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9])" if longest_first else r"(?!)")
+    return re.compile(
+        rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, longest_first))})(?![A-Za-z0-9])"
+        if longest_first
+        else r"(?!)"
+    )

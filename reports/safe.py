@@ -1,30 +1,39 @@
 """How text that came from somewhere else is made harmless for each place it is written to.
 
-Host names, logs and error messages are data, never markup. Every writer of this package passes them through one of these functions; the
-rules are those of XML 1.0 (Char production), GitHub's Markdown and workflow commands, and what spreadsheets run as formulas.
+Host names, logs and error messages are data, never markup. Every writer of this package passes them
+through one of these functions; the rules are those of XML 1.0 (Char production), GitHub's Markdown
+and workflow commands, and what spreadsheets run as formulas.
 """
 
 from __future__ import annotations
 
 import re
 
-_PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)} | {0x7F: "␡"}
-# C1 controls, bidirectional marks and overrides, zero-width characters, line separators, lone surrogates, noncharacters.
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20) if code not in (0x09, 0x0A)} | {
+    0x7F: "␡"
+}
+# C1 controls, bidirectional marks and overrides, zero-width characters, line separators, lone
+# surrogates, noncharacters.
 _INVISIBLE = re.compile(
     "[\u0080-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff"
     "\U000e0000-\U000e007f]|[\U0001fffe\U0001ffff\U0002fffe-\U0002ffff\U0003fffe-\U0003ffff\U000efffe\U000effff\U0010fffe\U0010ffff]"
 )
-# Only what means something where it stands, so that the text stays readable as text: `_` inside a word and `-` inside a line mean nothing.
-_MARKDOWN = re.compile(r"([\\`*\[\]<>|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[-+=#]|\d{1,9}[.)]))")
-# GitHub turns these into links to people, issues and sites, and into formulas, after escapes are resolved; a zero-width space behind the
-# first sign keeps them text.
+# Only what means something where it stands, so that the text stays readable as text: `_` inside a
+# word and `-` inside a line mean nothing.
+_MARKDOWN = re.compile(
+    r"([\\`*\[\]<>|~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^(?:[-+=#]|\d{1,9}[.)]))"
+)
+# GitHub turns these into links to people, issues and sites, and into formulas, after escapes are
+# resolved; a zero-width space behind the first sign keeps them text.
 _AUTOLINK = re.compile(r"([@$]|#(?=\d)|\b(?:https?|ftp|mailto|xmpp):|\bwww(?=\.))", re.IGNORECASE)
 
 
 def visible(text: str) -> str:
-    """The text with every character that hides, moves or reorders others shown as a mark; line feeds and tabs stay.
+    """The text with every character that hides, moves or reorders others shown as a mark; line
+    feeds and tabs stay.
 
-    What is left is also the character set of XML 1.0, so the result can stand in XML once `<`, `>`, `&` and quotes are escaped.
+    What is left is also the character set of XML 1.0, so the result can stand in XML once `<`, `>`,
+    `&` and quotes are escaped.
 
     >>> visible("a\\x1b[2Jb\\x9b\\u202ec"), visible("two\\r\\nlines")
     ('a␛[2Jb⟨U+009B⟩⟨U+202E⟩c', 'two␍\\nlines')
@@ -33,7 +42,8 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`visible`, with line feeds and tabs as marks too: for titles, table cells and lines of a terminal.
+    """`visible`, with line feeds and tabs as marks too: for titles, table cells and lines of a
+    terminal.
 
     >>> one_line("a\\n b\\tc")
     'a␊ b␉c'
@@ -42,7 +52,8 @@ def one_line(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Text as GitHub's Markdown shows it literally, on one line: no markup, no HTML, no mention, no link.
+    """Text as GitHub's Markdown shows it literally, on one line: no markup, no HTML, no mention, no
+    link.
 
     >>> markdown("<b>|all_reduce|</b> _y_")
     '\\\\<b\\\\>\\\\|all_reduce\\\\|\\\\</b\\\\> \\\\_y\\\\_'
@@ -69,7 +80,8 @@ def markdown_code(text: str) -> str:
 
 
 def markdown_block(text: str, language: str = "text") -> str:
-    """A fenced block whose fence is longer than any run of backticks or tildes inside; ends with a line feed.
+    """A fenced block whose fence is longer than any run of backticks or tildes inside; ends with a
+    line feed.
 
     >>> markdown_block("x ``` y")
     '````text\\nx ``` y\\n````\\n'
@@ -81,7 +93,8 @@ def markdown_block(text: str, language: str = "text") -> str:
 
 
 def csv_cell(text: str) -> str:
-    """A cell that no spreadsheet runs: one line, with `'` before anything it would take for a formula.
+    """A cell that no spreadsheet runs: one line, with `'` before anything it would take for a
+    formula.
 
     >>> csv_cell("=1+1"), csv_cell("  @x"), csv_cell("gpu-001")
     ("'=1+1", "'  @x", 'gpu-001')
@@ -91,7 +104,8 @@ def csv_cell(text: str) -> str:
 
 
 def script_json(document: str) -> str:
-    """JSON text as it may stand inside a `<script>` element: no character can end the element or a line of it.
+    """JSON text as it may stand inside a `<script>` element: no character can end the element or a
+    line of it.
 
     >>> script_json('["</script>"]')
     '["\\\\u003c/script\\\\u003e"]'

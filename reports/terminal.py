@@ -1,4 +1,5 @@
-"""The verdict as plain lines for a terminal: verdict first, then the cause, the fix, the evidence; the last line is for grep."""
+"""The verdict as plain lines for a terminal: verdict first, then the cause, the fix, the evidence;
+the last line is for grep."""
 
 from __future__ import annotations
 
@@ -55,21 +56,49 @@ def _criteria(result: RunResult) -> list[str]:
             else "not decided"
         )
         what = f"{each.id} {each.collective} {format_size(each.size_bytes)}"
-        rows.append((what, phrases.limit(each), phrases.measured(each), str(each.launches), f"{phrases.SIGNS[each.status]} {told}"))
+        rows.append(
+            (
+                what,
+                phrases.limit(each),
+                phrases.measured(each),
+                str(each.launches),
+                f"{phrases.SIGNS[each.status]} {told}",
+            )
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    table = ["  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows]
-    return [*table, *([f"      {result.acceptance.without_suspects}"] if result.acceptance.without_suspects else [])]
+    table = [
+        "  "
+        + "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]
+        )
+        for row in rows
+    ]
+    return [
+        *table,
+        *(
+            [f"      {result.acceptance.without_suspects}"]
+            if result.acceptance.without_suspects
+            else []
+        ),
+    ]
 
 
 def wrapped(shown: Iterable[str], width: int | None) -> tuple[str, ...]:
-    """Lines that fit a terminal of `width` columns, broken behind blanks and commas and indented; None = as they are.
+    """Lines that fit a terminal of `width` columns, broken behind blanks and commas and indented;
+    None = as they are.
 
     Commands and the last line stay whole.
 
     >>> wrapped(("NOT CHECKED  gpu.ecc, gpu.temp: no tool",), 24)
     ('NOT CHECKED  gpu.ecc,', '      gpu.temp: no tool')
     """
-    return tuple(part for line in shown for part in (_broken(line, width) if width and len(line) > width and not _whole(line) else (line,)))
+    return tuple(
+        part
+        for line in shown
+        for part in (
+            _broken(line, width) if width and len(line) > width and not _whole(line) else (line,)
+        )
+    )
 
 
 def _whole(line: str) -> bool:
@@ -98,7 +127,11 @@ def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], .
 def _first(finding: Finding) -> list[str]:
     deciding = finding.required and finding.status in (Status.FAIL, Status.UNKNOWN)
     # An advisory finding decided nothing: it is not the cause of the verdict above it.
-    label = "CAUSE" if deciding else f"NOTE  {phrases.SIGNS[finding.status]} {phrases.WORDS[finding.status]}"
+    label = (
+        "CAUSE"
+        if deciding
+        else f"NOTE  {phrases.SIGNS[finding.status]} {phrases.WORDS[finding.status]}"
+    )
     lines = [f"{label} ({finding.confidence.value})  {finding.title}   [{finding.id}]"]
     if finding.cause:
         lines.append(f"      {phrases.cut(finding.cause, 2 * _TEXT)}")
@@ -107,7 +140,10 @@ def _first(finding: Finding) -> list[str]:
         lines += [f"         {command}" for command in fix.commands]
     for number, evidence in enumerate(finding.evidence[:_EVIDENCE], 1):
         at = evidence.artefact + (f":{evidence.line_no}" if evidence.line_no is not None else "")
-        lines.append(f"{'SEEN' if number == 1 else '    '}  {at}  {phrases.cut(evidence.text.strip(), _TEXT)}")
+        lines.append(
+            f"{'SEEN' if number == 1 else '    '}  {at} "
+            f" {phrases.cut(evidence.text.strip(), _TEXT)}"
+        )
     left = len(finding.evidence) - _EVIDENCE
     lines += [f"      and {left} more in the report"] if left > 0 else []
     lines += [f"THEN  {command}" for command in finding.verify[:1]]
@@ -115,7 +151,9 @@ def _first(finding: Finding) -> list[str]:
 
 
 def _right(fix: Fix) -> str:
-    notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (["disrupts running jobs"] if fix.disruptive else [])
+    notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (
+        ["disrupts running jobs"] if fix.disruptive else []
+    )
     return f"   # {', '.join(notes)}" if notes else ""
 
 
@@ -131,13 +169,20 @@ def _layers(findings: tuple[Finding, ...]) -> list[str]:
         return []
     parts = [evidence.text.partition(": ") for evidence in found.evidence]
     width = max((len(name) for name, _, _ in parts), default=0)
-    return [f"LAYERS  {found.title}", *(f"        {name.ljust(width)}  {text}" for name, _, text in parts)]
+    return [
+        f"LAYERS  {found.title}",
+        *(f"        {name.ljust(width)}  {text}" for name, _, text in parts),
+    ]
 
 
 def _gaps(result: RunResult) -> list[str]:
-    # What a verdict could not see matters where somebody would rely on it; a failure stands by its own evidence.
+    # What a verdict could not see matters where somebody would rely on it; a failure stands by its
+    # own evidence.
     told = () if result.verdict is Status.FAIL else result.sensitivity
     lines = [f"{'SEES' if number == 0 else '    '}  {line}" for number, line in enumerate(told)]
     if result.uncovered:
-        lines.append(f"NOT CHECKED  {'; '.join(gap.what for gap in result.uncovered[:4])}" + (" …" if len(result.uncovered) > 4 else ""))
+        lines.append(
+            f"NOT CHECKED  {'; '.join(gap.what for gap in result.uncovered[:4])}"
+            + (" …" if len(result.uncovered) > 4 else "")
+        )
     return lines

@@ -1,4 +1,5 @@
-"""`busbw history --html`: how numbers went over time as one page, with the reports' style and no outside request."""
+"""`busbw history --html`: how numbers went over time as one page, with the reports' style and no
+outside request."""
 
 from __future__ import annotations
 
@@ -46,12 +47,14 @@ class Told:
     heading: str
     summary: str
     apart: tuple[tuple[str, str, str], ...]
-    """(run, number, change against the rolling median) of the runs that stand apart, newest first."""
+    """(run, number, change against the rolling median) of the runs that stand apart, newest
+    first."""
     picture: Drawing
 
 
 def rolling(values: tuple[float, ...]) -> tuple[tuple[float, float] | None, ...]:
-    """(median, robust deviation) of the `ROLLING` runs before each; None = fewer than three were before it.
+    """(median, robust deviation) of the `ROLLING` runs before each; None = fewer than three were
+    before it.
 
     >>> rolling((10.0, 12.0, 11.0, 9.0))
     (None, None, None, (11.0, 1.4826))
@@ -60,7 +63,11 @@ def rolling(values: tuple[float, ...]) -> tuple[tuple[float, float] | None, ...]
     for index in range(len(values)):
         before = values[max(0, index - ROLLING) : index]
         middle = statistics.median(before) if len(before) >= 3 else 0.0
-        found.append((middle, 1.4826 * statistics.median(abs(value - middle) for value in before)) if len(before) >= 3 else None)
+        found.append(
+            (middle, 1.4826 * statistics.median(abs(value - middle) for value in before))
+            if len(before) >= 3
+            else None
+        )
     return tuple(found)
 
 
@@ -70,18 +77,29 @@ def stands_apart(value: float, usual: tuple[float, float] | None) -> bool:
 
 
 def told(trend: Trend) -> Told:
-    """One number: its median and scatter, the last run against those before, the runs that stand apart."""
+    """One number: its median and scatter, the last run against those before, the runs that stand
+    apart."""
     values = tuple(point.busbw_gb_s for point in trend.points)
     usual = rolling(values)
     middle = statistics.median(values)
     deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
-    last = f"; {values[-1] / usual[-1][0] - 1:+.1%} against the {min(ROLLING, len(values) - 1)} runs before" if usual[-1] else ""
+    last = (
+        f"; {values[-1] / usual[-1][0] - 1:+.1%} against the {min(ROLLING, len(values) - 1)} runs"
+        " before"
+        if usual[-1]
+        else ""
+    )
     summary = (
-        f"{len(values)} runs, {trend.points[0].started[:10]} to {trend.points[-1].started[:10]}: median {format_bandwidth(middle)}, "
-        f"robust deviation {deviation / middle:.1%}, last {format_bandwidth(values[-1])}{last}"
+        f"{len(values)} runs, {trend.points[0].started[:10]} to {trend.points[-1].started[:10]}:"
+        f" median {format_bandwidth(middle)}, robust deviation {deviation / middle:.1%}, last"
+        f" {format_bandwidth(values[-1])}{last}"
     )
     apart = tuple(
-        (point.run_id, format_bandwidth(point.busbw_gb_s), f"{point.busbw_gb_s / before[0] - 1:+.1%}")
+        (
+            point.run_id,
+            format_bandwidth(point.busbw_gb_s),
+            f"{point.busbw_gb_s / before[0] - 1:+.1%}",
+        )
         for point, before in zip(trend.points, usual, strict=True)
         if before is not None and stands_apart(point.busbw_gb_s, before)
     )
@@ -94,15 +112,30 @@ def _picture(trend: Trend, summary: str, usual: tuple[tuple[float, float] | None
     values = [point.busbw_gb_s for point in points]
     middle = statistics.median(values)
     marks = tuple(
-        strip.Mark(p.busbw_gb_s, p.busbw_gb_s, p.busbw_gb_s, stands_apart(p.busbw_gb_s, before), p.run_id)
+        strip.Mark(
+            p.busbw_gb_s, p.busbw_gb_s, p.busbw_gb_s, stands_apart(p.busbw_gb_s, before), p.run_id
+        )
         for p, before in zip(points, usual, strict=True)
     )
     good = [point.busbw_gb_s for point in points if point.accepted]
     rules = [strip.Rule(middle, f"median {format_bandwidth(middle)}")]
-    rules += [strip.Rule(statistics.median(good), f"accepted runs {format_bandwidth(statistics.median(good))}")] if good else []
+    rules += (
+        [
+            strip.Rule(
+                statistics.median(good),
+                f"accepted runs {format_bandwidth(statistics.median(good))}",
+            )
+        ]
+        if good
+        else []
+    )
     return strip.draw(
         strip.Strip(
-            key=f"trend-{trend.collective}-{trend.size_bytes}-{sum(map(ord, trend.regime + trend.options))}".replace("_", "-"),
+            key=(
+                f"trend-{trend.collective}-{trend.size_bytes}-{sum(map(ord, trend.regime + trend.options))}".replace(
+                    "_", "-"
+                )
+            ),
             title=f"{trend.collective} {format_size(trend.size_bytes)} over time",
             description=summary,
             y=svg.linear(max(values) * 1.01, min(values) * 0.99),
@@ -117,4 +150,6 @@ def _picture(trend: Trend, summary: str, usual: tuple[tuple[float, float] | None
 
 def render(title: str, trends: tuple[Trend, ...]) -> str:
     """The whole page. The same input gives the same bytes."""
-    return html.standalone("history.html.j2", title=title, told=tuple(told(trend) for trend in trends))
+    return html.standalone(
+        "history.html.j2", title=title, told=tuple(told(trend) for trend in trends)
+    )

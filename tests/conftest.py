@@ -6,8 +6,10 @@ import signal
 
 
 def pytest_configure() -> None:
-    """Ctrl-C works here and in what tests start, also where a shell started the tests in the background with SIGINT ignored."""
+    """Ctrl-C works here and in what tests start, also where a shell started the tests in the
+    background with SIGINT ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # A test run that is told to end takes its labs down as with Ctrl-C: by default it would end at once and leave them running.
+    # A test run that is told to end takes its labs down as with Ctrl-C: by default it would end at
+    # once and leave them running.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

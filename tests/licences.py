@@ -1,4 +1,5 @@
-"""Writes docs/licences.md: what `pip install busbw` brings with it, under which licence, as the installed packages state it.
+"""Writes docs/licences.md: what `pip install busbw` brings with it, under which licence, as the
+installed packages state it.
 
 usage: python tests/licences.py > docs/licences.md
 """
@@ -29,8 +30,16 @@ def pinned(lock: Path = LOCK) -> dict[str, str]:
 def licence(package: str) -> str:
     """As the package states it: an SPDX expression, else its own word, else its classifier."""
     told = importlib.metadata.metadata(package)
-    classifiers = [each.rpartition(" :: ")[2] for each in told.get_all("Classifier") or () if each.startswith("License ::")]
-    stated = told.get("License-Expression") or (told.get("License") or "").strip().partition("\n")[0] or ", ".join(classifiers)
+    classifiers = [
+        each.rpartition(" :: ")[2]
+        for each in told.get_all("Classifier") or ()
+        if each.startswith("License ::")
+    ]
+    stated = (
+        told.get("License-Expression")
+        or (told.get("License") or "").strip().partition("\n")[0]
+        or ", ".join(classifiers)
+    )
     if not stated:
         raise SystemExit(f"{package} states no licence")
     return str(stated)
@@ -38,7 +47,9 @@ def licence(package: str) -> str:
 
 def page() -> str:
     """The whole page."""
-    return _HEAD + "".join(f"| {name} | {version} | {licence(name)} |\n" for name, version in pinned().items())
+    return _HEAD + "".join(
+        f"| {name} | {version} | {licence(name)} |\n" for name, version in pinned().items()
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Which failed tests are measured a second time: a few of the lab's, whose subject is real traffic on a machine that others share.
+"""Which failed tests are measured a second time: a few of the lab's, whose subject is real traffic
+on a machine that others share.
 
-Prints their ids, one a line; nothing where the failure stands. A test without the lab that fails is wrong, and so are many that fail at once. The
-first failure stays in the output whole, and `tests/all.sh` ends with a line for each test that needed its second try.
+Prints their ids, one a line; nothing where the failure stands. A test without the lab that fails is
+wrong, and so are many that fail at once. The first failure stays in the output whole, and
+`tests/all.sh` ends with a line for each test that needed its second try.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def measured_again(failed: Collection[str]) -> list[str]:
     >>> measured_again(["tests/lab/test_survey.py::test_a", "tests/unit/test_b.py::test_b"])
     []
     """
-    fine = 0 < len(failed) <= MOST and all(each.startswith("tests/lab/") and "::" in each for each in failed)
+    fine = 0 < len(failed) <= MOST and all(
+        each.startswith("tests/lab/") and "::" in each for each in failed
+    )
     return sorted(failed) if fine else []
 
 

@@ -1,4 +1,5 @@
-"""The rules of docs/architecture.md, held by reading the sources: packaging lists, floors, purity, imports, the start budget."""
+"""The rules of docs/architecture.md, held by reading the sources: packaging lists, floors, purity,
+imports, the start budget."""
 
 from __future__ import annotations
 
@@ -11,11 +12,37 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = {"harness": "busbw", "parsers": "busbw.parsers", "reports": "busbw.reports", "playbooks": "busbw.playbooks"} | {
-    "inventories": "busbw.inventories"
+FOLDERS = {
+    "harness": "busbw",
+    "parsers": "busbw.parsers",
+    "reports": "busbw.reports",
+    "playbooks": "busbw.playbooks",
+} | {"inventories": "busbw.inventories"}
+HEAVY = {
+    "pandas",
+    "numpy",
+    "paramiko",
+    "fabric",
+    "jinja2",
+    "pydantic",
+    "yaml",
+    "rich",
+    "junitparser",
+    "prometheus_client",
 }
-HEAVY = {"pandas", "numpy", "paramiko", "fabric", "jinja2", "pydantic", "yaml", "rich", "junitparser", "prometheus_client"}
-IMPURE = {"os", "subprocess", "socket", "paramiko", "fabric", "rich", "pathlib", "logging", "tempfile", "shutil", "threading"}
+IMPURE = {
+    "os",
+    "subprocess",
+    "socket",
+    "paramiko",
+    "fabric",
+    "rich",
+    "pathlib",
+    "logging",
+    "tempfile",
+    "shutil",
+    "threading",
+}
 ONLY_IN = {
     "rich": ("busbw.cli.console",),
     "paramiko": ("busbw.transport.ssh", "busbw.transport."),
@@ -69,7 +96,8 @@ FLOORS = (
     ("busbw.units", 0),
 )
 UPWARD = {
-    # A lab is one way of naming a cluster: the reader looks into the lab's state file, whose layout the lab alone knows.
+    # A lab is one way of naming a cluster: the reader looks into the lab's state file, whose layout
+    # the lab alone knows.
     ("busbw.inventory.lab", "busbw.lab"),
     ("busbw.inventory.select", "busbw.inventory.lab"),
 }
@@ -131,7 +159,11 @@ def test_every_data_file_of_a_package_is_matched_by_a_packaging_glob() -> None:
 
 
 def test_every_module_stands_on_a_floor() -> None:
-    assert [name for name in MODULES if floor(name) is None and name not in ("busbw", "busbw.__main__", *FOLDERS.values())] == []
+    assert [
+        name
+        for name in MODULES
+        if floor(name) is None and name not in ("busbw", "busbw.__main__", *FOLDERS.values())
+    ] == []
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
@@ -141,7 +173,9 @@ def test_imports_go_down_the_floors_or_sideways(name: str) -> None:
         return
     wrong = []
     for target in imports(MODULES[name]):
-        if not target.startswith("busbw.") or (target not in MODULES and target.rpartition(".")[0] not in MODULES):
+        if not target.startswith("busbw.") or (
+            target not in MODULES and target.rpartition(".")[0] not in MODULES
+        ):
             continue
         other = floor(target)
         allowed = any(name.startswith(a) and target.startswith(b) for a, b in UPWARD)
@@ -150,7 +184,9 @@ def test_imports_go_down_the_floors_or_sideways(name: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", sorted(n for n in MODULES if n.startswith(("busbw.parsers", "busbw.reports"))))
+@pytest.mark.parametrize(
+    "name", sorted(n for n in MODULES if n.startswith(("busbw.parsers", "busbw.reports")))
+)
 def test_parsers_and_reports_do_no_io(name: str) -> None:
     roots = {target.partition(".")[0] for target in imports(MODULES[name])}
     assert roots & IMPURE == set()
@@ -167,7 +203,9 @@ def test_each_library_is_imported_only_where_it_belongs(name: str) -> None:
     roots = {target.partition(".")[0] for target in imports(MODULES[name])}
     for library, places in ONLY_IN.items():
         if library in roots:
-            assert name.startswith(places), f"{library} is imported by {name}; it belongs in {places[0]}"
+            assert name.startswith(places), (
+                f"{library} is imported by {name}; it belongs in {places[0]}"
+            )
     if {"pandas", "numpy"} & roots:
         assert name.startswith(("busbw.parsers", "busbw.reports", "busbw.compare"))
         top = {target.partition(".")[0] for target in imports(MODULES[name], top_level_only=True)}
@@ -188,10 +226,19 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys, busbw.cli; busbw.cli.build_parser(busbw.cli.commands()).format_help();"
         f"print(sorted({HEAVY!r} & {{m.partition('.')[0] for m in sys.modules}}))"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (result.stdout.strip(), result.stderr) == ("[]", "")
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_every_module_says_what_it_knows(name: str) -> None:
-    assert ast.get_docstring(ast.parse(MODULES[name].read_text(encoding="utf-8"))), f"{name} has no docstring"
+    assert ast.get_docstring(ast.parse(MODULES[name].read_text(encoding="utf-8"))), (
+        f"{name} has no docstring"
+    )
+
+
+def test_at_most_one_line_in_a_hundred_is_longer_than_100_columns() -> None:
+    lines = [line for path in MODULES.values() for line in path.read_text("utf-8").splitlines()]
+    assert sum(len(line) > 100 for line in lines) <= len(lines) / 100

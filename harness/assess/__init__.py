@@ -1,4 +1,5 @@
-"""From a run directory to its result: reads `raw/`, judges, and gives one record. The same `raw/` always gives the same record."""
+"""From a run directory to its result: reads `raw/`, judges, and gives one record. The same `raw/`
+always gives the same record."""
 
 from __future__ import annotations
 

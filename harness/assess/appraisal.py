@@ -1,4 +1,5 @@
-"""Everything that a run's numbers are held against, together: hardware, limits, proofs, gates, scatter, and how small a fault would show."""
+"""Everything that a run's numbers are held against, together: hardware, limits, proofs, gates,
+scatter, and how small a fault would show."""
 
 from __future__ import annotations
 
@@ -51,15 +52,27 @@ def appraise(
     outcome: BlameOutcome,
     accepted: tuple[PastRun, ...] = (),
 ) -> Appraisal:
-    """Hold the launches of a run against everything there is. `accepted`: earlier runs that were accepted."""
-    nodes = max((launch.artefact.nodes for launch in made if not launch.artefact.groups), key=len, default=())
+    """Hold the launches of a run against everything there is. `accepted`: earlier runs that were
+    accepted."""
+    nodes = max(
+        (launch.artefact.nodes for launch in made if not launch.artefact.groups),
+        key=len,
+        default=(),
+    )
     hardware = expectation.hardware_of(asked, nodes)
     outlooks = _outlooks(plan, made, hardware)
-    same = tuple(past for past in accepted if (past.regime.profile, past.regime.emulated) == (plan.profile.name, plan.cluster.emulated))
+    same = tuple(
+        past
+        for past in accepted
+        if (past.regime.profile, past.regime.emulated) == (plan.profile.name, plan.cluster.emulated)
+    )
     comparisons = gates.compare(plan.playbook, made, outcome, outlooks, same)
     proven = _proofs(run, plan, made, hardware) if len(nodes) > 1 else ()
     samples = tuple(sample for launch in made for sample in launch.samples)
-    watches = (*gates.watches(plan.playbook, made, comparisons, outlooks), *survey_watch(samples, outcome))
+    watches = (
+        *gates.watches(plan.playbook, made, comparisons, outlooks),
+        *survey_watch(samples, outcome),
+    )
     return Appraisal(
         hardware=hardware,
         outlooks=outlooks,
@@ -67,12 +80,16 @@ def appraise(
         comparisons=comparisons,
         findings=(*proof.findings(proven), *_scatter(plan, made, outlooks)),
         uncovered=(*proof.uncovered(proven), *_uncovered(plan, made, outlooks, comparisons)),
-        sensitivity=(*_faults(plan, nodes, hardware, watches, proven, checks), *verdict.sensitivity(samples, outcome)),
+        sensitivity=(
+            *_faults(plan, nodes, hardware, watches, proven, checks),
+            *verdict.sensitivity(samples, outcome),
+        ),
     )
 
 
 def _outlooks(plan: RunPlan, made: tuple[Launch, ...], hardware: Hardware) -> dict[str, Outlook]:
-    """Each case that ran over all nodes; an emulated cluster describes no hardware, whatever its nodes say they are."""
+    """Each case that ran over all nodes; an emulated cluster describes no hardware, whatever its
+    nodes say they are."""
     if plan.cluster.emulated:
         return {}
     found = {}
@@ -80,20 +97,32 @@ def _outlooks(plan: RunPlan, made: tuple[Launch, ...], hardware: Hardware) -> di
         artefact = launch.artefact
         if not artefact.groups and artefact.case.family not in found:
             found[artefact.case.family] = expectation.outlook(
-                hardware, plan.profile.name, artefact.case.collective.value, len(artefact.nodes), artefact.ranks_per_node
+                hardware,
+                plan.profile.name,
+                artefact.case.collective.value,
+                len(artefact.nodes),
+                artefact.ranks_per_node,
             )
     return found
 
 
-def _proofs(run: RunDir, plan: RunPlan, made: tuple[Launch, ...], hardware: Hardware) -> tuple[Proof, ...]:
+def _proofs(
+    run: RunDir, plan: RunPlan, made: tuple[Launch, ...], hardware: Hardware
+) -> tuple[Proof, ...]:
     own = [launch for launch in made if not launch.artefact.groups and launch.results]
     logged = next((launch for launch in own if launch.artefact.case.purpose == "proof"), None)
     loaded = next((launch for launch in own if launch.artefact.case.purpose == "bandwidth"), logged)
     ranks = proof.rank_texts(run, logged) if logged is not None else ()
-    said = next((path for path, _ in ranks), (logged.artefact.stdout or "") if logged is not None else "")
+    said = next(
+        (path for path, _ in ranks), (logged.artefact.stdout or "") if logged is not None else ""
+    )
     return proof.proofs(
         plan.profile.must_see,
-        proof.log_of(run, logged) if logged is not None and plan.profile.must_see.networks else None,
+        (
+            proof.log_of(run, logged)
+            if logged is not None and plan.profile.must_see.networks
+            else None
+        ),
         len(logged.artefact.nodes) * logged.artefact.ranks_per_node if logged is not None else 0,
         _fitted(plan, hardware, loaded.artefact.nodes if loaded is not None else ()),
         proof.traffic_of(run, loaded) if loaded is not None else (),
@@ -108,7 +137,9 @@ def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[
     found = []
     for node in plan.cluster.chosen(nodes):
         if node.carriers:
-            found.append(NodeHardware(node.name, (), tuple((rail, 0.0) for rail in node.carriers), (), None))
+            found.append(
+                NodeHardware(node.name, (), tuple((rail, 0.0) for rail in node.carriers), (), None)
+            )
         elif node.name in told:
             found.append(told[node.name])
     return tuple(found)
@@ -118,7 +149,13 @@ def survey_watch(samples: tuple[GroupSample, ...], outcome: BlameOutcome) -> tup
     """The survey as something that can fail: how much a pair may lose before it is accused."""
     if not samples or outcome.reference_gb_s is None:
         return ()
-    return (Watch("pairs of nodes against each other", 1 - outcome.tolerance, statistics.median(sample.spread for sample in samples)),)
+    return (
+        Watch(
+            "pairs of nodes against each other",
+            1 - outcome.tolerance,
+            statistics.median(sample.spread for sample in samples),
+        ),
+    )
 
 
 def _faults(
@@ -129,11 +166,14 @@ def _faults(
     proven: tuple[Proof, ...],
     checks: tuple[CheckResult, ...],
 ) -> tuple[str, ...]:
-    """Which faults of one node this run would have caught; () where there is no network to break."""
+    """Which faults of one node this run would have caught; () where there is no network to
+    break."""
     if len(nodes) < 2 or plan.profile.name == "nvlink-only":
         return ()
     rails = {len(node.rails) for node in plan.cluster.chosen(nodes)}
-    count = hardware.nics.count if hardware.nics is not None else rails.pop() if len(rails) == 1 else 0
+    count = (
+        hardware.nics.count if hardware.nics is not None else rails.pop() if len(rails) == 1 else 0
+    )
     network = None if hardware.nics is None or plan.cluster.emulated else hardware.nics.line_gb_s
     known = sensitivity.faults(count or None, network)
     if not plan.profile.must_see.gdr:
@@ -141,30 +181,52 @@ def _faults(
     if not plan.profile.must_see.networks or "Socket" in plan.profile.must_see.networks:
         known = tuple(fault for fault in known if fault.id != sensitivity.TCP)
     trained = [check for check in checks if check.check_id in _RATE_CHECKS and check.required]
-    rates = ((sensitivity.HALF_RATE, "every port trained at the same rate (cross.rate)"),) if _all_pass(trained, nodes) else ()
-    return tuple(each.told() for each in sensitivity.sense(known, watches, (*proof.excluded(proven), *rates)))
+    rates = (
+        ((sensitivity.HALF_RATE, "every port trained at the same rate (cross.rate)"),)
+        if _all_pass(trained, nodes)
+        else ()
+    )
+    return tuple(
+        each.told() for each in sensitivity.sense(known, watches, (*proof.excluded(proven), *rates))
+    )
 
 
 def _all_pass(checks: list[CheckResult], nodes: tuple[str, ...]) -> bool:
-    return {check.node for check in checks} >= set(nodes) and all(check.status is Status.PASS for check in checks)
+    return {check.node for check in checks} >= set(nodes) and all(
+        check.status is Status.PASS for check in checks
+    )
 
 
-def _scatter(plan: RunPlan, made: tuple[Launch, ...], outlooks: Mapping[str, Outlook]) -> tuple[Finding, ...]:
+def _scatter(
+    plan: RunPlan, made: tuple[Launch, ...], outlooks: Mapping[str, Outlook]
+) -> tuple[Finding, ...]:
     wire = FABRICS[plan.profile.name][0] if plan.profile.name in FABRICS else None
     found: list[Finding] = []
     for case in plan.playbook.cases:
-        own = [launch for launch in made if launch.artefact.case.family == case.id and not launch.artefact.groups and launch.results]
+        own = [
+            launch
+            for launch in made
+            if launch.artefact.case.family == case.id
+            and not launch.artefact.groups
+            and launch.results
+        ]
         if case.repeats or not own:
             continue
         outlook = outlooks.get(case.id)
-        latency = outlook.expectation.latency_us if outlook is not None and outlook.expectation is not None else ()
+        latency = (
+            outlook.expectation.latency_us
+            if outlook is not None and outlook.expectation is not None
+            else ()
+        )
         found += statistics_findings.findings(
             Measured(
                 case_id=case.id,
                 collective=case.collective.value,
                 iterations=case.iterations,
                 results=tuple(launch.results[-1] for launch in own),
-                artefacts=tuple(launch.artefact.json or launch.artefact.stdout or "" for launch in own),
+                artefacts=tuple(
+                    launch.artefact.json or launch.artefact.stdout or "" for launch in own
+                ),
                 ethernet=_ETHERNET.get(wire) if wire is not None else None,
                 model_latency_us=latency[0][1] if latency else None,
             )
@@ -173,20 +235,43 @@ def _scatter(plan: RunPlan, made: tuple[Launch, ...], outlooks: Mapping[str, Out
 
 
 def _uncovered(
-    plan: RunPlan, made: tuple[Launch, ...], outlooks: Mapping[str, Outlook], comparisons: tuple[Comparison, ...]
+    plan: RunPlan,
+    made: tuple[Launch, ...],
+    outlooks: Mapping[str, Outlook],
+    comparisons: tuple[Comparison, ...],
 ) -> tuple[Uncovered, ...]:
     found = []
     for case_id, outlook in outlooks.items():
         if outlook.expectation is not None and outlook.expectation.blind:
-            found.append(Uncovered(f"the fabric, by {case_id}", outlook.expectation.blind, "busbw run -w four nodes or more"))
+            found.append(
+                Uncovered(
+                    f"the fabric, by {case_id}",
+                    outlook.expectation.blind,
+                    "busbw run -w four nodes or more",
+                )
+            )
     reasons = dict.fromkeys(outlook.why_not for outlook in outlooks.values() if outlook.why_not)
-    found += [Uncovered("the physical limit and published figures", why, "busbw expect with rates given by hand") for why in reasons]
-    level = {comparison.reference.kind for comparison in comparisons if comparison.reference.busbw_gb_s is not None}
-    if not level & {"accepted-run", "published", "playbook"} and plan.playbook.contract is None and made:
+    found += [
+        Uncovered(
+            "the physical limit and published figures", why, "busbw expect with rates given by hand"
+        )
+        for why in reasons
+    ]
+    level = {
+        comparison.reference.kind
+        for comparison in comparisons
+        if comparison.reference.busbw_gb_s is not None
+    }
+    if (
+        not level & {"accepted-run", "published", "playbook"}
+        and plan.playbook.contract is None
+        and made
+    ):
         found.append(
             Uncovered(
                 "the level all nodes share",
-                "no contract, accepted run or published figure was compared with; peers show differences only",
+                "no contract, accepted run or published figure was compared with; peers show"
+                " differences only",
                 "put the contract's number into the playbook: busbw expect --contract-template",
             )
         )

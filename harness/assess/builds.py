@@ -1,4 +1,5 @@
-"""What was built against what ran: the binaries on the nodes, and the versions that they printed themselves."""
+"""What was built against what ran: the binaries on the nodes, and the versions that they printed
+themselves."""
 
 from __future__ import annotations
 
@@ -9,14 +10,20 @@ from busbw.model import Confidence, Evidence, Finding, Status
 _ARTEFACT = "raw/build.json"
 
 
-def findings(build: BuildOutcome | None, made: tuple[Launch, ...], *, emulated: bool) -> tuple[Finding, ...]:
-    """Everything that is wrong with the build. A version that another binary would print means that this one was not measured.
+def findings(
+    build: BuildOutcome | None, made: tuple[Launch, ...], *, emulated: bool
+) -> tuple[Finding, ...]:
+    """Everything that is wrong with the build. A version that another binary would print means that
+    this one was not measured.
 
     `emulated` = what stands in for NCCL says the version of the header, so that it proves nothing.
     """
     if build is None:
         return ()
-    found = [_finding("build-differs", problem, Evidence(_ARTEFACT, None, problem)) for problem in build.problems]
+    found = [
+        _finding("build-differs", problem, Evidence(_ARTEFACT, None, problem))
+        for problem in build.problems
+    ]
     linked = {each.nccl for each in build.builds} - {None}
     for name, wanted, said in (
         ("nccl-tests", {build.version} - {None}, _said(made, "tests_version")),
@@ -24,8 +31,15 @@ def findings(build: BuildOutcome | None, made: tuple[Launch, ...], *, emulated: 
     ):
         for version, artefact in said.items():
             if wanted and version not in wanted:
-                title = f"{name} {version} was measured, and {' and '.join(sorted(map(str, wanted)))} was built"
-                found.append(_finding("build-not-measured", title, Evidence(artefact, None, f"{name} {version}")))
+                title = (
+                    f"{name} {version} was measured, and {' and '.join(sorted(map(str, wanted)))}"
+                    " was built"
+                )
+                found.append(
+                    _finding(
+                        "build-not-measured", title, Evidence(artefact, None, f"{name} {version}")
+                    )
+                )
     return tuple(found)
 
 
@@ -37,12 +51,19 @@ def _said(made: tuple[Launch, ...], name: str) -> dict[str, str]:
             # NCCL adds what it was compiled with: 2.27.5+cuda12.9.
             version = str(getattr(result, name) or "").partition("+")[0]
             if version:
-                found.setdefault(version, launch.artefact.stdout or f"raw/cases/{launch.artefact.case.id}/outcome.json")
+                found.setdefault(
+                    version,
+                    launch.artefact.stdout or f"raw/cases/{launch.artefact.case.id}/outcome.json",
+                )
     return found
 
 
 def _finding(name: str, title: str, evidence: Evidence) -> Finding:
-    settle = ("unset LD_LIBRARY_PATH on the nodes, or let it name the NCCL that is meant",) if name == "build-not-measured" else ()
+    settle = (
+        ("unset LD_LIBRARY_PATH on the nodes, or let it name the NCCL that is meant",)
+        if name == "build-not-measured"
+        else ()
+    )
     return Finding(
         id=name,
         status=Status.UNKNOWN,

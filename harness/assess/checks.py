@@ -1,4 +1,5 @@
-"""What a run's nodes were asked, what they answered, and what the checks come to: the part of a result that a check has, too."""
+"""What a run's nodes were asked, what they answered, and what the checks come to: the part of a
+result that a check has, too."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def load_plan(run: RunDir) -> RunPlan:
     plan = artefacts.load(run, "plan.json", RunPlan)
     if plan is None:
         raise RunDirError(
-            f"run {run.run_id} has no plan", seen=f"{run.path}/raw/plan.json is missing", next_step="start a new run: busbw run"
+            f"run {run.run_id} has no plan",
+            seen=f"{run.path}/raw/plan.json is missing",
+            next_step="start a new run: busbw run",
         )
     if plan.profile.name != UNDETECTED:
         return plan
@@ -46,22 +49,29 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
             argv=("sh", "-s"),
             exit_status=entry.exit_status,
             stdout=run.read_raw(entry.stdout.removeprefix("raw/")) or b"",
-            stderr=(run.read_raw(entry.stderr.removeprefix("raw/")) or b"") if entry.stderr else b"",
+            stderr=(
+                (run.read_raw(entry.stderr.removeprefix("raw/")) or b"") if entry.stderr else b""
+            ),
             seconds=entry.seconds,
             problem=entry.problem,
         )
-        found.append(script.split(nodes[entry.node], result, index.boundary if index else "", entry.stdout))
+        found.append(
+            script.split(nodes[entry.node], result, index.boundary if index else "", entry.stdout)
+        )
     return tuple(found)
 
 
 def demand(plan: RunPlan) -> Demand:
     """What the playbook and the fabric profile ask for; the playbook's word comes first."""
     required = (*plan.playbook.checks.required, *plan.profile.checks.required)
-    return Demand(plan.profile.name, required, (*plan.playbook.checks.advisory, *plan.profile.checks.advisory))
+    return Demand(
+        plan.profile.name, required, (*plan.playbook.checks.advisory, *plan.profile.checks.advisory)
+    )
 
 
 def checked(run: RunDir, plan: RunPlan, asked: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
-    """What the checks come to: whether each node was reached, every family over all answers, and what was asked beside the nodes' own."""
+    """What the checks come to: whether each node was reached, every family over all answers, and
+    what was asked beside the nodes' own."""
     reach = artefacts.load(run, "reach.json", ReachArtefact)
     found = (*_reach_checks(plan, reach), *frame.judge(families(), asked, demand(plan)))
     if not any((run.raw / name).exists() for name in _BESIDE):
@@ -82,12 +92,29 @@ def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResu
         missing = reasons.get(node.name)
         command = f"ssh {node.name} true"
         if missing is None:
-            results.append(CheckResult("ssh.connect", node.name, Status.PASS, "reached", "reached", command, required=required))
+            results.append(
+                CheckResult(
+                    "ssh.connect",
+                    node.name,
+                    Status.PASS,
+                    "reached",
+                    "reached",
+                    command,
+                    required=required,
+                )
+            )
         else:
             evidence = Evidence("raw/reach.json", None, missing.reason)
             results.append(
                 CheckResult(
-                    "ssh.connect", node.name, Status.UNKNOWN, missing.reason, "reached", command, evidence=evidence, required=required
+                    "ssh.connect",
+                    node.name,
+                    Status.UNKNOWN,
+                    missing.reason,
+                    "reached",
+                    command,
+                    evidence=evidence,
+                    required=required,
                 )
             )
     return tuple(results)

@@ -41,16 +41,20 @@ class NodeTexts:
 
 
 def of_case(run: RunDir, case_id: str) -> tuple[NodeTexts, ...] | None:
-    """Before and after a case, in the order of the launch; None = none were taken (an older run, or the launch did not start).
+    """Before and after a case, in the order of the launch; None = none were taken (an older run, or
+    the launch did not start).
 
     Raises:
         RunDirError: an artefact is not readable.
     """
-    return load_snapshots(run, f"cases/{case_id}/counters-before.json", f"cases/{case_id}/counters-after.json")
+    return load_snapshots(
+        run, f"cases/{case_id}/counters-before.json", f"cases/{case_id}/counters-after.json"
+    )
 
 
 def load_snapshots(run: RunDir, before: str, after: str) -> tuple[NodeTexts, ...] | None:
-    """What the nodes of the first artefact said then and at the second; None = one of the two is missing.
+    """What the nodes of the first artefact said then and at the second; None = one of the two is
+    missing.
 
     Raises:
         RunDirError: an artefact is not readable.
@@ -90,7 +94,8 @@ _OF_ONE_NODE = (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE)
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """All pairs of a run's survey; none where the benchmark's traffic is not TCP's, which no kernel's counter of segments sees."""
+    """All pairs of a run's survey; none where the benchmark's traffic is not TCP's, which no
+    kernel's counter of segments sees."""
 
     pairs: tuple[Carried, ...]
     uncovered: tuple[Uncovered, ...]
@@ -126,23 +131,29 @@ def count(run: RunDir, plan: RunPlan, made: tuple[Launch, ...]) -> Counted:
     return Counted(tuple(pairs), not_counted(blind))
 
 
-def findings(pairs: tuple[Carried, ...], outcome: BlameOutcome, fabric: Fabric) -> tuple[Finding, ...]:
+def findings(
+    pairs: tuple[Carried, ...], outcome: BlameOutcome, fabric: Fabric
+) -> tuple[Finding, ...]:
     """Who loses packets."""
     # Queues before what is slow overflow, and drop packets themselves.
     slow = {(level.sample.launch, frozenset(level.sample.nodes)) for level in outcome.explained}
     bad = {name for part in outcome.accused if part.kind in _OF_ONE_NODE for name in part.names}
-    left = (p for p in pairs if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes))
+    left = (
+        p for p in pairs if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes)
+    )
     return loss.findings(tuple(left), fabric)
 
 
 def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:
-    """By node and launch why it could not be counted, in one line for all nodes that miss the same launches: a thousand nodes may miss them all."""
+    """By node and launch why it could not be counted, in one line for all nodes that miss the same
+    launches: a thousand nodes may miss them all."""
     alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for node, launches in blind.items():
         alike.setdefault((tuple(launches), next(iter(launches.values()))), []).append(node)
     return tuple(
         Uncovered(
-            f"packets lost by the pairs of {', '.join(nodes[:8])}{f' and {len(nodes) - 8} more' if len(nodes) > 8 else ''}",
+            "packets lost by the pairs of"
+            f" {', '.join(nodes[:8])}{f' and {len(nodes) - 8} more' if len(nodes) > 8 else ''}",
             f"{why}, in {len(launches)} launch{'es' if len(launches) > 1 else ''}",
             "nstat -az TcpRetransSegs TcpOutSegs on the nodes, before and after a launch",
         )
@@ -168,7 +179,14 @@ def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[Carried, ...], dict[str
         if len(mine) == len(nodes):
             most = max(mine, key=lambda of_node: of_node.resent)
             found.append(
-                Carried(nodes, launch.artefact.case.id, sum(n.sent for n in mine), sum(n.resent for n in mine), most.path, most.line_no)
+                Carried(
+                    nodes,
+                    launch.artefact.case.id,
+                    sum(n.sent for n in mine),
+                    sum(n.resent for n in mine),
+                    most.path,
+                    most.line_no,
+                )
             )
     return tuple(found), {node: why for node, why in each.items() if isinstance(why, str)}
 
@@ -228,7 +246,11 @@ def between(run: RunDir, first_id: str, next_id: str) -> CaseCounters | None:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    return _parsed(load_snapshots(run, f"cases/{first_id}/counters-after.json", f"cases/{next_id}/counters-before.json"))
+    return _parsed(
+        load_snapshots(
+            run, f"cases/{first_id}/counters-after.json", f"cases/{next_id}/counters-before.json"
+        )
+    )
 
 
 def _parsed(taken: tuple[NodeTexts, ...] | None) -> CaseCounters | None:
@@ -238,7 +260,9 @@ def _parsed(taken: tuple[NodeTexts, ...] | None) -> CaseCounters | None:
     for node in taken:
         problems += [f"{node.node}: {problem}" for problem in node.problems]
         if node.before is not None and node.after is not None:
-            pair = counters.parse_pair(node.before.text, node.after.text, node.node, (node.before.path, node.after.path))
+            pair = counters.parse_pair(
+                node.before.text, node.after.text, node.node, (node.before.path, node.after.path)
+            )
             problems += [
                 f"{node.node}: {moment}: {problem}"
                 for moment, each in zip(("before", "after"), pair, strict=True)

@@ -1,4 +1,5 @@
-"""Which fabric profile fits a cluster, from what its nodes answered, and which facts decided. Where two fit, both are named and none is taken."""
+"""Which fabric profile fits a cluster, from what its nodes answered, and which facts decided. Where
+two fit, both are named and none is taken."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from busbw.store.plan import RunPlan
 _GOOGLE, _MICROSOFT = "Google", "Microsoft Corporation"
 _GOOGLE_MARKS = (("mark_gib", "gcp-gib"), ("mark_tcpxo", "gcp-tcpxo"), ("mark_tcpx", "gcp-tcpx"))
 _BLUEFIELD_3 = "MT41692"
-"""Device type of the SuperNIC that Spectrum-X is built with; the switches cannot be seen from a host."""
+"""Device type of the SuperNIC that Spectrum-X is built with; the switches cannot be seen from a
+host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,10 @@ def guess(answers: tuple[NodeAnswer, ...]) -> Guess:
     if len(said) == 1:
         (only,) = said
         return only
-    facts = tuple(f"{fold(nodes)}: {', '.join(each.candidates)} ({'; '.join(each.facts)})" for each, nodes in said.items())
+    facts = tuple(
+        f"{fold(nodes)}: {', '.join(each.candidates)} ({'; '.join(each.facts)})"
+        for each, nodes in said.items()
+    )
     return Guess(tuple(sorted({name for each in said for name in each.candidates})), facts)
 
 
@@ -58,11 +63,20 @@ def _of_node(answer: NodeAnswer, *, alone: bool) -> Guess:
         return Guess(("infiniband", "rocev2"), (f"{ports}: both kinds at the highest rate",))
     if "InfiniBand" in hardware.link_layers:
         azure = vendor == _MICROSOFT
-        return Guess(("azure-ib" if azure else "infiniband",), (ports, *((f"the machine is of {vendor}",) if azure else ())))
+        return Guess(
+            ("azure-ib" if azure else "infiniband",),
+            (ports, *((f"the machine is of {vendor}",) if azure else ())),
+        )
     if "Ethernet" in hardware.link_layers:
         if _bluefield(answer, hardware):
             return Guess(
-                ("rocev2", "spectrum-x"), (f"{ports} of BlueField-3: whether the switches are Spectrum-X is not seen from a host",)
+                ("rocev2", "spectrum-x"),
+                (
+                    (
+                        f"{ports} of BlueField-3: whether the switches are Spectrum-X is not seen"
+                        " from a host"
+                    ),
+                ),
             )
         return Guess(("rocev2",), (ports,))
     if answer.section("rdma_sysfs") is None:
@@ -80,27 +94,41 @@ def _google(marks: os_facts.OsFacts, hardware: NodeHardware) -> Guess:
         return Guess(found, (maker, *told))
     if "Ethernet" in hardware.link_layers:
         return Guess(("gcp-gib",), (maker, _ports(hardware)))
-    return Guess(("gcp-tcpx", "gcp-tcpxo", "tcp"), (maker, "no RDMA port, and no plugin in /var/lib/tcpxo or /var/lib/tcpx"))
+    return Guess(
+        ("gcp-tcpx", "gcp-tcpxo", "tcp"),
+        (maker, "no RDMA port, and no plugin in /var/lib/tcpxo or /var/lib/tcpx"),
+    )
 
 
 def _ports(hardware: NodeHardware) -> str:
     rates = sorted({f"{rate:g}" for _, rate in hardware.rails})
-    return f"{len(hardware.rails)} active ports of {'/'.join(hardware.link_layers)} at {'/'.join(rates)} Gb/s"
+    return (
+        f"{len(hardware.rails)} active ports of {'/'.join(hardware.link_layers)} at"
+        f" {'/'.join(rates)} Gb/s"
+    )
 
 
 def _bluefield(answer: NodeAnswer, hardware: NodeHardware) -> bool:
     section = answer.section("rdma_sysfs")
     names = {name for name, _ in hardware.rails}
     devices = rdma_sysfs.parse(section.stdout) if section is not None else ()
-    return any(device.name in names and (device.hca_type or "").startswith(_BLUEFIELD_3) for device in devices)
+    return any(
+        device.name in names and (device.hca_type or "").startswith(_BLUEFIELD_3)
+        for device in devices
+    )
 
 
 def settled(plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> RunPlan:
-    """The plan with the profile that the answers decide; as it is where one was given, or nothing is decided."""
+    """The plan with the profile that the answers decide; as it is where one was given, or nothing
+    is decided."""
     if plan.profile.name != fabric.UNDETECTED:
         return plan
     found = guess(answers)
-    return dataclasses.replace(plan, profile=fabric.load(found.candidates[0])) if len(found.candidates) == 1 else plan
+    return (
+        dataclasses.replace(plan, profile=fabric.load(found.candidates[0]))
+        if len(found.candidates) == 1
+        else plan
+    )
 
 
 def demand_profile(plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> str:

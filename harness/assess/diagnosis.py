@@ -1,4 +1,5 @@
-"""What the symptom table and its rules say of a run: its outputs searched, its checks, tables and comparisons as facts."""
+"""What the symptom table and its rules say of a run: its outputs searched, its checks, tables and
+comparisons as facts."""
 
 from __future__ import annotations
 
@@ -39,10 +40,15 @@ def with_causes(
     comparisons: tuple[Comparison, ...],
     own: tuple[Finding, ...],
 ) -> tuple[Finding, ...]:
-    """The run's own findings with causes and fixes from the symptom table, and what only the table knows."""
-    if not made and not any(finding.status in (Status.FAIL, Status.UNKNOWN, Status.WARN) for finding in own):
+    """The run's own findings with causes and fixes from the symptom table, and what only the table
+    knows."""
+    if not made and not any(
+        finding.status in (Status.FAIL, Status.UNKNOWN, Status.WARN) for finding in own
+    ):
         return own
-    told = diagnose(evidence(run, plan, made, asked, checks, comparisons), Context(plan.profile.family))
+    told = diagnose(
+        evidence(run, plan, made, asked, checks, comparisons), Context(plan.profile.family)
+    )
     answers = {answer.artefact for answer in asked}
     return explain(own, told.findings, _feeds(), lambda artefact: artefact in answers)
 
@@ -57,12 +63,20 @@ def evidence(
 ) -> EvidenceSet:
     """All texts and facts of a run, as the engine takes them.
 
-    Of the nodes' answers only those are read again whose checks found something: the answers of good nodes hold no cause.
+    Of the nodes' answers only those are read again whose checks found something: the answers of
+    good nodes hold no cause.
     """
     paths = {path: until for launch in made for path, until in _said(launch.artefact)}
-    paths |= {path: None for launch in made for path, _ in proof.rank_texts(run, launch) if path not in paths}
+    paths |= {
+        path: None
+        for launch in made
+        for path, _ in proof.rank_texts(run, launch)
+        if path not in paths
+    }
     paths |= {} if made else dict.fromkeys(build_outputs(run))
-    texts = [text for path, until in paths.items() if (text := _searched(run, path, until)) is not None]
+    texts = [
+        text for path, until in paths.items() if (text := _searched(run, path, until)) is not None
+    ]
     suspect = {check.node for check in checks if check.status in _WRONG}
     facts: list[Fact] = []
     for answer in asked:
@@ -72,10 +86,22 @@ def evidence(
     rails = {answer.node.name: answer.node.rails for answer in asked}
     for launch in made:
         facts += _counters(run, launch, rails)
-        # The other purposes have few and small sizes by intent, and so have all of an emulated cluster.
-        if launch.artefact.case.purpose == _JUDGED and not launch.artefact.groups and not plan.cluster.emulated:
+        # The other purposes have few and small sizes by intent, and so have all of an emulated
+        # cluster.
+        if (
+            launch.artefact.case.purpose == _JUDGED
+            and not launch.artefact.groups
+            and not plan.cluster.emulated
+        ):
             facts += diagnose_facts.from_records(launch.artefact.stdout or "", launch.results)
-    return EvidenceSet(tuple(texts), (*facts, *diagnose_facts.from_checks(c for c in checks if c.node in suspect), *_ratios(comparisons)))
+    return EvidenceSet(
+        tuple(texts),
+        (
+            *facts,
+            *diagnose_facts.from_checks(c for c in checks if c.node in suspect),
+            *_ratios(comparisons),
+        ),
+    )
 
 
 def build_outputs(run: RunDir) -> list[str]:
@@ -104,15 +130,24 @@ def _scanner() -> Scanner:
 def _feeds() -> dict[str, frozenset[str]]:
     """Symptom → ids of the checks that speak for it."""
     return {
-        symptom.id: frozenset(s.source.removeprefix("preflight:") for s in symptom.signals if s.source.startswith("preflight:"))
+        symptom.id: frozenset(
+            s.source.removeprefix("preflight:")
+            for s in symptom.signals
+            if s.source.startswith("preflight:")
+        )
         for symptom in table.load().symptoms
     }
 
 
 def _said(artefact: CaseArtefact) -> tuple[tuple[str, int | None], ...]:
-    """A launch's outputs, each with how many of its bytes count: what processes say while busbw ends them is no cause of anything."""
+    """A launch's outputs, each with how many of its bytes count: what processes say while busbw
+    ends them is no cause of anything."""
     until = artefact.said_before or (None, None)
-    return tuple((path, end) for path, end in zip((artefact.stdout, artefact.stderr), until, strict=True) if path is not None)
+    return tuple(
+        (path, end)
+        for path, end in zip((artefact.stdout, artefact.stderr), until, strict=True)
+        if path is not None
+    )
 
 
 def _searched(run: RunDir, path: str, until: int | None = None) -> Text | None:
@@ -129,18 +164,31 @@ def _kernel_log(answer: NodeAnswer) -> tuple[Text, ...]:
     if section is None or not section.stdout.strip():
         return ()
     scan = _scanner().scan([section.stdout.encode()])
-    return (Text(answer.artefact, tuple(_moved(hit, section.line_no - 1) for hit in scan.hits), scan.lines),)
+    return (
+        Text(
+            answer.artefact,
+            tuple(_moved(hit, section.line_no - 1) for hit in scan.hits),
+            scan.lines,
+        ),
+    )
 
 
 def _moved(hit: Hit, by: int) -> Hit:
-    return dataclasses.replace(hit, examples=tuple(dataclasses.replace(line, line_no=line.line_no + by) for line in hit.examples))
+    return dataclasses.replace(
+        hit,
+        examples=tuple(
+            dataclasses.replace(line, line_no=line.line_no + by) for line in hit.examples
+        ),
+    )
 
 
 def _node_facts(answer: NodeAnswer) -> list[Fact]:
     found = []
     for section in answer.sections.values():
         if diagnose_nodes.looks_like(section.stdout.encode()):
-            facts = diagnose_nodes.from_nodes(answer.artefact, recognise.read(section.stdout), section.stdout)
+            facts = diagnose_nodes.from_nodes(
+                answer.artefact, recognise.read(section.stdout), section.stdout
+            )
             found += [_on_node(fact, answer.node.name, section) for fact in facts]
     return found
 
@@ -148,14 +196,24 @@ def _node_facts(answer: NodeAnswer) -> list[Fact]:
 def _on_node(fact: Fact, node: str, section: SectionOutput) -> Fact:
     line_no = None if fact.evidence.line_no is None else fact.evidence.line_no + section.line_no - 1
     where = tuple(f"{node} {name}" for name in fact.where) or (node,)
-    return dataclasses.replace(fact, evidence=dataclasses.replace(fact.evidence, line_no=line_no), where=where)
+    return dataclasses.replace(
+        fact, evidence=dataclasses.replace(fact.evidence, line_no=line_no), where=where
+    )
 
 
-def _counters(run: RunDir, launch: Launch, rails: Mapping[str, tuple[str, ...]]) -> tuple[Fact, ...]:
+def _counters(
+    run: RunDir, launch: Launch, rails: Mapping[str, tuple[str, ...]]
+) -> tuple[Fact, ...]:
     taken = counters.load(run, launch.artefact.case.id)
     return diagnose_counters.from_counters(
         [
-            NodeChanges(each.after.node, each.deltas, each.after.ports, each.after.artefact, rails.get(each.after.node, ()))
+            NodeChanges(
+                each.after.node,
+                each.deltas,
+                each.after.ports,
+                each.after.artefact,
+                rails.get(each.after.node, ()),
+            )
             for each in (taken.nodes if taken is not None else ())
         ]
     )

@@ -1,6 +1,8 @@
-"""What a run's cluster should give: its hardware from the preflight answers, and from that the limit, the model and the published rows.
+"""What a run's cluster should give: its hardware from the preflight answers, and from that the
+limit, the model and the published rows.
 
-What the nodes did not say, or say differently of each other, is never guessed: the reason stands in the place of the number.
+What the nodes did not say, or say differently of each other, is never guessed: the reason stands in
+the place of the number.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ TCP = "tcp"
 """The profile whose data goes over sockets."""
 _DEFAULT = re.compile(r"^default (\S+)$", re.M)
 _ETHERNET_MTU = {1024: 1500, 2048: 2200, 4096: 9000}
-"""RDMA MTU of a RoCE port → an MTU of its network device that gives it; the payload share depends on the RDMA MTU alone."""
+"""RDMA MTU of a RoCE port → an MTU of its network device that gives it; the payload share depends
+on the RDMA MTU alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +39,20 @@ class NodeHardware:
     gpu_products: tuple[str, ...]
     """One per GPU, in the driver's order."""
     rails: tuple[tuple[str, float], ...]
-    """(device, Gb/s) of the active RDMA ports that carry data: the inventory's rails, else the fastest active ones."""
+    """(device, Gb/s) of the active RDMA ports that carry data: the inventory's rails, else the
+    fastest active ones."""
     link_layers: tuple[str, ...]
     """Of those, each once, sorted."""
     rdma_mtu: int | None
     sockets: tuple[InterfaceSpeed, ...] = ()
-    """What TCP goes over: the inventory's rails where they are interfaces, else the one that busbw came in on, else that of the default route."""
+    """What TCP goes over: the inventory's rails where they are interfaces, else the one that busbw
+    came in on, else that of the default route."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What all nodes have in common; None with a reason in `missing` where they do not, or do not say."""
+    """What all nodes have in common; None with a reason in `missing` where they do not, or do not
+    say."""
 
     nodes: tuple[NodeHardware, ...]
     gpu: Gpu | None
@@ -56,7 +62,8 @@ class Hardware:
     missing: tuple[str, ...]
     """Why something is None, in words."""
     sockets: Nics | None = None
-    """The interfaces that TCP goes over, as their drivers tell their rate; None = `no_sockets` says why."""
+    """The interfaces that TCP goes over, as their drivers tell their rate; None = `no_sockets` says
+    why."""
     sockets_mtu: int | None = None
     no_sockets: str = ""
 
@@ -75,15 +82,31 @@ class Outlook:
 
 def node_hardware(answer: NodeAnswer) -> NodeHardware:
     """The hardware of one node from what preflight asked."""
-    query, sysfs, verbs = answer.section("gpu_query"), answer.section("rdma_sysfs"), answer.section("ibv_devinfo")
+    query, sysfs, verbs = (
+        answer.section("gpu_query"),
+        answer.section("rdma_sysfs"),
+        answer.section("ibv_devinfo"),
+    )
     rows = nvidia_smi.parse_query(query.stdout) or () if query is not None else ()
     devices = rdma_sysfs.parse(sysfs.stdout) if sysfs is not None else ()
-    active = [(d.name, port) for d in devices for port in d.ports if port.state == "ACTIVE" and port.rate_gbit_s]
+    active = [
+        (d.name, port)
+        for d in devices
+        for port in d.ports
+        if port.state == "ACTIVE" and port.rate_gbit_s
+    ]
     named = [(name, port) for name, port in active if name in answer.node.rails]
     chosen = named or _fastest(active)
     names = {name for name, _ in chosen}
     mtus = (
-        {port.active_mtu for info in ibverbs.parse_devinfo(verbs.stdout) if info.name in names for port in info.ports} if verbs else set()
+        {
+            port.active_mtu
+            for info in ibverbs.parse_devinfo(verbs.stdout)
+            if info.name in names
+            for port in info.ports
+        }
+        if verbs
+        else set()
     )
     return NodeHardware(
         node=answer.node.name,
@@ -97,7 +120,11 @@ def node_hardware(answer: NodeAnswer) -> NodeHardware:
 
 def _sockets(answer: NodeAnswer) -> tuple[InterfaceSpeed, ...]:
     output = answer.section("link_speed")
-    found = {each.name: each for each in os_facts.parse_link_speeds(output.stdout)} if output is not None else {}
+    found = (
+        {each.name: each for each in os_facts.parse_link_speeds(output.stdout)}
+        if output is not None
+        else {}
+    )
     rails = tuple(found[name] for name in answer.node.carriers if name in found)
     interfaces = answer.section("interfaces")
     default = _DEFAULT.search(interfaces.stdout) if interfaces is not None else None
@@ -106,7 +133,8 @@ def _sockets(answer: NodeAnswer) -> tuple[InterfaceSpeed, ...]:
 
 
 def _fastest(active: list[tuple[str, SysfsPort]]) -> list[tuple[str, SysfsPort]]:
-    """Where nobody named the rails: the ports of the highest rate, which leaves out the adapters for storage and management."""
+    """Where nobody named the rails: the ports of the highest rate, which leaves out the adapters
+    for storage and management."""
     best = max((port.rate_gbit_s or 0.0 for _, port in active), default=0.0)
     return [(name, port) for name, port in active if port.rate_gbit_s == best]
 
@@ -117,7 +145,10 @@ def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hard
     missing: list[str] = []
     gpu, per_node = _gpus(known, missing)
     nics = _nics(known, missing)
-    mtus, own = {node.rdma_mtu for node in known}, {each.mtu for node in known for each in node.sockets}
+    mtus, own = (
+        {node.rdma_mtu for node in known},
+        {each.mtu for node in known for each in node.sockets},
+    )
     sockets, no_sockets = _socket_nics(known)
     return Hardware(
         known,
@@ -134,18 +165,47 @@ def hardware_of(answers: tuple[NodeAnswer, ...], nodes: tuple[str, ...]) -> Hard
 
 def _socket_nics(known: tuple[NodeHardware, ...]) -> tuple[Nics | None, str]:
     """The interfaces of all nodes, where they are alike; and why not."""
-    silent = [node.node for node in known if not node.sockets or any(each.rate_gbit_s is None for each in node.sockets)]
+    silent = [
+        node.node
+        for node in known
+        if not node.sockets or any(each.rate_gbit_s is None for each in node.sockets)
+    ]
     if silent:
         named = sorted({each.name for node in known for each in node.sockets})
         which = f"of {', '.join(named)} " if named else ""
-        return None, f"the rate {which}is not shown on {fold(silent)} (a virtual machine, or no link): give it with --nics"
-    kinds = _kinds({node.node: _counted(tuple(f"{each.rate_gbit_s:g}" for each in node.sockets)) for node in known})
-    rates = {each.rate_gbit_s for node in known for each in node.sockets if each.rate_gbit_s is not None}
+        return (
+            None,
+            (
+                f"the rate {which}is not shown on {fold(silent)} (a virtual machine, or no link):"
+                " give it with --nics"
+            ),
+        )
+    kinds = _kinds(
+        {
+            node.node: _counted(tuple(f"{each.rate_gbit_s:g}" for each in node.sockets))
+            for node in known
+        }
+    )
+    rates = {
+        each.rate_gbit_s for node in known for each in node.sockets if each.rate_gbit_s is not None
+    }
     if len(kinds) != 1 or len(rates) != 1:
         said = "; ".join(f"{text} Gb/s on {fold(nodes)}" for text, nodes in kinds)
-        return None, f"the interfaces that TCP goes over differ: {said}" if kinds else "no node said which interfaces it has"
+        return None, (
+            f"the interfaces that TCP goes over differ: {said}"
+            if kinds
+            else "no node said which interfaces it has"
+        )
     (rate,) = rates
-    return Nics(len(known[0].sockets), f"{rate:g}", rate, source="the nodes' own interfaces (/sys/class/net)"), ""
+    return (
+        Nics(
+            len(known[0].sockets),
+            f"{rate:g}",
+            rate,
+            source="the nodes' own interfaces (/sys/class/net)",
+        ),
+        "",
+    )
 
 
 def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | None, int | None]:
@@ -153,7 +213,9 @@ def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | No
     if len(kinds) != 1 or not kinds[0][0]:
         said = "; ".join(f"{text or 'no answer'} on {fold(nodes)}" for text, nodes in kinds)
         missing.append(
-            f"the nodes do not have the same GPUs: {said}" if len(kinds) > 1 else "the GPUs are not known: nvidia-smi lists none"
+            f"the nodes do not have the same GPUs: {said}"
+            if len(kinds) > 1
+            else "the GPUs are not known: nvidia-smi lists none"
         )
         return None, None
     products = known[0].gpu_products
@@ -167,17 +229,27 @@ def _gpus(known: tuple[NodeHardware, ...], missing: list[str]) -> tuple[Gpu | No
 
 
 def _nics(known: tuple[NodeHardware, ...], missing: list[str]) -> Nics | None:
-    kinds = _kinds({node.node: _counted(tuple(f"{rate:g}" for _, rate in node.rails)) for node in known})
+    kinds = _kinds(
+        {node.node: _counted(tuple(f"{rate:g}" for _, rate in node.rails)) for node in known}
+    )
     if len(kinds) != 1 or not kinds[0][0]:
-        said = "; ".join(f"{text + ' Gb/s' if text else 'none'} on {fold(nodes)}" for text, nodes in kinds)
-        missing.append(f"the nodes do not have the same network: {said}" if len(kinds) > 1 else "the rate of the NICs is not known")
+        said = "; ".join(
+            f"{text + ' Gb/s' if text else 'none'} on {fold(nodes)}" for text, nodes in kinds
+        )
+        missing.append(
+            f"the nodes do not have the same network: {said}"
+            if len(kinds) > 1
+            else "the rate of the NICs is not known"
+        )
         return None
     rails = known[0].rails
     if len({rate for _, rate in rails}) > 1:
         missing.append(f"the rails of a node have more than one rate: {kinds[0][0]} Gb/s")
         return None
     rate = rails[0][1]
-    return Nics(len(rails), f"{rate:g}", rate, source="the nodes' own ports (/sys/class/infiniband)")
+    return Nics(
+        len(rails), f"{rate:g}", rate, source="the nodes' own ports (/sys/class/infiniband)"
+    )
 
 
 def _counted(values: tuple[str, ...]) -> str:
@@ -195,7 +267,14 @@ def _kinds(said: dict[str, str]) -> list[tuple[str, list[str]]]:
 NOTHING = Reference("none", None, "no published figure was looked up")
 
 
-def outlook(found: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int, tables: Tables | None = None) -> Outlook:
+def outlook(
+    found: Hardware,
+    fabric: str,
+    collective: str,
+    nodes: int,
+    ranks_per_node: int,
+    tables: Tables | None = None,
+) -> Outlook:
     """What so many nodes should give; `tables` None = the packaged ones."""
     question, why_not = _question(found, fabric, collective, nodes, ranks_per_node)
     if question is None:
@@ -210,7 +289,9 @@ def outlook(found: Hardware, fabric: str, collective: str, nodes: int, ranks_per
     return Outlook(expectation, baselines.reference(matches), matches, curves)
 
 
-def _question(found: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int) -> tuple[Question | None, str]:
+def _question(
+    found: Hardware, fabric: str, collective: str, nodes: int, ranks_per_node: int
+) -> tuple[Question | None, str]:
     if collective not in cluster.COLLECTIVES:
         return None, f"no limit is known for {collective}"
     if fabric not in cluster.FABRICS:
@@ -220,28 +301,41 @@ def _question(found: Hardware, fabric: str, collective: str, nodes: int, ranks_p
         why = (*found.missing, found.no_sockets) if fabric == TCP else found.missing
         return None, "; ".join(text for text in why if text) or "the hardware is not known"
     if ranks_per_node != found.gpus_per_node:
-        return None, f"{ranks_per_node} ranks on a node of {found.gpus_per_node} GPUs: the tables describe whole nodes"
-    return Question(
-        collective=collective,
-        nodes=nodes,
-        gpus_per_node=found.gpus_per_node,
-        fabric=fabric,
-        gpu=found.gpu,
-        nics=nics if nodes > 1 else None,
-        device_mtu=mtu,
-    ), ""
+        return (
+            None,
+            (
+                f"{ranks_per_node} ranks on a node of {found.gpus_per_node} GPUs: the tables"
+                " describe whole nodes"
+            ),
+        )
+    return (
+        Question(
+            collective=collective,
+            nodes=nodes,
+            gpus_per_node=found.gpus_per_node,
+            fabric=fabric,
+            gpu=found.gpu,
+            nics=nics if nodes > 1 else None,
+            device_mtu=mtu,
+        ),
+        "",
+    )
 
 
 def carried_by(found: Hardware, fabric: str) -> tuple[Nics | None, int | None]:
-    """What carries the data of a fabric, and the MTU that a question takes: over TCP the interfaces, else the RDMA ports."""
+    """What carries the data of a fabric, and the MTU that a question takes: over TCP the
+    interfaces, else the RDMA ports."""
     if fabric == TCP and found.sockets is not None:
         return found.sockets, found.sockets_mtu
     return found.nics, device_mtu(found.rdma_mtu, fabric)
 
 
 def device_mtu(rdma_mtu: int | None, fabric: str) -> int | None:
-    """The MTU that a question takes: InfiniBand's own, of RoCE that of a network device which gives it; None = the usual one."""
+    """The MTU that a question takes: InfiniBand's own, of RoCE that of a network device which gives
+    it; None = the usual one."""
     wire = cluster.FABRICS[fabric][0]
     if wire is cluster.Wire.INFINIBAND:
         return rdma_mtu
-    return _ETHERNET_MTU.get(rdma_mtu) if wire is cluster.Wire.ROCE and rdma_mtu is not None else None
+    return (
+        _ETHERNET_MTU.get(rdma_mtu) if wire is cluster.Wire.ROCE and rdma_mtu is not None else None
+    )

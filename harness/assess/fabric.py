@@ -9,7 +9,16 @@ from pathlib import PurePosixPath
 
 from busbw.assess import network_path
 from busbw.checks import NodeAnswer, fabric_side, gpu_bench, script
-from busbw.model import CheckResult, CommandResult, Finding, Leaf, Node, Status, Topology, TopologyNic
+from busbw.model import (
+    CheckResult,
+    CommandResult,
+    Finding,
+    Leaf,
+    Node,
+    Status,
+    Topology,
+    TopologyNic,
+)
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.fabric import Reading, cabling, lldp, names, recognise
 from busbw.parsers.fabric import checks as fabric_checks
@@ -47,7 +56,9 @@ def load(run: RunDir) -> FabricView | None:
     hosts: dict[str, str] = {}
     for text in artefact.texts:
         if text.kind == "file":
-            found = recognise.read(_content(run, text.path), PurePosixPath(text.name).name.partition(".")[0])
+            found = recognise.read(
+                _content(run, text.path), PurePosixPath(text.name).name.partition(".")[0]
+            )
             readings += [(text.name, found)] if found else []
             problems += [] if found else [f"{text.name}: not of a tool that busbw knows"]
             continue
@@ -58,7 +69,12 @@ def load(run: RunDir) -> FabricView | None:
             _learn(answer, guids, hosts)
             neighbours = answer.section("lldp")
             if neighbours is not None and neighbours.exit_status == 0 and neighbours.stdout.strip():
-                readings.append((answer.artefact, lldp.parse(neighbours.stdout, text.name).at_line(neighbours.line_no)))
+                readings.append(
+                    (
+                        answer.artefact,
+                        lldp.parse(neighbours.stdout, text.name).at_line(neighbours.line_no),
+                    )
+                )
         else:
             _of_host(answer, readings, problems)
     topology = assemble(readings, Known(artefact.nodes, guids, hosts), tuple(problems))
@@ -106,7 +122,9 @@ def _of_host(answer: NodeAnswer, readings: list[tuple[str, Reading]], problems: 
             readings.append((answer.artefact, found.at_line(output.line_no)))
         if output.exit_status != 0 and not (found and (found.links or found.errors)):
             why = (output.stderr.strip().splitlines() or [f"exit status {output.exit_status}"])[-1]
-            problems.append(f"{name} on {answer.node.name}: {'timed out' if output.timed_out else why}")
+            problems.append(
+                f"{name} on {answer.node.name}: {'timed out' if output.timed_out else why}"
+            )
 
 
 # The checks of what lies between the nodes and of each GPU, where a run asked for them: the
@@ -123,7 +141,8 @@ def checks(run: RunDir) -> tuple[CheckResult, ...]:
 
 
 def with_far_ends(run: RunDir, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings, with the switch port at the far end of each link that one names, where the fabric was asked.
+    """The findings, with the switch port at the far end of each link that one names, where the
+    fabric was asked.
 
     Raises:
         RunDirError: an artefact is not readable.
@@ -140,7 +159,18 @@ def _fabric(run: RunDir) -> tuple[CheckResult, ...]:
         return found.checks
     why = "; ".join(found.topology.problems[:3]) or "nothing was read that tells of a link"
     names = found.topology.missing or ("(fabric)",)
-    return tuple(CheckResult("fabric.nodes", name, Status.UNKNOWN, "not found", "the fabric's links", "iblinkinfo", why) for name in names)
+    return tuple(
+        CheckResult(
+            "fabric.nodes",
+            name,
+            Status.UNKNOWN,
+            "not found",
+            "the fabric's links",
+            "iblinkinfo",
+            why,
+        )
+        for name in names
+    )
 
 
 def gpus(run: RunDir) -> tuple[CheckResult, ...]:
@@ -153,9 +183,14 @@ def gpus(run: RunDir) -> tuple[CheckResult, ...]:
     for text in asked.texts:
         content = (run.read_raw(text.path.removeprefix("raw/")) or b"") if text.path else b""
         errors = (run.read_raw(text.stderr.removeprefix("raw/")) or b"") if text.stderr else b""
-        result = CommandResult(text.node, ("sh", "-s"), text.exit_status, content, errors, 0.0, text.problem or None)
+        result = CommandResult(
+            text.node, ("sh", "-s"), text.exit_status, content, errors, 0.0, text.problem or None
+        )
         answers.append(script.split(Node(text.node), result, asked.boundary, text.path or ""))
-    return (*(check for answer in answers for check in family.judge(answer)), *family.compare(tuple(answers)))
+    return (
+        *(check for answer in answers for check in family.judge(answer)),
+        *family.compare(tuple(answers)),
+    )
 
 
 # Which rail of which node ends on which leaf: from the fabric's own tools where they were asked,
@@ -183,7 +218,10 @@ def known(run: RunDir, plan: RunPlan) -> Topology | None:
     return Topology(
         nodes=tuple(leaves),
         nics=tuple(nics),
-        leaves=tuple(Leaf(name, None, tuple(node for node, leaf in leaves.items() if leaf == name)) for name in names),
+        leaves=tuple(
+            Leaf(name, None, tuple(node for node, leaf in leaves.items() if leaf == name))
+            for name in names
+        ),
         links=(),
         sources=(f"labels of {plan.cluster.source}",),
     )
@@ -193,10 +231,15 @@ def known(run: RunDir, plan: RunPlan) -> Topology | None:
 
 
 def fabric(run: RunDir, plan: RunPlan) -> Fabric:
-    """By the inventory's labels, else by the fabric's own tools as far as this run was given what they say.
+    """By the inventory's labels, else by the fabric's own tools as far as this run was given what
+    they say.
 
     Raises:
         RunDirError: an artefact is not readable.
     """
     told = fabric_of(plan.cluster, plan.profile.family)
-    return told if told.leaf_of else completed(told, known(run, plan), tuple(node.name for node in plan.cluster.nodes))
+    return (
+        told
+        if told.leaf_of
+        else completed(told, known(run, plan), tuple(node.name for node in plan.cluster.nodes))
+    )

@@ -1,7 +1,9 @@
-"""What is said of each measured number: a gate of the playbook against its reference, and every case against physics and published runs.
+"""What is said of each measured number: a gate of the playbook against its reference, and every
+case against physics and published runs.
 
-References, in this order: the contract (judged beside every gate, `acceptance`), accepted runs of this cluster, peers in this run, published
-figures of the same regime, physics. The last two can show that something is wrong and never that it is right.
+References, in this order: the contract (judged beside every gate, `acceptance`), accepted runs of
+this cluster, peers in this run, published figures of the same regime, physics. The last two can
+show that something is wrong and never that it is right.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ from busbw.units import format_bandwidth, format_size
 MIN_SAMPLES = 3
 """Timed iterations of all launches together; fewer are not a measurement."""
 OWN_HISTORY_LOSS = 0.05
-"""Against accepted runs of the same cluster: SuperBench's rule, a result more than 5 % below its own baseline is a defect."""
+"""Against accepted runs of the same cluster: SuperBench's rule, a result more than 5 % below its
+own baseline is a defect."""
 OWN_HISTORY_NOISE = 3.0
-"""A loss must exceed this many standard deviations of the number too: where runs scatter by 5 %, 5 % are no defect."""
+"""A loss must exceed this many standard deviations of the number too: where runs scatter by 5 %, 5
+% are no defect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,17 @@ class Series:
 
 
 def series(made: tuple[Launch, ...], case_id: str) -> tuple[Series, ...]:
-    """Every size of a case over the launches that measured it on all nodes, by size; () = there is no number."""
-    own = [launch for launch in made if launch.artefact.case.family == case_id and not launch.artefact.groups and launch.results]
+    """Every size of a case over the launches that measured it on all nodes, by size; () = there is
+    no number."""
+    own = [
+        launch
+        for launch in made
+        if launch.artefact.case.family == case_id and not launch.artefact.groups and launch.results
+    ]
     sizes = same_size(tuple(launch.results[-1].rows for launch in own))
-    return tuple(Series(own[0].artefact.case, size, values, own[0].artefact.nodes) for size, values in sizes)
+    return tuple(
+        Series(own[0].artefact.case, size, values, own[0].artefact.nodes) for size, values in sizes
+    )
 
 
 def compare(
@@ -65,9 +76,11 @@ def compare(
     outlooks: Mapping[str, Outlook] | None = None,
     accepted: tuple[PastRun, ...] = (),
 ) -> tuple[Comparison, ...]:
-    """One comparison per gate and size from the gate's first size on, then one per bandwidth case against physics and published figures.
+    """One comparison per gate and size from the gate's first size on, then one per bandwidth case
+    against physics and published figures.
 
-    A gate whose case has no such size is UNKNOWN, never dropped. `outlooks`: by case id; `accepted`: earlier runs of this profile that were accepted.
+    A gate whose case has no such size is UNKNOWN, never dropped. `outlooks`: by case id;
+    `accepted`: earlier runs of this profile that were accepted.
     """
     expected = outlooks or {}
     found: list[Comparison] = []
@@ -75,11 +88,19 @@ def compare(
         if not any(launch.artefact.case.family == gate.case for launch in made):
             # A case that never ran is told as left out; there is no number here to compare.
             continue
-        numbers = tuple(each for each in series(made, gate.case) if each.size_bytes >= gate.sizes_from_bytes)
+        numbers = tuple(
+            each for each in series(made, gate.case) if each.size_bytes >= gate.sizes_from_bytes
+        )
         if not numbers:
-            reference = Reference(gate.reference, None, "nothing was measured that it could be compared with")
+            reference = Reference(
+                gate.reference, None, "nothing was measured that it could be compared with"
+            )
             reason = "no size that the gate judges was measured"
-            found.append(Comparison(gate.case, gate.sizes_from_bytes, None, reference, None, Status.UNKNOWN, reason))
+            found.append(
+                Comparison(
+                    gate.case, gate.sizes_from_bytes, None, reference, None, Status.UNKNOWN, reason
+                )
+            )
         outlook = expected.get(gate.case)
         for each in numbers:
             reference = _reference(gate, each, outcome, outlook, accepted)
@@ -89,24 +110,39 @@ def compare(
     return (*found, *_compared_with_nothing(book, made, tuple(found), outcome))
 
 
-def _reference(gate: Gate, measured: Series, outcome: BlameOutcome, outlook: Outlook | None, accepted: tuple[PastRun, ...]) -> Reference:
+def _reference(
+    gate: Gate,
+    measured: Series,
+    outcome: BlameOutcome,
+    outlook: Outlook | None,
+    accepted: tuple[PastRun, ...],
+) -> Reference:
     if gate.minimum_busbw_gb_s is not None:
         told = f"at least {format_bandwidth(gate.minimum_busbw_gb_s)}, given by the playbook"
         return Reference("playbook", gate.minimum_busbw_gb_s, told)
     own = _own_history(measured, accepted)
-    peers = Reference("peers", outcome.reference_gb_s, "a good pair of nodes in this run (ring all_reduce, median of the better half)")
+    peers = Reference(
+        "peers",
+        outcome.reference_gb_s,
+        "a good pair of nodes in this run (ring all_reduce, median of the better half)",
+    )
     if gate.reference == "accepted-run":
-        return own or Reference("accepted-run", None, "no accepted run of these nodes measured this size")
+        return own or Reference(
+            "accepted-run", None, "no accepted run of these nodes measured this size"
+        )
     if gate.reference == "peers":
         return peers
     if own is not None:
         return own
-    # A pair of nodes says what a ring over all of them can do; it says nothing of other collectives.
+    # A pair of nodes says what a ring over all of them can do; it says nothing of other
+    # collectives.
     if peers.busbw_gb_s is not None and measured.case.collective == "all_reduce":
         return peers
     if outlook is not None and outlook.published.busbw_gb_s is not None:
         return outlook.published
-    return Reference("none", None, "no contract, accepted run, peers or published figure of this regime")
+    return Reference(
+        "none", None, "no contract, accepted run, peers or published figure of this regime"
+    )
 
 
 def _own_history(measured: Series, accepted: tuple[PastRun, ...]) -> Reference | None:
@@ -116,16 +152,27 @@ def _own_history(measured: Series, accepted: tuple[PastRun, ...]) -> Reference |
         for run in accepted
         if run.regime.nodes == len(measured.nodes) and set(measured.nodes) <= set(run.nodes)
         for number in run.numbers
-        if (number.case_id, number.collective, number.size_bytes) == (measured.case.family, measured.case.collective, measured.size_bytes)
+        if (number.case_id, number.collective, number.size_bytes)
+        == (measured.case.family, measured.case.collective, measured.size_bytes)
     ]
     if not values:
         return None
     several = "s" if len(values) > 1 else ""
-    return Reference("accepted-run", statistics.median(values), f"median of {len(values)} accepted run{several} of these nodes")
+    return Reference(
+        "accepted-run",
+        statistics.median(values),
+        f"median of {len(values)} accepted run{several} of these nodes",
+    )
 
 
-def _judge(gate: Gate, measured: Series, reference: Reference, least: float, outlook: Outlook | None) -> Comparison:
-    limit = outlook.expectation.limit if outlook is not None and outlook.expectation is not None else None
+def _judge(
+    gate: Gate, measured: Series, reference: Reference, least: float, outlook: Outlook | None
+) -> Comparison:
+    limit = (
+        outlook.expectation.limit
+        if outlook is not None and outlook.expectation is not None
+        else None
+    )
 
     def told(status: Status, reason: str, ratio: float | None = None) -> Comparison:
         return _comparison(measured, reference, ratio, status, reason, limit)
@@ -133,15 +180,25 @@ def _judge(gate: Gate, measured: Series, reference: Reference, least: float, out
     if limit is not None and measured.median_gb_s > limit.value_gb_s * 1.0005:
         return told(Status.FAIL, _too_much(measured, limit))
     if measured.samples < MIN_SAMPLES:
-        return told(Status.UNKNOWN, f"{measured.samples} timed iterations; at least {MIN_SAMPLES} are wanted")
+        return told(
+            Status.UNKNOWN,
+            f"{measured.samples} timed iterations; at least {MIN_SAMPLES} are wanted",
+        )
     if len(measured.values) < gate.minimum_trials:
-        return told(Status.UNKNOWN, f"{len(measured.values)} launches; at least {gate.minimum_trials} are wanted")
+        return told(
+            Status.UNKNOWN,
+            f"{len(measured.values)} launches; at least {gate.minimum_trials} are wanted",
+        )
     if reference.busbw_gb_s is None:
         return told(Status.UNKNOWN, f"nothing to compare with: {reference.source}")
     ratio = measured.median_gb_s / reference.busbw_gb_s
     if reference.kind == "published":
         if ratio >= least:
-            return told(Status.UNKNOWN, f"{ratio:.0%}, as published; published figures alone prove no fabric", ratio)
+            return told(
+                Status.UNKNOWN,
+                f"{ratio:.0%}, as published; published figures alone prove no fabric",
+                ratio,
+            )
         return told(Status.FAIL, f"{ratio:.0%}; at least {least:.0%} is wanted", ratio)
     status = Status.PASS if ratio >= least else Status.FAIL
     several = "" if len(measured.values) < 2 else f" (median of {len(measured.values)} launches)"
@@ -149,7 +206,8 @@ def _judge(gate: Gate, measured: Series, reference: Reference, least: float, out
 
 
 def least_ratio(gate: Gate, reference: Reference, scatter: float) -> float:
-    """The wanted share of the reference: the gate's; against the cluster's own history 95 %, less where it scatters (`scatter`, a share)."""
+    """The wanted share of the reference: the gate's; against the cluster's own history 95 %, less
+    where it scatters (`scatter`, a share)."""
     least = 1.0 if gate.minimum_ratio is None else gate.minimum_ratio
     if reference.kind != "accepted-run":
         return least
@@ -158,13 +216,19 @@ def least_ratio(gate: Gate, reference: Reference, scatter: float) -> float:
 
 def _too_much(measured: Series, limit: Limit) -> str:
     return (
-        f"above the physical limit of {format_bandwidth(limit.value_gb_s)} ({limit.formula}): the description is wrong, not the cluster fast; "
-        "ranks on one host, fewer nodes, more NICs, or bits taken for bytes"
+        f"above the physical limit of {format_bandwidth(limit.value_gb_s)} ({limit.formula}): the"
+        " description is wrong, not the cluster fast; ranks on one host, fewer nodes, more NICs,"
+        " or bits taken for bytes"
     )
 
 
 def _comparison(
-    measured: Series, reference: Reference, ratio: float | None, status: Status, reason: str, limit: Limit | None
+    measured: Series,
+    reference: Reference,
+    ratio: float | None,
+    status: Status,
+    reason: str,
+    limit: Limit | None,
 ) -> Comparison:
     return Comparison(
         case_id=measured.case.family,
@@ -190,55 +254,107 @@ def largest_of_classes(numbers: tuple[Series, ...]) -> tuple[Series, ...]:
     found = []
     low = 0
     for high in SIZE_CLASSES:
-        own = [each for each in numbers if each.size_bytes > low and (high is None or each.size_bytes <= high)]
+        own = [
+            each
+            for each in numbers
+            if each.size_bytes > low and (high is None or each.size_bytes <= high)
+        ]
         found += own[-1:]
         low = high or low
     return tuple(found)
 
 
-def _levels(book: Playbook, made: tuple[Launch, ...], outlooks: Mapping[str, Outlook]) -> list[Comparison]:
-    """Each bandwidth case, per class of sizes, against the limit and what tuned systems reach: FAIL and WARN count, everything else is shown.
+def _levels(
+    book: Playbook, made: tuple[Launch, ...], outlooks: Mapping[str, Outlook]
+) -> list[Comparison]:
+    """Each bandwidth case, per class of sizes, against the limit and what tuned systems reach: FAIL
+    and WARN count, everything else is shown.
 
-    Below the large sizes what to expect comes from the curves of a few systems, some with other GPUs: there the worst it can say is WARN."""
+    Below the large sizes what to expect comes from the curves of a few systems, some with other
+    GPUs: there the worst it can say is WARN."""
     found = []
     for case in book.cases:
         outlook = outlooks.get(case.id)
-        if case.purpose != "bandwidth" or case.repeats or outlook is None or outlook.expectation is None:
+        if (
+            case.purpose != "bandwidth"
+            or case.repeats
+            or outlook is None
+            or outlook.expectation is None
+        ):
             continue
         for each in largest_of_classes(series(made, case.id)):
-            judged = judge.judge(each.median_gb_s, each.size_bytes, outlook.expectation, outlook.published, outlook.curves, algorithm=None)
+            judged = judge.judge(
+                each.median_gb_s,
+                each.size_bytes,
+                outlook.expectation,
+                outlook.published,
+                outlook.curves,
+                algorithm=None,
+            )
             # Within published figures, or without any: no reason to fail, and none to pass.
-            status = judged.status if judged.status in (Status.FAIL, Status.WARN) else Status.SKIPPED
-            if status is Status.FAIL and each.size_bytes < LARGE_BYTES and judged.reference.kind != "physics":
+            status = (
+                judged.status if judged.status in (Status.FAIL, Status.WARN) else Status.SKIPPED
+            )
+            if (
+                status is Status.FAIL
+                and each.size_bytes < LARGE_BYTES
+                and judged.reference.kind != "physics"
+            ):
                 status = Status.WARN
-            found.append(_comparison(each, judged.reference, judged.ratio, status, judged.reason, outlook.expectation.limit))
+            found.append(
+                _comparison(
+                    each,
+                    judged.reference,
+                    judged.ratio,
+                    status,
+                    judged.reason,
+                    outlook.expectation.limit,
+                )
+            )
     return found
 
 
 def _compared_with_nothing(
     book: Playbook, made: tuple[Launch, ...], found: tuple[Comparison, ...], outcome: BlameOutcome
 ) -> tuple[Comparison, ...]:
-    """A required bandwidth case that nothing at all judges is UNKNOWN: a number beside nothing never passes."""
+    """A required bandwidth case that nothing at all judges is UNKNOWN: a number beside nothing
+    never passes."""
     if outcome.reference_gb_s is not None or book.contract is not None:
         return ()
     judged = {each.case_id for each in found if each.status is not Status.SKIPPED}
     lonely = []
     for case in book.cases:
         numbers = series(made, case.id)
-        if case.required and case.purpose == "bandwidth" and not case.repeats and numbers and not judged:
+        if (
+            case.required
+            and case.purpose == "bandwidth"
+            and not case.repeats
+            and numbers
+            and not judged
+        ):
             none = Reference("none", None, "the playbook has no gate, and no peers were measured")
-            lonely.append(_comparison(numbers[-1], none, None, Status.UNKNOWN, "compared with nothing", None))
+            lonely.append(
+                _comparison(numbers[-1], none, None, Status.UNKNOWN, "compared with nothing", None)
+            )
     return tuple(lonely)
 
 
 def watches(
-    book: Playbook, made: tuple[Launch, ...], compared: tuple[Comparison, ...], outlooks: Mapping[str, Outlook]
+    book: Playbook,
+    made: tuple[Launch, ...],
+    compared: tuple[Comparison, ...],
+    outlooks: Mapping[str, Outlook],
 ) -> tuple[Watch, ...]:
-    """The gates as they stood in this run: what is left of the measured number where each begins to fail, at its largest size."""
+    """The gates as they stood in this run: what is left of the measured number where each begins to
+    fail, at its largest size."""
     found = []
     for gate in book.gates:
         own = [
-            each for each in compared if each.case_id == gate.case and each.ratio and each.reference.kind not in ("published", "physics")
+            each
+            for each in compared
+            if each.case_id == gate.case
+            and each.ratio
+            and each.reference.kind not in ("published", "physics")
         ]
         if not own or not gate.required:
             continue
@@ -247,19 +363,26 @@ def watches(
         name = f"{gate.case} at {format_size(largest.size_bytes)} against {largest.reference.kind}"
         scatter = noise(made, gate.case, largest.size_bytes)
         margin = least_ratio(gate, largest.reference, scatter) / (largest.ratio or 1.0)
-        found.append(Watch(name, margin, scatter, outlook.expectation if outlook is not None else None))
+        found.append(
+            Watch(name, margin, scatter, outlook.expectation if outlook is not None else None)
+        )
     return tuple(found)
 
 
 ASSUMED_NOISE = 0.05
-"""Run-to-run differences of healthy nodes on shared fabrics reach 5 to 10 %: taken where a run does not tell its own."""
+"""Run-to-run differences of healthy nodes on shared fabrics reach 5 to 10 %: taken where a run does
+not tell its own."""
 
 
 def noise(made: tuple[Launch, ...], case_id: str, size_bytes: int) -> float:
-    """How uncertain a number is, as a share of it: the variation of three launches or more, else that of the iterations of survey groups.
+    """How uncertain a number is, as a share of it: the variation of three launches or more, else
+    that of the iterations of survey groups.
 
-    A launch's own iterations say nothing of the next launch, so that without either `ASSUMED_NOISE` is taken."""
-    values = next((each.values for each in series(made, case_id) if each.size_bytes == size_bytes), ())
+    A launch's own iterations say nothing of the next launch, so that without either `ASSUMED_NOISE`
+    is taken."""
+    values = next(
+        (each.values for each in series(made, case_id) if each.size_bytes == size_bytes), ()
+    )
     if len(values) >= 3:
         return variation(values) or 0.0
     spreads = [sample.spread for launch in made for sample in launch.samples]

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from busbw.checks.software import NodeFacts
 from busbw.errors import ReadError
 from busbw.launch.mpirun import NOISE
-from busbw.model import BenchmarkResult, BenchmarkRow, CaseOutcome, Evidence, Finding, LauncherFailure, LauncherLog, Status, WarningRole
+from busbw.model import (
+    BenchmarkResult,
+    BenchmarkRow,
+    CaseOutcome,
+    Evidence,
+    Finding,
+    LauncherFailure,
+    LauncherLog,
+    Status,
+    WarningRole,
+)
 from busbw.parsers.logs import open_mpi
 from busbw.parsers.nccl_tests import groups, proof, table
 from busbw.parsers.nccl_tests import json as nccl_tests_json
@@ -38,7 +48,11 @@ class Launch:
 
 def load(run: RunDir, known: Mapping[str, NodeFacts]) -> tuple[Launch, ...]:
     """All launches of a run, in the order they were made."""
-    names = [name for name in run.raw_names("cases") if name.endswith("/outcome.json")] if (run.raw / "cases").is_dir() else []
+    names = (
+        [name for name in run.raw_names("cases") if name.endswith("/outcome.json")]
+        if (run.raw / "cases").is_dir()
+        else []
+    )
     found = [artefact for name in names if (artefact := artefacts.load(run, name, CaseArtefact))]
     return tuple(read(run, artefact, known) for artefact in sorted(found, key=lambda a: a.order))
 
@@ -47,12 +61,21 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
     """One launch that was kept."""
     results, problem = _results(run, artefact)
     name_of = _names(known)
-    hosts = tuple((f.host_name or "").partition(".")[0] for node in artefact.nodes if (f := known.get(node)) and f.host_name)
-    # Emulated nodes without a host name of their own all report the machine's: then hosts prove nothing.
+    hosts = tuple(
+        (f.host_name or "").partition(".")[0]
+        for node in artefact.nodes
+        if (f := known.get(node)) and f.host_name
+    )
+    # Emulated nodes without a host name of their own all report the machine's: then hosts prove
+    # nothing.
     distinct = hosts if len(set(hosts)) == len(artefact.nodes) else ()
     stalled = _stall(run, artefact, known, results)
     failures = _failures(run, artefact) if artefact.exit_status != 0 else ()
-    lost = proof.origins(proof.lost_peers(_text(run, artefact.stdout))) if artefact.exit_status != 0 else ()
+    lost = (
+        proof.origins(proof.lost_peers(_text(run, artefact.stdout)))
+        if artefact.exit_status != 0
+        else ()
+    )
     named, cause = proof.culprits(lost, tuple(failure for _, failure in failures))
     verdict = proof.judge(
         proof.Seen(
@@ -63,14 +86,20 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
             planned_ranks=len(artefact.nodes) * artefact.ranks_per_node,
             planned_hosts=distinct,
             artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
-            said=(*(Evidence(artefact.stdout or "", item.line_no, item.text) for item in lost), *_said(run, artefact, problem, failures)),
+            said=(
+                *(Evidence(artefact.stdout or "", item.line_no, item.text) for item in lost),
+                *_said(run, artefact, problem, failures),
+            ),
             named=tuple(name_of.get(host.partition(".")[0], host) for host in named),
             cause=cause,
         )
     )
     status, reason = verdict.status, verdict.reason
     if stalled:
-        status, reason = (Status.FAIL if any(f.status is Status.FAIL for f in stalled) else Status.UNKNOWN), stalled[0].title
+        status, reason = (
+            (Status.FAIL if any(f.status is Status.FAIL for f in stalled) else Status.UNKNOWN),
+            stalled[0].title,
+        )
     outcome = CaseOutcome(
         case=artefact.case,
         status=status,
@@ -88,15 +117,22 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
     return Launch(artefact, results, outcome, stalled or verdict.findings, samples)
 
 
-def _samples(artefact: CaseArtefact, result: BenchmarkResult, known: Mapping[str, NodeFacts]) -> tuple[GroupSample, ...]:
-    """The groups as planned nodes; a group that ran on other hosts than planned is left out, never believed."""
+def _samples(
+    artefact: CaseArtefact, result: BenchmarkResult, known: Mapping[str, NodeFacts]
+) -> tuple[GroupSample, ...]:
+    """The groups as planned nodes; a group that ran on other hosts than planned is left out, never
+    believed."""
     name_of = _names(known)
     planned = {frozenset(group) for group in artefact.groups}
     found = []
     for sample in groups.group_samples(result, artefact.json or artefact.stdout or ""):
         nodes = tuple(name_of.get(host, host) for host in sample.nodes)
         if frozenset(nodes) in planned:
-            found.append(dataclasses.replace(sample, nodes=nodes, launch=artefact.case.id, beside=artefact.beside))
+            found.append(
+                dataclasses.replace(
+                    sample, nodes=nodes, launch=artefact.case.id, beside=artefact.beside
+                )
+            )
     return tuple(found)
 
 
@@ -106,7 +142,8 @@ def _names(known: Mapping[str, NodeFacts]) -> dict[str, str]:
 
 
 def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult, ...], str]:
-    """The tables on standard output, with the per-process times of the JSON beside them; and why there is none."""
+    """The tables on standard output, with the per-process times of the JSON beside them; and why
+    there is none."""
     text = _text(run, artefact.stdout)
     problem = ""
     if artefact.groups and not artefact.case.per_iteration:
@@ -121,7 +158,10 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
         try:
             detail = nccl_tests_json.parse(recorded)
             rows = _precise(tables[-1].rows, detail.rows)
-            tables = (*tables[:-1], dataclasses.replace(tables[-1], rows=rows, process_times=detail.process_times))
+            tables = (
+                *tables[:-1],
+                dataclasses.replace(tables[-1], rows=rows, process_times=detail.process_times),
+            )
         except ReadError as error:
             problem = error.seen or error.what
     return tables, problem
@@ -136,67 +176,119 @@ def _apart(artefact: CaseArtefact, text: str) -> tuple[tuple[BenchmarkResult, ..
     return ((together,), "") if together else ((), "not every group printed a table")
 
 
-def _precise(printed: tuple[BenchmarkRow, ...], recorded: tuple[BenchmarkRow, ...]) -> tuple[BenchmarkRow, ...]:
-    """The table's rows with the JSON's digits: the table prints two after the point, which is coarse below 1 GB/s.
+def _precise(
+    printed: tuple[BenchmarkRow, ...], recorded: tuple[BenchmarkRow, ...]
+) -> tuple[BenchmarkRow, ...]:
+    """The table's rows with the JSON's digits: the table prints two after the point, which is
+    coarse below 1 GB/s.
 
     Only where both have the same rows; the line numbers stay the table's.
     """
-    same = [(a.size_bytes, a.count, a.type) == (b.size_bytes, b.count, b.type) for a, b in zip(printed, recorded, strict=False)]
+    same = [
+        (a.size_bytes, a.count, a.type) == (b.size_bytes, b.count, b.type)
+        for a, b in zip(printed, recorded, strict=False)
+    ]
     if len(printed) != len(recorded) or not all(same):
         return printed
     return tuple(
-        dataclasses.replace(a, out_of_place=b.out_of_place or a.out_of_place, in_place=b.in_place or a.in_place)
+        dataclasses.replace(
+            a, out_of_place=b.out_of_place or a.out_of_place, in_place=b.in_place or a.in_place
+        )
         for a, b in zip(printed, recorded, strict=True)
     )
 
 
 def _stall(
-    run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts], results: tuple[BenchmarkResult, ...]
+    run: RunDir,
+    artefact: CaseArtefact,
+    known: Mapping[str, NodeFacts],
+    results: tuple[BenchmarkResult, ...],
 ) -> tuple[Finding, ...]:
     if not artefact.looks and not artefact.unreachable:
         return ()
     answers = {file.node: (_text(run, file.path).encode(), file.path) for file in artefact.looks}
     seen = {node: look.read(node, content, path) for node, (content, path) in answers.items()}
     done, planned_sizes = len(results[-1].rows) if results else 0, artefact.case.sizes.planned()
-    # The benchmark prints a size once all its iterations are through: which of them hangs, only NCCL's own counts tell.
+    # The benchmark prints a size once all its iterations are through: which of them hangs, only
+    # NCCL's own counts tell.
     at = f"at {format_size(planned_sizes[done])}, " if done < len(planned_sizes) else ""
     counted = look.launched(answers)
-    if counted is not None and (inside := own_launch.place(artefact.case, done, counted, results[-1].tests_version if results else None)):
+    if counted is not None and (
+        inside := own_launch.place(
+            artefact.case, done, counted, results[-1].tests_version if results else None
+        )
+    ):
         at = f"{inside}, "
     where = f"{artefact.case.id}, {at}after {done} of {len(planned_sizes)} sizes"
     linked = {node: facts.linked for node, facts in known.items()}
     found = own_launch.judge(
-        seen, {file.node: file.path for file in artefact.looks}, artefact.ranks_of, linked, artefact.unreachable, where
+        seen,
+        {file.node: file.path for file in artefact.looks},
+        artefact.ranks_of,
+        linked,
+        artefact.unreachable,
+        where,
     )
-    return (look.explain(answers, artefact.unreachable, where) if found[0].id == "stall-unexplained" else ()) or found
+    return (
+        look.explain(answers, artefact.unreachable, where)
+        if found[0].id == "stall-unexplained"
+        else ()
+    ) or found
 
 
 def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherFailure], ...]:
-    """What the launcher says went wrong, causes before their echoes; each with the file it stands in."""
+    """What the launcher says went wrong, causes before their echoes; each with the file it stands
+    in."""
     found = []
     for path in (artefact.stderr, artefact.stdout):
         try:
             logs = open_mpi.read([_text(run, path).encode()]).records
         except ReadError:
             continue
-        found += [(path or "", failure) for log in logs if isinstance(log, LauncherLog) for failure in log.failures]
+        found += [
+            (path or "", failure)
+            for log in logs
+            if isinstance(log, LauncherLog)
+            for failure in log.failures
+        ]
     return tuple(
-        sorted((item for item in found if item[1].role is not WarningRole.NOTE), key=lambda item: item[1].role is WarningRole.ECHO)
+        sorted(
+            (item for item in found if item[1].role is not WarningRole.NOTE),
+            key=lambda item: item[1].role is WarningRole.ECHO,
+        )
     )
 
 
-def _said(run: RunDir, artefact: CaseArtefact, problem: str, failures: tuple[tuple[str, LauncherFailure], ...]) -> tuple[Evidence, ...]:
-    """What explains a failed launch, in the words of whoever failed: known messages first, then plain lines without the known noise."""
+def _said(
+    run: RunDir,
+    artefact: CaseArtefact,
+    problem: str,
+    failures: tuple[tuple[str, LauncherFailure], ...],
+) -> tuple[Evidence, ...]:
+    """What explains a failed launch, in the words of whoever failed: known messages first, then
+    plain lines without the known noise."""
     found = [Evidence(path, failure.line_no, failure.text) for path, failure in failures[:4]]
     if artefact.problem:
-        found.insert(0, Evidence(f"raw/cases/{artefact.case.id}/outcome.json", None, artefact.problem))
+        found.insert(
+            0, Evidence(f"raw/cases/{artefact.case.id}/outcome.json", None, artefact.problem)
+        )
     if problem:
         found.append(Evidence(artefact.stdout or "", None, problem))
     for path in (artefact.stderr, artefact.stdout) if not failures else ():
-        lines = [(number, line.strip()) for number, line in enumerate(_text(run, path).splitlines(), 1)]
-        telling = [(n, line) for n, line in lines if line.strip("-") and not any(noise.search(line) for noise in NOISE)]
+        lines = [
+            (number, line.strip()) for number, line in enumerate(_text(run, path).splitlines(), 1)
+        ]
+        telling = [
+            (n, line)
+            for n, line in lines
+            if line.strip("-") and not any(noise.search(line) for noise in NOISE)
+        ]
         # On standard output the benchmark's own comments and rows tell nothing about a failure.
-        telling = [(n, line) for n, line in telling if path != artefact.stdout or not re.match(r"#|\d+ ", line)]
+        telling = [
+            (n, line)
+            for n, line in telling
+            if path != artefact.stdout or not re.match(r"#|\d+ ", line)
+        ]
         found += [Evidence(path or "", number, line) for number, line in telling[:4]]
     return tuple(found)
 

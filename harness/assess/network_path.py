@@ -9,7 +9,12 @@ from busbw.store.artefacts import ProbeArtefact, ProbeText
 from busbw.store.run_directory import RunDir
 from busbw.text import decoded
 
-LOGIN, HELLO, PORTS, INTERFACE = "ssh.node_to_node", "sw.mpi_hello", "cross.tcp_ports", "eth.interfaces"
+LOGIN, HELLO, PORTS, INTERFACE = (
+    "ssh.node_to_node",
+    "sw.mpi_hello",
+    "cross.tcp_ports",
+    "eth.interfaces",
+)
 
 
 def load(run: RunDir) -> tuple[CheckResult, ...]:
@@ -21,7 +26,11 @@ def load(run: RunDir) -> tuple[CheckResult, ...]:
     tried = artefacts.load(run, "probe.json", ProbeArtefact)
     if tried is None:
         return ()
-    contents = {(text.kind, text.node): decoded(run.read_raw(text.path.removeprefix("raw/"))) for text in tried.texts if text.path}
+    contents = {
+        (text.kind, text.node): decoded(run.read_raw(text.path.removeprefix("raw/")))
+        for text in tried.texts
+        if text.path
+    }
     found = [
         *_login(tried, contents),
         *_hello(tried, contents),
@@ -57,11 +66,32 @@ def _login(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
             continue
         if node not in said:
             why = (text.problem if text else "") or "the head did not try it within its limit"
-            found.append(CheckResult(LOGIN, node, Status.UNKNOWN, "not known", expected, command, why, _evidence(text, why)))
+            found.append(
+                CheckResult(
+                    LOGIN,
+                    node,
+                    Status.UNKNOWN,
+                    "not known",
+                    expected,
+                    command,
+                    why,
+                    _evidence(text, why),
+                )
+            )
             continue
         why = said[node]
         status = Status.FAIL if why else Status.PASS
-        found.append(CheckResult(LOGIN, node, status, why or "logs in", expected, command, evidence=_evidence(text, why or "ok")))
+        found.append(
+            CheckResult(
+                LOGIN,
+                node,
+                status,
+                why or "logs in",
+                expected,
+                command,
+                evidence=_evidence(text, why or "ok"),
+            )
+        )
     return found
 
 
@@ -77,17 +107,42 @@ def _hello(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
     hosts = network_path.parse_hello(contents.get(("hello", tried.head), ""))
     told = f"{len(hosts)} of {len(tried.nodes)} ranks greeted"
     if text.exit_status == 0 and len(hosts) == len(tried.nodes):
-        return [CheckResult(HELLO, tried.head, Status.PASS, told, expected, command, evidence=_evidence(text, told))]
+        return [
+            CheckResult(
+                HELLO,
+                tried.head,
+                Status.PASS,
+                told,
+                expected,
+                command,
+                evidence=_evidence(text, told),
+            )
+        ]
     last = next(reversed(text.problem.strip().splitlines()), "")
     said = f"{told}: {last}" if last else told
-    return [CheckResult(HELLO, tried.head, Status.FAIL, said, expected, command, evidence=_evidence(text, text.problem))]
+    return [
+        CheckResult(
+            HELLO,
+            tried.head,
+            Status.FAIL,
+            said,
+            expected,
+            command,
+            evidence=_evidence(text, text.problem),
+        )
+    ]
 
 
 def _ports(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
-    """Per node: who could not connect to it, and to whom it could not. A node that could not listen is not known."""
+    """Per node: who could not connect to it, and to whom it could not. A node that could not listen
+    is not known."""
     expected = "two ports of the system's choice reachable from the other nodes"
     command = "a listener on each node, connections between them"
-    attempts = [each for node in tried.nodes for each in network_path.parse_connect(node, contents.get(("connect", node), ""))]
+    attempts = [
+        each
+        for node in tried.nodes
+        for each in network_path.parse_connect(node, contents.get(("connect", node), ""))
+    ]
     found = []
     for node in tried.nodes:
         inward = [each for each in attempts if each.target == node]
@@ -95,7 +150,9 @@ def _ports(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
         text = _text(tried, "listen", node)
         if network_path.parse_listen(node, contents.get(("listen", node), "")) is None:
             why = (text.problem if text else "") or "it did not listen"
-            found.append(CheckResult(PORTS, node, Status.UNKNOWN, "not known", expected, command, why))
+            found.append(
+                CheckResult(PORTS, node, Status.UNKNOWN, "not known", expected, command, why)
+            )
         elif not inward:
             why = "no other node tried it" if len(tried.nodes) > 1 else "one node alone"
             status = Status.UNKNOWN if len(tried.nodes) > 1 else Status.SKIPPED
@@ -103,17 +160,36 @@ def _ports(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
         elif failed:
             sources = sorted({each.source for each in failed}, key=tried.nodes.index)
             reasons = ", ".join(sorted({each.reason for each in failed}))
-            said = f"{len(failed)} of {len(inward)} connections from {len(sources)} nodes ({', '.join(sources[:4])}) failed: {reasons}"
+            said = (
+                f"{len(failed)} of {len(inward)} connections from {len(sources)} nodes"
+                f" ({', '.join(sources[:4])}) failed: {reasons}"
+            )
             evidence = _evidence(_text(tried, "connect", sources[0]), said)
-            found.append(CheckResult(PORTS, node, Status.FAIL, said, expected, command, evidence=evidence))
+            found.append(
+                CheckResult(PORTS, node, Status.FAIL, said, expected, command, evidence=evidence)
+            )
         else:
-            found.append(CheckResult(PORTS, node, Status.PASS, "reachable", expected, command, evidence=_evidence(text, "reachable")))
+            found.append(
+                CheckResult(
+                    PORTS,
+                    node,
+                    Status.PASS,
+                    "reachable",
+                    expected,
+                    command,
+                    evidence=_evidence(text, "reachable"),
+                )
+            )
     return found
 
 
 def _rails(tried: ProbeArtefact, contents: _Contents) -> tuple[CheckResult, ...]:
     """The rails towards the neighbours, where more than one node listened."""
-    own = {text.node: text.path for text in tried.texts if text.kind == "rails" and text.path is not None}
+    own = {
+        text.node: text.path
+        for text in tried.texts
+        if text.kind == "rails" and text.path is not None
+    }
     if not own:
         return ()
     attempts = {node: network_path.parse(node, contents[("rails", node)]) for node in own}
@@ -121,33 +197,72 @@ def _rails(tried: ProbeArtefact, contents: _Contents) -> tuple[CheckResult, ...]
 
 
 def _interfaces(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
-    """What NCCL_SOCKET_IFNAME comes to: by NCCL itself where it is there, else by the node's interfaces and NCCL's rule."""
+    """What NCCL_SOCKET_IFNAME comes to: by NCCL itself where it is there, else by the node's
+    interfaces and NCCL's rule."""
     value = tried.interface
-    expected = f"NCCL_SOCKET_IFNAME={value} fits an interface with an address" if value else "NCCL finds an interface by itself"
+    expected = (
+        f"NCCL_SOCKET_IFNAME={value} fits an interface with an address"
+        if value
+        else "NCCL finds an interface by itself"
+    )
     found = []
     for node in tried.nodes:
         text = _text(tried, "nccl", node)
         choice = network_path.parse_nccl(contents.get(("nccl", node), ""))
         command = "ncclGetUniqueId through libnccl.so.2, NCCL_DEBUG=INFO"
         if choice.status is not None:
-            names = ", ".join(sorted({interface.partition(":")[0] for interface in choice.interfaces}))
+            names = ", ".join(
+                sorted({interface.partition(":")[0] for interface in choice.interfaces})
+            )
             good = choice.status == 0 and bool(choice.interfaces)
-            said = f"{names} (NCCL {choice.version})" if good else choice.warning or f"ncclGetUniqueId gave {choice.status}"
+            said = (
+                f"{names} (NCCL {choice.version})"
+                if good
+                else choice.warning or f"ncclGetUniqueId gave {choice.status}"
+            )
             status = Status.PASS if good else Status.FAIL
-            found.append(CheckResult(INTERFACE, node, status, said, expected, command, evidence=_evidence(text, said)))
+            found.append(
+                CheckResult(
+                    INTERFACE, node, status, said, expected, command, evidence=_evidence(text, said)
+                )
+            )
             continue
         listener = network_path.parse_listen(node, contents.get(("listen", node), ""))
         why = (text.problem if text else "") or "no libnccl.so.2 that loads"
         if value is not None and listener is not None:
             fitting = [name for name, _ in listener.addresses if network_path.matches(value, name)]
-            said = ", ".join(fitting) if fitting else f"none of {', '.join(name for name, _ in listener.addresses) or 'no interface'}"
+            said = (
+                ", ".join(fitting)
+                if fitting
+                else (
+                    f"none of {', '.join(name for name, _ in listener.addresses) or 'no interface'}"
+                )
+            )
             status = Status.PASS if fitting else Status.FAIL
             found.append(
                 CheckResult(
-                    INTERFACE, node, status, said, expected, "ip -o -4 address", evidence=_evidence(_text(tried, "listen", node), said)
+                    INTERFACE,
+                    node,
+                    status,
+                    said,
+                    expected,
+                    "ip -o -4 address",
+                    evidence=_evidence(_text(tried, "listen", node), said),
                 )
             )
         else:
-            # Without NCCL and without a value of the profile there is nothing to try: a gap, listed.
-            found.append(CheckResult(INTERFACE, node, Status.UNKNOWN, "not known", expected, command, why, required=False))
+            # Without NCCL and without a value of the profile there is nothing to try: a gap,
+            # listed.
+            found.append(
+                CheckResult(
+                    INTERFACE,
+                    node,
+                    Status.UNKNOWN,
+                    "not known",
+                    expected,
+                    command,
+                    why,
+                    required=False,
+                )
+            )
     return found

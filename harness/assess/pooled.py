@@ -1,4 +1,5 @@
-"""What earlier surveys of the same nodes measured, for the blame model of this run; kept in its `raw/`, so that it judges the same for ever."""
+"""What earlier surveys of the same nodes measured, for the blame model of this run; kept in its
+`raw/`, so that it judges the same for ever."""
 
 from __future__ import annotations
 
@@ -19,12 +20,15 @@ FILE = "earlier-samples.json"
 
 
 def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample, ...]:
-    """Keep the groups that those runs measured on nodes of this one; their own earlier groups come along.
+    """Keep the groups that those runs measured on nodes of this one; their own earlier groups come
+    along.
 
-    Each launch stays a launch of its own, named after its run: what was slow for everybody that day is nobody's today.
+    Each launch stays a launch of its own, named after its run: what was slow for everybody that day
+    is nobody's today.
 
     Raises:
-        UsageError: a run measured no groups of these nodes, or emulated ones were mixed with real ones.
+        UsageError: a run measured no groups of these nodes, or emulated ones were mixed with real
+        ones.
         RunDirError: a folder is no run.
     """
     known = {node.name for node in plan.cluster.nodes}
@@ -34,11 +38,17 @@ def take(run: RunDir, plan: RunPlan, paths: Sequence[Path]) -> tuple[GroupSample
         theirs = load_plan(other)
         if theirs.cluster.emulated != plan.cluster.emulated:
             raise UsageError(
-                "runs of emulated and of real nodes say nothing about each other", seen=str(path), next_step="leave that run out of --with"
+                "runs of emulated and of real nodes say nothing about each other",
+                seen=str(path),
+                next_step="leave that run out of --with",
             )
         mine = [sample for sample in of_run(other) if set(sample.nodes) <= known]
         if not mine:
-            raise UsageError(f"{path} measured no groups of these nodes", seen="no survey of them in it", next_step="busbw run --survey")
+            raise UsageError(
+                f"{path} measured no groups of these nodes",
+                seen="no survey of them in it",
+                next_step="busbw run --survey",
+            )
         prefix = f"{other.run_id}/"
         found += [
             dataclasses.replace(
@@ -71,7 +81,10 @@ def of_run(run: RunDir) -> tuple[GroupSample, ...]:
         RunDirError: it has no plan, or an artefact is not readable.
     """
     known = {answer.node.name: facts(answer) for answer in answers(run, load_plan(run))}
-    return (*load(run), *(sample for launch in launches.load(run, known) for sample in launch.samples))
+    return (
+        *load(run),
+        *(sample for launch in launches.load(run, known) for sample in launch.samples),
+    )
 
 
 def carry(recording: Path, run: RunDir) -> None:

@@ -1,6 +1,8 @@
-"""Was it the fabric that was measured? What the profile demands to see, against NCCL's own lines of the proof launch and the bytes of each port.
+"""Was it the fabric that was measured? What the profile demands to see, against NCCL's own lines of
+the proof launch and the bytes of each port.
 
-A proof that failed is FAIL. One that could not be made excludes nothing, and is named in what the verdict could not see.
+A proof that failed is FAIL. One that could not be made excludes nothing, and is named in what the
+verdict could not see.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from busbw.parsers.logs.nccl_debug import RankLog
 from busbw.store.run_directory import RunDir
 
 IDLE_RAIL = 0.5
-"""A rail that sent less than this share of its node's median rail is not used as the others are: NCCL gives every rail the same."""
+"""A rail that sent less than this share of its node's median rail is not used as the others are:
+NCCL gives every rail the same."""
 MOVED_BYTES = 1 << 20
 """Less than this on the median rail is start-up traffic and proves nothing."""
 
@@ -53,17 +56,25 @@ def proofs(
     artefact: str,
     cut: int = 0,
 ) -> tuple[Proof, ...]:
-    """Every proof that the profile demands. `log`: of the proof launch on several nodes, None = it has no line of NCCL; `cut`: ranks of
-    whose logs only the start was kept."""
+    """Every proof that the profile demands. `log`: of the proof launch on several nodes, None = it
+    has no line of NCCL; `cut`: ranks of whose logs only the start was kept."""
     found = [*_from_log(must_see, log, ranks, artefact, cut)] if must_see.networks else []
-    rails = {node.node: tuple(name for name, _ in node.rails) for node in fitted if len(node.rails) > 1}
+    rails = {
+        node.node: tuple(name for name, _ in node.rails) for node in fitted if len(node.rails) > 1
+    }
     if rails:
         by_bytes = _rails_by_bytes(rails, traffic)
-        found.append(by_bytes if by_bytes.status is not Status.UNKNOWN or log is None else _rails_by_log(fitted, log, by_bytes, artefact))
+        found.append(
+            by_bytes
+            if by_bytes.status is not Status.UNKNOWN or log is None
+            else _rails_by_log(fitted, log, by_bytes, artefact)
+        )
     return tuple(found)
 
 
-def _from_log(must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str, cut: int) -> list[Proof]:
+def _from_log(
+    must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str, cut: int
+) -> list[Proof]:
     wanted = [("transport", sensitivity.TCP)]
     if must_see.plugin is not None:
         wanted.append(("plugin", sensitivity.TCP))
@@ -71,10 +82,21 @@ def _from_log(must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str,
         wanted.append(("gpudirect", sensitivity.NO_GPUDIRECT))
     speaking = [process for process in log.processes if process.networks] if log is not None else []
     if not speaking:
-        why = "the proof launch printed no line of NCCL on its network (NCCL_DEBUG=INFO, subsystems INIT and NET)"
-        return [Proof(name, fault, Status.UNKNOWN, why, artefact=artefact) for name, fault in wanted]
+        why = (
+            "the proof launch printed no line of NCCL on its network (NCCL_DEBUG=INFO, subsystems"
+            " INIT and NET)"
+        )
+        return [
+            Proof(name, fault, Status.UNKNOWN, why, artefact=artefact) for name, fault in wanted
+        ]
     silent = ranks - len(speaking)
-    doubt = f"{silent} ranks said nothing" if silent > 0 else f"of {cut} ranks only the start of the log was kept" if cut else ""
+    doubt = (
+        f"{silent} ranks said nothing"
+        if silent > 0
+        else f"of {cut} ranks only the start of the log was kept"
+        if cut
+        else ""
+    )
     makers = {
         "transport": lambda: _transport(must_see, speaking, doubt, artefact),
         "plugin": lambda: _plugin(must_see.plugin or "", speaking, doubt, artefact),
@@ -84,20 +106,36 @@ def _from_log(must_see: MustSee, log: NcclLog | None, ranks: int, artefact: str,
 
 
 def _transport(must_see: MustSee, speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
-    wrong = [p for p in speaking if not any(fnmatchcase(name, glob) for name in p.networks for glob in must_see.networks)]
+    wrong = [
+        p
+        for p in speaking
+        if not any(fnmatchcase(name, glob) for name in p.networks for glob in must_see.networks)
+    ]
     used = ", ".join(sorted({name for process in speaking for name in process.networks}))
     expected = " or ".join(must_see.networks)
     if wrong:
         networks = ", ".join(sorted({name for process in wrong for name in process.networks}))
         told = f"{len(wrong)} of {len(speaking)} ranks use the network {networks}, not {expected}"
         return Proof("transport", sensitivity.TCP, Status.FAIL, told, _hosts(wrong), artefact)
-    return _whole("transport", sensitivity.TCP, f"every rank says that it uses {used}", doubt, artefact)
+    return _whole(
+        "transport", sensitivity.TCP, f"every rank says that it uses {used}", doubt, artefact
+    )
 
 
 def _plugin(wanted: str, speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
-    without = [p for p in speaking if not any(wanted in (plugin.text + plugin.name) for plugin in p.plugins if plugin.loaded)]
+    without = [
+        p
+        for p in speaking
+        if not any(wanted in (plugin.text + plugin.name) for plugin in p.plugins if plugin.loaded)
+    ]
     if without and len(without) == len(speaking):
-        return Proof("plugin", sensitivity.TCP, Status.UNKNOWN, f"no rank names the plugin {wanted}", artefact=artefact)
+        return Proof(
+            "plugin",
+            sensitivity.TCP,
+            Status.UNKNOWN,
+            f"no rank names the plugin {wanted}",
+            artefact=artefact,
+        )
     if without:
         told = f"{len(without)} of {len(speaking)} ranks did not load the plugin {wanted}"
         return Proof("plugin", sensitivity.TCP, Status.FAIL, told, _hosts(without), artefact)
@@ -105,8 +143,14 @@ def _plugin(wanted: str, speaking: list[ProcessFacts], doubt: str, artefact: str
 
 
 def _gpudirect(speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof:
-    # Channels between nodes end in /GDRDMA where GPUDirect RDMA carries them; a rank that has none is carried by its peers (PXN).
-    over = [(process, connection) for process in speaking for connection in process.connections if connection.transport == "NET"]
+    # Channels between nodes end in /GDRDMA where GPUDirect RDMA carries them; a rank that has none
+    # is carried by its peers (PXN).
+    over = [
+        (process, connection)
+        for process in speaking
+        for connection in process.connections
+        if connection.transport == "NET"
+    ]
     if not over:
         return Proof(
             "gpudirect",
@@ -117,9 +161,20 @@ def _gpudirect(speaking: list[ProcessFacts], doubt: str, artefact: str) -> Proof
         )
     without = [process for process, connection in over if connection.gdr is False]
     if without:
-        told = f"{len(set(map(id, without)))} ranks send over the network through host memory: their channels do not end in /GDRDMA"
-        return Proof("gpudirect", sensitivity.NO_GPUDIRECT, Status.FAIL, told, _hosts(without), artefact)
-    return _whole("gpudirect", sensitivity.NO_GPUDIRECT, f"all {len(over)} kinds of channel between nodes end in /GDRDMA", doubt, artefact)
+        told = (
+            f"{len(set(map(id, without)))} ranks send over the network through host memory: their"
+            " channels do not end in /GDRDMA"
+        )
+        return Proof(
+            "gpudirect", sensitivity.NO_GPUDIRECT, Status.FAIL, told, _hosts(without), artefact
+        )
+    return _whole(
+        "gpudirect",
+        sensitivity.NO_GPUDIRECT,
+        f"all {len(over)} kinds of channel between nodes end in /GDRDMA",
+        doubt,
+        artefact,
+    )
 
 
 def _whole(name: str, fault: str, told: str, doubt: str, artefact: str) -> Proof:
@@ -143,36 +198,79 @@ def _rails_by_bytes(rails: Mapping[str, tuple[str, ...]], traffic: tuple[RailByt
         if len(known) < len(names) or statistics.median(known) < MOVED_BYTES:
             unknown.append(node)
             continue
-        idle += [f"{node} {name}" for name, value in zip(names, known, strict=True) if value < IDLE_RAIL * statistics.median(known)]
+        idle += [
+            f"{node} {name}"
+            for name, value in zip(names, known, strict=True)
+            if value < IDLE_RAIL * statistics.median(known)
+        ]
     if idle:
-        told = f"{len(idle)} rails carried less than {IDLE_RAIL:.0%} of what the others of their node did: {', '.join(idle[:8])}"
+        told = (
+            f"{len(idle)} rails carried less than {IDLE_RAIL:.0%} of what the others of their node"
+            f" did: {', '.join(idle[:8])}"
+        )
         return Proof("rails", sensitivity.MISSING_RAIL, Status.FAIL, told, tuple(idle))
     if unknown:
-        return Proof("rails", sensitivity.MISSING_RAIL, Status.UNKNOWN, f"the bytes of the rails of {fold(unknown)} are not known", ())
+        return Proof(
+            "rails",
+            sensitivity.MISSING_RAIL,
+            Status.UNKNOWN,
+            f"the bytes of the rails of {fold(unknown)} are not known",
+            (),
+        )
     count = ", ".join(sorted({str(len(names)) for names in rails.values()}))
-    return Proof("rails", sensitivity.MISSING_RAIL, Status.PASS, f"all {count} rails of every node carried their share of the bytes")
+    return Proof(
+        "rails",
+        sensitivity.MISSING_RAIL,
+        Status.PASS,
+        f"all {count} rails of every node carried their share of the bytes",
+    )
 
 
-def _rails_by_log(fitted: tuple[NodeHardware, ...], log: NcclLog, otherwise: Proof, artefact: str) -> Proof:
+def _rails_by_log(
+    fitted: tuple[NodeHardware, ...], log: NcclLog, otherwise: Proof, artefact: str
+) -> Proof:
     """NCCL lists, on every rank, all the devices that are fitted."""
-    rails = {node.node.partition(".")[0]: {name for name, _ in node.rails} for node in fitted if len(node.rails) > 1}
+    rails = {
+        node.node.partition(".")[0]: {name for name, _ in node.rails}
+        for node in fitted
+        if len(node.rails) > 1
+    }
     listing = [process for process in log.processes if process.hcas and process.host in rails]
     if {process.host for process in listing} != set(rails):
         return otherwise
-    short = {p.host or "": sorted(rails[p.host or ""] - {hca.device for hca in p.hcas}) for p in listing}
+    short = {
+        p.host or "": sorted(rails[p.host or ""] - {hca.device for hca in p.hcas}) for p in listing
+    }
     lost = {host: names for host, names in short.items() if names}
     if lost:
-        told = "; ".join(f"NCCL does not use {', '.join(names)} of {host}" for host, names in sorted(lost.items()))
-        return Proof("rails", sensitivity.MISSING_RAIL, Status.FAIL, told, tuple(sorted(lost)), artefact)
-    return Proof("rails", sensitivity.MISSING_RAIL, Status.PASS, "NCCL lists every fitted rail on every rank", artefact=artefact)
+        told = "; ".join(
+            f"NCCL does not use {', '.join(names)} of {host}"
+            for host, names in sorted(lost.items())
+        )
+        return Proof(
+            "rails", sensitivity.MISSING_RAIL, Status.FAIL, told, tuple(sorted(lost)), artefact
+        )
+    return Proof(
+        "rails",
+        sensitivity.MISSING_RAIL,
+        Status.PASS,
+        "NCCL lists every fitted rail on every rank",
+        artefact=artefact,
+    )
 
 
 def findings(made: tuple[Proof, ...]) -> tuple[Finding, ...]:
     """Failed proofs."""
     causes = {
-        "transport": "the RDMA transport was not taken: a missing library, plugin or device, or NCCL_NET, NCCL_IB_DISABLE or NCCL_IB_HCA",
+        "transport": (
+            "the RDMA transport was not taken: a missing library, plugin or device, or NCCL_NET,"
+            " NCCL_IB_DISABLE or NCCL_IB_HCA"
+        ),
         "plugin": "the plugin is not in the library path of these ranks",
-        "gpudirect": "nvidia_peermem or DMA-BUF is missing, or the NIC is too far from the GPU (PCIe ACS, NCCL_NET_GDR_LEVEL)",
+        "gpudirect": (
+            "nvidia_peermem or DMA-BUF is missing, or the NIC is too far from the GPU (PCIe ACS,"
+            " NCCL_NET_GDR_LEVEL)"
+        ),
         "rails": "a port is down, a device is hidden from the ranks, or NCCL_IB_HCA leaves it out",
     }
     return tuple(
@@ -195,7 +293,11 @@ def findings(made: tuple[Proof, ...]) -> tuple[Finding, ...]:
 
 def uncovered(made: tuple[Proof, ...]) -> tuple[Uncovered, ...]:
     """Proofs that could not be made."""
-    return tuple(Uncovered(f"proof of {proof.id}", proof.told) for proof in made if proof.status is Status.UNKNOWN)
+    return tuple(
+        Uncovered(f"proof of {proof.id}", proof.told)
+        for proof in made
+        if proof.status is Status.UNKNOWN
+    )
 
 
 def excluded(made: tuple[Proof, ...]) -> tuple[tuple[str, str], ...]:
@@ -206,9 +308,15 @@ def excluded(made: tuple[Proof, ...]) -> tuple[tuple[str, str], ...]:
 def log_of(run: RunDir, launch: Launch) -> NcclLog | None:
     """What NCCL said in a launch: every rank's own log, and the launch's output; None = nothing."""
     ranks = rank_texts(run, launch)
-    texts = [run.read_raw(path.removeprefix("raw/")) for path in (launch.artefact.stdout, launch.artefact.stderr) if path]
+    texts = [
+        run.read_raw(path.removeprefix("raw/"))
+        for path in (launch.artefact.stdout, launch.artefact.stderr)
+        if path
+    ]
     try:
-        records = nccl_debug.read([*(log.content + b"\n" for _, log in ranks), *(text + b"\n" for text in texts if text)]).records
+        records = nccl_debug.read(
+            [*(log.content + b"\n" for _, log in ranks), *(text + b"\n" for text in texts if text)]
+        ).records
     except ReadError:
         return None
     return next((record for record in records if isinstance(record, NcclLog)), None)
@@ -218,10 +326,15 @@ def rank_texts(run: RunDir, launch: Launch) -> tuple[tuple[str, RankLog], ...]:
     """(artefact, log) of every rank that wrote one."""
     folder = f"cases/{launch.artefact.case.id}/nccl"
     names = run.raw_names(folder) if (run.raw / folder).is_dir() else ()
-    return tuple((f"raw/{name}", log) for name in names for log in nccl_debug.split(run.read_raw(name) or b""))
+    return tuple(
+        (f"raw/{name}", log)
+        for name in names
+        for log in nccl_debug.split(run.read_raw(name) or b"")
+    )
 
 
 def traffic_of(run: RunDir, launch: Launch) -> tuple[RailBytes, ...]:
-    """What each port of each node moved during a launch; a node without both snapshots is missing."""
+    """What each port of each node moved during a launch; a node without both snapshots is
+    missing."""
     taken = counters.load(run, launch.artefact.case.id)
     return tuple(rail for node in taken.nodes for rail in node.rails) if taken else ()

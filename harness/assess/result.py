@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from busbw.assess import appraisal, builds, counters, diagnosis, launches, link_baseline, pooled, timeline
+from busbw.assess import (
+    appraisal,
+    builds,
+    counters,
+    diagnosis,
+    launches,
+    link_baseline,
+    pooled,
+    timeline,
+)
 from busbw.assess import contract as acceptance
 from busbw.assess import fabric as between
 from busbw.assess import fabric as grouping
@@ -91,11 +100,21 @@ def climbed(plan: RunPlan, samples: tuple[GroupSample, ...]) -> tuple[Uncovered,
     # The ladder of a run is that of the nodes that took part.
     nodes = {node for sample in samples for node in sample.nodes}
     planned = schedule.ladder(tuple(node.name for node in plan.cluster.nodes if node.name in nodes))
-    missing = [number.groups[0] for number in planned if len(nodes) > 1 and CASE + number.id not in measured]
+    missing = [
+        number.groups[0]
+        for number in planned
+        if len(nodes) > 1 and CASE + number.id not in measured
+    ]
     if not missing:
         return ()
     counts = ", ".join(str(len(group)) for group in missing)
-    return (Uncovered(f"the ladder at {counts} nodes", "no budget was left, or a launch failed", "busbw run --survey --budget 20m"),)
+    return (
+        Uncovered(
+            f"the ladder at {counts} nodes",
+            "no budget was left, or a launch failed",
+            "busbw run --survey --budget 20m",
+        ),
+    )
 
 
 # The one sentence of a run that only checks: which nodes are not as they should be.
@@ -111,7 +130,10 @@ def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], prof
     required = [check for check in checks if check.required and check.status is not Status.SKIPPED]
     if not required:
         return f"nothing was checked on {count}, profile {profile}"
-    for status, words in ((Status.FAIL, "not as required"), (Status.UNKNOWN, "could not be checked")):
+    for status, words in (
+        (Status.FAIL, "not as required"),
+        (Status.UNKNOWN, "could not be checked"),
+    ):
         bad = {check.node for check in required if check.status is status}
         if bad:
             return f"{len(bad):,} of {count} {words}: {fold(bad)}; profile {profile}"
@@ -132,27 +154,44 @@ def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:
     if passed:
         counted = f"{len(passed)} check{'s' if len(passed) > 1 else ''} of {families}"
         lines.append(
-            f"would have caught: another answer than expected to {counted}, on each of {nodes:,} node{'s' if nodes > 1 else ''}, at that moment"
+            f"would have caught: another answer than expected to {counted}, on each of {nodes:,}"
+            f" node{'s' if nodes > 1 else ''}, at that moment"
         )
     if open_:
         shown = ", ".join(open_[:6]) + (f" and {len(open_) - 6} more" if len(open_) > 6 else "")
         lines.append(f"could not see: what was not checked on some or all nodes ({shown})")
-    return (*lines, "could not see: whether data moves, how fast, and what comes and goes: nothing was measured (busbw run)")
+    return (
+        *lines,
+        (
+            "could not see: whether data moves, how fast, and what comes and goes: nothing was"
+            " measured (busbw run)"
+        ),
+    )
 
 
 # The words around a result: its headline, what was not covered, which versions were seen, the
 # exact commands.
 
-EMULATED = "Emulated: host memory over MPI in an embedded lab; no number here speaks for real hardware."
+EMULATED = (
+    "Emulated: host memory over MPI in an embedded lab; no number here speaks for real hardware."
+)
 
 
 def emulation_note(cluster: Cluster) -> str:
     """What every report of an emulated cluster says, with the hardware that its nodes only show."""
-    return EMULATED + (f" Invented is what the nodes show: {cluster.invented}." if cluster.invented else "")
+    return EMULATED + (
+        f" Invented is what the nodes show: {cluster.invented}." if cluster.invented else ""
+    )
 
 
-def run_headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutcome, comparisons: tuple[Comparison, ...]) -> str:
-    """One sentence: what is wrong first; without anything wrong, the number and what it was compared with."""
+def run_headline(
+    decided: Verdict,
+    made: tuple[Launch, ...],
+    outcome: BlameOutcome,
+    comparisons: tuple[Comparison, ...],
+) -> str:
+    """One sentence: what is wrong first; without anything wrong, the number and what it was
+    compared with."""
     best = best_row(made)
     number = ""
     if best is not None:
@@ -166,25 +205,38 @@ def run_headline(decided: Verdict, made: tuple[Launch, ...], outcome: BlameOutco
     found = ""
     if decided.status is Status.UNKNOWN:
         # What is likely at least is told first, though a verdict needs more.
-        likely = (f for f in decided.findings if f.required and f.status is Status.WARN and f.confidence is not Confidence.POSSIBLE)
+        likely = (
+            f
+            for f in decided.findings
+            if f.required and f.status is Status.WARN and f.confidence is not Confidence.POSSIBLE
+        )
         found = next((f"{f.title}; " for f in likely), "")
     short = next((c for c in comparisons if c.status is decided.status), None)
     if decided.status in (Status.FAIL, Status.UNKNOWN) and short is not None:
         expected = format_bandwidth(short.reference.busbw_gb_s)
-        what = f"{short.case_id} at {format_size(short.size_bytes)}: {format_bandwidth(short.measured_gb_s)}"
+        what = (
+            f"{short.case_id} at {format_size(short.size_bytes)}:"
+            f" {format_bandwidth(short.measured_gb_s)}"
+        )
         return f"{found}{what}, compared with {expected} ({short.reference.source}): {short.reason}"
     if decided.status is Status.UNKNOWN:
         return f"{found}not enough was measured to tell{'; ' + number if number else ''}"
     unsettled = f"; not settled: {_suspected(outcome)}" if outcome.open else ""
     passed = (
-        f"; {' + '.join(short.nodes)} in {short.case_id}: {short.reason}" if decided.status is Status.WARN and short is not None else ""
+        f"; {' + '.join(short.nodes)} in {short.case_id}: {short.reason}"
+        if decided.status is Status.WARN and short is not None
+        else ""
     )
     return f"{number or 'nothing measured'}{_compared(outcome)}{unsettled}{passed}"
 
 
 def _compared(outcome: BlameOutcome) -> str:
-    """How many nodes the groups speak for. One that was loaded too little, or is suspected, is not cleared."""
-    cleared, seen = len(outcome.exonerated), len({node for level in outcome.levels for node in level.sample.nodes})
+    """How many nodes the groups speak for. One that was loaded too little, or is suspected, is not
+    cleared."""
+    cleared, seen = (
+        len(outcome.exonerated),
+        len({node for level in outcome.levels for node in level.sample.nodes}),
+    )
     if not cleared:
         return ""
     if cleared < seen:
@@ -200,7 +252,11 @@ def best_row(made: tuple[Launch, ...]) -> tuple[Launch, BenchmarkRow] | None:
     """The row a headline speaks of: the largest size of the first bandwidth case over all nodes."""
     for purpose in ("bandwidth", "correctness", "proof", "latency"):
         for launch in made:
-            if launch.artefact.case.purpose == purpose and not launch.artefact.groups and launch.results:
+            if (
+                launch.artefact.case.purpose == purpose
+                and not launch.artefact.groups
+                and launch.results
+            ):
                 rows = [row for row in launch.results[-1].rows if row.out_of_place is not None]
                 if rows:
                     return launch, max(rows, key=lambda row: row.size_bytes)
@@ -208,31 +264,59 @@ def best_row(made: tuple[Launch, ...]) -> tuple[Launch, BenchmarkRow] | None:
 
 
 def not_covered(
-    plan: RunPlan, made: tuple[Launch, ...], checks: tuple[CheckResult, ...], outcome: BlameOutcome, samples: tuple[GroupSample, ...]
+    plan: RunPlan,
+    made: tuple[Launch, ...],
+    checks: tuple[CheckResult, ...],
+    outcome: BlameOutcome,
+    samples: tuple[GroupSample, ...],
 ) -> tuple[Uncovered, ...]:
     """Everything that was planned and not done, or done without an answer."""
     found = []
     ran = {launch.artefact.case.id for launch in made}
     for case in plan.playbook.cases:
         if case.id not in ran:
-            found.append(Uncovered(f"case {case.id}", "the run ended before it", "busbw run --resume " + plan.run_id))
+            found.append(
+                Uncovered(
+                    f"case {case.id}",
+                    "the run ended before it",
+                    "busbw run --resume " + plan.run_id,
+                )
+            )
     advisory: dict[tuple[str, str], list[str]] = {}
     for check in checks:
         if check.status is Status.UNKNOWN and not check.required:
-            advisory.setdefault((check.check_id, check.reason or check.found), []).append(check.node)
-    found += [Uncovered(check_id, f"{reason} ({len(nodes)} nodes)") for (check_id, reason), nodes in advisory.items()]
+            advisory.setdefault((check.check_id, check.reason or check.found), []).append(
+                check.node
+            )
+    found += [
+        Uncovered(check_id, f"{reason} ({len(nodes)} nodes)")
+        for (check_id, reason), nodes in advisory.items()
+    ]
     if outcome.open:
         why = "slower than its peers in too few launches to accuse or to clear it"
-        found.append(Uncovered(f"suspected: {_suspected(outcome)}", why, "busbw run --survey --budget 20m"))
+        found.append(
+            Uncovered(f"suspected: {_suspected(outcome)}", why, "busbw run --survey --budget 20m")
+        )
     if outcome.inseparable and samples:
-        found.append(Uncovered("which node or path is slow", outcome.inseparable, "measure more nodes, or rails one by one"))
+        found.append(
+            Uncovered(
+                "which node or path is slow",
+                outcome.inseparable,
+                "measure more nodes, or rails one by one",
+            )
+        )
     if not any(launch.artefact.groups for launch in made) and plan.playbook.survey.when != "never":
-        found.append(Uncovered("groups of nodes against each other", "no survey round was measured"))
+        found.append(
+            Uncovered("groups of nodes against each other", "no survey round was measured")
+        )
     return tuple(found)
 
 
 def software_versions(
-    plan: RunPlan, known: Mapping[str, NodeFacts], build: BuildOutcome | None, made: tuple[Launch, ...]
+    plan: RunPlan,
+    known: Mapping[str, NodeFacts],
+    build: BuildOutcome | None,
+    made: tuple[Launch, ...],
 ) -> tuple[tuple[str, str], ...]:
     """What a ticket must name."""
     found = [("busbw", plan.tool_version)]
@@ -273,8 +357,13 @@ def derive(run: RunDir) -> RunResult:
     known = {answer.node.name: facts(answer) for answer in asked}
     checks = checked(run, plan, asked)
     build = artefacts.load(run, "build.json", BuildOutcome)
-    taking_part, refused = artefacts.load(run, "participants.json", Participants), artefacts.load(run, "left-out.json", LeftOut)
-    failures = tuple(f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure)))
+    taking_part, refused = (
+        artefacts.load(run, "participants.json", Participants),
+        artefacts.load(run, "left-out.json", LeftOut),
+    )
+    failures = tuple(
+        f for stage in STAGES if (f := artefacts.load(run, f"failure-{stage}.json", StageFailure))
+    )
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
     fabric = grouping.fabric(run, plan)
@@ -303,7 +392,9 @@ def derive(run: RunDir) -> RunResult:
         *(_left_out(refused.nodes, "left-out.json") if refused else ()),
         *builds.findings(build, made, emulated=plan.cluster.emulated),
     )
-    findings = between.with_far_ends(run, diagnosis.with_causes(run, plan, made, asked, checks, comparisons, findings))
+    findings = between.with_far_ends(
+        run, diagnosis.with_causes(run, plan, made, asked, checks, comparisons, findings)
+    )
     unseen = taking_part.unseen if taking_part else ()
     uncovered = (
         *(Uncovered("whether others use the nodes", text) for text in unseen),
@@ -316,18 +407,43 @@ def derive(run: RunDir) -> RunResult:
     cases = tuple(launch.outcome for launch in made)
     versions = software_versions(plan, known, build, made)
     names = tuple(node.name for node in plan.cluster.nodes)
-    parts = Parts(plan.run_id, plan.started, "", plan.profile.name, plan.cluster.emulated, names, checks, cases, versions)
+    parts = Parts(
+        plan.run_id,
+        plan.started,
+        "",
+        plan.profile.name,
+        plan.cluster.emulated,
+        names,
+        checks,
+        cases,
+        versions,
+    )
     compared = earlier.compared(accepted_runs, parts)
-    findings, uncovered = (*findings, *earlier.findings(compared)), (*uncovered, *earlier.uncovered(compared))
+    findings, uncovered = (
+        (*findings, *earlier.findings(compared)),
+        (
+            *uncovered,
+            *earlier.uncovered(compared),
+        ),
+    )
     if plan.playbook.repeat is not None:
-        findings = (*findings, *earlier.open_finding(compared, frozenset(case.family for case in plan.playbook.cases if case.required)))
+        findings = (
+            *findings,
+            *earlier.open_finding(
+                compared, frozenset(case.family for case in plan.playbook.cases if case.required)
+            ),
+        )
     in_turn = result.conclude(run, plan, made, compared)
     if in_turn is not None:
         findings, uncovered = (*findings, *in_turn.findings), (*uncovered, *in_turn.uncovered)
     ran = {launch.artefact.case.id for launch in made}
-    left_out = tuple(case.id for case in plan.playbook.cases if case.required and case.id not in ran)
+    left_out = tuple(
+        case.id for case in plan.playbook.cases if case.required and case.id not in ran
+    )
     measuring = bool(plan.playbook.cases) or plan.turns is not None
-    decided = verdict.decide(checks, cases, comparisons, findings, uncovered, left_out, measuring=measuring)
+    decided = verdict.decide(
+        checks, cases, comparisons, findings, uncovered, left_out, measuring=measuring
+    )
     contract = plan.playbook.contract
     headline, accepted = run_headline(decided, made, outcome, comparisons), None
     if in_turn is not None and decided.status is not Status.UNKNOWN:
@@ -335,8 +451,13 @@ def derive(run: RunDir) -> RunResult:
     if not measuring:
         headline = check_headline(checks, names, plan.profile.name)
     if contract is not None:
-        accepted = acceptance.conclude(plan, contract, made, asked, checks, outcome, appraised, decided, comparisons)
-        headline, decided = judge_acceptance.headline(accepted), verdict.of_contract(decided, accepted)
+        accepted = acceptance.conclude(
+            plan, contract, made, asked, checks, outcome, appraised, decided, comparisons
+        )
+        headline, decided = (
+            judge_acceptance.headline(accepted),
+            verdict.of_contract(decided, accepted),
+        )
     return RunResult(
         schema=SCHEMA,
         run_id=plan.run_id,
@@ -373,7 +494,11 @@ def _groups(launch: launches.Launch, outcome: blame.BlameOutcome) -> tuple[Compa
     """The groups of a round, each against its peers; one group over all nodes has none."""
     groups = tuple(sample.nodes for sample in launch.samples)
     artefact = launch.samples[0].artefact if groups else ""
-    return blame_words.compare_groups(launch.artefact.case.id, groups, artefact, outcome) if len(set(groups)) > 1 else ()
+    return (
+        blame_words.compare_groups(launch.artefact.case.id, groups, artefact, outcome)
+        if len(set(groups)) > 1
+        else ()
+    )
 
 
 def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
@@ -383,7 +508,9 @@ def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
         status=Status.FAIL if failure.exit_status == 1 else Status.UNKNOWN,
         title=failure.what,
         where=failure.nodes,
-        evidence=(diagnosis.build_line(run, failure.seen) or seen if failure.stage == "build" else seen,),
+        evidence=(
+            diagnosis.build_line(run, failure.seen) or seen if failure.stage == "build" else seen,
+        ),
         would_settle=(failure.next_step,) if failure.next_step else (),
         confidence=Confidence.CERTAIN,
         effect=1.0,
@@ -391,7 +518,8 @@ def _failure_finding(run: RunDir, failure: StageFailure) -> Finding:
 
 
 def _left_out(excluded: tuple[Excluded, ...], artefact: str) -> tuple[Finding, ...]:
-    """Nodes that were reached and not measured: of them the run says nothing, so that it cannot be well as a whole."""
+    """Nodes that were reached and not measured: of them the run says nothing, so that it cannot be
+    well as a whole."""
     groups: dict[str, list[str]] = {}
     for each in excluded:
         groups.setdefault(each.reason, []).append(each.node)

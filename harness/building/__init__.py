@@ -1,1 +1,2 @@
-"""What is built on the nodes: where nccl-tests comes from, how it is built, which nodes can share a build."""
+"""What is built on the nodes: where nccl-tests comes from, how it is built, which nodes can share a
+build."""

@@ -1,4 +1,5 @@
-"""Kinds of nodes: which can run each other's builds, which can stand in one launch, and how each runs the build of its own kind."""
+"""Kinds of nodes: which can run each other's builds, which can stand in one launch, and how each
+runs the build of its own kind."""
 
 from __future__ import annotations
 
@@ -38,8 +39,15 @@ class NodeKind:
         >>> NodeKind("x86_64", "glibc 2.36", "4.1.4", "/usr").unlike(NodeKind("x86_64", "glibc 2.31", "4.1.4", "/usr"))
         'libc glibc 2.36 (there glibc 2.31)'
         """
-        pairs = ((f.name.replace("_", " "), getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return ", ".join(f"{name} {_said(own)} (there {_said(theirs)})" for name, own, theirs in pairs if own != theirs)
+        pairs = (
+            (f.name.replace("_", " "), getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)
+        )
+        return ", ".join(
+            f"{name} {_said(own)} (there {_said(theirs)})"
+            for name, own, theirs in pairs
+            if own != theirs
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +69,48 @@ def kind(chain: Toolchain, known: NodeFacts, *, cuda: bool) -> NodeKind:
 
 
 def group(kinds: Mapping[str, NodeKind], head: str) -> tuple[Group, ...]:
-    """The distinct kinds in the order of their first nodes, the head's before all; the head builds for its own, else a kind's first node."""
+    """The distinct kinds in the order of their first nodes, the head's before all; the head builds
+    for its own, else a kind's first node."""
     found: dict[NodeKind, list[str]] = {kinds[head]: []}
     for node, its in kinds.items():
         found.setdefault(its, []).append(node)
-    return tuple(Group(its, head if head in nodes else nodes[0], tuple(nodes)) for its, nodes in found.items())
+    return tuple(
+        Group(its, head if head in nodes else nodes[0], tuple(nodes))
+        for its, nodes in found.items()
+    )
 
 
 def apart(its: NodeKind, head: NodeKind) -> str:
     """Why ranks of two kinds cannot be in one launch; empty = they can."""
     if its.machine != head.machine:
-        return f"{its.machine}, where the head is {head.machine}: Open MPI starts ranks of one kind of processor"
+        return (
+            f"{its.machine}, where the head is {head.machine}: Open MPI starts ranks of one kind of"
+            " processor"
+        )
     if its.nccl != head.nccl:
-        return f"NCCL {_said(its.nccl)}, where the head has {_said(head.nccl)}: NCCL refuses ranks of different versions"
+        return (
+            f"NCCL {_said(its.nccl)}, where the head has {_said(head.nccl)}: NCCL refuses ranks of"
+            " different versions"
+        )
     return ""
 
 
-def dispatcher(places: Mapping[str, tuple[str, ...]], binaries: tuple[str, ...]) -> tuple[str, dict[str, bytes]]:
-    """(stamp, files of a build folder) whose programs run, on each host, the build of its own kind: a launch names one path for all nodes.
+def dispatcher(
+    places: Mapping[str, tuple[str, ...]], binaries: tuple[str, ...]
+) -> tuple[str, dict[str, bytes]]:
+    """(stamp, files of a build folder) whose programs run, on each host, the build of its own kind:
+    a launch names one path for all nodes.
 
     `places` = folder of a build → the hosts (`uname -n`) that run it.
     """
     cases = "\n".join(
-        f"{'|'.join(shlex.quote(host) for host in sorted(hosts))}) dir={shlex.quote(place)};;" for place, hosts in places.items()
+        f"{'|'.join(shlex.quote(host) for host in sorted(hosts))}) dir={shlex.quote(place)};;"
+        for place, hosts in places.items()
     )
     script = (
-        f"#!/bin/sh\n# Each node runs the build of its own kind.\nread -r host </proc/sys/kernel/hostname\ncase $host in\n{cases}\n"
-        '*) echo "busbw: nothing was built for $host" >&2; exit 127;;\nesac\nexec "$dir/build/${0##*/}" "$@"\n'
+        "#!/bin/sh\n# Each node runs the build of its own kind.\nread -r host"
+        f' </proc/sys/kernel/hostname\ncase $host in\n{cases}\n*) echo "busbw: nothing was built'
+        ' for $host" >&2; exit 127;;\nesac\nexec "$dir/build/${0##*/}" "$@"\n'
     ).encode()
     stamp = hashlib.sha256(script + json.dumps(binaries).encode()).hexdigest()[:16]
     return stamp, {f"build/{name}": script for name in binaries}

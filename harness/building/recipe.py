@@ -1,9 +1,11 @@
-"""Building the benchmark on the nodes: nccl-tests, or the payload that speaks its dialect, through one contract.
+"""Building the benchmark on the nodes: nccl-tests, or the payload that speaks its dialect, through
+one contract.
 
-The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]` gives `build/<collective>_perf`.
-A build is stamped by all its inputs (sources, make variables, the kind of node) and kept under that stamp, so the same inputs are never
-built twice and other inputs never reuse it. It is built on one node of a kind, copied to the others, and proven afterwards: same hashes
-everywhere, linked to MPI.
+The contract is nccl-tests' own: `make MPI=1 MPI_HOME=… [CUDA_HOME=… NCCL_HOME=… NVCC_GENCODE=…]`
+gives `build/<collective>_perf`. A build is stamped by all its inputs (sources, make variables, the
+kind of node) and kept under that stamp, so the same inputs are never built twice and other inputs
+never reuse it. It is built on one node of a kind, copied to the others, and proven afterwards: same
+hashes everywhere, linked to MPI.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ COPY_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Where the binaries come from: sources to build (tar.gz, with make variables), or a folder that is on all nodes already."""
+    """Where the binaries come from: sources to build (tar.gz, with make variables), or a folder
+    that is on all nodes already."""
 
     sources: bytes | None
     make_args: tuple[str, ...] = ()
@@ -57,7 +60,8 @@ class BuildPlan:
     nccl_library: str = ""
     """Path of the libnccl.so.2 that is linked."""
     run_path: str = ""
-    """Where the loader looks for libraries first, written into the binaries (RUNPATH): no LD_LIBRARY_PATH is needed on any node."""
+    """Where the loader looks for libraries first, written into the binaries (RUNPATH): no
+    LD_LIBRARY_PATH is needed on any node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +125,16 @@ class BuildOutcome:
         """Who has what, in one line."""
         if not self.builds:
             return f"{self.folder}: there on {len(self.usable)} nodes"
-        each = [f"{'reused' if b.reused else 'built'} {b.stamp} on {b.builder} for {len(b.nodes)} nodes" for b in self.builds]
+        each = [
+            f"{'reused' if b.reused else 'built'} {b.stamp} on {b.builder} for {len(b.nodes)} nodes"
+            for b in self.builds
+        ]
         return "; ".join(each)
 
 
 def archive(files: Mapping[str, bytes], mode: int = 0o644) -> bytes:
-    """A tar.gz of `files` (relative path → content) that is the same bytes for the same input: no clock, no owner, sorted."""
+    """A tar.gz of `files` (relative path → content) that is the same bytes for the same input: no
+    clock, no owner, sorted."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name in sorted(files):
@@ -138,13 +146,27 @@ def archive(files: Mapping[str, bytes], mode: int = 0o644) -> bytes:
 
 
 def plan(
-    sources: bytes, make_args: tuple[str, ...], kind: str, root: str, *, nccl: tuple[str, str, str] = ("", "", ""), run_path: str = ""
+    sources: bytes,
+    make_args: tuple[str, ...],
+    kind: str,
+    root: str,
+    *,
+    nccl: tuple[str, str, str] = ("", "", ""),
+    run_path: str = "",
 ) -> BuildPlan:
-    """The build of `sources` under `root` (absolute, on the nodes). `kind` says what the nodes are: another one is another build.
+    """The build of `sources` under `root` (absolute, on the nodes). `kind` says what the nodes are:
+    another one is another build.
 
     `nccl` = NCCL's home, library and version.
     """
-    text = json.dumps([hashlib.sha256(sources).hexdigest(), list(make_args), kind, *([list(nccl), run_path] if any(nccl) else [])])
+    text = json.dumps(
+        [
+            hashlib.sha256(sources).hexdigest(),
+            list(make_args),
+            kind,
+            *([list(nccl), run_path] if any(nccl) else []),
+        ]
+    )
     stamp = hashlib.sha256(text.encode()).hexdigest()[:16]
     return BuildPlan(sources, make_args, f"{root}/build/{stamp}", stamp, nccl[0], nccl[1], run_path)
 
@@ -192,24 +214,43 @@ rm -rf "$dir" && mv "$part" "$dir"
 
 
 def build_command(build: BuildPlan) -> Command:
-    """Builds, or finds the stamp there already (`reused …` on standard output). Leaves nothing half-built behind."""
-    argv = ("sh", "-c", _BUILD, "busbw-build", build.directory, build.nccl_home, build.nccl_library, build.run_path, *build.make_args)
+    """Builds, or finds the stamp there already (`reused …` on standard output). Leaves nothing
+    half-built behind."""
+    argv = (
+        "sh",
+        "-c",
+        _BUILD,
+        "busbw-build",
+        build.directory,
+        build.nccl_home,
+        build.nccl_library,
+        build.run_path,
+        *build.make_args,
+    )
     return Command(argv, stdin=build.sources, timeout_s=BUILD_TIMEOUT_S, label="build")
 
 
 def prove_command(folder: str) -> Command:
-    """Hashes of the binaries in `folder` and what one of them is linked to. Exit status 3 = there are none."""
+    """Hashes of the binaries in `folder` and what one of them is linked to. Exit status 3 = there
+    are none."""
     return Command(("sh", "-c", _PROVE, "busbw-prove", folder), timeout_s=60, label="prove")
 
 
 def pack_command(directory: str) -> Command:
     """The binaries as a tar.gz on standard output."""
-    return Command(("sh", "-c", _PACK, "busbw-pack", directory), timeout_s=COPY_TIMEOUT_S, label="pack")
+    return Command(
+        ("sh", "-c", _PACK, "busbw-pack", directory), timeout_s=COPY_TIMEOUT_S, label="pack"
+    )
 
 
 def unpack_command(directory: str, packed: bytes) -> Command:
     """Puts the packed binaries in place, at once or not at all."""
-    return Command(("sh", "-c", _UNPACK, "busbw-unpack", directory), stdin=packed, timeout_s=COPY_TIMEOUT_S, label="unpack")
+    return Command(
+        ("sh", "-c", _UNPACK, "busbw-unpack", directory),
+        stdin=packed,
+        timeout_s=COPY_TIMEOUT_S,
+        label="unpack",
+    )
 
 
 def parse_proof(node: str, stdout: str) -> Proof:
@@ -221,21 +262,30 @@ def parse_proof(node: str, stdout: str) -> Proof:
     head, _, linked = stdout.partition("--- ldd\n")
     linked, _, nccl = linked.partition("--- nccl\n")
     used = re.search(r"^([0-9a-f]+)  (\S+)$", nccl, re.M)
-    hashes = tuple(sorted((name, digest) for digest, name in re.findall(r"^([0-9a-f]+)  (\S+)$", head, re.M)))
+    hashes = tuple(
+        sorted((name, digest) for digest, name in re.findall(r"^([0-9a-f]+)  (\S+)$", head, re.M))
+    )
     libraries = re.findall(r"^\s+(\S+) =>", linked, re.M)
     missing = tuple(re.findall(r"^\s+(\S+) => not found", linked, re.M))
     linked_to_mpi = any(name.startswith("libmpi") for name in libraries) if libraries else None
-    return Proof(node, hashes, linked_to_mpi, missing, used[2] if used else None, used[1] if used else None)
+    return Proof(
+        node, hashes, linked_to_mpi, missing, used[2] if used else None, used[1] if used else None
+    )
 
 
 def first_error(text: str) -> str:
-    """The line of a failed build that says why: the first compiler or linker error, else the last line.
+    """The line of a failed build that says why: the first compiler or linker error, else the last
+    line.
 
     >>> first_error("cc -c a.c\\na.c:3:1: error: unknown type name 'x'\\nmake: *** [Makefile:4: a.o] Error 1\\n")
     "a.c:3:1: error: unknown type name 'x'"
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for pattern in (r"\berror:", r"fatal error|cannot find -l|undefined reference|No such file or directory|not found", r"\*\*\*"):
+    for pattern in (
+        r"\berror:",
+        r"fatal error|cannot find -l|undefined reference|No such file or directory|not found",
+        r"\*\*\*",
+    ):
         for line in lines:
             if re.search(pattern, line):
                 return line

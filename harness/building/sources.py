@@ -1,6 +1,8 @@
-"""Where nccl-tests comes from: a folder or an archive here, an address, or binaries that the nodes have. Read whole, checked, and recorded.
+"""Where nccl-tests comes from: a folder or an archive here, an address, or binaries that the nodes
+have. Read whole, checked, and recorded.
 
-Nothing is unpacked on this machine: an archive is read in memory, and what goes to the nodes is packed anew, without links, owners or clocks.
+Nothing is unpacked on this machine: an archive is read in memory, and what goes to the nodes is
+packed anew, without links, owners or clocks.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ _SILENCE_S = 20.0
 """How long a server may say nothing."""
 _CHUNK = 1 << 16
 _SCHEMES = ("https", "http", "git+https", "git+ssh", "git+file")
-_BRING_IT = "bring it as a file or a folder where this machine has no way there: --nccl-tests nccl-tests.tar.gz"
+_BRING_IT = (
+    "bring it as a file or a folder where this machine has no way there: --nccl-tests"
+    " nccl-tests.tar.gz"
+)
 
 
 def is_address(text: str) -> bool:
@@ -75,7 +80,9 @@ def check(address: str, sha256: str | None) -> None:
         )
     if parts.scheme not in _SCHEMES or (parts.scheme != "git+file" and not parts.hostname):
         raise UsageError(
-            f"{address} cannot be fetched", seen=f"scheme {parts.scheme!r}", next_step=f"one of: {', '.join(f'{s}://' for s in _SCHEMES)}"
+            f"{address} cannot be fetched",
+            seen=f"scheme {parts.scheme!r}",
+            next_step=f"one of: {', '.join(f'{s}://' for s in _SCHEMES)}",
         )
     if parts.scheme == "http" and (sha256 is None or is_git(address)):
         raise UsageError(
@@ -89,7 +96,8 @@ def archive(address: str, sha256: str | None) -> bytes:
     """What the address serves, whole.
 
     Raises:
-        UsageError: as `check`; it is larger than an archive of sources can be, or not the one of that hash.
+        UsageError: as `check`; it is larger than an archive of sources can be, or not the one of
+        that hash.
         BuildError: it cannot be had.
     """
     import urllib.request
@@ -111,7 +119,9 @@ def archive(address: str, sha256: str | None) -> bytes:
         error.close()
         raise _not_had(address, f"HTTP {error.code} {error.reason}") from error
     except (URLError, HTTPException, OSError) as error:
-        raise _not_had(address, str(getattr(error, "reason", "") or error or type(error).__name__)) from error
+        raise _not_had(
+            address, str(getattr(error, "reason", "") or error or type(error).__name__)
+        ) from error
     if told is not None and told.isdigit() and int(told) != len(taken):
         raise _not_had(address, f"{len(taken):,} of {int(told):,} bytes")
     confirm(address, bytes(taken), sha256)
@@ -135,7 +145,8 @@ def confirm(what: str, content: bytes, sha256: str | None) -> str:
 
 
 def revision(address: str, ref: str | None) -> tuple[bytes, str]:
-    """(tar of the tree, commit) of a branch, tag or commit of a git repository; None = its default branch.
+    """(tar of the tree, commit) of a branch, tag or commit of a git repository; None = its default
+    branch.
 
     Raises:
         UsageError: as `check`, or the ref is none.
@@ -147,29 +158,55 @@ def revision(address: str, ref: str | None) -> tuple[bytes, str]:
         raise UsageError(f"{wanted!r} is no branch, tag or commit", next_step="such as #v2.19.6")
     with tempfile.TemporaryDirectory(prefix="busbw-git-") as folder:
         _git(address, folder, "init", "--quiet", "--bare", ".")
-        _git(address, folder, "fetch", "--quiet", "--depth=1", "--no-tags", "--", address.removeprefix("git+"), wanted)
+        _git(
+            address,
+            folder,
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "--no-tags",
+            "--",
+            address.removeprefix("git+"),
+            wanted,
+        )
         commit = _git(address, folder, "rev-parse", "FETCH_HEAD^{commit}").out().strip()
         packed = _git(address, folder, "archive", "--format=tar", commit)
         return packed.stdout, commit
 
 
 def _git(address: str, folder: str, *words: str) -> CommandResult:
-    """git in that folder: never asks, runs nobody's hooks, follows no transport that runs commands."""
+    """git in that folder: never asks, runs nobody's hooks, follows no transport that runs
+    commands."""
     calm = ("GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https:ssh:file")
     argv = ("env", *calm, "git", "-C", folder, "-c", "core.hooksPath=/dev/null", *words)
-    done = LocalTransport().connect(Node("localhost"), 5.0).run(Command(argv, timeout_s=TIME_LIMIT_S))
+    done = (
+        LocalTransport().connect(Node("localhost"), 5.0).run(Command(argv, timeout_s=TIME_LIMIT_S))
+    )
     if not done.ok:
-        raise _not_had(address, done.problem or done.err().strip() or f"git {words[0]} ended with exit status {done.exit_status}")
+        raise _not_had(
+            address,
+            done.problem
+            or done.err().strip()
+            or f"git {words[0]} ended with exit status {done.exit_status}",
+        )
     return done
 
 
 def _not_had(address: str, seen: str) -> BuildError:
-    return BuildError(f"nccl-tests cannot be fetched from {address}", seen=seen, next_step="try the address from here, or " + _BRING_IT)
+    return BuildError(
+        f"nccl-tests cannot be fetched from {address}",
+        seen=seen,
+        next_step="try the address from here, or " + _BRING_IT,
+    )
 
 
 def _too_large(address: str) -> UsageError:
     seen = f"more than {MOST_DOWNLOAD_BYTES >> 20} MiB"
-    return UsageError(f"{address} is larger than the sources of nccl-tests can be", seen=seen, next_step="give the address of nccl-tests")
+    return UsageError(
+        f"{address} is larger than the sources of nccl-tests can be",
+        seen=seen,
+        next_step="give the address of nccl-tests",
+    )
 
 
 MOST_FILES = 20_000
@@ -178,13 +215,18 @@ MOST_BYTES = 256 << 20
 FILE = "benchmark.json"
 _ARCHIVE = "benchmark.tar.gz"
 _PRODUCTS = ("build/", ".git/")
-"""What is no source: an object that somebody's make left would be taken for up to date, whatever machine it is for."""
-_GIVE = "give the checkout of nccl-tests, an archive or the address of one, or the absolute folder of all_reduce_perf on the nodes"
+"""What is no source: an object that somebody's make left would be taken for up to date, whatever
+machine it is for."""
+_GIVE = (
+    "give the checkout of nccl-tests, an archive or the address of one, or the absolute folder of"
+    " all_reduce_perf on the nodes"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`raw/benchmark.json`: what a run measures with, so that --resume and a replay take the same."""
+    """`raw/benchmark.json`: what a run measures with, so that --resume and a replay take the
+    same."""
 
     given: str
     """As `--nccl-tests` had it; empty = the payload that busbw brings."""
@@ -195,11 +237,13 @@ class Origin:
 
 
 def take(given: str, *, fetch: bool = True) -> Benchmark:
-    """What `--nccl-tests` names: `PATH[#sha256=…]`, `https://…/nccl-tests.tar.gz[#sha256=…]`, `https://….git[#REF]`, or an absolute
-    folder of the nodes that need not exist here. `fetch` = False: an address is checked and not asked, and the benchmark is without bytes.
+    """What `--nccl-tests` names: `PATH[#sha256=…]`, `https://…/nccl-tests.tar.gz[#sha256=…]`,
+    `https://….git[#REF]`, or an absolute folder of the nodes that need not exist here. `fetch` =
+    False: an address is checked and not asked, and the benchmark is without bytes.
 
     Raises:
-        UsageError: it is none of these, its hash is another one, or what is there is not nccl-tests.
+        UsageError: it is none of these, its hash is another one, or what is there is not
+        nccl-tests.
         BuildError: the address does not give it.
     """
     text, sha256 = _pinned(given)
@@ -212,7 +256,10 @@ def take(given: str, *, fetch: bool = True) -> Benchmark:
     path = Path(text)
     if path.is_dir() and (path / "Makefile").is_file():
         if sha256 is not None:
-            raise UsageError(f"--nccl-tests {given}: a folder has no hash", next_step="pin an archive of it, or a commit of its repository")
+            raise UsageError(
+                f"--nccl-tests {given}: a folder has no hash",
+                next_step="pin an archive of it, or a commit of its repository",
+            )
         return of_sources(_listed(path), given)
     if path.is_file():
         content = path.read_bytes()
@@ -230,7 +277,11 @@ def take(given: str, *, fetch: bool = True) -> Benchmark:
 def _pinned(given: str) -> tuple[str, str | None]:
     text, mark, wanted = given.partition("#sha256=")
     if mark and not re.fullmatch(r"[0-9a-fA-F]{64}", wanted):
-        raise UsageError(f"--nccl-tests {given}: no SHA-256", seen=wanted, next_step="64 hexadecimal digits, as sha256sum prints them")
+        raise UsageError(
+            f"--nccl-tests {given}: no SHA-256",
+            seen=wanted,
+            next_step="64 hexadecimal digits, as sha256sum prints them",
+        )
     return text, wanted.lower() if mark else None
 
 
@@ -238,15 +289,21 @@ def _fetched(given: str, text: str, sha256: str | None) -> Benchmark:
     address, _, ref = text.partition("#")
     if is_git(address):
         if sha256 is not None:
-            raise UsageError(f"--nccl-tests {given}: a repository has no hash", next_step="pin a commit: #COMMIT")
+            raise UsageError(
+                f"--nccl-tests {given}: a repository has no hash", next_step="pin a commit: #COMMIT"
+            )
         tree, commit = revision(address, ref or None)
         return dataclasses.replace(of_sources(unpacked(address, tree), given), commit=commit)
     if ref:
         raise UsageError(
-            f"--nccl-tests {given}: an archive has no revision", seen=f"#{ref}", next_step="#sha256=…, or git+https://… for git"
+            f"--nccl-tests {given}: an archive has no revision",
+            seen=f"#{ref}",
+            next_step="#sha256=…, or git+https://… for git",
         )
     content = archive(address, sha256)
-    return dataclasses.replace(of_sources(unpacked(address, content), given), sha256=confirm(address, content, sha256))
+    return dataclasses.replace(
+        of_sources(unpacked(address, content), given), sha256=confirm(address, content, sha256)
+    )
 
 
 def of_sources(files: dict[str, bytes], given: str) -> Benchmark:
@@ -259,10 +316,14 @@ def of_sources(files: dict[str, bytes], given: str) -> Benchmark:
     cuda = any(name.endswith("all_reduce.cu") for name in files)
     if "Makefile" not in files or not (cuda or b"_perf" in files["Makefile"]):
         has = "a Makefile and no all_reduce.cu" if "Makefile" in files else "no Makefile"
-        raise UsageError(f"{given} is not nccl-tests", seen=f"{len(files)} files, {has}", next_step=_GIVE)
+        raise UsageError(
+            f"{given} is not nccl-tests", seen=f"{len(files)} files, {has}", next_step=_GIVE
+        )
     texts = b"\n".join(files[name] for name in sorted(files) if name.endswith((".h", ".cu")))
     said = re.search(rb'#define NCCL_TESTS_VERSION "([\d.]+)"', texts)
-    return Benchmark(recipe.archive(files), cuda=cuda, version=said[1].decode() if said else None, origin=given)
+    return Benchmark(
+        recipe.archive(files), cuda=cuda, version=said[1].decode() if said else None, origin=given
+    )
 
 
 def with_files(benchmark: Benchmark, more: dict[str, bytes]) -> Benchmark:
@@ -273,7 +334,14 @@ def with_files(benchmark: Benchmark, more: dict[str, bytes]) -> Benchmark:
 
 def _listed(folder: Path) -> dict[str, bytes]:
     paths = ((path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*")))
-    return _bounded(str(folder), ((name, path) for name, path in paths if not f"{name}/".startswith(_PRODUCTS) and path.is_file()))
+    return _bounded(
+        str(folder),
+        (
+            (name, path)
+            for name, path in paths
+            if not f"{name}/".startswith(_PRODUCTS) and path.is_file()
+        ),
+    )
 
 
 def _bounded(what: str, found: Iterator[tuple[str, Path]]) -> dict[str, bytes]:
@@ -287,22 +355,37 @@ def _bounded(what: str, found: Iterator[tuple[str, Path]]) -> dict[str, bytes]:
 
 
 def unpacked(what: str, content: bytes) -> dict[str, bytes]:
-    """The files of a tar (plain, gz, bz2, xz) or zip, without the one folder that most archives put everything into.
+    """The files of a tar (plain, gz, bz2, xz) or zip, without the one folder that most archives put
+    everything into.
 
     Raises:
-        UsageError: it is none, it is damaged, it holds links or paths that lead out of it, or it is far too large.
+        UsageError: it is none, it is damaged, it holds links or paths that lead out of it, or it is
+        far too large.
     """
     try:
         if content.startswith(b"PK"):
             members = dict(_zipped(what, content))
         else:
             members = dict(_tarred(what, content))
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error, NotImplementedError, RuntimeError) as error:
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        EOFError,
+        OSError,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         seen = f"{type(error).__name__}: {error}"
         raise UsageError(
-            f"{what} cannot be read as an archive", seen=seen, next_step="a whole .tar.gz, .tar.xz or .zip of nccl-tests"
+            f"{what} cannot be read as an archive",
+            seen=seen,
+            next_step="a whole .tar.gz, .tar.xz or .zip of nccl-tests",
         ) from error
-    makefiles = sorted((name for name in members if name.rpartition("/")[2] == "Makefile"), key=lambda name: (name.count("/"), name))
+    makefiles = sorted(
+        (name for name in members if name.rpartition("/")[2] == "Makefile"),
+        key=lambda name: (name.count("/"), name),
+    )
     top = makefiles[0].removesuffix("Makefile") if makefiles else ""
     return {name.removeprefix(top): data for name, data in members.items() if name.startswith(top)}
 
@@ -351,7 +434,11 @@ def _limit(what: str, files: int, total: int) -> None:
 
 
 def _strange(what: str, seen: str) -> UsageError:
-    return UsageError(f"{what} is not an archive to be trusted", seen=seen, next_step="pack nccl-tests anew: plain files below one folder")
+    return UsageError(
+        f"{what} is not an archive to be trusted",
+        seen=seen,
+        next_step="pack nccl-tests anew: plain files below one folder",
+    )
 
 
 def keep(run: RunDir, benchmark: Benchmark) -> None:
@@ -360,7 +447,9 @@ def keep(run: RunDir, benchmark: Benchmark) -> None:
     if benchmark.sources is not None:
         run.write_raw(_ARCHIVE, benchmark.sources)
         sources = _ARCHIVE
-    artefacts.keep(run, FILE, Origin(benchmark.origin, sources, dataclasses.replace(benchmark, sources=None)))
+    artefacts.keep(
+        run, FILE, Origin(benchmark.origin, sources, dataclasses.replace(benchmark, sources=None))
+    )
 
 
 def kept(run: RunDir) -> Benchmark | None:

@@ -1,7 +1,8 @@
 """Families of checks: what each asks of a node and how the answer is judged.
 
-A family is one module with a `CHECK`. All sections of all families travel to a node as one POSIX sh script on standard input (`script`), so
-that a node is asked once; the answers come back framed by markers, each with its own time limit and exit status. Judging is pure.
+A family is one module with a `CHECK`. All sections of all families travel to a node as one POSIX sh
+script on standard input (`script`), so that a node is asked once; the answers come back framed by
+markers, each with its own time limit and exit status. Judging is pure.
 """
 
 from __future__ import annotations
@@ -22,19 +23,24 @@ MAX_ERROR_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One command of the script. `shell` is a fixed text of ours: nothing from outside is ever spliced into it."""
+    """One command of the script. `shell` is a fixed text of ours: nothing from outside is ever
+    spliced into it."""
 
     name: str
     shell: str
     timeout_s: int = 10
     after: str = ""
-    """Not asked where that section was ended by its limit: a tool that hung once would hang again and cost its time again."""
+    """Not asked where that section was ended by its limit: a tool that hung once would hang again
+    and cost its time again."""
     tool: str = ""
-    """Answered at once with 127 where this program is not on PATH; not needed where `shell` is a single plain command."""
+    """Answered at once with 127 where this program is not on PATH; not needed where `shell` is a
+    single plain command."""
     small: bool = False
-    """True = reads a few files with the shell's own means, no tool that could print megabytes or hang: these are asked together."""
+    """True = reads a few files with the shell's own means, no tool that could print megabytes or
+    hang: these are asked together."""
     serves: tuple[str, ...] = ()
-    """The checks that read it: not asked where the profile wants none of them. () = always asked, its facts are needed elsewhere."""
+    """The checks that read it: not asked where the profile wants none of them. () = always asked,
+    its facts are needed elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,8 @@ class SectionOutput:
     exit_status: int | None
     """None = the node stopped answering inside this section."""
     line_no: int = field(compare=False)
-    """Line of its first output line in the node's whole standard output, from 1. Where it stands is no part of what was said: equal answers
-    of different nodes are judged once."""
+    """Line of its first output line in the node's whole standard output, from 1. Where it stands is
+    no part of what was said: equal answers of different nodes are judged once."""
     seconds: float | None = field(default=None, compare=False)
     """How long it took by the node's own clock, to 0.01 s; None = the node did not say."""
 
@@ -66,7 +72,9 @@ class SectionOutput:
     def cut(self) -> bool:
         """It printed more than is kept: what it would have said after that is not known."""
         length = len(self.stdout)
-        return length >= MAX_OUTPUT_BYTES or (length >= MAX_OUTPUT_BYTES // 4 and len(self.stdout.encode()) >= MAX_OUTPUT_BYTES)
+        return length >= MAX_OUTPUT_BYTES or (
+            length >= MAX_OUTPUT_BYTES // 4 and len(self.stdout.encode()) >= MAX_OUTPUT_BYTES
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,8 @@ class NodeAnswer:
     artefact: str
     """Where its standard output is kept, inside the run directory."""
     problem: str | None
-    """Why sections are missing: timed out, connection lost, script not run; None = all are there."""
+    """Why sections are missing: timed out, connection lost, script not run; None = all are
+    there."""
 
     def section(self, name: str) -> SectionOutput | None:
         """The output of a section; None = the node did not get that far."""
@@ -110,7 +119,8 @@ class CheckFamily:
     """The ids it can give."""
     sections: tuple[Section, ...]
     judge: Callable[[NodeAnswer], tuple[CheckResult, ...]]
-    """One node by itself. It gives a result for each of its ids; `apply_demand` sets what is required."""
+    """One node by itself. It gives a result for each of its ids; `apply_demand` sets what is
+    required."""
     compare: Callable[[tuple[NodeAnswer, ...]], tuple[CheckResult, ...]] = lambda answers: ()
     """All nodes against each other."""
 
@@ -122,7 +132,8 @@ class Ruling:
     check_id: str
     status: Status
     found: str
-    """In a few words that are equal on equal nodes: no temperatures, loads or times that differ without meaning anything."""
+    """In a few words that are equal on equal nodes: no temperatures, loads or times that differ
+    without meaning anything."""
     expected: str
     reason: str = ""
     """Why it is UNKNOWN or SKIPPED."""
@@ -134,37 +145,69 @@ class Ruling:
     def with_values(self, **values: float | bool | str | None) -> Ruling:
         """The same ruling with these values; None = not known, and left out."""
         known = tuple((name, value) for name, value in values.items() if value is not None)
-        # Written out: `dataclasses.replace` takes several times as long, and a thousand nodes give ten thousand rulings.
-        return Ruling(self.check_id, self.status, self.found, self.expected, self.reason, self.line_no, known)
+        # Written out: `dataclasses.replace` takes several times as long, and a thousand nodes give
+        # ten thousand rulings.
+        return Ruling(
+            self.check_id, self.status, self.found, self.expected, self.reason, self.line_no, known
+        )
 
 
-def unknown(answer: NodeAnswer, check_id: str, section: str, expected: str, command: str) -> CheckResult | None:
-    """The result of a check whose section cannot be judged: not reached, timed out, tool missing, cut off. None = it can be judged."""
+def unknown(
+    answer: NodeAnswer, check_id: str, section: str, expected: str, command: str
+) -> CheckResult | None:
+    """The result of a check whose section cannot be judged: not reached, timed out, tool missing,
+    cut off. None = it can be judged."""
     output = answer.section(section)
     if output is None or output.exit_status is None:
         why = answer.problem or "the node's answer has no such section"
-        return CheckResult(check_id, answer.node.name, Status.UNKNOWN, "no answer", expected, command, reason=why)
+        return CheckResult(
+            check_id, answer.node.name, Status.UNKNOWN, "no answer", expected, command, reason=why
+        )
     if output.timed_out:
         found, why = "timed out", f"{command} did not end within its time limit"
     elif output.missing:
-        found, why = "tool missing", f"{command.split()[0]} is not installed on the node or not on PATH"
+        found, why = (
+            "tool missing",
+            f"{command.split()[0]} is not installed on the node or not on PATH",
+        )
     elif output.cut:
-        found, why = "output cut off", f"{command} printed more than {MAX_OUTPUT_BYTES >> 10} KiB; the rest was not read"
+        found, why = (
+            "output cut off",
+            f"{command} printed more than {MAX_OUTPUT_BYTES >> 10} KiB; the rest was not read",
+        )
     else:
         return None
-    return CheckResult(check_id, answer.node.name, Status.UNKNOWN, found, expected, command, why, evidence_of(answer, output))
+    return CheckResult(
+        check_id,
+        answer.node.name,
+        Status.UNKNOWN,
+        found,
+        expected,
+        command,
+        why,
+        evidence_of(answer, output),
+    )
 
 
 def evidence_of(answer: NodeAnswer, output: SectionOutput, line_no: int | None = None) -> Evidence:
     """Where a section's output stands in the run directory; `line_no` = one line of it, from 1."""
     if line_no is not None:
-        return Evidence(answer.artefact, output.line_no + line_no - 1, output.stdout.splitlines()[line_no - 1].strip()[:400])
+        return Evidence(
+            answer.artefact,
+            output.line_no + line_no - 1,
+            output.stdout.splitlines()[line_no - 1].strip()[:400],
+        )
     said = _start(output.stdout) or _start(output.stderr)
-    return Evidence(answer.artefact, output.line_no, said or f"(nothing printed; exit status {output.exit_status})")
+    return Evidence(
+        answer.artefact,
+        output.line_no,
+        said or f"(nothing printed; exit status {output.exit_status})",
+    )
 
 
 def _start(text: str) -> str:
-    # A section may hold 256 KiB, of which no more than the start is shown: it is not copied to be stripped.
+    # A section may hold 256 KiB, of which no more than the start is shown: it is not copied to be
+    # stripped.
     return text[:800].strip()[:400] or text.strip()[:400]
 
 
@@ -175,7 +218,8 @@ def ruled(
     ids: tuple[str, ...],
     rule: Callable[[SectionOutput], tuple[Ruling, ...]],
 ) -> tuple[CheckResult, ...]:
-    """The results of all checks that read one section: what the rule says, or UNKNOWN for each id where there is nothing to judge."""
+    """The results of all checks that read one section: what the rule says, or UNKNOWN for each id
+    where there is nothing to judge."""
     first = unknown(answer, ids[0], section, "", command)
     if first is not None:
         return (first, *(replace(first, check_id=check_id) for check_id in ids[1:]))
@@ -187,11 +231,30 @@ def ruled(
         said = rulings.get(check_id)
         if said is None:
             why = f"exit status {output.exit_status}; not a text that {command} is known to print"
-            results.append(CheckResult(check_id, answer.node.name, Status.UNKNOWN, "unreadable", "", command, why, whole))
+            results.append(
+                CheckResult(
+                    check_id,
+                    answer.node.name,
+                    Status.UNKNOWN,
+                    "unreadable",
+                    "",
+                    command,
+                    why,
+                    whole,
+                )
+            )
             continue
         evidence = whole if said.line_no is None else evidence_of(answer, output, said.line_no)
         found = CheckResult(
-            check_id, answer.node.name, said.status, said.found, said.expected, command, said.reason, evidence, values=said.values
+            check_id,
+            answer.node.name,
+            said.status,
+            said.found,
+            said.expected,
+            command,
+            said.reason,
+            evidence,
+            values=said.values,
         )
         results.append(found)
     return tuple(results)
@@ -205,12 +268,17 @@ R = TypeVar("R")
 
 _SERIALS = (
     ("GPU-", re.compile(r"GPU-[0-9a-f-]{32,36}"), "GPU-0"),
-    ("\t", re.compile(r"\t(?:[0-9a-f]{16}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4})(?=\n)"), "\t0000000000000000"),
+    (
+        "\t",
+        re.compile(r"\t(?:[0-9a-f]{16}|(?:[0-9a-f]{4}:){3}[0-9a-f]{4})(?=\n)"),
+        "\t0000000000000000",
+    ),
     ("port_lid:", re.compile(r"port_lid:\s+\d+"), "port_lid: 0"),
     ("ffff:", re.compile(r"ffff:[0-9a-f]{4}:[0-9a-f]{4}(?= )"), "ffff:0000:0000"),
 )
-"""(what a text without it need not be searched for, the serial, its stand-in): GPUs, GUIDs of verbs devices, LIDs, IPv4 addresses in GIDs.
-Each pattern starts with that literal, which is what a search is quick at."""
+"""(what a text without it need not be searched for, the serial, its stand-in): GPUs, GUIDs of verbs
+devices, LIDs, IPv4 addresses in GIDs. Each pattern starts with that literal, which is what a search
+is quick at."""
 _LONG = 32 * 1024
 """Longer texts (a kernel log, `nvidia-smi -q`) hold times and temperatures and are never alike."""
 _KEPT = 128
@@ -219,8 +287,9 @@ _KEPT = 128
 def once(rule: Callable[[SectionOutput, *Ts], R]) -> Callable[[SectionOutput, *Ts], R]:
     """A function of a section's text that is worked out once for all nodes that answer alike.
 
-    It must read nothing else of the section than both streams and the exit status, and must not tell a serial number: the one it sees is
-    made of zeros. Its further arguments are compared as they are.
+    It must read nothing else of the section than both streams and the exit status, and must not
+    tell a serial number: the one it sees is made of zeros. Its further arguments are compared as
+    they are.
     """
 
     @functools.lru_cache(maxsize=_KEPT)
@@ -230,7 +299,9 @@ def once(rule: Callable[[SectionOutput, *Ts], R]) -> Callable[[SectionOutput, *T
     def worked_out(output: SectionOutput, *more: *Ts) -> R:
         if len(output.stdout) > _LONG or len(output.stderr) > _LONG:
             return rule(output, *more)
-        return remembered(output.name, _without_serials(output.stdout), output.stderr, output.exit_status, *more)
+        return remembered(
+            output.name, _without_serials(output.stdout), output.stderr, output.exit_status, *more
+        )
 
     return worked_out
 

@@ -1,4 +1,5 @@
-"""What the clouds add: EFA with its provider and NCCL plugin, Google's plugins, Azure's topology files."""
+"""What the clouds add: EFA with its provider and NCCL plugin, Google's plugins, Azure's topology
+files."""
 
 from __future__ import annotations
 
@@ -14,32 +15,47 @@ from busbw.parsers.tools.fi_info import FabricProvider
 # networking software of the clouds.
 
 _MARKS = (
-    "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r vendor /sys/class/dmi/id/sys_vendor; r product /sys/class/dmi/id/product_name; "
-    "for p in gib:/usr/local/gib tcpxo:/var/lib/tcpxo tcpx:/var/lib/tcpx efa:/opt/amazon/efa; do "
-    "[ -d ${p#*:} ] && echo mark_${p%%:*}=${p#*:}; done; :"
+    "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r vendor /sys/class/dmi/id/sys_vendor; r"
+    " product /sys/class/dmi/id/product_name; for p in gib:/usr/local/gib tcpxo:/var/lib/tcpxo"
+    " tcpx:/var/lib/tcpx efa:/opt/amazon/efa; do [ -d ${p#*:} ] && echo mark_${p%%:*}=${p#*:};"
+    " done; :"
 )
 
 FABRIC_MARKS_FAMILY = CheckFamily(
-    name="fabric_marks", ids=(), sections=(Section("fabric_marks", _MARKS, small=True),), judge=lambda answer: ()
+    name="fabric_marks",
+    ids=(),
+    sections=(Section("fabric_marks", _MARKS, small=True),),
+    judge=lambda answer: (),
 )
 
 
 _EFA_GLOB = "/sys/class/infiniband/rdmap* /sys/class/infiniband/efa*"
 _TOPOLOGY_SIZES = re.compile(r"Standard_ND96(?:asr|amsr_A100)_v4|Standard_ND96isrf?_H100_v5", re.I)
-"""Sizes that hide the PCI tree, so that NCCL needs a topology file: Azure's ND A100 v4 and ND H100 v5 series."""
+"""Sizes that hide the PCI tree, so that NCCL needs a topology file: Azure's ND A100 v4 and ND H100
+v5 series."""
 
 
 def efa_domains(providers: tuple[FabricProvider, ...]) -> Ruling:
     """Reliable-datagram domains of libfabric's provider `efa`."""
     expected = "at least one domain of provider efa with FI_EP_RDM"
-    domains = sorted({p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"})
+    domains = sorted(
+        {p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"}
+    )
     found = f"{len(domains)} domains"
-    return Ruling("efa.provider", Status.PASS if domains else Status.FAIL, found, expected).with_values(domains=len(domains))
+    return Ruling(
+        "efa.provider", Status.PASS if domains else Status.FAIL, found, expected
+    ).with_values(domains=len(domains))
 
 
 def efa_devices(count: int) -> Ruling:
-    """EFA devices of the kernel; how many there must be is the instance type's, compared over the nodes."""
-    ruling = Ruling("efa.devices", Status.PASS if count else Status.FAIL, f"{count} devices", "at least one EFA device")
+    """EFA devices of the kernel; how many there must be is the instance type's, compared over the
+    nodes."""
+    ruling = Ruling(
+        "efa.devices",
+        Status.PASS if count else Status.FAIL,
+        f"{count} devices",
+        "at least one EFA device",
+    )
     return ruling.with_values(count=count)
 
 
@@ -47,7 +63,14 @@ def efa_devices(count: int) -> Ruling:
 def _provider(output: SectionOutput) -> tuple[Ruling, ...]:
     if output.stdout.startswith("no EFA device"):
         found = "not asked: the kernel lists no EFA device"
-        return (Ruling("efa.provider", Status.FAIL, found, "at least one domain of provider efa with FI_EP_RDM").with_values(domains=0),)
+        return (
+            Ruling(
+                "efa.provider",
+                Status.FAIL,
+                found,
+                "at least one domain of provider efa with FI_EP_RDM",
+            ).with_values(domains=0),
+        )
     return (efa_domains(fi_info.parse(output.stdout)),)
 
 
@@ -59,20 +82,32 @@ def _devices(output: SectionOutput) -> tuple[Ruling, ...]:
 @once
 def _plugin(output: SectionOutput, listed: str) -> tuple[Ruling, ...]:
     expected = "the NCCL plugin of EFA (libnccl-net.so of aws-ofi-nccl); without it NCCL uses TCP"
-    names = [name for name in os_facts.parse_libraries(listed) or () if name.startswith(("libnccl-net", "libnccl-ofi"))]
+    names = [
+        name
+        for name in os_facts.parse_libraries(listed) or ()
+        if name.startswith(("libnccl-net", "libnccl-ofi"))
+    ]
     files = re.findall(r"^plugin (\S+)$", output.stdout, re.M)
     installer = re.search(r"^installer (.+)$", output.stdout, re.M)
     version = f"; EFA installer {installer[1]}" if installer else ""
     if not names and not files:
-        return (Ruling("efa.plugin", Status.FAIL, f"not found{version}", expected).with_values(found=False),)
-    return (Ruling("efa.plugin", Status.PASS, f"{files[0] if files else names[0]}{version}", expected),)
+        return (
+            Ruling("efa.plugin", Status.FAIL, f"not found{version}", expected).with_values(
+                found=False
+            ),
+        )
+    return (
+        Ruling("efa.plugin", Status.PASS, f"{files[0] if files else names[0]}{version}", expected),
+    )
 
 
 @once
 def _gcp(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "Google's NCCL plugin (gIB, FasTrak or TCPX) below /usr/local"
     found = sorted(set(re.findall(r"^gcp (\S+)$", output.stdout, re.M)))
-    ruling = Ruling("gcp.plugin", Status.PASS if found else Status.FAIL, ", ".join(found) or "none", expected)
+    ruling = Ruling(
+        "gcp.plugin", Status.PASS if found else Status.FAIL, ", ".join(found) or "none", expected
+    )
     return (ruling.with_values(found=bool(found)),)
 
 
@@ -84,13 +119,29 @@ def _azure(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
     if files:
         return (Ruling("azure.topo", Status.PASS, ", ".join(files), expected),)
     if not virtual:
-        return (Ruling("azure.topo", Status.SKIPPED, "bare metal", expected, "this is no virtual machine"),)
+        return (
+            Ruling(
+                "azure.topo", Status.SKIPPED, "bare metal", expected, "this is no virtual machine"
+            ),
+        )
     if size is None:
-        return (Ruling("azure.topo", Status.UNKNOWN, "none; size not known", expected, "the metadata service did not tell the VM size"),)
+        return (
+            Ruling(
+                "azure.topo",
+                Status.UNKNOWN,
+                "none; size not known",
+                expected,
+                "the metadata service did not tell the VM size",
+            ),
+        )
     needed = _TOPOLOGY_SIZES.fullmatch(size[1]) is not None
     if not needed:
         return (Ruling("azure.topo", Status.SKIPPED, size[1], expected, "this size needs none"),)
-    return (Ruling("azure.topo", Status.FAIL, f"none on {size[1]}", expected).with_values(required_and_missing=True),)
+    return (
+        Ruling("azure.topo", Status.FAIL, f"none on {size[1]}", expected).with_values(
+            required_and_missing=True
+        ),
+    )
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -100,9 +151,23 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return (
         *ruled(answer, "fi_info", "fi_info -p efa -t FI_EP_RDM", ("efa.provider",), _provider),
         *ruled(answer, "efa", "ls /sys/class/infiniband", ("efa.devices",), _devices),
-        *ruled(answer, "efa", "ldconfig -p; ls /opt/amazon/ofi-nccl/lib*", ("efa.plugin",), lambda output: _plugin(output, names)),
-        *ruled(answer, "gcp", "ls /usr/local/{gib,fastrak,tcpx,nvidia}/lib64", ("gcp.plugin",), _gcp),
-        *ruled(answer, "azure", "ls /opt/microsoft/*topo*.xml", ("azure.topo",), lambda output: _azure(output, virtual)),
+        *ruled(
+            answer,
+            "efa",
+            "ldconfig -p; ls /opt/amazon/ofi-nccl/lib*",
+            ("efa.plugin",),
+            lambda output: _plugin(output, names),
+        ),
+        *ruled(
+            answer, "gcp", "ls /usr/local/{gib,fastrak,tcpx,nvidia}/lib64", ("gcp.plugin",), _gcp
+        ),
+        *ruled(
+            answer,
+            "azure",
+            "ls /opt/microsoft/*topo*.xml",
+            ("azure.topo",),
+            lambda output: _azure(output, virtual),
+        ),
     )
 
 
@@ -110,34 +175,41 @@ CLOUD_FAMILY = CheckFamily(
     name="cloud",
     ids=("efa.provider", "efa.devices", "efa.plugin", "gcp.plugin", "azure.topo"),
     sections=(
-        # libfabric takes a third of a second to load all its providers: not where there is no device for this one.
+        # libfabric takes a third of a second to load all its providers: not where there is no
+        # device for this one.
         Section(
             "fi_info",
-            f"for n in {_EFA_GLOB}; do [ -e $n ] && exec fi_info -p efa -t FI_EP_RDM; done; echo no EFA device",
+            f"for n in {_EFA_GLOB}; do [ -e $n ] && exec fi_info -p efa -t FI_EP_RDM; done; echo no"
+            " EFA device",
             tool="fi_info",
             serves=("efa.provider",),
         ),
         Section(
             "efa",
-            f'for n in {_EFA_GLOB}; do [ -e $n ] && echo "device ${{n##*/}}"; done; p=$LD_LIBRARY_PATH; IFS=:; '
-            "for d in $p /opt/amazon/ofi-nccl/lib /opt/amazon/ofi-nccl/lib64 /opt/amazon/ofi-nccl/lib/x86_64-linux-gnu /opt/aws-ofi-nccl/lib; do "
-            "for f in $d/libnccl-net*.so; do [ -e $f ] && echo plugin $f; done; done; unset IFS; "
-            "f=/opt/amazon/efa_installed_packages; [ -r $f ] && while read -r _ _ _ v; do echo installer $v; break; done <$f; :",
+            f'for n in {_EFA_GLOB}; do [ -e $n ] && echo "device ${{n##*/}}"; done;'
+            " p=$LD_LIBRARY_PATH; IFS=:; for d in $p /opt/amazon/ofi-nccl/lib"
+            " /opt/amazon/ofi-nccl/lib64 /opt/amazon/ofi-nccl/lib/x86_64-linux-gnu"
+            " /opt/aws-ofi-nccl/lib; do for f in $d/libnccl-net*.so; do [ -e $f ] && echo plugin"
+            " $f; done; done; unset IFS; f=/opt/amazon/efa_installed_packages; [ -r $f ] && while"
+            " read -r _ _ _ v; do echo installer $v; break; done <$f; :",
             small=True,
             serves=("efa.devices", "efa.plugin"),
         ),
         Section(
             "gcp",
-            "for f in /usr/local/gib/lib64/libnccl-net*.so /usr/local/fastrak/lib64/libnccl-net*.so /usr/local/tcpx/lib64/libnccl-net*.so "
-            "/usr/local/nvidia/lib64/libnccl-net*.so; do [ -e $f ] && echo gcp $f; done; :",
+            "for f in /usr/local/gib/lib64/libnccl-net*.so /usr/local/fastrak/lib64/libnccl-net*.so"
+            " /usr/local/tcpx/lib64/libnccl-net*.so /usr/local/nvidia/lib64/libnccl-net*.so; do ["
+            " -e $f ] && echo gcp $f; done; :",
             small=True,
             serves=("gcp.plugin",),
         ),
         Section(
             "azure",
-            "for f in /opt/microsoft/*topo*.xml; do [ -e $f ] && echo topo $f; done; a=; r=/sys/class/dmi/id/chassis_asset_tag; "
-            "[ -r $r ] && read -r a <$r; case $a in 7783-7084-3265-9085-8269-3286-77) echo size $(curl -s -m 3 -H Metadata:true "
-            "'http://169.254.169.254/metadata/instance/compute/vmSize?api-version=2021-02-01&format=text');; esac; :",
+            "for f in /opt/microsoft/*topo*.xml; do [ -e $f ] && echo topo $f; done; a=;"
+            " r=/sys/class/dmi/id/chassis_asset_tag; [ -r $r ] && read -r a <$r; case $a in"
+            " 7783-7084-3265-9085-8269-3286-77) echo size $(curl -s -m 3 -H Metadata:true"
+            " 'http://169.254.169.254/metadata/instance/compute/vmSize?api-version=2021-02-01&format=text');;"
+            " esac; :",
             serves=("azure.topo",),
         ),
     ),

@@ -1,4 +1,5 @@
-"""All nodes against each other: what differs from the majority is named. Each comparison reads what another family asked."""
+"""All nodes against each other: what differs from the majority is named. Each comparison reads what
+another family asked."""
 
 from __future__ import annotations
 
@@ -18,10 +19,15 @@ from busbw.parsers.tools import ibverbs, nvidia_smi, ofed, os_facts, rdma_sysfs
 # a name of another (`cross.host_name`).
 
 _ROOM_MIB = 32
-"""The benchmark and Open MPI's session directory take less; what else is written there stays on the head node."""
+"""The benchmark and Open MPI's session directory take less; what else is written there stays on the
+head node."""
 _COMMAND = 'df -Pk "$HOME" "${TMPDIR:-/tmp}"'
-_PLACES = 'h=$HOME; for d in .cache .cache/busbw; do [ -d "$HOME/$d" ] && h=$HOME/$d; done; t=${TMPDIR:-/tmp}'
-"""Where busbw and the launcher write; what lies below the home directory may be a file system of its own."""
+_PLACES = (
+    'h=$HOME; for d in .cache .cache/busbw; do [ -d "$HOME/$d" ] && h=$HOME/$d; done;'
+    " t=${TMPDIR:-/tmp}"
+)
+"""Where busbw and the launcher write; what lies below the home directory may be a file system of
+its own."""
 _OWN = "a host name of its own"
 _ROW = re.compile(r"^\S.*?\s+\d+\s+\d+\s+(-?\d+)\s+\d+%\s+(/.*)$")
 _CLOSED = re.compile(r"^closed (/.*)$")
@@ -39,18 +45,31 @@ def _room(output: SectionOutput) -> tuple[Ruling, ...]:
             if int(row[1]) < _ROOM_MIB << 10:
                 full.append(row[2])
     if closed:
-        return (Ruling("sw.room", Status.FAIL, f"cannot be written: {', '.join(dict.fromkeys(closed))}", expected),)
+        return (
+            Ruling(
+                "sw.room",
+                Status.FAIL,
+                f"cannot be written: {', '.join(dict.fromkeys(closed))}",
+                expected,
+            ),
+        )
     if full:
-        return (Ruling("sw.room", Status.FAIL, f"no room: {', '.join(dict.fromkeys(full))}", expected),)
+        return (
+            Ruling("sw.room", Status.FAIL, f"no room: {', '.join(dict.fromkeys(full))}", expected),
+        )
     return (Ruling("sw.room", Status.PASS, "room", expected),) if seen else ()
 
 
 def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
-    """Ranks are told apart by the names their hosts give themselves: of nodes with one name only one can take part.
+    """Ranks are told apart by the names their hosts give themselves: of nodes with one name only
+    one can take part.
 
-    It is the one that the inventory calls so, else the first. Where all have one name they are one machine's emulated nodes.
+    It is the one that the inventory calls so, else the first. Where all have one name they are one
+    machine's emulated nodes.
     """
-    own = {answer.node.name: (facts(answer).host_name or "").partition(".")[0] for answer in answers}
+    own = {
+        answer.node.name: (facts(answer).host_name or "").partition(".")[0] for answer in answers
+    }
     by_name: dict[str, list[str]] = {}
     for node, name in own.items():
         by_name.setdefault(name, []).append(node)
@@ -60,7 +79,17 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
         name = own[answer.node.name]
         if not name:
             why = answer.problem or "the node does not say"
-            results.append(CheckResult("cross.host_name", answer.node.name, Status.UNKNOWN, "not shown", _OWN, "uname -n", reason=why))
+            results.append(
+                CheckResult(
+                    "cross.host_name",
+                    answer.node.name,
+                    Status.UNKNOWN,
+                    "not shown",
+                    _OWN,
+                    "uname -n",
+                    reason=why,
+                )
+            )
             continue
         if not LEGAL_NAME.match(name):
             results.append(_no_name(answer, name))
@@ -72,9 +101,22 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
         # What is well is said alike of all, so that it is one line; the names are in the evidence.
         found = "its own" if alone else f"{name}, the name of {holder}"
         identity = answer.sections["identity"]
-        line_no = next((n for n, line in enumerate(identity.stdout.splitlines()) if line.startswith("host=")), 0)
+        line_no = next(
+            (n for n, line in enumerate(identity.stdout.splitlines()) if line.startswith("host=")),
+            0,
+        )
         evidence = Evidence(answer.artefact, identity.line_no + line_no, f"host={name}")
-        results.append(CheckResult("cross.host_name", answer.node.name, status, found, _OWN, "uname -n", evidence=evidence))
+        results.append(
+            CheckResult(
+                "cross.host_name",
+                answer.node.name,
+                status,
+                found,
+                _OWN,
+                "uname -n",
+                evidence=evidence,
+            )
+        )
     return tuple(results)
 
 
@@ -82,7 +124,9 @@ def _no_name(answer: NodeAnswer, name: str) -> CheckResult:
     """Launchers and shells would take it for something else."""
     evidence = Evidence(answer.artefact, answer.sections["identity"].line_no, f"host={name}"[:400])
     found = f"{name[:64]!r} is no host name"
-    return CheckResult("cross.host_name", answer.node.name, Status.FAIL, found, _OWN, "uname -n", evidence=evidence)
+    return CheckResult(
+        "cross.host_name", answer.node.name, Status.FAIL, found, _OWN, "uname -n", evidence=evidence
+    )
 
 
 PARTICIPATION_FAMILY = CheckFamily(
@@ -92,7 +136,8 @@ PARTICIPATION_FAMILY = CheckFamily(
         # Only the rights and the numbers are looked at: to try would be to write.
         Section(
             "room",
-            f'{_PLACES}; for d in "$h" "$t"; do [ -w "$d" ] || echo "closed $d"; done; df -Pk "$h" "$t"',
+            f'{_PLACES}; for d in "$h" "$t"; do [ -w "$d" ] || echo "closed $d"; done; df -Pk "$h"'
+            ' "$t"',
             serves=("sw.room",),
         ),
     ),
@@ -126,13 +171,23 @@ def _gpu_field(field: str) -> Callable[[SectionOutput], str | None]:
 
 
 def _firmware(output: SectionOutput) -> str | None:
-    found = sorted({f"{d.board_id or d.hca_type or d.name} {d.firmware}" for d in rdma_sysfs.parse(output.stdout) if d.firmware})
+    found = sorted(
+        {
+            f"{d.board_id or d.hca_type or d.name} {d.firmware}"
+            for d in rdma_sysfs.parse(output.stdout)
+            if d.firmware
+        }
+    )
     return ", ".join(found) or None
 
 
 def _rates(output: SectionOutput) -> str | None:
     ports = [port for device in rdma_sysfs.parse(output.stdout) for port in device.ports]
-    counts = Counter(f"{port.rate_gbit_s:g} Gb/s" for port in ports if port.state == "ACTIVE" and port.rate_gbit_s is not None)
+    counts = Counter(
+        f"{port.rate_gbit_s:g} Gb/s"
+        for port in ports
+        if port.state == "ACTIVE" and port.rate_gbit_s is not None
+    )
     return ", ".join(f"{count} x {rate}" for rate, count in sorted(counts.items())) or None
 
 
@@ -143,7 +198,12 @@ def _active(output: SectionOutput) -> str | None:
 
 
 def _mtus(output: SectionOutput) -> str | None:
-    counts = Counter(port.active_mtu for info in ibverbs.parse_devinfo(output.stdout) for port in info.ports if port.active_mtu)
+    counts = Counter(
+        port.active_mtu
+        for info in ibverbs.parse_devinfo(output.stdout)
+        for port in info.ports
+        if port.active_mtu
+    )
     return ", ".join(f"{count} x {mtu}" for mtu, count in sorted(counts.items())) or None
 
 
@@ -159,28 +219,53 @@ def _rails(output: SectionOutput) -> str | None:
     if matrix is None or not matrix.nics or any(row.torn for row in matrix.rows):
         return None
     text = repr([(row.name, row.paths) for row in matrix.rows])
-    return f"matrix {hashlib.sha256(text.encode()).hexdigest()[:8]} of {len(matrix.gpus)} GPUs and {len(matrix.nics)} NICs"
+    return (
+        f"matrix {hashlib.sha256(text.encode()).hexdigest()[:8]} of {len(matrix.gpus)} GPUs and"
+        f" {len(matrix.nics)} NICs"
+    )
 
 
 def _keys(output: SectionOutput) -> str | None:
-    ports = [port for device in rdma_sysfs.parse(output.stdout) for port in device.ports if port.state == "ACTIVE" and port.keys]
+    ports = [
+        port
+        for device in rdma_sysfs.parse(output.stdout)
+        for port in device.ports
+        if port.state == "ACTIVE" and port.keys
+    ]
     counts = Counter(" ".join(f"{key.key:#06x}" for key in port.keys) for port in ports)
     return ", ".join(f"{count} x {keys}" for keys, count in sorted(counts.items())) or None
 
 
 def _only_limited(text: str) -> str:
     keys = re.findall(r"0x[0-9a-f]{4}", text)
-    return "" if any(int(key, 16) & 0x8000 for key in keys) else "limited members of a partition never reach each other"
+    return (
+        ""
+        if any(int(key, 16) & 0x8000 for key in keys)
+        else "limited members of a partition never reach each other"
+    )
 
 
 def _gid_indexes(output: SectionOutput) -> str | None:
-    ports = [port for device in rdma_sysfs.parse(output.stdout) for port in device.ports if port.rocev2_ipv4]
+    ports = [
+        port
+        for device in rdma_sysfs.parse(output.stdout)
+        for port in device.ports
+        if port.rocev2_ipv4
+    ]
     counts = Counter(port.rocev2_ipv4[0] for port in ports)
-    return ", ".join(f"index {index} on {count} ports" for index, count in sorted(counts.items())) or None
+    return (
+        ", ".join(f"index {index} on {count} ports" for index, count in sorted(counts.items()))
+        or None
+    )
 
 
 def _libraries(output: SectionOutput) -> str | None:
-    found = sorted({name.partition(".so.")[2] for name in re.findall(r"^nccl \S*?(libnccl\.so\.[\d.]+)$", output.stdout, re.M)})
+    found = sorted(
+        {
+            name.partition(".so.")[2]
+            for name in re.findall(r"^nccl \S*?(libnccl\.so\.[\d.]+)$", output.stdout, re.M)
+        }
+    )
     return ", ".join(found) or None
 
 
@@ -198,25 +283,82 @@ def _memlock(output: SectionOutput) -> str | None:
 
 
 COMPARISONS = (
-    Comparison("cross.gpu_model", "gpu_query", "nvidia-smi --query-gpu=name", Status.FAIL, _gpu_field("name")),
-    Comparison("cross.driver", "gpu_query", "nvidia-smi --query-gpu=driver_version", Status.FAIL, _gpu_field("driver_version")),
-    Comparison("cross.vbios", "gpu_query", "nvidia-smi --query-gpu=vbios_version", Status.WARN, _gpu_field("vbios_version")),
-    Comparison("cross.nic_fw", "rdma_sysfs", "cat /sys/class/infiniband/*/fw_ver", Status.WARN, _firmware),
-    Comparison("cross.rate", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/rate", Status.FAIL, _rates),
-    Comparison("cross.active_ports", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/state", Status.FAIL, _active),
+    Comparison(
+        "cross.gpu_model",
+        "gpu_query",
+        "nvidia-smi --query-gpu=name",
+        Status.FAIL,
+        _gpu_field("name"),
+    ),
+    Comparison(
+        "cross.driver",
+        "gpu_query",
+        "nvidia-smi --query-gpu=driver_version",
+        Status.FAIL,
+        _gpu_field("driver_version"),
+    ),
+    Comparison(
+        "cross.vbios",
+        "gpu_query",
+        "nvidia-smi --query-gpu=vbios_version",
+        Status.WARN,
+        _gpu_field("vbios_version"),
+    ),
+    Comparison(
+        "cross.nic_fw", "rdma_sysfs", "cat /sys/class/infiniband/*/fw_ver", Status.WARN, _firmware
+    ),
+    Comparison(
+        "cross.rate", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/rate", Status.FAIL, _rates
+    ),
+    Comparison(
+        "cross.active_ports",
+        "rdma_sysfs",
+        "cat /sys/class/infiniband/*/ports/*/state",
+        Status.FAIL,
+        _active,
+    ),
     Comparison("cross.mtu", "ibv_devinfo", "ibv_devinfo", Status.FAIL, _mtus),
     Comparison("cross.ofed", "ofed_info", "ofed_info -s", Status.WARN, _package),
     Comparison("cross.rail_map", "gpu_topology", "nvidia-smi topo -m", Status.FAIL, _rails),
     Comparison("cross.kernel", "system", "uname -r", Status.WARN, _fact("kernel")),
     Comparison("cross.cpu_model", "system", "cat /proc/cpuinfo", Status.WARN, _fact("cpu_model")),
-    Comparison("cross.pkey", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/pkeys/*", Status.FAIL, _keys, _only_limited),
+    Comparison(
+        "cross.pkey",
+        "rdma_sysfs",
+        "cat /sys/class/infiniband/*/ports/*/pkeys/*",
+        Status.FAIL,
+        _keys,
+        _only_limited,
+    ),
     # For the reader: NCCL 2.21 and later find the index by themselves.
-    Comparison("cross.gid_index", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/gid_attrs/types/*", Status.PASS, _gid_indexes),
+    Comparison(
+        "cross.gid_index",
+        "rdma_sysfs",
+        "cat /sys/class/infiniband/*/ports/*/gid_attrs/types/*",
+        Status.PASS,
+        _gid_indexes,
+    ),
     Comparison("cross.nccl_version", "nccl_library", "ls libnccl.so.2.*", Status.FAIL, _libraries),
-    Comparison("cross.nccl_tests_hash", "nccl_tests", "sha256sum all_reduce_perf", Status.FAIL, _hash),
-    Comparison("cross.governor", "system", "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor", Status.WARN, _fact("governor")),
-    Comparison("cross.numa_layout", "system", "cat /sys/devices/system/node/node*/cpulist", Status.WARN, _fact("numa")),
-    Comparison("cross.bios", "system", "cat /sys/class/dmi/id/bios_version", Status.WARN, _fact("bios")),
+    Comparison(
+        "cross.nccl_tests_hash", "nccl_tests", "sha256sum all_reduce_perf", Status.FAIL, _hash
+    ),
+    Comparison(
+        "cross.governor",
+        "system",
+        "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        Status.WARN,
+        _fact("governor"),
+    ),
+    Comparison(
+        "cross.numa_layout",
+        "system",
+        "cat /sys/devices/system/node/node*/cpulist",
+        Status.WARN,
+        _fact("numa"),
+    ),
+    Comparison(
+        "cross.bios", "system", "cat /sys/class/dmi/id/bios_version", Status.WARN, _fact("bios")
+    ),
     Comparison("cross.limits", "memlock", "ulimit -l", Status.WARN, _memlock),
 )
 """Severities: the consistency table of docs/checks.md."""
@@ -231,23 +373,42 @@ def compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
             output = answer.section(comparison.section)
             if output is not None and not output.cut:
                 found[answer.node.name] = value(output)
-    return tuple(result for comparison, found in zip(COMPARISONS, said, strict=True) for result in _compare(comparison, found, answers))
+    return tuple(
+        result
+        for comparison, found in zip(COMPARISONS, said, strict=True)
+        for result in _compare(comparison, found, answers)
+    )
 
 
-def _compare(what: Comparison, said: Mapping[str, str | None], answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+def _compare(
+    what: Comparison, said: Mapping[str, str | None], answers: tuple[NodeAnswer, ...]
+) -> tuple[CheckResult, ...]:
     sections = {a.node.name: a.section(what.section) for a in answers}
     known = {name: text for name, text in said.items() if text is not None}
     if len(known) < 2:
-        absent = [a for a in answers if (output := sections[a.node.name]) is None or output.exit_status is None or output.timed_out]
+        absent = [
+            a
+            for a in answers
+            if (output := sections[a.node.name]) is None
+            or output.exit_status is None
+            or output.timed_out
+        ]
         status = Status.UNKNOWN if absent else Status.SKIPPED
         reason = "fewer than two nodes say it: nothing to compare"
-        return tuple(CheckResult(what.check_id, a.node.name, status, "not compared", "", what.command, reason) for a in answers)
+        return tuple(
+            CheckResult(
+                what.check_id, a.node.name, status, "not compared", "", what.command, reason
+            )
+            for a in answers
+        )
     counts = Counter(known.values()).most_common()
     best = counts[0][1]
     leaders = sorted(text for text, count in counts if count == best)
     # Without a majority nobody is the odd one out: every node is shown to differ.
     expected = (
-        f"the same on all nodes: {leaders[0]} ({best} of {len(known)})" if len(leaders) == 1 else "the same on all nodes: no majority"
+        f"the same on all nodes: {leaders[0]} ({best} of {len(known)})"
+        if len(leaders) == 1
+        else "the same on all nodes: no majority"
     )
     results = []
     for answer in answers:
@@ -255,17 +416,40 @@ def _compare(what: Comparison, said: Mapping[str, str | None], answers: tuple[No
         text, output = known.get(name), sections[name]
         if text is None or output is None:
             why = answer.problem or "the node does not say"
-            results.append(CheckResult(what.check_id, name, Status.UNKNOWN, "not known", expected, what.command, why))
+            results.append(
+                CheckResult(
+                    what.check_id, name, Status.UNKNOWN, "not known", expected, what.command, why
+                )
+            )
             continue
         doubt = what.doubt(text)
         status = what.severity if leaders != [text] else Status.WARN if doubt else Status.PASS
         evidence = Evidence(answer.artefact, output.line_no, text[:400])
-        # Only who differs is told how many answers there are: the others are not to be accused by the count.
+        # Only who differs is told how many answers there are: the others are not to be accused by
+        # the count.
         values = (("distinct", 1.0 if leaders == [text] else float(len(counts))),)
-        results.append(CheckResult(what.check_id, name, status, text, expected, what.command, doubt, evidence, values=values))
+        results.append(
+            CheckResult(
+                what.check_id,
+                name,
+                status,
+                text,
+                expected,
+                what.command,
+                doubt,
+                evidence,
+                values=values,
+            )
+        )
     return tuple(results)
 
 
-CROSS_FAMILY = CheckFamily(name="cross", ids=tuple(c.check_id for c in COMPARISONS), sections=(), judge=lambda answer: (), compare=compare)
+CROSS_FAMILY = CheckFamily(
+    name="cross",
+    ids=tuple(c.check_id for c in COMPARISONS),
+    sections=(),
+    judge=lambda answer: (),
+    compare=compare,
+)
 
 CHECK = (CROSS_FAMILY, PARTICIPATION_FAMILY)

@@ -1,4 +1,5 @@
-"""Ethernet below RoCE and sockets: which interface, quality of service, congestion marks, ARP between rails."""
+"""Ethernet below RoCE and sockets: which interface, quality of service, congestion marks, ARP
+between rails."""
 
 from __future__ import annotations
 
@@ -13,21 +14,33 @@ from busbw.parsers.tools.os_facts import RdmaNetdev
 
 _QOS = "trust dscp, priority flow control on the RoCE priority"
 _NETDEVS = (
-    'r() { v=; [ -r $1 ] && read -r v <$1; l="$l ${v:--}"; }; for n in /sys/class/infiniband/*/device/net/*; do [ -e $n ] || continue; '
-    'i=${n##*/}; d=${n%/device/net/*}; l="rdmanet ${d##*/} $i mtu"; r /sys/class/net/$i/mtu; '
-    'for k in rp_filter arp_ignore arp_announce; do l="$l $k"; r /proc/sys/net/ipv4/conf/$i/$k; done; '
-    "for k in np rp; do b=; for p in 0 1 2 3 4 5 6 7; do v=; f=/sys/class/net/$i/ecn/roce_$k/enable/$p; [ -r $f ] && read -r v <$f; b=$b$v; done; "
-    'l="$l ecn_$k ${b:--}"; done; echo "$l"; done; :'
+    'r() { v=; [ -r $1 ] && read -r v <$1; l="$l ${v:--}"; }; for n in'
+    " /sys/class/infiniband/*/device/net/*; do [ -e $n ] || continue; i=${n##*/};"
+    ' d=${n%/device/net/*}; l="rdmanet ${d##*/} $i mtu"; r /sys/class/net/$i/mtu; for k in'
+    ' rp_filter arp_ignore arp_announce; do l="$l $k"; r /proc/sys/net/ipv4/conf/$i/$k; done; for k'
+    " in np rp; do b=; for p in 0 1 2 3 4 5 6 7; do v=; f=/sys/class/net/$i/ecn/roce_$k/enable/$p;"
+    ' [ -r $f ] && read -r v <$f; b=$b$v; done; l="$l ecn_$k ${b:--}"; done; echo "$l"; done; :'
 )
 
 
 def qos(settings: tuple[Qos, ...]) -> Ruling:
     """RoCE marks its packets by DSCP and needs flow control on its priority."""
     if any(item.trust is None or item.pfc_priorities is None for item in settings) or not settings:
-        return Ruling("eth.qos", Status.UNKNOWN, "not shown", _QOS, "the output is cut before the flow control table")
+        return Ruling(
+            "eth.qos",
+            Status.UNKNOWN,
+            "not shown",
+            _QOS,
+            "the output is cut before the flow control table",
+        )
     found = ", ".join(sorted({f"trust {s.trust}, PFC on {_priorities(s)}" for s in settings}))
-    odd = next((s for s in settings if s.trust != "dscp"), next((s for s in settings if not s.pfc_priorities), settings[0]))
-    return _marked(settings, found).with_values(trust=odd.trust, pfc_enabled_prio=",".join(map(str, odd.pfc_priorities or ())) or "none")
+    odd = next(
+        (s for s in settings if s.trust != "dscp"),
+        next((s for s in settings if not s.pfc_priorities), settings[0]),
+    )
+    return _marked(settings, found).with_values(
+        trust=odd.trust, pfc_enabled_prio=",".join(map(str, odd.pfc_priorities or ())) or "none"
+    )
 
 
 def _marked(settings: tuple[Qos, ...], found: str) -> Ruling:
@@ -39,42 +52,81 @@ def _marked(settings: tuple[Qos, ...], found: str) -> Ruling:
 
 
 def _priorities(item: Qos) -> str:
-    return "priority " + ", ".join(map(str, item.pfc_priorities)) if item.pfc_priorities else "no priority"
+    return (
+        "priority " + ", ".join(map(str, item.pfc_priorities))
+        if item.pfc_priorities
+        else "no priority"
+    )
 
 
 def congestion_marks(devices: tuple[RdmaNetdev, ...]) -> Ruling:
-    """Whether receivers answer ECN marks and senders slow down, on at least one priority of each interface."""
+    """Whether receivers answer ECN marks and senders slow down, on at least one priority of each
+    interface."""
     expected = "ECN on for the RoCE priority, as receiver (np) and sender (rp)"
     if not devices:
-        return Ruling("eth.ecn", Status.SKIPPED, "no RoCE interface", expected, "no RDMA device with an Ethernet interface")
+        return Ruling(
+            "eth.ecn",
+            Status.SKIPPED,
+            "no RoCE interface",
+            expected,
+            "no RDMA device with an Ethernet interface",
+        )
     hidden = [d.name for d in devices if d.ecn_np is None or d.ecn_rp is None]
     off = [d.name for d in devices if d.ecn_np == () or d.ecn_rp == ()]
     if off:
-        return Ruling("eth.ecn", Status.WARN, f"off on {', '.join(off)}", expected).with_values(enabled=False)
+        return Ruling("eth.ecn", Status.WARN, f"off on {', '.join(off)}", expected).with_values(
+            enabled=False
+        )
     if hidden:
-        why = "not in sysfs: newer drivers keep it in the firmware (mstconfig query ROCE_CC_PRIO_MASK_P1)"
-        return Ruling("eth.ecn", Status.UNKNOWN, f"not shown on {len(hidden)} interfaces", expected, why)
+        why = (
+            "not in sysfs: newer drivers keep it in the firmware (mstconfig query"
+            " ROCE_CC_PRIO_MASK_P1)"
+        )
+        return Ruling(
+            "eth.ecn", Status.UNKNOWN, f"not shown on {len(hidden)} interfaces", expected, why
+        )
     shared = sorted({p for d in devices for p in set(d.ecn_np or ()) & set(d.ecn_rp or ())})
     if not shared:
-        return Ruling("eth.ecn", Status.WARN, "receiver and sender on different priorities", expected)
-    return Ruling("eth.ecn", Status.PASS, f"on for priority {', '.join(map(str, shared))}", expected)
+        return Ruling(
+            "eth.ecn", Status.WARN, "receiver and sender on different priorities", expected
+        )
+    return Ruling(
+        "eth.ecn", Status.PASS, f"on for priority {', '.join(map(str, shared))}", expected
+    )
 
 
 def rail_subnets(devices: tuple[RdmaNetdev, ...], networks: tuple[tuple[str, str], ...]) -> Ruling:
     """Several rails in one subnet answer for each other's addresses unless ARP is told not to."""
-    expected = "one subnet per rail, or arp_ignore 1 and arp_announce 2 with a routing rule per rail"
+    expected = (
+        "one subnet per rail, or arp_ignore 1 and arp_announce 2 with a routing rule per rail"
+    )
     named = {device.name: device for device in devices}
     rails = [(name, network) for name, network in networks if name in named]
     if len(rails) < 2:
-        return Ruling("eth.arp", Status.SKIPPED, f"{len(rails)} addresses", expected, "fewer than two RoCE interfaces have an IPv4 address")
-    crowded = {network for network, count in Counter(network for _, network in rails).items() if count > 1}
+        return Ruling(
+            "eth.arp",
+            Status.SKIPPED,
+            f"{len(rails)} addresses",
+            expected,
+            "fewer than two RoCE interfaces have an IPv4 address",
+        )
+    crowded = {
+        network for network, count in Counter(network for _, network in rails).items() if count > 1
+    }
     if not crowded:
         return Ruling("eth.arp", Status.PASS, "a subnet per rail", expected)
     among = [named[name] for name, network in rails if network in crowded]
-    bad = sorted(device.name for device in among if (device.arp_ignore, device.arp_announce) != (1, 2))
+    bad = sorted(
+        device.name for device in among if (device.arp_ignore, device.arp_announce) != (1, 2)
+    )
     found = f"{len(among)} rails share {len(crowded)} subnet" + ("s" if len(crowded) > 1 else "")
     if bad:
-        ruling = Ruling("eth.arp", Status.FAIL, f"{found}; arp_ignore or arp_announce not set on {', '.join(bad)}", expected)
+        ruling = Ruling(
+            "eth.arp",
+            Status.FAIL,
+            f"{found}; arp_ignore or arp_announce not set on {', '.join(bad)}",
+            expected,
+        )
         strict = max((d.rp_filter for d in among if d.rp_filter is not None), default=None)
         return ruling.with_values(same_subnet_ifaces=len(among), rp_filter=strict)
     return Ruling("eth.arp", Status.PASS, f"{found}, arp_ignore 1 and arp_announce 2", expected)
@@ -84,11 +136,29 @@ def rail_subnets(devices: tuple[RdmaNetdev, ...], networks: tuple[tuple[str, str
 def _qos(output: SectionOutput) -> tuple[Ruling, ...]:
     parts = [part for part in re.split(r"^== \S+$", output.stdout, flags=re.M) if part.strip()]
     if not parts and output.exit_status == 0 and "==" not in output.stdout:
-        return (Ruling("eth.qos", Status.SKIPPED, "no RoCE port", _QOS, "no RDMA device with an Ethernet interface"),)
+        return (
+            Ruling(
+                "eth.qos",
+                Status.SKIPPED,
+                "no RoCE port",
+                _QOS,
+                "no RDMA device with an Ethernet interface",
+            ),
+        )
     parsed = [mlnx_qos.parse(part) for part in parts]
     if any(item is None for item in parsed) or not parsed:
-        said = (output.stdout + output.stderr).strip().splitlines()[-1:] or ["mlnx_qos printed nothing"]
-        return (Ruling("eth.qos", Status.UNKNOWN, "not readable", _QOS, f"mlnx_qos needs root (busbw check --sudo): {said[0][:120]}"),)
+        said = (output.stdout + output.stderr).strip().splitlines()[-1:] or [
+            "mlnx_qos printed nothing"
+        ]
+        return (
+            Ruling(
+                "eth.qos",
+                Status.UNKNOWN,
+                "not readable",
+                _QOS,
+                f"mlnx_qos needs root (busbw check --sudo): {said[0][:120]}",
+            ),
+        )
     return (qos(tuple(item for item in parsed if item is not None)),)
 
 
@@ -104,7 +174,8 @@ def _ecn(output: SectionOutput) -> tuple[Ruling, ...]:
 
 @once
 def _interfaces(output: SectionOutput, settings: str) -> tuple[Ruling, ...]:
-    """What NCCL_SOCKET_IFNAME names: a list of prefixes, exact names behind `=`, none of them behind `^`."""
+    """What NCCL_SOCKET_IFNAME names: a list of prefixes, exact names behind `=`, none of them
+    behind `^`."""
     names = sorted({each.name for each in samples.parse_interfaces(output.stdout)})
     proposal = re.search(r"^default (\S+)$", output.stdout, re.M)
     expected = "every interface that NCCL_SOCKET_IFNAME names is there"
@@ -118,23 +189,54 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[Ruling, ...]:
     found = f"default route through {proposal[1]}" if proposal else "no default route"
     if not wanted or without:
         return (Ruling("eth.interfaces", Status.PASS, asked or f"not set; {found}", expected),)
-    gone = [word for word in wanted if not any(name == word if exact else name.startswith(word) for name in names)]
+    gone = [
+        word
+        for word in wanted
+        if not any(name == word if exact else name.startswith(word) for name in names)
+    ]
     if gone:
-        ruling = Ruling("eth.interfaces", Status.FAIL, f"NCCL_SOCKET_IFNAME={asked}: no {', '.join(gone)} here; {found}", expected)
+        ruling = Ruling(
+            "eth.interfaces",
+            Status.FAIL,
+            f"NCCL_SOCKET_IFNAME={asked}: no {', '.join(gone)} here; {found}",
+            expected,
+        )
         return (ruling.with_values(named_iface_missing=len(gone)),)
     return (Ruling("eth.interfaces", Status.PASS, f"NCCL_SOCKET_IFNAME={asked}", expected),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    settings = "".join(part.stdout for name in ("nccl_conf", "environment") if (part := answer.section(name)) is not None)
+    settings = "".join(
+        part.stdout
+        for name in ("nccl_conf", "environment")
+        if (part := answer.section(name)) is not None
+    )
     there = answer.section("addresses")
     addresses = there.stdout if there is not None else ""
     names = "cat /etc/nccl.conf; env; ls /sys/class/net"
     return (
-        *ruled(answer, "interfaces", names, ("eth.interfaces",), lambda output: _interfaces(output, settings)),
+        *ruled(
+            answer,
+            "interfaces",
+            names,
+            ("eth.interfaces",),
+            lambda output: _interfaces(output, settings),
+        ),
         *ruled(answer, "mlnx_qos", "mlnx_qos -i INTERFACE", ("eth.qos",), _qos),
-        *ruled(answer, "netdevs", "cat /sys/class/net/INTERFACE/ecn/roce_*/enable/*", ("eth.ecn",), _ecn),
-        *ruled(answer, "netdevs", "sysctl net.ipv4.conf.INTERFACE; ip -o addr", ("eth.arp",), lambda output: _arp(output, addresses)),
+        *ruled(
+            answer,
+            "netdevs",
+            "cat /sys/class/net/INTERFACE/ecn/roce_*/enable/*",
+            ("eth.ecn",),
+            _ecn,
+        ),
+        *ruled(
+            answer,
+            "netdevs",
+            "sysctl net.ipv4.conf.INTERFACE; ip -o addr",
+            ("eth.arp",),
+            lambda output: _arp(output, addresses),
+        ),
     )
 
 
@@ -144,7 +246,8 @@ CHECK = CheckFamily(
     sections=(
         Section(
             "mlnx_qos",
-            'for n in /sys/class/infiniband/*/device/net/*; do [ -e $n ] || continue; echo "== ${n##*/}"; $S mlnx_qos -i ${n##*/}; done; :',
+            'for n in /sys/class/infiniband/*/device/net/*; do [ -e $n ] || continue; echo "=='
+            ' ${n##*/}"; $S mlnx_qos -i ${n##*/}; done; :',
             timeout_s=20,
             tool="mlnx_qos",
             serves=("eth.qos",),

@@ -1,7 +1,9 @@
-"""The two scripts for the fabric's side: what every node says of its own adapters and neighbours, and what a host with the fabric's tools sees.
+"""The two scripts for the fabric's side: what every node says of its own adapters and neighbours,
+and what a host with the fabric's tools sees.
 
-POSIX sh, reads only, framed as the script of all checks is; the host's outputs are kept whole, since a fabric of a thousand nodes prints megabytes.
-The tools talk to the subnet through /dev/infiniband/umad*: without root, or the group that owns it, they say so, and that is the answer.
+POSIX sh, reads only, framed as the script of all checks is; the host's outputs are kept whole,
+since a fabric of a thousand nodes prints megabytes. The tools talk to the subnet through
+/dev/infiniband/umad*: without root, or the group that owns it, they say so, and that is the answer.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ LOCAL = CheckFamily(
         # A port's GUID is the lower half of its first GID.
         Section(
             "guids",
-            "for d in /sys/class/infiniband/*; do [ -r $d/node_guid ] || continue; read -r g <$d/node_guid; echo guid ${d##*/} $g; "
-            'for p in $d/ports/*; do g=; read -r g <$p/gids/0; [ -n "$g" ] && echo guid ${d##*/} ${g#*:*:*:*:}; done; done 2>/dev/null; :',
+            "for d in /sys/class/infiniband/*; do [ -r $d/node_guid ] || continue; read -r g"
+            " <$d/node_guid; echo guid ${d##*/} $g; for p in $d/ports/*; do g=; read -r g"
+            ' <$p/gids/0; [ -n "$g" ] && echo guid ${d##*/} ${g#*:*:*:*:}; done; done'
+            " 2>/dev/null; :",
             small=True,
         ),
         Section("lldp", "lldpctl -f keyvalue", timeout_s=10),
@@ -29,7 +33,11 @@ LOCAL = CheckFamily(
 )
 """Asked of every node. Not a `CHECK`: it judges nothing, it feeds the topology."""
 
-TOOLS = (("iblinkinfo", ("iblinkinfo",)), ("ibnetdiscover", ("ibnetdiscover",)), ("ibqueryerrors", ("ibqueryerrors", "--report-port")))
+TOOLS = (
+    ("iblinkinfo", ("iblinkinfo",)),
+    ("ibnetdiscover", ("ibnetdiscover",)),
+    ("ibqueryerrors", ("ibqueryerrors", "--report-port")),
+)
 TOOL_S = 120
 """Limit of each tool; a thousand nodes take some seconds."""
 _HOST = """\
@@ -44,7 +52,9 @@ if command -v "$1" >/dev/null 2>&1; then $T "$@" </dev/null; mark end "$n" $?; e
 def local(boundary: str, store: str) -> Command:
     """What every node is asked, as one command."""
     command = script.build([LOCAL], boundary, script.limit_s(LOCAL.sections))
-    return Command(command.argv, command.stdin, command.timeout_s, label="fabric-local", store=store)
+    return Command(
+        command.argv, command.stdin, command.timeout_s, label="fabric-local", store=store
+    )
 
 
 def host(boundary: str, store: str, *, sudo: bool) -> Command:

@@ -1,4 +1,5 @@
-"""All families over all nodes: what is required, what is advisory, what does not apply to this fabric."""
+"""All families over all nodes: what is required, what is advisory, what does not apply to this
+fabric."""
 
 from __future__ import annotations
 
@@ -17,24 +18,36 @@ from busbw.model import CheckResult, Status
 
 def families() -> tuple[CheckFamily, ...]:
     """Every `CHECK`, by name."""
-    return tuple(thing for thing in plugins.discover(busbw.checks, "CHECK").values() if isinstance(thing, CheckFamily))
+    return tuple(
+        thing
+        for thing in plugins.discover(busbw.checks, "CHECK").values()
+        if isinstance(thing, CheckFamily)
+    )
 
 
-def judge(families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], demand: Demand) -> tuple[CheckResult, ...]:
+def judge(
+    families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], demand: Demand
+) -> tuple[CheckResult, ...]:
     """Every check on every node, by id, then in the order of `answers`.
 
-    A demanded id or glob that fits no family is UNKNOWN on every node: a demand is never dropped silently.
+    A demanded id or glob that fits no family is UNKNOWN on every node: a demand is never dropped
+    silently.
     """
     known = tuple(families)
     # Node by node: what several families read of one answer is parsed once.
-    results = [result for answer in answers for family in known for result in _of_one(family, answer)]
+    results = [
+        result for answer in answers for family in known for result in _of_one(family, answer)
+    ]
     results += [result for family in known for result in _of_all(family, answers)]
     covered = {check_id for family in known for check_id in family.ids} | {"ssh.connect"}
     for check_id in sorted({*demand.required, *demand.advisory}):
         if any(fnmatchcase(known_id, check_id) for known_id in covered):
             continue
         why = "this version of busbw does not have this check"
-        results += [CheckResult(check_id, a.node.name, Status.UNKNOWN, "not checked", "", "", reason=why) for a in answers]
+        results += [
+            CheckResult(check_id, a.node.name, Status.UNKNOWN, "not checked", "", "", reason=why)
+            for a in answers
+        ]
     standing = functools.cache(demand.standing)
     applied = (_apply(result, standing(result.check_id), demand.profile) for result in results)
     # The sort is stable: results of one check stay in the order in which the nodes were asked.
@@ -42,7 +55,8 @@ def judge(families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], dema
 
 
 def _of_one(family: CheckFamily, answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    """What a family says of one node. A text that it stumbles over costs this node these checks, never the other nodes their answers."""
+    """What a family says of one node. A text that it stumbles over costs this node these checks,
+    never the other nodes their answers."""
     try:
         return family.judge(answer)
     except Exception as error:  # noqa: BLE001  # texts come from nodes nobody vouches for; what is not understood is UNKNOWN, and told
@@ -54,12 +68,23 @@ def _of_all(family: CheckFamily, answers: tuple[NodeAnswer, ...]) -> tuple[Check
     try:
         return family.compare(answers)
     except Exception as error:  # noqa: BLE001  # as above
-        return _not_understood(tuple(name for name in family.ids if name.startswith("cross.")), answers, error)
+        return _not_understood(
+            tuple(name for name in family.ids if name.startswith("cross.")), answers, error
+        )
 
 
-def _not_understood(check_ids: tuple[str, ...], answers: tuple[NodeAnswer, ...], error: Exception) -> tuple[CheckResult, ...]:
-    why = f"busbw could not read what the node printed ({type(error).__name__}: {error}); it is kept, please report it"
-    return tuple(CheckResult(name, each.node.name, Status.UNKNOWN, "not understood", "", "", why) for each in answers for name in check_ids)
+def _not_understood(
+    check_ids: tuple[str, ...], answers: tuple[NodeAnswer, ...], error: Exception
+) -> tuple[CheckResult, ...]:
+    why = (
+        f"busbw could not read what the node printed ({type(error).__name__}: {error}); it is kept,"
+        " please report it"
+    )
+    return tuple(
+        CheckResult(name, each.node.name, Status.UNKNOWN, "not understood", "", "", why)
+        for each in answers
+        for name in check_ids
+    )
 
 
 def everything(check_ids: tuple[str, ...]) -> Demand:
@@ -70,8 +95,30 @@ def everything(check_ids: tuple[str, ...]) -> Demand:
 def _apply(r: CheckResult, standing: bool | None, profile: str) -> CheckResult:
     if standing is r.required:
         return r
-    # Written out: `dataclasses.replace` takes longer than all rules together, and there are a hundred results per node.
+    # Written out: `dataclasses.replace` takes longer than all rules together, and there are a
+    # hundred results per node.
     if standing is None:
         reason = f"not applicable to profile {profile}"
-        return CheckResult(r.check_id, r.node, Status.SKIPPED, r.found, r.expected, r.command, reason, r.evidence, required=False)
-    return CheckResult(r.check_id, r.node, r.status, r.found, r.expected, r.command, r.reason, r.evidence, standing, r.values)
+        return CheckResult(
+            r.check_id,
+            r.node,
+            Status.SKIPPED,
+            r.found,
+            r.expected,
+            r.command,
+            reason,
+            r.evidence,
+            required=False,
+        )
+    return CheckResult(
+        r.check_id,
+        r.node,
+        r.status,
+        r.found,
+        r.expected,
+        r.command,
+        r.reason,
+        r.evidence,
+        standing,
+        r.values,
+    )

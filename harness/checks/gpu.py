@@ -6,7 +6,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, once, ruled
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    Ruling,
+    Section,
+    SectionOutput,
+    evidence_of,
+    once,
+    ruled,
+)
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import nvidia_smi
 from busbw.parsers.tools.nvidia_smi import QueryRow, SmiTable
@@ -15,7 +24,8 @@ from busbw.parsers.tools.nvidia_smi import QueryRow, SmiTable
 # them.
 
 LEFTOVER_MIB = 1024
-"""Memory that no listed process holds, above which something is left over: preflight table, gpu.procs."""
+"""Memory that no listed process holds, above which something is left over: preflight table,
+gpu.procs."""
 IDS = ("gpu.driver", "gpu.persistence", "gpu.mig", "gpu.ecc", "gpu.power")
 """What `rule` gives."""
 
@@ -44,7 +54,17 @@ class GpuState:
 def from_table(table: SmiTable) -> tuple[GpuState, ...]:
     """From the plain table."""
     return tuple(
-        GpuState(g.index, g.model, table.driver, g.persistence, g.mig, g.ecc_uncorrected_volatile, g.power_cap_w, None, g.memory_used_mib)
+        GpuState(
+            g.index,
+            g.model,
+            table.driver,
+            g.persistence,
+            g.mig,
+            g.ecc_uncorrected_volatile,
+            g.power_cap_w,
+            None,
+            g.memory_used_mib,
+        )
         for g in table.gpus
     )
 
@@ -75,11 +95,17 @@ def from_query(rows: tuple[QueryRow, ...]) -> tuple[GpuState, ...]:
 
 
 def rule(gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
-    """Driver, persistence, MIG, ECC and power limit of all GPUs of a node; () = there is no GPU to judge."""
+    """Driver, persistence, MIG, ECC and power limit of all GPUs of a node; () = there is no GPU to
+    judge."""
     if not gpus:
         return ()
     persistence = _each(
-        "gpu.persistence", gpus, "persistence mode Enabled", lambda g: g.persistence, lambda g: bool(g.persistence), Status.WARN
+        "gpu.persistence",
+        gpus,
+        "persistence mode Enabled",
+        lambda g: g.persistence,
+        lambda g: bool(g.persistence),
+        Status.WARN,
     )
     capped = min(gpus, key=lambda g: (g.power_limit_w or 0.0) / (g.power_default_w or 1.0))
     mode = {Status.PASS: "Enabled", Status.WARN: "Disabled"}
@@ -87,8 +113,14 @@ def rule(gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
         _driver(gpus),
         persistence.with_values(mode=mode.get(persistence.status)),
         _mig(gpus).with_values(mode="Enabled" if any(g.mig for g in gpus) else "Disabled"),
-        _ecc(gpus).with_values(uncorrected_volatile=max((g.ecc_uncorrected for g in gpus if g.ecc_uncorrected is not None), default=None)),
-        _power(gpus).with_values(limit_w=capped.power_limit_w, default_limit_w=capped.power_default_w),
+        _ecc(gpus).with_values(
+            uncorrected_volatile=max(
+                (g.ecc_uncorrected for g in gpus if g.ecc_uncorrected is not None), default=None
+            )
+        ),
+        _power(gpus).with_values(
+            limit_w=capped.power_limit_w, default_limit_w=capped.power_default_w
+        ),
     )
 
 
@@ -98,7 +130,9 @@ def _driver(gpus: tuple[GpuState, ...]) -> Ruling:
     versions = sorted({g.driver for g in gpus if not g.broken})
     found = f"driver {', '.join(versions) or 'unknown'}"
     if lost:
-        return Ruling("gpu.driver", Status.FAIL, f"GPU {_listed(lost)}: [Unknown Error]; {found}", expected)
+        return Ruling(
+            "gpu.driver", Status.FAIL, f"GPU {_listed(lost)}: [Unknown Error]; {found}", expected
+        )
     return Ruling("gpu.driver", Status.PASS if len(versions) == 1 else Status.FAIL, found, expected)
 
 
@@ -112,7 +146,9 @@ def _each(
 ) -> Ruling:
     known = [g for g in gpus if value(g) is not None]
     if not known:
-        return Ruling(check_id, Status.UNKNOWN, "not shown", expected, "nvidia-smi shows N/A for every GPU")
+        return Ruling(
+            check_id, Status.UNKNOWN, "not shown", expected, "nvidia-smi shows N/A for every GPU"
+        )
     bad = [g.index for g in known if not good(g)]
     if bad:
         return Ruling(check_id, status, f"not so on GPU {_listed(bad)}", expected)
@@ -135,7 +171,13 @@ def _ecc(gpus: tuple[GpuState, ...]) -> Ruling:
         return Ruling("gpu.ecc", Status.FAIL, f"uncorrected errors: {', '.join(bad)}", expected)
     silent = [g.index for g in gpus if g.ecc_uncorrected is None]
     if silent:
-        return Ruling("gpu.ecc", Status.UNKNOWN, "not counted", expected, f"ECC is off or not supported: GPU {_listed(silent)}")
+        return Ruling(
+            "gpu.ecc",
+            Status.UNKNOWN,
+            "not counted",
+            expected,
+            f"ECC is off or not supported: GPU {_listed(silent)}",
+        )
     return Ruling("gpu.ecc", Status.PASS, "none", expected)
 
 
@@ -144,7 +186,9 @@ def _power(gpus: tuple[GpuState, ...]) -> Ruling:
     low = [
         f"GPU {g.index}: {g.power_limit_w:g} of {g.power_default_w:g} W"
         for g in gpus
-        if g.power_limit_w is not None and g.power_default_w is not None and g.power_limit_w < g.power_default_w
+        if g.power_limit_w is not None
+        and g.power_default_w is not None
+        and g.power_limit_w < g.power_default_w
     ]
     if low:
         return Ruling("gpu.power", Status.WARN, f"lower: {', '.join(low)}", expected)
@@ -155,39 +199,71 @@ def _power(gpus: tuple[GpuState, ...]) -> Ruling:
     return Ruling("gpu.power", Status.PASS, ", ".join(limits), expected)
 
 
-def processes(pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...] = ()) -> Ruling:
-    """Whether somebody uses the GPUs. `pids` None = not listed; process ids change, so only their number and owners are told."""
+def processes(
+    pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...] = ()
+) -> Ruling:
+    """Whether somebody uses the GPUs. `pids` None = not listed; process ids change, so only their
+    number and owners are told."""
     used = max((g.memory_used_mib for g in gpus if g.memory_used_mib is not None), default=None)
-    return _users(pids, gpus, owners).with_values(count=None if pids is None else len(set(pids)), mem_used_mb=used)
+    return _users(pids, gpus, owners).with_values(
+        count=None if pids is None else len(set(pids)), mem_used_mb=used
+    )
 
 
-def _users(pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...]) -> Ruling:
+def _users(
+    pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...]
+) -> Ruling:
     expected = "no process on the GPUs, no memory left over"
     if pids:
         whose = f" of {', '.join(owners)}" if owners else ""
-        return Ruling("gpu.procs", Status.WARN, f"in use by {len(set(pids))} processes{whose}", expected)
-    held = [g.index for g in gpus if g.memory_used_mib is not None and g.memory_used_mib > LEFTOVER_MIB]
+        return Ruling(
+            "gpu.procs", Status.WARN, f"in use by {len(set(pids))} processes{whose}", expected
+        )
+    held = [
+        g.index for g in gpus if g.memory_used_mib is not None and g.memory_used_mib > LEFTOVER_MIB
+    ]
     if held:
-        found = f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(held)} by no process that is shown"
+        found = (
+            f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(held)} by no process that is shown"
+        )
         return Ruling("gpu.procs", Status.WARN, found, expected)
     if pids is None and not gpus:
-        return Ruling("gpu.procs", Status.UNKNOWN, "not shown", expected, "neither processes nor memory are shown")
+        return Ruling(
+            "gpu.procs",
+            Status.UNKNOWN,
+            "not shown",
+            expected,
+            "neither processes nor memory are shown",
+        )
     return Ruling("gpu.procs", Status.PASS, "free", expected)
 
 
 def pcie_width(gpus: tuple[GpuState, ...]) -> Ruling:
-    """Lanes in use against lanes there are. The generation is judged under load only: idle links slow down to save power."""
+    """Lanes in use against lanes there are. The generation is judged under load only: idle links
+    slow down to save power."""
     expected = "every GPU on all its PCIe lanes"
     known = [g for g in gpus if g.width is not None and g.max_width is not None]
-    narrow = [f"GPU {g.index}: x{g.width:g} of x{g.max_width:g}" for g in known if (g.width or 0) < (g.max_width or 0)]
+    narrow = [
+        f"GPU {g.index}: x{g.width:g} of x{g.max_width:g}"
+        for g in known
+        if (g.width or 0) < (g.max_width or 0)
+    ]
     if narrow:
         worst = min(known, key=lambda g: (g.width or 0) / (g.max_width or 1))
         return Ruling("gpu.pcie_link", Status.FAIL, ", ".join(narrow), expected).with_values(
             width_current=worst.width, width_max=worst.max_width
         )
     if not known:
-        return Ruling("gpu.pcie_link", Status.UNKNOWN, "not shown", expected, "nvidia-smi does not show the link width")
-    return Ruling("gpu.pcie_link", Status.PASS, ", ".join(sorted({f"x{g.width:g}" for g in known})), expected)
+        return Ruling(
+            "gpu.pcie_link",
+            Status.UNKNOWN,
+            "not shown",
+            expected,
+            "nvidia-smi does not show the link width",
+        )
+    return Ruling(
+        "gpu.pcie_link", Status.PASS, ", ".join(sorted({f"x{g.width:g}" for g in known})), expected
+    )
 
 
 def _listed(indexes: list[int]) -> str:
@@ -206,7 +282,8 @@ _TEMPERATURE_MARGIN_C = 5
 _SLOW_S = 20.0
 _CLOCK_SHARE = 0.9
 _BUSY_PERCENT = 50
-"""Limits of the preflight table: docs/checks.md; utilisation from which a GPU counts as under load."""
+"""Limits of the preflight table: docs/checks.md; utilisation from which a GPU counts as under
+load."""
 _MORE = ("gpu.pcie_link", "gpu.throttle", "gpu.clocks")
 """What is read of the same query beside the settings."""
 _REASONS = (
@@ -215,7 +292,8 @@ _REASONS = (
     (0x80, "power brake", Status.FAIL),
     (0x20, "software thermal slowdown", Status.WARN),
 )
-"""Bits of the clocks event reasons: nvml.h. Idle (0x1) and the software power cap (0x4) are normal."""
+"""Bits of the clocks event reasons: nvml.h. Idle (0x1) and the software power cap (0x4) are
+normal."""
 _BITS = (
     ("applications_clocks_setting", 0x2),
     ("sw_power_cap", 0x4),
@@ -232,8 +310,12 @@ def _count(output: SectionOutput, wanted: int | None) -> tuple[Ruling, ...]:
     models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
     said = (output.stdout + output.stderr).strip()
     if not models:
-        found = f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
-        return (Ruling("gpu.count", Status.FAIL, found, expected).with_values(count=0, expected=wanted),)
+        found = (
+            f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
+        )
+        return (
+            Ruling("gpu.count", Status.FAIL, found, expected).with_values(count=0, expected=wanted),
+        )
     kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
     bad = output.exit_status != 0 or (wanted is not None and len(models) != wanted)
     reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
@@ -252,7 +334,14 @@ def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
     said = output.stdout + output.stderr
     if "Driver/library version mismatch" in said:
         expected = "one driver version, every GPU answers it"
-        return (Ruling("gpu.driver", Status.FAIL, "Driver/library version mismatch: upgraded without a reboot", expected),)
+        return (
+            Ruling(
+                "gpu.driver",
+                Status.FAIL,
+                "Driver/library version mismatch: upgraded without a reboot",
+                expected,
+            ),
+        )
     rows, gpus = nvidia_smi.parse_query(output.stdout), _states(output)
     return (*rule(gpus), pcie_width(gpus), *_throttle(rows), _clocks(rows)) if rows and gpus else ()
 
@@ -260,7 +349,9 @@ def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
 @once
 def _remap(output: SectionOutput) -> tuple[Ruling, ...]:
     failed, pending = (_rows(output, name) for name in ("failure", "pending"))
-    return tuple(ruling.with_values(failure=failed, pending=pending) for ruling in _remapped(output))
+    return tuple(
+        ruling.with_values(failure=failed, pending=pending) for ruling in _remapped(output)
+    )
 
 
 def _rows(output: SectionOutput, name: str) -> int:
@@ -270,7 +361,9 @@ def _rows(output: SectionOutput, name: str) -> int:
 
 
 def _remapped(output: SectionOutput) -> tuple[Ruling, ...]:
-    expected = f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows"
+    expected = (
+        f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows"
+    )
     rows = nvidia_smi.parse_query(output.stdout)
     if rows is None:
         return ()
@@ -285,41 +378,85 @@ def _remapped(output: SectionOutput) -> tuple[Ruling, ...]:
     if bad:
         return (Ruling("gpu.remap", Status.FAIL, ", ".join(bad), expected),)
     if all(row.text("remapped_rows.failure") is None for row in rows):
-        return (Ruling("gpu.remap", Status.SKIPPED, "not shown", expected, "these GPUs do not remap rows"),)
+        return (
+            Ruling(
+                "gpu.remap", Status.SKIPPED, "not shown", expected, "these GPUs do not remap rows"
+            ),
+        )
     return (Ruling("gpu.remap", Status.PASS, "none", expected),)
 
 
 def _throttle(rows: tuple[QueryRow, ...]) -> tuple[Ruling, ...]:
     expected = "no GPU slowed down by heat, power brake or hardware"
     masks = [
-        mask if (mask := row.number("clocks_event_reasons.active")) is not None else row.number("clocks_throttle_reasons.active")
+        (
+            mask
+            if (mask := row.number("clocks_event_reasons.active")) is not None
+            else row.number("clocks_throttle_reasons.active")
+        )
         for row in rows
     ]
     known = [(i, int(mask)) for i, mask in enumerate(masks) if mask is not None]
-    hits = [(status, f"GPU {i}: {words}") for i, mask in known for bit, words, status in _REASONS if mask & bit]
-    active = {name: "active" if any(mask & bit for _, mask in known) else "inactive" for name, bit in _BITS}
+    hits = [
+        (status, f"GPU {i}: {words}")
+        for i, mask in known
+        for bit, words, status in _REASONS
+        if mask & bit
+    ]
+    active = {
+        name: "active" if any(mask & bit for _, mask in known) else "inactive"
+        for name, bit in _BITS
+    }
     if hits:
         status = Status.FAIL if any(status is Status.FAIL for status, _ in hits) else Status.WARN
-        return (Ruling("gpu.throttle", status, ", ".join(text for _, text in hits), expected).with_values(**active),)
-    return (Ruling("gpu.throttle", Status.PASS, "none", expected).with_values(**active),) if known else ()
+        return (
+            Ruling(
+                "gpu.throttle", status, ", ".join(text for _, text in hits), expected
+            ).with_values(**active),
+        )
+    return (
+        (Ruling("gpu.throttle", Status.PASS, "none", expected).with_values(**active),)
+        if known
+        else ()
+    )
 
 
 def _clocks(rows: tuple[QueryRow, ...]) -> Ruling:
-    """Clocks mean something under load only, and a check puts none on a GPU: only what somebody else keeps busy is judged."""
+    """Clocks mean something under load only, and a check puts none on a GPU: only what somebody
+    else keeps busy is judged."""
     expected = f"at least {_CLOCK_SHARE:.0%} of the maximum clock under load"
-    busy = [(i, row) for i, row in enumerate(rows) if (row.number("utilization.gpu") or 0) >= _BUSY_PERCENT]
-    known = [(i, now, most) for i, row in busy if (now := row.number("clocks.sm")) is not None and (most := row.number("clocks.max.sm"))]
-    slow = [f"GPU {i}: {now:g} of {most:g} MHz" for i, now, most in known if now < _CLOCK_SHARE * most]
+    busy = [
+        (i, row)
+        for i, row in enumerate(rows)
+        if (row.number("utilization.gpu") or 0) >= _BUSY_PERCENT
+    ]
+    known = [
+        (i, now, most)
+        for i, row in busy
+        if (now := row.number("clocks.sm")) is not None and (most := row.number("clocks.max.sm"))
+    ]
+    slow = [
+        f"GPU {i}: {now:g} of {most:g} MHz" for i, now, most in known if now < _CLOCK_SHARE * most
+    ]
     if slow:
         _, now, most = min(known, key=lambda each: each[1] / each[2])
-        return Ruling("gpu.clocks", Status.WARN, ", ".join(slow), expected).with_values(sm_mhz_under_load=now, max_sm_mhz=most)
+        return Ruling("gpu.clocks", Status.WARN, ", ".join(slow), expected).with_values(
+            sm_mhz_under_load=now, max_sm_mhz=most
+        )
     if not known:
-        return Ruling("gpu.clocks", Status.SKIPPED, "idle", expected, "clocks are judged under load, and nothing runs on these GPUs")
+        return Ruling(
+            "gpu.clocks",
+            Status.SKIPPED,
+            "idle",
+            expected,
+            "clocks are judged under load, and nothing runs on these GPUs",
+        )
     return Ruling("gpu.clocks", Status.PASS, f"so on {len(known)} busy GPUs", expected)
 
 
 def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    """How long the shortest question to the driver took: long without persistence mode, with a sick GPU, under load."""
+    """How long the shortest question to the driver took: long without persistence mode, with a sick
+    GPU, under load."""
     expected = f"nvidia-smi -L within {_SLOW_S:g} s"
     output = answer.section(_FIRST)
     if output is not None and output.timed_out and (output.seconds or 0.0) >= _SLOW_S:
@@ -328,20 +465,47 @@ def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         found = "nvidia-smi -L did not end"
         values = (("nvidia_smi_seconds", output.seconds or _SLOW_S),)
         name = answer.node.name
-        return (CheckResult("ssh.cmd_time", name, Status.FAIL, found, expected, "nvidia-smi -L", evidence=evidence, values=values),)
+        return (
+            CheckResult(
+                "ssh.cmd_time",
+                name,
+                Status.FAIL,
+                found,
+                expected,
+                "nvidia-smi -L",
+                evidence=evidence,
+                values=values,
+            ),
+        )
 
     def rule(output: SectionOutput) -> tuple[Ruling, ...]:
         if output.seconds is None:
-            return (Ruling("ssh.cmd_time", Status.UNKNOWN, "not timed", expected, "the node's clock could not be read (/proc/uptime)"),)
+            return (
+                Ruling(
+                    "ssh.cmd_time",
+                    Status.UNKNOWN,
+                    "not timed",
+                    expected,
+                    "the node's clock could not be read (/proc/uptime)",
+                ),
+            )
         slow = output.seconds > _SLOW_S
-        ruling = Ruling("ssh.cmd_time", Status.WARN if slow else Status.PASS, f"above {_SLOW_S:g} s" if slow else "in time", expected)
+        ruling = Ruling(
+            "ssh.cmd_time",
+            Status.WARN if slow else Status.PASS,
+            f"above {_SLOW_S:g} s" if slow else "in time",
+            expected,
+        )
         return (ruling.with_values(nvidia_smi_seconds=output.seconds),)
 
     return ruled(answer, _FIRST, "nvidia-smi -L", ("ssh.cmd_time",), rule)
 
 
 def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
-    expected = f"every GPU at least {_TEMPERATURE_MARGIN_C} °C below the temperature at which it slows down"
+    expected = (
+        f"every GPU at least {_TEMPERATURE_MARGIN_C} °C below the temperature at which it slows"
+        " down"
+    )
     known, hot, least = 0, [], None
     for position, gpu in enumerate(nvidia_smi.parse_details(output.stdout)):
         margin = gpu.headroom_c
@@ -351,14 +515,22 @@ def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
             known, least = known + 1, margin if least is None else min(margin, least)
             hot += [str(position)] if margin < _TEMPERATURE_MARGIN_C else []
     if hot:
-        return (Ruling("gpu.temp", Status.WARN, f"too close: GPU {', '.join(hot)}", expected).with_values(margin_c=least),)
+        return (
+            Ruling(
+                "gpu.temp", Status.WARN, f"too close: GPU {', '.join(hot)}", expected
+            ).with_values(margin_c=least),
+        )
     return (Ruling("gpu.temp", Status.PASS, f"so on {known} GPUs", expected),) if known else ()
 
 
 @once
 def _apps(output: SectionOutput, gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
     rows = nvidia_smi.parse_query(output.stdout)
-    pids = tuple(int(pid) for row in rows if (pid := row.number("pid")) is not None) if rows is not None else None
+    pids = (
+        tuple(int(pid) for row in rows if (pid := row.number("pid")) is not None)
+        if rows is not None
+        else None
+    )
     owners = tuple(sorted(set(re.findall(r"^owner \d+ (\S+)", output.stdout, re.M))))
     return (processes(pids, gpus, owners),) if pids is not None or gpus else ()
 
@@ -372,10 +544,22 @@ def _processes(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return (
-        *ruled(answer, "nvidia_smi_list", "nvidia-smi -L", ("gpu.count",), lambda output: _count(output, answer.node.gpus)),
+        *ruled(
+            answer,
+            "nvidia_smi_list",
+            "nvidia-smi -L",
+            ("gpu.count",),
+            lambda output: _count(output, answer.node.gpus),
+        ),
         *_answer_time(answer),
         *ruled(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*IDS, *_MORE), _settings),
-        *ruled(answer, "gpu_remap", f"nvidia-smi --query-remapped-rows={_REMAP}", ("gpu.remap",), _remap),
+        *ruled(
+            answer,
+            "gpu_remap",
+            f"nvidia-smi --query-remapped-rows={_REMAP}",
+            ("gpu.remap",),
+            _remap,
+        ),
         *ruled(answer, "gpu_details", "nvidia-smi -q", ("gpu.temp",), _temperature),
         *_processes(answer),
     )
@@ -387,7 +571,8 @@ CHECK = CheckFamily(
     name="gpu",
     ids=("gpu.count", "ssh.cmd_time", *IDS, *_MORE, "gpu.remap", "gpu.temp", "gpu.procs"),
     sections=(
-        # 30 s: without persistence mode the driver loads first; a GPU off the bus can hang it. Always asked: how many ranks a node takes.
+        # 30 s: without persistence mode the driver loads first; a GPU off the bus can hang it.
+        # Always asked: how many ranks a node takes.
         Section(_FIRST, "nvidia-smi -L", timeout_s=30),
         # The last field was renamed with driver 535; an unknown field ends the whole query.
         Section(
@@ -396,7 +581,16 @@ CHECK = CheckFamily(
             timeout_s=30,
             after=_FIRST,
             tool="nvidia-smi",
-            serves=(*IDS, *_MORE, "gpu.procs", "gpu.imex", "azure.topo", "cross.gpu_model", "cross.driver", "cross.vbios"),
+            serves=(
+                *IDS,
+                *_MORE,
+                "gpu.procs",
+                "gpu.imex",
+                "azure.topo",
+                "cross.gpu_model",
+                "cross.driver",
+                "cross.vbios",
+            ),
         ),
         Section(
             "gpu_remap",
@@ -408,9 +602,9 @@ CHECK = CheckFamily(
         # Whose they are, where the process is in this name space; a run asks it too.
         Section(
             "gpu_apps",
-            f'o=$(nvidia-smi --query-compute-apps={_APPS} --format=csv,nounits); s=$?; echo "$o"; echo "$o" | '
-            'while IFS=", " read -r _ p _; do [ -r /proc/$p/comm ] || continue; read -r c </proc/$p/comm; '
-            'echo "owner $p $(stat -c %U /proc/$p) $c"; done; exit $s',
+            f'o=$(nvidia-smi --query-compute-apps={_APPS} --format=csv,nounits); s=$?; echo "$o";'
+            ' echo "$o" | while IFS=", " read -r _ p _; do [ -r /proc/$p/comm ] || continue; read'
+            ' -r c </proc/$p/comm; echo "owner $p $(stat -c %U /proc/$p) $c"; done; exit $s',
             timeout_s=15,
             after=_FIRST,
             tool="nvidia-smi",

@@ -1,6 +1,8 @@
-"""Each GPU by itself, where the tools are there: nvbandwidth's copies, a matrix product, DCGM's diagnostics, compared over all GPUs of one model.
+"""Each GPU by itself, where the tools are there: nvbandwidth's copies, a matrix product, DCGM's
+diagnostics, compared over all GPUs of one model.
 
-They load the GPUs for seconds to minutes, so they run only when asked for, and never beside somebody else's work.
+They load the GPUs for seconds to minutes, so they run only when asked for, and never beside
+somebody else's work.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from busbw.parsers.tools import dcgm, nvbandwidth
 
 PRODUCT = "gpu.matmul"
 LEAST_RATIO = 0.85
-"""Share of the median of its like below which a GPU is too slow. Clocks of healthy GPUs under one power limit differ by a few percent."""
+"""Share of the median of its like below which a GPU is too slow. Clocks of healthy GPUs under one
+power limit differ by a few percent."""
 FEWEST_GPUS = 3
 """GPUs of one model from which on their median says something."""
 LIMIT_S = 120
@@ -85,9 +88,15 @@ def _judged_matmul(answer: NodeAnswer, rates: dict[str, list[float]]) -> CheckRe
     if blocked is not None:
         return dataclasses.replace(blocked, required=False)
     output, own = answer.sections[MATMUL.name], _of(answer)
-    said = (output.stderr.strip() or output.stdout.strip()).splitlines()[-1:] or [f"exit status {output.exit_status}"]
+    said = (output.stderr.strip() or output.stdout.strip()).splitlines()[-1:] or [
+        f"exit status {output.exit_status}"
+    ]
     if not own:
-        none = "Python on the node has no PyTorch" if output.exit_status == _NO_TORCH else "PyTorch did not get through, or sees no GPU"
+        none = (
+            "Python on the node has no PyTorch"
+            if output.exit_status == _NO_TORCH
+            else "PyTorch did not get through, or sees no GPU"
+        )
         return _unknown(answer, "not run", f"{none}: {said[0][:160]}", output.line_no)
     slow = [
         f"GPU {gpu}: {rate:g} of {median(rates[model]):g} TFLOP/s"
@@ -96,20 +105,46 @@ def _judged_matmul(answer: NodeAnswer, rates: dict[str, list[float]]) -> CheckRe
     ]
     if not any(len(rates[model]) >= FEWEST_GPUS for _, _, model in own):
         shown = ", ".join(f"GPU {gpu}: {rate:g} TFLOP/s" for gpu, rate, _ in own)
-        return _unknown(answer, shown, f"fewer than {FEWEST_GPUS} GPUs of this model: nothing to compare", output.line_no)
-    evidence = Evidence(answer.artefact, output.line_no, "; ".join(slow) or output.stdout.strip().splitlines()[0])
+        return _unknown(
+            answer,
+            shown,
+            f"fewer than {FEWEST_GPUS} GPUs of this model: nothing to compare",
+            output.line_no,
+        )
+    evidence = Evidence(
+        answer.artefact, output.line_no, "; ".join(slow) or output.stdout.strip().splitlines()[0]
+    )
     status = Status.FAIL if slow else Status.PASS
-    return CheckResult(PRODUCT, answer.node.name, status, "; ".join(slow) or "alike", _EXPECTED, _COMMAND, evidence=evidence)
+    return CheckResult(
+        PRODUCT,
+        answer.node.name,
+        status,
+        "; ".join(slow) or "alike",
+        _EXPECTED,
+        _COMMAND,
+        evidence=evidence,
+    )
 
 
 def _unknown(answer: NodeAnswer, found: str, reason: str, line_no: int) -> CheckResult:
     evidence = Evidence(answer.artefact, line_no, reason)
-    return CheckResult(PRODUCT, answer.node.name, Status.UNKNOWN, found, _EXPECTED, _COMMAND, reason, evidence, required=False)
+    return CheckResult(
+        PRODUCT,
+        answer.node.name,
+        Status.UNKNOWN,
+        found,
+        _EXPECTED,
+        _COMMAND,
+        reason,
+        evidence,
+        required=False,
+    )
 
 
 COPIES, DIAGNOSIS = "gpu.copy_bandwidth", "gpu.diag"
 LEAST = 0.85
-"""Share of the median of its like below which a copy is too slow: the mark of the articles for a clear loss."""
+"""Share of the median of its like below which a copy is too slow: the mark of the articles for a
+clear loss."""
 FEWEST = 3
 """GPUs of one model from which on their median says something."""
 _TESTS = ("host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce")
@@ -119,18 +154,25 @@ _COPIES = (
 )
 _COPIES_S = 180
 _DIAGNOSIS_S: Mapping[int, int] = {1: 120, 2: 900, 3: 3600}
-"""Limits of `dcgmi diag -r 1`, `-r 2`, `-r 3`: seconds, about two minutes, about half an hour (DCGM documentation), with room."""
+"""Limits of `dcgmi diag -r 1`, `-r 2`, `-r 3`: seconds, about two minutes, about half an hour (DCGM
+documentation), with room."""
 _COPY_COMMAND = "nvbandwidth -t host_to_device_memcpy_ce"
 
 
 def family(level: int | None) -> CheckFamily:
-    """What is asked. `level` = of `dcgmi diag -r`, None = without it. Not a `CHECK`: it takes part only when asked for."""
-    sections = [Section("gpu_models", "nvidia-smi --query-gpu=index,name --format=csv,noheader", 30), Section("copies", _COPIES, _COPIES_S)]
+    """What is asked. `level` = of `dcgmi diag -r`, None = without it. Not a `CHECK`: it takes part
+    only when asked for."""
+    sections = [
+        Section("gpu_models", "nvidia-smi --query-gpu=index,name --format=csv,noheader", 30),
+        Section("copies", _COPIES, _COPIES_S),
+    ]
     sections.append(MATMUL)
     if level is not None:
         sections.append(Section("diagnosis", f"dcgmi diag -r {level} -j", _DIAGNOSIS_S[level]))
     ids = (COPIES, DIAGNOSIS, PRODUCT)
-    return CheckFamily("probe-gpus", ids, tuple(sections), lambda answer: diagnosed(answer, level), _compared)
+    return CheckFamily(
+        "probe-gpus", ids, tuple(sections), lambda answer: diagnosed(answer, level), _compared
+    )
 
 
 def _compared(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
@@ -148,23 +190,59 @@ def diagnosed(answer: NodeAnswer, level: int | None) -> tuple[CheckResult, ...]:
     expected = "every test passes on every GPU"
     if level is None:
         why = "not asked for: --dcgm 1, 2 or 3"
-        return (CheckResult(DIAGNOSIS, answer.node.name, Status.SKIPPED, "not run", expected, "dcgmi diag", why),)
+        return (
+            CheckResult(
+                DIAGNOSIS, answer.node.name, Status.SKIPPED, "not run", expected, "dcgmi diag", why
+            ),
+        )
     typed = f"dcgmi diag -r {level} -j"
     blocked = unknown(answer, DIAGNOSIS, "diagnosis", expected, typed)
     if blocked is not None:
         return (blocked,)
     output = answer.sections["diagnosis"]
     found = dcgm.parse(output.stdout)
-    evidence = Evidence(answer.artefact, output.line_no, (output.stdout.strip() or output.stderr.strip())[:400])
+    evidence = Evidence(
+        answer.artefact, output.line_no, (output.stdout.strip() or output.stderr.strip())[:400]
+    )
     if found is None or (found.problem and not found.results):
-        why = found.problem if found else (output.stderr.strip() or output.stdout.strip())[:200] or f"exit status {output.exit_status}"
-        return (CheckResult(DIAGNOSIS, answer.node.name, Status.UNKNOWN, "did not run", expected, typed, why, evidence),)
+        why = (
+            found.problem
+            if found
+            else (output.stderr.strip() or output.stdout.strip())[:200]
+            or f"exit status {output.exit_status}"
+        )
+        return (
+            CheckResult(
+                DIAGNOSIS,
+                answer.node.name,
+                Status.UNKNOWN,
+                "did not run",
+                expected,
+                typed,
+                why,
+                evidence,
+            ),
+        )
     failed = [each for each in found.results if each.status == "Fail"]
     warned = [each for each in found.results if each.status == "Warn"]
     status = Status.FAIL if failed else Status.WARN if warned else Status.PASS
-    told = [f"{each.test}{'' if each.gpu is None else f' GPU {each.gpu}'}: {each.warning or each.status}" for each in (*failed, *warned)]
+    told = [
+        f"{each.test}{'' if each.gpu is None else f' GPU {each.gpu}'}:"
+        f" {each.warning or each.status}"
+        for each in (*failed, *warned)
+    ]
     passed = sum(each.status == "Pass" for each in found.results)
-    return (CheckResult(DIAGNOSIS, answer.node.name, status, "; ".join(told) or f"{passed} passed", expected, typed, evidence=evidence),)
+    return (
+        CheckResult(
+            DIAGNOSIS,
+            answer.node.name,
+            status,
+            "; ".join(told) or f"{passed} passed",
+            expected,
+            typed,
+            evidence=evidence,
+        ),
+    )
 
 
 def copied(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
@@ -181,8 +259,22 @@ def copied(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
             results += [blocked] if blocked else []
             continue
         if run is None or not any(test.rows_gb_s for test in run.tests):
-            why = (run.problem if run else "") or output.stderr.strip()[-200:] or f"exit status {output.exit_status}"
-            results.append(CheckResult(COPIES, answer.node.name, Status.UNKNOWN, "no result", expected, _COPY_COMMAND, why))
+            why = (
+                (run.problem if run else "")
+                or output.stderr.strip()[-200:]
+                or f"exit status {output.exit_status}"
+            )
+            results.append(
+                CheckResult(
+                    COPIES,
+                    answer.node.name,
+                    Status.UNKNOWN,
+                    "no result",
+                    expected,
+                    _COPY_COMMAND,
+                    why,
+                )
+            )
             continue
         models = _models(answer)
         for test in run.tests:
@@ -204,7 +296,10 @@ def _models(answer: NodeAnswer) -> dict[int, str]:
 
 
 def _judged(
-    answer: NodeAnswer, own: Sequence[tuple[str, str, int, float]], rates: Mapping[tuple[str, str], list[float]], expected: str
+    answer: NodeAnswer,
+    own: Sequence[tuple[str, str, int, float]],
+    rates: Mapping[tuple[str, str], list[float]],
+    expected: str,
 ) -> CheckResult:
     slow = []
     for model, test, gpu, rate in own:
@@ -217,6 +312,24 @@ def _judged(
     evidence = Evidence(answer.artefact, output.line_no, "; ".join(slow) or shlex.join(_TESTS))
     if not compared:
         why = f"fewer than {FEWEST} GPUs of this model: nothing to compare"
-        return CheckResult(COPIES, answer.node.name, Status.UNKNOWN, "not compared", expected, _COPY_COMMAND, why, evidence, required=False)
+        return CheckResult(
+            COPIES,
+            answer.node.name,
+            Status.UNKNOWN,
+            "not compared",
+            expected,
+            _COPY_COMMAND,
+            why,
+            evidence,
+            required=False,
+        )
     status = Status.FAIL if slow else Status.PASS
-    return CheckResult(COPIES, answer.node.name, status, "; ".join(slow) or "alike", expected, _COPY_COMMAND, evidence=evidence)
+    return CheckResult(
+        COPIES,
+        answer.node.name,
+        status,
+        "; ".join(slow) or "alike",
+        expected,
+        _COPY_COMMAND,
+        evidence=evidence,
+    )

@@ -1,10 +1,20 @@
-"""What joins the GPUs of a node and the GPUs with the NICs: NVLink, the NVSwitch fabric, GPUDirect, the topology."""
+"""What joins the GPUs of a node and the GPUs with the NICs: NVLink, the NVSwitch fabric, GPUDirect,
+the topology."""
 
 from __future__ import annotations
 
 import re
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, once, ruled
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    Ruling,
+    Section,
+    SectionOutput,
+    evidence_of,
+    once,
+    ruled,
+)
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import imex, nvidia_smi, os_facts
 from busbw.parsers.tools.dcgm import DiagTest
@@ -29,18 +39,35 @@ def nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
 
 def _nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
     expected = "every NVLink active (A100 12, H100, H200 and B200 18)"
-    down = [f"GPU {gpu.index} link {', '.join(map(str, gpu.inactive))}" for gpu in gpus if gpu.inactive]
+    down = [
+        f"GPU {gpu.index} link {', '.join(map(str, gpu.inactive))}" for gpu in gpus if gpu.inactive
+    ]
     if down:
         return Ruling("gpu.nvlink_status", Status.FAIL, f"inactive: {'; '.join(down)}", expected)
     bad = [f"GPU {g.index} link {e.link}" for g in gpus for e in g.errors if e.recovery]
     if bad:
-        return Ruling("gpu.nvlink_status", Status.FAIL, f"recovery errors: {', '.join(bad)}", expected)
-    few = [f"GPU {g.index}: {len(g.rates_gb_s)} of {n}" for g in gpus if g.rates_gb_s and (n := _wanted(g.model)) > len(g.rates_gb_s)]
+        return Ruling(
+            "gpu.nvlink_status", Status.FAIL, f"recovery errors: {', '.join(bad)}", expected
+        )
+    few = [
+        f"GPU {g.index}: {len(g.rates_gb_s)} of {n}"
+        for g in gpus
+        if g.rates_gb_s and (n := _wanted(g.model)) > len(g.rates_gb_s)
+    ]
     if few:
-        return Ruling("gpu.nvlink_status", Status.FAIL, f"links missing: {', '.join(few)}", expected)
+        return Ruling(
+            "gpu.nvlink_status", Status.FAIL, f"links missing: {', '.join(few)}", expected
+        )
     counts = sorted({len(gpu.rates_gb_s) or len(gpu.errors) for gpu in gpus})
-    what = "links active" if any(gpu.rates_gb_s for gpu in gpus) else "links without recovery errors"
-    return Ruling("gpu.nvlink_status", Status.PASS, f"{' or '.join(map(str, counts))} {what} per GPU", expected)
+    what = (
+        "links active" if any(gpu.rates_gb_s for gpu in gpus) else "links without recovery errors"
+    )
+    return Ruling(
+        "gpu.nvlink_status",
+        Status.PASS,
+        f"{' or '.join(map(str, counts))} {what} per GPU",
+        expected,
+    )
 
 
 def _wanted(model: str) -> int:
@@ -53,16 +80,40 @@ def fabric_states(output: SectionOutput) -> tuple[Ruling, ...]:
     """The state of the NVSwitch fabric, per GPU; without one the check does not apply."""
     expected = "fabric state Completed, status Success (GPUs behind NVSwitch)"
     gpus = nvidia_smi.parse_details(output.stdout)
-    states = [(i, gpu.fabric_state, gpu.fabric_status) for i, gpu in enumerate(gpus) if gpu.fabric_state is not None]
+    states = [
+        (i, gpu.fabric_state, gpu.fabric_status)
+        for i, gpu in enumerate(gpus)
+        if gpu.fabric_state is not None
+    ]
     if not gpus:
         return ()
     if not states:
-        return (Ruling("gpu.fabric_state", Status.SKIPPED, "no fabric", expected, "these GPUs are not behind an NVSwitch"),)
-    bad = [f"GPU {i}: {state} / {status}" for i, state, status in states if state != "Completed" or status not in (None, "Success")]
+        return (
+            Ruling(
+                "gpu.fabric_state",
+                Status.SKIPPED,
+                "no fabric",
+                expected,
+                "these GPUs are not behind an NVSwitch",
+            ),
+        )
+    bad = [
+        f"GPU {i}: {state} / {status}"
+        for i, state, status in states
+        if state != "Completed" or status not in (None, "Success")
+    ]
     if bad:
         worst = next((state for _, state, _ in states if state != "Completed"), "Completed")
-        return (Ruling("gpu.fabric_state", Status.FAIL, ", ".join(bad), expected).with_values(state=worst),)
-    return (Ruling("gpu.fabric_state", Status.PASS, f"Completed on {len(states)} GPUs", expected).with_values(state="Completed"),)
+        return (
+            Ruling("gpu.fabric_state", Status.FAIL, ", ".join(bad), expected).with_values(
+                state=worst
+            ),
+        )
+    return (
+        Ruling(
+            "gpu.fabric_state", Status.PASS, f"Completed on {len(states)} GPUs", expected
+        ).with_values(state="Completed"),
+    )
 
 
 def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[Ruling, ...]:
@@ -71,8 +122,18 @@ def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[Ruling, ...]:
         return ()
     found = "cuInit: system not yet initialized (CUDA 802)"
     return (
-        Ruling("gpu.fabricmanager", Status.FAIL, found, "the fabric manager runs, in the driver's version"),
-        Ruling("gpu.fabric_state", Status.FAIL, found, "fabric state Completed, status Success (GPUs behind NVSwitch)"),
+        Ruling(
+            "gpu.fabricmanager",
+            Status.FAIL,
+            found,
+            "the fabric manager runs, in the driver's version",
+        ),
+        Ruling(
+            "gpu.fabric_state",
+            Status.FAIL,
+            found,
+            "fabric state Completed, status Success (GPUs behind NVSwitch)",
+        ),
     )
 
 
@@ -81,15 +142,48 @@ def affinity(matrix: Topology) -> Ruling:
     expected = "every GPU has a NIC at PIX or PXB"
     check_id = "os.numa"
     if not matrix.nics:
-        return Ruling(check_id, Status.SKIPPED, "no NIC in the matrix", expected, "nvidia-smi shows no RDMA device beside the GPUs")
-    far = [row.name for row in matrix.rows if not row.torn and not row.nics_at("PIX") and not row.nics_at("PXB")]
+        return Ruling(
+            check_id,
+            Status.SKIPPED,
+            "no NIC in the matrix",
+            expected,
+            "nvidia-smi shows no RDMA device beside the GPUs",
+        )
+    far = [
+        row.name
+        for row in matrix.rows
+        if not row.torn and not row.nics_at("PIX") and not row.nics_at("PXB")
+    ]
     if far:
-        worst = sorted({word for row in matrix.rows if row.name in far for name, word in row.paths if not name.startswith("GPU")})
-        ruling = Ruling(check_id, Status.WARN, f"{', '.join(far)}: only {', '.join(worst)} to every NIC", expected)
+        worst = sorted(
+            {
+                word
+                for row in matrix.rows
+                if row.name in far
+                for name, word in row.paths
+                if not name.startswith("GPU")
+            }
+        )
+        ruling = Ruling(
+            check_id,
+            Status.WARN,
+            f"{', '.join(far)}: only {', '.join(worst)} to every NIC",
+            expected,
+        )
         return ruling.with_values(gpus_far_from_nics=len(far))
-    unread = [gpu for gpu in matrix.gpus if gpu not in {row.name for row in matrix.rows if not row.torn or row.nics_at("PIX")}]
+    unread = [
+        gpu
+        for gpu in matrix.gpus
+        if gpu not in {row.name for row in matrix.rows if not row.torn or row.nics_at("PIX")}
+    ]
     if unread:
-        return Ruling(check_id, Status.UNKNOWN, f"not readable: {', '.join(unread)}", expected, "rows are torn or cut off")
+        return Ruling(
+            check_id,
+            Status.UNKNOWN,
+            f"not readable: {', '.join(unread)}",
+            expected,
+            "rows are torn or cut off",
+        )
     return Ruling(check_id, Status.PASS, f"so for {len(matrix.rows)} GPUs", expected)
 
 
@@ -100,7 +194,9 @@ def _nvlink(output: SectionOutput) -> tuple[Ruling, ...]:
         return (nvlinks(gpus),)
     if output.exit_status == 0:
         reason = "nvidia-smi nvlink -s lists no link: PCIe cards"
-        return (Ruling("gpu.nvlink_status", Status.SKIPPED, "no NVLink", "every NVLink active", reason),)
+        return (
+            Ruling("gpu.nvlink_status", Status.SKIPPED, "no NVLink", "every NVLink active", reason),
+        )
     return ()
 
 
@@ -112,20 +208,30 @@ def _topology(output: SectionOutput) -> tuple[Ruling, ...]:
 
 def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     details = answer.section("gpu_details")
-    switched = any(gpu.fabric_state is not None for gpu in nvidia_smi.parse_details(details.stdout)) if details else False
+    switched = (
+        any(gpu.fabric_state is not None for gpu in nvidia_smi.parse_details(details.stdout))
+        if details
+        else False
+    )
 
     def rule(output: SectionOutput) -> tuple[Ruling, ...]:
         expected = "nvidia-fabricmanager active where GPUs are behind NVSwitch"
         state = output.stdout.split()[0] if output.stdout.split() else ""
         if not switched:
             reason = "no GPU says that it is behind an NVSwitch"
-            return (Ruling("gpu.fabricmanager", Status.SKIPPED, state or "not asked", expected, reason),)
+            return (
+                Ruling("gpu.fabricmanager", Status.SKIPPED, state or "not asked", expected, reason),
+            )
         if state not in ("active", "inactive", "failed", "activating", "deactivating", "unknown"):
             return ()
-        ruling = Ruling("gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected)
+        ruling = Ruling(
+            "gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected
+        )
         return (ruling.with_values(active=state),)
 
-    return ruled(answer, "services", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule)
+    return ruled(
+        answer, "services", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule
+    )
 
 
 def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -134,10 +240,22 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     query, output = answer.section("gpu_query"), answer.section("imex")
     if query is None or query.exit_status != 0:
         # Which GPUs there are is what decides whether it applies.
-        return ruled(answer, "gpu_query", "nvidia-smi --query-gpu=name", ("gpu.imex",), lambda output: ())
+        return ruled(
+            answer, "gpu_query", "nvidia-smi --query-gpu=name", ("gpu.imex",), lambda output: ()
+        )
     if not _NVL72.search(query.stdout):
         reason = "only GPUs that share NVLink with other nodes have an IMEX domain"
-        return (CheckResult("gpu.imex", answer.node.name, Status.SKIPPED, "no such GPU", expected, command, reason),)
+        return (
+            CheckResult(
+                "gpu.imex",
+                answer.node.name,
+                Status.SKIPPED,
+                "no such GPU",
+                expected,
+                command,
+                reason,
+            ),
+        )
 
     def rule(output: SectionOutput) -> tuple[Ruling, ...]:
         domain = imex.parse(output.stdout)
@@ -146,13 +264,25 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         waiting = [f"node {number} {state}" for number, state in domain.nodes if state != "READY"]
         bad = f"{domain.state}: {', '.join(waiting[:4])}" if waiting else domain.state
         up = domain.state == "UP"
-        ruling = Ruling("gpu.imex", Status.PASS if up else Status.FAIL, "UP" if up else bad, expected)
+        ruling = Ruling(
+            "gpu.imex", Status.PASS if up else Status.FAIL, "UP" if up else bad, expected
+        )
         return (ruling.with_values(domain_state=domain.state),)
 
     if output is not None and output.missing:
         evidence = evidence_of(answer, output)
         found = "nvidia-imex-ctl is not installed"
-        return (CheckResult("gpu.imex", answer.node.name, Status.FAIL, found, expected, command, evidence=evidence),)
+        return (
+            CheckResult(
+                "gpu.imex",
+                answer.node.name,
+                Status.FAIL,
+                found,
+                expected,
+                command,
+                evidence=evidence,
+            ),
+        )
     return ruled(answer, "imex", command, ("gpu.imex",), rule)
 
 
@@ -161,36 +291,86 @@ def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "nvidia_peermem loaded, or dma-buf (kernel 5.12 or later with the open modules)"
     facts = os_facts.parse(output.stdout)
     if facts.text("nvidia") is None:
-        return (Ruling("gpu.peermem", Status.SKIPPED, "no NVIDIA driver", expected, "no NVIDIA kernel module is loaded"),)
+        return (
+            Ruling(
+                "gpu.peermem",
+                Status.SKIPPED,
+                "no NVIDIA driver",
+                expected,
+                "no NVIDIA kernel module is loaded",
+            ),
+        )
     if facts.text("peermem"):
-        return (Ruling("gpu.peermem", Status.PASS, f"{facts.text('peermem')} loaded", expected).with_values(loaded=True),)
+        return (
+            Ruling(
+                "gpu.peermem", Status.PASS, f"{facts.text('peermem')} loaded", expected
+            ).with_values(loaded=True),
+        )
     if facts.text("rdma") == "none":
-        return (Ruling("gpu.peermem", Status.SKIPPED, "no RDMA device", expected, "without an RDMA device there is no GPUDirect RDMA"),)
+        return (
+            Ruling(
+                "gpu.peermem",
+                Status.SKIPPED,
+                "no RDMA device",
+                expected,
+                "without an RDMA device there is no GPUDirect RDMA",
+            ),
+        )
     version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
     if version >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
         return (
-            Ruling("gpu.peermem", Status.PASS, "dma-buf possible: open modules, no nvidia_peermem", expected).with_values(
-                dmabuf_possible=True
-            ),
+            Ruling(
+                "gpu.peermem",
+                Status.PASS,
+                "dma-buf possible: open modules, no nvidia_peermem",
+                expected,
+            ).with_values(dmabuf_possible=True),
         )
     return (
-        Ruling("gpu.peermem", Status.FAIL, "neither: GPUDirect RDMA is off", expected).with_values(loaded=False, dmabuf_possible=False),
+        Ruling("gpu.peermem", Status.FAIL, "neither: GPUDirect RDMA is off", expected).with_values(
+            loaded=False, dmabuf_possible=False
+        ),
     )
 
 
 CHECK = CheckFamily(
     name="gpu-fabric",
-    ids=("gpu.nvlink_status", "gpu.fabric_state", "gpu.fabricmanager", "gpu.imex", "gpu.peermem", "os.numa"),
+    ids=(
+        "gpu.nvlink_status",
+        "gpu.fabric_state",
+        "gpu.fabricmanager",
+        "gpu.imex",
+        "gpu.peermem",
+        "os.numa",
+    ),
     sections=(
-        Section("gpu_nvlink", "nvidia-smi nvlink -s", timeout_s=15, after="nvidia_smi_list", serves=("gpu.nvlink_status",)),
-        Section("gpu_topology", "nvidia-smi topo -m", timeout_s=30, after="nvidia_smi_list", serves=("os.numa", "cross.rail_map")),
+        Section(
+            "gpu_nvlink",
+            "nvidia-smi nvlink -s",
+            timeout_s=15,
+            after="nvidia_smi_list",
+            serves=("gpu.nvlink_status",),
+        ),
+        Section(
+            "gpu_topology",
+            "nvidia-smi topo -m",
+            timeout_s=30,
+            after="nvidia_smi_list",
+            serves=("os.numa", "cross.rail_map"),
+        ),
         # Domains of several nodes have channels, all others none.
-        Section("imex", "ls /dev/nvidia-caps-imex-channels 2>/dev/null; nvidia-imex-ctl -N", tool="nvidia-imex-ctl", serves=("gpu.imex",)),
+        Section(
+            "imex",
+            "ls /dev/nvidia-caps-imex-channels 2>/dev/null; nvidia-imex-ctl -N",
+            tool="nvidia-imex-ctl",
+            serves=("gpu.imex",),
+        ),
         Section(
             "gpu_modules",
-            "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r nvidia /proc/driver/nvidia/version; r kernel /proc/sys/kernel/osrelease; "
-            "for m in nvidia_peermem nv_peer_mem; do [ -d /sys/module/$m ] && echo peermem=$m; done; "
-            "set -- /sys/class/infiniband/*; [ -e $1 ] || echo rdma=none",
+            "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r nvidia"
+            " /proc/driver/nvidia/version; r kernel /proc/sys/kernel/osrelease; for m in"
+            " nvidia_peermem nv_peer_mem; do [ -d /sys/module/$m ] && echo peermem=$m; done; set --"
+            " /sys/class/infiniband/*; [ -e $1 ] || echo rdma=none",
             small=True,
             serves=("gpu.peermem",),
         ),
@@ -200,7 +380,13 @@ CHECK = CheckFamily(
         *ruled(answer, "gpu_details", "nvidia-smi -q", ("gpu.fabric_state",), fabric_states),
         *_manager(answer),
         *_imex(answer),
-        *ruled(answer, "gpu_modules", "cat /proc/driver/nvidia/version; ls /sys/module", ("gpu.peermem",), _peermem),
+        *ruled(
+            answer,
+            "gpu_modules",
+            "cat /proc/driver/nvidia/version; ls /sys/module",
+            ("gpu.peermem",),
+            _peermem,
+        ),
         *ruled(answer, "gpu_topology", "nvidia-smi topo -m", ("os.numa",), _topology),
     ),
 )

@@ -1,10 +1,20 @@
-"""The machine itself: bare or virtual, its idle states, what its control group leaves it, processes that hang in the kernel."""
+"""The machine itself: bare or virtual, its idle states, what its control group leaves it, processes
+that hang in the kernel."""
 
 from __future__ import annotations
 
 import re
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, occupied, once, ruled
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    Ruling,
+    Section,
+    SectionOutput,
+    occupied,
+    once,
+    ruled,
+)
 from busbw.checks.occupied import Process
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import nvidia_smi, os_facts
@@ -23,7 +33,15 @@ def _memlock(output: SectionOutput) -> tuple[Ruling, ...]:
     value = words[0] if words else ""
     if value == "unlimited":
         return (Ruling("os.limits.memlock", Status.PASS, value, expected).with_values(kb=value),)
-    return (Ruling("os.limits.memlock", Status.FAIL, f"{value} KiB", expected).with_values(kb=float(value)),) if value.isdigit() else ()
+    return (
+        (
+            Ruling("os.limits.memlock", Status.FAIL, f"{value} KiB", expected).with_values(
+                kb=float(value)
+            ),
+        )
+        if value.isdigit()
+        else ()
+    )
 
 
 @once
@@ -33,11 +51,22 @@ def _others(output: SectionOutput) -> tuple[Ruling, ...]:
     found = []
     if files is not None and (files == "unlimited" or files.isdigit()):
         low = files.isdigit() and int(files) < _FILES
-        open_files = Ruling("os.limits.nofile", Status.WARN if low else Status.PASS, files, f"at least {_FILES} open files", line_no=1)
+        open_files = Ruling(
+            "os.limits.nofile",
+            Status.WARN if low else Status.PASS,
+            files,
+            f"at least {_FILES} open files",
+            line_no=1,
+        )
         found.append(open_files.with_values(value=float(files) if files.isdigit() else None))
     if stack is not None:
         status = Status.WARN if stack == "unlimited" else Status.PASS
-        size = Ruling("os.limits.stack", status, stack, "a stack limit (without one some libraries map memory badly)")
+        size = Ruling(
+            "os.limits.stack",
+            status,
+            stack,
+            "a stack limit (without one some libraries map memory badly)",
+        )
         found.append(size.with_values(value=stack))
     return tuple(found)
 
@@ -45,22 +74,32 @@ def _others(output: SectionOutput) -> tuple[Ruling, ...]:
 LIMITS_FAMILY = CheckFamily(
     name="limits",
     ids=("os.limits.memlock", "os.limits.nofile", "os.limits.stack"),
-    # `ulimit -l` is no POSIX option of sh (dash has it, a strict one may not); /proc is the fallback, in bytes.
+    # `ulimit -l` is no POSIX option of sh (dash has it, a strict one may not); /proc is the
+    # fallback, in bytes.
     sections=(
         Section(
             "memlock",
-            "ulimit -l 2>/dev/null || "
-            "awk '/^Max locked memory/ {if ($4 == \"unlimited\") print $4; else print int($4 / 1024)}' /proc/self/limits",
+            'ulimit -l 2>/dev/null || awk \'/^Max locked memory/ {if ($4 == "unlimited") print $4;'
+            " else print int($4 / 1024)}' /proc/self/limits",
             small=True,
             serves=("os.limits.memlock", "cross.limits"),
         ),
         Section(
-            "limits", "printf nofile=; ulimit -n; printf stack=; ulimit -s", small=True, serves=("os.limits.nofile", "os.limits.stack")
+            "limits",
+            "printf nofile=; ulimit -n; printf stack=; ulimit -s",
+            small=True,
+            serves=("os.limits.nofile", "os.limits.stack"),
         ),
     ),
     judge=lambda answer: (
         *ruled(answer, "memlock", "ulimit -l", ("os.limits.memlock",), _memlock),
-        *ruled(answer, "limits", "ulimit -n; ulimit -s", ("os.limits.nofile", "os.limits.stack"), _others),
+        *ruled(
+            answer,
+            "limits",
+            "ulimit -n; ulimit -s",
+            ("os.limits.nofile", "os.limits.stack"),
+            _others,
+        ),
     ),
 )
 
@@ -72,10 +111,18 @@ LIMITS_FAMILY = CheckFamily(
 @once
 def _files(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "no NCCL configuration file (its lines are used by every job)"
-    lines = [line.strip() for line in output.stdout.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        line.strip()
+        for line in output.stdout.splitlines()
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
     if not lines:
         return (Ruling("sw.env_file", Status.PASS, "none", expected),)
-    return (Ruling("sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected).with_values(lines=len(lines)),)
+    return (
+        Ruling("sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected).with_values(
+            lines=len(lines)
+        ),
+    )
 
 
 @once
@@ -100,11 +147,13 @@ ENVIRONMENT_FAMILY = CheckFamily(
             'while read -r l && [ $n -lt 200 ]; do echo "$l"; n=$((n + 1)); done <"$f"; done; :',
             small=True,
         ),
-        # Only the names that matter leave the node: the whole environment may hold secrets, and a name among these that looks like one.
+        # Only the names that matter leave the node: the whole environment may hold secrets, and a
+        # name among these that looks like one.
         Section(
             "environment",
             "env | grep -E '^(NCCL|FI|RDMAV|UCX|OMPI_MCA)_[A-Za-z0-9_]*=' | "
-            "grep -Eiv '^[^=]*(TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)'; :",
+            "grep -Eiv"
+            " '^[^=]*(TOKEN|SECRET|PASSW|CREDENTIAL|API_?KEY|PRIVATE_?KEY|ACCESS_?KEY)'; :",
             small=True,
         ),
     ),
@@ -117,28 +166,46 @@ ENVIRONMENT_FAMILY = CheckFamily(
 
 _DEEP_US = 10
 """Latency in µs from which an idle state is felt by small messages: preflight table, os.cstates."""
-_DRIVERS = re.compile(r"nv|nvidia|mlx5|ib_|rdma|nfs|lustre|ll_|cl_|ptlrpc|ceph|gpfs|wait_on_page|io_schedule", re.I)
+_DRIVERS = re.compile(
+    r"nv|nvidia|mlx5|ib_|rdma|nfs|lustre|ll_|cl_|ptlrpc|ceph|gpfs|wait_on_page|io_schedule", re.I
+)
 _STATE = re.compile(r"(\S[^:]*):(\d+):(\d*)")
 """`C6:133:0`: name, latency, whether it is off. A name may hold blanks: `haltpoll idle`."""
 
 
 def _virtual(facts: OsFacts) -> Ruling:
-    expected = "known: in a virtual machine the host decides about PCI, and physical counters are hidden"
+    expected = (
+        "known: in a virtual machine the host decides about PCI, and physical counters are hidden"
+    )
     maker = " ".join(word for name in ("maker", "product") if (word := facts.text(name)))
     if facts.text("virtual"):
-        return Ruling("os.virt", Status.PASS, f"virtual machine{f' ({maker})' if maker else ''}", expected).with_values(type="vm")
+        return Ruling(
+            "os.virt", Status.PASS, f"virtual machine{f' ({maker})' if maker else ''}", expected
+        ).with_values(type="vm")
     if facts.text("flags") is None:
         reason = "this CPU architecture does not say whether it runs under a hypervisor"
         return Ruling("os.virt", Status.UNKNOWN, maker or "not shown", expected, reason)
-    return Ruling("os.virt", Status.PASS, f"bare metal{f' ({maker})' if maker else ''}", expected).with_values(type="none")
+    return Ruling(
+        "os.virt", Status.PASS, f"bare metal{f' ({maker})' if maker else ''}", expected
+    ).with_values(type="none")
 
 
 def _idle_states(facts: OsFacts) -> Ruling:
     expected = f"known: idle states above {_DEEP_US} µs cost latency, not bandwidth"
     states = _STATE.findall(facts.text("cstates") or "")
     if not states:
-        return Ruling("os.cstates", Status.SKIPPED, "none", expected, "no idle states are shown (virtual machine)")
-    deep = [f"{name} {latency} µs" for name, latency, off in states if off == "0" and latency.isdigit() and int(latency) > _DEEP_US]
+        return Ruling(
+            "os.cstates",
+            Status.SKIPPED,
+            "none",
+            expected,
+            "no idle states are shown (virtual machine)",
+        )
+    deep = [
+        f"{name} {latency} µs"
+        for name, latency, off in states
+        if off == "0" and latency.isdigit() and int(latency) > _DEEP_US
+    ]
     found = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
     return Ruling("os.cstates", Status.PASS, found, expected).with_values(deep_enabled=bool(deep))
 
@@ -155,12 +222,22 @@ def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[Ruling, ...]
     expected = "all GPUs and CPUs of the node in this session, at least one CPU per GPU"
     online, allowed = (os_facts.count_of(facts.text(name) or "") for name in ("cpus", "allowed"))
     if online is None or allowed is None:
-        return (Ruling("os.cgroup", Status.UNKNOWN, "not shown", expected, "the kernel shows no list of CPUs"),)
+        return (
+            Ruling(
+                "os.cgroup",
+                Status.UNKNOWN,
+                "not shown",
+                expected,
+                "the kernel shows no list of CPUs",
+            ),
+        )
     memory = facts.text("memory_max")
     limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
     found = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
     if driven > gpus:
-        hidden = Ruling("os.cgroup", Status.FAIL, f"{found} of the {driven} that the driver has", expected)
+        hidden = Ruling(
+            "os.cgroup", Status.FAIL, f"{found} of the {driven} that the driver has", expected
+        )
         return (hidden.with_values(gpus_visible=gpus, expected=driven),)
     if allowed < max(gpus, 1) or (allowed <= gpus < online):
         return (Ruling("os.cgroup", Status.WARN, found, expected),)
@@ -171,19 +248,41 @@ def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[Ruling, ...]
 def _hanging(output: SectionOutput) -> tuple[Ruling, ...]:
     expected = "no process stuck in the kernel on a GPU, adapter or file system"
     if output.stderr.strip():
-        return (Ruling("os.dstate", Status.UNKNOWN, "not shown", expected, output.stderr.strip().splitlines()[0][:160]),)
+        return (
+            Ruling(
+                "os.dstate",
+                Status.UNKNOWN,
+                "not shown",
+                expected,
+                output.stderr.strip().splitlines()[0][:160],
+            ),
+        )
     looks = [_waiting(part) for part in re.split(r"^again$", output.stdout, flags=re.M)]
     both = [each for each in looks[0] if each in looks[-1]] if len(looks) > 1 else []
-    told = sorted({f"{p.name} in {p.wait_channel}" for p in both if p.wait_channel in ("-", "0") or _DRIVERS.search(p.wait_channel)})
+    told = sorted(
+        {
+            f"{p.name} in {p.wait_channel}"
+            for p in both
+            if p.wait_channel in ("-", "0") or _DRIVERS.search(p.wait_channel)
+        }
+    )
     if told:
-        return (Ruling("os.dstate", Status.WARN, ", ".join(told[:6]), expected).with_values(count=len(told)),)
+        return (
+            Ruling("os.dstate", Status.WARN, ", ".join(told[:6]), expected).with_values(
+                count=len(told)
+            ),
+        )
     return (Ruling("os.dstate", Status.PASS, "none", expected),)
 
 
 def _waiting(text: str) -> tuple[Process, ...]:
     """The processes in state D. Threads of the kernel wait so by design."""
     kernel = ("kworker", "jbd2", "khugepaged")
-    return tuple(p for p in occupied.processes(text) if p.state.startswith("D") and not p.name.startswith(kernel))
+    return tuple(
+        p
+        for p in occupied.processes(text)
+        if p.state.startswith("D") and not p.name.startswith(kernel)
+    )
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -191,9 +290,17 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     gpus = len(nvidia_smi.parse_list(listed.stdout)) if listed is not None else 0
     driver = answer.section("nvidia_driver")
     # Where nvidia-smi does not answer at all, nothing is said of what the session may see.
-    driven = len(re.findall(r"^gpu \S+$", driver.stdout, re.M)) if driver is not None and gpus else 0
+    driven = (
+        len(re.findall(r"^gpu \S+$", driver.stdout, re.M)) if driver is not None and gpus else 0
+    )
     return (
-        *ruled(answer, "system", "cat /proc/cpuinfo; ls /sys/devices/system/cpu/cpu0/cpuidle", ("os.virt", "os.cstates"), _machine),
+        *ruled(
+            answer,
+            "system",
+            "cat /proc/cpuinfo; ls /sys/devices/system/cpu/cpu0/cpuidle",
+            ("os.virt", "os.cstates"),
+            _machine,
+        ),
         *ruled(
             answer,
             "system",

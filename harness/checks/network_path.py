@@ -1,7 +1,9 @@
-"""The path NCCL will use, tried without a GPU: the launcher's ssh, an mpirun hello, TCP between the nodes, and NCCL's own choice of interface.
+"""The path NCCL will use, tried without a GPU: the launcher's ssh, an mpirun hello, TCP between the
+nodes, and NCCL's own choice of interface.
 
-Commands and readers of their answers; `busbw.run.network_path` runs them. On a node these need `python3` (any version 3); without it the answer
-is unknown, never good. Nothing stays: the listener ends by itself.
+Commands and readers of their answers; `busbw.run.network_path` runs them. On a node these need
+`python3` (any version 3); without it the answer is unknown, never good. Nothing stays: the listener
+ends by itself.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ with concurrent.futures.ThreadPoolExecutor(16) as pool:
     for told in pool.map(attempt, [line for line in sys.stdin if line.strip()]):
         print(told)
 """
-"""argv: seconds per attempt, token; standard input: `NODE ADDRESS PORT` per line, NODE `quit` ends the listener there."""
+"""argv: seconds per attempt, token; standard input: `NODE ADDRESS PORT` per line, NODE `quit` ends
+the listener there."""
 
 NCCL = r"""
 import ctypes, glob, os, sys
@@ -112,8 +115,8 @@ print("nccl unique_id %d" % status)
 sys.stdout.flush()
 os._exit(0)
 """
-"""argv: NCCL_SOCKET_IFNAME, empty = NCCL's own choice. NCCL's version code changed its base with 2.9; what NCCL wrote is flushed by
-hand, since the program ends at once, without destructors."""
+"""argv: NCCL_SOCKET_IFNAME, empty = NCCL's own choice. NCCL's version code changed its base with
+2.9; what NCCL wrote is flushed by hand, since the program ends at once, without destructors."""
 
 
 LISTEN_S = 40
@@ -129,7 +132,10 @@ agent=$1; shift
 printf '%s\\n' "$@" | xargs -P 32 -I{} sh -c '
   e=$('"$agent"' {} true 2>&1 </dev/null) && echo "ok {}" || echo "no {} $(echo "$e" | tail -n 1)"'
 """
-_PYTHON = 'command -v python3 >/dev/null 2>&1 || { echo "no python3" >&2; exit 127; }; exec python3 -c "$1" "$2" "$3"'
+_PYTHON = (
+    'command -v python3 >/dev/null 2>&1 || { echo "no python3" >&2; exit 127; }; exec python3 -c'
+    ' "$1" "$2" "$3"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,12 @@ class NcclChoice:
 
 def login(others: Sequence[str], agent: str) -> Command:
     """Log in from the head to every other node, as the launcher does."""
-    return Command(("sh", "-c", _LOGIN, "busbw-login", agent, *others), timeout_s=LOGIN_S, label="login", store="probe/login.txt")
+    return Command(
+        ("sh", "-c", _LOGIN, "busbw-login", agent, *others),
+        timeout_s=LOGIN_S,
+        label="login",
+        store="probe/login.txt",
+    )
 
 
 def parse_login(text: str) -> dict[str, str]:
@@ -180,11 +191,15 @@ def parse_login(text: str) -> dict[str, str]:
     >>> parse_login("ok gpu-002\\nno gpu-003 Permission denied (publickey).\\n")
     {'gpu-002': '', 'gpu-003': 'Permission denied (publickey).'}
     """
-    return {node: "" if word == "ok" else why or "no reason given" for word, node, why in re.findall(r"^(ok|no) (\S+) ?(.*)$", text, re.M)}
+    return {
+        node: "" if word == "ok" else why or "no reason given"
+        for word, node, why in re.findall(r"^(ok|no) (\S+) ?(.*)$", text, re.M)
+    }
 
 
 def hello(launch: tuple[str, ...]) -> Command:
-    """The launcher's command line with a greeting for a program; `launch` = mpirun and its options."""
+    """The launcher's command line with a greeting for a program; `launch` = mpirun and its
+    options."""
     greeting = ("sh", "-c", 'echo "hello ${OMPI_COMM_WORLD_RANK-} $(uname -n)"')
     return Command((*launch, *greeting), timeout_s=HELLO_S, label="hello", store="probe/hello.txt")
 
@@ -195,7 +210,9 @@ def parse_hello(text: str) -> tuple[str, ...]:
     >>> parse_hello("hello 1 gpu-002\\nnoise\\nhello 0 gpu-001\\n")
     ('gpu-001', 'gpu-002')
     """
-    found = sorted((int(rank), host) for rank, host in re.findall(r"^hello (\d{1,9}) (\S+)$", text, re.M))
+    found = sorted(
+        (int(rank), host) for rank, host in re.findall(r"^hello (\d{1,9}) (\S+)$", text, re.M)
+    )
     return tuple(host for _, host in found)
 
 
@@ -214,7 +231,11 @@ def parse_listen(node: str, text: str) -> Listener | None:
     ports = re.search(r"^ports (\d{1,5}(?: \d{1,5})*)$", text, re.M)
     if ports is None:
         return None
-    return Listener(node, tuple(int(port) for port in ports[1].split()), tuple(re.findall(r"^address (\S+) (\S+)$", text, re.M)))
+    return Listener(
+        node,
+        tuple(int(port) for port in ports[1].split()),
+        tuple(re.findall(r"^address (\S+) (\S+)$", text, re.M)),
+    )
 
 
 def connect(node: str, targets: Sequence[tuple[str, str, int]], token: str) -> Command:
@@ -222,7 +243,13 @@ def connect(node: str, targets: Sequence[tuple[str, str, int]], token: str) -> C
     lines = "".join(f"{target} {address} {port}\n" for target, address, port in targets)
     argv = ("sh", "-c", _PYTHON, "busbw-connect", CONNECT, str(CONNECT_S), token)
     limit_s = 20 + CONNECT_S * (1 + len(targets) // 16)
-    return Command(argv, stdin=lines.encode(), timeout_s=limit_s, label="connect", store=f"probe/connect/{node}.txt")
+    return Command(
+        argv,
+        stdin=lines.encode(),
+        timeout_s=limit_s,
+        label="connect",
+        store=f"probe/connect/{node}.txt",
+    )
 
 
 def parse_connect(node: str, text: str) -> tuple[Attempt, ...]:
@@ -232,11 +259,15 @@ def parse_connect(node: str, text: str) -> tuple[Attempt, ...]:
     Attempt(source='a', target='c', address='10.0.0.5', port=40002, reason='timed out')
     """
     lines = re.findall(r"^(ok|no) (\S+) (\S+) (\d+) ?(.*)$", text, re.M)
-    return tuple(Attempt(node, t, a, int(p), "" if w == "ok" else why or "no reason given") for w, t, a, p, why in lines)
+    return tuple(
+        Attempt(node, t, a, int(p), "" if w == "ok" else why or "no reason given")
+        for w, t, a, p, why in lines
+    )
 
 
 def nccl(node: str, interface: str | None) -> Command:
-    """Let libnccl choose its bootstrap interface; `interface` = NCCL_SOCKET_IFNAME as the profile sets it, None = it does not."""
+    """Let libnccl choose its bootstrap interface; `interface` = NCCL_SOCKET_IFNAME as the profile
+    sets it, None = it does not."""
     argv = ("sh", "-c", _PYTHON, "busbw-nccl", NCCL, interface or "", "")
     return Command(argv, timeout_s=40, label="nccl", store=f"probe/nccl/{node}.txt")
 
@@ -269,7 +300,8 @@ def parse_nccl(text: str) -> NcclChoice:
 
 
 def matches(value: str, interface: str) -> bool:
-    """Whether NCCL_SOCKET_IFNAME lets an interface through: prefixes, `=` for whole names, `^` to leave out (NCCL's documentation).
+    """Whether NCCL_SOCKET_IFNAME lets an interface through: prefixes, `=` for whole names, `^` to
+    leave out (NCCL's documentation).
 
     >>> matches("eth,ib", "eth0"), matches("=eth", "eth0"), matches("^docker,lo", "eth0"), matches("^=eth0", "eth0")
     (True, False, True, False)
@@ -283,7 +315,8 @@ def matches(value: str, interface: str) -> bool:
 
 
 def pairs(names: Sequence[str], head: str) -> dict[str, tuple[str, ...]]:
-    """{who connects: to whom}. Few nodes: all to all. Many: each to the next two of a ring, and head and everybody to each other.
+    """{who connects: to whom}. Few nodes: all to all. Many: each to the next two of a ring, and
+    head and everybody to each other.
 
     >>> pairs(("a", "b"), "a")
     {'a': ('b',), 'b': ('a',)}
@@ -321,9 +354,12 @@ ping -M do -c 2 -W 1 -q -s $((mtu - {_HEADERS_BYTES})) -I "$i" "$peer" >/dev/nul
 echo "rail $i $own $to $peer mtu $mtu dev $dev small $s large $l"; }}
 while read -r i own to peer; do one "$i" "$own" "$to" "$peer" & done; wait
 """
-_LINE = re.compile(r"^rail (\S+) (\S+) (\S+) (\S+) mtu (\d+) dev (\S+) small (\d+) large (\d+)$", re.M)
+_LINE = re.compile(
+    r"^rail (\S+) (\S+) (\S+) (\S+) mtu (\d+) dev (\S+) small (\d+) large (\d+)$", re.M
+)
 _NO_ANSWER = 1
-"""Exit status of ping when nothing came back; others mean that it could not try (iputils 20161105 and later, busybox)."""
+"""Exit status of ping when nothing came back; others mean that it could not try (iputils 20161105
+and later, busybox)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,14 +379,20 @@ class RailAttempt:
     """One of the whole MTU, unfragmented, was."""
 
 
-def targets(listeners: Mapping[str, Listener], names: Sequence[str]) -> dict[str, tuple[tuple[str, str, str, str], ...]]:
+def targets(
+    listeners: Mapping[str, Listener], names: Sequence[str]
+) -> dict[str, tuple[tuple[str, str, str, str], ...]]:
     """{node: (interface, own address, neighbour, its address) each}."""
     found = {}
     present = [name for name in names if name in listeners]
     for place, name in enumerate(present):
         neighbour = present[(place + 1) % len(present)]
         there = dict(listeners[neighbour].addresses)
-        wanted = [(i, own, neighbour, there[i]) for i, own in listeners[name].addresses if i in there and there[i] != own]
+        wanted = [
+            (i, own, neighbour, there[i])
+            for i, own in listeners[name].addresses
+            if i in there and there[i] != own
+        ]
         if neighbour != name and wanted:
             found[name] = tuple(wanted[:MOST])
     return found
@@ -359,7 +401,13 @@ def targets(listeners: Mapping[str, Listener], names: Sequence[str]) -> dict[str
 def attempt(node: str, wanted: Sequence[tuple[str, str, str, str]]) -> Command:
     """Try all of one node at once."""
     lines = "".join(f"{' '.join(words)}\n" for words in wanted)
-    return Command(("sh", "-c", _SCRIPT, "busbw-rails"), stdin=lines.encode(), timeout_s=20, label="rails", store=f"probe/rails/{node}.txt")
+    return Command(
+        ("sh", "-c", _SCRIPT, "busbw-rails"),
+        stdin=lines.encode(),
+        timeout_s=20,
+        label="rails",
+        store=f"probe/rails/{node}.txt",
+    )
 
 
 def parse(node: str, text: str) -> tuple[RailAttempt, ...]:
@@ -371,29 +419,51 @@ def parse(node: str, text: str) -> tuple[RailAttempt, ...]:
     answered = {"0": True, str(_NO_ANSWER): False}
     routes = {"?": None, "-": ""}
     return tuple(
-        RailAttempt(node, m[1], m[3], m[4], int(m[5]), routes.get(m[6], m[6]), answered.get(m[7]), answered.get(m[8]))
+        RailAttempt(
+            node,
+            m[1],
+            m[3],
+            m[4],
+            int(m[5]),
+            routes.get(m[6], m[6]),
+            answered.get(m[7]),
+            answered.get(m[8]),
+        )
         for m in _LINE.finditer(text)
     )
 
 
-def judged(nodes: Sequence[str], attempts: Mapping[str, tuple[RailAttempt, ...]], artefacts: Mapping[str, str]) -> tuple[CheckResult, ...]:
+def judged(
+    nodes: Sequence[str],
+    attempts: Mapping[str, tuple[RailAttempt, ...]],
+    artefacts: Mapping[str, str],
+) -> tuple[CheckResult, ...]:
     """Both checks for every node; `artefacts` = where each node's output is kept."""
     joining = {each.interface for own in attempts.values() for each in own if each.small}
     results = []
     for node in nodes:
         own = tuple(each for each in attempts.get(node, ()) if each.interface in joining)
-        evidence = Evidence(artefacts[node], None, ", ".join(sorted({each.interface for each in own}))) if node in artefacts else None
+        evidence = (
+            Evidence(artefacts[node], None, ", ".join(sorted({each.interface for each in own})))
+            if node in artefacts
+            else None
+        )
         results += [_routes(node, own, evidence), _jumbo(node, own, evidence)]
     return tuple(results)
 
 
 def _unknown(check_id: str, node: str, expected: str, command: str) -> CheckResult:
     why = "no interface reached a neighbour by ping; ping and ip are needed on the nodes"
-    return CheckResult(check_id, node, Status.UNKNOWN, "not known", expected, command, why, required=False)
+    return CheckResult(
+        check_id, node, Status.UNKNOWN, "not known", expected, command, why, required=False
+    )
 
 
 def _routes(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) -> CheckResult:
-    expected, command = "each rail's packets leave by that rail and are answered", "ip route get PEER from OWN; ping -I INTERFACE PEER"
+    expected, command = (
+        "each rail's packets leave by that rail and are answered",
+        "ip route get PEER from OWN; ping -I INTERFACE PEER",
+    )
     known = [each for each in own if each.leaves_by is not None or each.small is not None]
     if not known:
         return _unknown(ROUTES, node, expected, command)
@@ -407,15 +477,27 @@ def _routes(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) ->
     status = Status.FAIL if bad else Status.PASS
     values = (("missing", float(len(bad))),)
     told = "; ".join(bad) or ", ".join(sorted(each.interface for each in known))
-    return CheckResult(ROUTES, node, status, told, expected, command, evidence=evidence, values=values)
+    return CheckResult(
+        ROUTES, node, status, told, expected, command, evidence=evidence, values=values
+    )
 
 
 def _jumbo(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) -> CheckResult:
-    expected, command = "packets of the interface's MTU arrive unfragmented", "ping -M do -s $((MTU-28)) -I INTERFACE PEER"
+    expected, command = (
+        "packets of the interface's MTU arrive unfragmented",
+        "ping -M do -s $((MTU-28)) -I INTERFACE PEER",
+    )
     known = [each for each in own if each.small and each.large is not None]
     if not known:
         return _unknown(JUMBO, node, expected, command)
-    bad = [f"{each.interface} to {each.target} ({each.address}): {each.mtu_bytes} bytes do not arrive" for each in known if not each.large]
+    bad = [
+        f"{each.interface} to {each.target} ({each.address}): {each.mtu_bytes} bytes do not arrive"
+        for each in known
+        if not each.large
+    ]
     status = Status.FAIL if bad else Status.PASS
-    told = "; ".join(bad) or ", ".join(f"{each.interface} {each.mtu_bytes}" for each in sorted(known, key=lambda each: each.interface))
+    told = "; ".join(bad) or ", ".join(
+        f"{each.interface} {each.mtu_bytes}"
+        for each in sorted(known, key=lambda each: each.interface)
+    )
     return CheckResult(JUMBO, node, status, told, expected, command, evidence=evidence)

@@ -1,4 +1,5 @@
-"""Whether somebody else works on a node: processes on its GPUs, other users' launchers; and what of it could not be seen."""
+"""Whether somebody else works on a node: processes on its GPUs, other users' launchers; and what of
+it could not be seen."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Occupant:
     what: str
     """In a few words: `python3 on a GPU`, `mpirun`, `Slurm job 8812`."""
     owner: str | None
-    """User name; None = the process is of another name space, so that nobody here knows whose it is."""
+    """User name; None = the process is of another name space, so that nobody here knows whose it
+    is."""
 
 
 def processes(text: str) -> tuple[Process, ...]:
@@ -43,21 +45,31 @@ def processes(text: str) -> tuple[Process, ...]:
     >>> processes("S PID UID USER WCHAN COMMAND\\nD    77  1000 ana  nfs_wait python3\\n")[0].user
     'ana'
     """
-    return tuple(Process(state, int(pid), int(uid), user, channel, name) for state, pid, uid, user, channel, name in _ROW.findall(text))
+    return tuple(
+        Process(state, int(pid), int(uid), user, channel, name)
+        for state, pid, uid, user, channel, name in _ROW.findall(text)
+    )
 
 
 def occupants(answer: NodeAnswer, user_id: int | None) -> tuple[Occupant, ...]:
-    """Who else works on the node: any process on a GPU (none of ours runs yet), and launchers of other users than `user_id`."""
+    """Who else works on the node: any process on a GPU (none of ours runs yet), and launchers of
+    other users than `user_id`."""
     name, found = answer.node.name, []
     apps, listed = answer.section("gpu_apps"), answer.section("processes")
     if apps is not None:
         owners = {int(pid): (user, command) for pid, user, command in _OWNER.findall(apps.stdout)}
         rows = nvidia_smi.parse_query(apps.stdout) or ()
-        for pid in sorted({int(number) for row in rows if (number := row.number("pid")) is not None}):
+        for pid in sorted(
+            {int(number) for row in rows if (number := row.number("pid")) is not None}
+        ):
             owner, command = owners.get(pid, (None, f"process {pid}"))
             found.append(Occupant(name, f"{command} on a GPU", owner))
     if listed is not None and user_id is not None:
-        launchers = {(p.name, p.user) for p in processes(listed.stdout) if p.user_id != user_id and re.fullmatch(_LAUNCHERS, p.name)}
+        launchers = {
+            (p.name, p.user)
+            for p in processes(listed.stdout)
+            if p.user_id != user_id and re.fullmatch(_LAUNCHERS, p.name)
+        }
         found += [Occupant(name, command, owner) for command, owner in sorted(launchers)]
     return tuple(dict.fromkeys(found))
 
@@ -65,7 +77,9 @@ def occupants(answer: NodeAnswer, user_id: int | None) -> tuple[Occupant, ...]:
 def unseen(answer: NodeAnswer) -> tuple[str, ...]:
     """What would tell more and did not answer; () = all was seen."""
     found = []
-    modules, apps, listed = (answer.section(name) for name in ("nvidia_driver", "gpu_apps", "processes"))
+    modules, apps, listed = (
+        answer.section(name) for name in ("nvidia_driver", "gpu_apps", "processes")
+    )
     driver = modules is not None and modules.stdout.strip() != ""
     if driver and (apps is None or apps.exit_status != 0):
         found.append("processes on GPUs: nvidia-smi does not answer")
@@ -77,23 +91,28 @@ def unseen(answer: NodeAnswer) -> tuple[str, ...]:
 def schedules(answer: NodeAnswer) -> bool:
     """Whether the node is one of Slurm's: its daemon runs."""
     listed = answer.section("processes")
-    return listed is not None and any(p.name in ("slurmd", "slurmstepd") for p in processes(listed.stdout))
+    return listed is not None and any(
+        p.name in ("slurmd", "slurmstepd") for p in processes(listed.stdout)
+    )
 
 
 CHECK = CheckFamily(
     name="occupied",
     ids=(),
     sections=(
-        # A second look only where the first found a process that hangs: a moment in that state means nothing.
+        # A second look only where the first found a process that hangs: a moment in that state
+        # means nothing.
         Section(
             "processes",
-            f"l() {{ o=$({_PS}) || exit 1; echo \"$o\" | grep -E '^D|( |/)(slurmd|slurmstepd|{_LAUNCHERS})$'; }}; "
-            "l; echo \"$o\" | grep -q '^D' && { sleep 0.3 2>/dev/null || sleep 1; echo again; l; }; :",
+            f'l() {{ o=$({_PS}) || exit 1; echo "$o" | grep -E \'^D|('
+            f" |/)(slurmd|slurmstepd|{_LAUNCHERS})$'; }}; l; echo \"$o\" | grep -q '^D' && {{ sleep"
+            " 0.3 2>/dev/null || sleep 1; echo again; l; }; :",
             tool="ps",
         ),
         Section(
             "nvidia_driver",
-            "[ -r /proc/driver/nvidia/version ] && echo loaded; for d in /proc/driver/nvidia/gpus/*; do [ -d $d ] && echo gpu ${d##*/}; done; :",
+            "[ -r /proc/driver/nvidia/version ] && echo loaded; for d in"
+            " /proc/driver/nvidia/gpus/*; do [ -d $d ] && echo gpu ${d##*/}; done; :",
             small=True,
         ),
     ),

@@ -1,4 +1,5 @@
-"""The PCI path between GPUs, adapters and memory: links, access control of bridges, read requests, ordering, address translation."""
+"""The PCI path between GPUs, adapters and memory: links, access control of bridges, read requests,
+ordering, address translation."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from busbw.parsers.tools.pci import AcsBridge, LinkAttributes, PciDevice
 
 
 def is_virtual(answer: NodeAnswer) -> bool:
-    """The CPU says that it runs under a hypervisor; a node that does not say counts as bare metal."""
+    """The CPU says that it runs under a hypervisor; a node that does not say counts as bare
+    metal."""
     output = answer.section("system")
     return output is not None and os_facts.parse(output.stdout).text("virtual") is not None
 
@@ -24,57 +26,104 @@ _ADAPTERS = ("0x15b3", "0x1d0f")
 _READ_REQUEST_BYTES = 4096
 _MAKERS = re.compile(r"Mellanox|Nvidia.*ConnectX", re.I)
 _PCI = (
-    "for d in /sys/bus/pci/devices/*; do v=; c=; read -r v <$d/vendor; read -r c <$d/class; case $v:$c in 0x10de:0x03*|0x15b3:0x02*|0x1d0f:0x02*) ;; "
-    "*) continue;; esac; w=-; W=-; s=-; S=-; n=-; u=; read -r w <$d/current_link_width; read -r W <$d/max_link_width; "
-    "read -r s _ <$d/current_link_speed; read -r S _ <$d/max_link_speed; read -r n <$d/numa_node; "
-    "cd -P $d; p=${PWD%/*}; while case ${p##*/} in *:*:*.*) ;; *) false;; esac; do x=; X=; read -r x <$p/current_link_width; "
-    'read -r X <$p/max_link_width; u="$u ${p##*/}=$x/$X"; p=${p%/*}; done; '
-    'echo "pci ${d##*/} $v $c width ${w:--} ${W:--} speed ${s:--} ${S:--} numa ${n:--}${u:+ under$u}"; done 2>/dev/null; :'
+    "for d in /sys/bus/pci/devices/*; do v=; c=; read -r v <$d/vendor; read -r c <$d/class; case"
+    " $v:$c in 0x10de:0x03*|0x15b3:0x02*|0x1d0f:0x02*) ;; *) continue;; esac; w=-; W=-; s=-; S=-;"
+    " n=-; u=; read -r w <$d/current_link_width; read -r W <$d/max_link_width; read -r s _"
+    " <$d/current_link_speed; read -r S _ <$d/max_link_speed; read -r n <$d/numa_node; cd -P $d;"
+    " p=${PWD%/*}; while case ${p##*/} in *:*:*.*) ;; *) false;; esac; do x=; X=; read -r x"
+    ' <$p/current_link_width; read -r X <$p/max_link_width; u="$u ${p##*/}=$x/$X"; p=${p%/*}; done;'
+    ' echo "pci ${d##*/} $v $c width ${w:--} ${W:--} speed ${s:--} ${S:--} numa ${n:--}${u:+'
+    ' under$u}"; done 2>/dev/null; :'
 )
 """Bridges are walked upwards from each device, by the path that its link in /sys stands for."""
 
 
 def adapter_links(devices: tuple[PciDevice, ...]) -> Ruling:
     """Network adapters on all their lanes, and no bridge above them on fewer."""
-    expected = "every network adapter on all its PCIe lanes, at its speed, and no narrower bridge above it"
+    expected = (
+        "every network adapter on all its PCIe lanes, at its speed, and no narrower bridge above it"
+    )
     cards = [device for device in devices if not device.is_gpu and device.vendor in _ADAPTERS]
     known = [card for card in cards if card.width is not None and card.max_width is not None]
     if not known:
-        why = "no Mellanox or Amazon network adapter" if not cards else "the kernel does not show the link (virtual machine)"
+        why = (
+            "no Mellanox or Amazon network adapter"
+            if not cards
+            else "the kernel does not show the link (virtual machine)"
+        )
         return Ruling("pci.link_nic", Status.SKIPPED, "not shown", expected, why)
-    narrow = [f"{c.address} x{c.width} of x{c.max_width}" for c in known if (c.width or 0) < (c.max_width or 0)]
+    narrow = [
+        f"{c.address} x{c.width} of x{c.max_width}"
+        for c in known
+        if (c.width or 0) < (c.max_width or 0)
+    ]
     slow = [
         f"{c.address} {c.speed_gt_s:g} of {c.max_speed_gt_s:g} GT/s"
         for c in known
-        if c.speed_gt_s is not None and c.max_speed_gt_s is not None and c.speed_gt_s < c.max_speed_gt_s
+        if c.speed_gt_s is not None
+        and c.max_speed_gt_s is not None
+        and c.speed_gt_s < c.max_speed_gt_s
     ]
-    # A root port without a device of its own shows 0; a bridge is narrow only where the card below could use more.
-    necks = [f"{c.address} behind {b.address} x{b.width}" for c in known for b in c.above if 0 < b.width < min(c.width or 0, b.max_width)]
+    # A root port without a device of its own shows 0; a bridge is narrow only where the card below
+    # could use more.
+    necks = [
+        f"{c.address} behind {b.address} x{b.width}"
+        for c in known
+        for b in c.above
+        if 0 < b.width < min(c.width or 0, b.max_width)
+    ]
     if narrow or slow or necks:
         worst = min(known, key=lambda c: (c.width or 0) / (c.max_width or 1))
         ruling = Ruling("pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected)
         return ruling.with_values(width_current=worst.width, width_max=worst.max_width)
-    return Ruling("pci.link_nic", Status.PASS, f"{len(known)} x {' or '.join(sorted({f'x{c.width}' for c in known}))}", expected)
+    return Ruling(
+        "pci.link_nic",
+        Status.PASS,
+        f"{len(known)} x {' or '.join(sorted({f'x{c.width}' for c in known}))}",
+        expected,
+    )
 
 
 def one_link(link: LinkAttributes) -> Ruling:
     """A current width alone: nothing to compare it with."""
     found = f"x{link.width} at {link.speed_gt_s:g} GT/s"
     reason = "max_link_width and max_link_speed are not shown"
-    return Ruling("pci.link_nic", Status.UNKNOWN, found, "every network adapter on all its PCIe lanes, at its speed", reason)
+    return Ruling(
+        "pci.link_nic",
+        Status.UNKNOWN,
+        found,
+        "every network adapter on all its PCIe lanes, at its speed",
+        reason,
+    )
 
 
-def acs(bridges: tuple[AcsBridge, ...], *, virtual: bool = False, relevant: frozenset[str] = frozenset()) -> Ruling:
-    """Bridges that send traffic between devices up to the root complex. In a virtual machine the platform decides.
+def acs(
+    bridges: tuple[AcsBridge, ...], *, virtual: bool = False, relevant: frozenset[str] = frozenset()
+) -> Ruling:
+    """Bridges that send traffic between devices up to the root complex. In a virtual machine the
+    platform decides.
 
-    `relevant`: addresses of the bridges above a GPU or adapter; none = not known, and every bridge counts.
+    `relevant`: addresses of the bridges above a GPU or adapter; none = not known, and every bridge
+    counts.
     """
     expected = "no PCI bridge above a GPU or adapter with ACS source validation (SrcValid-)"
     if virtual:
-        return Ruling("pci.acs", Status.SKIPPED, "virtual machine", expected, "in a virtual machine the platform's guide decides")
-    on = [bridge.address for bridge in bridges if bridge.redirects and (not relevant or _full(bridge.address) in relevant)]
+        return Ruling(
+            "pci.acs",
+            Status.SKIPPED,
+            "virtual machine",
+            expected,
+            "in a virtual machine the platform's guide decides",
+        )
+    on = [
+        bridge.address
+        for bridge in bridges
+        if bridge.redirects and (not relevant or _full(bridge.address) in relevant)
+    ]
     if on:
-        return Ruling("pci.acs", Status.WARN, f"on at {len(on)} bridges, first {on[0]}", expected).with_values(srcvalid_bridges=len(on))
+        return Ruling(
+            "pci.acs", Status.WARN, f"on at {len(on)} bridges, first {on[0]}", expected
+        ).with_values(srcvalid_bridges=len(on))
     if any(bridge.denied for bridge in bridges):
         return Ruling("pci.acs", Status.UNKNOWN, "access denied", expected, _ROOT)
     return Ruling("pci.acs", Status.PASS, "off", expected).with_values(srcvalid_bridges=0)
@@ -85,32 +134,53 @@ def read_requests(devices: tuple[AcsBridge, ...]) -> Ruling:
     expected = f"MaxReadReq {_READ_REQUEST_BYTES} bytes on every Mellanox adapter"
     cards = [device for device in devices if _MAKERS.search(device.title)]
     if not cards:
-        return Ruling("pci.maxreadreq", Status.SKIPPED, "no adapter", expected, "lspci shows no Mellanox adapter")
-    known = [(card.address, card.max_read_request) for card in cards if card.max_read_request is not None]
+        return Ruling(
+            "pci.maxreadreq",
+            Status.SKIPPED,
+            "no adapter",
+            expected,
+            "lspci shows no Mellanox adapter",
+        )
+    known = [
+        (card.address, card.max_read_request) for card in cards if card.max_read_request is not None
+    ]
     if not known:
         return Ruling("pci.maxreadreq", Status.UNKNOWN, "access denied", expected, _ROOT)
     low = [f"{address} {size}" for address, size in known if size < _READ_REQUEST_BYTES]
     if low:
         least = min(size for _, size in known)
-        return Ruling("pci.maxreadreq", Status.WARN, ", ".join(low), expected).with_values(bytes=least)
+        return Ruling("pci.maxreadreq", Status.WARN, ", ".join(low), expected).with_values(
+            bytes=least
+        )
     return Ruling("pci.maxreadreq", Status.PASS, f"so on {len(known)} adapters", expected)
 
 
 def ordering(devices: tuple[AcsBridge, ...], *, virtual: bool, amd: bool) -> Ruling:
-    """Relaxed ordering lets writes of an adapter pass each other, without which AMD hosts and virtual machines lose much of a link."""
+    """Relaxed ordering lets writes of an adapter pass each other, without which AMD hosts and
+    virtual machines lose much of a link."""
     expected = "relaxed ordering on (RlxdOrd+) on every Mellanox adapter"
     cards = [device for device in devices if _MAKERS.search(device.title)]
     if not cards:
-        return Ruling("pci.relaxed_ordering", Status.SKIPPED, "no adapter", expected, "lspci shows no Mellanox adapter")
+        return Ruling(
+            "pci.relaxed_ordering",
+            Status.SKIPPED,
+            "no adapter",
+            expected,
+            "lspci shows no Mellanox adapter",
+        )
     known = [card for card in cards if card.relaxed_ordering is not None]
     if not known:
         return Ruling("pci.relaxed_ordering", Status.UNKNOWN, "access denied", expected, _ROOT)
     off = [card.address for card in known if not card.relaxed_ordering]
     if off and (virtual or amd):
-        return Ruling("pci.relaxed_ordering", Status.WARN, f"off on {', '.join(off)}", expected).with_values(enabled=False)
+        return Ruling(
+            "pci.relaxed_ordering", Status.WARN, f"off on {', '.join(off)}", expected
+        ).with_values(enabled=False)
     if off:
         reason = "off, which matters on AMD hosts and in virtual machines only"
-        return Ruling("pci.relaxed_ordering", Status.SKIPPED, f"off on {', '.join(off)}", expected, reason)
+        return Ruling(
+            "pci.relaxed_ordering", Status.SKIPPED, f"off on {', '.join(off)}", expected, reason
+        )
     return Ruling("pci.relaxed_ordering", Status.PASS, f"on on {len(known)} adapters", expected)
 
 
@@ -125,27 +195,62 @@ def _links(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _capabilities(output: SectionOutput, virtual: bool, amd: bool, relevant: frozenset[str]) -> tuple[Ruling, ...]:
+def _capabilities(
+    output: SectionOutput, virtual: bool, amd: bool, relevant: frozenset[str]
+) -> tuple[Ruling, ...]:
     devices = pci.parse_capabilities(output.stdout)
     if not devices:
         return ()
     bridges = tuple(device for device in devices if device.control or device.denied)
-    return (acs(bridges, virtual=virtual, relevant=relevant), read_requests(devices), ordering(devices, virtual=virtual, amd=amd))
+    return (
+        acs(bridges, virtual=virtual, relevant=relevant),
+        read_requests(devices),
+        ordering(devices, virtual=virtual, amd=amd),
+    )
 
 
 @once
 def _translation(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
     expected = "ATS_ENABLED true in a virtual machine (peer-to-peer through the IOMMU)"
     if not virtual:
-        return (Ruling("pci.ats", Status.SKIPPED, "bare metal", expected, "address translation services matter in virtual machines"),)
+        return (
+            Ruling(
+                "pci.ats",
+                Status.SKIPPED,
+                "bare metal",
+                expected,
+                "address translation services matter in virtual machines",
+            ),
+        )
     if output.missing:
-        return (Ruling("pci.ats", Status.UNKNOWN, "tool missing", expected, "mstconfig (mstflint) is not installed on the node"),)
+        return (
+            Ruling(
+                "pci.ats",
+                Status.UNKNOWN,
+                "tool missing",
+                expected,
+                "mstconfig (mstflint) is not installed on the node",
+            ),
+        )
     said = re.findall(r"^[ \t]*\*?\s*ATS_ENABLED\s+(\w+)\((\d)\)", output.stdout, re.M)
     if not said:
         why = (output.stderr.strip().splitlines() or ["no Mellanox adapter answers"])[0]
-        return (Ruling("pci.ats", Status.UNKNOWN, "not readable", expected, f"mstconfig needs root (busbw check --sudo): {why[:120]}"),)
+        return (
+            Ruling(
+                "pci.ats",
+                Status.UNKNOWN,
+                "not readable",
+                expected,
+                f"mstconfig needs root (busbw check --sudo): {why[:120]}",
+            ),
+        )
     off = sum(value == "0" for _, value in said)
-    ruling = Ruling("pci.ats", Status.WARN if off else Status.PASS, f"off on {off} adapters" if off else "on", expected)
+    ruling = Ruling(
+        "pci.ats",
+        Status.WARN if off else Status.PASS,
+        f"off on {off} adapters" if off else "on",
+        expected,
+    )
     return (ruling.with_values(enabled=not off),)
 
 
@@ -156,8 +261,20 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     devices = pci.parse_devices(tree.stdout) if tree is not None else ()
     relevant = frozenset(bridge.address for device in devices for bridge in device.above)
     return (
-        *ruled(answer, "pci", "cat /sys/bus/pci/devices/*/current_link_width", ("pci.link_nic",), _links),
-        *ruled(answer, "lspci", "lspci -vvv", _LSPCI_IDS, lambda output: _capabilities(output, virtual, amd, relevant)),
+        *ruled(
+            answer,
+            "pci",
+            "cat /sys/bus/pci/devices/*/current_link_width",
+            ("pci.link_nic",),
+            _links,
+        ),
+        *ruled(
+            answer,
+            "lspci",
+            "lspci -vvv",
+            _LSPCI_IDS,
+            lambda output: _capabilities(output, virtual, amd, relevant),
+        ),
         *_ats(answer, virtual),
     )
 
@@ -167,7 +284,17 @@ def _ats(answer: NodeAnswer, virtual: bool) -> tuple[CheckResult, ...]:
     output = answer.section("ats")
     if output is not None and output.missing:
         (ruling,) = _translation(output, virtual)
-        return (CheckResult("pci.ats", answer.node.name, ruling.status, ruling.found, ruling.expected, command, ruling.reason),)
+        return (
+            CheckResult(
+                "pci.ats",
+                answer.node.name,
+                ruling.status,
+                ruling.found,
+                ruling.expected,
+                command,
+                ruling.reason,
+            ),
+        )
     return ruled(answer, "ats", command, ("pci.ats",), lambda output: _translation(output, virtual))
 
 
@@ -187,8 +314,9 @@ CHECK = CheckFamily(
         ),
         Section(
             "ats",
-            "for d in /sys/bus/pci/devices/*; do v=; c=; read -r v <$d/vendor; read -r c <$d/class; "
-            "case $v:$c in 0x15b3:0x02*) $S mstconfig -d ${d##*/} query ATS_ENABLED;; esac; done; :",
+            "for d in /sys/bus/pci/devices/*; do v=; c=; read -r v <$d/vendor; read -r c <$d/class;"
+            " case $v:$c in 0x15b3:0x02*) $S mstconfig -d ${d##*/} query ATS_ENABLED;; esac;"
+            " done; :",
             timeout_s=20,
             tool="mstconfig",
             serves=("pci.ats",),

@@ -6,7 +6,16 @@ import dataclasses
 import re
 from dataclasses import dataclass
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, once, ruled
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    Ruling,
+    Section,
+    SectionOutput,
+    evidence_of,
+    once,
+    ruled,
+)
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import ibverbs, ofed, os_facts, rdma_sysfs
 from busbw.parsers.tools.gids import Gid
@@ -92,13 +101,17 @@ def from_ibstat(listed: Ibstat) -> tuple[Port, ...]:
 
 def from_links(links: tuple[RdmaLink, ...]) -> tuple[Port, ...]:
     """From `rdma link`."""
-    return tuple(Port(_name(k.device, k.port), k.state == "ACTIVE", _words(k.state, k.physical_state), None) for k in links)
+    return tuple(
+        Port(_name(k.device, k.port), k.state == "ACTIVE", _words(k.state, k.physical_state), None)
+        for k in links
+    )
 
 
 def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> Ruling:
     """Every port up. INIT means that no subnet manager answers; Polling a cable or its far end.
 
-    `all_used` = False: nobody said which ports the jobs use, so one that is down beside others that are up is a warning.
+    `all_used` = False: nobody said which ports the jobs use, so one that is down beside others that
+    are up is a warning.
     """
     expected = "every port ACTIVE"
     bad = [f"{port.name} {port.said}" for port in ports if port.active is False]
@@ -107,32 +120,60 @@ def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> Ruling:
         said = down.said.partition(" / ")[0].removeprefix("PORT_").upper()
         unused = not all_used and any(port.active for port in ports)
         why = "perhaps not used: the inventory names no rails" if unused else ""
-        ruling = Ruling("rdma.port_state", Status.WARN if unused else Status.FAIL, ", ".join(bad), expected, why)
-        return ruling.with_values(state=said, link_layer=_layer(down), active_ports=len(ports) - len(bad))
+        ruling = Ruling(
+            "rdma.port_state", Status.WARN if unused else Status.FAIL, ", ".join(bad), expected, why
+        )
+        return ruling.with_values(
+            state=said, link_layer=_layer(down), active_ports=len(ports) - len(bad)
+        )
     if not ports or any(port.active is None for port in ports):
-        return Ruling("rdma.port_state", Status.UNKNOWN, "not shown", expected, "the state of some port is not shown")
+        return Ruling(
+            "rdma.port_state",
+            Status.UNKNOWN,
+            "not shown",
+            expected,
+            "the state of some port is not shown",
+        )
     ruling = Ruling("rdma.port_state", Status.PASS, f"ACTIVE on {len(ports)} ports", expected)
     return ruling.with_values(state="ACTIVE", link_layer=_layer(ports[0]), active_ports=len(ports))
 
 
 def port_rate(ports: tuple[Port, ...]) -> Ruling:
-    """The active ports of a node at one rate on all lanes; a port that is down has no rate. Other nodes are compared by `cross.rate`."""
+    """The active ports of a node at one rate on all lanes; a port that is down has no rate. Other
+    nodes are compared by `cross.rate`."""
     expected = "every port on all its lanes, at the rate of the others"
     up = [port for port in ports if port.active and port.rate_gbit_s is not None]
     if not up:
-        return Ruling("rdma.rate", Status.SKIPPED, "no rate", expected, "no port is up, or its rate is not shown")
+        return Ruling(
+            "rdma.rate",
+            Status.SKIPPED,
+            "no rate",
+            expected,
+            "no port is up, or its rate is not shown",
+        )
     thin = [
-        f"{port.name} {port.lanes}" for port in up if port.lanes and port.lanes.split()[0] in ("1X", "2X") and (port.rate_gbit_s or 0) < 100
+        f"{port.name} {port.lanes}"
+        for port in up
+        if port.lanes and port.lanes.split()[0] in ("1X", "2X") and (port.rate_gbit_s or 0) < 100
     ]
     rates = sorted({port.rate_gbit_s or 0.0 for port in up})
     most = max(rates, key=lambda value: (sum(port.rate_gbit_s == value for port in up), value))
-    slow = [f"{port.name} {port.rate_gbit_s:g} Gb/s" for port in up if (port.rate_gbit_s or 0) < most]
+    slow = [
+        f"{port.name} {port.rate_gbit_s:g} Gb/s" for port in up if (port.rate_gbit_s or 0) < most
+    ]
     if thin:
         return Ruling("rdma.rate", Status.FAIL, f"lanes missing: {', '.join(thin)}", expected)
     if slow:
-        ruling = Ruling("rdma.rate", Status.FAIL, f"{', '.join(slow)}; the others {most:g} Gb/s", expected)
+        ruling = Ruling(
+            "rdma.rate", Status.FAIL, f"{', '.join(slow)}; the others {most:g} Gb/s", expected
+        )
         return ruling.with_values(rate_gbps=min(rates), expected_gbps=most)
-    return Ruling("rdma.rate", Status.PASS, f"{len(up)} x {' or '.join(f'{value:g}' for value in rates)} Gb/s", expected)
+    return Ruling(
+        "rdma.rate",
+        Status.PASS,
+        f"{len(up)} x {' or '.join(f'{value:g}' for value in rates)} Gb/s",
+        expected,
+    )
 
 
 def mtu(ports: tuple[Port, ...]) -> Ruling:
@@ -142,9 +183,13 @@ def mtu(ports: tuple[Port, ...]) -> Ruling:
     low = [f"{port.name} {port.mtu}" for port in known if (port.mtu or 0) < MTU]
     if low:
         least = min(known, key=lambda port: port.mtu or 0)
-        return Ruling("rdma.mtu", Status.WARN, ", ".join(low), expected).with_values(active_mtu=least.mtu, link_layer=_layer(least))
+        return Ruling("rdma.mtu", Status.WARN, ", ".join(low), expected).with_values(
+            active_mtu=least.mtu, link_layer=_layer(least)
+        )
     if not known:
-        return Ruling("rdma.mtu", Status.UNKNOWN, "not shown", expected, "no active port shows its MTU")
+        return Ruling(
+            "rdma.mtu", Status.UNKNOWN, "not shown", expected, "no active port shows its MTU"
+        )
     return Ruling("rdma.mtu", Status.PASS, f"{MTU} on {len(known)} ports", expected)
 
 
@@ -153,26 +198,43 @@ def port_gids(ports: tuple[Port, ...]) -> Ruling:
     expected = "a RoCE v2 GID with an IPv4 address on every RoCE port"
     roce = [port for port in ports if port.ethernet and port.rocev2_ipv4 is not None]
     if not roce:
-        return Ruling("rdma.gid", Status.SKIPPED, "no RoCE port", expected, "no port of link layer Ethernet")
+        return Ruling(
+            "rdma.gid", Status.SKIPPED, "no RoCE port", expected, "no port of link layer Ethernet"
+        )
     bare = [port.name for port in roce if not port.rocev2_ipv4]
     if bare:
-        return Ruling("rdma.gid", Status.FAIL, f"none on {', '.join(bare)} (no IP address)", expected).with_values(rocev2_ipv4_count=0)
+        return Ruling(
+            "rdma.gid", Status.FAIL, f"none on {', '.join(bare)} (no IP address)", expected
+        ).with_values(rocev2_ipv4_count=0)
     return Ruling("rdma.gid", Status.PASS, f"on {len(roce)} ports", expected)
 
 
 def listed_gids(gids: tuple[Gid, ...]) -> Ruling:
     """The same from `show_gids`."""
     names = tuple(dict.fromkeys(_name(entry.device, entry.port) for entry in gids))
-    indexes = {name: tuple(g.index for g in gids if _name(g.device, g.port) == name and g.routable) for name in names}
-    return port_gids(tuple(Port(name, None, "", True, rocev2_ipv4=found) for name, found in indexes.items()))
+    indexes = {
+        name: tuple(g.index for g in gids if _name(g.device, g.port) == name and g.routable)
+        for name in names
+    }
+    return port_gids(
+        tuple(Port(name, None, "", True, rocev2_ipv4=found) for name, found in indexes.items())
+    )
 
 
 def subnet_manager(ports: tuple[Port, ...]) -> Ruling:
     """An InfiniBand port without a subnet manager has no path to anybody."""
     expected = "every active InfiniBand port knows its subnet manager"
-    infiniband = [port for port in ports if port.ethernet is False and port.active and port.sm_lid is not None]
+    infiniband = [
+        port for port in ports if port.ethernet is False and port.active and port.sm_lid is not None
+    ]
     if not infiniband:
-        return Ruling("rdma.sm", Status.SKIPPED, "no InfiniBand port", expected, "no active port of link layer InfiniBand")
+        return Ruling(
+            "rdma.sm",
+            Status.SKIPPED,
+            "no InfiniBand port",
+            expected,
+            "no active port of link layer InfiniBand",
+        )
     without = [port.name for port in infiniband if port.sm_lid == 0]
     if without:
         return Ruling("rdma.sm", Status.FAIL, f"none on {', '.join(without)}", expected)
@@ -180,13 +242,18 @@ def subnet_manager(ports: tuple[Port, ...]) -> Ruling:
 
 
 def partitions(keys: tuple[PartitionKey, ...]) -> Ruling:
-    """One P_Key table by itself: NCCL uses index 0, and two limited members never reach each other."""
+    """One P_Key table by itself: NCCL uses index 0, and two limited members never reach each
+    other."""
     expected = "full membership at P_Key index 0; equal tables on all nodes"
     first = next((key for key in keys if key.index == 0), None)
     if first is None:
-        return Ruling("cross.pkey", Status.UNKNOWN, "no key at index 0", expected, "the text shows no index 0")
+        return Ruling(
+            "cross.pkey", Status.UNKNOWN, "no key at index 0", expected, "the text shows no index 0"
+        )
     if not first.full_member:
-        return Ruling("cross.pkey", Status.WARN, f"{first.key:#06x} at index 0: limited member", expected)
+        return Ruling(
+            "cross.pkey", Status.WARN, f"{first.key:#06x} at index 0: limited member", expected
+        )
     return Ruling("cross.pkey", Status.PASS, f"{first.key:#06x} at index 0", expected)
 
 
@@ -203,40 +270,51 @@ def _words(first: str | None, second: str | None) -> str:
 
 
 _SYSFS = (
-    "[ -d /sys/class/infiniband ] || exit 0; r() { v=; [ -r $2 ] && read -r v <$2 && echo $1 $v; }; for d in /sys/class/infiniband/*; do "
-    '[ -d $d ] || continue; n=${d##*/}; echo rdma $n present 1; for k in fw_ver board_id hca_type; do r "rdma $n $k" $d/$k; done; '
-    'r "rdma $n numa_node" $d/device/numa_node; for p in $d/ports/*; do i=${p##*/}; '
-    'for k in state phys_state rate link_layer sm_lid; do r "port $n $i $k" $p/$k; done; '
-    "k=0; while [ $k -lt 128 ]; do v=; [ -r $p/pkeys/$k ] && read -r v <$p/pkeys/$k; "
-    'case $v in ""|0x0000) break;; esac; echo pkey $n $i pkeys/$k $v; k=$((k + 1)); done; '
-    "for g in $p/gids/*; do x=${g##*/}; v=; read -r v <$g; "
-    'case $v in ""|fe80:*|0000:0000:0000:0000:0000:0000:0000:0000) continue;; esac; '
-    "t=; read -r t <$p/gid_attrs/types/$x; echo gid $n $i $x $v $t; done; done; done 2>/dev/null; :"
+    "[ -d /sys/class/infiniband ] || exit 0; r() { v=; [ -r $2 ] && read -r v <$2 && echo $1 $v; };"
+    " for d in /sys/class/infiniband/*; do [ -d $d ] || continue; n=${d##*/}; echo rdma $n present"
+    ' 1; for k in fw_ver board_id hca_type; do r "rdma $n $k" $d/$k; done; r "rdma $n numa_node"'
+    " $d/device/numa_node; for p in $d/ports/*; do i=${p##*/}; for k in state phys_state rate"
+    ' link_layer sm_lid; do r "port $n $i $k" $p/$k; done; k=0; while [ $k -lt 128 ]; do v=; [ -r'
+    ' $p/pkeys/$k ] && read -r v <$p/pkeys/$k; case $v in ""|0x0000) break;; esac; echo pkey $n $i'
+    " pkeys/$k $v; k=$((k + 1)); done; for g in $p/gids/*; do x=${g##*/}; v=; read -r v <$g; case"
+    ' $v in ""|fe80:*|0000:0000:0000:0000:0000:0000:0000:0000) continue;; esac; t=; read -r t'
+    " <$p/gid_attrs/types/$x; echo gid $n $i $x $v $t; done; done; done 2>/dev/null; :"
 )
 """GIDs of the link alone (fe80) are left out: nothing is chosen among them."""
 
 
 def present(listed: VerbsDevices, rails: tuple[str, ...]) -> Ruling:
     """The devices there are against the rails of the inventory, else against none at all."""
-    expected = f"{len(rails)} RDMA devices ({', '.join(rails)})" if rails else "at least one RDMA device"
+    expected = (
+        f"{len(rails)} RDMA devices ({', '.join(rails)})" if rails else "at least one RDMA device"
+    )
     if not listed.devices:
         said = listed.empty_text or "only the header lines"
-        return Ruling("rdma.devices", Status.FAIL, f"no RDMA device ({said})", expected).with_values(count=0)
+        return Ruling(
+            "rdma.devices", Status.FAIL, f"no RDMA device ({said})", expected
+        ).with_values(count=0)
     names = tuple(device.name for device in listed.devices)
     missing = tuple(rail for rail in rails if rail not in names)
-    found = f"{len(names)} devices: {', '.join(names)}" + (f"; missing {', '.join(missing)}" if missing else "")
-    return Ruling("rdma.devices", Status.FAIL if missing else Status.PASS, found, expected).with_values(count=len(names))
+    found = f"{len(names)} devices: {', '.join(names)}" + (
+        f"; missing {', '.join(missing)}" if missing else ""
+    )
+    return Ruling(
+        "rdma.devices", Status.FAIL if missing else Status.PASS, found, expected
+    ).with_values(count=len(names))
 
 
 def vendor_package(text: str) -> tuple[Ruling, ...]:
-    """The vendor package, and whether its kernel part is of the same release where that is shown."""
+    """The vendor package, and whether its kernel part is of the same release where that is
+    shown."""
     expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
     release = ofed.parse_release(text)
     if release is None:
         return ()
     kernel = ofed.parse_kernel_package(text)
     if kernel and release.version and not ofed.same_release(release.version, kernel):
-        ruling = Ruling("rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected)
+        ruling = Ruling(
+            "rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected
+        )
         return (ruling.with_values(userspace_kernel_match=False),)
     return (Ruling("rdma.ofed", Status.PASS, release.name, expected),)
 
@@ -244,9 +322,18 @@ def vendor_package(text: str) -> tuple[Ruling, ...]:
 def device_nodes(nodes: RdmaNodes, *, efa: bool) -> Ruling:
     """What user space opens. EFA needs no rdma_cm."""
     expected = "/dev/infiniband/uverbsN" + ("" if efa else " and rdma_cm")
-    lacking = [name for name, there in (("uverbsN", nodes.uverbs > 0), ("rdma_cm", efa or "rdma_cm" in nodes.names)) if not there]
+    lacking = [
+        name
+        for name, there in (
+            ("uverbsN", nodes.uverbs > 0),
+            ("rdma_cm", efa or "rdma_cm" in nodes.names),
+        )
+        if not there
+    ]
     if lacking:
-        return Ruling("rdma.container_dev", Status.FAIL, f"missing {', '.join(lacking)}", expected).with_values(dev_infiniband="missing")
+        return Ruling(
+            "rdma.container_dev", Status.FAIL, f"missing {', '.join(lacking)}", expected
+        ).with_values(dev_infiniband="missing")
     return Ruling("rdma.container_dev", Status.PASS, f"{nodes.uverbs} x uverbs", expected)
 
 
@@ -257,7 +344,13 @@ def _listed(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]
 
 
 def _devices(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    return ruled(answer, "ibv_devices", "ibv_devices", ("rdma.devices",), lambda output: _listed(output, answer.node.rails))
+    return ruled(
+        answer,
+        "ibv_devices",
+        "ibv_devices",
+        ("rdma.devices",),
+        lambda output: _listed(output, answer.node.rails),
+    )
 
 
 def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -267,8 +360,24 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         found = "no vendor package (ofed_info not installed): inbox drivers"
         expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
         evidence = evidence_of(answer, output)
-        return (CheckResult("rdma.ofed", answer.node.name, Status.PASS, found, expected, "ofed_info -s", evidence=evidence),)
-    return ruled(answer, "ofed_info", "ofed_info -s", ("rdma.ofed",), lambda output: vendor_package(output.stdout))
+        return (
+            CheckResult(
+                "rdma.ofed",
+                answer.node.name,
+                Status.PASS,
+                found,
+                expected,
+                "ofed_info -s",
+                evidence=evidence,
+            ),
+        )
+    return ruled(
+        answer,
+        "ofed_info",
+        "ofed_info -s",
+        ("rdma.ofed",),
+        lambda output: vendor_package(output.stdout),
+    )
 
 
 @once
@@ -279,18 +388,26 @@ def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]:
     ports = from_sysfs(named or devices)
     if not ports:
         why = "the kernel lists no RDMA device"
-        return tuple(Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS)
+        return tuple(
+            Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS
+        )
     state = port_state(ports, all_used=bool(named))
     if state.status in (Status.FAIL, Status.WARN):
         first = next(port.name for port in ports if port.active is False).partition("/")[0]
-        shown = (n for n, line in enumerate(output.stdout.splitlines(), 1) if re.match(rf"port {re.escape(first)} \d+ state (?!4:)", line))
+        shown = (
+            n
+            for n, line in enumerate(output.stdout.splitlines(), 1)
+            if re.match(rf"port {re.escape(first)} \d+ state (?!4:)", line)
+        )
         state = dataclasses.replace(state, line_no=next(shown, None))
     return (state, port_rate(ports), port_gids(ports), subnet_manager(ports))
 
 
 def _ports(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     command = "cat /sys/class/infiniband/*/ports/*/*"
-    return ruled(answer, "rdma_sysfs", command, _PORT_IDS, lambda output: _sysfs(output, answer.node.rails))
+    return ruled(
+        answer, "rdma_sysfs", command, _PORT_IDS, lambda output: _sysfs(output, answer.node.rails)
+    )
 
 
 @once
@@ -301,7 +418,15 @@ def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
     listed = ibverbs.parse_devices(output.stdout, output.stderr)
     if listed is None:
         return ()
-    return (Ruling("rdma.mtu", Status.UNKNOWN, "no RDMA device", "", listed.empty_text or "ibv_devinfo lists no device"),)
+    return (
+        Ruling(
+            "rdma.mtu",
+            Status.UNKNOWN,
+            "no RDMA device",
+            "",
+            listed.empty_text or "ibv_devinfo lists no device",
+        ),
+    )
 
 
 @once
@@ -311,7 +436,12 @@ def _libraries(output: SectionOutput) -> tuple[Ruling, ...]:
     if listed is None:
         return ()
     found = "libibverbs.so.1" in listed
-    ruling = Ruling("rdma.libs", Status.PASS if found else Status.FAIL, "found" if found else "libibverbs.so.1 not found", expected)
+    ruling = Ruling(
+        "rdma.libs",
+        Status.PASS if found else Status.FAIL,
+        "found" if found else "libibverbs.so.1 not found",
+        expected,
+    )
     return (ruling.with_values(libibverbs="present" if found else "missing"),)
 
 
@@ -320,7 +450,11 @@ def _nodes(output: SectionOutput) -> tuple[Ruling, ...]:
     listed = os_facts.parse_device_nodes(output.stdout)
     if listed is None:
         expected = "/dev/infiniband/uverbsN and rdma_cm"
-        return (Ruling("rdma.container_dev", Status.FAIL, "nothing in /dev/infiniband", expected).with_values(dev_infiniband="missing"),)
+        return (
+            Ruling(
+                "rdma.container_dev", Status.FAIL, "nothing in /dev/infiniband", expected
+            ).with_values(dev_infiniband="missing"),
+        )
     return (device_nodes(listed, efa="rdmap" in output.stdout),)
 
 
@@ -333,16 +467,24 @@ CHECK = CheckFamily(
         Section("ofed_info", "ofed_info -s", serves=("rdma.ofed", "cross.ofed")),
         # Always asked: the rails that the launcher's variables name.
         Section("rdma_sysfs", _SYSFS, small=True),
-        Section("ibv_devinfo", "ibv_devinfo", timeout_s=20, after="ibv_devices", serves=("rdma.mtu", "cross.mtu")),
+        Section(
+            "ibv_devinfo",
+            "ibv_devinfo",
+            timeout_s=20,
+            after="ibv_devices",
+            serves=("rdma.mtu", "cross.mtu"),
+        ),
         # The whole list has a thousand lines of which these are read.
         Section(
             "ldconfig",
-            "{ ldconfig -p 2>/dev/null || /sbin/ldconfig -p; } | grep -E '^[0-9]|lib(ibverbs|mlx5|nccl|cudart|efa|fabric|mpi)[-.]'",
+            "{ ldconfig -p 2>/dev/null || /sbin/ldconfig -p; } | grep -E"
+            " '^[0-9]|lib(ibverbs|mlx5|nccl|cudart|efa|fabric|mpi)[-.]'",
             serves=("rdma.libs", "efa.plugin", "sw.cuda"),
         ),
         Section(
             "rdma_nodes",
-            'for n in /dev/infiniband/* /sys/class/infiniband/rdmap*; do [ -e "$n" ] && echo "${n##*/}"; done; :',
+            'for n in /dev/infiniband/* /sys/class/infiniband/rdmap*; do [ -e "$n" ] && echo'
+            ' "${n##*/}"; done; :',
             small=True,
             serves=("rdma.container_dev",),
         ),

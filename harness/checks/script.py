@@ -1,7 +1,8 @@
 """The one script a node is asked with, and the way its answer is taken apart.
 
-POSIX sh, nothing installed, nothing changed. Every section prints a marker on both streams before and after it, so that standard output and
-standard error can be told apart without a temporary file, and noise of a login shell falls outside all sections.
+POSIX sh, nothing installed, nothing changed. Every section prints a marker on both streams before
+and after it, so that standard output and standard error can be told apart without a temporary file,
+and noise of a login shell falls outside all sections.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
-from busbw.checks import MAX_ERROR_BYTES, MAX_OUTPUT_BYTES, CheckFamily, Demand, NodeAnswer, Section, SectionOutput
+from busbw.checks import (
+    MAX_ERROR_BYTES,
+    MAX_OUTPUT_BYTES,
+    CheckFamily,
+    Demand,
+    NodeAnswer,
+    Section,
+    SectionOutput,
+)
 from busbw.model import Command, CommandResult, Node
 
 _PROLOGUE = f"""\
@@ -37,18 +46,27 @@ if absent "$3" "$5"; then ended "$1" 127; return; fi
 L=${{T:+$T $2 }}; if simple "$3"; then L="$L$3"; else L="${{L}}sh -c \\"\\$1\\""; fi
 limit $(($2 + 4)) sh -c "$A$L$Z" sh "$3" </dev/null; ended "$1" $?; }}
 """
-"""`A` and `Z` stand around a tool and keep the start of both streams and the exit status. The limit inside them ends the tool, so that what it
-printed still arrives; the limit around them ends the wait for a tool that no signal ends and that holds its output open. A single command that
-is not installed is answered at once (`absent`): most nodes lack a dozen of these tools, and each attempt would start five processes. The small
-sections are read by one shell (`G`); only where that one does not end in time is each asked by itself. `U` reads the node's clock."""
+"""`A` and `Z` stand around a tool and keep the start of both streams and the exit status. The limit
+inside them ends the tool, so that what it printed still arrives; the limit around them ends the
+wait for a tool that no signal ends and that holds its output open. A single command that is not
+installed is answered at once (`absent`): most nodes lack a dozen of these tools, and each attempt
+would start five processes. The small sections are read by one shell (`G`); only where that one does
+not end in time is each asked by itself. `U` reads the node's clock."""
 _SMALL_S = 15
 _UPTIME = re.compile(r"\d+\.\d+")
 
 
 def sections(families: Iterable[CheckFamily], demand: Demand | None = None) -> tuple[Section, ...]:
-    """The sections to ask; with a demand only those that serve a check it asks for, and those that are always asked."""
+    """The sections to ask; with a demand only those that serve a check it asks for, and those that
+    are always asked."""
     asked = (section for family in families for section in family.sections)
-    return tuple(s for s in asked if demand is None or not s.serves or any(demand.standing(check_id) is not None for check_id in s.serves))
+    return tuple(
+        s
+        for s in asked
+        if demand is None
+        or not s.serves
+        or any(demand.standing(check_id) is not None for check_id in s.serves)
+    )
 
 
 def build(
@@ -60,14 +78,20 @@ def build(
     demand: Demand | None = None,
     sudo: bool = False,
 ) -> Command:
-    """The script as one command. `boundary` is a word that the output will not contain by chance: the run's id.
+    """The script as one command. `boundary` is a word that the output will not contain by chance:
+    the run's id.
 
-    `at_most_s` shortens the limit of every section; None = each at its own. `demand` leaves out what it does not ask for; None = nothing.
-    `sudo` puts `sudo -n` before what only root may see, where the user is not root.
+    `at_most_s` shortens the limit of every section; None = each at its own. `demand` leaves out
+    what it does not ask for; None = nothing. `sudo` puts `sudo -n` before what only root may see,
+    where the user is not root.
     """
-    asked = [dataclasses.replace(s, timeout_s=min(s.timeout_s, at_most_s or s.timeout_s)) for s in sections(families, demand)]
+    asked = [
+        dataclasses.replace(s, timeout_s=min(s.timeout_s, at_most_s or s.timeout_s))
+        for s in sections(families, demand)
+    ]
     if at_most_s is not None:
-        # Who has little time asks first for what decides. The sort is stable: what a section comes after stays before it.
+        # Who has little time asks first for what decides. The sort is stable: what a section comes
+        # after stays before it.
         asked.sort(key=lambda s: not _decides(s, demand))
     right = "S=; [ \"$(id -u)\" = 0 ] || S='sudo -n'" if sudo else "S="
     lines = [
@@ -76,11 +100,20 @@ def build(
         *_together([s for s in asked if s.small], at_most_s or _SMALL_S),
     ]
     lines += [_line(section) for section in asked if not section.small]
-    return Command(argv=("sh", "-s"), stdin=("\n".join([*lines, "mark done", ""])).encode(), timeout_s=timeout_s, label="preflight")
+    return Command(
+        argv=("sh", "-s"),
+        stdin=("\n".join([*lines, "mark done", ""])).encode(),
+        timeout_s=timeout_s,
+        label="preflight",
+    )
 
 
 def _decides(section: Section, demand: Demand | None) -> bool:
-    return demand is None or not section.serves or any(demand.standing(check_id) is True for check_id in section.serves)
+    return (
+        demand is None
+        or not section.serves
+        or any(demand.standing(check_id) is True for check_id in section.serves)
+    )
 
 
 def _together(small: list[Section], limit_s: int) -> list[str]:
@@ -94,27 +127,40 @@ def _together(small: list[Section], limit_s: int) -> list[str]:
 
 
 def _line(section: Section) -> str:
-    more = (section.after or "-", section.tool) if section.tool else (section.after,) if section.after else ()
+    more = (
+        (section.after or "-", section.tool)
+        if section.tool
+        else (section.after,)
+        if section.after
+        else ()
+    )
     return f"ask {shlex.join((section.name, str(section.timeout_s), section.shell, *more))}"
 
 
 def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> NodeAnswer:
-    """One node's answer, section by section. What is missing is missing, with the reason in `problem`."""
+    """One node's answer, section by section. What is missing is missing, with the reason in
+    `problem`."""
     stdout = result.out()
     errors = _errors(result.err(), boundary)
     sections = _sections(stdout, boundary, errors)
     whole = f"\n@@{boundary} done" in stdout
     problem = None
     if not whole:
-        ended = f"exit status {result.exit_status}" if result.exit_status is not None else "no exit status"
+        ended = (
+            f"exit status {result.exit_status}"
+            if result.exit_status is not None
+            else "no exit status"
+        )
         problem = result.problem or f"the script did not run to its end ({ended})"
     return NodeAnswer(node=node, sections=sections, artefact=artefact, problem=problem)
 
 
 def _sections(text: str, boundary: str, errors: Mapping[str, str]) -> dict[str, SectionOutput]:
-    """What each section printed: from its marker to the next. Every marker stands on a line of its own, behind a newline of its own.
+    """What each section printed: from its marker to the next. Every marker stands on a line of its
+    own, behind a newline of its own.
 
-    A run of a thousand nodes has ten thousands of them: they are cut apart by searching for fixed texts only.
+    A run of a thousand nodes has ten thousands of them: they are cut apart by searching for fixed
+    texts only.
     """
     found: dict[str, SectionOutput] = {}
     noise, *parts = text.split(f"\n@@{boundary} begin ")
@@ -142,7 +188,9 @@ def _sections(text: str, boundary: str, errors: Mapping[str, str]) -> dict[str, 
 def _errors(text: str, boundary: str) -> dict[str, str]:
     """What each section printed on standard error."""
     parts = (part.partition("\n") for part in text.split(f"\n@@{boundary} begin ")[1:])
-    return {head.partition(" ")[0]: rest.partition(f"\n@@{boundary} ")[0] for head, _, rest in parts}
+    return {
+        head.partition(" ")[0]: rest.partition(f"\n@@{boundary} ")[0] for head, _, rest in parts
+    }
 
 
 def _between(begun: str, ended: str) -> float | None:

@@ -1,4 +1,5 @@
-"""The launcher and what a build needs: `sw.mpirun`, `cross.mpi`; and the facts of a node that later stages use."""
+"""The launcher and what a build needs: `sw.mpirun`, `cross.mpi`; and the facts of a node that later
+stages use."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, once, ruled, unknown
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    Ruling,
+    Section,
+    SectionOutput,
+    once,
+    ruled,
+    unknown,
+)
 from busbw.model import CheckResult, Command, Evidence, Status
 from busbw.parsers.tools import nvidia_smi, open_mpi, os_facts, samples
 from busbw.parsers.tools.open_mpi import MpiVersion
@@ -14,7 +24,10 @@ from busbw.parsers.tools.open_mpi import MpiVersion
 # CUDA and NCCL as they are installed: whether the driver is new enough, and which NCCL and nccl-
 # tests a job would find.
 
-_NCCL_FOLDERS = "/usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 /usr/local/lib /usr/local/nccl/lib /usr/local/cuda/lib64"
+_NCCL_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 /usr/local/lib"
+    " /usr/local/nccl/lib /usr/local/cuda/lib64"
+)
 
 
 @once
@@ -22,26 +35,58 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
     expected = "a CUDA runtime of the driver's major version, or older"
     release = re.search(r"release (\d+)\.(\d+)", output.stdout)
     runtimes = os_facts.majors(os_facts.parse_libraries(listed) or (), "libcudart")
-    # Where the toolkit is, it builds the benchmark; else the oldest runtime installed is what a job may still use.
+    # Where the toolkit is, it builds the benchmark; else the oldest runtime installed is what a job
+    # may still use.
     runtime = int(release[1]) if release else runtimes[0] if runtimes else None
     found = f"CUDA {release[1]}.{release[2]}" if release else f"libcudart.so.{runtime}"
     if runtime is None:
-        reason = f"no CUDA runtime outside of what a job brings; the driver supports CUDA {driver or 'not known'}"
+        reason = (
+            "no CUDA runtime outside of what a job brings; the driver supports CUDA"
+            f" {driver or 'not known'}"
+        )
         return (Ruling("sw.cuda", Status.SKIPPED, "no runtime installed", expected, reason),)
     if driver is None:
-        return (Ruling("sw.cuda", Status.UNKNOWN, found, expected, "nvidia-smi -q does not tell the driver's highest CUDA version"),)
+        return (
+            Ruling(
+                "sw.cuda",
+                Status.UNKNOWN,
+                found,
+                expected,
+                "nvidia-smi -q does not tell the driver's highest CUDA version",
+            ),
+        )
     newer = runtime > int(driver.partition(".")[0])
     if newer and "compat 1" in output.stdout:
-        return (Ruling("sw.cuda", Status.PASS, f"{found}, driver supports {driver}, compatibility package installed", expected),)
-    ruling = Ruling("sw.cuda", Status.FAIL if newer else Status.PASS, f"{found}, driver supports {driver}", expected)
-    return (ruling.with_values(runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])),)
+        return (
+            Ruling(
+                "sw.cuda",
+                Status.PASS,
+                f"{found}, driver supports {driver}, compatibility package installed",
+                expected,
+            ),
+        )
+    ruling = Ruling(
+        "sw.cuda",
+        Status.FAIL if newer else Status.PASS,
+        f"{found}, driver supports {driver}",
+        expected,
+    )
+    return (
+        ruling.with_values(runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])),
+    )
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     details, listed = answer.section("gpu_details"), answer.section("ldconfig")
     driver = nvidia_smi.parse_cuda(details.stdout) if details is not None else None
     names = listed.stdout if listed is not None else ""
-    return ruled(answer, "cuda", "nvcc --version; nvidia-smi -q", ("sw.cuda",), lambda output: _toolkit(output, driver, names))
+    return ruled(
+        answer,
+        "cuda",
+        "nvcc --version; nvidia-smi -q",
+        ("sw.cuda",),
+        lambda output: _toolkit(output, driver, names),
+    )
 
 
 CUDA_FAMILY = CheckFamily(
@@ -50,8 +95,8 @@ CUDA_FAMILY = CheckFamily(
     sections=(
         Section(
             "cuda",
-            "[ -e /usr/local/cuda/compat/libcuda.so.1 ] && echo compat 1; n=$(command -v nvcc) || n=/usr/local/cuda/bin/nvcc; "
-            "[ -x $n ] && $n --version; :",
+            "[ -e /usr/local/cuda/compat/libcuda.so.1 ] && echo compat 1; n=$(command -v nvcc) ||"
+            " n=/usr/local/cuda/bin/nvcc; [ -x $n ] && $n --version; :",
             serves=("sw.cuda",),
         ),
         # By its file name: the library's own version, without loading it.
@@ -132,8 +177,13 @@ class Toolchain:
 
 
 def command(*, cuda: bool = True) -> Command:
-    """Asks a node, by its login shell's own variables; `cuda` = False: only for the machine and its libc."""
-    return Command(("sh", "-c", _LOOK, "busbw-toolchain", "cuda" if cuda else "plain"), timeout_s=40, label="toolchain")
+    """Asks a node, by its login shell's own variables; `cuda` = False: only for the machine and its
+    libc."""
+    return Command(
+        ("sh", "-c", _LOOK, "busbw-toolchain", "cuda" if cuda else "plain"),
+        timeout_s=40,
+        label="toolchain",
+    )
 
 
 def parse(node: str, text: str) -> Toolchain:
@@ -155,7 +205,12 @@ def parse(node: str, text: str) -> Toolchain:
         nccl=".".join(number for number in numbers if number) if all(numbers) else None,
         nccl_library=values.get("nccl_library"),
         nccl_link="nccl_link" in values,
-        capabilities=tuple(sorted(re.findall(r"^capability=(\d+\.\d+)$", text, re.M), key=lambda text: tuple(map(int, text.split("."))))),
+        capabilities=tuple(
+            sorted(
+                re.findall(r"^capability=(\d+\.\d+)$", text, re.M),
+                key=lambda text: tuple(map(int, text.split("."))),
+            )
+        ),
     )
 
 
@@ -166,7 +221,9 @@ def gencode(capabilities: tuple[str, ...]) -> str | None:
     '-gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_100,code=sm_100'
     """
     numbers = [text.replace(".", "") for text in capabilities]
-    return " ".join(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers) or None
+    return (
+        " ".join(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers) or None
+    )
 
 
 _EXPECTED = "Open MPI's mpirun on PATH"
@@ -191,7 +248,8 @@ class NodeFacts:
     gpus: int | None
     """GPUs that nvidia-smi lists; None = it is missing or listed none."""
     ssh_interface: str | None
-    """The interface with the address that this connection came in on; None = `ip` is missing, or another name space has it."""
+    """The interface with the address that this connection came in on; None = `ip` is missing, or
+    another name space has it."""
 
 
 def facts(answer: NodeAnswer) -> NodeFacts:
@@ -212,7 +270,11 @@ def facts(answer: NodeAnswer) -> NodeFacts:
         mpi_home=next(iter(home.stdout.split()), None) if home else None,
         gpus=len(re.findall(r"^GPU \d+:", listed.stdout, re.M)) or None if listed else None,
         ssh_interface=_ssh_interface(values.get("ssh", ""), answer),
-        linked=tuple(i.name for i in samples.parse_interfaces(interfaces.stdout) if i.has_link) if interfaces else (),
+        linked=(
+            tuple(i.name for i in samples.parse_interfaces(interfaces.stdout) if i.has_link)
+            if interfaces
+            else ()
+        ),
     )
 
 
@@ -232,9 +294,21 @@ def _ssh_interface(connection: str, answer: NodeAnswer) -> str | None:
 def _mpirun(answer: NodeAnswer) -> CheckResult:
     output = answer.section("mpirun_version")
     if output is not None and output.missing:
-        evidence = Evidence(answer.artefact, output.line_no, (output.stderr or output.stdout).strip()[:400] or "exit status 127")
+        evidence = Evidence(
+            answer.artefact,
+            output.line_no,
+            (output.stderr or output.stdout).strip()[:400] or "exit status 127",
+        )
         found = "mpirun not found"
-        return CheckResult("sw.mpirun", answer.node.name, Status.FAIL, found, _EXPECTED, _COMMAND, evidence=evidence)
+        return CheckResult(
+            "sw.mpirun",
+            answer.node.name,
+            Status.FAIL,
+            found,
+            _EXPECTED,
+            _COMMAND,
+            evidence=evidence,
+        )
     result = unknown(answer, "sw.mpirun", "mpirun_version", _EXPECTED, _COMMAND)
     if result:
         return result
@@ -243,27 +317,64 @@ def _mpirun(answer: NodeAnswer) -> CheckResult:
     text = (output.stdout + output.stderr).strip()
     evidence = Evidence(answer.artefact, output.line_no, text[:400] or "(nothing printed)")
     if version is None or version.version is None:
-        found = version.implementation if version else f"unreadable (exit status {output.exit_status})"
-        return CheckResult("sw.mpirun", answer.node.name, Status.FAIL, found, _EXPECTED, _COMMAND, evidence=evidence)
-    return CheckResult("sw.mpirun", answer.node.name, Status.PASS, f"Open MPI {version.version}", _EXPECTED, _COMMAND, evidence=evidence)
+        found = (
+            version.implementation if version else f"unreadable (exit status {output.exit_status})"
+        )
+        return CheckResult(
+            "sw.mpirun",
+            answer.node.name,
+            Status.FAIL,
+            found,
+            _EXPECTED,
+            _COMMAND,
+            evidence=evidence,
+        )
+    return CheckResult(
+        "sw.mpirun",
+        answer.node.name,
+        Status.PASS,
+        f"Open MPI {version.version}",
+        _EXPECTED,
+        _COMMAND,
+        evidence=evidence,
+    )
 
 
 def _compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
-    """The same Open MPI everywhere, at the same place: mpirun starts its daemons by path and they speak one version's protocol."""
-    known = {a.node.name: f for a in answers if (f := facts(a)).mpi is not None and f.mpi is not None}
+    """The same Open MPI everywhere, at the same place: mpirun starts its daemons by path and they
+    speak one version's protocol."""
+    known = {
+        a.node.name: f for a in answers if (f := facts(a)).mpi is not None and f.mpi is not None
+    }
     if not known:
         return ()
-    said = {name: f"{f.mpi.implementation} {f.mpi.version} at {f.mpirun_path}" if f.mpi else "" for name, f in known.items()}
+    said = {
+        name: f"{f.mpi.implementation} {f.mpi.version} at {f.mpirun_path}" if f.mpi else ""
+        for name, f in known.items()
+    }
     majority, count = Counter(said.values()).most_common(1)[0]
     expected = f"the same on all nodes: {majority} ({count} of {len(said)})"
-    sections = {a.node.name: (a.artefact, s.line_no) for a in answers if (s := a.section("mpirun_version"))}
+    sections = {
+        a.node.name: (a.artefact, s.line_no) for a in answers if (s := a.section("mpirun_version"))
+    }
     results = []
     for name, text in said.items():
         artefact, line_no = sections[name]
         status = Status.PASS if text == majority else Status.FAIL
         evidence = Evidence(artefact, line_no, text)
         values = (("distinct", 1.0 if text == majority else float(len(set(said.values())))),)
-        results.append(CheckResult("cross.mpi", name, status, text, expected, _COMMAND, evidence=evidence, values=values))
+        results.append(
+            CheckResult(
+                "cross.mpi",
+                name,
+                status,
+                text,
+                expected,
+                _COMMAND,
+                evidence=evidence,
+                values=values,
+            )
+        )
     return tuple(results)
 
 
@@ -273,32 +384,39 @@ SOFTWARE_FAMILY = CheckFamily(
     sections=(
         Section(
             "identity",
-            "read -r n </proc/sys/kernel/hostname; while read -r k u _; do case $k in Uid:) break;; esac; done </proc/self/status; "
-            'printf "host=%s\\nhome=%s\\nuid=%s\\nssh=%s\\nmpirun=%s\\n" "$n" "$HOME" "$u" "$SSH_CONNECTION" "$(command -v mpirun)"',
+            "read -r n </proc/sys/kernel/hostname; while read -r k u _; do case $k in Uid:) break;;"
+            " esac; done </proc/self/status; printf"
+            ' "host=%s\\nhome=%s\\nuid=%s\\nssh=%s\\nmpirun=%s\\n" "$n" "$HOME" "$u"'
+            ' "$SSH_CONNECTION" "$(command -v mpirun)"',
             small=True,
         ),
         Section("addresses", "ip -o addr show", small=True),
         Section("mpirun_version", "mpirun --version"),
-        # Which interfaces have a link before anything runs: a stall is judged against this, not against every unused port.
+        # Which interfaces have a link before anything runs: a stall is judged against this, not
+        # against every unused port.
         Section(
             "interfaces",
-            "for d in /sys/class/net/*; do o=; c=; read -r o <$d/operstate; read -r c <$d/carrier; "
-            'echo "net ${d##*/} operstate ${o:--} carrier ${c:--} rx - tx -"; done 2>/dev/null; '
-            "while read -r i d _; do case $d in 00000000) echo default $i;; esac; done </proc/net/route; :",
+            "for d in /sys/class/net/*; do o=; c=; read -r o <$d/operstate; read -r c <$d/carrier;"
+            ' echo "net ${d##*/} operstate ${o:--} carrier ${c:--} rx - tx -"; done 2>/dev/null;'
+            " while read -r i d _; do case $d in 00000000) echo default $i;; esac; done"
+            " </proc/net/route; :",
             small=True,
         ),
-        # What TCP can carry: interfaces with hardware, or with an interface, below them. A veth pair says 10 Gb/s and means nothing.
+        # What TCP can carry: interfaces with hardware, or with an interface, below them. A veth
+        # pair says 10 Gb/s and means nothing.
         Section(
             "link_speed",
-            "for d in /sys/class/net/*; do [ -e $d/device ] || { set -- $d/lower_*; [ -e $1 ]; } || continue; "
-            's=-; m=-; read -r s <$d/speed; read -r m <$d/mtu; echo "link ${d##*/} ${s:--} ${m:--}"; done 2>/dev/null; :',
+            "for d in /sys/class/net/*; do [ -e $d/device ] || { set -- $d/lower_*; [ -e $1 ]; } ||"
+            ' continue; s=-; m=-; read -r s <$d/speed; read -r m <$d/mtu; echo "link ${d##*/}'
+            ' ${s:--} ${m:--}"; done 2>/dev/null; :',
             small=True,
         ),
         Section(
             "mpi_home",
-            'm=$(command -v mpirun); for d in "$MPI_HOME" "$HPCX_MPI_DIR" "${m%/*/*}" /usr/lib/x86_64-linux-gnu/openmpi '
-            "/usr/lib/aarch64-linux-gnu/openmpi /usr/lib64/openmpi /opt/amazon/openmpi5 /opt/amazon/openmpi /usr/mpi/gcc/openmpi-*; "
-            'do [ -n "$d" ] && [ -f "$d/include/mpi.h" ] && { echo "$d"; exit 0; }; done; exit 1',
+            'm=$(command -v mpirun); for d in "$MPI_HOME" "$HPCX_MPI_DIR" "${m%/*/*}"'
+            " /usr/lib/x86_64-linux-gnu/openmpi /usr/lib/aarch64-linux-gnu/openmpi"
+            " /usr/lib64/openmpi /opt/amazon/openmpi5 /opt/amazon/openmpi /usr/mpi/gcc/openmpi-*;"
+            ' do [ -n "$d" ] && [ -f "$d/include/mpi.h" ] && { echo "$d"; exit 0; }; done; exit 1',
             small=True,
         ),
     ),

@@ -1,10 +1,21 @@
-"""The operating system of a node: load, pressure, governor, memory placement, disks, names, time, firewall."""
+"""The operating system of a node: load, pressure, governor, memory placement, disks, names, time,
+firewall."""
 
 from __future__ import annotations
 
 import re
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, evidence_of, once, ruled, unknown
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    Ruling,
+    Section,
+    SectionOutput,
+    evidence_of,
+    once,
+    ruled,
+    unknown,
+)
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import kernel_log, os_facts
 from busbw.parsers.tools.kernel_log import KernelEvent
@@ -16,7 +27,8 @@ _ID = "os.kernel_log"
 _COMMAND = "dmesg --level=emerg,alert,crit,err,warn (or journalctl -k -b)"
 _EXPECTED = "no Xid, SXid, adapter, PCIe, link or machine error since boot"
 _FATAL_XIDS = frozenset({48, 63, 64, 74, 79, 94, 95, 119, 120, 140, *range(145, 151)})
-"""Hardware and driver: NVIDIA's Xid catalogue. 13, 31, 43 and 45 are mostly the application's own."""
+"""Hardware and driver: NVIDIA's Xid catalogue. 13, 31, 43 and 45 are mostly the application's
+own."""
 _WARNINGS = ("mlx5", "aer", "link-down", "hung-task", "oom")
 
 
@@ -29,7 +41,17 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         # What was seen counts, also where the log could not be read to its end.
         event, status = next((item for item in told if item[1] is Status.FAIL), told[0])
         kinds = ", ".join(dict.fromkeys(_label(event) for event, _ in told))
-        return (CheckResult(_ID, name, status, kinds, _EXPECTED, _COMMAND, evidence=evidence_of(answer, output, event.line_no)),)
+        return (
+            CheckResult(
+                _ID,
+                name,
+                status,
+                kinds,
+                _EXPECTED,
+                _COMMAND,
+                evidence=evidence_of(answer, output, event.line_no),
+            ),
+        )
     blocked = unknown(answer, _ID, "kernel_log", _EXPECTED, _COMMAND)
     if blocked:
         return (blocked,)
@@ -37,7 +59,11 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     evidence = evidence_of(answer, output)
     if output.exit_status != 0:
         why = "the kernel log may not be read: it needs root or the group adm or systemd-journal"
-        return (CheckResult(_ID, name, Status.UNKNOWN, "not readable", _EXPECTED, _COMMAND, why, evidence),)
+        return (
+            CheckResult(
+                _ID, name, Status.UNKNOWN, "not readable", _EXPECTED, _COMMAND, why, evidence
+            ),
+        )
     return (CheckResult(_ID, name, Status.PASS, "nothing", _EXPECTED, _COMMAND, evidence=evidence),)
 
 
@@ -53,7 +79,11 @@ def _status(event: KernelEvent) -> Status | None:
 
 
 def _label(event: KernelEvent) -> str:
-    return f"{'Xid' if event.kind == 'xid' else 'SXid'} {event.number}" if event.number is not None else event.kind
+    return (
+        f"{'Xid' if event.kind == 'xid' else 'SXid'} {event.number}"
+        if event.number is not None
+        else event.kind
+    )
 
 
 KERNEL_FAMILY = CheckFamily(
@@ -62,7 +92,8 @@ KERNEL_FAMILY = CheckFamily(
     sections=(
         Section(
             "kernel_log",
-            "$S dmesg -T --level=emerg,alert,crit,err,warn || $S journalctl -k -b -p warning -n 2000 --no-pager",
+            "$S dmesg -T --level=emerg,alert,crit,err,warn || $S journalctl -k -b -p warning -n"
+            " 2000 --no-pager",
             timeout_s=15,
             serves=(_ID,),
         ),
@@ -72,21 +103,24 @@ KERNEL_FAMILY = CheckFamily(
 
 
 _FACTS = (
-    "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; k=/proc/sys/kernel; r kernel $k/osrelease; r numa_balancing $k/numa_balancing; "
-    "r loadavg /proc/loadavg; r psi_cpu /proc/pressure/cpu; "
-    "for p in memory io; do v=; [ -r /proc/pressure/$p ] && { read -r _; read -r v; } </proc/pressure/$p; echo psi_$p=$v; done; "
-    "r cpus /sys/devices/system/cpu/online; while read -r n v; do case $n in Cpus_allowed_list:) echo allowed=$v;; esac; done </proc/self/status; "
-    "IFS=: read -r _ _ v </proc/self/cgroup; r memory_max /sys/fs/cgroup$v/memory.max; "
-    "g=; for f in /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor; do v=; [ -r $f ] && read -r v <$f; "
-    'case " $g " in *" $v "*) ;; *) g="$g $v";; esac; done; echo governor=$g; '
-    "c=; for f in /sys/devices/system/cpu/cpu0/cpuidle/state[0-9]*; do [ -r $f/latency ] || continue; "
-    'read -r n <$f/name; read -r l <$f/latency; read -r d <$f/disable; c="$c $n:$l:$d"; done; echo cstates=$c; '
-    "i=; for f in /sys/kernel/iommu_groups/*/type; do v=; [ -r $f ] && read -r v <$f; "
-    'case " $i " in *" $v "*) ;; *) i="$i $v";; esac; done; echo iommu=$i; '
-    'n=; for f in /sys/devices/system/node/node[0-9]*/cpulist; do v=; [ -r $f ] && read -r v <$f; n="$n $v"; done; echo numa=$n; '
-    "r bios /sys/class/dmi/id/bios_version; r maker /sys/class/dmi/id/sys_vendor; r product /sys/class/dmi/id/product_name; "
-    'while read -r n m; do case $n:$m in model:name*) echo "cpu_model=${m#*: }";; '
-    "flags:*) echo flags=1; case \" $m \" in *' hypervisor '*) echo virtual=1;; esac; break;; esac; done </proc/cpuinfo; :"
+    "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; k=/proc/sys/kernel; r kernel"
+    " $k/osrelease; r numa_balancing $k/numa_balancing; r loadavg /proc/loadavg; r psi_cpu"
+    " /proc/pressure/cpu; for p in memory io; do v=; [ -r /proc/pressure/$p ] && { read -r _; read"
+    " -r v; } </proc/pressure/$p; echo psi_$p=$v; done; r cpus /sys/devices/system/cpu/online;"
+    " while read -r n v; do case $n in Cpus_allowed_list:) echo allowed=$v;; esac; done"
+    " </proc/self/status; IFS=: read -r _ _ v </proc/self/cgroup; r memory_max"
+    " /sys/fs/cgroup$v/memory.max; g=; for f in"
+    " /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor; do v=; [ -r $f ] && read -r v"
+    ' <$f; case " $g " in *" $v "*) ;; *) g="$g $v";; esac; done; echo governor=$g; c=; for f in'
+    " /sys/devices/system/cpu/cpu0/cpuidle/state[0-9]*; do [ -r $f/latency ] || continue; read -r n"
+    ' <$f/name; read -r l <$f/latency; read -r d <$f/disable; c="$c $n:$l:$d"; done; echo'
+    " cstates=$c; i=; for f in /sys/kernel/iommu_groups/*/type; do v=; [ -r $f ] && read -r v <$f;"
+    ' case " $i " in *" $v "*) ;; *) i="$i $v";; esac; done; echo iommu=$i; n=; for f in'
+    ' /sys/devices/system/node/node[0-9]*/cpulist; do v=; [ -r $f ] && read -r v <$f; n="$n $v";'
+    " done; echo numa=$n; r bios /sys/class/dmi/id/bios_version; r maker"
+    " /sys/class/dmi/id/sys_vendor; r product /sys/class/dmi/id/product_name; while read -r n m; do"
+    ' case $n:$m in model:name*) echo "cpu_model=${m#*: }";; flags:*) echo flags=1; case " $m " in'
+    " *' hypervisor '*) echo virtual=1;; esac; break;; esac; done </proc/cpuinfo; :"
 )
 """Without one program: a dozen of them would cost more than all that is read here."""
 _LOAD_PER_CPU = 0.5
@@ -107,10 +141,22 @@ def _load(facts: OsFacts) -> Ruling:
     expected = f"load below {_LOAD_PER_CPU:g} per CPU before the run"
     load, cpus = (facts.text("loadavg") or "").split(), os_facts.count_of(facts.text("cpus") or "")
     if not load or not cpus:
-        return Ruling("os.cpu_load", Status.UNKNOWN, "not shown", expected, "/proc/loadavg or the list of CPUs gave nothing")
+        return Ruling(
+            "os.cpu_load",
+            Status.UNKNOWN,
+            "not shown",
+            expected,
+            "/proc/loadavg or the list of CPUs gave nothing",
+        )
     busy = float(load[0]) / cpus > _LOAD_PER_CPU
     status = Status.WARN if busy else Status.PASS
-    ruling = Ruling("os.cpu_load", status, "busy" if busy else "idle", expected, line_no=facts.line_no("loadavg"))
+    ruling = Ruling(
+        "os.cpu_load",
+        status,
+        "busy" if busy else "idle",
+        expected,
+        line_no=facts.line_no("loadavg"),
+    )
     return ruling.with_values(load_per_core=round(float(load[0]) / cpus, 3))
 
 
@@ -118,11 +164,26 @@ def _pressure(facts: OsFacts) -> Ruling:
     expected = "no tasks waiting for CPU, memory or disks"
     cpu = _average(facts.text("psi_cpu"))
     if cpu is None:
-        return Ruling("os.psi", Status.SKIPPED, "not shown", expected, "this kernel does not count pressure")
-    stalled = [name for name in ("memory", "io") if (_average(facts.text(f"psi_{name}")) or 0.0) > _STALL_PRESSURE]
+        return Ruling(
+            "os.psi", Status.SKIPPED, "not shown", expected, "this kernel does not count pressure"
+        )
+    stalled = [
+        name
+        for name in ("memory", "io")
+        if (_average(facts.text(f"psi_{name}")) or 0.0) > _STALL_PRESSURE
+    ]
     bad = (["cpu"] if cpu > _CPU_PRESSURE else []) + stalled
-    status, shown = Status.WARN if bad else Status.PASS, facts.line_no(f"psi_{bad[0]}" if bad else "psi_cpu")
-    ruling = Ruling("os.psi", status, f"waiting for {', '.join(bad)}" if bad else "none", expected, line_no=shown)
+    status, shown = (
+        Status.WARN if bad else Status.PASS,
+        facts.line_no(f"psi_{bad[0]}" if bad else "psi_cpu"),
+    )
+    ruling = Ruling(
+        "os.psi",
+        status,
+        f"waiting for {', '.join(bad)}" if bad else "none",
+        expected,
+        line_no=shown,
+    )
     memory, disks = _average(facts.text("psi_memory")), _average(facts.text("psi_io"))
     return ruling.with_values(cpu_some_avg60=cpu, memory_full_avg60=memory, io_full_avg60=disks)
 
@@ -136,27 +197,49 @@ def _governor(facts: OsFacts) -> Ruling:
     expected = "CPU governor performance"
     governors = (facts.text("governor") or "").split()
     if not governors:
-        return Ruling("os.cpu_governor", Status.SKIPPED, "none", expected, "no frequency scaling is shown (virtual machine)")
+        return Ruling(
+            "os.cpu_governor",
+            Status.SKIPPED,
+            "none",
+            expected,
+            "no frequency scaling is shown (virtual machine)",
+        )
     good = governors == ["performance"]
     status, shown = Status.PASS if good else Status.WARN, facts.line_no("governor")
     odd = next((name for name in sorted(governors) if name != "performance"), "performance")
-    return Ruling("os.cpu_governor", status, ", ".join(sorted(governors)), expected, line_no=shown).with_values(governor=odd)
+    return Ruling(
+        "os.cpu_governor", status, ", ".join(sorted(governors)), expected, line_no=shown
+    ).with_values(governor=odd)
 
 
 def _balancing(facts: OsFacts) -> Ruling:
     expected = "automatic NUMA balancing off (0)"
     value = facts.text("numa_balancing")
     if value is None:
-        return Ruling("os.numa_balancing", Status.SKIPPED, "not shown", expected, "this kernel has no NUMA balancing")
+        return Ruling(
+            "os.numa_balancing",
+            Status.SKIPPED,
+            "not shown",
+            expected,
+            "this kernel has no NUMA balancing",
+        )
     status, shown = Status.PASS if value == "0" else Status.WARN, facts.line_no("numa_balancing")
-    return Ruling("os.numa_balancing", status, value, expected, line_no=shown).with_values(value=facts.number("numa_balancing"))
+    return Ruling("os.numa_balancing", status, value, expected, line_no=shown).with_values(
+        value=facts.number("numa_balancing")
+    )
 
 
 def _iommu(facts: OsFacts) -> Ruling:
     expected = "IOMMU off or passthrough (iommu=pt)"
     kinds = (facts.text("iommu") or "").split()
     if facts.text("virtual"):
-        return Ruling("os.iommu", Status.SKIPPED, "virtual machine", expected, "in a virtual machine the host decides")
+        return Ruling(
+            "os.iommu",
+            Status.SKIPPED,
+            "virtual machine",
+            expected,
+            "in a virtual machine the host decides",
+        )
     translated = any(kind.startswith("DMA") for kind in kinds)
     found = "translated" if translated else "passthrough" if kinds else "off"
     status, shown = Status.WARN if translated else Status.PASS, facts.line_no("iommu")
@@ -170,7 +253,10 @@ def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         found = "df did not end: a mount that does not answer"
         evidence = evidence_of(answer, output)
         return tuple(
-            CheckResult(i, answer.node.name, Status.FAIL, found, expected, "df -P", evidence=evidence) for i in ("os.disk", "os.shm")
+            CheckResult(
+                i, answer.node.name, Status.FAIL, found, expected, "df -P", evidence=evidence
+            )
+            for i in ("os.disk", "os.shm")
         )
     return ruled(answer, "disks", "df -P / /tmp /dev/shm", ("os.disk", "os.shm"), _disk_rules)
 
@@ -182,13 +268,23 @@ def _disk_rules(output: SectionOutput) -> tuple[Ruling, ...]:
         return ()
     expected = f"every disk answers and is at most {_DISK_PERCENT} % full"
     full = [mount for _, percent, mount in rows if int(percent) > _DISK_PERCENT]
-    room = Ruling("os.disk", Status.WARN if full else Status.PASS, f"full: {', '.join(full)}" if full else "room", expected)
+    room = Ruling(
+        "os.disk",
+        Status.WARN if full else Status.PASS,
+        f"full: {', '.join(full)}" if full else "room",
+        expected,
+    )
     found = [room.with_values(percent_used=max(int(percent) for _, percent, _ in rows))]
     shm = next((int(size) // 1024 for size, _, mount in rows if mount == "/dev/shm"), None)
     if shm is not None:
         wanted = f"at least {_SHM_MIB} MiB of shared memory (64 MiB is a container's default)"
         good = shm >= _SHM_MIB
-        memory = Ruling("os.shm", Status.PASS if good else Status.FAIL, "enough" if good else f"{shm} MiB", wanted)
+        memory = Ruling(
+            "os.shm",
+            Status.PASS if good else Status.FAIL,
+            "enough" if good else f"{shm} MiB",
+            wanted,
+        )
         found.append(memory.with_values(size_mb=shm))
     return tuple(found)
 
@@ -201,7 +297,9 @@ def _own_name(output: SectionOutput) -> tuple[Ruling, ...]:
         return (Ruling("os.hosts", Status.WARN, "its own name does not resolve", expected),)
     loopback = [address for address in addresses if address.startswith("127.") or address == "::1"]
     if loopback:
-        ruling = Ruling("os.hosts", Status.WARN, f"its own name resolves to {', '.join(loopback)}", expected)
+        ruling = Ruling(
+            "os.hosts", Status.WARN, f"its own name resolves to {', '.join(loopback)}", expected
+        )
         return (ruling.with_values(self_resolves_to_loopback=True),)
     return (Ruling("os.hosts", Status.PASS, "resolves", expected),)
 
@@ -212,10 +310,17 @@ def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
     states = output.stdout.split()[1:]
     known = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
     if len(states) != len(_FIREWALLS) or not set(states) <= known:
-        said = (output.stderr or output.stdout).strip().splitlines()[:1] or ["systemctl printed nothing"]
+        said = (output.stderr or output.stdout).strip().splitlines()[:1] or [
+            "systemctl printed nothing"
+        ]
         return (Ruling("os.firewall", Status.UNKNOWN, "not shown", expected, said[0]),)
     on = [name for name, state in zip(_FIREWALLS, states, strict=True) if state == "active"]
-    ruling = Ruling("os.firewall", Status.WARN if on else Status.PASS, f"active: {', '.join(on)}" if on else "none active", expected)
+    ruling = Ruling(
+        "os.firewall",
+        Status.WARN if on else Status.PASS,
+        f"active: {', '.join(on)}" if on else "none active",
+        expected,
+    )
     return (ruling.with_values(active=bool(on)),)
 
 
@@ -231,7 +336,15 @@ def _time(output: SectionOutput) -> tuple[Ruling, ...]:
         return (Ruling("os.time", Status.WARN, "not synchronised", expected),)
     if offset or synchronised:
         return (Ruling("os.time", Status.PASS, "synchronised", expected),)
-    return (Ruling("os.time", Status.UNKNOWN, "not shown", expected, "neither timedatectl nor chronyc tells"),)
+    return (
+        Ruling(
+            "os.time",
+            Status.UNKNOWN,
+            "not shown",
+            expected,
+            "neither timedatectl nor chronyc tells",
+        ),
+    )
 
 
 _FIREWALLS = ("firewalld", "ufw", "nftables")
@@ -257,8 +370,20 @@ SYSTEM_FAMILY = CheckFamily(
         *ruled(answer, "system", "cat /proc/loadavg /proc/pressure/cpu …", _IDS, _rules),
         *_disks(answer),
         *ruled(answer, "own_name", "getent ahosts $(uname -n)", ("os.hosts",), _own_name),
-        *ruled(answer, "services", f"systemctl is-active {' '.join(_FIREWALLS)}", ("os.firewall",), _firewall),
-        *ruled(answer, "time", "timedatectl show -p NTPSynchronized; chronyc tracking", ("os.time",), _time),
+        *ruled(
+            answer,
+            "services",
+            f"systemctl is-active {' '.join(_FIREWALLS)}",
+            ("os.firewall",),
+            _firewall,
+        ),
+        *ruled(
+            answer,
+            "time",
+            "timedatectl show -p NTPSynchronized; chronyc tracking",
+            ("os.time",),
+            _time,
+        ),
     ),
 )
 

@@ -1,4 +1,5 @@
-"""Judging texts that somebody hands in: the rules of the families, chosen by what a text was read as."""
+"""Judging texts that somebody hands in: the rules of the families, chosen by what a text was read
+as."""
 
 from __future__ import annotations
 
@@ -20,8 +21,11 @@ from busbw.parsers.tools.rdma_sysfs import PartitionKey
 
 
 def judge(text: str, records: tuple[object, ...]) -> tuple[Ruling, ...]:
-    """What the rules say of a text and its records (`parsers.tools.recognise.read`); () = no rule reads any of them."""
-    efa = any(isinstance(r, tuple) and r and isinstance(r[0], VerbsInfo) and r[0].is_efa for r in records)
+    """What the rules say of a text and its records (`parsers.tools.recognise.read`); () = no rule
+    reads any of them."""
+    efa = any(
+        isinstance(r, tuple) and r and isinstance(r[0], VerbsInfo) and r[0].is_efa for r in records
+    )
     return tuple(ruling for record in records for ruling in _one(text, record, efa))
 
 
@@ -36,13 +40,19 @@ def _one(text: str, record: object, efa: bool) -> tuple[Ruling, ...]:
         case SmiTable():
             return _smi(record)
         case Topology():
-            return (gpu_fabric.affinity(record), _alone("cross.rail_map", f"{len(record.gpus)} GPUs, {len(record.nics)} NICs"))
+            return (
+                gpu_fabric.affinity(record),
+                _alone("cross.rail_map", f"{len(record.gpus)} GPUs, {len(record.nics)} NICs"),
+            )
         case Qos():
             return (ethernet.qos((record,)),)
         case LinkAttributes():
             return (pcie.one_link(record),)
         case RdmaNodes():
-            return (rdma.device_nodes(record, efa=efa), *((cloud.efa_devices(record.uverbs),) if efa else ()))
+            return (
+                rdma.device_nodes(record, efa=efa),
+                *((cloud.efa_devices(record.uverbs),) if efa else ()),
+            )
         case tuple() if record:
             return _several(record)
         case _:
@@ -55,7 +65,10 @@ def _several(records: tuple[object, ...]) -> tuple[Ruling, ...]:
             return _devinfo(tuple(r for r in records if isinstance(r, VerbsInfo)))
         case RdmaLink():
             links = tuple(r for r in records if isinstance(r, RdmaLink))
-            listed = VerbsDevices(tuple(VerbsDevice(name, "") for name in dict.fromkeys(k.device for k in links)), None)
+            listed = VerbsDevices(
+                tuple(VerbsDevice(name, "") for name in dict.fromkeys(k.device for k in links)),
+                None,
+            )
             return (rdma.present(listed, ()), rdma.port_state(rdma.from_links(links)))
         case Gid():
             gids = tuple(r for r in records if isinstance(r, Gid))
@@ -80,36 +93,68 @@ def _ibstat(listed: Ibstat) -> tuple[Ruling, ...]:
     there = VerbsDevices(tuple(VerbsDevice(device.name, "") for device in listed.devices), None)
     # A device that vanishes while it is listed was there when the list began.
     rails = (*(device.name for device in listed.devices), listed.missing) if listed.missing else ()
-    firmware = ", ".join(sorted({f"{device.ca_type} {device.firmware}" for device in listed.devices}))
-    return (rdma.present(there, rails), rdma.port_state(ports), rdma.port_rate(ports), _alone("cross.nic_fw", firmware))
+    firmware = ", ".join(
+        sorted({f"{device.ca_type} {device.firmware}" for device in listed.devices})
+    )
+    return (
+        rdma.present(there, rails),
+        rdma.port_state(ports),
+        rdma.port_rate(ports),
+        _alone("cross.nic_fw", firmware),
+    )
 
 
 def _devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[Ruling, ...]:
     ports = rdma.from_devinfo(devices)
     listed = VerbsDevices(tuple(VerbsDevice(device.name, "") for device in devices), None)
-    firmware = ", ".join(sorted({f"{device.board_id or device.name} {device.firmware}" for device in devices}))
+    firmware = ", ".join(
+        sorted({f"{device.board_id or device.name} {device.firmware}" for device in devices})
+    )
     mtu = () if all(device.is_efa for device in devices) else (rdma.mtu(ports),)
-    return (rdma.present(listed, ()), rdma.port_state(ports), *mtu, _alone("cross.nic_fw", firmware))
+    return (
+        rdma.present(listed, ()),
+        rdma.port_state(ports),
+        *mtu,
+        _alone("cross.nic_fw", firmware),
+    )
 
 
 def _smi(table: SmiTable) -> tuple[Ruling, ...]:
     gpus = gpu_state.from_table(table)
     expected = "GPUs, as many as on the other nodes"
     count = Ruling("gpu.count", Status.PASS if gpus else Status.FAIL, f"{len(gpus)} GPUs", expected)
-    cuda = Ruling("sw.cuda", Status.SKIPPED, f"driver supports CUDA {table.cuda}", "", "no binary to compare it with")
+    cuda = Ruling(
+        "sw.cuda",
+        Status.SKIPPED,
+        f"driver supports CUDA {table.cuda}",
+        "",
+        "no binary to compare it with",
+    )
     return (count, *gpu_state.rule(gpus), gpu_state.processes(table.processes, gpus), cuda)
 
 
 def _nvlink(gpus: tuple[NvlinkGpu, ...]) -> tuple[Ruling, ...]:
     found = [gpu_fabric.nvlinks(gpus)]
     for name in ("replay", "recovery", "crc"):
-        counts = [count for gpu in gpus for errors in gpu.errors if (count := getattr(errors, name)) is not None]
+        counts = [
+            count
+            for gpu in gpus
+            for errors in gpu.errors
+            if (count := getattr(errors, name)) is not None
+        ]
         if counts:
-            # Counters since the driver was loaded: only a rise during a run is judged; recovery is judged above.
+            # Counters since the driver was loaded: only a rise during a run is judged; recovery is
+            # judged above.
             status = Status.WARN if sum(counts) else Status.PASS
             found.append(Ruling(f"counter:nvlink_{name}_errors", status, str(sum(counts)), "0"))
     return tuple(found)
 
 
 def _alone(check_id: str, found: str) -> Ruling:
-    return Ruling(check_id, Status.SKIPPED, found, "the same on all nodes", "one node alone: nothing to compare it with")
+    return Ruling(
+        check_id,
+        Status.SKIPPED,
+        found,
+        "the same on all nodes",
+        "one node alone: nothing to compare it with",
+    )

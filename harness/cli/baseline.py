@@ -22,21 +22,39 @@ def register(parser: argparse.ArgumentParser) -> None:
     parsers = parser.add_subparsers(dest="baseline_command", metavar="COMMAND", required=True)
     accept = parsers.add_parser("accept", help="make a run the expectation of its regime")
     accept.add_argument("--anyway", action="store_true", help="also a run that did not pass")
-    retire = parsers.add_parser("retire", help="take that back; the run and the decision stay on record")
-    show = parsers.add_parser("show", help="what a run stands for: regime, numbers, machine, who accepted it")
+    retire = parsers.add_parser(
+        "retire", help="take that back; the run and the decision stay on record"
+    )
+    show = parsers.add_parser(
+        "show", help="what a run stands for: regime, numbers, machine, who accepted it"
+    )
     for own in (accept, retire, show):
         own.add_argument(
-            "run", type=Path, nargs="?", default=Path("runs/latest"), metavar="RUN", help="run directory (default runs/latest)"
+            "run",
+            type=Path,
+            nargs="?",
+            default=Path("runs/latest"),
+            metavar="RUN",
+            help="run directory (default runs/latest)",
         )
     for own in (accept, retire):
         own.add_argument("--note", default="", metavar="TEXT", help="why, for those who come later")
     listing = parsers.add_parser("list", help="the accepted runs")
-    listing.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are (default runs)")
+    listing.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help="where run directories are (default runs)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the `busbw baseline` command that was given."""
-    return {"accept": _accept, "retire": _retire, "show": _show, "list": _list}[args.baseline_command](args)
+    return {"accept": _accept, "retire": _retire, "show": _show, "list": _list}[
+        args.baseline_command
+    ](args)
 
 
 def _accept(args: argparse.Namespace) -> int:
@@ -58,7 +76,10 @@ def _accept(args: argparse.Namespace) -> int:
             next_step="accept another run",
         )
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note))
-    sys.stdout.write(f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers) + len(past.contrasts)} numbers\n")
+    sys.stdout.write(
+        f"accepted {past.run_id}: {_regime(past)}, {len(past.numbers) + len(past.contrasts)}"
+        " numbers\n"
+    )
     return 0
 
 
@@ -72,7 +93,9 @@ def _retire(args: argparse.Namespace) -> int:
     directory = run_directory.open_existing(args.run)
     if accepted.standing(directory) is None:
         raise UsageError(
-            f"run {directory.run_id} is not accepted", seen="no standing decision in accepted.json", next_step="busbw baseline list"
+            f"run {directory.run_id} is not accepted",
+            seen="no standing decision in accepted.json",
+            next_step="busbw baseline list",
         )
     accepted.decide(directory, Decision(now(), getpass.getuser(), args.note, retired=True))
     sys.stdout.write(f"retired {directory.run_id}\n")
@@ -88,18 +111,25 @@ def _show(args: argparse.Namespace) -> int:
     lines = [f"{past.run_id}  {past.verdict}  {_regime(past)}"]
     for decision in accepted.read(directory):
         word = "retired" if decision.retired else "accepted"
-        lines.append(f"  {word} {decision.at} by {decision.by}{': ' + decision.note if decision.note else ''}")
+        lines.append(
+            f"  {word} {decision.at} by"
+            f" {decision.by}{': ' + decision.note if decision.note else ''}"
+        )
     for number in past.numbers:
         middle = statistics.median(number.busbw_gb_s)
         count = len(number.busbw_gb_s)
         launches = f"{count} launch{'es' if count > 1 else ''}"
         lines.append(
-            f"  {number.collective:<15} {format_size(number.size_bytes):>9}  {format_bandwidth(middle):>14}  {launches}  {number.options}"
+            f"  {number.collective:<15} {format_size(number.size_bytes):>9} "
+            f" {format_bandwidth(middle):>14}  {launches}  {number.options}"
         )
     for contrast in past.contrasts:
         ratio = statistics.median(contrast.ratios)
         size = format_size(contrast.size_bytes)
-        lines.append(f"  {contrast.collective:<15} {size:>9}  {', '.join(contrast.changed)} over unchanged nodes {ratio:.1%}")
+        lines.append(
+            f"  {contrast.collective:<15} {size:>9}  {', '.join(contrast.changed)} over unchanged"
+            f" nodes {ratio:.1%}"
+        )
     lines += [f"  {name:<24} {value}" for name, value in past.machine]
     sys.stdout.write("".join(f"{one_line(line)}\n" for line in lines))
     return 0
@@ -112,9 +142,17 @@ def _list(args: argparse.Namespace) -> int:
     found = accepted.accepted_runs(args.out)
     for each in found:
         decision = each.decision
-        who = f"{decision.at[:10]} by {decision.by}{': ' + decision.note if decision.note else ''}" if decision else ""
+        who = (
+            f"{decision.at[:10]} by {decision.by}{': ' + decision.note if decision.note else ''}"
+            if decision
+            else ""
+        )
         try:
-            regime = f"cannot be read: {each.problem}" if each.problem else _regime(_past(each.run.path)[1])
+            regime = (
+                f"cannot be read: {each.problem}"
+                if each.problem
+                else _regime(_past(each.run.path)[1])
+            )
         except BusbwError as error:
             regime = f"cannot be read: {error.what.splitlines()[0]}"
         sys.stdout.write(f"{one_line(f'{each.run.run_id}  {regime}  {who}')}\n")
@@ -138,4 +176,9 @@ def _regime(past: PastRun) -> str:
     return f"{regime.profile}, {regime.nodes} nodes, {regime.ranks} ranks, {regime.gpus}{emulated}"
 
 
-COMMAND = CliCommand("baseline", "accept a run as what later runs are held against; list, show, retire", register, run)
+COMMAND = CliCommand(
+    "baseline",
+    "accept a run as what later runs are held against; list, show, retire",
+    register,
+    run,
+)

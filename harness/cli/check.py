@@ -1,4 +1,5 @@
-"""`busbw check`: is every node what it should be, and are they all the same? Reads only, on every node once."""
+"""`busbw check`: is every node what it should be, and are they all the same? Reads only, on every
+node once."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ def add_inside_option(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--inside",
         metavar="PREFIX",
-        help="run every check behind this on the node, such as 'docker exec -i train': the job's limits, devices, libraries",
+        help=(
+            "run every check behind this on the node, such as 'docker exec -i train': the job's"
+            " limits, devices, libraries"
+        ),
     )
 
 
@@ -60,7 +64,11 @@ def transport_of(args: argparse.Namespace, plan: RunPlan) -> Transport:
         # By itself: looking for the others loads an SSH library, a third of what a prolog takes.
         way: Transport = LocalTransport()
     else:
-        way = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
+        way = make(
+            plan.transport,
+            ssh_config=plan.cluster.ssh_config,
+            accept_new_host_keys=args.accept_new_host_keys,
+        )
     return InsideTransport(way, prefix) if prefix else way
 
 
@@ -86,25 +94,42 @@ class Same:
 
 def check_lines(report: CheckReport, run_dir: str) -> tuple[str, ...]:
     """The lines to print, without line ends; `run_dir` as the user would type it."""
-    found = [f"{report.verdict.value}  {check_headline(report.checks, report.nodes, report.profile)}"]
+    found = [
+        f"{report.verdict.value}  {check_headline(report.checks, report.nodes, report.profile)}"
+    ]
     found += [f"      {report.emulated}"] if report.emulated else []
     found += _matrix(report)
     for check_ids, members in _problems(report):
         found += _problem(check_ids, members)
     if report.verdict in (Status.PASS, Status.WARN):
-        found += [f"{'SEES' if not number else '    '}  {line}" for number, line in enumerate(sensitivity(report.checks))]
+        found += [
+            f"{'SEES' if not number else '    '}  {line}"
+            for number, line in enumerate(sensitivity(report.checks))
+        ]
     found += _not_checked(report)
     found.append(_last(report, run_dir))
     return tuple(one_line(line) for line in found)
 
 
 def drain_reason(report: CheckReport) -> str:
-    """One line for a scheduler's drain reason or a health check: what required is not well, worst first, or that all is."""
-    bad = [c for status in (Status.FAIL, Status.UNKNOWN) for c in report.checks if c.required and c.status is status]
+    """One line for a scheduler's drain reason or a health check: what required is not well, worst
+    first, or that all is."""
+    bad = [
+        c
+        for status in (Status.FAIL, Status.UNKNOWN)
+        for c in report.checks
+        if c.required and c.status is status
+    ]
     if not bad:
-        warned = sum(c.status is Status.WARN or (c.status is Status.FAIL and not c.required) for c in report.checks)
+        warned = sum(
+            c.status is Status.WARN or (c.status is Status.FAIL and not c.required)
+            for c in report.checks
+        )
         passed = sum(c.status is Status.PASS for c in report.checks)
-        return one_line(f"busbw: {report.verdict.value} {phrases.count(passed, 'check')} passed, {phrases.count(warned, 'warning')}")
+        return one_line(
+            f"busbw: {report.verdict.value} {phrases.count(passed, 'check')} passed,"
+            f" {phrases.count(warned, 'warning')}"
+        )
     # What one missing tool hides is one thing, not one per check.
     said: dict[str, list[str]] = {}
     for check in bad:
@@ -112,11 +137,14 @@ def drain_reason(report: CheckReport) -> str:
         said.setdefault(f"{check.found}{why}", []).append(check.check_id)
     told = [f"{', '.join(dict.fromkeys(ids))} {text}" for text, ids in said.items()]
     more = f"; and {len(told) - 3} more" if len(told) > 3 else ""
-    return one_line(phrases.cut(f"busbw: {report.verdict.value} {'; '.join(told[:3])}{more}", 2 * _TEXT))
+    return one_line(
+        phrases.cut(f"busbw: {report.verdict.value} {'; '.join(told[:3])}{more}", 2 * _TEXT)
+    )
 
 
 def _matrix(report: CheckReport) -> list[str]:
-    """One line per group of checks: how many nodes are well, and who is not. What advisory checks could not tell stands below."""
+    """One line per group of checks: how many nodes are well, and who is not. What advisory checks
+    could not tell stands below."""
     groups: dict[str, list[CheckResult]] = {}
     for check in report.checks:
         if check.status is not Status.SKIPPED:
@@ -136,7 +164,9 @@ def _matrix(report: CheckReport) -> list[str]:
                 shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
                 marks.append(f"{phrases.SIGNS[status]} {_few({c.node for c in bad})} {shown}")
         checks = len({c.check_id for c in made})
-        said = "   ".join(marks) or (f"well ({phrases.count(checks, 'check')})" if made else "not checked")
+        said = "   ".join(marks) or (
+            f"well ({phrases.count(checks, 'check')})" if made else "not checked"
+        )
         count = f"{len(well):,}/{len(report.nodes):,}" if made else "–"
         found.append(f"  {group:<6} {count:>{width}}  {said}")
     return found
@@ -149,12 +179,16 @@ def _few(nodes: Iterable[str]) -> str:
 
 
 def _is_told(check: CheckResult) -> bool:
-    # An advisory check that could not be made is a gap, not a problem: it is listed under NOT CHECKED.
-    return check.status in (Status.FAIL, Status.WARN) or (check.status is Status.UNKNOWN and check.required)
+    # An advisory check that could not be made is a gap, not a problem: it is listed under NOT
+    # CHECKED.
+    return check.status in (Status.FAIL, Status.WARN) or (
+        check.status is Status.UNKNOWN and check.required
+    )
 
 
 def _problems(report: CheckReport) -> list[tuple[tuple[str, ...], tuple[Same, ...]]]:
-    """Each check that is not well with its different answers, the most frequent first; what decides the verdict stands before the rest.
+    """Each check that is not well with its different answers, the most frequent first; what decides
+    the verdict stands before the rest.
 
     Checks that could not be made for one and the same reason on the same nodes are one problem."""
     groups: dict[tuple[bool, Status, str], list[CheckResult]] = {}
@@ -167,7 +201,11 @@ def _problems(report: CheckReport) -> list[tuple[tuple[str, ...], tuple[Same, ..
     for key in ordered:
         answers = tuple(sorted(_folded(groups[key]), key=lambda same: -len(same.nodes)))
         first = answers[0]
-        cause = (*key[:2], first.example.reason, first.nodes) if key[1] is Status.UNKNOWN and len(answers) == 1 else key
+        cause = (
+            (*key[:2], first.example.reason, first.nodes)
+            if key[1] is Status.UNKNOWN and len(answers) == 1
+            else key
+        )
         found.setdefault(cause, ([], answers))[0].append(key[2])
     return [(tuple(ids), answers) for ids, answers in found.values()]
 
@@ -176,7 +214,9 @@ def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
     """Equal answers together, in the order of the first of each."""
     groups: dict[tuple[str, str, str, str, bool], list[CheckResult]] = {}
     for check in checks:
-        groups.setdefault((check.check_id, check.found, check.expected, check.reason, check.required), []).append(check)
+        groups.setdefault(
+            (check.check_id, check.found, check.expected, check.reason, check.required), []
+        ).append(check)
     return tuple(Same(members[0], tuple(c.node for c in members)) for members in groups.values())
 
 
@@ -188,12 +228,21 @@ def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[str]
     for number, same in enumerate(answers[:_ANSWERS]):
         which = f"   on {_few(same.nodes)}" if len(answers) > 1 else ""
         why = f"  ({phrases.cut(same.example.reason, _TEXT)})" if same.example.reason else ""
-        found.append(f"      {'found' if number == 0 else '':<9} {phrases.cut(same.example.found, _TEXT)}{why}{which}")
-    found += [f"                {len(answers) - _ANSWERS} more answers in check.json"] if len(answers) > _ANSWERS else []
+        found.append(
+            f"      {'found' if number == 0 else '':<9}"
+            f" {phrases.cut(same.example.found, _TEXT)}{why}{which}"
+        )
+    found += (
+        [f"                {len(answers) - _ANSWERS} more answers in check.json"]
+        if len(answers) > _ANSWERS
+        else []
+    )
     found += [f"      expected  {phrases.cut(check.expected, _TEXT)}"] if check.expected else []
     found += [f"      command   {check.command}"] if check.command else []
     if check.evidence is not None:
-        at = check.evidence.artefact + (f":{check.evidence.line_no}" if check.evidence.line_no is not None else "")
+        at = check.evidence.artefact + (
+            f":{check.evidence.line_no}" if check.evidence.line_no is not None else ""
+        )
         text = check.evidence.text.strip().splitlines()
         found.append(f"      seen      {at}" + (f"  {phrases.cut(text[0], _TEXT)}" if text else ""))
     return found
@@ -203,17 +252,25 @@ def _not_checked(report: CheckReport) -> list[str]:
     """Advisory checks without an answer, by reason; and how many do not apply."""
     reasons: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for same in _folded(c for c in report.checks if c.status is Status.UNKNOWN and not c.required):
-        reasons.setdefault((same.example.reason or same.example.found, same.nodes), []).append(same.example.check_id)
+        reasons.setdefault((same.example.reason or same.example.found, same.nodes), []).append(
+            same.example.check_id
+        )
     found = [
-        f"NOT CHECKED  {phrases.cut(reason, _TEXT)}: {', '.join(ids)}  {'all nodes' if len(nodes) == len(report.nodes) else fold(nodes)}"
+        f"NOT CHECKED  {phrases.cut(reason, _TEXT)}: {', '.join(ids)} "
+        f" {'all nodes' if len(nodes) == len(report.nodes) else fold(nodes)}"
         for (reason, nodes), ids in list(reasons.items())[:_REASONS]
     ]
-    found += [f"NOT CHECKED  {len(reasons) - _REASONS} more reasons in check.json"] if len(reasons) > _REASONS else []
+    found += (
+        [f"NOT CHECKED  {len(reasons) - _REASONS} more reasons in check.json"]
+        if len(reasons) > _REASONS
+        else []
+    )
     asked = {c.check_id for c in report.checks if c.status is not Status.SKIPPED}
     skipped = sorted({c.check_id for c in report.checks if c.status is Status.SKIPPED} - asked)
     if skipped:
         found.append(
-            f"NOT APPLICABLE  {phrases.count(len(skipped), 'check')} to these nodes with profile {report.profile} (reasons in check.json)"
+            f"NOT APPLICABLE  {phrases.count(len(skipped), 'check')} to these nodes with profile"
+            f" {report.profile} (reasons in check.json)"
         )
     return found
 
@@ -221,8 +278,9 @@ def _not_checked(report: CheckReport) -> list[str]:
 def _last(report: CheckReport, run_dir: str) -> str:
     counts = Counter(c.status for c in report.checks)
     return (
-        f"busbw: CHECK {report.verdict.value} {counts[Status.FAIL]:,} failed, {phrases.count(counts[Status.WARN], 'warning')}, "
-        f"{counts[Status.PASS]:,} passed, {counts[Status.UNKNOWN]:,} not checked  {run_dir}"
+        f"busbw: CHECK {report.verdict.value} {counts[Status.FAIL]:,} failed,"
+        f" {phrases.count(counts[Status.WARN], 'warning')}, {counts[Status.PASS]:,} passed,"
+        f" {counts[Status.UNKNOWN]:,} not checked  {run_dir}"
     )
 
 
@@ -248,7 +306,8 @@ class Asked:
 
 @contextlib.contextmanager
 def asked(args: argparse.Namespace, plan: RunPlan, kind: str) -> Iterator[Asked]:
-    """Make the run directory, reach the nodes and ask each once; the sessions are open while the caller works.
+    """Make the run directory, reach the nodes and ask each once; the sessions are open while the
+    caller works.
 
     Raises:
         ReachError: no node could be reached.
@@ -266,17 +325,27 @@ def asked(args: argparse.Namespace, plan: RunPlan, kind: str) -> Iterator[Asked]
     artefacts.keep(directory, "plan.json", plan)
     with reach(directory, plan, transport_of(args, plan), console.say) as fleet:
         if not fleet.sessions:
-            raise ReachError("no node could be reached", seen=fleet.unreachable[0].reason if fleet.unreachable else "")
+            raise ReachError(
+                "no node could be reached",
+                seen=fleet.unreachable[0].reason if fleet.unreachable else "",
+            )
         context = Context(run=directory, plan=plan, fleet=fleet, now=now, say=console.say)
         console.say("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
         preflight.ask(context)
         # Where no profile was given the answers decide on it.
         settled = assess.load_plan(directory)
-        yield Asked(directory, dataclasses.replace(context, plan=settled), assess.answers(directory, settled))
+        yield Asked(
+            directory,
+            dataclasses.replace(context, plan=settled),
+            assess.answers(directory, settled),
+        )
 
 
-def tell(args: argparse.Namespace, run: RunDir, schema: str, checks: tuple[CheckResult, ...]) -> int:
-    """Write the report as `NAME.json`, NAME out of `busbw.NAME/1`, print it, and give the exit status of the verdict."""
+def tell(
+    args: argparse.Namespace, run: RunDir, schema: str, checks: tuple[CheckResult, ...]
+) -> int:
+    """Write the report as `NAME.json`, NAME out of `busbw.NAME/1`, print it, and give the exit
+    status of the verdict."""
     from busbw.codec import dump_json
     from busbw.model import Status, worst
     from busbw.parsers.verdict import EXIT_STATUS
@@ -284,8 +353,14 @@ def tell(args: argparse.Namespace, run: RunDir, schema: str, checks: tuple[Check
 
     nodes = checking.conclude(run)
     told = (*(check for check in nodes.checks if check.check_id == "ssh.connect"), *checks)
-    verdict = worst(tuple(check.status for check in told if check.required and check.status is not Status.SKIPPED))
-    report = dataclasses.replace(nodes, schema=schema, checks=told, verdict=verdict, exit_status=EXIT_STATUS[verdict])
+    verdict = worst(
+        tuple(
+            check.status for check in told if check.required and check.status is not Status.SKIPPED
+        )
+    )
+    report = dataclasses.replace(
+        nodes, schema=schema, checks=told, verdict=verdict, exit_status=EXIT_STATUS[verdict]
+    )
     text = dump_json(report)
     run.write_derived(f"{schema.partition('.')[2].partition('/')[0]}.json", text)
     if args.json:
@@ -311,12 +386,20 @@ def register_gpus(parser: argparse.ArgumentParser) -> None:
     """The options."""
     group = parser.add_argument_group("gpus")
     group.add_argument(
-        "--gpus", action="store_true", help="each GPU by itself instead: nvbandwidth's copies, compared over all GPUs; loads them"
+        "--gpus",
+        action="store_true",
+        help="each GPU by itself instead: nvbandwidth's copies, compared over all GPUs; loads them",
     )
     group.add_argument(
-        "--dcgm", type=int, choices=(1, 2, 3), metavar="LEVEL", help="with --gpus: dcgmi diag -r LEVEL too (3 takes half an hour)"
+        "--dcgm",
+        type=int,
+        choices=(1, 2, 3),
+        metavar="LEVEL",
+        help="with --gpus: dcgmi diag -r LEVEL too (3 takes half an hour)",
     )
-    group.add_argument("--force", action="store_true", help="with --gpus: beside somebody else's work too")
+    group.add_argument(
+        "--force", action="store_true", help="with --gpus: beside somebody else's work too"
+    )
 
 
 def run_gpus(args: argparse.Namespace, plan: RunPlan) -> int:
@@ -331,7 +414,11 @@ def run_gpus(args: argparse.Namespace, plan: RunPlan) -> int:
 
     with asked(args, dataclasses.replace(plan, force=args.force), "gpus") as nodes:
         context = nodes.context
-        participants.refuse(context, participants.look(context, nodes.answers, context.plan.head), tuple(context.fleet.sessions))
+        participants.refuse(
+            context,
+            participants.look(context, nodes.answers, context.plan.head),
+            tuple(context.fleet.sessions),
+        )
         context.say("gpus", f"each GPU of {len(context.fleet.sessions)} nodes by itself")
         _ask_gpus(context, nodes.run, args.dcgm)
     return tell(args, nodes.run, GPUS_SCHEMA, fabric.gpus(nodes.run))
@@ -344,14 +431,19 @@ def _ask_gpus(context: Context, directory: RunDir, level: int | None) -> None:
     from busbw.store.artefacts import GpusArtefact, GpusText
 
     family = gpu_bench.family(level)
-    commands = {node: gpu_bench.command(family, directory.run_id, f"gpus/{node}.txt") for node in context.fleet.sessions}
+    commands = {
+        node: gpu_bench.command(family, directory.run_id, f"gpus/{node}.txt")
+        for node in context.fleet.sessions
+    }
     limit_s = max(command.timeout_s for command in commands.values())
     texts = []
     for answer in context.fleet.run(commands, deadline_s=limit_s + 10):
         if isinstance(answer, CommandResult):
             path = f"raw/gpus/{answer.node}.txt" if answer.stdout or answer.ok else None
             stderr = f"{path}.err" if path and answer.stderr else None
-            texts.append(GpusText(answer.node, path, stderr, answer.exit_status, answer.problem or ""))
+            texts.append(
+                GpusText(answer.node, path, stderr, answer.exit_status, answer.problem or "")
+            )
         else:
             texts.append(GpusText(answer.node, None, None, None, answer.reason))
     artefacts.keep(directory, "gpus.json", GpusArtefact(directory.run_id, level, tuple(texts)))
@@ -370,7 +462,10 @@ def register_path(parser: argparse.ArgumentParser) -> None:
     parser.add_argument_group("path").add_argument(
         "--path",
         action="store_true",
-        help="the path between the nodes instead: the launcher's ssh, an mpirun hello, TCP ports, the interface that NCCL chooses",
+        help=(
+            "the path between the nodes instead: the launcher's ssh, an mpirun hello, TCP ports,"
+            " the interface that NCCL chooses"
+        ),
     )
 
 
@@ -385,7 +480,9 @@ def run_path(args: argparse.Namespace, plan: RunPlan) -> int:
     from busbw.run import network_path
 
     with asked(args, plan, "path") as nodes:
-        network_path.attempt(nodes.context, {answer.node.name: facts(answer) for answer in nodes.answers})
+        network_path.attempt(
+            nodes.context, {answer.node.name: facts(answer) for answer in nodes.answers}
+        )
     return tell(args, nodes.run, PATH_SCHEMA, derived.load(nodes.run))
 
 
@@ -408,7 +505,8 @@ _PROBLEMS = 12
 
 @dataclass(frozen=True, slots=True)
 class FabricReport:
-    """fabric.json: what the fabric's side comes to. Like everything derived it can be rebuilt from `raw/`."""
+    """fabric.json: what the fabric's side comes to. Like everything derived it can be rebuilt from
+    `raw/`."""
 
     schema: str
     run_id: str
@@ -428,26 +526,36 @@ def register_fabric(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fabric",
         action="store_true",
-        help="the fabric's side instead of the nodes': links, rates, errors and cabling, from iblinkinfo, ibnetdiscover, ibqueryerrors and LLDP",
+        help=(
+            "the fabric's side instead of the nodes': links, rates, errors and cabling, from"
+            " iblinkinfo, ibnetdiscover, ibqueryerrors and LLDP"
+        ),
     )
     group.add_argument(
         "--fabric-file",
         nargs="+",
         metavar="PATH",
-        help="the same from files, no node is contacted: their output, ibdiagnet's, UFM exports (JSON, CSV), lldpctl's (NODE.txt)",
+        help=(
+            "the same from files, no node is contacted: their output, ibdiagnet's, UFM exports"
+            " (JSON, CSV), lldpctl's (NODE.txt)"
+        ),
     )
     group.add_argument(
-        "--fabric-host", metavar="HOST", help="where the fabric's tools run (default: the head node; `local` = this machine)"
+        "--fabric-host",
+        metavar="HOST",
+        help="where the fabric's tools run (default: the head node; `local` = this machine)",
     )
 
 
 def wanted(args: argparse.Namespace) -> bool:
-    """Whether this command is about the fabric, the path or each GPU, and not about what the nodes say."""
+    """Whether this command is about the fabric, the path or each GPU, and not about what the nodes
+    say."""
     return bool(args.fabric or args.fabric_file or args.fabric_host or args.path or args.gpus)
 
 
 def run_fabric(args: argparse.Namespace, make_plan: Callable[[argparse.Namespace], RunPlan]) -> int:
-    """Do it; the exit status is the verdict's. `make_plan` gives the nodes to ask, or those that files are about.
+    """Do it; the exit status is the verdict's. `make_plan` gives the nodes to ask, or those that
+    files are about.
 
     Raises:
         UsageError: a file is not there, nothing names what to read, or two checks at once.
@@ -462,7 +570,11 @@ def run_fabric(args: argparse.Namespace, make_plan: Callable[[argparse.Namespace
     if args.path or args.gpus:
         if args.fabric or args.fabric_file or args.fabric_host or (args.path and args.gpus):
             seen = "more than one of them was given"
-            raise UsageError("--fabric, --path and --gpus are three checks", seen=seen, next_step="give one after the other")
+            raise UsageError(
+                "--fabric, --path and --gpus are three checks",
+                seen=seen,
+                next_step="give one after the other",
+            )
         plan = make_plan(args)
         return run_path(args, plan) if args.path else run_gpus(args, plan)
     console = Console(quiet=args.quiet or args.json)
@@ -496,9 +608,14 @@ def _listed(args: argparse.Namespace) -> tuple[Node, ...]:
 
 
 def _keep_plan(
-    args: argparse.Namespace, make_plan: Callable[[argparse.Namespace], RunPlan], directory: RunDir, nodes: tuple[str, ...], started: str
+    args: argparse.Namespace,
+    make_plan: Callable[[argparse.Namespace], RunPlan],
+    directory: RunDir,
+    nodes: tuple[str, ...],
+    started: str,
 ) -> None:
-    """So that `busbw report` knows the run: the nodes of the inventory, else those that the files tell of. Without any there is none."""
+    """So that `busbw report` knows the run: the nodes of the inventory, else those that the files
+    tell of. Without any there is none."""
     from busbw.store import artefacts
 
     if args.inventory is None and args.nodes is None:
@@ -508,28 +625,45 @@ def _keep_plan(
         artefacts.keep(directory, "plan.json", plan)
 
 
-def _ask(args: argparse.Namespace, plan: RunPlan, directory: RunDir, say: Callable[[str, str], None]) -> None:
+def _ask(
+    args: argparse.Namespace, plan: RunPlan, directory: RunDir, say: Callable[[str, str], None]
+) -> None:
     from busbw.run import fabric_side
     from busbw.run.reach import reach
     from busbw.store import artefacts
     from busbw.transport.choose import make
 
     artefacts.keep(directory, "plan.json", plan)
-    transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
+    transport = make(
+        plan.transport,
+        ssh_config=plan.cluster.ssh_config,
+        accept_new_host_keys=args.accept_new_host_keys,
+    )
     with reach(directory, plan, transport, say) as fleet:
         if not fleet.sessions:
-            raise ReachError("no node could be reached", seen=fleet.unreachable[0].reason if fleet.unreachable else "")
+            raise ReachError(
+                "no node could be reached",
+                seen=fleet.unreachable[0].reason if fleet.unreachable else "",
+            )
         own = None if args.fabric_host is None else _host(args, plan, directory, transport)
         host = own or fleet.sessions.get(plan.cluster.head)
-        say("fabric", f"asking {len(fleet.sessions)} nodes, and {host.node if host else 'no host'} for the fabric")
+        say(
+            "fabric",
+            f"asking {len(fleet.sessions)} nodes, and {host.node if host else 'no host'} for the"
+            " fabric",
+        )
         try:
-            fabric_side.ask(directory, plan.cluster.nodes, fleet, host, sudo=bool(getattr(args, "sudo", False)))
+            fabric_side.ask(
+                directory, plan.cluster.nodes, fleet, host, sudo=bool(getattr(args, "sudo", False))
+            )
         finally:
             if own is not None:
                 own.close()
 
 
-def _host(args: argparse.Namespace, plan: RunPlan, directory: RunDir, transport: Transport) -> Session:
+def _host(
+    args: argparse.Namespace, plan: RunPlan, directory: RunDir, transport: Transport
+) -> Session:
     """The session to --fabric-host, recorded as those of the nodes are.
 
     Raises:
@@ -541,9 +675,15 @@ def _host(args: argparse.Namespace, plan: RunPlan, directory: RunDir, transport:
 
     listed = {node.name: node for node in plan.cluster.nodes}
     way: Transport = LocalTransport() if args.fabric_host == "local" else transport
-    session = RecordingTransport(way, directory).connect(listed.get(args.fabric_host, Node(args.fabric_host)), plan.connect_timeout_s)
+    session = RecordingTransport(way, directory).connect(
+        listed.get(args.fabric_host, Node(args.fabric_host)), plan.connect_timeout_s
+    )
     if isinstance(session, Unreachable):
-        raise ReachError(f"--fabric-host {args.fabric_host} could not be reached", seen=session.reason, next_step=session.next_step)
+        raise ReachError(
+            f"--fabric-host {args.fabric_host} could not be reached",
+            seen=session.reason,
+            next_step=session.next_step,
+        )
     return session
 
 
@@ -555,9 +695,22 @@ def _report(directory: RunDir, started: str, found: FabricView) -> FabricReport:
     if not found.topology.links:
         verdict = Status.UNKNOWN
     else:
-        verdict = worst(tuple(check.status for check in found.checks if check.required and check.status is not Status.SKIPPED))
+        verdict = worst(
+            tuple(
+                check.status
+                for check in found.checks
+                if check.required and check.status is not Status.SKIPPED
+            )
+        )
     return FabricReport(
-        FABRIC_SCHEMA, directory.run_id, busbw.__version__, started, verdict, EXIT_STATUS[verdict], found.checks, found.topology
+        FABRIC_SCHEMA,
+        directory.run_id,
+        busbw.__version__,
+        started,
+        verdict,
+        EXIT_STATUS[verdict],
+        found.checks,
+        found.topology,
     )
 
 
@@ -569,33 +722,52 @@ def lines(report: FabricReport, run_dir: str) -> tuple[str, ...]:
     from busbw.reports.safe import one_line
 
     topology = report.topology
-    bad = [check for status in (Status.FAIL, Status.UNKNOWN, Status.WARN) for check in report.checks if check.status is status]
+    bad = [
+        check
+        for status in (Status.FAIL, Status.UNKNOWN, Status.WARN)
+        for check in report.checks
+        if check.status is status
+    ]
     cables = sum(link.b is not None for link in topology.links)
     about = f"{phrases.count(cables, 'link')}, {phrases.count(len(topology.nodes), 'node')}"
     found = [f"{report.verdict.value}  {about}: {_cabled(topology)}"]
     for check in (check for check in bad if check.required or check.status is not Status.UNKNOWN):
-        found.append(f"{phrases.SIGNS[check.status]} {phrases.WORDS[check.status]}  {check.check_id}  {check.node}")
-        found += [f"      {'found ' if n == 0 else '      '}    {part}" for n, part in enumerate(check.found.split("; "))]
+        found.append(
+            f"{phrases.SIGNS[check.status]} {phrases.WORDS[check.status]}  {check.check_id} "
+            f" {check.node}"
+        )
+        found += [
+            f"      {'found ' if n == 0 else '      '}    {part}"
+            for n, part in enumerate(check.found.split("; "))
+        ]
         found += [f"      reason    {check.reason}"] if check.reason else []
         if check.evidence is not None:
-            at = check.evidence.artefact + (f":{check.evidence.line_no}" if check.evidence.line_no is not None else "")
+            at = check.evidence.artefact + (
+                f":{check.evidence.line_no}" if check.evidence.line_no is not None else ""
+            )
             found.append(f"      seen      {at}")
     for leaf in topology.leaves[:_LEAVES]:
-        found.append(f"  {leaf.name:<12} {fold(leaf.nodes)}  {_rails(topology, leaf.name)}".rstrip())
+        found.append(
+            f"  {leaf.name:<12} {fold(leaf.nodes)}  {_rails(topology, leaf.name)}".rstrip()
+        )
     if len(topology.leaves) > _LEAVES:
         found.append(f"  {len(topology.leaves) - _LEAVES} more leaves in fabric.json")
     unknown: dict[tuple[str, str], list[str]] = {}
     for check in bad:
         if check.status is Status.UNKNOWN and not check.required:
             unknown.setdefault((check.check_id, check.reason), []).append(check.node)
-    found += [f"NOT CHECKED  {check_id}  {fold(nodes)}: {reason}" for (check_id, reason), nodes in unknown.items()]
+    found += [
+        f"NOT CHECKED  {check_id}  {fold(nodes)}: {reason}"
+        for (check_id, reason), nodes in unknown.items()
+    ]
     found += [f"NOT READ  {problem}" for problem in topology.problems[:_PROBLEMS]]
     if len(topology.problems) > _PROBLEMS:
         found.append(f"NOT READ  {len(topology.problems) - _PROBLEMS} more in fabric.json")
     counts = {status: sum(check.status is status for check in report.checks) for status in Status}
     found.append(
-        f"busbw: FABRIC {report.verdict.value} {counts[Status.FAIL]} failed, {phrases.count(counts[Status.WARN], 'warning')}, "
-        f"{counts[Status.PASS]} passed, {counts[Status.UNKNOWN]} not checked  {run_dir}"
+        f"busbw: FABRIC {report.verdict.value} {counts[Status.FAIL]} failed,"
+        f" {phrases.count(counts[Status.WARN], 'warning')}, {counts[Status.PASS]} passed,"
+        f" {counts[Status.UNKNOWN]} not checked  {run_dir}"
     )
     return tuple(one_line(line) for line in found)
 
@@ -626,15 +798,17 @@ _LOCAL_AFTER_S = 1.7
 """Of it, to end what hangs (1.2 s where nothing heeds a signal), judge, and write."""
 _LOCAL_SECTION_S = 2
 _LOCAL_LEAST_S = 2.2
-"""For the script, even where the machine is so busy that the start took all there was: one section may hang and be told as hanging."""
+"""For the script, even where the machine is so busy that the start took all there was: one section
+may hang and be told as hanging."""
 _FRAMEWORKS = {
     "busbw": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 3},
     "nhc": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 1},
     "nagios": {"PASS": 0, "WARN": 1, "FAIL": 2, "UNKNOWN": 3},
     "npd": {"PASS": 0, "WARN": 0, "FAIL": 1, "UNKNOWN": 2},
 }
-"""Exit status by verdict: LBNL Node Health Check and Slurm's Prolog (anything but 0 takes the node out), the Nagios plugin interface (also
-Meta's GCM), the custom plugins of Kubernetes' node-problem-detector."""
+"""Exit status by verdict: LBNL Node Health Check and Slurm's Prolog (anything but 0 takes the node
+out), the Nagios plugin interface (also Meta's GCM), the custom plugins of Kubernetes'
+node-problem-detector."""
 _EPILOG = """\
 exit status of a check, and with --local of a prolog or node-health script (--framework):
 
@@ -655,29 +829,74 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     nodes = parser.add_argument_group("nodes")
     nodes.add_argument(
-        "-i", "--inventory", metavar="FILE", help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab"
+        "-i",
+        "--inventory",
+        metavar="FILE",
+        help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab",
     )
-    nodes.add_argument("-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it")
+    nodes.add_argument(
+        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
+    )
     nodes.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
     nodes.add_argument(
         "--local",
         action="store_true",
-        help="this machine alone, in 5 s, one line for a drain reason; with -i: what the inventory expects of it",
+        help=(
+            "this machine alone, in 5 s, one line for a drain reason; with -i: what the inventory"
+            " expects of it"
+        ),
     )
     nodes.add_argument(
-        "--framework", choices=tuple(_FRAMEWORKS), default="busbw", help="with --local: whose exit status (table below; default busbw)"
+        "--framework",
+        choices=tuple(_FRAMEWORKS),
+        default="busbw",
+        help="with --local: whose exit status (table below; default busbw)",
     )
-    nodes.add_argument("--sudo", action="store_true", help="`sudo -n` before what only root may see: dmesg, lspci, mlnx_qos, mstconfig")
-    nodes.add_argument("--transport", choices=("ssh", "openssh", "local"), default="ssh", help="how nodes are reached (default ssh)")
-    nodes.add_argument("--accept-new-host-keys", action="store_true", help="take the key of a node never seen before; it is recorded")
-    nodes.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
-    nodes.add_argument("--connect-timeout", type=float, default=10.0, metavar="S", help="limit of one connection, in seconds (default 10)")
-    parser.add_argument("-p", "--profile", metavar="NAME", help="fabric profile, such as infiniband or rocev2 (default: the inventory's)")
+    nodes.add_argument(
+        "--sudo",
+        action="store_true",
+        help="`sudo -n` before what only root may see: dmesg, lspci, mlnx_qos, mstconfig",
+    )
+    nodes.add_argument(
+        "--transport",
+        choices=("ssh", "openssh", "local"),
+        default="ssh",
+        help="how nodes are reached (default ssh)",
+    )
+    nodes.add_argument(
+        "--accept-new-host-keys",
+        action="store_true",
+        help="take the key of a node never seen before; it is recorded",
+    )
+    nodes.add_argument(
+        "-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)"
+    )
+    nodes.add_argument(
+        "--connect-timeout",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="limit of one connection, in seconds (default 10)",
+    )
+    parser.add_argument(
+        "-p",
+        "--profile",
+        metavar="NAME",
+        help="fabric profile, such as infiniband or rocev2 (default: the inventory's)",
+    )
     register_fabric(parser)
     add_inside_option(parser)
     result = parser.add_argument_group("result")
-    result.add_argument("-o", "--out", type=Path, metavar="DIR", help="where run directories go (default runs; with --local none is kept)")
-    result.add_argument("--json", action="store_true", help="print check.json instead of the verdict")
+    result.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where run directories go (default runs; with --local none is kept)",
+    )
+    result.add_argument(
+        "--json", action="store_true", help="print check.json instead of the verdict"
+    )
     console.register(result)
 
 
@@ -689,7 +908,9 @@ def run(args: argparse.Namespace) -> int:
         return _local(args)
     if args.framework != "busbw":
         raise UsageError(
-            "--framework is of node-health scripts", seen=f"--framework {args.framework} without --local", next_step="add --local"
+            "--framework is of node-health scripts",
+            seen=f"--framework {args.framework} without --local",
+            next_step="add --local",
         )
     become_inside(args.inventory)
     if wanted(args):
@@ -699,7 +920,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _local(args: argparse.Namespace) -> int:
     if args.nodes or args.exclude:
-        raise UsageError("--local means this machine", seen="-w or -x beside --local", next_step="leave them out")
+        raise UsageError(
+            "--local means this machine", seen="-w or -x beside --local", next_step="leave them out"
+        )
     args.nodes = os.uname().nodename.partition(".")[0]
     args.transport = "local"
     args.quiet = True
@@ -716,13 +939,24 @@ def _plan(args: argparse.Namespace) -> RunPlan:
     from busbw.fabrics import fabric
     from busbw.run import planning
 
-    wanted: dict[str, object] = {"playbook": _PLAYBOOK, "env": [], "ranks_per_node": None, "temporary_keys": False}
+    wanted: dict[str, object] = {
+        "playbook": _PLAYBOOK,
+        "env": [],
+        "ranks_per_node": None,
+        "temporary_keys": False,
+    }
     plan = planning.new_plan(argparse.Namespace(**{**vars(args), **wanted}), started=now())
     if args.profile is None and plan.cluster.fabric is not None:
-        # The playbook's fabric is what its benchmark runs over, and none runs here: what the nodes have counts.
+        # The playbook's fabric is what its benchmark runs over, and none runs here: what the nodes
+        # have counts.
         plan = dataclasses.replace(plan, profile=fabric.load(plan.cluster.fabric))
     survey = dataclasses.replace(plan.playbook.survey, when="never")
-    return dataclasses.replace(plan, playbook=dataclasses.replace(plan.playbook, name="check", cases=(), gates=(), survey=survey))
+    return dataclasses.replace(
+        plan,
+        playbook=dataclasses.replace(
+            plan.playbook, name="check", cases=(), gates=(), survey=survey
+        ),
+    )
 
 
 def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
@@ -745,7 +979,11 @@ def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
         with screen:
             report = checking.check(directory, plan, transport, limits, say=screen.say, now=now)
     except KeyboardInterrupt as stop:
-        raise Interrupted("interrupted before the checks ended", seen=f"{shown}/raw", next_step="busbw check again") from stop
+        raise Interrupted(
+            "interrupted before the checks ended",
+            seen=f"{shown}/raw",
+            next_step="busbw check again",
+        ) from stop
     if args.json:
         sys.stdout.write((directory.path / "check.json").read_text(encoding="utf-8"))
     elif args.local:
@@ -765,7 +1003,12 @@ def _local_within_s() -> float:
 def _age_s() -> float | None:
     """Seconds since this process was started; None = the system does not tell."""
     try:
-        fields = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        fields = (
+            Path("/proc/self/stat")
+            .read_text(encoding="ascii", errors="replace")
+            .rpartition(")")[2]
+            .split()
+        )
         return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return None
@@ -776,4 +1019,6 @@ def _as_interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt(f"signal {number}")
 
 
-COMMAND = CliCommand("check", "is every node what it should be, and are they all the same", register, run)
+COMMAND = CliCommand(
+    "check", "is every node what it should be, and are they all the same", register, run
+)

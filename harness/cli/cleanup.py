@@ -1,4 +1,5 @@
-"""`busbw cleanup RUN`: end and remove on the nodes whatever a run that was cut off has left there. Nothing is measured."""
+"""`busbw cleanup RUN`: end and remove on the nodes whatever a run that was cut off has left there.
+Nothing is measured."""
 
 from __future__ import annotations
 
@@ -15,7 +16,14 @@ _MEASURE_ERROR = 3
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw cleanup`."""
-    parser.add_argument("run", type=Path, nargs="?", default=Path("runs/latest"), metavar="RUN", help="run directory (default runs/latest)")
+    parser.add_argument(
+        "run",
+        type=Path,
+        nargs="?",
+        default=Path("runs/latest"),
+        metavar="RUN",
+        help="run directory (default runs/latest)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,18 +42,31 @@ def run(args: argparse.Namespace) -> int:
         transport = make(plan.transport, ssh_config=plan.cluster.ssh_config)
         limit_s = plan.connect_timeout_s
         deadline_s = 2 * limit_s * (1 + len(plan.cluster.nodes) // plan.forks) + 10
-        with open_fleet(plan.cluster, transport, forks=plan.forks, connect_timeout_s=limit_s, deadline_s=deadline_s) as fleet:
+        with open_fleet(
+            plan.cluster,
+            transport,
+            forks=plan.forks,
+            connect_timeout_s=limit_s,
+            deadline_s=deadline_s,
+        ) as fleet:
             cleaned = cleanup.clean(fleet, directory.run_id)
     told: defaultdict[str, list[str]] = defaultdict(list)
     for node in cleaned:
         done = [f"ended {node.ended} processes"] if node.ended else []
         done += [f"removed {path}" for path in node.removed]
-        told[f"NOT CLEAN: {node.problem}" if node.problem else "; ".join(done) or "nothing was left"].append(node.node)
+        told[
+            f"NOT CLEAN: {node.problem}" if node.problem else "; ".join(done) or "nothing was left"
+        ].append(node.node)
     sys.stdout.write("".join(f"{fold(nodes)}: {text}\n" for text, nodes in told.items()))
     bad = [node.node for node in cleaned if node.problem]
     if bad:
-        sys.stdout.write(f"try again when {fold(bad)} can be reached: busbw cleanup {os.path.relpath(directory.path)}\n")
+        sys.stdout.write(
+            f"try again when {fold(bad)} can be reached: busbw cleanup"
+            f" {os.path.relpath(directory.path)}\n"
+        )
     return _MEASURE_ERROR if bad else 0
 
 
-COMMAND = CliCommand("cleanup", "end and remove on the nodes what a run that was cut off has left", register, run)
+COMMAND = CliCommand(
+    "cleanup", "end and remove on the nodes what a run that was cut off has left", register, run
+)

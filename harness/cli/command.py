@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CliCommand:
-    """One command. Its module defines `COMMAND` and imports nothing heavy at the top: `busbw --help` imports every one of them."""
+    """One command. Its module defines `COMMAND` and imports nothing heavy at the top: `busbw
+    --help` imports every one of them."""
 
     name: str
     help: str

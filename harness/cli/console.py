@@ -1,8 +1,9 @@
 """What a person sees while busbw works. The only place that uses rich.
 
-A terminal gets one line per finished step and, below them, the step at work with its newest word and its time. Anything else gets one line per
-event with a timestamp, and a heartbeat when nothing was said for a while: CI systems end jobs that are silent. Text from nodes is never
-markup: control characters are shown as visible marks.
+A terminal gets one line per finished step and, below them, the step at work with its newest word
+and its time. Anything else gets one line per event with a timestamp, and a heartbeat when nothing
+was said for a while: CI systems end jobs that are silent. Text from nodes is never markup: control
+characters are shown as visible marks.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def register(group: argparse._ArgumentGroup) -> None:
     loud = group.add_mutually_exclusive_group()
     loud.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
     loud.add_argument(
-        "-v", "--verbose", action="count", default=0, help="every command of every node as it runs; -vv: what it printed, too"
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="every command of every node as it runs; -vv: what it printed, too",
     )
 
 
@@ -50,13 +55,17 @@ def now() -> str:
 
 
 def steady() -> Callable[[], str]:
-    """A clock that begins with the machine's and does not follow when that one is set: what it tells in one process is in order."""
+    """A clock that begins with the machine's and does not follow when that one is set: what it
+    tells in one process is in order."""
     at_s, began_s = time.time(), time.monotonic()
-    return lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s + time.monotonic() - began_s))
+    return lambda: time.strftime(
+        "%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s + time.monotonic() - began_s)
+    )
 
 
 def width() -> int | None:
-    """Columns of the terminal that standard output is; None = it is none, and a line stays a line for grep."""
+    """Columns of the terminal that standard output is; None = it is none, and a line stays a line
+    for grep."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -64,14 +73,18 @@ def colour() -> bool:
     """Whether standard error may be coloured: a terminal, and nobody forbade it (no-color.org)."""
     if os.environ.get("NO_COLOR"):
         return False
-    return bool(os.environ.get("FORCE_COLOR")) or (sys.stderr.isatty() and os.environ.get("TERM") != "dumb")
+    return bool(os.environ.get("FORCE_COLOR")) or (
+        sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    )
 
 
 class Console:
-    """Progress on standard error; `quiet` = none at all. Used with `with`, it lives; without, it only writes lines."""
+    """Progress on standard error; `quiet` = none at all. Used with `with`, it lives; without, it
+    only writes lines."""
 
     def __init__(self, *, quiet: bool, verbose: int = 0, heartbeat_s: float = HEARTBEAT_S) -> None:
-        """`verbose`: 1 = the nodes' commands too, 2 = and what they printed; `heartbeat_s`: silence after which a log gets a line."""
+        """`verbose`: 1 = the nodes' commands too, 2 = and what they printed; `heartbeat_s`: silence
+        after which a log gets a line."""
         self._quiet = quiet
         self._commands = _Commands(self, verbose) if verbose and not quiet else None
         self._heartbeat_s = heartbeat_s
@@ -97,7 +110,12 @@ class Console:
             self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Leave the last step's line behind and stop."""
         if self._commands is not None:
             self._commands.detach()
@@ -133,14 +151,24 @@ class Console:
 
     def current(self) -> Text:
         """The line of the step at work."""
-        # Without the lock: the thread that draws holds rich's own, for which whoever writes a line waits with this one in hand.
+        # Without the lock: the thread that draws holds rich's own, for which whoever writes a line
+        # waits with this one in hand.
         step, text, began = self._step, self._text, self._began
-        return _line(step, text, format_duration(time.monotonic() - began)) if step else _line("", "")
+        return (
+            _line(step, text, format_duration(time.monotonic() - began)) if step else _line("", "")
+        )
 
     def _leave(self) -> None:
         """The step at work is over: its last word stays."""
         if self._step and self._live is not None:
-            self._live.console.print(_line(self._step, self._text, format_duration(time.monotonic() - self._began), cut=False))
+            self._live.console.print(
+                _line(
+                    self._step,
+                    self._text,
+                    format_duration(time.monotonic() - self._began),
+                    cut=False,
+                )
+            )
         self._step, self._text = "", ""
 
     def _write(self, step: str, text: str) -> None:
@@ -153,7 +181,10 @@ class Console:
             with self._lock:
                 at = time.monotonic()
                 if self._step and at - self._said >= self._heartbeat_s:
-                    self._write(self._step, f"still at it, {format_duration(at - self._word)} since: {self._text}")
+                    self._write(
+                        self._step,
+                        f"still at it, {format_duration(at - self._word)} since: {self._text}",
+                    )
                     self._said = at
 
 
@@ -198,8 +229,17 @@ def _live(console: Console) -> Live:
     from rich.live import Live
 
     # Nothing that nodes said is ever read as markup, as an emoji or as something to be highlighted.
-    screen = RichConsole(file=sys.stderr, markup=False, emoji=False, highlight=False, no_color=not colour())
-    return Live(_Current(console), console=screen, refresh_per_second=4, transient=True, redirect_stdout=False, redirect_stderr=False)
+    screen = RichConsole(
+        file=sys.stderr, markup=False, emoji=False, highlight=False, no_color=not colour()
+    )
+    return Live(
+        _Current(console),
+        console=screen,
+        refresh_per_second=4,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
 
 
 def _line(step: str, text: str, took: str = "", *, cut: bool = True) -> Text:

@@ -1,4 +1,5 @@
-"""`busbw cost`: what the fabric costs a training job, in seconds of a step, GPU-hours, money, and what published procedures would choose.
+"""`busbw cost`: what the fabric costs a training job, in seconds of a step, GPU-hours, money, and
+what published procedures would choose.
 
 Exit status: 0 = answered; 2 = something needed is missing or impossible.
 """
@@ -49,17 +50,34 @@ def fill(args: argparse.Namespace) -> None:
         and outcome.results
     ]
     widest = max((len(nodes) for nodes, _ in launches), default=0)
-    rows = [row for nodes, table in launches if len(nodes) == widest for row in table.rows if row.out_of_place is not None]
+    rows = [
+        row
+        for nodes, table in launches
+        if len(nodes) == widest
+        for row in table.rows
+        if row.out_of_place is not None
+    ]
     if not rows:
         raise UsageError(
-            f"run {result.run_id} measured no all_reduce over all its nodes", seen=result.headline, next_step="busbw run quick, or --busbw"
+            f"run {result.run_id} measured no all_reduce over all its nodes",
+            seen=result.headline,
+            next_step="busbw run quick, or --busbw",
         )
     largest = max(row.size_bytes for row in rows)
-    values = [row.out_of_place.busbw_gb_s for row in rows if row.size_bytes == largest and row.out_of_place is not None]
+    values = [
+        row.out_of_place.busbw_gb_s
+        for row in rows
+        if row.size_bytes == largest and row.out_of_place is not None
+    ]
     nodes = next(nodes for nodes, _ in launches if len(nodes) == widest)
     found = expectation.hardware_of(assess.answers(run, plan), nodes)
     nics = None if found.nics is None else f"{found.nics.count}x{found.nics.rate_gbit_s:g}"
-    measured = {"busbw": statistics.median(values), "nodes": len(nodes), "gpus_per_node": found.gpus_per_node, "nics": nics}
+    measured = {
+        "busbw": statistics.median(values),
+        "nodes": len(nodes),
+        "gpus_per_node": found.gpus_per_node,
+        "nics": nics,
+    }
     for name, value in measured.items():
         if getattr(args, name) is None:
             setattr(args, name, value)
@@ -80,7 +98,8 @@ class Times:
     """Seconds of one all-reduce of the gradients."""
 
     one_nic_s: float | None
-    """Over a single NIC of the node: the mistake of counting one of several. None = one node, or the NICs are not said."""
+    """Over a single NIC of the node: the mistake of counting one of several. None = one node, or
+    the NICs are not said."""
     least_s: float | None
     """Over all NICs, any algorithm without reduction in the network; None as above."""
     ring_s: float | None
@@ -127,35 +146,76 @@ class Answer:
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw cost`."""
     parser.add_argument(
-        "run_directory", nargs="?", type=Path, metavar="RUN", help="a run directory: nodes, GPUs, NICs and busbw as it measured them"
+        "run_directory",
+        nargs="?",
+        type=Path,
+        metavar="RUN",
+        help="a run directory: nodes, GPUs, NICs and busbw as it measured them",
     )
     job = parser.add_argument_group("the job")
-    job.add_argument("--parameters", metavar="N", help="parameters whose gradients are reduced together: 405B, 7e9")
-    job.add_argument("--bytes", type=float, default=2.0, metavar="B", help="bytes per parameter (default 2)")
+    job.add_argument(
+        "--parameters",
+        metavar="N",
+        help="parameters whose gradients are reduced together: 405B, 7e9",
+    )
+    job.add_argument(
+        "--bytes", type=float, default=2.0, metavar="B", help="bytes per parameter (default 2)"
+    )
     job.add_argument("--nodes", type=int, metavar="K", help="nodes")
     job.add_argument("--gpus-per-node", type=int, metavar="G", help="default the run's, else 8")
     job.add_argument("--compute-s", type=float, metavar="S", help="computing time of one step")
     job.add_argument(
-        "--hidden", type=float, default=0.0, metavar="SHARE", help="share of the communication beside the computing, 0 to 1 (default 0)"
+        "--hidden",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of the communication beside the computing, 0 to 1 (default 0)",
     )
     fabric = parser.add_argument_group("the fabric")
     fabric.add_argument("--nics", metavar="NxRATE", help="NICs per node: 8x400, 8xNDR")
-    fabric.add_argument("--busbw", type=float, metavar="GB_S", help="measured bus bandwidth of the job's GPUs")
     fabric.add_argument(
-        "--expected-busbw", type=float, metavar="GB_S", help="what it should be (default: a ring over all NICs at line rate)"
-    )
-    fabric.add_argument("--capital", type=float, metavar="MONEY", help="price of the fabric for all GPUs")
-    fabric.add_argument("--months", type=float, default=36.0, metavar="M", help="over which it is written off (default 36)")
-    fabric.add_argument(
-        "--utilisation", type=float, default=1.0, metavar="U", help="share of the hours that are used, above 0 to 1 (default 1)"
+        "--busbw", type=float, metavar="GB_S", help="measured bus bandwidth of the job's GPUs"
     )
     fabric.add_argument(
-        "--premium", type=float, metavar="P", help="how much dearer the whole cluster gets with the expected fabric, 0.15 = 15 %%"
+        "--expected-busbw",
+        type=float,
+        metavar="GB_S",
+        help="what it should be (default: a ring over all NICs at line rate)",
+    )
+    fabric.add_argument(
+        "--capital", type=float, metavar="MONEY", help="price of the fabric for all GPUs"
+    )
+    fabric.add_argument(
+        "--months",
+        type=float,
+        default=36.0,
+        metavar="M",
+        help="over which it is written off (default 36)",
+    )
+    fabric.add_argument(
+        "--utilisation",
+        type=float,
+        default=1.0,
+        metavar="U",
+        help="share of the hours that are used, above 0 to 1 (default 1)",
+    )
+    fabric.add_argument(
+        "--premium",
+        type=float,
+        metavar="P",
+        help="how much dearer the whole cluster gets with the expected fabric, 0.15 = 15 %%",
     )
     money = parser.add_argument_group("time and money")
     money.add_argument("--price", type=float, metavar="MONEY", help="of one GPU-hour")
-    money.add_argument("--hours", type=float, default=730.0, metavar="H", help="that count (default a month, 730)")
-    money.add_argument("--lost", type=float, metavar="SHARE", help="lost share of the time, in the place of one computed: 0.05")
+    money.add_argument(
+        "--hours", type=float, default=730.0, metavar="H", help="that count (default a month, 730)"
+    )
+    money.add_argument(
+        "--lost",
+        type=float,
+        metavar="SHARE",
+        help="lost share of the time, in the place of one computed: 0.05",
+    )
     site = parser.add_argument_group("for the published procedures")
     site.add_argument("--workload", default="training", choices=_WORKLOADS, help="default training")
     for name, text in (
@@ -163,7 +223,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         ("shared", "the fabric carries other traffic too"),
         ("qos-team", "there are people who tune lossless Ethernet"),
     ):
-        site.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=text)
+        site.add_argument(
+            f"--{name}", action=argparse.BooleanOptionalAction, default=None, help=text
+        )
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
 
 
@@ -191,7 +253,11 @@ def parse_parameters(text: str) -> float:
     match = _COUNT.match(text)
     value = float(match[1]) * _FACTORS[match[2].lower()] if match else 0.0
     if not 0 < value < float("inf"):
-        raise UsageError("--parameters wants a number above 0", seen=text, next_step="for example --parameters 405B")
+        raise UsageError(
+            "--parameters wants a number above 0",
+            seen=text,
+            next_step="for example --parameters 405B",
+        )
     return value
 
 
@@ -207,16 +273,32 @@ def answer(args: argparse.Namespace) -> Answer:
     _check_numbers(args)
     nics = parse_nics(args.nics) if args.nics is not None else None
     try:
-        job = cost.Job(parse_parameters(args.parameters), args.bytes, args.nodes, args.gpus_per_node, args.compute_s, args.hidden)
+        job = cost.Job(
+            parse_parameters(args.parameters),
+            args.bytes,
+            args.nodes,
+            args.gpus_per_node,
+            args.compute_s,
+            args.hidden,
+        )
     except ValueError as error:
         raise UsageError(
-            str(error), seen=f"{args.nodes} nodes x {args.gpus_per_node} GPUs", next_step="--nodes 8 --gpus-per-node 8"
+            str(error),
+            seen=f"{args.nodes} nodes x {args.gpus_per_node} GPUs",
+            next_step="--nodes 8 --gpus-per-node 8",
         ) from error
     times = _times(job, nics, args.busbw, args.expected_busbw)
     step, expected_step = _steps(job, times)
     loss, loss_from = _loss(args, job, times, step, expected_step)
     ratio = step.ratio if step is not None else None
-    site = articles.Site(job.ranks, job.parameters, articles.Workload(args.workload), args.has_infiniband, args.shared, args.qos_team)
+    site = articles.Site(
+        job.ranks,
+        job.parameters,
+        articles.Workload(args.workload),
+        args.has_infiniband,
+        args.shared,
+        args.qos_team,
+    )
     return Answer(
         job=job,
         nics=nics,
@@ -238,20 +320,47 @@ def _check_numbers(args: argparse.Namespace) -> None:
     missing = [name for name in ("parameters", "nodes") if getattr(args, name) is None]
     if missing:
         what = " and ".join(f"--{name}" for name in missing)
-        raise UsageError(f"the job is not described: {what} missing", next_step="busbw cost --parameters 405B --nodes 8 --nics 8x400")
-    for name in ("bytes", "nodes", "gpus_per_node", "compute_s", "busbw", "expected_busbw", "capital", "months", "price", "hours"):
+        raise UsageError(
+            f"the job is not described: {what} missing",
+            next_step="busbw cost --parameters 405B --nodes 8 --nics 8x400",
+        )
+    for name in (
+        "bytes",
+        "nodes",
+        "gpus_per_node",
+        "compute_s",
+        "busbw",
+        "expected_busbw",
+        "capital",
+        "months",
+        "price",
+        "hours",
+    ):
         value = getattr(args, name)
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(
-                f"--{name.replace('_', '-')} must be above 0", seen=f"{value:g}", next_step="leave it out where it is not known"
+                f"--{name.replace('_', '-')} must be above 0",
+                seen=f"{value:g}",
+                next_step="leave it out where it is not known",
             )
-    for name, low, high in (("hidden", 0.0, 1.0), ("lost", 0.0, 0.999999), ("utilisation", 1e-9, 1.0), ("premium", 0.0, 1e6)):
+    for name, low, high in (
+        ("hidden", 0.0, 1.0),
+        ("lost", 0.0, 0.999999),
+        ("utilisation", 1e-9, 1.0),
+        ("premium", 0.0, 1e6),
+    ):
         value = getattr(args, name)
         if value is not None and not low <= value <= high:
-            raise UsageError(f"--{name} is a share: 0.05 means 5 %", seen=f"{value:g}", next_step="give a number between 0 and 1")
+            raise UsageError(
+                f"--{name} is a share: 0.05 means 5 %",
+                seen=f"{value:g}",
+                next_step="give a number between 0 and 1",
+            )
     if args.nics is None and args.busbw is None:
         raise UsageError(
-            "nothing says how fast the fabric is", seen="neither --nics nor --busbw", next_step="--nics 8x400, or --busbw 370 as measured"
+            "nothing says how fast the fabric is",
+            seen="neither --nics nor --busbw",
+            next_step="--nics 8x400, or --busbw 370 as measured",
         )
 
 
@@ -261,7 +370,11 @@ def _times(job: Job, nics: Nics | None, busbw: float | None, expected_busbw: flo
     several = nics is not None and job.nodes > 1
     ring = cost.time_at_busbw_s(job, nics.line_gb_s) if several and nics is not None else None
     return Times(
-        one_nic_s=cost.least_time_s(job, nics.rate_gbit_s / 8) if several and nics is not None and nics.count > 1 else None,
+        one_nic_s=(
+            cost.least_time_s(job, nics.rate_gbit_s / 8)
+            if several and nics is not None and nics.count > 1
+            else None
+        ),
         least_s=cost.least_time_s(job, nics.line_gb_s) if several and nics is not None else None,
         ring_s=ring,
         measured_s=None if busbw is None else cost.time_at_busbw_s(job, busbw),
@@ -270,7 +383,8 @@ def _times(job: Job, nics: Nics | None, busbw: float | None, expected_busbw: flo
 
 
 def _steps(job: Job, times: Times) -> tuple[Step | None, Step | None]:
-    """The step as measured (or as expected, where nothing is measured) and as expected; None = the times are not known."""
+    """The step as measured (or as expected, where nothing is measured) and as expected; None = the
+    times are not known."""
     from busbw.parsers import cost
 
     if job.compute_s is None:
@@ -280,15 +394,24 @@ def _steps(job: Job, times: Times) -> tuple[Step | None, Step | None]:
     return actual or expected, expected
 
 
-def _loss(args: argparse.Namespace, job: Job, times: Times, actual: Step | None, expected: Step | None) -> tuple[Loss | None, str]:
+def _loss(
+    args: argparse.Namespace, job: Job, times: Times, actual: Step | None, expected: Step | None
+) -> tuple[Loss | None, str]:
     from busbw.parsers import cost
 
     if args.lost is not None:
         return cost.loss(job.ranks, args.hours, args.lost, args.price), "given by --lost"
     if args.busbw is None or actual is None or expected is None:
-        given = (("--busbw", args.busbw), ("--compute-s", job.compute_s), ("--nics or --expected-busbw", times.expected_s))
+        given = (
+            ("--busbw", args.busbw),
+            ("--compute-s", job.compute_s),
+            ("--nics or --expected-busbw", times.expected_s),
+        )
         needed = [name for name, value in given if value is None]
-        return None, f"for the GPU-hours lost, give {', '.join(needed)}; or the share itself: --lost 0.05"
+        return (
+            None,
+            f"for the GPU-hours lost, give {', '.join(needed)}; or the share itself: --lost 0.05",
+        )
     fraction = cost.fraction_lost(actual, expected)
     if fraction < 0:
         return None, "nothing is lost: the measured fabric is faster than the expected one"
@@ -300,10 +423,23 @@ def _fabrics(args: argparse.Namespace, gpus: int) -> tuple[FabricCost, ...]:
 
     def priced(name: str, capital: float, on: int, months: float, caution: str) -> FabricCost:
         full = cost.fabric_per_gpu_hour(capital, on, months)
-        return FabricCost(name, capital, cost.fabric_per_gpu_hour(capital, on, months, args.utilisation), full, caution)
+        return FabricCost(
+            name,
+            capital,
+            cost.fabric_per_gpu_hour(capital, on, months, args.utilisation),
+            full,
+            caution,
+        )
 
-    own = () if args.capital is None else (priced("this fabric", args.capital, gpus, args.months, "given by --capital"),)
-    bills = tuple(priced(bill.name, bill.capital, articles.BILL_GPUS, articles.BILL_MONTHS, bill.caution) for bill in articles.BILLS)
+    own = (
+        ()
+        if args.capital is None
+        else (priced("this fabric", args.capital, gpus, args.months, "given by --capital"),)
+    )
+    bills = tuple(
+        priced(bill.name, bill.capital, articles.BILL_GPUS, articles.BILL_MONTHS, bill.caution)
+        for bill in articles.BILLS
+    )
     return own + bills
 
 
@@ -316,11 +452,17 @@ def _pays(premium: float | None, actual: Step | None, expected: Step | None) -> 
         return "whether the premium pays needs --busbw, --compute-s and the expected fabric"
     gain = actual.step_s / expected.step_s - 1
     verdict = "pays" if cost.pays_off(gain, premium) else "does not pay"
-    return f"a premium of {premium:.1%} {verdict}: the expected fabric gains {gain:.1%} of throughput"
+    return (
+        f"a premium of {premium:.1%} {verdict}: the expected fabric gains {gain:.1%} of throughput"
+    )
 
 
 COMMAND = CliCommand(
-    "cost", "what the fabric costs a training job: step time, GPU-hours, money; what published procedures choose", register, run
+    "cost",
+    "what the fabric costs a training job: step time, GPU-hours, money; what published procedures"
+    " choose",
+    register,
+    run,
 )
 
 
@@ -332,7 +474,13 @@ if TYPE_CHECKING:
 
 def answer_lines(found: Answer) -> str:
     """The whole text."""
-    blocks = [_time_lines(found), _step(found), _loss_lines(found), _fabric_lines(found), _choices(found)]
+    blocks = [
+        _time_lines(found),
+        _step(found),
+        _loss_lines(found),
+        _fabric_lines(found),
+        _choices(found),
+    ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
 
 
@@ -344,21 +492,35 @@ def _time_lines(found: Answer) -> list[str]:
     from busbw.parsers.cost import bytes_per_participant
 
     job, times = found.job, found.times
-    head = f"all-reduce of {job.parameters / 1e9:g} B parameters x {job.bytes_per_parameter:g} bytes = {job.gradient_bytes / 1e9:g} GB"
+    head = (
+        f"all-reduce of {job.parameters / 1e9:g} B parameters x {job.bytes_per_parameter:g} bytes ="
+        f" {job.gradient_bytes / 1e9:g} GB"
+    )
     lines = [f"{head} over {job.nodes} nodes x {job.gpus_per_node} GPUs"]
     nics = found.nics
     if times.least_s is not None and nics is not None:
         sent = bytes_per_participant(job.gradient_bytes, job.nodes) / 1e9
-        lines.append(f"  {_seconds(times.least_s)}  least: each node sends {sent:,.1f} GB over all of its NICs, {nics.line_gb_s:g} GB/s")
+        lines.append(
+            f"  {_seconds(times.least_s)}  least: each node sends {sent:,.1f} GB over all of its"
+            f" NICs, {nics.line_gb_s:g} GB/s"
+        )
     if times.ring_s is not None and nics is not None:
-        lines.append(f"  {_seconds(times.ring_s)}  as a ring at line rate, busbw {nics.line_gb_s:g} GB/s")
+        lines.append(
+            f"  {_seconds(times.ring_s)}  as a ring at line rate, busbw {nics.line_gb_s:g} GB/s"
+        )
     if times.measured_s is not None:
         lines.append(f"  {_seconds(times.measured_s)}  at the measured busbw")
     if times.expected_s is not None and times.expected_s != times.ring_s:
         lines.append(f"  {_seconds(times.expected_s)}  at the expected busbw")
     if times.one_nic_s is not None and nics is not None:
-        lines.append(f"  {_seconds(times.one_nic_s)}  over one NIC: not this node's time, which has {nics.count}")
-    lines.append("  pure data parallelism; tensor and pipeline parallelism shard the gradients: give the parameters of one shard")
+        lines.append(
+            f"  {_seconds(times.one_nic_s)}  over one NIC: not this node's time, which has"
+            f" {nics.count}"
+        )
+    lines.append(
+        "  pure data parallelism; tensor and pipeline parallelism shard the gradients: give the"
+        " parameters of one shard"
+    )
     return lines
 
 
@@ -369,21 +531,30 @@ def _step(found: Answer) -> list[str]:
     lines = [_one_step("step as measured" if measured else "step as expected", found.step)]
     if measured and found.expected_step is not None:
         lines.append(_one_step("step as expected", found.expected_step))
-    lines.append(f"  communication to compute {found.step.ratio:.1%}: {found.mark} (marks of Spheron's decision guide, 2026)")
+    lines.append(
+        f"  communication to compute {found.step.ratio:.1%}: {found.mark} (marks of Spheron's"
+        " decision guide, 2026)"
+    )
     if found.pays:
         lines.append(f"  {found.pays}")
     return lines
 
 
 def _one_step(name: str, step: Step) -> str:
-    return f"{name}: {step.step_s:.2f} s, of which {step.exposed_s:.2f} s ({step.share:.1%}) wait for the network"
+    return (
+        f"{name}: {step.step_s:.2f} s, of which {step.exposed_s:.2f} s ({step.share:.1%}) wait for"
+        " the network"
+    )
 
 
 def _loss_lines(found: Answer) -> list[str]:
     loss = found.loss
     if loss is None:
         return [found.loss_from]
-    lines = [f"lost: {loss.fraction:.1%} ({found.loss_from}) of {loss.gpu_hours:,.0f} GPU-hours in {found.hours:g} hours, in two readings"]
+    lines = [
+        f"lost: {loss.fraction:.1%} ({found.loss_from}) of {loss.gpu_hours:,.0f} GPU-hours in"
+        f" {found.hours:g} hours, in two readings"
+    ]
     for name, hours, cost in (
         ("time lost", loss.lost_gpu_hours, loss.lost_cost),
         ("work redone", loss.redone_gpu_hours, loss.redone_cost),
@@ -398,11 +569,23 @@ def _fabric_lines(found: Answer) -> list[str]:
     from busbw.parsers.articles import BILL_GPUS, BILL_MONTHS, BILL_SOURCE
 
     used = f"{found.utilisation:.0%} of the hours used"
-    lines = [f"price of a fabric per GPU-hour with {used} (730 hours a month; no power, no cost of capital)"]
+    lines = [
+        f"price of a fabric per GPU-hour with {used} (730 hours a month; no power, no cost of"
+        " capital)"
+    ]
     for fabric in found.fabrics:
-        full = "" if found.utilisation == 1 else f" ({fabric.per_gpu_hour_full:.2f} if every hour were used)"
-        lines.append(f"  {fabric.per_gpu_hour:6.2f}  {fabric.name}: {fabric.capital:,.0f}; {fabric.caution}{full}")
-    lines.append(f"  published bills: {BILL_GPUS} GPUs over {BILL_MONTHS} months, dollars, {BILL_SOURCE}")
+        full = (
+            ""
+            if found.utilisation == 1
+            else f" ({fabric.per_gpu_hour_full:.2f} if every hour were used)"
+        )
+        lines.append(
+            f"  {fabric.per_gpu_hour:6.2f}  {fabric.name}: {fabric.capital:,.0f};"
+            f" {fabric.caution}{full}"
+        )
+    lines.append(
+        f"  published bills: {BILL_GPUS} GPUs over {BILL_MONTHS} months, dollars, {BILL_SOURCE}"
+    )
     return lines
 
 

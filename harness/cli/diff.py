@@ -1,4 +1,5 @@
-"""`busbw diff`: did it get slower since the accepted runs, beyond the noise, and what else changed?"""
+"""`busbw diff`: did it get slower since the accepted runs, beyond the noise, and what else
+changed?"""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw diff`."""
     parser.add_argument(
-        "run", type=Path, nargs="?", default=Path("runs/latest"), metavar="A", help="the run in question (default runs/latest)"
+        "run",
+        type=Path,
+        nargs="?",
+        default=Path("runs/latest"),
+        metavar="A",
+        help="the run in question (default runs/latest)",
     )
     parser.add_argument(
         "against",
@@ -55,22 +61,29 @@ def _earlier(args: argparse.Namespace, now: PastRun) -> tuple[PastRun, ...]:
         found = tuple(_past(path) for path in args.against)
         if any(each.run_id == now.run_id for each in found):
             raise UsageError(
-                f"{now.run_id} cannot be held against itself", seen=f"{args.run} and {now.run_id}", next_step="name an earlier run"
+                f"{now.run_id} cannot be held against itself",
+                seen=f"{args.run} and {now.run_id}",
+                next_step="name an earlier run",
             )
         return found
     root = args.run.resolve().parent
-    found = tuple(_read(each) for each in accepted.accepted_runs(root) if each.run.run_id != now.run_id)
+    found = tuple(
+        _read(each) for each in accepted.accepted_runs(root) if each.run.run_id != now.run_id
+    )
     if not found:
         raise UsageError(
             f"nothing to compare {now.run_id} with",
             seen=f"no accepted run in {root}",
-            next_step="busbw baseline accept RUN for a run that was good, or name one: busbw diff A B",
+            next_step=(
+                "busbw baseline accept RUN for a run that was good, or name one: busbw diff A B"
+            ),
         )
     return found
 
 
 def _read(each: Accepted) -> PastRun:
-    """An accepted run; one that cannot be read is named with the reason, and the others still count."""
+    """An accepted run; one that cannot be read is named with the reason, and the others still
+    count."""
     from busbw.compare import comparable
 
     if each.problem:
@@ -79,7 +92,11 @@ def _read(each: Accepted) -> PastRun:
         return _past(each.run.path)
     except BusbwError as error:
         why = error.what.splitlines()[0]
-        return comparable.unread(each.run.run_id, f"{why}; busbw baseline retire {each.run.path}, and accept another", each.decision)
+        return comparable.unread(
+            each.run.run_id,
+            f"{why}; busbw baseline retire {each.run.path}, and accept another",
+            each.decision,
+        )
 
 
 def _past(path: Path) -> PastRun:
@@ -91,4 +108,9 @@ def _past(path: Path) -> PastRun:
     return comparable.of_result(assess.derive(directory), accepted.standing(directory))
 
 
-COMMAND = CliCommand("diff", "did it get slower since the accepted runs, beyond the noise, and what else changed", register, run)
+COMMAND = CliCommand(
+    "diff",
+    "did it get slower since the accepted runs, beyond the noise, and what else changed",
+    register,
+    run,
+)

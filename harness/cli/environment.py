@@ -1,7 +1,9 @@
-"""`BUSBW_*`: options of the command line that an environment sets once, for a shell, a CI job or a login profile.
+"""`BUSBW_*`: options of the command line that an environment sets once, for a shell, a CI job or a
+login profile.
 
-What stands on the command line wins over the environment, the environment over `busbw.yaml`, and that over what is built in. Only what says where
-and how is taken: nothing that changes what a command does, such as --resume or --force, ever comes from a variable.
+What stands on the command line wins over the environment, the environment over `busbw.yaml`, and
+that over what is built in. Only what says where and how is taken: nothing that changes what a
+command does, such as --resume or --force, ever comes from a variable.
 """
 
 from __future__ import annotations
@@ -36,7 +38,17 @@ OPTIONS = (
 """Options that a variable may set, by their names: `BUSBW_` and the name in capitals."""
 _WHERE = ("inventory", "nodes")
 """Who names nodes on the command line means those: neither variable then adds to it."""
-_YES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False, "": False}
+_YES = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+    "": False,
+}
 
 
 def variable(option: str) -> str:
@@ -64,8 +76,14 @@ def apply(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> dict[s
 
 
 def settle(args: argparse.Namespace, found: Mapping[str, object]) -> None:
-    """Take back what the command line overrides as a whole: nodes that were named there, or --local."""
-    named = [option for option in _WHERE if getattr(args, option, None) is not None and getattr(args, option) is not found.get(option)]
+    """Take back what the command line overrides as a whole: nodes that were named there, or
+    --local."""
+    named = [
+        option
+        for option in _WHERE
+        if getattr(args, option, None) is not None
+        and getattr(args, option) is not found.get(option)
+    ]
     if named or getattr(args, "local", False):
         for option in (*_WHERE, "exclude"):
             if option in found and getattr(args, option) is found[option]:
@@ -78,12 +96,22 @@ def _value(action: argparse.Action, name: str, text: str) -> object:
             return int(text)
         if text.lower() in _YES:
             return _YES[text.lower()]
-        raise UsageError(f"{name} is neither yes nor no", seen=f"{name}={text}", next_step=f"{name}=1, or unset {name}")
+        raise UsageError(
+            f"{name} is neither yes nor no",
+            seen=f"{name}={text}",
+            next_step=f"{name}=1, or unset {name}",
+        )
     if action.choices is not None and text not in action.choices:
-        raise UsageError(f"{name} is none of {', '.join(map(str, action.choices))}", seen=f"{name}={text}", next_step=f"unset {name}")
+        raise UsageError(
+            f"{name} is none of {', '.join(map(str, action.choices))}",
+            seen=f"{name}={text}",
+            next_step=f"unset {name}",
+        )
     kind = action.type if callable(action.type) else str
     try:
         value: object = kind(text)
     except (ValueError, TypeError, argparse.ArgumentTypeError) as error:
-        raise UsageError(f"{name} cannot be read", seen=f"{name}={text}: {error}", next_step=f"unset {name}") from error
+        raise UsageError(
+            f"{name} cannot be read", seen=f"{name}={text}: {error}", next_step=f"unset {name}"
+        ) from error
     return value

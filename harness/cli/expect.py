@@ -1,7 +1,7 @@
 """`busbw expect`: what a cluster of given hardware should reach, without any cluster at hand.
 
-Exit status: 0 = answered; with --measured that of the judgement (0 pass or warn, 1 fail, 3 not decidable); 2 = something needed is missing,
-unknown, or promised above physics.
+Exit status: 0 = answered; with --measured that of the judgement (0 pass or warn, 1 fail, 3 not
+decidable); 2 = something needed is missing, unknown, or promised above physics.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from busbw.units import format_bandwidth, format_size, format_time_us
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the nodes say of themselves, in the words of the options; None = they do not say, or not alike."""
+    """What the nodes say of themselves, in the words of the options; None = they do not say, or not
+    alike."""
 
     gpu: str | None
     gpus_per_node: int | None
@@ -54,7 +55,10 @@ def fill(args: argparse.Namespace) -> str:
         raise UsageError(
             "what the nodes say is not enough for a limit",
             seen="; ".join(described.missing) or described.told,
-            next_step="give the rest by hand, it wins over what the nodes say: --gpu H100 --gpus-per-node 8 --nics 8x400",
+            next_step=(
+                "give the rest by hand, it wins over what the nodes say: --gpu H100 --gpus-per-node"
+                " 8 --nics 8x400"
+            ),
         )
     return described.told
 
@@ -73,12 +77,19 @@ def rdma_gbit_s(paths: list[Path]) -> tuple[float, ...]:
             read = perftest.parse(path.read_text(encoding="utf-8", errors="replace"))
         except OSError as error:
             raise UsageError(
-                f"--rdma {path}: {error.strerror or error}", next_step="the output of ib_write_bw, one file per NIC"
+                f"--rdma {path}: {error.strerror or error}",
+                next_step="the output of ib_write_bw, one file per NIC",
             ) from error
         best = read.best_gbit_s if read is not None else None
         if best is None:
-            why = read.problem if read is not None and read.problem else "no row of a bandwidth test"
-            raise UsageError(f"--rdma {path}: no bandwidth in it", seen=why, next_step="ib_write_bw -d DEVICE --report_gbits HOST > FILE")
+            why = (
+                read.problem if read is not None and read.problem else "no row of a bandwidth test"
+            )
+            raise UsageError(
+                f"--rdma {path}: no bandwidth in it",
+                seen=why,
+                next_step="ib_write_bw -d DEVICE --report_gbits HOST > FILE",
+            )
         found.append(best)
     return tuple(found)
 
@@ -92,7 +103,11 @@ def _of_run(path: Path) -> Described:
     plan = assess.load_plan(run)
     answers = assess.answers(run, plan)
     if not answers:
-        raise UsageError(f"run {run.run_id} holds no answer of a node", seen="it ended before the check", next_step="busbw run, or --gpu")
+        raise UsageError(
+            f"run {run.run_id} holds no answer of a node",
+            seen="it ended before the check",
+            next_step="busbw run, or --gpu",
+        )
     chosen = artefacts.load(run, "participants.json", Participants)
     nodes = chosen.nodes if chosen is not None else tuple(answer.node.name for answer in answers)
     return _described(plan.profile.name, answers, nodes, f"run {run.run_id}", len(nodes))
@@ -119,41 +134,80 @@ def _of_node(args: argparse.Namespace) -> Described:
         "env": [],
     }
     wanted |= {"ranks_per_node": None, "temporary_keys": False, "forks": 1, "connect_timeout": 10.0}
-    plan = planning.new_plan(argparse.Namespace(**wanted, transport="local" if args.local else args.transport), started=now())
+    plan = planning.new_plan(
+        argparse.Namespace(**wanted, transport="local" if args.local else args.transport),
+        started=now(),
+    )
     with tempfile.TemporaryDirectory(prefix="busbw-expect-") as folder:
         run = run_directory.create(Path(folder), plan.started, "expect")
         artefacts.keep(run, "plan.json", plan)
-        transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=False)
+        transport = make(
+            plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=False
+        )
         say = Console(quiet=args.json).say
         with reach(run, plan, transport, say) as fleet:
             if not fleet.sessions:
                 gone = fleet.unreachable[0]
                 raise UsageError(
-                    f"{node} could not be reached", seen=gone.reason, next_step=gone.next_step or "describe the cluster by hand"
+                    f"{node} could not be reached",
+                    seen=gone.reason,
+                    next_step=gone.next_step or "describe the cluster by hand",
                 )
             preflight.ask(Context(run=run, plan=plan, fleet=fleet, now=now, say=say))
         answers = assess.answers(run, plan)
-        return _described(assess.load_plan(run).profile.name, answers, tuple(a.node.name for a in answers), f"node {node}", None)
+        return _described(
+            assess.load_plan(run).profile.name,
+            answers,
+            tuple(a.node.name for a in answers),
+            f"node {node}",
+            None,
+        )
 
 
-def _described(profile_name: str, answers: tuple[object, ...], nodes: tuple[str, ...], source: str, count: int | None) -> Described:
+def _described(
+    profile_name: str,
+    answers: tuple[object, ...],
+    nodes: tuple[str, ...],
+    source: str,
+    count: int | None,
+) -> Described:
     from busbw.assess import expectation
     from busbw.parsers.expect import cluster
 
     found = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
     fabric = profile_name if profile_name in cluster.FABRICS else None
     gpu = found.gpu.name if found.gpu is not None else None
-    carriers, mtu = expectation.carried_by(found, fabric) if fabric is not None else (found.nics, None)
+    carriers, mtu = (
+        expectation.carried_by(found, fabric) if fabric is not None else (found.nics, None)
+    )
     nics = f"{carriers.count}x{carriers.rate_gbit_s:g}" if carriers is not None else None
-    missing = (*found.missing, *((found.no_sockets,) if fabric == expectation.TCP and found.no_sockets else ()))
+    missing = (
+        *found.missing,
+        *((found.no_sockets,) if fabric == expectation.TCP and found.no_sockets else ()),
+    )
     if count is None and fabric == "nvlink-only":
         # One node by itself does not say what joins it to others.
         fabric = None
-    parts = [f"{found.gpus_per_node} x {gpu}" if gpu is not None else "", f"{nics.replace('x', ' x ')} Gb/s" if nics else "", fabric or ""]
-    told = f"{source}: " + (", ".join(part for part in parts if part) or "nothing that the tables know")
+    parts = [
+        f"{found.gpus_per_node} x {gpu}" if gpu is not None else "",
+        f"{nics.replace('x', ' x ')} Gb/s" if nics else "",
+        fabric or "",
+    ]
+    told = f"{source}: " + (
+        ", ".join(part for part in parts if part) or "nothing that the tables know"
+    )
     if count is not None:
         told += f", on {count} nodes"
-    return Described(gpu, found.gpus_per_node, nics, fabric, count, mtu if fabric is not None else None, told, missing)
+    return Described(
+        gpu,
+        found.gpus_per_node,
+        nics,
+        fabric,
+        count,
+        mtu if fabric is not None else None,
+        told,
+        missing,
+    )
 
 
 if TYPE_CHECKING:
@@ -191,27 +245,79 @@ class Answer:
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw expect`."""
-    parser.add_argument("run_directory", nargs="?", type=Path, metavar="RUN", help="a run directory: the hardware as its nodes said it")
+    parser.add_argument(
+        "run_directory",
+        nargs="?",
+        type=Path,
+        metavar="RUN",
+        help="a run directory: the hardware as its nodes said it",
+    )
     live = parser.add_argument_group("a live node, in the place of a description")
-    live.add_argument("--node", metavar="HOST", help="ask this node once what it has; give --nodes for how many there are")
+    live.add_argument(
+        "--node",
+        metavar="HOST",
+        help="ask this node once what it has; give --nodes for how many there are",
+    )
     live.add_argument("--local", action="store_true", help="ask this machine")
-    live.add_argument("--transport", choices=("ssh", "openssh"), default="ssh", help="how --node is reached (default ssh)")
+    live.add_argument(
+        "--transport",
+        choices=("ssh", "openssh"),
+        default="ssh",
+        help="how --node is reached (default ssh)",
+    )
     hardware = parser.add_argument_group("the cluster")
     hardware.add_argument("--gpu", metavar="NAME", help="GPU model, such as H100")
-    hardware.add_argument("--nodes", type=int, metavar="K", help="nodes; for rack-scale systems NVLink domains")
-    hardware.add_argument("--gpus-per-node", type=int, metavar="G", help="GPUs per node (default: the model's usual node)")
-    hardware.add_argument("--nics", metavar="NxRATE", help="NICs per node: 8x400 (Gb/s), 8xNDR, 8xConnectX-7")
-    hardware.add_argument("--fabric", metavar="NAME", help="fabric profile, such as infiniband or rocev2")
-    hardware.add_argument("--mtu", type=int, metavar="BYTES", help="MTU of the network device (default 9000; InfiniBand 4096)")
-    hardware.add_argument("--oversubscription", type=float, default=1.0, metavar="O", help="of the leaves, 1 = none (default)")
+    hardware.add_argument(
+        "--nodes", type=int, metavar="K", help="nodes; for rack-scale systems NVLink domains"
+    )
+    hardware.add_argument(
+        "--gpus-per-node",
+        type=int,
+        metavar="G",
+        help="GPUs per node (default: the model's usual node)",
+    )
+    hardware.add_argument(
+        "--nics", metavar="NxRATE", help="NICs per node: 8x400 (Gb/s), 8xNDR, 8xConnectX-7"
+    )
+    hardware.add_argument(
+        "--fabric", metavar="NAME", help="fabric profile, such as infiniband or rocev2"
+    )
+    hardware.add_argument(
+        "--mtu",
+        type=int,
+        metavar="BYTES",
+        help="MTU of the network device (default 9000; InfiniBand 4096)",
+    )
+    hardware.add_argument(
+        "--oversubscription",
+        type=float,
+        default=1.0,
+        metavar="O",
+        help="of the leaves, 1 = none (default)",
+    )
     hardware.add_argument("--sharp", action="store_true", help="the switches add up (SHARP)")
     by_hand = parser.add_argument_group("rates by hand, for hardware that the tables do not know")
-    by_hand.add_argument("--nvlink-gb-s", type=float, metavar="N", help="NVLink of one GPU, one direction, GB/s")
-    by_hand.add_argument("--network-gb-s", type=float, metavar="W", help="network of one node, one direction, GB/s")
+    by_hand.add_argument(
+        "--nvlink-gb-s", type=float, metavar="N", help="NVLink of one GPU, one direction, GB/s"
+    )
+    by_hand.add_argument(
+        "--network-gb-s", type=float, metavar="W", help="network of one node, one direction, GB/s"
+    )
     what = parser.add_argument_group("the question")
-    what.add_argument("--collective", default="all_reduce", metavar="NAME", help="default all_reduce")
-    what.add_argument("--algorithm", metavar="NAME", help="ring, tree, nvls or nvlstree: what NCCL's log shows (default: not known)")
-    what.add_argument("--contract", type=float, metavar="GB_S", help="a promised busbw; refused where it is above physics")
+    what.add_argument(
+        "--collective", default="all_reduce", metavar="NAME", help="default all_reduce"
+    )
+    what.add_argument(
+        "--algorithm",
+        metavar="NAME",
+        help="ring, tree, nvls or nvlstree: what NCCL's log shows (default: not known)",
+    )
+    what.add_argument(
+        "--contract",
+        type=float,
+        metavar="GB_S",
+        help="a promised busbw; refused where it is above physics",
+    )
     what.add_argument("--measured", type=float, metavar="GB_S", help="a measured busbw to judge")
     what.add_argument(
         "--rdma",
@@ -221,8 +327,14 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="output of ib_write_bw, one per NIC of a node; may be repeated",
     )
-    what.add_argument("--size", default="8G", metavar="SIZE", help="message size of --measured (default 8G)")
-    what.add_argument("--contract-template", action="store_true", help="print the form of a contract's numbers, and nothing else")
+    what.add_argument(
+        "--size", default="8G", metavar="SIZE", help="message size of --measured (default 8G)"
+    )
+    what.add_argument(
+        "--contract-template",
+        action="store_true",
+        help="print the form of a contract's numbers, and nothing else",
+    )
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
 
 
@@ -256,22 +368,42 @@ def answer(args: argparse.Namespace) -> Answer:
     if args.contract is not None:
         refused = baselines.implausible(args.contract, expectation.limit)
         if refused is not None:
-            raise UsageError(f"no cluster can meet this contract: {refused}", seen=f"--contract {args.contract:g}", next_step=_ASK_PROVIDER)
+            raise UsageError(
+                f"no cluster can meet this contract: {refused}",
+                seen=f"--contract {args.contract:g}",
+                next_step=_ASK_PROVIDER,
+            )
     tables = baselines.load()
     matches = judge.published(tables, expectation, args.algorithm)
     reference = baselines.reference(matches)
-    curves = baselines.curves(tables, question.collective, question.gpu, question.nodes, question.gpus_per_node)
+    curves = baselines.curves(
+        tables, question.collective, question.gpu, question.nodes, question.gpus_per_node
+    )
     comparison = None
     if args.measured is not None:
         try:
             size_bytes = parse_size(args.size)
         except ValueError as error:
-            raise UsageError(str(error), seen=f"--size {args.size}", next_step="--size 8G") from error
+            raise UsageError(
+                str(error), seen=f"--size {args.size}", next_step="--size 8G"
+            ) from error
         comparison = judge.judge(
-            args.measured, size_bytes, expectation, reference, curves, contract_gb_s=args.contract, algorithm=args.algorithm
+            args.measured,
+            size_bytes,
+            expectation,
+            reference,
+            curves,
+            contract_gb_s=args.contract,
+            algorithm=args.algorithm,
         )
-    nics = baselines.nic_figures(tables, question.nics.rate_gbit_s) if question.nics is not None and question.nodes > 1 else ()
-    contract_notes = () if args.contract is None else judge.contract_notes(args.contract, expectation)
+    nics = (
+        baselines.nic_figures(tables, question.nics.rate_gbit_s)
+        if question.nics is not None and question.nodes > 1
+        else ()
+    )
+    contract_notes = (
+        () if args.contract is None else judge.contract_notes(args.contract, expectation)
+    )
     return Answer(
         expectation,
         reference,
@@ -299,12 +431,18 @@ def _rdma(args: argparse.Namespace, question: Question) -> RdmaSum | None:
         return None
     if question.nics is None:
         raise UsageError(
-            "--rdma is held against the NICs", seen="one node, or --network-gb-s", next_step="--nodes 2 --nics 8x400 beside it"
+            "--rdma is held against the NICs",
+            seen="one node, or --network-gb-s",
+            next_step="--nodes 2 --nics 8x400 beside it",
         )
     try:
-        return judge.rdma_sum(rdma_gbit_s(args.rdma), question.nics.count, question.nics.line_gb_s, args.measured)
+        return judge.rdma_sum(
+            rdma_gbit_s(args.rdma), question.nics.count, question.nics.line_gb_s, args.measured
+        )
     except ValueError as error:
-        raise UsageError(str(error), seen=f"--nics {args.nics}", next_step="one file per NIC of one node") from error
+        raise UsageError(
+            str(error), seen=f"--nics {args.nics}", next_step="one file per NIC of one node"
+        ) from error
 
 
 def _sources(args: argparse.Namespace) -> bool:
@@ -313,27 +451,54 @@ def _sources(args: argparse.Namespace) -> bool:
     Raises:
         UsageError: more than one source was given.
     """
-    given = [name for name, there in (("RUN", args.run_directory), ("--node", args.node), ("--local", args.local)) if there]
+    given = [
+        name
+        for name, there in (
+            ("RUN", args.run_directory),
+            ("--node", args.node),
+            ("--local", args.local),
+        )
+        if there
+    ]
     if len(given) > 1:
-        raise UsageError("one source of the hardware at a time", seen=" and ".join(given), next_step=f"give {given[0]} alone")
+        raise UsageError(
+            "one source of the hardware at a time",
+            seen=" and ".join(given),
+            next_step=f"give {given[0]} alone",
+        )
     return bool(given)
 
 
 _ASK_PROVIDER = (
-    "ask for the node count, the algorithm and the unit behind the number: Gb/s are eight times GB/s, and NVLink sums count both directions"
+    "ask for the node count, the algorithm and the unit behind the number: Gb/s are eight times"
+    " GB/s, and NVLink sums count both directions"
 )
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
-    positive = ("nodes", "gpus_per_node", "mtu", "nvlink_gb_s", "network_gb_s", "contract", "measured")
+    positive = (
+        "nodes",
+        "gpus_per_node",
+        "mtu",
+        "nvlink_gb_s",
+        "network_gb_s",
+        "contract",
+        "measured",
+    )
     for name in positive:
         value = getattr(args, name)
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(
-                f"--{name.replace('_', '-')} must be above 0", seen=f"{value:g}", next_step="leave it out where it is not known"
+                f"--{name.replace('_', '-')} must be above 0",
+                seen=f"{value:g}",
+                next_step="leave it out where it is not known",
             )
     if not 1 <= args.oversubscription < float("inf"):
-        raise UsageError("--oversubscription must be 1 or more", seen=f"{args.oversubscription:g}", next_step="2 means half of the uplinks")
+        raise UsageError(
+            "--oversubscription must be 1 or more",
+            seen=f"{args.oversubscription:g}",
+            next_step="2 means half of the uplinks",
+        )
 
 
 def _question(args: argparse.Namespace) -> Question:
@@ -345,11 +510,17 @@ def _question(args: argparse.Namespace) -> Question:
     gpu = hardware.gpu_or_refuse(args.gpu) if args.gpu is not None else None
     if gpu is None and args.nvlink_gb_s is None:
         raise UsageError(
-            "the GPU is missing", seen="neither --gpu nor --nvlink-gb-s", next_step="--gpu H100, or --nvlink-gb-s 450 --gpus-per-node 8"
+            "the GPU is missing",
+            seen="neither --gpu nor --nvlink-gb-s",
+            next_step="--gpu H100, or --nvlink-gb-s 450 --gpus-per-node 8",
         )
     per_node = args.gpus_per_node or (gpu.gpus_per_node if gpu is not None else None)
     if per_node is None:
-        raise UsageError("the number of GPUs per node is missing", seen="--nvlink-gb-s without it", next_step="--gpus-per-node 8")
+        raise UsageError(
+            "the number of GPUs per node is missing",
+            seen="--nvlink-gb-s without it",
+            next_step="--gpus-per-node 8",
+        )
     nics = hardware.parse_nics(args.nics) if args.nics is not None else None
     fabric = args.fabric or ("nvlink-only" if args.nodes == 1 else None)
     if fabric is not None:
@@ -372,12 +543,21 @@ def _question(args: argparse.Namespace) -> Question:
 
     if args.nodes is None:
         raise UsageError(
-            "the node count is missing: one node, two, three, and four or more are different regimes",
-            seen=_limits_by_nodes(asked, fabric or "infiniband", has_network=nics is not None or args.network_gb_s is not None),
+            "the node count is missing: one node, two, three, and four or more are different"
+            " regimes",
+            seen=_limits_by_nodes(
+                asked,
+                fabric or "infiniband",
+                has_network=nics is not None or args.network_gb_s is not None,
+            ),
             next_step="--nodes 8",
         )
     if args.nodes * per_node < 2:
-        raise UsageError("a collective needs two GPUs or more", seen=f"{args.nodes} node with {per_node} GPU", next_step="--nodes 2")
+        raise UsageError(
+            "a collective needs two GPUs or more",
+            seen=f"{args.nodes} node with {per_node} GPU",
+            next_step="--nodes 2",
+        )
     if fabric is None or (args.nodes > 1 and fabric == "nvlink-only"):
         known = ", ".join(name for name in cluster.FABRICS if name != "nvlink-only")
         raise UsageError(
@@ -390,10 +570,16 @@ def _question(args: argparse.Namespace) -> Question:
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise UsageError(f"unknown {option.removeprefix('--')} {value!r}", seen=f"{option} {value}", next_step=f"known: {', '.join(known)}")
+        raise UsageError(
+            f"unknown {option.removeprefix('--')} {value!r}",
+            seen=f"{option} {value}",
+            next_step=f"known: {', '.join(known)}",
+        )
 
 
-def _limits_by_nodes(asked: Callable[[int, str], Question], fabric: str, *, has_network: bool) -> str:
+def _limits_by_nodes(
+    asked: Callable[[int, str], Question], fabric: str, *, has_network: bool
+) -> str:
     """What can be said without the node count: the limit for each."""
     from busbw.parsers.expect import cluster
 
@@ -405,7 +591,12 @@ def _limits_by_nodes(asked: Callable[[int, str], Question], fabric: str, *, has_
     return f"without --nodes; the limit in GB/s by node count is {', '.join(limits)}"
 
 
-COMMAND = CliCommand("expect", "what a cluster of given hardware should reach: limits, NCCL's model, published figures", register, run)
+COMMAND = CliCommand(
+    "expect",
+    "what a cluster of given hardware should reach: limits, NCCL's model, published figures",
+    register,
+    run,
+)
 
 
 # What `busbw expect` prints: the limit first, then what tuned systems reach, then who published
@@ -427,13 +618,22 @@ def answer_lines(found: Answer) -> str:
     blocks = [[_title(question), *([f"described by {found.described}"] if found.described else [])]]
     if found.comparison is not None:
         comparison = found.comparison
-        head = f"{comparison.status.value.upper()}  {format_bandwidth(comparison.measured_gb_s)} at {format_size(comparison.size_bytes)}"
+        head = (
+            f"{comparison.status.value.upper()}  {format_bandwidth(comparison.measured_gb_s)} at"
+            f" {format_size(comparison.size_bytes)}"
+        )
         blocks.append([head, f"  {comparison.reason}"])
     blocks.append([f"contract: {note}" for note in found.contract_notes])
     blocks.append([f"rdma: {line}" for line in found.rdma.told] if found.rdma is not None else [])
     blocks.append(_headline(expectation))
     blocks.append(
-        ["bounds by specification", *(f"  {_number(b.limit.value_gb_s)}  {b.name}: {b.limit.formula}" for b in expectation.bounds)]
+        [
+            "bounds by specification",
+            *(
+                f"  {_number(b.limit.value_gb_s)}  {b.name}: {b.limit.formula}"
+                for b in expectation.bounds
+            ),
+        ]
     )
     blocks.append(_model(expectation))
     blocks.append(_published(found))
@@ -448,15 +648,25 @@ def answer_lines(found: Answer) -> str:
 
 
 def _title(question: Question) -> str:
-    gpu = question.gpu.name if question.gpu is not None else f"GPU with {question.nvlink_gb_s:g} GB/s of NVLink"
-    text = f"{question.collective} on {question.nodes} node{'s' if question.nodes > 1 else ''} of {question.gpus_per_node} x {gpu}"
+    gpu = (
+        question.gpu.name
+        if question.gpu is not None
+        else f"GPU with {question.nvlink_gb_s:g} GB/s of NVLink"
+    )
+    text = (
+        f"{question.collective} on {question.nodes} node{'s' if question.nodes > 1 else ''} of"
+        f" {question.gpus_per_node} x {gpu}"
+    )
     if question.nodes == 1:
         return text
     if question.network_gb_s is not None:
         return f"{text}, {question.network_gb_s:g} GB/s of network per node, {question.fabric}"
     assert question.nics is not None
     name, rate = question.nics.name, f"{question.nics.rate_gbit_s:g} Gb/s"
-    return f"{text}, {question.nics.count} x {rate if name.isdigit() else f'{name} ({rate})'}, {question.fabric}"
+    return (
+        f"{text}, {question.nics.count} x {rate if name.isdigit() else f'{name} ({rate})'},"
+        f" {question.fabric}"
+    )
 
 
 def _number(value_gb_s: float) -> str:
@@ -466,10 +676,16 @@ def _number(value_gb_s: float) -> str:
 def _headline(expectation: Expectation) -> list[str]:
     limit: Limit = expectation.limit
     inputs = ", ".join(f"{name} = {value}" for name, value in limit.inputs)
-    lines = [f"limit    {_number(limit.value_gb_s)}  nothing exceeds it: {limit.formula}", f"         {inputs}"]
+    lines = [
+        f"limit    {_number(limit.value_gb_s)}  nothing exceeds it: {limit.formula}",
+        f"         {inputs}",
+    ]
     banded = [item for item in expectation.expected if item.low_gb_s is not None]
     for item in banded[:2]:
-        lines.append(f"expect   {item.low_gb_s:8.0f} to {item.typical_gb_s:.0f} GB/s where {item.name} runs, for large messages")
+        lines.append(
+            f"expect   {item.low_gb_s:8.0f} to {item.typical_gb_s:.0f} GB/s where {item.name} runs,"
+            " for large messages"
+        )
     if not banded:
         lines.append("expect   unknown: too few published runs of this class")
     question = expectation.question
@@ -483,10 +699,18 @@ def _headline(expectation: Expectation) -> list[str]:
 def _model(expectation: Expectation) -> list[str]:
     if not expectation.expected:
         return []
-    lines = ["estimate from the rates that NCCL counts with, and payload after headers (not a limit)"]
+    lines = [
+        "estimate from the rates that NCCL counts with, and payload after headers (not a limit)"
+    ]
     for item in expectation.expected:
-        band = "no band" if item.low_gb_s is None else f"tuned {item.low_gb_s:.0f} to {item.typical_gb_s:.0f}"
-        lines.append(f"  {_number(item.estimate.value_gb_s)}  {item.name:<9} {item.binds} binds, {band}")
+        band = (
+            "no band"
+            if item.low_gb_s is None
+            else f"tuned {item.low_gb_s:.0f} to {item.typical_gb_s:.0f}"
+        )
+        lines.append(
+            f"  {_number(item.estimate.value_gb_s)}  {item.name:<9} {item.binds} binds, {band}"
+        )
     return lines
 
 
@@ -494,16 +718,27 @@ def _published(found: Answer) -> list[str]:
     matches = found.matches
     if matches.exact:
         count = len(matches.exact)
-        lines = [f"published, same regime: {count} row{'s' if count > 1 else ''}, median {format_bandwidth(matches.median_gb_s)}"]
+        lines = [
+            f"published, same regime: {count} row{'s' if count > 1 else ''}, median"
+            f" {format_bandwidth(matches.median_gb_s)}"
+        ]
         lines += [_row(row, "") for row in matches.exact]
     elif matches.nearest:
-        lines = [f"published: no row of this regime; {len(matches.nearest)} nearest (nearest, not the same)"]
-        lines += [_row(near.row, f"differs: {', '.join(near.differences)}; ") for near in matches.nearest]
+        lines = [
+            f"published: no row of this regime; {len(matches.nearest)} nearest (nearest, not the"
+            " same)"
+        ]
+        lines += [
+            _row(near.row, f"differs: {', '.join(near.differences)}; ") for near in matches.nearest
+        ]
     else:
         lines = ["published: no row of this regime or near it"]
     if matches.other:
         lines.append("  shown, not counted:")
-        lines += [_row(row, f"{row.grade.value}; {row.algorithm or 'algorithm not stated'}; ") for row in matches.other]
+        lines += [
+            _row(row, f"{row.grade.value}; {row.algorithm or 'algorithm not stated'}; ")
+            for row in matches.other
+        ]
     return lines
 
 
@@ -529,20 +764,34 @@ def _thresholds(found: Answer) -> list[str]:
         figure = near.row.busbw_gb_s
         assert figure is not None
         share = f"{figure.value / limit.value_gb_s:.0%} of the limit"
-        blindness = ", too low to see a fabric that lost a third" if blind(figure.value, limit) else ""
+        blindness = (
+            ", too low to see a fabric that lost a third" if blind(figure.value, limit) else ""
+        )
         differs = f"; differs: {', '.join(near.differences)}" if near.differences else ""
-        lines.append(f"  {_number(figure.value)}  {share}{blindness}; {_source(near.row.source)}{differs}")
+        lines.append(
+            f"  {_number(figure.value)}  {share}{blindness}; {_source(near.row.source)}{differs}"
+        )
     for row in found.matches.refused:
         figure = row.busbw_gb_s
         assert figure is not None
         size = "" if row.size_bytes is None else f" at {format_size(row.size_bytes)}"
-        lines.append(f"  {_number(figure.value)}  refused, no system of this kind gives it{size}: {_source(row.source)}")
+        lines.append(
+            f"  {_number(figure.value)}  refused, no system of this kind gives it{size}:"
+            f" {_source(row.source)}"
+        )
     return ["floors that clouds and tools ship (to pass, not to expect)", *lines] if lines else []
 
 
 def _articles(found: Answer) -> list[str]:
     rows = found.matches.articles
-    return ["quoted by articles, without a run's output: never judged by", *(_row(row, "") for row in rows)] if rows else []
+    return (
+        [
+            "quoted by articles, without a run's output: never judged by",
+            *(_row(row, "") for row in rows),
+        ]
+        if rows
+        else []
+    )
 
 
 def _curves(curves: tuple[Curve, ...], question: Question) -> list[str]:
@@ -552,19 +801,30 @@ def _curves(curves: tuple[Curve, ...], question: Question) -> list[str]:
     lines = []
     for curve in curves:
         shares = [(size, share_at(curve, size)) for size in _SIZES]
-        text = " · ".join(f"{format_size(size)} {share:.0%}" for size, share in shares if share is not None)
+        text = " · ".join(
+            f"{format_size(size)} {share:.0%}" for size, share in shares if share is not None
+        )
         other = "" if find_gpu(curve.gpu) == question.gpu else ", another GPU"
-        lines.append(f"  {curve.gpu}, {curve.nodes} x {curve.gpus_per_node} GPUs{other}: {text}; {_source(curve.source)}")
+        lines.append(
+            f"  {curve.gpu}, {curve.nodes} x {curve.gpus_per_node} GPUs{other}: {text};"
+            f" {_source(curve.source)}"
+        )
     return ["by message size, share of the figure for the largest", *lines] if lines else []
 
 
 def _nics(figures: tuple[NicFigure, ...]) -> list[str]:
     lines = []
     for figure in figures:
-        value = f"{figure.gbit_s:g} Gb/s" if figure.gbit_s is not None else f"at most {figure.latency_max_us:g} µs"
+        value = (
+            f"{figure.gbit_s:g} Gb/s"
+            if figure.gbit_s is not None
+            else f"at most {figure.latency_max_us:g} µs"
+        )
         kind = "floor" if figure.kind == "acceptance-threshold" else "measured"
         note = f"; {figure.note}" if figure.note else ""
-        lines.append(f"  {value}  {kind}, {figure.test}, {figure.link}; {_source(figure.source)}{note}")
+        lines.append(
+            f"  {value}  {kind}, {figure.test}, {figure.link}; {_source(figure.source)}{note}"
+        )
     return ["one NIC by perftest", *lines] if lines else []
 
 
@@ -572,18 +832,27 @@ def _latency(expectation: Expectation) -> list[str]:
     if not expectation.latency_us:
         return []
     text = ", ".join(f"{name} {format_time_us(value)}" for name, value in expectation.latency_us)
-    return [f"a few bytes, by NCCL's model: {text}; measured systems lie between 0.85 and 10 times it (EFA, TCPXO and RCCL highest)"]
+    return [
+        f"a few bytes, by NCCL's model: {text}; measured systems lie between 0.85 and 10 times it"
+        " (EFA, TCPXO and RCCL highest)"
+    ]
 
 
 def _rules(found: Answer) -> list[str]:
     question = found.expectation.question
     nics = question.nics if question.nodes > 1 else None
-    return ["rules by which others judge", *(_rule(rule, nics) for rule in found.rules)] if found.rules else []
+    return (
+        ["rules by which others judge", *(_rule(rule, nics) for rule in found.rules)]
+        if found.rules
+        else []
+    )
 
 
 def _rule(rule: RuleOfThumb, nics: Nics | None) -> str:
     here = ""
     if nics is not None:
         each = dict(rule.gb_s_per_nic).get(nics.rate_gbit_s)
-        here = "" if each is None else f" (here {nics.count} x {each:g} = {nics.count * each:g} GB/s)"
+        here = (
+            "" if each is None else f" (here {nics.count} x {each:g} = {nics.count * each:g} GB/s)"
+        )
     return f"  {rule.rule}{here}: {rule.used}; {_source(rule.source)}"

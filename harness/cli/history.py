@@ -21,11 +21,24 @@ _MOST_APART = 3
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw history`."""
-    parser.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are (default runs)")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help="where run directories are (default runs)",
+    )
     parser.add_argument("--collective", metavar="NAME", help="only this one, such as all_reduce")
-    parser.add_argument("--size", metavar="SIZE", help="only this size, such as 8G (default: the largest of each collective)")
+    parser.add_argument(
+        "--size",
+        metavar="SIZE",
+        help="only this size, such as 8G (default: the largest of each collective)",
+    )
     parser.add_argument("--json", action="store_true", help="every point as JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="the trend pictures as a page, too")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="the trend pictures as a page, too"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,12 +48,20 @@ def run(args: argparse.Namespace) -> int:
     from busbw.reports.safe import one_line
 
     if not args.out.is_dir():
-        raise UsageError(f"no folder {args.out}", seen="no such directory", next_step="give the folder of the run directories: -o DIR")
+        raise UsageError(
+            f"no folder {args.out}",
+            seen="no such directory",
+            next_step="give the folder of the run directories: -o DIR",
+        )
     history = History(args.out)
     problems = history.refresh()
     kinds = _wanted(args, history.kinds())
     if not kinds:
-        raise UsageError(f"no run in {args.out} has such a number", seen=f"{len(history.kinds())} kinds of numbers", next_step="busbw run")
+        raise UsageError(
+            f"no run in {args.out} has such a number",
+            seen=f"{len(history.kinds())} kinds of numbers",
+            next_step="busbw run",
+        )
     found = [(kind, history.points(kind)) for kind in kinds]
     if args.json:
         sys.stdout.write(dump_json([{"kind": kind, "points": points} for kind, points in found]))
@@ -60,18 +81,29 @@ def _write(path: Path, trends: tuple[Trend, ...]) -> None:
     try:
         path.write_text(trend.render("busbw history", trends), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}", next_step="give a file in a folder that can be written to") from error
+        raise UsageError(
+            f"{path}: {error.strerror or error}",
+            next_step="give a file in a folder that can be written to",
+        ) from error
 
 
 def _wanted(args: argparse.Namespace, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
     from busbw.units import parse_size
 
     size = parse_size(args.size) if args.size else None
-    found = [kind for kind in kinds if args.collective in (None, kind.collective) and size in (None, kind.size_bytes)]
+    found = [
+        kind
+        for kind in kinds
+        if args.collective in (None, kind.collective) and size in (None, kind.size_bytes)
+    ]
     if size is not None:
         return tuple(found)
     largest = {
-        (kind.regime, kind.collective): max(k.size_bytes for k in found if (k.regime, k.collective) == (kind.regime, kind.collective))
+        (kind.regime, kind.collective): max(
+            k.size_bytes
+            for k in found
+            if (k.regime, k.collective) == (kind.regime, kind.collective)
+        )
         for kind in found
     }
     return tuple(kind for kind in found if kind.size_bytes == largest[kind.regime, kind.collective])
@@ -80,7 +112,10 @@ def _wanted(args: argparse.Namespace, kinds: tuple[Kind, ...]) -> tuple[Kind, ..
 def _trend(kind: Kind, points: tuple[Point, ...]) -> Trend:
     from busbw.reports.trend import Trend, TrendPoint
 
-    told = tuple(TrendPoint(point.run_id, point.started, point.accepted, point.busbw_gb_s) for point in points)
+    told = tuple(
+        TrendPoint(point.run_id, point.started, point.accepted, point.busbw_gb_s)
+        for point in points
+    )
     return Trend(kind.collective, kind.size_bytes, kind.options, kind.regime, told)
 
 
@@ -90,7 +125,10 @@ def _told(trend: Trend) -> list[str]:
     found = told(trend)
     values = [point.busbw_gb_s for point in trend.points]
     lines = [found.heading, f"  {bars(values[-_WIDTH:])}", f"  {found.summary}"]
-    lines += [f"  apart: {run} {value}, {change} against the runs before it" for run, value, change in found.apart[:_MOST_APART]]
+    lines += [
+        f"  apart: {run} {value}, {change} against the runs before it"
+        for run, value, change in found.apart[:_MOST_APART]
+    ]
     good = [point.run_id for point in trend.points if point.accepted]
     lines += [f"  accepted: {', '.join(good[-3:])}"] if good else []
     return lines
@@ -105,7 +143,9 @@ def bars(values: list[float]) -> str:
     low, high = min(values), max(values)
     if high <= low * 1.0001:
         return _BARS[3] * len(values)
-    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
+    return "".join(
+        _BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values
+    )
 
 
 COMMAND = CliCommand("history", "how the numbers of these runs went over time", register, run)

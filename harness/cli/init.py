@@ -32,10 +32,24 @@ _USUAL = (
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw init`."""
-    parser.add_argument("-i", "--inventory", metavar="FILE", help="take the nodes from this file (default: look around)")
-    parser.add_argument("-w", "--nodes", metavar="HOSTLIST", help="the nodes, such as gpu-[001-016]")
+    parser.add_argument(
+        "-i",
+        "--inventory",
+        metavar="FILE",
+        help="take the nodes from this file (default: look around)",
+    )
+    parser.add_argument(
+        "-w", "--nodes", metavar="HOSTLIST", help="the nodes, such as gpu-[001-016]"
+    )
     parser.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
-    parser.add_argument("-o", "--out", type=Path, default=Path(_FILE), metavar="FILE", help=f"what to write (default {_FILE})")
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path(_FILE),
+        metavar="FILE",
+        help=f"what to write (default {_FILE})",
+    )
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
 
 
@@ -46,15 +60,20 @@ def run(args: argparse.Namespace) -> int:
     from busbw.store.run_directory import write_whole
 
     if args.out.exists() and not args.force:
-        raise UsageError(f"{args.out} is there already", seen=str(args.out.resolve()), next_step="edit it, or write it anew with --force")
+        raise UsageError(
+            f"{args.out} is there already",
+            seen=str(args.out.resolve()),
+            next_step="edit it, or write it anew with --force",
+        )
     cluster = _found(args)
     write_whole(args.out.absolute(), own.text(cluster, fabric.names()).encode(), mode=0o666)
     count = len(cluster.nodes)
     where = "" if args.out.name == _FILE and args.out.parent == Path() else f" -i {args.out}"
     sys.stdout.write(
-        f"wrote {args.out}: {count} {'node' if count == 1 else 'nodes'} {fold(node.name for node in cluster.nodes)}, from {cluster.source}\n"
-        f"next: busbw check{where}        # reads only; is every node what it should be, and are they all the same\n"
-        f"      busbw run{where} --dry-run\n"
+        f"wrote {args.out}: {count} {'node' if count == 1 else 'nodes'}"
+        f" {fold(node.name for node in cluster.nodes)}, from {cluster.source}\nnext: busbw"
+        f" check{where}        # reads only; is every node what it should be, and are they all the"
+        f" same\n      busbw run{where} --dry-run\n"
     )
     return 0
 
@@ -66,7 +85,11 @@ def _found(args: argparse.Namespace) -> Cluster:
     if args.inventory is None and args.nodes is None and not _in_allocation():
         here = [name for name in _USUAL if Path(name).is_file()]
         if len(here) > 1:
-            raise InventoryError("several files here may be the inventory", seen=", ".join(here), next_step=f"busbw init -i {here[0]}")
+            raise InventoryError(
+                "several files here may be the inventory",
+                seen=", ".join(here),
+                next_step=f"busbw init -i {here[0]}",
+            )
         if not here:
             raise InventoryError(
                 "nothing here names nodes",
@@ -78,7 +101,11 @@ def _found(args: argparse.Namespace) -> Cluster:
 
 
 def _in_allocation() -> bool:
-    return any(os.environ.get(name, "").strip() for name in ("SLURM_JOB_NODELIST", "SLURM_NODELIST"))
+    return any(
+        os.environ.get(name, "").strip() for name in ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
+    )
 
 
-COMMAND = CliCommand("init", "look around for the nodes and write them down as busbw.yaml", register, run)
+COMMAND = CliCommand(
+    "init", "look around for the nodes and write them down as busbw.yaml", register, run
+)

@@ -1,4 +1,5 @@
-"""`busbw lab`: bring the embedded cluster up, look at it, run something in it, break it, take it down."""
+"""`busbw lab`: bring the embedded cluster up, look at it, run something in it, break it, take it
+down."""
 
 from __future__ import annotations
 
@@ -18,11 +19,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Options of all `busbw lab` commands."""
     parsers = parser.add_subparsers(dest="lab_command", metavar="COMMAND", required=True)
     _register_up(parsers.add_parser("up", help="bring a lab up"))
-    status = parsers.add_parser("status", help="what the lab is, what is broken in it, what it cannot do")
+    status = parsers.add_parser(
+        "status", help="what the lab is, what is broken in it, what it cannot do"
+    )
     status.add_argument("--name", help=_WHICH)
     status.add_argument("--json", action="store_true", help="the record of the lab as JSON")
     usage = "busbw lab exec [NODE] -- CMD…"
-    execute = parsers.add_parser("exec", help="run a command on a node; without a node, in the lab's head namespace", usage=usage)
+    execute = parsers.add_parser(
+        "exec",
+        help="run a command on a node; without a node, in the lab's head namespace",
+        usage=usage,
+    )
     execute.add_argument("--name", help=_WHICH)
     execute.add_argument("words", nargs=argparse.REMAINDER, metavar="[NODE] -- CMD…")
     _register_faults(parsers.add_parser("fault", help="break something for real, or mend it again"))
@@ -33,10 +40,14 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the `busbw lab` command that was given."""
-    return {"up": _up, "status": _status, "exec": _exec, "fault": _fault, "down": _down}[args.lab_command](args)
+    return {"up": _up, "status": _status, "exec": _exec, "fault": _fault, "down": _down}[
+        args.lab_command
+    ](args)
 
 
-COMMAND = CliCommand("lab", "the embedded cluster: bring it up, break it, take it down", register, run)
+COMMAND = CliCommand(
+    "lab", "the embedded cluster: bring it up, break it, take it down", register, run
+)
 
 
 _LEAST_RATE_BIT_S = 8000.0
@@ -47,28 +58,70 @@ _WHICH = "which lab (default: the one named lab, or the only one)"
 def _register_up(up: argparse.ArgumentParser) -> None:
     up.add_argument("-n", "--nodes", type=int, default=4, metavar="N", help="nodes (default 4)")
     up.add_argument(
-        "--mode", choices=("auto", "root", "userns", "loopback"), default="auto", help="what nodes are made of (default: the best there is)"
+        "--mode",
+        choices=("auto", "root", "userns", "loopback"),
+        default="auto",
+        help="what nodes are made of (default: the best there is)",
     )
-    up.add_argument("--rails", type=int, default=1, metavar="R", help="links per node, each a network of its own (default 1)")
     up.add_argument(
-        "--leaves", type=int, default=1, metavar="L", help="switches the nodes are spread over, with uplinks to a spine (default 1)"
+        "--rails",
+        type=int,
+        default=1,
+        metavar="R",
+        help="links per node, each a network of its own (default 1)",
+    )
+    up.add_argument(
+        "--leaves",
+        type=int,
+        default=1,
+        metavar="L",
+        help="switches the nodes are spread over, with uplinks to a spine (default 1)",
     )
     up.add_argument(
         "--rate",
         metavar="RATE",
-        help="rate of every rail both ways, such as 1gbit; auto = one that the CPUs can well push (default: not shaped)",
+        help=(
+            "rate of every rail both ways, such as 1gbit; auto = one that the CPUs can well push"
+            " (default: not shaped)"
+        ),
     )
     up.add_argument("--uplink-rate", metavar="RATE", help="rate of every leaf's uplink per rail")
-    up.add_argument("--name", default="lab", help="several labs live side by side under different names (default lab)")
-    up.add_argument("--gpus", type=int, default=2, metavar="G", help="emulated GPUs, so ranks, per node (default 2)")
+    up.add_argument(
+        "--name",
+        default="lab",
+        help="several labs live side by side under different names (default lab)",
+    )
+    up.add_argument(
+        "--gpus",
+        type=int,
+        default=2,
+        metavar="G",
+        help="emulated GPUs, so ranks, per node (default 2)",
+    )
     up.add_argument(
         "--persona",
         metavar="NAME",
-        help="hardware that the nodes show without having it: h100, h200, b200, a100, h100-roce, ethernet, or a YAML file (default: none)",
+        help=(
+            "hardware that the nodes show without having it: h100, h200, b200, a100, h100-roce,"
+            " ethernet, or a YAML file (default: none)"
+        ),
     )
-    up.add_argument("--slurm", action="store_true", help="a real Slurm over all nodes: slurmctld, a slurmd on each, munge (root only)")
-    up.add_argument("--cpus-per-node", type=float, metavar="CPUS", help="limit of each node's CPU time (default: equal shares)")
-    up.add_argument("--no-cgroups", action="store_true", help="make no control groups: nodes take CPU time from each other")
+    up.add_argument(
+        "--slurm",
+        action="store_true",
+        help="a real Slurm over all nodes: slurmctld, a slurmd on each, munge (root only)",
+    )
+    up.add_argument(
+        "--cpus-per-node",
+        type=float,
+        metavar="CPUS",
+        help="limit of each node's CPU time (default: equal shares)",
+    )
+    up.add_argument(
+        "--no-cgroups",
+        action="store_true",
+        help="make no control groups: nodes take CPU time from each other",
+    )
     up.add_argument("--no-node-ssh", action="store_true", help="nodes cannot log in to each other")
 
 
@@ -85,29 +138,68 @@ def _register_faults(fault: argparse.ArgumentParser) -> None:
             parser.add_argument(word.lower(), metavar=word, help=meaning)
         return parser
 
-    slow = kind("slow", "slow a node's links", ("NODE", "which node"), ("RATE", "such as 200mbit, or 50%% of the lab's --rate"))
+    slow = kind(
+        "slow",
+        "slow a node's links",
+        ("NODE", "which node"),
+        ("RATE", "such as 200mbit, or 50%% of the lab's --rate"),
+    )
     slow.add_argument("--rail", help=rail)
     slow.add_argument("--to", metavar="NODE2", help="only what NODE sends to NODE2")
-    loss = kind("loss", "lose packets at random", ("NODE", "which node"), ("PERCENT", "share of packets lost, each way"))
+    loss = kind(
+        "loss",
+        "lose packets at random",
+        ("NODE", "which node"),
+        ("PERCENT", "share of packets lost, each way"),
+    )
     loss.add_argument("--rail", help=f"{rail}; mgmt = the management link")
     down = kind("link-down", "cut a node's links", ("NODE", "which node"))
     down.add_argument("--rail", help=f"{rail}; mgmt = the management link, which ssh uses")
-    kind("uplink", "slow a leaf's uplinks", ("LEAF", "such as leaf1"), ("RATE", "such as 200mbit, or 50%% of the lab's --uplink-rate"))
-    kind("stall", "stop ranks of a running benchmark (SIGSTOP)", ("TARGET", "node, or number of one rank"))
-    kind("kill", "kill ranks of a running benchmark (SIGKILL)", ("TARGET", "node, or number of one rank"))
+    kind(
+        "uplink",
+        "slow a leaf's uplinks",
+        ("LEAF", "such as leaf1"),
+        ("RATE", "such as 200mbit, or 50%% of the lab's --uplink-rate"),
+    )
+    kind(
+        "stall",
+        "stop ranks of a running benchmark (SIGSTOP)",
+        ("TARGET", "node, or number of one rank"),
+    )
+    kind(
+        "kill",
+        "kill ranks of a running benchmark (SIGKILL)",
+        ("TARGET", "node, or number of one rank"),
+    )
     load = kind("cpu-load", "keep a node's share of the CPUs busy", ("NODE", "which node"))
-    load.add_argument("--seconds", type=float, default=60.0, help="for how long at most (default 60)")
+    load.add_argument(
+        "--seconds", type=float, default=60.0, help="for how long at most (default 60)"
+    )
     load.add_argument("--loops", type=int, help="how many busy loops (default: one per CPU)")
     kind(
-        "cpu-limit", "give a node no more CPU time than that, as a container's limit does", ("NODE", "which node"), ("CPUS", "such as 0.1")
+        "cpu-limit",
+        "give a node no more CPU time than that, as a container's limit does",
+        ("NODE", "which node"),
+        ("CPUS", "such as 0.1"),
     )
     kind("hang-ssh", "a node's sshd accepts connections and never answers", ("NODE", "which node"))
     kind("host-key", "a node shows another host key than known_hosts has", ("NODE", "which node"))
-    hardware = kind("hw", "break the hardware that --persona shows; without KIND: what can be broken")
-    hardware.add_argument("hardware", nargs="?", metavar="KIND", help="such as gpu-missing or port-down")
+    hardware = kind(
+        "hw", "break the hardware that --persona shows; without KIND: what can be broken"
+    )
+    hardware.add_argument(
+        "hardware", nargs="?", metavar="KIND", help="such as gpu-missing or port-down"
+    )
     hardware.add_argument("node", nargs="?", metavar="NODE", help="which node")
-    hardware.add_argument("--index", type=int, metavar="I", help="which GPU or adapter, from 0 (default: the last)")
-    hardware.add_argument("--seconds", type=float, default=60.0, help="of errors-grow: for how long at most (default 60)")
+    hardware.add_argument(
+        "--index", type=int, metavar="I", help="which GPU or adapter, from 0 (default: the last)"
+    )
+    hardware.add_argument(
+        "--seconds",
+        type=float,
+        default=60.0,
+        help="of errors-grow: for how long at most (default 60)",
+    )
     clear = kind("clear", "mend a node, a leaf, or everything")
     clear.add_argument("target", nargs="?", default="all", help="node, leaf or all (default all)")
 
@@ -123,7 +215,9 @@ def _up(args: argparse.Namespace) -> int:
         leaves=args.leaves,
         rate_bit_s=None if args.rate in (None, "auto") else _rate("--rate", args.rate),
         rate_auto=args.rate == "auto",
-        uplink_rate_bit_s=None if args.uplink_rate is None else _rate("--uplink-rate", args.uplink_rate),
+        uplink_rate_bit_s=(
+            None if args.uplink_rate is None else _rate("--uplink-rate", args.uplink_rate)
+        ),
         name=args.name,
         gpus=args.gpus,
         node_ssh=not args.no_node_ssh,
@@ -138,10 +232,10 @@ def _up(args: argparse.Namespace) -> int:
         _progress(f"this lab cannot {what}")
     shown = f"  shows:     {state.persona.title} per node (invented)\n" if state.persona else ""
     sys.stdout.write(
-        f"lab {state.name} is up: {len(state.nodes)} nodes, {state.nodes[0].name} to {state.nodes[-1].name}\n{shown}"
-        f"  log in:    busbw lab exec {state.nodes[0].name} -- hostname\n"
-        f"  by ssh:    busbw lab exec -- ssh -F {files.ssh_config(state)} {state.nodes[0].name}\n"
-        f"  take down: busbw lab down --name {state.name}\n"
+        f"lab {state.name} is up: {len(state.nodes)} nodes, {state.nodes[0].name} to"
+        f" {state.nodes[-1].name}\n{shown}  log in:    busbw lab exec {state.nodes[0].name} --"
+        f" hostname\n  by ssh:    busbw lab exec -- ssh -F {files.ssh_config(state)}"
+        f" {state.nodes[0].name}\n  take down: busbw lab down --name {state.name}\n"
     )
     return 0
 
@@ -154,17 +248,30 @@ def _exec(args: argparse.Namespace) -> int:
     node = None if words[:1] == ["--"] else next(iter(words), None)
     command = words[1:] if node is None else words[2:]
     if not command or (node is not None and words[1] != "--"):
-        raise UsageError("nothing to run", seen=f"lab exec {' '.join(words)}", next_step="busbw lab exec node1 -- hostname")
+        raise UsageError(
+            "nothing to run",
+            seen=f"lab exec {' '.join(words)}",
+            next_step="busbw lab exec node1 -- hostname",
+        )
     state = load(args.name)
     if node is not None:
         terminal = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-        command = ["ssh", "-F", str(files.ssh_config(state)), *terminal, state.node(node).name, shlex.join(command)]
+        command = [
+            "ssh",
+            "-F",
+            str(files.ssh_config(state)),
+            *terminal,
+            state.node(node).name,
+            shlex.join(command),
+        ]
     argv = enter.reexec_argv(state, tuple(command))
     sys.stdout.flush()
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
-        raise LabError("the lab cannot be entered", seen=f"{argv[0]}: {error}", next_step="busbw lab status") from error
+        raise LabError(
+            "the lab cannot be entered", seen=f"{argv[0]}: {error}", next_step="busbw lab status"
+        ) from error
 
 
 def _status(args: argparse.Namespace) -> int:
@@ -192,7 +299,9 @@ def _fault(args: argparse.Namespace) -> int:
     elif args.kind == "link-down":
         state = faults.link_down(state, args.node, args.rail)
     elif args.kind == "uplink":
-        state = faults.uplink(state, args.leaf, _share(args.rate, state.uplink_rate_bit_s, "--uplink-rate"))
+        state = faults.uplink(
+            state, args.leaf, _share(args.rate, state.uplink_rate_bit_s, "--uplink-rate")
+        )
     elif args.kind == "stall":
         state = faults.stall(state, args.target)
     elif args.kind == "kill":
@@ -222,7 +331,9 @@ def _hardware_kinds(args: argparse.Namespace) -> int:
 
     if args.hardware is not None:
         seen = f"lab fault hw {args.hardware} without a node"
-        raise UsageError("which node?", seen=seen, next_step=f"busbw lab fault hw {args.hardware} node1")
+        raise UsageError(
+            "which node?", seen=seen, next_step=f"busbw lab fault hw {args.hardware} node1"
+        )
     for kind, text in persona_faults.kinds():
         sys.stdout.write(f"{kind:<20}{text}\n")
     return 0
@@ -246,10 +357,14 @@ def _rate(option: str, text: str) -> float:
     try:
         rate = units.parse_link_rate(text)
         if rate < _LEAST_RATE_BIT_S:
-            raise ValueError(f"expected at least {units.format_link_rate(_LEAST_RATE_BIT_S)}, found {text!r}")
+            raise ValueError(
+                f"expected at least {units.format_link_rate(_LEAST_RATE_BIT_S)}, found {text!r}"
+            )
         return rate
     except ValueError as error:
-        raise UsageError(f"{option} {text!r} is no rate", seen=str(error), next_step="busbw lab up --help") from error
+        raise UsageError(
+            f"{option} {text!r} is no rate", seen=str(error), next_step="busbw lab up --help"
+        ) from error
 
 
 def _share(text: str, whole_bit_s: float | None, option: str) -> float:
@@ -257,7 +372,11 @@ def _share(text: str, whole_bit_s: float | None, option: str) -> float:
     if not text.endswith("%"):
         return _rate("RATE", text)
     if whole_bit_s is None:
-        raise UsageError(f"{text} of what?", seen=f"the lab was brought up without {option}", next_step="give a rate such as 200mbit")
+        raise UsageError(
+            f"{text} of what?",
+            seen=f"the lab was brought up without {option}",
+            next_step="give a rate such as 200mbit",
+        )
     return _rate("RATE", f"{whole_bit_s * _percent(text) / 100:.0f}bit")
 
 
@@ -265,14 +384,22 @@ def _percent(text: str) -> float:
     try:
         return float(text.removesuffix("%"))
     except ValueError as error:
-        raise UsageError(f"{text!r} is no share", seen="expected percent such as 1 or 0.5%", next_step="busbw lab fault --help") from error
+        raise UsageError(
+            f"{text!r} is no share",
+            seen="expected percent such as 1 or 0.5%",
+            next_step="busbw lab fault --help",
+        ) from error
 
 
 def _cpus(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no number of CPUs", seen="expected such as 0.1 or 2", next_step="busbw lab fault --help") from error
+        raise UsageError(
+            f"{text!r} is no number of CPUs",
+            seen="expected such as 0.1 or 2",
+            next_step="busbw lab fault --help",
+        ) from error
 
 
 def _progress(text: str) -> None:

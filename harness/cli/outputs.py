@@ -1,6 +1,8 @@
-"""What a run or a report leaves for machines: files asked for by name, GitHub's step summary, a message to a webhook.
+"""What a run or a report leaves for machines: files asked for by name, GitHub's step summary, a
+message to a webhook.
 
-The run's own directory has all of it anyway; these are copies at the places that CI systems and collectors look at.
+The run's own directory has all of it anyway; these are copies at the places that CI systems and
+collectors look at.
 """
 
 from __future__ import annotations
@@ -24,12 +26,24 @@ _WEBHOOK_TIMEOUT_S = 10.0
 def register(parser: argparse.ArgumentParser) -> None:
     """The options, equal for every command that ends in a verdict."""
     group = parser.add_argument_group("for machines")
-    group.add_argument("--junit", type=Path, metavar="FILE", help="JUnit XML; not measured is an error, a shortfall a failure")
     group.add_argument(
-        "--prom", type=Path, metavar="FILE", help="gauges for the textfile collector (a name ending in .prom), replaced at once"
+        "--junit",
+        type=Path,
+        metavar="FILE",
+        help="JUnit XML; not measured is an error, a shortfall a failure",
+    )
+    group.add_argument(
+        "--prom",
+        type=Path,
+        metavar="FILE",
+        help="gauges for the textfile collector (a name ending in .prom), replaced at once",
     )
     group.add_argument("--csv", type=Path, metavar="FILE", help="one row per case and size")
-    group.add_argument("--notify", action="store_true", help=f"post the last line to the address in ${_WEBHOOK} (Slack's form)")
+    group.add_argument(
+        "--notify",
+        action="store_true",
+        help=f"post the last line to the address in ${_WEBHOOK} (Slack's form)",
+    )
     group.add_argument("--strict", action="store_true", help="exit status 1 for warnings too")
 
 
@@ -41,15 +55,22 @@ def check(args: argparse.Namespace) -> None:
     """
     for option, path in (("--junit", args.junit), ("--prom", args.prom), ("--csv", args.csv)):
         if path is not None and not path.parent.is_dir():
-            raise UsageError(f"{option} {path}: no such folder", seen=str(path.parent), next_step=f"mkdir -p {path.parent}")
+            raise UsageError(
+                f"{option} {path}: no such folder",
+                seen=str(path.parent),
+                next_step=f"mkdir -p {path.parent}",
+            )
     if args.notify and not os.environ.get(_WEBHOOK):
         raise UsageError(
-            f"--notify needs an address in ${_WEBHOOK}", seen=f"{_WEBHOOK} is not set", next_step=f"export {_WEBHOOK}=https://…"
+            f"--notify needs an address in ${_WEBHOOK}",
+            seen=f"{_WEBHOOK} is not set",
+            next_step=f"export {_WEBHOOK}=https://…",
         )
 
 
 def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: str) -> int:
-    """Write and send what was asked for; returns the exit status. What cannot be written is told, and the verdict stands.
+    """Write and send what was asked for; returns the exit status. What cannot be written is told,
+    and the verdict stands.
 
     Raises:
         RunDirError: a file cannot be written.
@@ -70,7 +91,8 @@ def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: s
 
 
 def _github(run: Path, result: RunResult) -> None:
-    """The step summary and the annotations of a GitHub workflow. They go to standard error: the runner reads both streams."""
+    """The step summary and the annotations of a GitHub workflow. They go to standard error: the
+    runner reads both streams."""
     from busbw.reports import markdown
 
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
@@ -80,14 +102,17 @@ def _github(run: Path, result: RunResult) -> None:
                 stream.write((run / "summary.md").read_text(encoding="utf-8") + "\n")
         except OSError as error:
             raise RunDirError(
-                "cannot append to $GITHUB_STEP_SUMMARY", seen=str(error), next_step=f"the summary is in {run}/summary.md"
+                "cannot append to $GITHUB_STEP_SUMMARY",
+                seen=str(error),
+                next_step=f"the summary is in {run}/summary.md",
             ) from error
     if os.environ.get("GITHUB_ACTIONS") == "true":
         sys.stderr.write(markdown.github_annotations(result))
 
 
 def _notify(address: str, result: RunResult, last_line: str) -> None:
-    """Post one small JSON document. The address is a secret: neither it nor a server's answer is ever printed or kept."""
+    """Post one small JSON document. The address is a secret: neither it nor a server's answer is
+    ever printed or kept."""
     import urllib.error
     import urllib.parse
     import urllib.request
@@ -103,11 +128,17 @@ def _notify(address: str, result: RunResult, last_line: str) -> None:
     if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
         problem = "the address is not http or https"
     else:
-        request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            address, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
         try:
             with urllib.request.urlopen(request, timeout=_WEBHOOK_TIMEOUT_S):
                 pass
         except (OSError, ValueError) as error:
-            problem = f"status {error.code}" if isinstance(error, urllib.error.HTTPError) else type(error).__name__
+            problem = (
+                f"status {error.code}"
+                if isinstance(error, urllib.error.HTTPError)
+                else type(error).__name__
+            )
     if problem:
         sys.stderr.write(f"busbw: warning: the webhook at {host} was not told: {problem}\n")

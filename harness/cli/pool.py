@@ -1,4 +1,5 @@
-"""How many texts are read at once: by worker processes where that pays, in the order given either way."""
+"""How many texts are read at once: by worker processes where that pays, in the order given either
+way."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ T = TypeVar("T")
 WORTH_WORKERS = 64 << 20
 """Bytes in several files from which on starting worker processes (0.2 s each) pays."""
 _RARELY = 200_000
-"""Containers made before Python looks for cycles, instead of 700: reading makes records by the hundred thousand and no cycles."""
+"""Containers made before Python looks for cycles, instead of 700: reading makes records by the
+hundred thousand and no cycles."""
 
 
 @contextmanager
@@ -30,8 +32,14 @@ def rarely_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def read_each(read: Callable[[intake.Source], T], sources: Sequence[intake.Source], *, worth_bytes: int = WORTH_WORKERS) -> tuple[T, ...]:
-    """What `read`, a function of a module, gives for each text. At most as many processes as this one may use CPUs.
+def read_each(
+    read: Callable[[intake.Source], T],
+    sources: Sequence[intake.Source],
+    *,
+    worth_bytes: int = WORTH_WORKERS,
+) -> tuple[T, ...]:
+    """What `read`, a function of a module, gives for each text. At most as many processes as this
+    one may use CPUs.
 
     Raises:
         ReadError: a worker was ended from outside.
@@ -45,7 +53,9 @@ def read_each(read: Callable[[intake.Source], T], sources: Sequence[intake.Sourc
     from concurrent.futures.process import BrokenProcessPool
 
     try:
-        with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), gc.set_threshold, (_RARELY,)) as pool:
+        with ProcessPoolExecutor(
+            workers, multiprocessing.get_context("spawn"), gc.set_threshold, (_RARELY,)
+        ) as pool:
             return tuple(pool.map(read, sources, chunksize=max(1, len(sources) // (8 * workers))))
     except BrokenProcessPool as error:
         raise ReadError(

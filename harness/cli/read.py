@@ -1,14 +1,16 @@
-"""`busbw read FILE…`: say what each text is, and print it as tables, as one JSON document, or as CSV.
+"""`busbw read FILE…`: say what each text is, and print it as tables, as one JSON document, or as
+CSV.
 
 Exit status, the worst of all texts (1 before 3 before 0):
 
-- 0: read, and complete;
-- 1: read, and bad: wrong data (`#wrong`, Out of bounds … FAILED), one-rank communicators, several processes' tables in one text, numbers
+- 0: read, and complete; - 1: read, and bad: wrong data (`#wrong`, Out of bounds … FAILED), one-rank
+communicators, several processes' tables in one text, numbers
   that contradict each other, errors that the text reports;
-- 3: incomplete (cut off, rows or sizes missing, no column names) or in no known layout; with --json the document says so too;
-- 2: a file that is not there, or options that do not go together.
+- 3: incomplete (cut off, rows or sizes missing, no column names) or in no known layout; with --json
+the document says so too; - 2: a file that is not there, or options that do not go together.
 
-Where a text holds several kinds (a table with NCCL's log around it), the first one, nccl-tests before all others, rules the status.
+Where a text holds several kinds (a table with NCCL's log around it), the first one, nccl-tests
+before all others, rules the status.
 """
 
 from __future__ import annotations
@@ -73,11 +75,15 @@ def read_one(source: intake.Source) -> ReadText:
             seen = seen or error.seen
             continue
         if reading.problem:
-            document = replace(document, complete=False, problems=(*document.problems, reading.problem))
+            document = replace(
+                document, complete=False, problems=(*document.problems, reading.problem)
+            )
         found.append((entry, document))
     found.sort(key=lambda item: item[1].kind != KIND)
     if found:
-        return ReadText(source.name, found[0][0].title, tuple(document for _, document in found), "")
+        return ReadText(
+            source.name, found[0][0].title, tuple(document for _, document in found), ""
+        )
     return ReadText(source.name, "", (), _nothing(head, binary, seen))
 
 
@@ -87,7 +93,10 @@ def _nothing(head: bytes, binary: bool, seen: str) -> str:
     if binary:
         return f"unknown layout: binary data that begins with {head[:16].hex(' ')}"
     lines = (seen or head.decode("utf-8", "replace")).strip().splitlines()
-    return f"unknown layout: nothing known in it; it begins with {lines[0].strip()[:200] if lines else ''!r}"
+    return (
+        "unknown layout: nothing known in it; it begins with"
+        f" {lines[0].strip()[:200] if lines else ''!r}"
+    )
 
 
 def exit_status(texts: Sequence[ReadText]) -> int:
@@ -184,9 +193,21 @@ def _read(text: ReadText) -> _Read:
     if not text.documents:
         return _Read("unknown", text.name, "", False, (text.problem,), (), ())
     ruling = text.documents[0]
-    tables = tuple(_table(record) for record in ruling.records if isinstance(record, BenchmarkResult)) if ruling.kind == KIND else ()
+    tables = (
+        tuple(_table(record) for record in ruling.records if isinstance(record, BenchmarkResult))
+        if ruling.kind == KIND
+        else ()
+    )
     others = text.documents[1:] if ruling.kind == KIND else text.documents
-    return _Read(ruling.kind, text.name, text.title, ruling.complete, ruling.problems, tables, tuple(_other(one) for one in others))
+    return _Read(
+        ruling.kind,
+        text.name,
+        text.title,
+        ruling.complete,
+        ruling.problems,
+        tables,
+        tuple(_other(one) for one in others),
+    )
 
 
 def _table(result: BenchmarkResult) -> _Table:
@@ -210,31 +231,65 @@ def _table(result: BenchmarkResult) -> _Table:
 
 def _other(document: Document) -> _Other:
     summary = tuple(_Label(label, value) for label, value in document.summary)
-    return _Other(document.kind, document.complete, document.problems, document.faults, summary, document.records)
+    return _Other(
+        document.kind,
+        document.complete,
+        document.problems,
+        document.faults,
+        summary,
+        document.records,
+    )
 
 
 def as_csv(texts: Sequence[ReadText]) -> str:
-    """One line per row and placement of every nccl-tests table; cells that a spreadsheet would run are quoted away."""
+    """One line per row and placement of every nccl-tests table; cells that a spreadsheet would run
+    are quoted away."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_CSV)
     for text in texts:
         for number, result in enumerate(_results(text), 1):
             for row in result.rows:
-                for placement, value in (("out-of-place", row.out_of_place), ("in-place", row.in_place)):
+                for placement, value in (
+                    ("out-of-place", row.out_of_place),
+                    ("in-place", row.in_place),
+                ):
                     if value is not None:
-                        cells = (text.name, number, *_cells_of(result), *_cells(row, placement, value))
-                        writer.writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+                        cells = (
+                            text.name,
+                            number,
+                            *_cells_of(result),
+                            *_cells(row, placement, value),
+                        )
+                        writer.writerow(
+                            [csv_cell(cell) if isinstance(cell, str) else cell for cell in cells]
+                        )
     return out.getvalue()
 
 
 def _cells_of(result: BenchmarkResult) -> tuple[str | int | None, ...]:
-    return result.collective, result.nranks, result.nodes, result.nccl_version, "yes" if result.complete else "no"
+    return (
+        result.collective,
+        result.nranks,
+        result.nodes,
+        result.nccl_version,
+        "yes" if result.complete else "no",
+    )
 
 
-def _cells(row: BenchmarkRow, placement: str, value: Measurement) -> tuple[str | int | float | None, ...]:
+def _cells(
+    row: BenchmarkRow, placement: str, value: Measurement
+) -> tuple[str | int | float | None, ...]:
     front = (row.size_bytes, row.count, row.type, row.redop, row.root, placement)
-    return (*front, value.time_us, value.algbw_gb_s, value.busbw_gb_s, value.wrong, value.error, row.line_no)
+    return (
+        *front,
+        value.time_us,
+        value.algbw_gb_s,
+        value.busbw_gb_s,
+        value.wrong,
+        value.error,
+        row.line_no,
+    )
 
 
 def _results(text: ReadText) -> Iterator[BenchmarkResult]:
@@ -260,9 +315,13 @@ def _lines(text: ReadText) -> Iterator[str]:
         results = [record for record in document.records if isinstance(record, BenchmarkResult)]
         if results:
             for number, result in enumerate(results, 1):
-                yield from _result_lines(result, f"run {number} of {len(results)}: " if len(results) > 1 else "")
+                yield from _result_lines(
+                    result, f"run {number} of {len(results)}: " if len(results) > 1 else ""
+                )
         else:
-            yield from (f"  {one_line(label):<22} {one_line(value)}" for label, value in document.summary)
+            yield from (
+                f"  {one_line(label):<22} {one_line(value)}" for label, value in document.summary
+            )
             yield from _problem_lines(document.problems, document.faults)
 
 
@@ -286,21 +345,41 @@ def _row_lines(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
     yield f"  {'':>39} | {'out of place':^40} | {'in place':^40}"
     yield f"  {'size B':>14} {'type':>9} {'redop':>7} {'root':>6} | {placement} | {placement}"
     for row in rows:
-        front = f"{row.size_bytes:>14} {one_line(row.type):>9} {one_line(row.redop or '-'):>7} {'-' if row.root is None else row.root:>6}"
+        front = (
+            f"{row.size_bytes:>14} {one_line(row.type):>9} {one_line(row.redop or '-'):>7}"
+            f" {'-' if row.root is None else row.root:>6}"
+        )
         yield f"  {front} | {_placement(row.out_of_place)} | {_placement(row.in_place)}"
 
 
 def _placement(value: Measurement | None) -> str:
     if value is None:
         return f"{'not measured':^40}"
-    checked = "N/A" if value.wrong is None and value.error is None else f"{value.error:.0e}" if value.wrong is None else str(value.wrong)
-    return f"{value.time_us:>10.2f} {value.algbw_gb_s:>10.2f} {value.busbw_gb_s:>10.2f} {checked:>7}"
+    checked = (
+        "N/A"
+        if value.wrong is None and value.error is None
+        else f"{value.error:.0e}"
+        if value.wrong is None
+        else str(value.wrong)
+    )
+    return (
+        f"{value.time_us:>10.2f} {value.algbw_gb_s:>10.2f} {value.busbw_gb_s:>10.2f} {checked:>7}"
+    )
 
 
 def _best(result: BenchmarkResult) -> Iterator[str]:
-    for name, values in (("out of place", [row.out_of_place for row in result.rows]), ("in place", [row.in_place for row in result.rows])):
+    for name, values in (
+        ("out of place", [row.out_of_place for row in result.rows]),
+        ("in place", [row.in_place for row in result.rows]),
+    ):
         best = max(
-            ((value.busbw_gb_s, row) for value, row in zip(values, result.rows, strict=True) if value), key=lambda one: one[0], default=None
+            (
+                (value.busbw_gb_s, row)
+                for value, row in zip(values, result.rows, strict=True)
+                if value
+            ),
+            key=lambda one: one[0],
+            default=None,
         )
         if best is not None:
             yield f"best busbw {name} {best[0]:.2f} GB/s at {best[1].size_bytes} B"
@@ -317,10 +396,17 @@ def _problem_lines(problems: Sequence[str], faults: Sequence[str]) -> Iterator[s
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw read`."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="file, directory, glob, or - for standard input; .gz .zst .xz .bz2 too")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="file, directory, glob, or - for standard input; .gz .zst .xz .bz2 too",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON document")
-    form.add_argument("--csv", action="store_true", help="one line per row of the nccl-tests tables")
+    form.add_argument(
+        "--csv", action="store_true", help="one line per row of the nccl-tests tables"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -340,4 +426,6 @@ def run(args: argparse.Namespace) -> int:
     return exit_status(texts)
 
 
-COMMAND = CliCommand("read", "read nccl-tests, NCCL, RAS and launcher output of any version", register, run)
+COMMAND = CliCommand(
+    "read", "read nccl-tests, NCCL, RAS and launcher output of any version", register, run
+)

@@ -13,13 +13,23 @@ from busbw.cli.command import CliCommand
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw report`."""
-    parser.add_argument("run", type=Path, nargs="?", default=Path("runs/latest"), metavar="RUN", help="run directory (default runs/latest)")
+    parser.add_argument(
+        "run",
+        type=Path,
+        nargs="?",
+        default=Path("runs/latest"),
+        metavar="RUN",
+        help="run directory (default runs/latest)",
+    )
     parser.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
     parser.add_argument("-q", "--quiet", action="store_true", help="the verdict's last line only")
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="write RUN/redacted/ with aliases for hosts, addresses, GUIDs, serials and users; RUN/redacted-names.csv stays at home",
+        help=(
+            "write RUN/redacted/ with aliases for hosts, addresses, GUIDs, serials and users;"
+            " RUN/redacted-names.csv stays at home"
+        ),
     )
     outputs.register(parser)
 
@@ -43,12 +53,21 @@ def run(args: argparse.Namespace) -> int:
     else:
         result = publish.publish(directory)
     lines = terminal.verdict_lines(result, shown)
-    if not result.cases and not args.redact and (check := checking.conclude_check(directory)) is not None:
+    if (
+        not result.cases
+        and not args.redact
+        and (check := checking.conclude_check(directory)) is not None
+    ):
         lines = check_print.check_lines(check, shown)
     if args.json:
         sys.stdout.write((folder / "run.json").read_text(encoding="utf-8"))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else terminal.wrapped(lines, console.width()))))
+        sys.stdout.write(
+            "".join(
+                f"{line}\n"
+                for line in (lines[-1:] if args.quiet else terminal.wrapped(lines, console.width()))
+            )
+        )
     return outputs.deliver(args, folder, result, lines[-1])
 
 

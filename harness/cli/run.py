@@ -32,17 +32,45 @@ NAME = "mpijob"
 def register_kubernetes(parser: argparse.ArgumentParser) -> None:
     """Options of the MPIJob."""
     group = parser.add_argument_group(
-        "Kubernetes", "with --launcher mpijob and --node-count: workers of the MPI operator (kubeflow.org/v2beta1)"
+        "Kubernetes",
+        "with --launcher mpijob and --node-count: workers of the MPI operator"
+        " (kubeflow.org/v2beta1)",
     )
-    group.add_argument("--image", metavar="IMAGE", help="with Open MPI, an sshd, and nccl-tests (--nccl-tests /FOLDER in it)")
+    group.add_argument(
+        "--image",
+        metavar="IMAGE",
+        help="with Open MPI, an sshd, and nccl-tests (--nccl-tests /FOLDER in it)",
+    )
     group.add_argument("--namespace", metavar="NAME", help="default: the context's own")
-    group.add_argument("--context", metavar="NAME", help="of kubectl's configuration; default: the current one")
-    group.add_argument("--pod-gpus", type=int, default=8, metavar="N", help="nvidia.com/gpu of each worker (default 8)")
-    group.add_argument("--rdma", action="append", default=[], metavar="RESOURCE=N", help="such as rdma/ib=8; may be repeated")
-    group.add_argument("--networks", metavar="TEXT", help="secondary interfaces: the annotation k8s.v1.cni.cncf.io/networks")
-    group.add_argument("--hugepages", metavar="SIZE", help="of 2 MiB, such as 4Gi; needs --pod-memory")
+    group.add_argument(
+        "--context", metavar="NAME", help="of kubectl's configuration; default: the current one"
+    )
+    group.add_argument(
+        "--pod-gpus",
+        type=int,
+        default=8,
+        metavar="N",
+        help="nvidia.com/gpu of each worker (default 8)",
+    )
+    group.add_argument(
+        "--rdma",
+        action="append",
+        default=[],
+        metavar="RESOURCE=N",
+        help="such as rdma/ib=8; may be repeated",
+    )
+    group.add_argument(
+        "--networks",
+        metavar="TEXT",
+        help="secondary interfaces: the annotation k8s.v1.cni.cncf.io/networks",
+    )
+    group.add_argument(
+        "--hugepages", metavar="SIZE", help="of 2 MiB, such as 4Gi; needs --pod-memory"
+    )
     group.add_argument("--pod-memory", metavar="SIZE", help="of each worker")
-    group.add_argument("--shm", default="64Gi", metavar="SIZE", help="of /dev/shm in each worker (default 64Gi)")
+    group.add_argument(
+        "--shm", default="64Gi", metavar="SIZE", help="of /dev/shm in each worker (default 64Gi)"
+    )
 
 
 class Pods:
@@ -54,7 +82,8 @@ class Pods:
         self._run: RunDir | None = None
 
     def serve(self, run: RunDir) -> None:
-        """Write down the job in the run directory, before anything is asked of its pods: whoever is killed is resumed among the same."""
+        """Write down the job in the run directory, before anything is asked of its pods: whoever is
+        killed is resumed among the same."""
         from busbw.run import kubernetes
 
         if self._asked is not None:
@@ -71,7 +100,8 @@ class Pods:
 
 @contextlib.contextmanager
 def workers(args: argparse.Namespace) -> Iterator[Pods]:
-    """With --launcher mpijob: the workers are there, and `args` names them; they are deleted at the end. Else nothing.
+    """With --launcher mpijob: the workers are there, and `args` names them; they are deleted at the
+    end. Else nothing.
 
     Raises:
         UsageError: the options make no job.
@@ -113,10 +143,16 @@ def _asked(args: argparse.Namespace) -> Workers | None:
     if args.launcher != NAME or args.replay:
         return None
     if args.inventory or args.nodes:
-        raise UsageError("--launcher mpijob brings its own nodes", seen="-i or -w beside it", next_step="--node-count N")
+        raise UsageError(
+            "--launcher mpijob brings its own nodes",
+            seen="-i or -w beside it",
+            next_step="--node-count N",
+        )
     if not args.image or args.node_count is None:
         raise UsageError(
-            "--launcher mpijob needs --image and --node-count", seen="one is missing", next_step="--image IMAGE --node-count 4"
+            "--launcher mpijob needs --image and --node-count",
+            seen="one is missing",
+            next_step="--image IMAGE --node-count 4",
         )
     job = MpiJob(
         name=f"busbw-{secrets.token_hex(3)}",
@@ -136,7 +172,9 @@ def _asked(args: argparse.Namespace) -> Workers | None:
 def _resource(text: str) -> tuple[str, int]:
     name, _, count = text.partition("=")
     if not count.isdigit():
-        raise UsageError(f"--rdma {text}: expected RESOURCE=N", next_step="such as --rdma rdma/ib=8")
+        raise UsageError(
+            f"--rdma {text}: expected RESOURCE=N", next_step="such as --rdma rdma/ib=8"
+        )
     return name, int(count)
 
 
@@ -160,20 +198,49 @@ def register_slurm(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--launcher",
         metavar="NAME",
-        help="mpirun (over ssh), srun, slurm-mpirun (mpirun, its daemons started by srun), or mpijob; default: the inventory's, else mpirun",
+        help=(
+            "mpirun (over ssh), srun, slurm-mpirun (mpirun, its daemons started by srun), or"
+            " mpijob; default: the inventory's, else mpirun"
+        ),
     )
-    group.add_argument("--pml", choices=PMLS, help="what carries MPI's own few words: ob1 over TCP, or UCX (default: the profile's)")
-    group.add_argument("--mpi", metavar="PLUGIN", help="for srun --mpi (default: pmix or pmi2, as srun --mpi=list names them)")
-    group.add_argument("--partition", metavar="NAME", help="ask Slurm for an allocation there, run in it, give it back")
-    group.add_argument("--time", metavar="TIME", help="limit of that allocation as salloc takes it: 30 (minutes), 2:00:00")
-    group.add_argument("--node-count", type=int, metavar="N", help="any N nodes of it, where neither -w nor -i names them")
     group.add_argument(
-        "--salloc", action="append", default=[], metavar="OPTION", help="any other option of salloc, such as --salloc=--account=x"
+        "--pml",
+        choices=PMLS,
+        help="what carries MPI's own few words: ob1 over TCP, or UCX (default: the profile's)",
+    )
+    group.add_argument(
+        "--mpi",
+        metavar="PLUGIN",
+        help="for srun --mpi (default: pmix or pmi2, as srun --mpi=list names them)",
+    )
+    group.add_argument(
+        "--partition",
+        metavar="NAME",
+        help="ask Slurm for an allocation there, run in it, give it back",
+    )
+    group.add_argument(
+        "--time",
+        metavar="TIME",
+        help="limit of that allocation as salloc takes it: 30 (minutes), 2:00:00",
+    )
+    group.add_argument(
+        "--node-count",
+        type=int,
+        metavar="N",
+        help="any N nodes of it, where neither -w nor -i names them",
+    )
+    group.add_argument(
+        "--salloc",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="any other option of salloc, such as --salloc=--account=x",
     )
 
 
 def become_allocated(args: argparse.Namespace) -> None:
-    """Where an allocation is asked for and none is there: start this command over inside `salloc`. Does not return then.
+    """Where an allocation is asked for and none is there: start this command over inside `salloc`.
+    Does not return then.
 
     Raises:
         UsageError: the options do not say which nodes.
@@ -196,16 +263,29 @@ def become_allocated(args: argparse.Namespace) -> None:
     if not asked and args.node_count is None:
         return
     if not args.resume and (args.nodes or args.inventory):
-        nodes = tuple(node.name for node in inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ).nodes)
+        nodes = tuple(
+            node.name
+            for node in inventory.resolve(
+                args.inventory, args.nodes, args.exclude, os.environ
+            ).nodes
+        )
     elif not args.resume and args.exclude:
-        raise UsageError("-x without -w or -i", seen=f"-x {args.exclude}", next_step=f"--salloc=--exclude={args.exclude}")
-    argv = srun.salloc(asked, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:]))
+        raise UsageError(
+            "-x without -w or -i",
+            seen=f"-x {args.exclude}",
+            next_step=f"--salloc=--exclude={args.exclude}",
+        )
+    argv = srun.salloc(
+        asked, nodes, args.node_count, (sys.executable, "-m", "busbw", *sys.argv[1:])
+    )
     sys.stdout.flush()
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
         raise LaunchError(
-            "no allocation can be asked for from here", seen=f"salloc: {error}", next_step="run busbw on a login node of the Slurm cluster"
+            "no allocation can be asked for from here",
+            seen=f"salloc: {error}",
+            next_step="run busbw on a login node of the Slurm cluster",
         ) from error
 
 
@@ -217,40 +297,100 @@ _INSISTS = 3
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw run`."""
     parser.add_argument(
-        "playbook", nargs="?", default=DEFAULT_PLAYBOOK, metavar="PLAYBOOK", help=f"name or file (default {DEFAULT_PLAYBOOK})"
+        "playbook",
+        nargs="?",
+        default=DEFAULT_PLAYBOOK,
+        metavar="PLAYBOOK",
+        help=f"name or file (default {DEFAULT_PLAYBOOK})",
     )
     nodes = parser.add_argument_group("nodes")
     nodes.add_argument(
-        "-i", "--inventory", metavar="FILE", help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab"
+        "-i",
+        "--inventory",
+        metavar="FILE",
+        help="YAML, Ansible or Open MPI hostfile; `lab` or `lab:NAME` for the embedded lab",
     )
-    nodes.add_argument("-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it")
-    nodes.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
-    nodes.add_argument("--transport", choices=("ssh", "openssh", "local"), default="ssh", help="how nodes are reached (default ssh)")
-    nodes.add_argument("--accept-new-host-keys", action="store_true", help="take the key of a node never seen before; it is recorded")
     nodes.add_argument(
-        "--temporary-keys", action="store_true", help="where nodes cannot log in to each other: a key for this run, removed at its end"
+        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
     )
-    nodes.add_argument("--force", action="store_true", help="measure also on nodes where somebody else works; without it they are refused")
-    nodes.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
-    nodes.add_argument("--connect-timeout", type=float, default=10.0, metavar="S", help="limit of one connection, in seconds (default 10)")
+    nodes.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    nodes.add_argument(
+        "--transport",
+        choices=("ssh", "openssh", "local"),
+        default="ssh",
+        help="how nodes are reached (default ssh)",
+    )
+    nodes.add_argument(
+        "--accept-new-host-keys",
+        action="store_true",
+        help="take the key of a node never seen before; it is recorded",
+    )
+    nodes.add_argument(
+        "--temporary-keys",
+        action="store_true",
+        help="where nodes cannot log in to each other: a key for this run, removed at its end",
+    )
+    nodes.add_argument(
+        "--force",
+        action="store_true",
+        help="measure also on nodes where somebody else works; without it they are refused",
+    )
+    nodes.add_argument(
+        "-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)"
+    )
+    nodes.add_argument(
+        "--connect-timeout",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="limit of one connection, in seconds (default 10)",
+    )
     what = parser.add_argument_group("what is measured")
     what.add_argument(
-        "-p", "--profile", metavar="NAME", help="fabric profile, such as infiniband or rocev2 (default: the inventory's, else detected)"
+        "-p",
+        "--profile",
+        metavar="NAME",
+        help=(
+            "fabric profile, such as infiniband or rocev2 (default: the inventory's, else detected)"
+        ),
     )
-    what.add_argument("--ranks-per-node", type=int, metavar="N", help="ranks per node (default: the inventory's, else the node's GPUs)")
-    what.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable over the profile's; may be repeated")
-    what.add_argument("--contract", type=Path, metavar="FILE", help="numbers that a provider promised; busbw expect --contract-template")
+    what.add_argument(
+        "--ranks-per-node",
+        type=int,
+        metavar="N",
+        help="ranks per node (default: the inventory's, else the node's GPUs)",
+    )
+    what.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a variable over the profile's; may be repeated",
+    )
+    what.add_argument(
+        "--contract",
+        type=Path,
+        metavar="FILE",
+        help="numbers that a provider promised; busbw expect --contract-template",
+    )
     what.add_argument(
         "--nccl-tests",
         metavar="PATH",
-        help="nccl-tests: a folder or archive of sources here, its address (https://…/x.tar.gz#sha256=…, git+https://…#v2.19.6), "
-        "or an absolute folder of binaries there",
+        help=(
+            "nccl-tests: a folder or archive of sources here, its address"
+            " (https://…/x.tar.gz#sha256=…, git+https://…#v2.19.6), or an absolute folder of"
+            " binaries there"
+        ),
     )
     what.add_argument(
-        "--survey", action="store_true", help="measure groups of nodes against each other whether or not something falls short"
+        "--survey",
+        action="store_true",
+        help="measure groups of nodes against each other whether or not something falls short",
     )
     what.add_argument(
-        "--budget", metavar="TIME", help="time for the survey, such as 90s or 20m (default: the playbook's); implies --survey"
+        "--budget",
+        metavar="TIME",
+        help="time for the survey, such as 90s or 20m (default: the playbook's); implies --survey",
     )
     what.add_argument(
         "--with",
@@ -259,13 +399,19 @@ def register(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="RUN",
-        help="earlier runs whose surveys of these nodes count as well: fewer launches until somebody is named",
+        help=(
+            "earlier runs whose surveys of these nodes count as well: fewer launches until somebody"
+            " is named"
+        ),
     )
     what.add_argument(
         "--fabric-file",
         nargs="+",
         metavar="PATH",
-        help="the fabric's own view, as for busbw check: links are judged, and findings name the switch port at the far end",
+        help=(
+            "the fabric's own view, as for busbw check: links are judged, and findings name the"
+            " switch port at the far end"
+        ),
     )
     register_slurm(parser)
     register_kubernetes(parser)
@@ -275,17 +421,44 @@ def register(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=A,B",
-        help="measure these values in turn with the variable unset, in the place of the playbook's cases; may be repeated",
+        help=(
+            "measure these values in turn with the variable unset, in the place of the playbook's"
+            " cases; may be repeated"
+        ),
     )
     what.add_argument(
-        "--changed", metavar="NODES", help="measure these nodes in turn with unchanged ones: was it the change, or the fabric?"
+        "--changed",
+        metavar="NODES",
+        help="measure these nodes in turn with unchanged ones: was it the change, or the fabric?",
     )
-    what.add_argument("--duration", metavar="TIME", help="repeat the bandwidth cases for so long, such as 8h: a soak")
+    what.add_argument(
+        "--duration",
+        metavar="TIME",
+        help="repeat the bandwidth cases for so long, such as 8h: a soak",
+    )
     result = parser.add_argument_group("result")
-    result.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run directories go (default runs)")
-    result.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was cut off; finished steps are not repeated")
-    result.add_argument("--replay", type=Path, metavar="RUN", help="run again from a recording, without any node")
-    result.add_argument("--dry-run", action="store_true", help="print every command line with the reason of each variable; contact no node")
+    result.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help="where run directories go (default runs)",
+    )
+    result.add_argument(
+        "--resume",
+        type=Path,
+        metavar="RUN",
+        help="go on with a run that was cut off; finished steps are not repeated",
+    )
+    result.add_argument(
+        "--replay", type=Path, metavar="RUN", help="run again from a recording, without any node"
+    )
+    result.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print every command line with the reason of each variable; contact no node",
+    )
     result.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
     console.register(result)
     outputs.register(parser)
@@ -296,7 +469,11 @@ def run(args: argparse.Namespace) -> int:
     from busbw.lab.enter import become_inside
 
     if args.resume and args.replay:
-        raise UsageError("--resume and --replay exclude each other", seen="both were given", next_step="give one of them")
+        raise UsageError(
+            "--resume and --replay exclude each other",
+            seen="both were given",
+            next_step="give one of them",
+        )
     outputs.check(args)
     if args.fabric_file:
         # A name that is no file is refused before a node is asked, and in a dry run too.
@@ -341,24 +518,45 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
             signal.signal(number, stopping)
     try:
         with screen:
-            result = pipeline.execute(prepared.run, prepared.plan, prepared.transport, prepared.benchmark, say=screen.say, now=now)
+            result = pipeline.execute(
+                prepared.run,
+                prepared.plan,
+                prepared.transport,
+                prepared.benchmark,
+                say=screen.say,
+                now=now,
+            )
     except KeyboardInterrupt as stop:
-        steps = f"busbw run --resume {shown}" if stopping.asked < _INSISTS else f"busbw cleanup {shown}, for the nodes were not cleaned up"
-        raise Interrupted("interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=steps) from stop
+        steps = (
+            f"busbw run --resume {shown}"
+            if stopping.asked < _INSISTS
+            else f"busbw cleanup {shown}, for the nodes were not cleaned up"
+        )
+        raise Interrupted(
+            "interrupted; what was measured is kept", seen=f"{shown}/report.html", next_step=steps
+        ) from stop
     except RunDirError as error:
         if isinstance(error.__cause__, OSError):
-            error.next_step = f"make room, then busbw run --resume {shown}: finished steps are not repeated"
+            error.next_step = (
+                f"make room, then busbw run --resume {shown}: finished steps are not repeated"
+            )
         raise
     lines = terminal.verdict_lines(result, shown)
     if args.json:
         sys.stdout.write((prepared.run.path / "run.json").read_text(encoding="utf-8"))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in (lines[-1:] if args.quiet else (*turns.lines(result), *lines))))
+        sys.stdout.write(
+            "".join(
+                f"{line}\n"
+                for line in (lines[-1:] if args.quiet else (*turns.lines(result), *lines))
+            )
+        )
     return outputs.deliver(args, prepared.run.path, result, lines[-1])
 
 
 class _Stopping:
-    """Ctrl-C, SIGTERM and a lost terminal end a run alike: cleaned up, reported, resumable. Who asks twice is told to wait for that."""
+    """Ctrl-C, SIGTERM and a lost terminal end a run alike: cleaned up, reported, resumable. Who
+    asks twice is told to wait for that."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -367,7 +565,11 @@ class _Stopping:
         self.asked += 1
         if 1 < self.asked < _INSISTS:
             # Not through the console: a signal may come while it writes.
-            os.write(2, b"\nbusbw: the nodes are being cleaned up; a third signal leaves them as they are\n")
+            os.write(
+                2,
+                b"\nbusbw: the nodes are being cleaned up; a third signal leaves them as they"
+                b" are\n",
+            )
             return
         raise KeyboardInterrupt(f"signal {number}")
 

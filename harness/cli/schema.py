@@ -12,7 +12,9 @@ _DOCUMENTS = ("run", "check", "plan")
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw schema`."""
-    parser.add_argument("document", choices=_DOCUMENTS, help="run.json, check.json, or raw/plan.json of a run")
+    parser.add_argument(
+        "document", choices=_DOCUMENTS, help="run.json, check.json, or raw/plan.json of a run"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,4 +33,6 @@ def text(document: str) -> str:
     return json_schema({"run": RunResult, "check": CheckReport, "plan": RunPlan}[document])
 
 
-COMMAND = CliCommand("schema", "the JSON Schema of run.json, check.json or plan.json", register, run)
+COMMAND = CliCommand(
+    "schema", "the JSON Schema of run.json, check.json or plan.json", register, run
+)

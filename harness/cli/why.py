@@ -1,4 +1,5 @@
-"""`busbw why`: the cause of what went wrong, from logs, tables, dumps, directories of them or a run, without a cluster."""
+"""`busbw why`: the cause of what went wrong, from logs, tables, dumps, directories of them or a
+run, without a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +21,17 @@ from busbw.cli.pool import read_each
 from busbw.codec import dump_json
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.inventory import fold
-from busbw.model import Confidence, Evidence, Finding, Fix, FlightDump, RasReport, RunResult, Status, Unreachable
+from busbw.model import (
+    Confidence,
+    Evidence,
+    Finding,
+    Fix,
+    FlightDump,
+    RasReport,
+    RunResult,
+    Status,
+    Unreachable,
+)
 from busbw.parsers.findings import facts as diagnose_facts
 from busbw.parsers.findings import facts as diagnose_nodes
 from busbw.parsers.findings import stalls, table
@@ -89,7 +100,9 @@ def live_document(judgement: StallJudgement, directory: str) -> str:
             culprit_ranks=judgement.culprit_ranks,
             culprit_nodes=judgement.culprit_nodes,
             since=None if judgement.since_s is None else clock(judgement.since_s),
-            watchdog_left_s=None if judgement.watchdog_left_s is None else round(judgement.watchdog_left_s, 1),
+            watchdog_left_s=(
+                None if judgement.watchdog_left_s is None else round(judgement.watchdog_left_s, 1)
+            ),
             findings=judgement.findings,
             timeline=judgement.timeline,
             unreachable=judgement.unreachable,
@@ -109,12 +122,21 @@ def live_answer(judgement: StallJudgement, directory: str, asked_s: float | None
     out += ["", *_watchdog(judgement)] if judgement.watchdog_left_s is not None else []
     if judgement.timeline and judgement.kind is not StallClass.SLOW:
         out += ["", "last events, all nodes, one clock"]
-        out += [f"  {clock(e.at_s)[11:19]}  {e.node:<12}  {e.text}" for e in judgement.timeline[-12:]]
+        out += [
+            f"  {clock(e.at_s)[11:19]}  {e.node:<12}  {e.text}" for e in judgement.timeline[-12:]
+        ]
     out += ["", *(f"note: {note}" for note in judgement.notes[:8])] if judgement.notes else []
     if live_exit_status(judgement) == 1:
-        out += ["", "ticket", *(f"  | {line}" for line in ticket(judgement, directory).splitlines())]
+        out += [
+            "",
+            "ticket",
+            *(f"  | {line}" for line in ticket(judgement, directory).splitlines()),
+        ]
     out.append("")
-    out.append(f"busbw: {_word(judgement)} {judgement.kind.value} {' '.join(judgement.culprit_nodes)} {directory}".replace("  ", " "))
+    out.append(
+        f"busbw: {_word(judgement)} {judgement.kind.value} {' '.join(judgement.culprit_nodes)}"
+        f" {directory}".replace("  ", " ")
+    )
     return "\n".join(one_line(line) for line in out) + "\n"
 
 
@@ -132,25 +154,40 @@ def _nodes(judgement: StallJudgement) -> tuple[str, ...]:
 
 
 def _job(judgement: StallJudgement) -> str:
-    count = f"{len(judgement.ranks)} of {judgement.world} ranks" if judgement.world else f"{len(judgement.ranks)} ranks"
+    count = (
+        f"{len(judgement.ranks)} of {judgement.world} ranks"
+        if judgement.world
+        else f"{len(judgement.ranks)} ranks"
+    )
     where = fold(_nodes(judgement)) or "no node"
-    return f"job {judgement.job or '(without a name)'}  {count} on {where}   (read only; nothing was changed or signalled)"
+    return (
+        f"job {judgement.job or '(without a name)'}  {count} on {where}   (read only; nothing was"
+        " changed or signalled)"
+    )
 
 
-def _live_finding(finding: Finding, judgement: StallJudgement, asked_s: float | None, *, first: bool) -> list[str]:
+def _live_finding(
+    finding: Finding, judgement: StallJudgement, asked_s: float | None, *, first: bool
+) -> list[str]:
     sign = {0: "▲", 1: "✖", 3: "?"}[live_exit_status(judgement)] if first else " "
     kind = f"{judgement.kind.value.upper()}  " if first else "also  "
     out = [f"{sign} {kind}{finding.title}   [{finding.id}, {finding.confidence.value}]"]
     out += [f"  cause     {finding.cause}"] if finding.cause else []
     if first and judgement.since_s is not None:
-        ago = f", {format_duration(max(0.0, asked_s - judgement.since_s))} before it was asked" if asked_s else ""
+        ago = (
+            f", {format_duration(max(0.0, asked_s - judgement.since_s))} before it was asked"
+            if asked_s
+            else ""
+        )
         out.append(f"  since     {clock(judgement.since_s)}{ago}")
     out += [f"  where     {', '.join(finding.where)}"] if finding.where else []
     for item in finding.evidence[:_LIVE_EVIDENCE]:
         at = item.artefact if not item.line_no else f"{item.artefact}:{item.line_no}"
         out.append(f"  evidence  {at}  {item.text}")
     for number, fix in enumerate(finding.fixes, 1):
-        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (["disrupts the job"] if fix.disruptive else [])
+        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (
+            ["disrupts the job"] if fix.disruptive else []
+        )
         out.append(f"  do     {number}  {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}")
         out += [f"            {command}" for command in fix.commands]
     out += [f"  settle    {step}" for step in finding.would_settle]
@@ -160,8 +197,14 @@ def _live_finding(finding: Finding, judgement: StallJudgement, asked_s: float | 
 def _watchdog(judgement: StallJudgement) -> list[str]:
     left = judgement.watchdog_left_s or 0.0
     if left <= 0:
-        return ["the framework's watchdog has run out: it ends the job, and its processes with their evidence, any moment"]
-    return [f"the framework's watchdog ends the job in about {format_duration(left)}; what is kept here stays"]
+        return [
+            "the framework's watchdog has run out: it ends the job, and its processes with their"
+            " evidence, any moment"
+        ]
+    return [
+        f"the framework's watchdog ends the job in about {format_duration(left)}; what is kept here"
+        " stays"
+    ]
 
 
 # `busbw why --live`: which rank of a running job holds the others up, on which node, why, and
@@ -175,27 +218,82 @@ if TYPE_CHECKING:
 
 def register_live(parser: argparse.ArgumentParser) -> None:
     """The options of `busbw why` that concern a live job."""
-    live = parser.add_argument_group("a job that runs or hangs now (reads only: nothing is changed, restarted or signalled)")
-    live.add_argument("--live", action="store_true", help="ask the job's nodes, twice, and name the culprit")
-    live.add_argument("-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it")
-    live.add_argument("-i", "--inventory", metavar="FILE", help="YAML, Ansible or Open MPI hostfile; `lab` for the embedded lab")
+    live = parser.add_argument_group(
+        "a job that runs or hangs now (reads only: nothing is changed, restarted or signalled)"
+    )
+    live.add_argument(
+        "--live", action="store_true", help="ask the job's nodes, twice, and name the culprit"
+    )
+    live.add_argument(
+        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
+    )
+    live.add_argument(
+        "-i",
+        "--inventory",
+        metavar="FILE",
+        help="YAML, Ansible or Open MPI hostfile; `lab` for the embedded lab",
+    )
     live.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
     live.add_argument("--job", metavar="SLURM_ID", help="the nodes of this Slurm job")
-    live.add_argument("--pid", type=int, metavar="PID", help="the job of this process; without -w, -i or --job: on this machine")
-    live.add_argument("--local", action="store_true", help="this machine alone, as from a scheduler's epilog")
-    live.add_argument("--watch", metavar="TIME", help="look again every so often, such as 10s, until it stalls or ends")
-    live.add_argument("--interval", type=int, metavar="S", help="seconds between the two looks (default 5)")
-    live.add_argument("--stacks", action="store_true", help="read stacks with py-spy or gdb: this pauses every rank for a moment")
-    live.add_argument("--print-script", action="store_true", help="print the collecting script, for sites that run it by their own means")
+    live.add_argument(
+        "--pid",
+        type=int,
+        metavar="PID",
+        help="the job of this process; without -w, -i or --job: on this machine",
+    )
+    live.add_argument(
+        "--local", action="store_true", help="this machine alone, as from a scheduler's epilog"
+    )
+    live.add_argument(
+        "--watch",
+        metavar="TIME",
+        help="look again every so often, such as 10s, until it stalls or ends",
+    )
+    live.add_argument(
+        "--interval", type=int, metavar="S", help="seconds between the two looks (default 5)"
+    )
+    live.add_argument(
+        "--stacks",
+        action="store_true",
+        help="read stacks with py-spy or gdb: this pauses every rank for a moment",
+    )
+    live.add_argument(
+        "--print-script",
+        action="store_true",
+        help="print the collecting script, for sites that run it by their own means",
+    )
     live.add_argument(
         "--redact",
         action="store_true",
-        help="tell it with aliases for hosts, addresses, GUIDs, serials and users, for a ticket that travels; redacted-names.csv stays at home",
+        help=(
+            "tell it with aliases for hosts, addresses, GUIDs, serials and users, for a ticket that"
+            " travels; redacted-names.csv stays at home"
+        ),
     )
-    live.add_argument("--transport", choices=("ssh", "openssh", "local"), default="ssh", help="how nodes are reached (default ssh)")
-    live.add_argument("-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)")
-    live.add_argument("--connect-timeout", type=float, default=5.0, metavar="S", help="limit of one connection, in seconds (default 5)")
-    live.add_argument("-o", "--out", type=Path, default=Path("runs"), metavar="DIR", help="where the evidence is kept (default runs)")
+    live.add_argument(
+        "--transport",
+        choices=("ssh", "openssh", "local"),
+        default="ssh",
+        help="how nodes are reached (default ssh)",
+    )
+    live.add_argument(
+        "-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)"
+    )
+    live.add_argument(
+        "--connect-timeout",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="limit of one connection, in seconds (default 5)",
+    )
+    live.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help="where the evidence is kept (default runs)",
+    )
 
 
 def run_live(args: argparse.Namespace) -> int:
@@ -205,7 +303,9 @@ def run_live(args: argparse.Namespace) -> int:
     asking = script.Asking(interval_s=args.interval or script.INTERVAL_S, stacks=args.stacks)
     if not 1 <= asking.interval_s <= 600:
         raise UsageError(
-            f"--interval {asking.interval_s} is too short or too long", seen="expected 1 to 600", next_step="leave it out: 5 s"
+            f"--interval {asking.interval_s} is too short or too long",
+            seen="expected 1 to 600",
+            next_step="leave it out: 5 s",
         )
     if args.print_script:
         import secrets
@@ -244,7 +344,11 @@ def _cluster(args: argparse.Namespace) -> Cluster:
     given = args.nodes or args.inventory
     if args.local or (args.pid is not None and not given and args.job is None):
         if given:
-            raise UsageError("--local means this machine", seen="-w or -i beside --local", next_step="leave them out")
+            raise UsageError(
+                "--local means this machine",
+                seen="-w or -i beside --local",
+                next_step="leave them out",
+            )
         name = os.uname().nodename.partition(".")[0]
         args.transport = "local"
         return Cluster((Node(name),), name, "this machine")
@@ -278,12 +382,21 @@ def _once(args: argparse.Namespace, asking: object, cluster: Cluster) -> tuple[_
     run = run_directory.create(args.out, now(), "live")
     transport = make(args.transport, ssh_config=cluster.ssh_config)
     limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
-    made = collect.collect(run, cluster, transport, asking, Wanted(slurm=args.job, pid=args.pid), limits, console.say)
+    made = collect.collect(
+        run, cluster, transport, asking, Wanted(slurm=args.job, pid=args.pid), limits, console.say
+    )
     return _told(args, run.path, os.path.relpath(run.path), made.artefact, made.evidence), run.path
 
 
-def _told(args: argparse.Namespace, path: Path, directory: str, artefact: LiveArtefact, evidence: tuple[NodeEvidence, ...]) -> _Told:
-    """The judgement on what lies in `path`, told as `directory`; with --redact, who is who is kept beside the evidence."""
+def _told(
+    args: argparse.Namespace,
+    path: Path,
+    directory: str,
+    artefact: LiveArtefact,
+    evidence: tuple[NodeEvidence, ...],
+) -> _Told:
+    """The judgement on what lies in `path`, told as `directory`; with --redact, who is who is kept
+    beside the evidence."""
     from busbw.triage import offline
 
     judgement = offline.judge(path, artefact, evidence)
@@ -300,19 +413,26 @@ def _told(args: argparse.Namespace, path: Path, directory: str, artefact: LiveAr
 
 def _tell(args: argparse.Namespace, told: _Told) -> None:
 
-    text = live_document(told.judgement, told.directory) if args.json else live_answer(told.judgement, told.directory, told.asked_s or None)
+    text = (
+        live_document(told.judgement, told.directory)
+        if args.json
+        else live_answer(told.judgement, told.directory, told.asked_s or None)
+    )
     sys.stdout.write(text)
 
 
 def _watch(args: argparse.Namespace, asking: object, cluster: Cluster) -> int:
-    """Look again and again; keep the evidence of the last look that moved, and of the stall. Ends with the stall, or with the job."""
+    """Look again and again; keep the evidence of the last look that moved, and of the stall. Ends
+    with the stall, or with the job."""
     from busbw.parsers.stall.evidence import StallClass
     from busbw.units import parse_duration
 
     try:
         every_s = parse_duration(args.watch)
     except ValueError as error:
-        raise UsageError(f"--watch {args.watch!r} is no time", seen=str(error), next_step="--watch 10s") from error
+        raise UsageError(
+            f"--watch {args.watch!r} is no time", seen=str(error), next_step="--watch 10s"
+        ) from error
     before: Path | None = None
     while True:
         began = time.monotonic()
@@ -333,7 +453,8 @@ def _watch(args: argparse.Namespace, asking: object, cluster: Cluster) -> int:
 # that recognise it.
 
 _LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
-"""Formats whose lines the table's own expressions find, and tools that `_node_facts` reads: reading them too would tell nothing more here."""
+"""Formats whose lines the table's own expressions find, and tools that `_node_facts` reads: reading
+them too would tell nothing more here."""
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
 
 
@@ -367,20 +488,28 @@ class _One:
 
 
 def read(names: Sequence[str]) -> Reading:
-    """Read the inputs, in the order given; directories file by file, a run's directory by its recorded outputs and its result.
+    """Read the inputs, in the order given; directories file by file, a run's directory by its
+    recorded outputs and its result.
 
     Raises:
         UsageError: something named is not there, or may not be read.
     """
     runs = [name for name in names if (Path(name) / "raw" / "plan.json").is_file()]
-    sources = [source for name in names for source in (_run_texts(name) if name in runs else intake.expand([name]))]
+    sources = [
+        source
+        for name in names
+        for source in (_run_texts(name) if name in runs else intake.expand([name]))
+    ]
     read_ones = read_each(read_one, sources)
     texts = tuple(one.text for one in read_ones if one.text is not None)
     results = tuple(_run_result(run) for run in runs)
     judged = tuple(
         fact
         for result in results
-        for fact in (*diagnose_facts.from_checks(result.checks), *diagnose_facts.from_comparisons(result.comparisons))
+        for fact in (
+            *diagnose_facts.from_checks(result.checks),
+            *diagnose_facts.from_comparisons(result.comparisons),
+        )
     )
     told = tuple(fact for one in read_ones for fact in one.records.facts)
     facts = (
@@ -398,10 +527,19 @@ def read(names: Sequence[str]) -> Reading:
 
 
 def _run_texts(name: str) -> tuple[intake.Source, ...]:
-    """What the benchmark, the build and the stalled nodes printed; what busbw and its nodes said to each other is not evidence."""
+    """What the benchmark, the build and the stalled nodes printed; what busbw and its nodes said to
+    each other is not evidence."""
     sources = intake.expand([str(Path(name) / "raw")])
-    told = [source for source in sources if "nodes" not in source.path.parts[-3:-1] or "-build." in source.path.name]
-    return tuple(source for source in told if source.path.suffix in _RUN_TEXTS and "preflight" not in source.path.parts)
+    told = [
+        source
+        for source in sources
+        if "nodes" not in source.path.parts[-3:-1] or "-build." in source.path.name
+    ]
+    return tuple(
+        source
+        for source in told
+        if source.path.suffix in _RUN_TEXTS and "preflight" not in source.path.parts
+    )
 
 
 def _run_result(name: str) -> RunResult:
@@ -418,7 +556,8 @@ def _scanner() -> Scanner:
 
 
 def read_one(source: intake.Source) -> _One:
-    """One text: searched, and read by its formats. A text that cannot be read is a problem, not an end."""
+    """One text: searched, and read by its formats. A text that cannot be read is a problem, not an
+    end."""
     try:
         head = intake.head_of(source, HEAD_BYTES)
         binary = intake.is_binary(head)
@@ -432,7 +571,11 @@ def read_one(source: intake.Source) -> _One:
     except (ReadError, UsageError) as error:
         return _One(None, _Records(), (f"{source.name}: {error.what}",))
     problems = (*scan.problems, *([reading.problem] if reading.problem else []))
-    return _One(Text(source.name, scan.hits, scan.lines), records, tuple(f"{source.name}: {problem}" for problem in problems))
+    return _One(
+        Text(source.name, scan.hits, scan.lines),
+        records,
+        tuple(f"{source.name}: {problem}" for problem in problems),
+    )
 
 
 def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
@@ -449,8 +592,17 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
             break
     return _Records(
         (*diagnose_facts.from_records(source.name, found), *_node_facts(source, head)),
-        tuple(each for dump in found if isinstance(dump, FlightDump) for each in _progress(source.name, dump)),
-        tuple((source.name, report) for report in found if isinstance(report, RasReport) and report.ranks),
+        tuple(
+            each
+            for dump in found
+            if isinstance(dump, FlightDump)
+            for each in _progress(source.name, dump)
+        ),
+        tuple(
+            (source.name, report)
+            for report in found
+            if isinstance(report, RasReport) and report.ranks
+        ),
     )
 
 
@@ -481,8 +633,12 @@ _BEFORE = 40
 
 
 def exit_status(diagnosis: Diagnosis) -> int:
-    """0 = nothing is wrong or nothing was found, 1 = findings, 3 = a failure for which there is not even a guess."""
-    if any(finding.confidence is not Confidence.POSSIBLE and finding.status is not Status.PASS for finding in diagnosis.findings):
+    """0 = nothing is wrong or nothing was found, 1 = findings, 3 = a failure for which there is not
+    even a guess."""
+    if any(
+        finding.confidence is not Confidence.POSSIBLE and finding.status is not Status.PASS
+        for finding in diagnosis.findings
+    ):
         return 1
     if not diagnosis.unexplained:
         return 0
@@ -490,19 +646,28 @@ def exit_status(diagnosis: Diagnosis) -> int:
 
 
 def with_own(diagnosis: Diagnosis, own: tuple[Finding, ...]) -> Diagnosis:
-    """The diagnosis with what runs found themselves: the surer first, a run's own before what its texts say."""
+    """The diagnosis with what runs found themselves: the surer first, a run's own before what its
+    texts say."""
     if not own:
         return diagnosis
     # A run's findings carry the causes that the table knows; those are told with them, not again.
     ids = {name for finding in own for name in (finding.id, *finding.also, *finding.explains)}
     together = (*own, *(finding for finding in diagnosis.findings if finding.id not in ids))
-    return replace(diagnosis, findings=tuple(sorted(together, key=lambda finding: _SURER[finding.confidence])), healthy=False)
+    return replace(
+        diagnosis,
+        findings=tuple(sorted(together, key=lambda finding: _SURER[finding.confidence])),
+        healthy=False,
+    )
 
 
 def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:
     """All that is at least likely, and the first of what is possible."""
-    stated = [finding for finding in diagnosis.findings if finding.confidence is not Confidence.POSSIBLE]
-    possible = [finding for finding in diagnosis.findings if finding.confidence is Confidence.POSSIBLE]
+    stated = [
+        finding for finding in diagnosis.findings if finding.confidence is not Confidence.POSSIBLE
+    ]
+    possible = [
+        finding for finding in diagnosis.findings if finding.confidence is Confidence.POSSIBLE
+    ]
     return (*stated, *possible[:_MOST_POSSIBLE])
 
 
@@ -512,10 +677,15 @@ def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading)
         "schema": "busbw.why/1",
         "findings": [_finding(finding) for finding in shown],
         "healthy": diagnosis.healthy,
-        "unexplained": [{"file": line.artefact, "line": line.line_no, "text": line.text} for line in diagnosis.unexplained],
+        "unexplained": [
+            {"file": line.artefact, "line": line.line_no, "text": line.text}
+            for line in diagnosis.unexplained
+        ],
         "notes": list(diagnosis.notes),
         "problems": list(reading.problems),
-        "read": [{"file": text.artefact, "lines": text.lines} for text in reading.evidence.texts[:1000]],
+        "read": [
+            {"file": text.artefact, "lines": text.lines} for text in reading.evidence.texts[:1000]
+        ],
     }
 
 
@@ -527,9 +697,18 @@ def _finding(finding: Finding) -> Json:
         "title": finding.title,
         "cause": finding.cause,
         "where": list(finding.where),
-        "evidence": [{"file": item.artefact, "line": item.line_no, "text": item.text} for item in finding.evidence],
+        "evidence": [
+            {"file": item.artefact, "line": item.line_no, "text": item.text}
+            for item in finding.evidence
+        ],
         "fixes": [
-            {"do": fix.summary, "run": list(fix.commands), "needs": fix.needs, "disruptive": fix.disruptive} for fix in finding.fixes
+            {
+                "do": fix.summary,
+                "run": list(fix.commands),
+                "needs": fix.needs,
+                "disruptive": fix.disruptive,
+            }
+            for fix in finding.fixes
         ],
         "verify": list(finding.verify),
         "would_settle": list(finding.would_settle),
@@ -539,18 +718,31 @@ def _finding(finding: Finding) -> Json:
 
 
 def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> str:
-    """The diagnosis for people: verdict first, then cause, evidence, fix, what else is possible, and what was read."""
+    """The diagnosis for people: verdict first, then cause, evidence, fix, what else is possible,
+    and what was read."""
     stated = [finding for finding in shown if finding.confidence is not Confidence.POSSIBLE]
     possible = [finding for finding in shown if finding.confidence is Confidence.POSSIBLE]
     follows = {name for finding in stated for name in _explains(finding.id)}
     guesses = [finding for finding in possible if finding.id not in follows]
-    blocks = [_entry_lines(finding, [each.id for each in possible if each.id in _explains(finding.id)]) for finding in stated]
+    blocks = [
+        _entry_lines(finding, [each.id for each in possible if each.id in _explains(finding.id)])
+        for finding in stated
+    ]
     if not stated:
         blocks.append(_nothing(diagnosis, guesses))
     if guesses:
-        lines = {(item.artefact, item.line_no) for finding in stated for item in finding.evidence[:_EVIDENCE]}
+        lines = {
+            (item.artefact, item.line_no)
+            for finding in stated
+            for item in finding.evidence[:_EVIDENCE]
+        }
         lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1] if not stated}
-        blocks.append(["also possible, not shown by the evidence alone:" if stated else "what it may be:", *_briefs(guesses, lines)])
+        blocks.append(
+            [
+                "also possible, not shown by the evidence alone:" if stated else "what it may be:",
+                *_briefs(guesses, lines),
+            ]
+        )
     hidden = len(diagnosis.findings) - len(shown)
     if hidden > 0:
         blocks.append([f"{hidden} more: --all"])
@@ -566,10 +758,17 @@ def _explains(symptom_id: str) -> tuple[str, ...]:
 def _read(reading: Reading) -> list[str]:
     texts = reading.evidence.texts
     lines = sum(text.lines for text in texts)
-    files = f"{len(texts)} {'file' if len(texts) == 1 else 'files'}, {lines:,} {'line' if lines == 1 else 'lines'}"
+    files = (
+        f"{len(texts)} {'file' if len(texts) == 1 else 'files'}, {lines:,}"
+        f" {'line' if lines == 1 else 'lines'}"
+    )
     hidden = len(reading.problems) - _PROBLEMS
     more = [f"  and {hidden} more: --json lists them"] if hidden > 0 else []
-    return [f"read {files}", *[f"  not read: {problem}" for problem in reading.problems[:_PROBLEMS]], *more]
+    return [
+        f"read {files}",
+        *[f"  not read: {problem}" for problem in reading.problems[:_PROBLEMS]],
+        *more,
+    ]
 
 
 def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
@@ -580,27 +779,43 @@ def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
         return [
             "CAUSE not found: something failed, and the evidence does not say why",
             f"  first line  {first.artefact}:{first.line_no}  {_cut(first.text)}",
-            "  next        run again with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET and one file per rank, and give all files",
+            (
+                "  next        run again with NCCL_DEBUG=INFO"
+                " NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET and one file per rank, and give all"
+                " files"
+            ),
         ]
     return [
         "nothing found"
-        + ("; settings and conditions worth a look are listed below" if guesses else ": no line that the table knows as a sign of trouble")
+        + (
+            "; settings and conditions worth a look are listed below"
+            if guesses
+            else ": no line that the table knows as a sign of trouble"
+        )
     ]
 
 
 def _entry_lines(finding: Finding, follows: list[str]) -> list[str]:
     label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
-    out = [f"{_SIGNS.get(finding.status, '?')} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]"]
+    out = [
+        f"{_SIGNS.get(finding.status, '?')} {label} ({finding.confidence.value})  {finding.title}  "
+        f" [{finding.id}]"
+    ]
     out.append(f"  {finding.cause}")
     if finding.where:
         out.append(f"  where     {', '.join(finding.where)}")
     for number, item in enumerate(finding.evidence[:_EVIDENCE]):
         out.append(f"  {'evidence' if number == 0 else '        '}  {_at(item)}  {_cut(item.text)}")
     out += _steps(finding.fixes)
-    out += [f"  {'verify' if number == 0 else '      '}    {step}" for number, step in enumerate(finding.verify)]
+    out += [
+        f"  {'verify' if number == 0 else '      '}    {step}"
+        for number, step in enumerate(finding.verify)
+    ]
     told = {command for fix in finding.fixes for command in fix.commands} | set(finding.verify)
     settle = [step for step in finding.would_settle if step not in told]
-    out += [f"  {'settle' if number == 0 else '      '}    {step}" for number, step in enumerate(settle)]
+    out += [
+        f"  {'settle' if number == 0 else '      '}    {step}" for number, step in enumerate(settle)
+    ]
     return out + ([f"  explains  {', '.join(follows)}"] if follows else [])
 
 
@@ -611,8 +826,13 @@ def _at(item: Evidence) -> str:
 def _steps(fixes: tuple[Fix, ...]) -> list[str]:
     out = []
     for number, fix in enumerate(fixes, 1):
-        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (["disrupts running jobs"] if fix.disruptive else [])
-        out.append(f"  {'fix' if number == 1 else '   '}       {number}  {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}")
+        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (
+            ["disrupts running jobs"] if fix.disruptive else []
+        )
+        out.append(
+            f"  {'fix' if number == 1 else '   '}       {number} "
+            f" {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}"
+        )
         out += [f"               {command}" for command in fix.commands]
     return out
 
@@ -635,7 +855,11 @@ def _cut(text: str) -> str:
     if len(text) <= _WIDTH:
         return text
     start = max(0, text.find(" NCCL ") - _BEFORE)
-    return ("…" if start else "") + text[start : start + _WIDTH] + ("…" if start + _WIDTH < len(text) else "")
+    return (
+        ("…" if start else "")
+        + text[start : start + _WIDTH]
+        + ("…" if start + _WIDTH < len(text) else "")
+    )
 
 
 def entry(symptom: Symptom) -> str:
@@ -643,7 +867,10 @@ def entry(symptom: Symptom) -> str:
     out = [
         f"{symptom.id}  {symptom.title}",
         f"  cause     {symptom.cause}",
-        f"  costs     {symptom.severity.value}; shows at {', '.join((symptom.stage, *symptom.also_stages))}",
+        (
+            f"  costs     {symptom.severity.value}; shows at"
+            f" {', '.join((symptom.stage, *symptom.also_stages))}"
+        ),
     ]
     out += [f"  why       {symptom.explanation}"]
     seen = [
@@ -651,11 +878,20 @@ def entry(symptom: Symptom) -> str:
         for signal in symptom.signals
         if signal.weight.value != "excludes"
     ]
-    out += [f"  {'signs' if number == 0 else '     '}     {text}" for number, text in enumerate(dict.fromkeys(seen))]
+    out += [
+        f"  {'signs' if number == 0 else '     '}     {text}"
+        for number, text in enumerate(dict.fromkeys(seen))
+    ]
     out += _steps(tuple(step.fix() for step in symptom.fix))
-    out += [f"  {'verify' if number == 0 else '      '}    {step}" for number, step in enumerate(symptom.verify)]
+    out += [
+        f"  {'verify' if number == 0 else '      '}    {step}"
+        for number, step in enumerate(symptom.verify)
+    ]
     out.append(f"  trust     {symptom.trust}")
-    out += [f"  {'see' if number == 0 else '   '}       {title}, {address}" for number, (title, address) in enumerate(symptom.references)]
+    out += [
+        f"  {'see' if number == 0 else '   '}       {title}, {address}"
+        for number, (title, address) in enumerate(symptom.references)
+    ]
     return "\n".join(one_line(line) for line in out) + "\n"
 
 
@@ -665,7 +901,9 @@ def listing(known: SymptomTable) -> str:
     for stage in STAGES:
         out.append(stage)
         out += [
-            f"  {symptom.id:<32}  {symptom.title}" for symptom in known.symptoms if symptom.stage == stage and symptom.role is not Role.NOTE
+            f"  {symptom.id:<32}  {symptom.title}"
+            for symptom in known.symptoms
+            if symptom.stage == stage and symptom.role is not Role.NOTE
         ]
     return "\n".join(out) + "\n"
 
@@ -673,7 +911,11 @@ def listing(known: SymptomTable) -> str:
 def unknown_word(word: str, known: SymptomTable) -> str:
     """What to say of a word that is neither a path nor an entry."""
     near = [name for name in known.by_id if word.casefold() in name]
-    meant = f"symptoms with that word: {', '.join(near)}" if near else codec.unknown("symptom", word, known.by_id)
+    meant = (
+        f"symptoms with that word: {', '.join(near)}"
+        if near
+        else codec.unknown("symptom", word, known.by_id)
+    )
     return f"{word!r} is neither a path nor a symptom; {meant}"
 
 
@@ -683,8 +925,9 @@ _FABRICS = ("ib", "roce", "spectrum-x", "tcp", "efa", "gcp")
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw why`."""
     parser.usage = (
-        "busbw why PATH… | RUN | SYMPTOM-ID [--json] [--all] [--fabric NAME]\n       busbw why --list [--markdown]\n"
-        "       busbw why --live [-w NODES | -i FILE | --job SLURM_ID | --pid PID] [--watch 10s] [--stacks] [--json]"
+        "busbw why PATH… | RUN | SYMPTOM-ID [--json] [--all] [--fabric NAME]\n       busbw why"
+        " --list [--markdown]\n       busbw why --live [-w NODES | -i FILE | --job SLURM_ID | --pid"
+        " PID] [--watch 10s] [--stacks] [--json]"
     )
     parser.add_argument(
         "what",
@@ -693,15 +936,28 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="logs, directories, a run, `-` for standard input; or one symptom to explain",
     )
     parser.add_argument("--json", action="store_true", help="the findings as JSON, best first")
-    parser.add_argument("--all", action="store_true", help="every explanation that is possible, not only the best")
-    parser.add_argument("--list", action="store_true", dest="list_entries", help="list what can be found")
-    parser.add_argument("--markdown", action="store_true", help="with --list: the whole table as the document docs/symptoms.md")
-    parser.add_argument("--fabric", choices=_FABRICS, help="the fabric it was meant to run on (default: what the logs show)")
+    parser.add_argument(
+        "--all", action="store_true", help="every explanation that is possible, not only the best"
+    )
+    parser.add_argument(
+        "--list", action="store_true", dest="list_entries", help="list what can be found"
+    )
+    parser.add_argument(
+        "--markdown",
+        action="store_true",
+        help="with --list: the whole table as the document docs/symptoms.md",
+    )
+    parser.add_argument(
+        "--fabric",
+        choices=_FABRICS,
+        help="the fabric it was meant to run on (default: what the logs show)",
+    )
     register_live(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Diagnose, or explain an entry. 0 = nothing found, 1 = findings, 3 = something failed and the evidence does not say why."""
+    """Diagnose, or explain an entry. 0 = nothing found, 1 = findings, 3 = something failed and the
+    evidence does not say why."""
     if args.live or args.print_script:
         return run_live(args)
     from busbw.parsers.findings import table
@@ -710,7 +966,10 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(_document() if args.markdown else listing(table.load()))
         return 0
     if not args.what:
-        raise UsageError("why needs a path, a run or a symptom", next_step="busbw why nccl.log, or busbw why --list")
+        raise UsageError(
+            "why needs a path, a run or a symptom",
+            next_step="busbw why nccl.log, or busbw why --list",
+        )
     entries = _entries(args.what)
     if entries is not None:
         sys.stdout.write(entries)
@@ -727,7 +986,8 @@ def _document() -> str:
 
 
 def _entries(words: list[str]) -> str | None:
-    """The explanation where the one word is an id of the table or of a check and no file of that name is there; None = diagnose."""
+    """The explanation where the one word is an id of the table or of a check and no file of that
+    name is there; None = diagnose."""
     import os
 
     from busbw.parsers.findings import table
@@ -737,10 +997,17 @@ def _entries(words: list[str]) -> str | None:
     symptoms = table.load()
     if words[0] in symptoms.by_id:
         return entry(symptoms.by_id[words[0]])
-    fed = [symptom for symptom in symptoms.symptoms if any(signal.source == f"preflight:{words[0]}" for signal in symptom.signals)]
+    fed = [
+        symptom
+        for symptom in symptoms.symptoms
+        if any(signal.source == f"preflight:{words[0]}" for signal in symptom.signals)
+    ]
     if fed:
         return "\n".join(entry(symptom) for symptom in fed)
-    raise UsageError(unknown_word(words[0], symptoms), next_step="busbw why --list shows what is known; a path must exist")
+    raise UsageError(
+        unknown_word(words[0], symptoms),
+        next_step="busbw why --list shows what is known; a path must exist",
+    )
 
 
 def _diagnose(args: argparse.Namespace) -> int:
@@ -754,7 +1021,9 @@ def _diagnose(args: argparse.Namespace) -> int:
         return offline(args, args.what[0])
     if args.redact:
         raise UsageError(
-            "--redact is for --live and for collected answers", seen=args.what[0], next_step="busbw report RUN --redact for a run"
+            "--redact is for --live and for collected answers",
+            seen=args.what[0],
+            next_step="busbw report RUN --redact for a run",
         )
     reading = read(args.what)
     if not reading.evidence.texts and not reading.evidence.facts:
@@ -766,10 +1035,17 @@ def _diagnose(args: argparse.Namespace) -> int:
     diagnosis = with_own(diagnose(reading.evidence, Context(fabric=args.fabric)), reading.findings)
     shown = diagnosis.findings if args.all else worth_showing(diagnosis)
     if args.json:
-        sys.stdout.write(json.dumps(document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(
+            json.dumps(document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n"
+        )
     else:
         sys.stdout.write(answer(diagnosis, shown, reading))
     return exit_status(diagnosis)
 
 
-COMMAND = CliCommand("why", "the cause of what went wrong, from logs and results, with the line that proves it and the fix", register, run)
+COMMAND = CliCommand(
+    "why",
+    "the cause of what went wrong, from logs and results, with the line that proves it and the fix",
+    register,
+    run,
+)

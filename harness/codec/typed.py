@@ -1,6 +1,8 @@
-"""Plain values to records: checked strictly by pydantic (unknown keys refused, all errors at once), each error told where it stands.
+"""Plain values to records: checked strictly by pydantic (unknown keys refused, all errors at once),
+each error told where it stands.
 
-Written against pydantic 2.14. It is imported on first use: importing it takes 107 ms, and `busbw --help` may take 100.
+Written against pydantic 2.14. It is imported on first use: importing it takes 107 ms, and `busbw
+--help` may take 100.
 """
 
 from __future__ import annotations
@@ -57,9 +59,16 @@ class _Fault:
 
 
 def explain(errors: Sequence[Any], tree: Tree, kind: Any) -> Explained:
-    """Problems of `tree` as a record of `kind`, from pydantic's `ValidationError.errors()` on a list of one."""
+    """Problems of `tree` as a record of `kind`, from pydantic's `ValidationError.errors()` on a
+    list of one."""
     faults = [_fault(error, tree.value) for error in errors]
-    texts = tuple(dict.fromkeys(fault.where for fault in faults if fault.type == "string_type" and fault.where in tree.texts))
+    texts = tuple(
+        dict.fromkeys(
+            fault.where
+            for fault in faults
+            if fault.type == "string_type" and fault.where in tree.texts
+        )
+    )
     inner = [fault for fault in faults if not _outranked(fault, faults)]
     problems = []
     for fault in inner:
@@ -86,7 +95,8 @@ def kind_name(value: object) -> str:
 
 
 def _fault(error: Any, value: Any) -> _Fault:
-    """Locate an error: steps of pydantic's location that are not in the value (names of union members) are passed over."""
+    """Locate an error: steps of pydantic's location that are not in the value (names of union
+    members) are passed over."""
     steps = list(error["loc"])[1:]
     kind = str(error["type"])
     key = None
@@ -94,7 +104,9 @@ def _fault(error: Any, value: Any) -> _Fault:
         key = str(steps.pop())
     where: list[str | int] = []
     for step in steps:
-        if (isinstance(value, dict) and step in value) or (isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)):
+        if (isinstance(value, dict) and step in value) or (
+            isinstance(value, list) and isinstance(step, int) and 0 <= step < len(value)
+        ):
             where.append(step)
             value = value[step]
     context = error.get("ctx") or {}
@@ -103,11 +115,14 @@ def _fault(error: Any, value: Any) -> _Fault:
 
 
 def _outranked(fault: _Fault, faults: Iterable[_Fault]) -> bool:
-    """«Not a text» about a mapping means little where another member of a union went into the mapping and found a wrong key."""
+    """«Not a text» about a mapping means little where another member of a union went into the
+    mapping and found a wrong key."""
     if fault.type not in _EXPECTED:
         return False
     depth = len(fault.where)
-    others = (other for other in faults if other is not fault and other.where[:depth] == fault.where)
+    others = (
+        other for other in faults if other is not fault and other.where[:depth] == fault.where
+    )
     return any(len(other.where) > depth or other.type not in _EXPECTED for other in others)
 
 
@@ -122,7 +137,11 @@ def _words(fault: _Fault, faults: Sequence[_Fault], kind: Any) -> str:
             return unknown("value", fault.given, choices)
         return f"expected one of {', '.join(choices)}, found {kind_name(fault.given)}"
     if fault.type in _EXPECTED:
-        wanted = dict.fromkeys(_EXPECTED[other.type] for other in faults if other.where == fault.where and other.type in _EXPECTED)
+        wanted = dict.fromkeys(
+            _EXPECTED[other.type]
+            for other in faults
+            if other.where == fault.where and other.type in _EXPECTED
+        )
         return f"expected {' or '.join(wanted)}, found {kind_name(fault.given)}"
     return fault.detail
 
@@ -132,7 +151,14 @@ def _field_names(kind: Any, where: Path) -> tuple[str, ...]:
     kinds = _members(kind)
     for step in where:
         kinds = [inner for outer in kinds for inner in _inside(outer, step)]
-    return tuple(dict.fromkeys(field.name for each in kinds if dataclasses.is_dataclass(each) for field in dataclasses.fields(each)))
+    return tuple(
+        dict.fromkeys(
+            field.name
+            for each in kinds
+            if dataclasses.is_dataclass(each)
+            for field in dataclasses.fields(each)
+        )
+    )
 
 
 def _inside(kind: Any, step: str | int) -> list[Any]:
@@ -159,7 +185,9 @@ def _members(kind: Any) -> list[Any]:
 
 def _dotted(where: Path) -> str:
     """A place in a JSON document, as `cases[3].status`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where).lstrip(".")
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where).lstrip(
+        "."
+    )
 
 
 T = TypeVar("T")
@@ -167,9 +195,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Marks a field that people write as text with a unit: `Annotated[int, Written(parse_size)]` takes `512M`.
+    """Marks a field that people write as text with a unit: `Annotated[int, Written(parse_size)]`
+    takes `512M`.
 
-    `parse` raises ValueError with a message for people. A plain number is handed to it as its text."""
+    `parse` raises ValueError with a message for people. A plain number is handed to it as its
+    text."""
 
     parse: Callable[[str], object]
 
@@ -191,7 +221,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Document(Generic[T]):
-    """A record together with where its parts stood, for checks that only the reader of the record can make."""
+    """A record together with where its parts stood, for checks that only the reader of the record
+    can make."""
 
     value: T
     tree: Tree
@@ -210,7 +241,9 @@ def load_yaml(text: str, path: str, kind: type[T], *, error: type[BusbwError] = 
     return read_yaml(text, path, kind, error=error).value
 
 
-def read_yaml(text: str, path: str, kind: type[T], *, error: type[BusbwError] = UsageError) -> Document[T]:
+def read_yaml(
+    text: str, path: str, kind: type[T], *, error: type[BusbwError] = UsageError
+) -> Document[T]:
     """As `load_yaml`, with the positions of the parts for the caller's own checks.
 
     Raises:
@@ -223,7 +256,8 @@ def read_yaml(text: str, path: str, kind: type[T], *, error: type[BusbwError] = 
 def from_tree(tree: Tree, kind: type[T], *, error: type[BusbwError] = UsageError) -> T:
     """A record of `kind` from a document that was read already.
 
-    A field that wants text takes the text of a plain number as it was written (`nccl: 2.20` stays `2.20`).
+    A field that wants text takes the text of a plain number as it was written (`nccl: 2.20` stays
+    `2.20`).
 
     Raises:
         BusbwError: of class `error`; every problem at once.
@@ -231,7 +265,10 @@ def from_tree(tree: Tree, kind: type[T], *, error: type[BusbwError] = UsageError
     from pydantic import ValidationError
 
     value = tree.value
-    unread = tuple(tree.problem(where, f"a value tagged {tag}, which is not read here") for where, tag in _unread(value))
+    unread = tuple(
+        tree.problem(where, f"a value tagged {tag}, which is not read here")
+        for where, tag in _unread(value)
+    )
     if unread:
         refuse(unread, error)
     for last in (False, True):
@@ -242,20 +279,28 @@ def from_tree(tree: Tree, kind: type[T], *, error: type[BusbwError] = UsageError
             found = explain(caught.errors(include_url=False), tree, kind)
             if last or not found.as_text:
                 refuse(found.problems, error)
-            value = functools.reduce(lambda changed, where: _replaced(changed, where, tree.texts[where]), found.as_text, value)
+            value = functools.reduce(
+                lambda changed, where: _replaced(changed, where, tree.texts[where]),
+                found.as_text,
+                value,
+            )
     raise AssertionError("an invalid value always has a problem")
 
 
-def parse_json(data: bytes, kind: type[T], path: str = "JSON", *, error: type[BusbwError] = UsageError) -> T:
+def parse_json(
+    data: bytes, kind: type[T], path: str = "JSON", *, error: type[BusbwError] = UsageError
+) -> T:
     """A record of `kind` from JSON as `dump_json` writes it. `path` names the file in messages.
 
     Raises:
-        BusbwError: of class `error`; it is not JSON (cut short, for one), or not such a record: every problem at once.
+        BusbwError: of class `error`; it is not JSON (cut short, for one), or not such a record:
+        every problem at once.
     """
     from pydantic import ValidationError
 
     try:
-        # In a list of one: pydantic takes the strictness of a standard dataclass from what holds it.
+        # In a list of one: pydantic takes the strictness of a standard dataclass from what holds
+        # it.
         record: T = _validate(kind, b"[" + data + b"]")
         return record
     except ValidationError as caught:
@@ -263,7 +308,10 @@ def parse_json(data: bytes, kind: type[T], path: str = "JSON", *, error: type[Bu
     try:
         tree = Tree(path, json.loads(data), {}, {}, {})
     except json.JSONDecodeError as caught:
-        refuse([Problem(path, f"not JSON, or cut short: {caught.msg}", caught.lineno, caught.colno)], error)
+        refuse(
+            [Problem(path, f"not JSON, or cut short: {caught.msg}", caught.lineno, caught.colno)],
+            error,
+        )
     except (ValueError, RecursionError) as caught:
         refuse([Problem(path, f"not JSON: {caught}")], error)
     refuse(explain(errors, tree, kind).problems, error)
@@ -273,7 +321,11 @@ def parse_json(data: bytes, kind: type[T], path: str = "JSON", *, error: type[Bu
 def json_schema(kind: Any) -> str:
     """The JSON Schema (2020-12) of a record, as text that is the same every time."""
     whole = _adapter(kind).json_schema()
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": whole.get("$defs", {}), **whole["prefixItems"][0]}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$defs": whole.get("$defs", {}),
+        **whole["prefixItems"][0],
+    }
     return json.dumps(schema, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -299,10 +351,16 @@ def _adapter(kind: Any) -> Any:
 
 
 def _replaced(value: Any, where: Path, text: str) -> Any:
-    """`value` with the part at `where` replaced; what is not on the way is shared, nothing is changed in place."""
+    """`value` with the part at `where` replaced; what is not on the way is shared, nothing is
+    changed in place."""
     if not where:
         return text
     step, rest = where[0], where[1:]
     if isinstance(value, list):
-        return [_replaced(item, rest, text) if index == step else item for index, item in enumerate(value)]
-    return {key: _replaced(item, rest, text) if key == step else item for key, item in value.items()}
+        return [
+            _replaced(item, rest, text) if index == step else item
+            for index, item in enumerate(value)
+        ]
+    return {
+        key: _replaced(item, rest, text) if key == step else item for key, item in value.items()
+    }

@@ -1,8 +1,9 @@
-"""YAML text as plain values that remember where they stood: core-schema scalars, nothing dropped, nothing guessed.
+"""YAML text as plain values that remember where they stood: core-schema scalars, nothing dropped,
+nothing guessed.
 
-Written against YAML 1.2's core schema and PyYAML 6.0.3 (its C parser where libyaml is compiled in: 0.05 s instead of 0.36 s for
-320 KB). Stock `safe_load` reads `18:00` as 1080, `0123` as 83, `no` as False and keeps the last of two equal keys; here the first three
-stay text and the last is an error.
+Written against YAML 1.2's core schema and PyYAML 6.0.3 (its C parser where libyaml is compiled in:
+0.05 s instead of 0.36 s for 320 KB). Stock `safe_load` reads `18:00` as 1080, `0123` as 83, `no` as
+False and keeps the last of two equal keys; here the first three stay text and the last is an error.
 """
 
 from __future__ import annotations
@@ -36,17 +37,24 @@ class Problem:
 
     def __str__(self) -> str:
         """`file:line:column: what`, without the parts that are not known."""
-        where = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        where = ":".join(
+            str(part) for part in (self.path, self.line, self.column) if part is not None
+        )
         return f"{where}: {self.what}"
 
 
-def refuse(problems: Iterable[Problem], error: type[BusbwError] = UsageError, *, next_step: str = "") -> None:
+def refuse(
+    problems: Iterable[Problem], error: type[BusbwError] = UsageError, *, next_step: str = ""
+) -> None:
     """Raise all problems as one error, in the order of the text; do nothing when there are none.
 
     Raises:
         BusbwError: of class `error`; its first line is the first problem.
     """
-    found = sorted(dict.fromkeys(problems), key=lambda problem: (problem.path, problem.line or 0, problem.column or 0))
+    found = sorted(
+        dict.fromkeys(problems),
+        key=lambda problem: (problem.path, problem.line or 0, problem.column or 0),
+    )
     if not found:
         return
     lines = [str(problem) for problem in found[:_SHOWN]]
@@ -76,7 +84,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 MAXIMUM_BYTES = 5_000_000
 MAXIMUM_ALIASED_NODES = 10_000
-"""Nodes reached through aliases: a document that multiplies itself further is an attack or an accident."""
+"""Nodes reached through aliases: a document that multiplies itself further is an attack or an
+accident."""
 _MAXIMUM_DEPTH = 100
 _LONGEST_NUMBER = 40
 
@@ -102,7 +111,8 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A document: its plain value (dict, list, str, int, float, bool, None) and where each part stood."""
+    """A document: its plain value (dict, list, str, int, float, bool, None) and where each part
+    stood."""
 
     path: str
     """Name of the file, for messages."""
@@ -112,7 +122,8 @@ class Tree:
     keys: Mapping[Path, tuple[int, int]]
     """Line and column of every key."""
     texts: Mapping[Path, str]
-    """Text of every plain scalar that was read as a number or a truth value: a field that wants text takes this."""
+    """Text of every plain scalar that was read as a number or a truth value: a field that wants
+    text takes this."""
 
     def at(self, where: Path) -> Any:
         """The plain value at a place."""
@@ -122,7 +133,8 @@ class Tree:
         return value
 
     def problem(self, where: Path, what: str, *, key: bool = False) -> Problem:
-        """A problem at `where`, or at the nearest part around it that stood in the text; `key` = at the key, not at its value."""
+        """A problem at `where`, or at the nearest part around it that stood in the text; `key` = at
+        the key, not at its value."""
         if key and where in self.keys:
             return Problem(self.path, what, *self.keys[where])
         while where and where not in self.positions:
@@ -131,23 +143,40 @@ class Tree:
 
 
 def read_tree(
-    text: str, path: str, *, error: type[BusbwError] = UsageError, opaque_tags: tuple[str, ...] = (), allow_empty: bool = False
+    text: str,
+    path: str,
+    *,
+    error: type[BusbwError] = UsageError,
+    opaque_tags: tuple[str, ...] = (),
+    allow_empty: bool = False,
 ) -> Tree:
-    """Read one YAML document. A value whose tag is among `opaque_tags` (`!vault`) becomes `Opaque`; `allow_empty`: no document is None.
+    """Read one YAML document. A value whose tag is among `opaque_tags` (`!vault`) becomes `Opaque`;
+    `allow_empty`: no document is None.
 
     Raises:
-        BusbwError: of class `error`; the text is too long, is not YAML, or has several documents, equal keys, a tag or too many aliases.
+        BusbwError: of class `error`; the text is too long, is not YAML, or has several documents,
+        equal keys, a tag or too many aliases.
     """
     import yaml
 
     if len(text.encode("utf-8", "surrogatepass")) > MAXIMUM_BYTES:
-        refuse([Problem(path, f"larger than {MAXIMUM_BYTES // 1_000_000} MB: not a file that a person wrote")], error)
+        refuse(
+            [
+                Problem(
+                    path,
+                    f"larger than {MAXIMUM_BYTES // 1_000_000} MB: not a file that a person wrote",
+                )
+            ],
+            error,
+        )
     try:
         _refuse_nesting(text, path, error)
         node = yaml.compose(text, Loader=_loader())
     except yaml.MarkedYAMLError as caught:
         mark = caught.problem_mark or caught.context_mark
-        what = f"not YAML: {caught.problem or caught.context}" + (f" ({caught.context})" if caught.problem and caught.context else "")
+        what = f"not YAML: {caught.problem or caught.context}" + (
+            f" ({caught.context})" if caught.problem and caught.context else ""
+        )
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
         refuse([Problem(path, what, line, column)], error)
         raise AssertionError from caught
@@ -163,7 +192,8 @@ def read_tree(
 
 
 def _refuse_nesting(text: str, path: str, error: type[BusbwError]) -> None:
-    """Before anything is composed: PyYAML does that by recursion in C, which ends the whole process where the nesting is deep enough."""
+    """Before anything is composed: PyYAML does that by recursion in C, which ends the whole process
+    where the nesting is deep enough."""
     import yaml
 
     depth = 0
@@ -173,14 +203,24 @@ def _refuse_nesting(text: str, path: str, error: type[BusbwError]) -> None:
             if depth > _MAXIMUM_DEPTH:
                 what = f"nested deeper than {_MAXIMUM_DEPTH} levels"
                 mark = event.start_mark
-                refuse([Problem(path, what, *((mark.line + 1, mark.column + 1) if mark else (None, None)))], error)
+                refuse(
+                    [
+                        Problem(
+                            path,
+                            what,
+                            *((mark.line + 1, mark.column + 1) if mark else (None, None)),
+                        )
+                    ],
+                    error,
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
 @functools.cache
 def _loader() -> Any:
-    """A loader that resolves no plain scalar itself; `_Reader` does. The C parser is used where PyYAML has it."""
+    """A loader that resolves no plain scalar itself; `_Reader` does. The C parser is used where
+    PyYAML has it."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -209,10 +249,29 @@ class _Reader:
         if id(node) in self._seen:
             self._aliased += 1
             if self._aliased > MAXIMUM_ALIASED_NODES:
-                refuse([Problem(self.path, f"aliases expand to more than {MAXIMUM_ALIASED_NODES} values", *here)], self.error)
+                refuse(
+                    [
+                        Problem(
+                            self.path,
+                            f"aliases expand to more than {MAXIMUM_ALIASED_NODES} values",
+                            *here,
+                        )
+                    ],
+                    self.error,
+                )
         self._seen.add(id(node))
         if self._depth > _MAXIMUM_DEPTH:
-            refuse([Problem(self.path, f"nested deeper than {_MAXIMUM_DEPTH} levels, or an alias that contains itself", *here)], self.error)
+            refuse(
+                [
+                    Problem(
+                        self.path,
+                        f"nested deeper than {_MAXIMUM_DEPTH} levels, or an alias that contains"
+                        " itself",
+                        *here,
+                    )
+                ],
+                self.error,
+            )
         self._depth += 1
         try:
             if node.tag in self.opaque_tags:
@@ -232,12 +291,16 @@ class _Reader:
         for key_node, value_node in node.value:
             here = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if key_node.id != "scalar":
-                self.problems.append(Problem(self.path, "a key must be a word, not a list or a mapping", *here))
+                self.problems.append(
+                    Problem(self.path, "a key must be a word, not a list or a mapping", *here)
+                )
                 continue
             key = str(key_node.value)
             if key in found:
                 first = self.keys[(*where, key)][0]
-                self.problems.append(Problem(self.path, f"duplicate key {key!r} (first at line {first})", *here))
+                self.problems.append(
+                    Problem(self.path, f"duplicate key {key!r} (first at line {first})", *here)
+                )
                 continue
             self.keys[(*where, key)] = here
             found[key] = self.value(value_node, (*where, key))
@@ -266,5 +329,12 @@ class _Reader:
         if node.tag in {_TAG + name for name in own} or node.tag == "!":
             return False
         tag = str(node.tag).replace(_TAG, "!!")
-        self.problems.append(Problem(self.path, f"tag {tag!r} is not read here", node.start_mark.line + 1, node.start_mark.column + 1))
+        self.problems.append(
+            Problem(
+                self.path,
+                f"tag {tag!r} is not read here",
+                node.start_mark.line + 1,
+                node.start_mark.column + 1,
+            )
+        )
         return True

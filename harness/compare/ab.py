@@ -1,4 +1,5 @@
-"""Launches that were made in turn: which turn each was, settings tried against none, changed nodes against unchanged ones."""
+"""Launches that were made in turn: which turn each was, settings tried against none, changed nodes
+against unchanged ones."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def name(turn: Turn) -> str:
     >>> name(Turn("control", 3, "changed", "all-reduce"))
     'control-003-changed-all-reduce'
     """
-    return "-".join(part for part in (turn.kind, f"{turn.round:03}", turn.variant, turn.case_id) if part)
+    return "-".join(
+        part for part in (turn.kind, f"{turn.round:03}", turn.variant, turn.case_id) if part
+    )
 
 
 def turn_of(case: BenchmarkCase) -> Turn | None:
@@ -55,10 +58,18 @@ def turn_of(case: BenchmarkCase) -> Turn | None:
 
 def values(outcome: CaseOutcome) -> dict[int, float]:
     """GB/s of out-of-place bus bandwidth by size; {} = the launch failed or its data were wrong."""
-    if outcome.status is not Status.PASS or not outcome.results or outcome.results[-1].out_of_bounds:
+    if (
+        outcome.status is not Status.PASS
+        or not outcome.results
+        or outcome.results[-1].out_of_bounds
+    ):
         return {}
     rows = outcome.results[-1].rows
-    return {row.size_bytes: row.out_of_place.busbw_gb_s for row in rows if row.out_of_place is not None and row.out_of_place.busbw_gb_s > 0}
+    return {
+        row.size_bytes: row.out_of_place.busbw_gb_s
+        for row in rows
+        if row.out_of_place is not None and row.out_of_place.busbw_gb_s > 0
+    }
 
 
 def setting_text(setting: tuple[tuple[str, str], ...]) -> str:
@@ -66,8 +77,11 @@ def setting_text(setting: tuple[tuple[str, str], ...]) -> str:
     return " ".join(f"{variable}={value}" for variable, value in setting) or "unset"
 
 
-def tried(cases: Iterable[CaseOutcome], settings: tuple[tuple[tuple[str, str], ...], ...]) -> tuple[Tried, ...]:
-    """Each setting at each size against the same rounds without it; the error is shared among all of them."""
+def tried(
+    cases: Iterable[CaseOutcome], settings: tuple[tuple[tuple[str, str], ...], ...]
+) -> tuple[Tried, ...]:
+    """Each setting at each size against the same rounds without it; the error is shared among all
+    of them."""
     found: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
     collectives, failed = {}, {}
     for outcome in cases:
@@ -79,7 +93,9 @@ def tried(cases: Iterable[CaseOutcome], settings: tuple[tuple[tuple[str, str], .
         if not measured:
             failed[turn.case_id, turn.variant] = f"{outcome.case.id}: {outcome.reason}"
         for size, value in measured.items():
-            found.setdefault((turn.case_id, turn.variant), {}).setdefault(size, {})[turn.round] = value
+            found.setdefault((turn.case_id, turn.variant), {}).setdefault(size, {})[turn.round] = (
+                value
+            )
     sizes = sum(len(by_size) for (_, variant), by_size in found.items() if variant == "0")
     comparisons = max(1, sizes * (len(settings) - 1))
     told = []
@@ -88,16 +104,34 @@ def tried(cases: Iterable[CaseOutcome], settings: tuple[tuple[tuple[str, str], .
             problem = failed.get((case_id, str(number)), "")
             for size, unset in sorted(found.get((case_id, "0"), {}).items()):
                 with_it = found.get((case_id, str(number)), {}).get(size, {})
-                told.append(_tried(setting_text(setting), (collective, size), (unset, with_it), comparisons, problem))
+                told.append(
+                    _tried(
+                        setting_text(setting),
+                        (collective, size),
+                        (unset, with_it),
+                        comparisons,
+                        problem,
+                    )
+                )
     return tuple(told)
 
 
 def _tried(
-    setting: str, what: tuple[str, int], sides: tuple[Mapping[int, float], Mapping[int, float]], comparisons: int, problem: str
+    setting: str,
+    what: tuple[str, int],
+    sides: tuple[Mapping[int, float], Mapping[int, float]],
+    comparisons: int,
+    problem: str,
 ) -> Tried:
     unset, with_it = sides
     rounds = sorted(set(unset) & set(with_it))
-    shift = regression.against_one(tuple(with_it[n] / unset[n] for n in rounds), comparisons=comparisons, floor=GAIN) if rounds else None
+    shift = (
+        regression.against_one(
+            tuple(with_it[n] / unset[n] for n in rounds), comparisons=comparisons, floor=GAIN
+        )
+        if rounds
+        else None
+    )
     return Tried(
         setting,
         *what,
@@ -110,7 +144,8 @@ def _tried(
 
 
 def contrasts(cases: Iterable[CaseOutcome]) -> tuple[Contrast, ...]:
-    """Changed against unchanged nodes, round by round; rounds without all three launches are left out."""
+    """Changed against unchanged nodes, round by round; rounds without all three launches are left
+    out."""
     rounds: dict[str, dict[int, dict[str, CaseOutcome]]] = {}
     for outcome in cases:
         turn = turn_of(outcome.case)
@@ -118,21 +153,34 @@ def contrasts(cases: Iterable[CaseOutcome]) -> tuple[Contrast, ...]:
             rounds.setdefault(turn.case_id, {}).setdefault(turn.round, {})[turn.variant] = outcome
     found = []
     for case_id, by_round in rounds.items():
-        whole = [sides for _, sides in sorted(by_round.items()) if set(sides) == {BEFORE, CHANGED, AFTER}]
-        sizes = sorted(set.intersection(*(set(values(outcome)) for sides in whole for outcome in sides.values()))) if whole else []
+        whole = [
+            sides for _, sides in sorted(by_round.items()) if set(sides) == {BEFORE, CHANGED, AFTER}
+        ]
+        sizes = (
+            sorted(
+                set.intersection(
+                    *(set(values(outcome)) for sides in whole for outcome in sides.values())
+                )
+            )
+            if whole
+            else []
+        )
         found += [_contrast(case_id, size, whole) for size in sizes]
     return tuple(found)
 
 
 def _contrast(case_id: str, size: int, rounds: list[dict[str, CaseOutcome]]) -> Contrast:
     first = rounds[0][CHANGED]
-    before, changed, after = (tuple(values(sides[side])[size] for sides in rounds) for side in (BEFORE, CHANGED, AFTER))
+    before, changed, after = (
+        tuple(values(sides[side])[size] for sides in rounds) for side in (BEFORE, CHANGED, AFTER)
+    )
     row = next(row for row in first.results[-1].rows if row.size_bytes == size)
     return Contrast(
         case_id,
         first.case.collective.value,
         size,
-        f"-n {first.case.iterations} -w {first.case.warmup} -c {first.case.check} {row.type} {row.redop or ''}".strip(),
+        f"-n {first.case.iterations} -w {first.case.warmup} -c {first.case.check} {row.type}"
+        f" {row.redop or ''}".strip(),
         # The unchanged partner of a single changed node is in both launches.
         tuple(node for node in first.nodes if node not in rounds[0][BEFORE].nodes),
         rounds[0][BEFORE].nodes,
@@ -153,13 +201,22 @@ def same_contrast(one: Contrast, other: Contrast) -> bool:
     )
 
 
-def contrast_shift(now: Contrast, earlier: tuple[Contrast, ...], comparisons: int) -> tuple[float | None, Shift, Shift | None]:
-    """(ratio before, shift of the ratio of ratios, shift of the unchanged nodes); without earlier runs the ratio is held against 1."""
+def contrast_shift(
+    now: Contrast, earlier: tuple[Contrast, ...], comparisons: int
+) -> tuple[float | None, Shift, Shift | None]:
+    """(ratio before, shift of the ratio of ratios, shift of the unchanged nodes); without earlier
+    runs the ratio is held against 1."""
     if not earlier:
         return None, regression.against_one(now.ratios, comparisons=comparisons), None
     before = statistics.median(ratio for each in earlier for ratio in each.ratios)
     return (
         before,
-        regression.shift(tuple(each.ratios for each in earlier), now.ratios, comparisons=comparisons),
-        regression.shift(tuple(each.unchanged_gb_s for each in earlier), now.unchanged_gb_s, comparisons=comparisons),
+        regression.shift(
+            tuple(each.ratios for each in earlier), now.ratios, comparisons=comparisons
+        ),
+        regression.shift(
+            tuple(each.unchanged_gb_s for each in earlier),
+            now.unchanged_gb_s,
+            comparisons=comparisons,
+        ),
     )

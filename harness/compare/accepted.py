@@ -1,6 +1,8 @@
-"""Accepted runs: which runs somebody made the expectation of their regime, found by looking at the run directories.
+"""Accepted runs: which runs somebody made the expectation of their regime, found by looking at the
+run directories.
 
-The decision is kept in the run's own directory (`accepted.json`), so that it travels with the evidence and no index can disagree with it.
+The decision is kept in the run's own directory (`accepted.json`), so that it travels with the
+evidence and no index can disagree with it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,11 @@ def runs(root: Path) -> tuple[RunDir, ...]:
     """All run directories below a folder, oldest first; what is not one is passed over."""
     if not root.is_dir():
         return ()
-    return tuple(RunDir(path) for path in sorted(root.iterdir()) if not path.is_symlink() and (path / "raw" / "plan.json").is_file())
+    return tuple(
+        RunDir(path)
+        for path in sorted(root.iterdir())
+        if not path.is_symlink() and (path / "raw" / "plan.json").is_file()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,8 @@ class Accepted:
 
 
 def accepted_runs(root: Path) -> tuple[Accepted, ...]:
-    """The runs below a folder that are accepted, oldest first. One broken record hides no other run, and is not passed over."""
+    """The runs below a folder that are accepted, oldest first. One broken record hides no other
+    run, and is not passed over."""
     found = []
     for run in runs(root):
         try:

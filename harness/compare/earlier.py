@@ -1,4 +1,5 @@
-"""A run against the accepted runs on record when it started; they are kept in its `raw/accepted.json`, so that it judges the same for ever."""
+"""A run against the accepted runs on record when it started; they are kept in its
+`raw/accepted.json`, so that it judges the same for ever."""
 
 from __future__ import annotations
 
@@ -21,30 +22,44 @@ _MOST_RUNS = 20
 
 
 def collect(root: Path, plan: RunPlan) -> tuple[PastRun, ...]:
-    """The accepted runs below a folder that a run of this plan may be held against, as far as the plan tells; oldest first.
+    """The accepted runs below a folder that a run of this plan may be held against, as far as the
+    plan tells; oldest first.
 
-    Those that cannot be read are among them, with the reason: a gate that holds a run against nothing must say so.
+    Those that cannot be read are among them, with the reason: a gate that holds a run against
+    nothing must say so.
     """
     found = []
     for each in accepted.accepted_runs(root):
         try:
             result = _result(each.run) if not each.problem else None
         except (OSError, RunDirError) as error:
-            why = error.what.splitlines()[0] if isinstance(error, RunDirError) else f"run.json: {error.strerror}"
+            why = (
+                error.what.splitlines()[0]
+                if isinstance(error, RunDirError)
+                else f"run.json: {error.strerror}"
+            )
             found.append(
-                comparable.unread(each.run.run_id, f"{why}: made by another version? busbw report {each.run.run_id}, or retire it")
+                comparable.unread(
+                    each.run.run_id,
+                    f"{why}: made by another version? busbw report {each.run.run_id}, or retire it",
+                )
             )
             continue
         if result is None:
             found.append(comparable.unread(each.run.run_id, each.problem))
-        elif len(result.nodes) == len(plan.cluster.nodes) and bool(result.emulated) == plan.cluster.emulated:
+        elif (
+            len(result.nodes) == len(plan.cluster.nodes)
+            and bool(result.emulated) == plan.cluster.emulated
+        ):
             found.append(comparable.of_result(result, each.decision))
     return tuple(found[-_MOST_RUNS:])
 
 
 def _result(run: RunDir) -> RunResult:
     """Its result as it was written."""
-    return parse_json((run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError)
+    return parse_json(
+        (run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError
+    )
 
 
 def load(run: RunDir) -> tuple[PastRun, ...]:
@@ -65,7 +80,11 @@ def compared(known: tuple[PastRun, ...], parts: Parts) -> RunDiff | None:
 
 def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
     """What is slower than it was, as one finding; and what changed in the machine beside it."""
-    slower = [each for each in diff.shifts if each.shift.change is Change.SLOWER] if diff is not None else []
+    slower = (
+        [each for each in diff.shifts if each.shift.change is Change.SLOWER]
+        if diff is not None
+        else []
+    )
     if diff is None or not slower:
         return ()
     worst = min(slower, key=lambda each: each.shift.ratio or 1.0)
@@ -77,10 +96,15 @@ def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
             status=Status.FAIL,
             title=f"{_named(worst)}: {worst.shift.reason}{more}",
             where=(),
-            evidence=tuple(Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}") for each in slower[:8]),
-            cause=f"changed since then, which coincides and proves nothing: {changes}"
-            if changes
-            else "nothing that the checks ask has changed",
+            evidence=tuple(
+                Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}")
+                for each in slower[:8]
+            ),
+            cause=(
+                f"changed since then, which coincides and proves nothing: {changes}"
+                if changes
+                else "nothing that the checks ask has changed"
+            ),
             verify=("busbw diff",),
             confidence=Confidence.CERTAIN,
             would_settle=("measure changed and unchanged nodes in turn, in the same hour",),
@@ -90,15 +114,21 @@ def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
 
 
 def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Finding, ...]:
-    """Where a run is about what changed, and repeated to tell: a required number that it could not tell is no answer, and no regression."""
+    """Where a run is about what changed, and repeated to tell: a required number that it could not
+    tell is no answer, and no regression."""
     open_ = [
         each
         for each in (diff.shifts if diff is not None else ())
-        if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None and each.number.case_id in required
+        if each.shift.change is Change.INCONCLUSIVE
+        and each.before_gb_s is not None
+        and each.number.case_id in required
     ]
     if diff is not None and not diff.against and diff.left_out:
         run_id, why = diff.left_out[-1]
-        seen = tuple(Evidence(f"raw/{FILE}", None, f"{name}: {'; '.join(reasons)}") for name, reasons in diff.left_out[:8])
+        seen = tuple(
+            Evidence(f"raw/{FILE}", None, f"{name}: {'; '.join(reasons)}")
+            for name, reasons in diff.left_out[:8]
+        )
         return (
             Finding(
                 id="nothing-comparable",
@@ -117,10 +147,18 @@ def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Findin
         Finding(
             id="change-cannot-be-told",
             status=Status.UNKNOWN,
-            title=f"whether {len(open_)} of the numbers changed cannot be told; {_named(widest)}: {widest.shift.reason}",
+            title=(
+                f"whether {len(open_)} of the numbers changed cannot be told; {_named(widest)}:"
+                f" {widest.shift.reason}"
+            ),
             where=(),
-            evidence=tuple(Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}") for each in open_[:8]),
-            would_settle=("a quieter hour, more launches (repeat in the playbook), or more accepted runs",),
+            evidence=tuple(
+                Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}")
+                for each in open_[:8]
+            ),
+            would_settle=(
+                "a quieter hour, more launches (repeat in the playbook), or more accepted runs",
+            ),
             confidence=Confidence.CERTAIN,
         ),
     )
@@ -128,10 +166,24 @@ def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Findin
 
 def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:
     """Numbers whose change cannot be told."""
-    open_ = [each for each in diff.shifts if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None] if diff else []
+    open_ = (
+        [
+            each
+            for each in diff.shifts
+            if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None
+        ]
+        if diff
+        else []
+    )
     if diff is not None and not diff.against and diff.left_out:
         why = "; ".join(diff.left_out[-1][1])
-        return (Uncovered("the change since the accepted runs", f"none of them may be compared: {why}", "busbw baseline accept"),)
+        return (
+            Uncovered(
+                "the change since the accepted runs",
+                f"none of them may be compared: {why}",
+                "busbw baseline accept",
+            ),
+        )
     if not open_:
         return ()
     worst = open_[-1]
@@ -146,4 +198,7 @@ def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:
 
 def _named(each: NumberShift) -> str:
     before = format_bandwidth(each.before_gb_s)
-    return f"{each.number.collective} {format_size(each.number.size_bytes)} {format_bandwidth(each.now_gb_s)}, accepted {before}"
+    return (
+        f"{each.number.collective} {format_size(each.number.size_bytes)}"
+        f" {format_bandwidth(each.now_gb_s)}, accepted {before}"
+    )

@@ -1,6 +1,8 @@
-"""Runs over time: an index in SQLite beside the run directories. They are the truth; the index can be deleted at any time and is made anew.
+"""Runs over time: an index in SQLite beside the run directories. They are the truth; the index can
+be deleted at any time and is made anew.
 
-Safe with several runs at once and after `kill -9`: every change is one transaction (write-ahead log), and what is missing is read again.
+Safe with several runs at once and after `kill -9`: every change is one transaction (write-ahead
+log), and what is missing is read again.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ class History:
         self.root = root
 
     def refresh(self) -> tuple[str, ...]:
-        """Read what is new or changed, forget what is gone; returns what could not be read, in words.
+        """Read what is new or changed, forget what is gone; returns what could not be read, in
+        words.
 
         Raises:
             RunDirError: the index cannot be written.
@@ -103,12 +106,18 @@ class History:
     def points(self, kind: Kind) -> tuple[Point, ...]:
         """The numbers of one kind, oldest first."""
         query = (
-            "SELECT runs.run, started, verdict, accepted, busbw_gb_s, launches FROM kinds JOIN numbers ON kind = kinds.id "
-            "JOIN runs ON runs.id = numbers.run WHERE collective = ? AND size_bytes = ? AND options = ? AND regime = ? ORDER BY started, runs.run"
+            "SELECT runs.run, started, verdict, accepted, busbw_gb_s, launches FROM kinds JOIN"
+            " numbers ON kind = kinds.id JOIN runs ON runs.id = numbers.run WHERE collective = ?"
+            " AND size_bytes = ? AND options = ? AND regime = ? ORDER BY started, runs.run"
         )
         with self._open() as index:
-            rows = index.execute(query, (kind.collective, kind.size_bytes, kind.options, kind.regime))
-            return tuple(Point(run, started, verdict, bool(good), value, count) for run, started, verdict, good, value, count in rows)
+            rows = index.execute(
+                query, (kind.collective, kind.size_bytes, kind.options, kind.regime)
+            )
+            return tuple(
+                Point(run, started, verdict, bool(good), value, count)
+                for run, started, verdict, good, value, count in rows
+            )
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -146,9 +155,11 @@ def _prepare(index: sqlite3.Connection) -> None:
 
 
 def _stamps(root: Path) -> dict[str, int]:
-    """Every run directory with a result, and a stamp that changes when the result or the decision about it does; by name.
+    """Every run directory with a result, and a stamp that changes when the result or the decision
+    about it does; by name.
 
-    Plain texts and no `Path`s: they take three quarters of the time that ten thousand directories cost.
+    Plain texts and no `Path`s: they take three quarters of the time that ten thousand directories
+    cost.
     """
     found = {}
     with contextlib.suppress(FileNotFoundError), os.scandir(root) as entries:
@@ -172,17 +183,26 @@ def _stamp(run: str) -> int | None:
 
 
 def _store(index: sqlite3.Connection, run: RunDir, stamp: int) -> None:
-    result = parse_json((run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError)
+    result = parse_json(
+        (run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError
+    )
     seen = comparable.of_result(result, accepted.standing(run))
     _forget(index, run.run_id)
     row = (run.run_id, stamp, seen.started, seen.verdict, seen.accepted is not None)
-    number = index.execute("INSERT INTO runs (run, stamp, started, verdict, accepted) VALUES (?, ?, ?, ?, ?)", row).lastrowid
+    number = index.execute(
+        "INSERT INTO runs (run, stamp, started, verdict, accepted) VALUES (?, ?, ?, ?, ?)", row
+    ).lastrowid
     regime = regime_text(seen)
     for each in seen.numbers:
         kind = (each.collective, each.size_bytes, each.options, regime)
-        index.execute("INSERT OR IGNORE INTO kinds (collective, size_bytes, options, regime) VALUES (?, ?, ?, ?)", kind)
         index.execute(
-            "INSERT OR REPLACE INTO numbers SELECT id, ?, ?, ? FROM kinds WHERE collective = ? AND size_bytes = ? AND options = ? AND regime = ?",
+            "INSERT OR IGNORE INTO kinds (collective, size_bytes, options, regime) VALUES (?, ?,"
+            " ?, ?)",
+            kind,
+        )
+        index.execute(
+            "INSERT OR REPLACE INTO numbers SELECT id, ?, ?, ? FROM kinds WHERE collective = ? AND"
+            " size_bytes = ? AND options = ? AND regime = ?",
             (number, statistics.median(each.busbw_gb_s), len(each.busbw_gb_s), *kind),
         )
 
@@ -195,7 +215,13 @@ def _forget(index: sqlite3.Connection, run: str) -> None:
 def regime_text(seen: PastRun) -> str:
     """The regime in words: equal where two runs may be compared."""
     regime = seen.regime
-    told = (regime.profile, f"{regime.nodes} nodes", f"{regime.ranks} ranks", regime.gpus, *(("emulated",) if regime.emulated else ()))
+    told = (
+        regime.profile,
+        f"{regime.nodes} nodes",
+        f"{regime.ranks} ranks",
+        regime.gpus,
+        *(("emulated",) if regime.emulated else ()),
+    )
     return ", ".join(told)
 
 

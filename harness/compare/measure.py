@@ -1,4 +1,5 @@
-"""Launches in turn, round after round: settings against none, changed nodes between unchanged ones, a soak. Finished launches are not repeated."""
+"""Launches in turn, round after round: settings against none, changed nodes between unchanged ones,
+a soak. Finished launches are not repeated."""
 
 from __future__ import annotations
 
@@ -32,36 +33,53 @@ def open_cases(result: RunResult, required: frozenset[str]) -> tuple[str, ...]:
         dict.fromkeys(
             each.number.case_id
             for each in shifts
-            if each.number.case_id in required and each.shift.change is Change.INCONCLUSIVE and each.shift.launches[0] >= FEWEST
+            if each.number.case_id in required
+            and each.shift.change is Change.INCONCLUSIVE
+            and each.shift.launches[0] >= FEWEST
         )
     )
 
 
 def repeat(context: Context, place: Place, nodes: tuple[str, ...], order: int) -> int:
-    """Repeat; returns the order of the next launch. Nothing is repeated where the playbook does not ask, or there is no accepted run."""
+    """Repeat; returns the order of the next launch. Nothing is repeated where the playbook does not
+    ask, or there is no accepted run."""
     wanted = context.plan.playbook.repeat
     planned = {case.id: case for case in context.plan.playbook.cases}
     required = frozenset(case.family for case in planned.values() if case.required)
     while wanted is not None:
         result = assess.derive(context.run)
         made = _by_family(result, required)
-        left = [family for family in open_cases(result, required) if len(made[family]) < wanted.most]
-        added = {family: [outcome for outcome in outcomes if outcome.case.id not in planned] for family, outcomes in made.items()}
+        left = [
+            family for family in open_cases(result, required) if len(made[family]) < wanted.most
+        ]
+        added = {
+            family: [outcome for outcome in outcomes if outcome.case.id not in planned]
+            for family, outcomes in made.items()
+        }
         extra = [outcome for outcomes in added.values() for outcome in outcomes]
         if not left or any(outcome.exit_status != 0 for outcome in extra):
             break
-        # What a killed run began together is completed first, as it would have been: the budget was looked at before.
+        # What a killed run began together is completed first, as it would have been: the budget was
+        # looked at before.
         rounds = max(len(outcomes) for outcomes in added.values())
         begun = [family for family in left if len(added[family]) < rounds]
         spent = sum(outcome.seconds or 0.0 for outcome in extra)
         if not begun and spent + (made[left[0]][-1].seconds or 0.0) > wanted.budget_s:
-            context.say("repeat", f"budget of {format_duration(wanted.budget_s)} spent; {', '.join(left)} cannot be told")
+            context.say(
+                "repeat",
+                f"budget of {format_duration(wanted.budget_s)} spent; {', '.join(left)} cannot be"
+                " told",
+            )
             break
         for number, family in enumerate(begun or left):
             trial = len(made[family]) + 1
-            case = dataclasses.replace(planned[family], id=f"{family}-trial-{trial}", repeats=family)
+            case = dataclasses.replace(
+                planned[family], id=f"{family}-trial-{trial}", repeats=family
+            )
             context.say(case.id, "once more: the noise is too large to tell")
-            artefact = measure(context, make(context.plan, place, case, nodes, order=order + len(extra) + number))
+            artefact = measure(
+                context, make(context.plan, place, case, nodes, order=order + len(extra) + number)
+            )
             if artefact.state != "ended" or artefact.exit_status != 0:
                 return order + wanted.most * len(required)
     return order + (wanted.most * len(required) if wanted is not None else 0)
@@ -86,7 +104,9 @@ class _Launcher:
         self._context, self._place, self._order = context, place, order
         self.spent_s = 0.0
 
-    def __call__(self, case: BenchmarkCase, turn: Turn, nodes: tuple[str, ...], *, required: bool = True) -> CaseArtefact:
+    def __call__(
+        self, case: BenchmarkCase, turn: Turn, nodes: tuple[str, ...], *, required: bool = True
+    ) -> CaseArtefact:
         """One launch; `case` as it is repeated."""
         own = dataclasses.replace(case, id=name(turn), required=required)
         launch = make(self._context.plan, self._place, own, nodes, order=self._order)
@@ -129,15 +149,23 @@ def _settings(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
     left = list(range(len(wanted.settings)))
     for number in range(1, wanted.most + 1):
         context.say("try", f"round {number}: {len(left)} settings in turn, one of them unset")
-        # Each round begins with another setting, so that none is always the first or after the same one.
+        # Each round begins with another setting, so that none is always the first or after the same
+        # one.
         turned = left[number % len(left) :] + left[: number % len(left)]
-        for case, variant in itertools.product(wanted.cases, turned if number % 2 else turned[::-1]):
+        for case, variant in itertools.product(
+            wanted.cases, turned if number % 2 else turned[::-1]
+        ):
             if variant not in left:
                 continue
             own = dataclasses.replace(case, env=(*case.env, *wanted.settings[variant]))
-            artefact = launcher(own, Turn("try", number, str(variant), case.id), nodes, required=variant == 0)
+            artefact = launcher(
+                own, Turn("try", number, str(variant), case.id), nodes, required=variant == 0
+            )
             if not _good(artefact):
-                context.say(artefact.case.id, f"{artefact.state} {artefact.problem}".rstrip() + ": not tried again")
+                context.say(
+                    artefact.case.id,
+                    f"{artefact.state} {artefact.problem}".rstrip() + ": not tried again",
+                )
                 left.remove(variant)
             if 0 not in left:
                 return
@@ -148,10 +176,18 @@ def _settings(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
 def _controls(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]) -> None:
     changed, unchanged = groups(nodes, tuple(node for node in wanted.changed if node in nodes))
     for number in range(1, wanted.most + 1):
-        context.say("control", f"round {number}: {', '.join(unchanged)}, then {', '.join(changed)}, then {', '.join(unchanged)}")
+        context.say(
+            "control",
+            f"round {number}: {', '.join(unchanged)}, then {', '.join(changed)}, then"
+            f" {', '.join(unchanged)}",
+        )
         for case in wanted.cases:
             for side in (BEFORE, CHANGED, AFTER):
-                artefact = launcher(case, Turn("control", number, side, case.id), changed if side == CHANGED else unchanged)
+                artefact = launcher(
+                    case,
+                    Turn("control", number, side, case.id),
+                    changed if side == CHANGED else unchanged,
+                )
                 if not _good(artefact):
                     context.say(artefact.case.id, f"{artefact.state} {artefact.problem}".rstrip())
                     return
@@ -161,8 +197,11 @@ def _controls(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
 
 def _settled(context: Context, wanted: Turns, kind: str, number: int) -> bool:
     """Everything can be told after that round, and enough rounds were made."""
-    # A resumed run decides as before: where the next round was begun, more was wanted, whatever its launches say by now.
-    begun = any(path.startswith(f"cases/{kind}-{number + 1:03}-") for path in context.run.raw_names("cases"))
+    # A resumed run decides as before: where the next round was begun, more was wanted, whatever its
+    # launches say by now.
+    begun = any(
+        path.startswith(f"cases/{kind}-{number + 1:03}-") for path in context.run.raw_names("cases")
+    )
     return number >= wanted.least and not begun and not _open(context)
 
 
@@ -170,11 +209,15 @@ def _open(context: Context) -> bool:
     """Something cannot be told yet."""
     result = assess.derive(context.run)
     shifts = [each.shift for each in result.tried if each.shift is not None]
-    shifts += [each.shift for each in result.compared.contrasts] if result.compared is not None else []
+    shifts += (
+        [each.shift for each in result.compared.contrasts] if result.compared is not None else []
+    )
     return any(shift.change is Change.INCONCLUSIVE for shift in shifts)
 
 
-def _soak(context: Context, place: Place, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]) -> None:
+def _soak(
+    context: Context, place: Place, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]
+) -> None:
     planned_s = wanted.soak_s or 0.0
     watch = SoakWatch(context.run)
     failed = 0
@@ -189,7 +232,11 @@ def _soak(context: Context, place: Place, wanted: Turns, launcher: _Launcher, no
         if fresh:
             _tell(context, watch.so_far(planned_s), number)
         if failed >= FAILURES:
-            context.say("soak", f"{FAILURES} launches in a row failed: ended after {format_duration(launcher.spent_s)}")
+            context.say(
+                "soak",
+                f"{FAILURES} launches in a row failed: ended after"
+                f" {format_duration(launcher.spent_s)}",
+            )
             return
         if launcher.spent_s >= planned_s:
             return

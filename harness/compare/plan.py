@@ -27,13 +27,15 @@ Setting = tuple[tuple[str, str], ...]
 
 
 def settings(items: Sequence[str]) -> tuple[Setting, ...]:
-    """Every combination of `NAME=a,b` options, each variable also unset; the first is without any. `\\,` is a comma inside a value.
+    """Every combination of `NAME=a,b` options, each variable also unset; the first is without any.
+    `\\,` is a comma inside a value.
 
     >>> settings(["NCCL_IB_TC=1,2"])
     ((), (('NCCL_IB_TC', '1'),), (('NCCL_IB_TC', '2'),))
 
     Raises:
-        UsageError: one is not NAME=VALUES, names a variable that is not to be tried, or there are too many combinations.
+        UsageError: one is not NAME=VALUES, names a variable that is not to be tried, or there are
+        too many combinations.
     """
     choices: dict[str, list[str]] = {}
     if not items:
@@ -42,16 +44,26 @@ def settings(items: Sequence[str]) -> tuple[Setting, ...]:
         name, equals, text = item.partition("=")
         values = [part.replace("\\,", ",") for part in re.split(r"(?<!\\),", text)]
         if not equals or not all(values):
-            raise UsageError(f"--try {item!r}: expected NAME=VALUE,VALUE", next_step="for example --try NCCL_IB_QPS_PER_CONNECTION=2,4")
+            raise UsageError(
+                f"--try {item!r}: expected NAME=VALUE,VALUE",
+                next_step="for example --try NCCL_IB_QPS_PER_CONNECTION=2,4",
+            )
         what = next((fault for value in values if (fault := variables.fault(name, value))), None)
         if what is None and (not name.startswith(_PREFIXES) or name.startswith(_OURS)):
-            what = f"{name} does not tune NCCL or its network: it would change what is measured, not how fast it is"
+            what = (
+                f"{name} does not tune NCCL or its network: it would change what is measured, not"
+                " how fast it is"
+            )
         if what is not None:
             raise UsageError(f"--try: {what}", next_step="leave it out")
         choices.setdefault(name, []).extend(values)
     axes = [[None, *dict.fromkeys(values)] for values in choices.values()]
     found = tuple(
-        tuple((name, value) for name, value in zip(choices, combination, strict=True) if value is not None)
+        tuple(
+            (name, value)
+            for name, value in zip(choices, combination, strict=True)
+            if value is not None
+        )
         for combination in itertools.product(*axes)
     )
     if len(found) > MOST_SETTINGS:
@@ -64,14 +76,21 @@ def settings(items: Sequence[str]) -> tuple[Setting, ...]:
 
 
 def refuse_unsafe(wanted: tuple[Setting, ...], fabric: Profile) -> None:
-    """Settings that are known to do harm are not tried; where the fabric is not known yet, what harms any fabric.
+    """Settings that are known to do harm are not tried; where the fabric is not known yet, what
+    harms any fabric.
 
     Raises:
         UsageError: the first of them, with the reason and its source.
     """
-    known = (fabric,) if fabric.name != profile.UNDETECTED else tuple(profile.load(name) for name in profile.names())
+    known = (
+        (fabric,)
+        if fabric.name != profile.UNDETECTED
+        else tuple(profile.load(name) for name in profile.names())
+    )
     for name, value in dict.fromkeys(pair for setting in wanted for pair in setting):
-        harm = next((item for each in known for item in each.harmful if _meant(item, name, value)), None)
+        harm = next(
+            (item for each in known for item in each.harmful if _meant(item, name, value)), None
+        )
         if harm is not None:
             raise UsageError(
                 f"--try {name}={value} is refused: {harm.why}",
@@ -85,7 +104,11 @@ def _meant(item: Harmful, name: str, value: str) -> bool:
 
 
 def turned(
-    book: Playbook, nodes: tuple[str, ...], wanted: tuple[Setting, ...] = (), changed: tuple[str, ...] = (), soak_s: float | None = None
+    book: Playbook,
+    nodes: tuple[str, ...],
+    wanted: tuple[Setting, ...] = (),
+    changed: tuple[str, ...] = (),
+    soak_s: float | None = None,
 ) -> tuple[Playbook, Turns | None]:
     """The playbook without the cases that are measured in turn, and those; None = nothing is.
 
@@ -93,38 +116,71 @@ def turned(
         UsageError: two kinds of turns at once, no case for them, or too few unchanged nodes.
     """
     soak_s = soak_s if soak_s is not None else book.soak_s
-    kinds = [name for name, asked in (("--try", wanted), ("--changed", changed), ("a soak", soak_s)) if asked]
+    kinds = [
+        name
+        for name, asked in (("--try", wanted), ("--changed", changed), ("a soak", soak_s))
+        if asked
+    ]
     if not kinds:
         return book, None
     if len(kinds) > 1 or book.contract is not None:
-        raise UsageError(f"{' and '.join(kinds)} cannot be measured together, nor with a contract", next_step="make a run for each")
+        raise UsageError(
+            f"{' and '.join(kinds)} cannot be measured together, nor with a contract",
+            next_step="make a run for each",
+        )
     if changed:
         _enough(nodes, changed)
-    cases = tuple(case for case in book.cases if case.purpose == "bandwidth" and case.required and not case.repeats)
+    cases = tuple(
+        case
+        for case in book.cases
+        if case.purpose == "bandwidth" and case.required and not case.repeats
+    )
     if not cases:
-        raise UsageError(f"playbook {book.name} has no required bandwidth case for {kinds[0]}", next_step="name another playbook")
+        raise UsageError(
+            f"playbook {book.name} has no required bandwidth case for {kinds[0]}",
+            next_step="name another playbook",
+        )
     rest = tuple(case for case in book.cases if case.purpose == "proof")
-    kept = dataclasses.replace(book, cases=rest, gates=(), survey=dataclasses.replace(book.survey, when="never"), repeat=None)
+    kept = dataclasses.replace(
+        book,
+        cases=rest,
+        gates=(),
+        survey=dataclasses.replace(book.survey, when="never"),
+        repeat=None,
+    )
     made = Turns(tuple(_plain(case, check=bool(wanted)) for case in cases), wanted, changed, soak_s)
     if book.repeat is not None:
-        made = dataclasses.replace(made, most=book.repeat.most, budget_s=book.repeat.budget_s, least=min(made.least, book.repeat.most))
+        made = dataclasses.replace(
+            made,
+            most=book.repeat.most,
+            budget_s=book.repeat.budget_s,
+            least=min(made.least, book.repeat.most),
+        )
     return kept, made
 
 
 def _plain(case: BenchmarkCase, *, check: bool) -> BenchmarkCase:
     """Of no purpose that others compare with; what a setting does to the data is checked."""
-    return dataclasses.replace(case, purpose="diagnosis", check=max(case.check, 1) if check else case.check)
+    return dataclasses.replace(
+        case, purpose="diagnosis", check=max(case.check, 1) if check else case.check
+    )
 
 
 def _enough(nodes: tuple[str, ...], changed: tuple[str, ...]) -> None:
     strangers = [name for name in changed if name not in nodes]
     if strangers:
-        raise UsageError(f"--changed names {fold(strangers)}, which the run does not have", seen=f"nodes: {fold(nodes)}")
+        raise UsageError(
+            f"--changed names {fold(strangers)}, which the run does not have",
+            seen=f"nodes: {fold(nodes)}",
+        )
     groups(nodes, changed)
 
 
-def groups(nodes: tuple[str, ...], changed: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(nodes of a launch with the changed ones, as many unchanged ones); one changed node gets an unchanged partner, so that it has a network.
+def groups(
+    nodes: tuple[str, ...], changed: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(nodes of a launch with the changed ones, as many unchanged ones); one changed node gets an
+    unchanged partner, so that it has a network.
 
     >>> groups(("a", "b", "c", "d"), ("c",)), groups(("a", "b", "c", "d"), ("c", "d"))
     ((('c', 'a'), ('a', 'b')), (('c', 'd'), ('a', 'b')))
@@ -139,6 +195,9 @@ def groups(nodes: tuple[str, ...], changed: tuple[str, ...]) -> tuple[tuple[str,
         raise UsageError(
             f"{len(unchanged)} unchanged nodes for {len(changed)} changed ones",
             seen=f"nodes: {fold(nodes)}; changed: {fold(changed)}",
-            next_step="as many unchanged nodes as changed ones are wanted, two at least: name fewer with --changed, or more nodes",
+            next_step=(
+                "as many unchanged nodes as changed ones are wanted, two at least: name fewer with"
+                " --changed, or more nodes"
+            ),
         )
     return with_change, unchanged[: len(with_change)]

@@ -1,7 +1,8 @@
-"""Fabric profiles: the environment of each kind of fabric with the reason and source of every value, and what proves that it was used.
+"""Fabric profiles: the environment of each kind of fabric with the reason and source of every
+value, and what proves that it was used.
 
-The data is in `busbw/fabrics/<name>.yaml`; a profile starts from the one it `inherits` and adds to it, or replaces by name. Adding a fabric
-is adding a file.
+The data is in `busbw/fabrics/<name>.yaml`; a profile starts from the one it `inherits` and adds to
+it, or replaces by name. Adding a fabric is adding a file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class ProfileVar:
 
     name: str
     value: str
-    """May hold `{socket_ifname}`, `{rails}` and `{log_dir}`: facts of the cluster. Where the fact is not known the variable is left out."""
+    """May hold `{socket_ifname}`, `{rails}` and `{log_dir}`: facts of the cluster. Where the fact
+    is not known the variable is left out."""
     why: str
     source: str
     """Title and address that the reason rests on."""
@@ -36,7 +38,8 @@ class ProfileVar:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A variable that may help on some sites: never set by itself, named where a person asks what to try."""
+    """A variable that may help on some sites: never set by itself, named where a person asks what
+    to try."""
 
     name: str
     value: str
@@ -69,7 +72,8 @@ class Harmful:
 
 @dataclass(frozen=True, slots=True)
 class MpiOption:
-    """An MCA parameter of Open MPI that the profile sets for MPI's own traffic (in the lab: for all traffic)."""
+    """An MCA parameter of Open MPI that the profile sets for MPI's own traffic (in the lab: for all
+    traffic)."""
 
     name: str
     value: str
@@ -77,7 +81,8 @@ class MpiOption:
     why: str
     source: str
     runtime: bool = False
-    """True = of the launcher's own network (`--prtemca` from Open MPI 5 on), False = of the ranks (`--mca`)."""
+    """True = of the launcher's own network (`--prtemca` from Open MPI 5 on), False = of the ranks
+    (`--mca`)."""
     since: int | None = None
     """First major version of Open MPI that knows it; None = all."""
     until: int | None = None
@@ -120,12 +125,14 @@ class Profile:
     mpi: tuple[MpiOption, ...]
     notes: tuple[str, ...]
     family: str | None = None
-    """The fabric as the symptom table names it: ib, roce, spectrum-x, tcp, efa, gcp; None = its entries for all fabrics alone apply."""
+    """The fabric as the symptom table names it: ib, roce, spectrum-x, tcp, efa, gcp; None = its
+    entries for all fabrics alone apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A profile as written; lists add to those of the profile it inherits, an entry of the same name replaces."""
+    """A profile as written; lists add to those of the profile it inherits, an entry of the same
+    name replaces."""
 
     title: str
     applies_to: str
@@ -159,8 +166,21 @@ UNDETECTED = "detect"
 
 
 def undetected() -> Profile:
-    """What is known of a fabric before the nodes were asked: nothing, so that it asks for nothing and sets nothing."""
-    return Profile(UNDETECTED, "not detected yet", "", (), (), (), (), MustSee(), ChecksPlan(advisory=("*",)), (), ())
+    """What is known of a fabric before the nodes were asked: nothing, so that it asks for nothing
+    and sets nothing."""
+    return Profile(
+        UNDETECTED,
+        "not detected yet",
+        "",
+        (),
+        (),
+        (),
+        (),
+        MustSee(),
+        ChecksPlan(advisory=("*",)),
+        (),
+        (),
+    )
 
 
 def names() -> tuple[str, ...]:
@@ -175,21 +195,32 @@ def load(name: str) -> Profile:
         PlaybookError: there is none of that name (the known ones are listed), or its file is wrong.
     """
     if name not in names():
-        raise PlaybookError(unknown("fabric profile", name, names()), next_step=f"known profiles: {', '.join(names())}")
+        raise PlaybookError(
+            unknown("fabric profile", name, names()),
+            next_step=f"known profiles: {', '.join(names())}",
+        )
     return _load(name)
 
 
 @functools.cache
 def _load(name: str) -> Profile:
     file = _file(name)
-    base = _load(file.inherits) if file.inherits is not None else Profile(name, "", "", (), (), (), (), MustSee(), ChecksPlan(), (), ())
+    base = (
+        _load(file.inherits)
+        if file.inherits is not None
+        else Profile(name, "", "", (), (), (), (), MustSee(), ChecksPlan(), (), ())
+    )
     return Profile(
         name=name,
         title=file.title,
         applies_to=file.applies_to,
         env=_merged(base.env, file.env),
         trials=_merged(base.trials, file.trials),
-        never_set=tuple(item for item in _merged(base.never_set, file.never_set) if item.name not in file.may_set),
+        never_set=tuple(
+            item
+            for item in _merged(base.never_set, file.never_set)
+            if item.name not in file.may_set
+        ),
         harmful=(*base.harmful, *_sourced(file.harmful)),
         must_see=file.must_see or base.must_see,
         checks=file.checks or base.checks,
@@ -224,12 +255,20 @@ def _file(name: str) -> _File:
 
 @functools.cache
 def _sources() -> dict[str, _Source]:
-    return load_yaml(_text("sources.yaml"), "fabrics/sources.yaml", dict[str, _Source], error=PlaybookError)
+    return load_yaml(
+        _text("sources.yaml"), "fabrics/sources.yaml", dict[str, _Source], error=PlaybookError
+    )
 
 
 def _stems() -> tuple[str, ...]:
     entries = (entry.name for entry in resources.files("busbw.fabrics").iterdir())
-    return tuple(sorted(name.removesuffix(".yaml") for name in entries if name.endswith(".yaml") and name != "sources.yaml"))
+    return tuple(
+        sorted(
+            name.removesuffix(".yaml")
+            for name in entries
+            if name.endswith(".yaml") and name != "sources.yaml"
+        )
+    )
 
 
 def _text(file_name: str) -> str:

@@ -1,8 +1,9 @@
-"""What an Ansible inventory means, in whatever form it was written: groups, the precedence of variables, and the nodes that come out.
+"""What an Ansible inventory means, in whatever form it was written: groups, the precedence of
+variables, and the nodes that come out.
 
-Written against ansible-core 2.19. Read are the connection variables (`ansible_host`, `_port`, `_user`, `_ssh_private_key_file`,
-`_ssh_common_args`) and busbw's own (`busbw_gpus`, `busbw_slots`, `busbw_rails`, `busbw_label_NAME`). Nothing is run: plugins, scripts and
-templates are not followed.
+Written against ansible-core 2.19. Read are the connection variables (`ansible_host`, `_port`,
+`_user`, `_ssh_private_key_file`, `_ssh_common_args`) and busbw's own (`busbw_gpus`, `busbw_slots`,
+`busbw_rails`, `busbw_label_NAME`). Nothing is run: plugins, scripts and templates are not followed.
 """
 
 from __future__ import annotations
@@ -62,27 +63,60 @@ _READ = {
 }
 """Later names of one kind win over earlier ones."""
 _LABEL = "busbw_label_"
-_SECRETS = ("ansible_password", "ansible_ssh_pass", "ansible_ssh_password", "ansible_become_password", "ansible_become_pass")
+_SECRETS = (
+    "ansible_password",
+    "ansible_ssh_pass",
+    "ansible_ssh_password",
+    "ansible_become_password",
+    "ansible_become_pass",
+)
 _TEMPLATE = re.compile(r"\{\{|\{%")
 
 
-def node(name: str, variables: Mapping[str, Var], groups: tuple[str, ...], problems: list[Problem], notes: list[str]) -> Node | None:
-    """The node; what is wrong goes to `problems`, what was noticed to `notes`. None = the host is not reached over ssh."""
+def node(
+    name: str,
+    variables: Mapping[str, Var],
+    groups: tuple[str, ...],
+    problems: list[Problem],
+    notes: list[str],
+) -> Node | None:
+    """The node; what is wrong goes to `problems`, what was noticed to `notes`. None = the host is
+    not reached over ssh."""
     connection = variables.get("ansible_connection")
     if connection is not None and connection.text in ("local", "docker", "podman", "winrm", "psrp"):
         notes.append(f"{name} is left out: ansible_connection={connection.text}")
         return None
-    problems += [problem for key, variable in variables.items() if (problem := _misspelt(key, variable)) is not None]
-    notes += [f"{variables[key].path}: {key} is not read; log in with a key or the agent" for key in _SECRETS if key in variables]
-    read = {key: variable for key, variable in variables.items() if key in _READ or key.startswith(_LABEL)}
-    unreadable = {key: why for key, variable in read.items() if (why := _unreadable(variable)) is not None}
+    problems += [
+        problem
+        for key, variable in variables.items()
+        if (problem := _misspelt(key, variable)) is not None
+    ]
+    notes += [
+        f"{variables[key].path}: {key} is not read; log in with a key or the agent"
+        for key in _SECRETS
+        if key in variables
+    ]
+    read = {
+        key: variable
+        for key, variable in variables.items()
+        if key in _READ or key.startswith(_LABEL)
+    }
+    unreadable = {
+        key: why for key, variable in read.items() if (why := _unreadable(variable)) is not None
+    }
     problems += [read[key].problem(f"{key} {why}") for key, why in unreadable.items()]
     usable = {key: variable for key, variable in read.items() if key not in unreadable}
     values = {kind: usable[key] for key, kind in _READ.items() if key in usable}
-    labels = {key.removeprefix(_LABEL): variable.text or "" for key, variable in usable.items() if key.startswith(_LABEL)}
+    labels = {
+        key.removeprefix(_LABEL): variable.text or ""
+        for key, variable in usable.items()
+        if key.startswith(_LABEL)
+    }
     if groups:
         labels["groups"] = ",".join(groups)
-    options = _ssh_options([usable[key] for key in _READ if _READ[key] == "arguments" and key in usable], problems)
+    options = _ssh_options(
+        [usable[key] for key in _READ if _READ[key] == "arguments" and key in usable], problems
+    )
     address = _text(values.get("address"))
     return Node(
         name=name,
@@ -106,22 +140,32 @@ def _misspelt(key: str, variable: Var) -> Problem | None:
     if close and key not in _SECRETS:
         return variable.problem(f"unknown key {key!r}; did you mean {close[0]!r}?")
     if key.startswith("busbw_"):
-        return variable.problem(f"unknown key {key!r}; known: {', '.join(k for k in _READ if k.startswith('busbw_'))}, {_LABEL}NAME")
+        return variable.problem(
+            f"unknown key {key!r}; known: {', '.join(k for k in _READ if k.startswith('busbw_'))},"
+            f" {_LABEL}NAME"
+        )
     return None
 
 
 def _unreadable(variable: Var) -> str | None:
     if variable.vault:
-        return "is encrypted with Ansible Vault, and busbw reads no secrets: put it into ssh_config, or take it out of the vault"
+        return (
+            "is encrypted with Ansible Vault, and busbw reads no secrets: put it into ssh_config,"
+            " or take it out of the vault"
+        )
     if variable.text is None:
         return "is neither text nor a number"
     if _TEMPLATE.search(variable.text):
-        return "is a template, and busbw does not run Ansible: give it the output of `ansible-inventory --list`"
+        return (
+            "is a template, and busbw does not run Ansible: give it the output of"
+            " `ansible-inventory --list`"
+        )
     return None
 
 
 def _ssh_options(arguments: list[Var], problems: list[Problem]) -> dict[str, str]:
-    """`-o Name=value`, `-J jump`, `-i key`, `-l user` of ansible_ssh_common_args, as options of ssh."""
+    """`-o Name=value`, `-J jump`, `-i key`, `-l user` of ansible_ssh_common_args, as options of
+    ssh."""
     found: dict[str, str] = {}
     for variable in arguments:
         try:
@@ -133,7 +177,9 @@ def _ssh_options(arguments: list[Var], problems: list[Problem]) -> dict[str, str
             word = words.pop(0)
             flag, value = word[:2], word[2:]
             if flag not in ("-o", "-J", "-i", "-l") or not (value or words):
-                problems.append(variable.problem(f"ssh argument {word!r} is not read; put it into ssh_config"))
+                problems.append(
+                    variable.problem(f"ssh argument {word!r} is not read; put it into ssh_config")
+                )
                 break
             value = value or words.pop(0)
             option, _, setting = re.sub(r"\s*=\s*|\s+", "=", value, count=1).partition("=")
@@ -169,7 +215,11 @@ def _number(variable: Var | None, most: int, problems: list[Problem]) -> int | N
 def _rails(variable: Var | None, problems: list[Problem]) -> tuple[str, ...]:
     if variable is None:
         return ()
-    rails = variable.items if variable.items is not None else tuple(filter(None, re.split(r"[,\s]+", variable.text or "")))
+    rails = (
+        variable.items
+        if variable.items is not None
+        else tuple(filter(None, re.split(r"[,\s]+", variable.text or "")))
+    )
     bad = [rail for rail in rails if not LEGAL_NAME.match(rail)]
     if bad:
         problems.append(variable.problem(f"{bad[0]!r} is not the name of a network device"))
@@ -207,8 +257,16 @@ class Inventory:
         """The group of that name, made if it is new."""
         return self.groups.setdefault(name, Group())
 
-    def add_hosts(self, group: str, names: tuple[str, ...], pattern: str, variables: dict[str, Var], here: Problem) -> None:
-        """Put hosts into a group; a host that the group has already, or whose own variable changes its value, is a problem.
+    def add_hosts(
+        self,
+        group: str,
+        names: tuple[str, ...],
+        pattern: str,
+        variables: dict[str, Var],
+        here: Problem,
+    ) -> None:
+        """Put hosts into a group; a host that the group has already, or whose own variable changes
+        its value, is a problem.
 
         `here` is the place of `pattern`, with any text."""
         known = self.group(group).hosts
@@ -217,7 +275,14 @@ class Inventory:
             line = known[again[0]]
             of = f" of line {line}" if line is not None else ""
             hosts = "1 host" if len(again) == 1 else f"{len(again)} hosts"
-            self.problems.append(Problem(here.path, f"{pattern!r} repeats {hosts}{of}: {fold(again)}", here.line, here.column))
+            self.problems.append(
+                Problem(
+                    here.path,
+                    f"{pattern!r} repeats {hosts}{of}: {fold(again)}",
+                    here.line,
+                    here.column,
+                )
+            )
         for name in names:
             if not LEGAL_NAME.match(name):
                 self.problems.append(Problem(here.path, illegal(name), here.line, here.column))
@@ -227,32 +292,46 @@ class Inventory:
             for key, variable in variables.items():
                 before = own.get(key)
                 if before is not None and before.text != variable.text:
-                    what = f"{key} of {name!r} is {variable.text!r} here and {before.text!r} at line {before.line}"
-                    self.problems.append(Problem(variable.path, what, variable.line, variable.column))
+                    what = (
+                        f"{key} of {name!r} is {variable.text!r} here and {before.text!r} at line"
+                        f" {before.line}"
+                    )
+                    self.problems.append(
+                        Problem(variable.path, what, variable.line, variable.column)
+                    )
                 own[key] = variable
 
 
 def cluster(inventory: Inventory, kind: str) -> Cluster:
-    """The nodes of an inventory that was read; `group_vars` and `host_vars` beside its file are read too.
+    """The nodes of an inventory that was read; `group_vars` and `host_vars` beside its file are
+    read too.
 
     Raises:
         InventoryError: every problem at once.
     """
     problems = inventory.problems
     for group in inventory.groups.values():
-        strangers = ((name, place) for name, place in group.children.items() if name not in inventory.groups)
-        problems += [Problem(inventory.path, unknown("group", name, inventory.groups), *place) for name, place in strangers]
+        strangers = (
+            (name, place) for name, place in group.children.items() if name not in inventory.groups
+        )
+        problems += [
+            Problem(inventory.path, unknown("group", name, inventory.groups), *place)
+            for name, place in strangers
+        ]
     odd = [name for name in inventory.groups if not LEGAL_NAME.match(name)]
     problems += [Problem(inventory.path, f"illegal group name {name!r}") for name in odd]
     order = _by_depth(inventory)
     members = {group: _members(inventory, group) for group in order}
     beside = Path(inventory.path).parent
-    group_files = {name: _beside(beside / "group_vars", name, inventory) for name in inventory.groups}
+    group_files = {
+        name: _beside(beside / "group_vars", name, inventory) for name in inventory.groups
+    }
     host_files = {name: _beside(beside / "host_vars", name, inventory) for name in inventory.hosts}
     nodes: list[Node] = []
     for name, own in inventory.hosts.items():
         groups = [group for group in order if group == "all" or name in members[group]]
-        # Ansible's order: variables of all groups in the inventory, then of all groups in group_vars, then the host's, then its host_vars.
+        # Ansible's order: variables of all groups in the inventory, then of all groups in
+        # group_vars, then the host's, then its host_vars.
         inline = (inventory.groups[group].variables for group in groups)
         merged: dict[str, Var] = {}
         for layer in (*inline, *(group_files[group] for group in groups), own, host_files[name]):
@@ -264,11 +343,17 @@ def cluster(inventory: Inventory, kind: str) -> Cluster:
     if not nodes and not problems:
         problems.append(Problem(inventory.path, "names no host that is reached over ssh"))
     refuse(problems, InventoryError)
-    return Cluster(nodes=tuple(nodes), head=nodes[0].name, source=f"{inventory.path} ({kind})", notes=tuple(dict.fromkeys(inventory.notes)))
+    return Cluster(
+        nodes=tuple(nodes),
+        head=nodes[0].name,
+        source=f"{inventory.path} ({kind})",
+        notes=tuple(dict.fromkeys(inventory.notes)),
+    )
 
 
 def _by_depth(inventory: Inventory) -> list[str]:
-    """Groups in the order their variables apply: parents before children, at the same depth by name."""
+    """Groups in the order their variables apply: parents before children, at the same depth by
+    name."""
     depth = {"all": 0, **{name: 1 for name in inventory.groups if name != "all"}}
     for _ in inventory.groups:
         before = dict(depth)
@@ -278,8 +363,12 @@ def _by_depth(inventory: Inventory) -> list[str]:
                     depth[child] = max(depth[child], depth[name] + 1)
         if depth == before:
             return sorted(depth, key=lambda name: (depth[name], name))
-    inside = sorted(name for name in depth if depth[name] > len(inventory.groups) - 1) or sorted(depth)
-    inventory.problems.append(Problem(inventory.path, f"groups contain each other: {', '.join(inside)}"))
+    inside = sorted(name for name in depth if depth[name] > len(inventory.groups) - 1) or sorted(
+        depth
+    )
+    inventory.problems.append(
+        Problem(inventory.path, f"groups contain each other: {', '.join(inside)}")
+    )
     return sorted(depth)
 
 
@@ -308,9 +397,14 @@ def _beside(folder: Path, name: str, inventory: Inventory) -> dict[str, Var]:
             inventory.problems.append(Problem(str(path), f"cannot be read: {error}"))
             continue
         if text.startswith(_VAULT_FILE):
-            inventory.notes.append(f"{path}: encrypted with Ansible Vault, not read; what ssh needs of it belongs in ssh_config")
+            inventory.notes.append(
+                f"{path}: encrypted with Ansible Vault, not read; what ssh needs of it belongs in"
+                " ssh_config"
+            )
             continue
-        tree = read_tree(text, str(path), error=InventoryError, opaque_tags=VAULT_TAGS, allow_empty=True)
+        tree = read_tree(
+            text, str(path), error=InventoryError, opaque_tags=VAULT_TAGS, allow_empty=True
+        )
         if tree.value is not None and not isinstance(tree.value, dict):
             inventory.problems.append(tree.problem((), "expected variables as a mapping"))
             continue
@@ -324,12 +418,18 @@ def _files(folder: Path, name: str) -> Iterator[Path]:
         if path.is_file():
             yield path
         elif path.is_dir() and not suffix:
-            yield from sorted(each for each in path.rglob("*") if each.is_file() and each.suffix in ("", ".yml", ".yaml", ".json"))
+            yield from sorted(
+                each
+                for each in path.rglob("*")
+                if each.is_file() and each.suffix in ("", ".yml", ".yaml", ".json")
+            )
 
 
 def variables_at(tree: Tree, where: tuple[str | int, ...]) -> dict[str, Var]:
     """The variables of the mapping at that place of a document."""
-    return {key: _variable(tree, (*where, key), item) for key, item in (tree.at(where) or {}).items()}
+    return {
+        key: _variable(tree, (*where, key), item) for key, item in (tree.at(where) or {}).items()
+    }
 
 
 def _variable(tree: Tree, where: tuple[str | int, ...], value: object) -> Var:
@@ -337,11 +437,20 @@ def _variable(tree: Tree, where: tuple[str | int, ...], value: object) -> Var:
     items = None
     text = None
     if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
-        items = tuple(tree.texts.get((*where, index), str(item)) for index, item in enumerate(value))
+        items = tuple(
+            tree.texts.get((*where, index), str(item)) for index, item in enumerate(value)
+        )
         text = ",".join(items)
     elif isinstance(value, str | bool | int | float):
         text = tree.texts.get(where, str(value))
-    return Var(text, isinstance(value, Opaque) or (text or "").startswith(_VAULT_FILE), tree.path, line, column, items)
+    return Var(
+        text,
+        isinstance(value, Opaque) or (text or "").startswith(_VAULT_FILE),
+        tree.path,
+        line,
+        column,
+        items,
+    )
 
 
 # Ansible's INI inventories: `[group]`, `[group:children]`, `[group:vars]`, host lines with
@@ -374,7 +483,9 @@ def read_ini(text: str, path: str) -> Cluster:
         if section:
             group, part = section[1], section[2] or "hosts"
             if part not in ("hosts", "children", "vars"):
-                inventory.problems.append(Problem(path, unknown("section", part, ("children", "vars")), number, column))
+                inventory.problems.append(
+                    Problem(path, unknown("section", part, ("children", "vars")), number, column)
+                )
                 part = "skip"
             elif part == "vars":
                 sections[group] = (number, column)
@@ -390,7 +501,9 @@ def read_ini(text: str, path: str) -> Cluster:
         if name in inventory.groups:
             inventory.groups[name].variables |= variables.get(name, {})
         else:
-            inventory.problems.append(Problem(path, unknown("group", name, inventory.groups), number, column))
+            inventory.problems.append(
+                Problem(path, unknown("group", name, inventory.groups), number, column)
+            )
     return cluster(inventory, "Ansible INI")
 
 
@@ -407,7 +520,11 @@ def expand_ranges(pattern: str) -> tuple[str, ...]:
     if match is None:
         if "[" in pattern or "]" in pattern:
             slurm = re.search(r"\[[\d,]*\d-\d", pattern)
-            hint = ": Ansible's range sign is ':'" if slurm else ": expected a range such as [01:32] or [a:f]"
+            hint = (
+                ": Ansible's range sign is ':'"
+                if slurm
+                else ": expected a range such as [01:32] or [a:f]"
+            )
             raise ValueError(f"host pattern {pattern!r}{hint}")
         return (pattern,)
     values = _values(match[1], match[2], int(match[3] or 1), pattern)
@@ -422,7 +539,9 @@ def _values(first: str, last: str, step: int, pattern: str) -> tuple[str, ...]:
         raise ValueError(f"host pattern {pattern!r}: a step of 0")
     if first.isdecimal() and last.isdecimal():
         if first.startswith("0") and len(first) > 1 and len(first) != len(last):
-            raise ValueError(f"host pattern {pattern!r}: both ends must have the same number of digits")
+            raise ValueError(
+                f"host pattern {pattern!r}: both ends must have the same number of digits"
+            )
         if int(last) < int(first):
             raise ValueError(f"host pattern {pattern!r}: the range runs backwards")
         if (int(last) - int(first)) // step >= MAXIMUM_NAMES:
@@ -439,7 +558,9 @@ def _host_line(inventory: Inventory, group: str, line: str, number: int, column:
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:
-        inventory.problems.append(Problem(inventory.path, f"cannot be read: {error}", number, column))
+        inventory.problems.append(
+            Problem(inventory.path, f"cannot be read: {error}", number, column)
+        )
         return
     if not words:
         return
@@ -448,16 +569,22 @@ def _host_line(inventory: Inventory, group: str, line: str, number: int, column:
     port = _PORT.search(pattern) if ":" in _RANGE.sub("", pattern) else None
     if port:
         pattern = pattern[: port.start()]
-        variables["ansible_port"] = Var(port[1], False, inventory.path, number, column + port.start() + 1)
+        variables["ansible_port"] = Var(
+            port[1], False, inventory.path, number, column + port.start() + 1
+        )
     position = column + len(words[0])
     for word in words[1:]:
         key, equals, value = word.partition("=")
         found = line.find(key, position - column)
         position = column + found if found >= 0 else position
         if not equals:
-            inventory.problems.append(Problem(inventory.path, f"expected key=value, found {word!r}", number, position))
+            inventory.problems.append(
+                Problem(inventory.path, f"expected key=value, found {word!r}", number, position)
+            )
             continue
-        variables[key] = Var(value, value.startswith("$ANSIBLE_VAULT"), inventory.path, number, position)
+        variables[key] = Var(
+            value, value.startswith("$ANSIBLE_VAULT"), inventory.path, number, position
+        )
         position += len(key)
     here = Problem(inventory.path, "", number, None)
     try:
@@ -471,12 +598,16 @@ def _host_line(inventory: Inventory, group: str, line: str, number: int, column:
 def _variable_line(inventory: Inventory, line: str, number: int, column: int) -> dict[str, Var]:
     key, equals, value = line.partition("=")
     if not equals:
-        inventory.problems.append(Problem(inventory.path, f"expected key=value, found {line!r}", number, column))
+        inventory.problems.append(
+            Problem(inventory.path, f"expected key=value, found {line!r}", number, column)
+        )
         return {}
     value = value.strip()
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         value = value[1:-1]
-    return {key.strip(): Var(value, value.startswith("$ANSIBLE_VAULT"), inventory.path, number, column)}
+    return {
+        key.strip(): Var(value, value.startswith("$ANSIBLE_VAULT"), inventory.path, number, column)
+    }
 
 
 # Ansible's YAML inventories (`all: {hosts, children, vars}`), and the JSON of `ansible-inventory
@@ -488,10 +619,15 @@ _PARTS = ("hosts", "children", "vars")
 
 
 def looks_like(value: object) -> bool:
-    """Whether a document has the shape of an Ansible inventory: groups with hosts, children or vars, or `_meta`."""
+    """Whether a document has the shape of an Ansible inventory: groups with hosts, children or
+    vars, or `_meta`."""
     if not isinstance(value, dict):
         return False
-    return "_meta" in value or "all" in value or any(isinstance(group, dict) and set(group) & set(_PARTS) for group in value.values())
+    return (
+        "_meta" in value
+        or "all" in value
+        or any(isinstance(group, dict) and set(group) & set(_PARTS) for group in value.values())
+    )
 
 
 def read_yaml(tree: Tree) -> Cluster:
@@ -517,19 +653,29 @@ def _group(inventory: Inventory, tree: Tree, where: TreePath, name: str, listed:
     if value is None:
         return
     if not isinstance(value, dict):
-        inventory.problems.append(tree.problem(where, f"expected a group with hosts, children or vars, found {value!r}"))
+        inventory.problems.append(
+            tree.problem(where, f"expected a group with hosts, children or vars, found {value!r}")
+        )
         return
     for part in value:
         here = (*where, part)
         if part not in _PARTS:
-            inventory.problems.append(tree.problem(here, unknown_name("key", part, _PARTS), key=True))
+            inventory.problems.append(
+                tree.problem(here, unknown_name("key", part, _PARTS), key=True)
+            )
         elif value[part] is None:
             continue
         elif listed and part != "vars" and isinstance(value[part], list):
             _listed(inventory, tree, here, name)
         elif not isinstance(value[part], dict):
-            hint = f"; write {name!r} as a mapping with a colon after each name" if isinstance(value[part], str | list) else ""
-            inventory.problems.append(tree.problem(here, f"expected a mapping under {part!r}{hint}"))
+            hint = (
+                f"; write {name!r} as a mapping with a colon after each name"
+                if isinstance(value[part], str | list)
+                else ""
+            )
+            inventory.problems.append(
+                tree.problem(here, f"expected a mapping under {part!r}{hint}")
+            )
         elif part == "vars":
             group.variables |= variables_at(tree, here)
         elif part == "hosts":
@@ -544,14 +690,18 @@ def _hosts(inventory: Inventory, tree: Tree, where: TreePath, group: str) -> Non
     for pattern, variables in tree.at(where).items():
         here = (*where, pattern)
         if variables is not None and not isinstance(variables, dict):
-            inventory.problems.append(tree.problem(here, f"expected variables as a mapping, found {variables!r}"))
+            inventory.problems.append(
+                tree.problem(here, f"expected variables as a mapping, found {variables!r}")
+            )
             continue
         try:
             names = expand_ranges(pattern)
         except ValueError as error:
             inventory.problems.append(tree.problem(here, str(error), key=True))
             continue
-        inventory.add_hosts(group, names, pattern, variables_at(tree, here), tree.problem(here, "", key=True))
+        inventory.add_hosts(
+            group, names, pattern, variables_at(tree, here), tree.problem(here, "", key=True)
+        )
 
 
 def _listed(inventory: Inventory, tree: Tree, where: TreePath, group: str) -> None:

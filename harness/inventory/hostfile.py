@@ -1,7 +1,8 @@
-"""Open MPI hostfiles, and plain lists of names: one host per line, `slots=`, `max_slots=`, comments.
+"""Open MPI hostfiles, and plain lists of names: one host per line, `slots=`, `max_slots=`,
+comments.
 
-Written against the hostfiles of Open MPI 4.1 and 5.0. Without `slots` Open MPI takes the number of cores; here it is then not stated, and
-the nodes' GPUs decide.
+Written against the hostfiles of Open MPI 4.1 and 5.0. Without `slots` Open MPI takes the number of
+cores; here it is then not stated, and the nodes' GPUs decide.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class _Line:
 
 
 def read(text: str, path: str) -> Cluster:
-    """The hosts of a hostfile in its order. A host on several lines has the slots of all of them, as Open MPI counts.
+    """The hosts of a hostfile in its order. A host on several lines has the slots of all of them,
+    as Open MPI counts.
 
     Raises:
         InventoryError: every line that cannot be read, at once.
@@ -60,21 +62,30 @@ def read(text: str, path: str) -> Cluster:
     nodes = tuple(_node(name, same) for name, same in lines.items())
     has_slots = any(node.slots is not None for node in nodes)
     repeated = [name for name, same in lines.items() if len(same) > 1]
-    notes = (f"{path}: {repeated[0]!r} is on {len(lines[repeated[0]])} lines; its slots were added up",) if repeated else ()
+    notes = (
+        (f"{path}: {repeated[0]!r} is on {len(lines[repeated[0]])} lines; its slots were added up",)
+        if repeated
+        else ()
+    )
     kind = "Open MPI hostfile" if has_slots else "list of hosts"
     return Cluster(nodes=nodes, head=nodes[0].name, source=f"{path} ({kind})", notes=notes)
 
 
 def _node(name: str, lines: list[_Line]) -> Node:
     slots = [line.slots for line in lines]
-    total = None if len(lines) == 1 and slots[0] is None else sum(1 if count is None else count for count in slots)
+    total = (
+        None
+        if len(lines) == 1 and slots[0] is None
+        else sum(1 if count is None else count for count in slots)
+    )
     user = next((line.user for line in lines if line.user is not None), None)
     port = next((line.port for line in lines if line.port is not None), None)
     return Node(name=name, user=user, port=port, slots=total)
 
 
 def _line(text: str, path: str, number: int, problems: list[Problem]) -> list[_Line]:
-    """The hosts of one line: one, or several where a host list has ranges; what is wrong goes to `problems`."""
+    """The hosts of one line: one, or several where a host list has ranges; what is wrong goes to
+    `problems`."""
     # Open MPI allows blanks around the sign.
     joined = re.sub(r"\s*=\s*", lambda found: "=".ljust(len(found[0]), "\0"), text)
     words = [(found[0].replace("\0", ""), found.start() + 1) for found in _TOKEN.finditer(joined)]
@@ -86,9 +97,20 @@ def _line(text: str, path: str, number: int, problems: list[Problem]) -> list[_L
         if not equals:
             problems.append(Problem(path, f"expected slots=N, found {word!r}", number, where))
         elif key not in _WORDS:
-            problems.append(Problem(path, unknown("key", key, ("slots", "max_slots", "port", "username")), number, where))
-        elif _WORDS[key] in ("slots", "max_slots", "port") and not (value.isdecimal() and 0 < int(value) < 65536):
-            problems.append(Problem(path, f"{key} is a number from 1, not {value!r}", number, where))
+            problems.append(
+                Problem(
+                    path,
+                    unknown("key", key, ("slots", "max_slots", "port", "username")),
+                    number,
+                    where,
+                )
+            )
+        elif _WORDS[key] in ("slots", "max_slots", "port") and not (
+            value.isdecimal() and 0 < int(value) < 65536
+        ):
+            problems.append(
+                Problem(path, f"{key} is a number from 1, not {value!r}", number, where)
+            )
         else:
             found[_WORDS[key]] = value
     names = _names(name, path, number, column, problems)
@@ -99,10 +121,14 @@ def _line(text: str, path: str, number: int, problems: list[Problem]) -> list[_L
     return [_Line(each, found.get("user"), slots, port) for each in names]
 
 
-def _names(name: str, path: str, number: int, column: int, problems: list[Problem]) -> tuple[str, ...]:
+def _names(
+    name: str, path: str, number: int, column: int, problems: list[Problem]
+) -> tuple[str, ...]:
     count = re.fullmatch(r"(.+):(\d+)", name)
     if count and LEGAL_NAME.match(count[1]):
-        problems.append(Problem(path, f"{name!r}: a hostfile says {count[1]} slots={count[2]}", number, column))
+        problems.append(
+            Problem(path, f"{name!r}: a hostfile says {count[1]} slots={count[2]}", number, column)
+        )
         return ()
     if "[" not in name and "," not in name:
         if not LEGAL_NAME.match(name):

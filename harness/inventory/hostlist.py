@@ -1,6 +1,8 @@
-"""Host lists: `gpu-[001-004,006]` expanded and folded, with ClusterShell's NodeSet (1.10.1) and its zero padding.
+"""Host lists: `gpu-[001-004,006]` expanded and folded, with ClusterShell's NodeSet (1.10.1) and its
+zero padding.
 
-Groups (`@rack1`), wildcards and set operators (`&`, `!`, `^`) are refused: they would need files or mean something else to Slurm.
+Groups (`@rack1`), wildcards and set operators (`&`, `!`, `^`) are refused: they would need files or
+mean something else to Slurm.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ MAXIMUM_NAMES = 100_000
 """A list longer than this is a slip of the keyboard (`n[1-1000000]`), not a cluster."""
 
 LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,252}\Z")
-"""A node name travels through shells, reports and file names: nothing else is let in. `-x` would read as an option, `..` as a folder."""
+"""A node name travels through shells, reports and file names: nothing else is let in. `-x` would
+read as an option, `..` as a folder."""
 
 _PATTERN = re.compile(r"[A-Za-z0-9._\[\],/-]+\Z")
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
@@ -22,22 +25,28 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+)(?:/(\d+))?)?\Z")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """The names of a host list, in the order written, each once; items are separated by commas or blanks.
+    """The names of a host list, in the order written, each once; items are separated by commas or
+    blanks.
 
-    Ranges: `[1-4,6]`, `[001-064]` keeps its zeros, `[0-10/2]` has a step, several brackets multiply.
+    Ranges: `[1-4,6]`, `[001-064]` keeps its zeros, `[0-10/2]` has a step, several brackets
+    multiply.
 
     >>> expand("gpu-[009-011],login,gpu-010")
     ('gpu-009', 'gpu-010', 'gpu-011', 'login')
 
     Raises:
-        InventoryError: a part cannot be read, a name is illegal, or there are more than MAXIMUM_NAMES.
+        InventoryError: a part cannot be read, a name is illegal, or there are more than
+        MAXIMUM_NAMES.
     """
     names: dict[str, None] = {}
     total = 0
     for item in _items(text):
         total += _count(item)
         if total > MAXIMUM_NAMES:
-            raise InventoryError(f"host list {_shown(text)} has more than {MAXIMUM_NAMES} names", next_step="write the ranges that exist")
+            raise InventoryError(
+                f"host list {_shown(text)} has more than {MAXIMUM_NAMES} names",
+                next_step="write the ranges that exist",
+            )
         for name in _expand_item(item):
             if not LEGAL_NAME.match(name):
                 raise InventoryError(illegal(name))
@@ -46,7 +55,8 @@ def expand(text: str) -> tuple[str, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Names as one host list, sorted, each once: how nodes are written in every message. No names at all is the empty text.
+    """Names as one host list, sorted, each once: how nodes are written in every message. No names
+    at all is the empty text.
 
     A name that could not be a host (it came from a log) stays as it is, after the others.
 
@@ -57,13 +67,20 @@ def fold(names: Iterable[str]) -> str:
 
     every = sorted(set(names))
     hosts = [name for name in every if LEGAL_NAME.match(name)]
-    folded = str(NodeSet.fromlist(hosts, resolver=RESOLVER_NOGROUP)) if len(hosts) > 1 else ",".join(hosts)
+    folded = (
+        str(NodeSet.fromlist(hosts, resolver=RESOLVER_NOGROUP))
+        if len(hosts) > 1
+        else ",".join(hosts)
+    )
     return ",".join(filter(None, [folded, *(name for name in every if not LEGAL_NAME.match(name))]))
 
 
 def illegal(name: str) -> str:
     """What to say of a name that cannot be a node's."""
-    return f"illegal node name {name!r}: letters, digits, dot, dash and underscore only, none of dot and dash in front"
+    return (
+        f"illegal node name {name!r}: letters, digits, dot, dash and underscore only, none of dot"
+        " and dash in front"
+    )
 
 
 def _items(text: str) -> list[str]:
@@ -83,7 +100,8 @@ def _items(text: str) -> list[str]:
 
 
 def _count(item: str) -> int:
-    """How many names an item has at most, from the ranges alone: nothing is expanded before this is known."""
+    """How many names an item has at most, from the ranges alone: nothing is expanded before this is
+    known."""
     _check(item)
     product = 1
     for bracket in _BRACKET.findall(item):
@@ -105,11 +123,17 @@ def _check(item: str) -> None:
             next_step="name the hosts; the login user goes into ssh_config or an inventory file",
         )
     if "*" in item or "?" in item:
-        raise InventoryError(_bad(item, "wildcards are not read"), next_step="write a range such as gpu-[001-016]")
+        raise InventoryError(
+            _bad(item, "wildcards are not read"), next_step="write a range such as gpu-[001-016]"
+        )
     if re.search(r"\[\w+:\w+", item):
-        raise InventoryError(_bad(item, "':' is Ansible's range sign"), next_step=f"write {item.replace(':', '-')}")
+        raise InventoryError(
+            _bad(item, "':' is Ansible's range sign"), next_step=f"write {item.replace(':', '-')}"
+        )
     if re.search(r"[&!^]", item):
-        raise InventoryError(_bad(item, "set operators are not read"), next_step="leave nodes out with -x")
+        raise InventoryError(
+            _bad(item, "set operators are not read"), next_step="leave nodes out with -x"
+        )
     if not _PATTERN.match(item):
         raise InventoryError(illegal(item))
 
@@ -122,7 +146,9 @@ def _expand_item(item: str) -> tuple[str, ...]:
     try:
         return tuple(NodeSet(item, resolver=RESOLVER_NOGROUP))
     except NodeSetException as error:
-        raise InventoryError(_bad(item, str(error).replace('"', "").replace(" : ", ": "))) from error
+        raise InventoryError(
+            _bad(item, str(error).replace('"', "").replace(" : ", ": "))
+        ) from error
 
 
 def _bad(item: str, why: str) -> str:

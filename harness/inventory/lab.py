@@ -8,7 +8,8 @@ from busbw.model import Cluster, Node
 
 
 def load(name: str | None = None) -> Cluster:
-    """The lab of that name; without one, the lab this process runs inside, else the only one, else the one named `lab`.
+    """The lab of that name; without one, the lab this process runs inside, else the only one, else
+    the one named `lab`.
 
     Raises:
         InventoryError: there is none, or it does not run.
@@ -45,7 +46,11 @@ def _node(lab: state.LabState, node: state.LabNode) -> Node:
         identity_file=str(files.identity(lab)),
         gpus=len(lab.persona.gpu_addresses) if lab.persona else lab.gpus,
         slots=lab.gpus if lab.persona else None,
-        rails=tuple(f"mlx5_{index}" for index in range(len(lab.persona.adapter_addresses))) if lab.persona else links,
+        rails=(
+            tuple(f"mlx5_{index}" for index in range(len(lab.persona.adapter_addresses)))
+            if lab.persona
+            else links
+        ),
         data_links=links if lab.persona else (),
         labels=(("leaf", node.leaf), ("rack", node.leaf.replace("leaf", "rack"))),
     )

@@ -1,4 +1,5 @@
-"""busbw's own inventory: one YAML file that names the nodes, their head, and what is the same for all.
+"""busbw's own inventory: one YAML file that names the nodes, their head, and what is the same for
+all.
 
 ::
 
@@ -76,8 +77,14 @@ def _entries(nodes: tuple[Node, ...]) -> list[str]:
 def _alike(nodes: tuple[Node, ...]) -> list[list[Node]]:
     groups: list[list[Node]] = []
     for node in nodes:
-        # Folding sorts the names: only an ascending run keeps the order, which is that of the ranks.
-        if groups and not node.address and _own(groups[-1][0]) == _own(node) and groups[-1][-1].name < node.name:
+        # Folding sorts the names: only an ascending run keeps the order, which is that of the
+        # ranks.
+        if (
+            groups
+            and not node.address
+            and _own(groups[-1][0]) == _own(node)
+            and groups[-1][-1].name < node.name
+        ):
             groups[-1].append(node)
         else:
             groups.append([node])
@@ -98,7 +105,11 @@ def _own(node: Node) -> list[tuple[str, str]]:
         ("labels", dict(node.labels)),
     ]
     # JSON is YAML, and quotes what would be read as something else.
-    return [(key, json.dumps(value, ensure_ascii=False)) for key, value in values if value not in (None, {}, [])]
+    return [
+        (key, json.dumps(value, ensure_ascii=False))
+        for key, value in values
+        if value not in (None, {}, [])
+    ]
 
 
 LAUNCHERS = ("mpirun", "srun", "slurm-mpirun", "mpijob")
@@ -170,18 +181,30 @@ def read(tree: Tree) -> Cluster:
             problems.append(document.problem(where, error.what))
             continue
         if entry.address is not None and len(names) > 1:
-            problems.append(document.problem(("nodes", index, "address"), f"one address for {len(names)} nodes ({entry.name})", key=True))
+            problems.append(
+                document.problem(
+                    ("nodes", index, "address"),
+                    f"one address for {len(names)} nodes ({entry.name})",
+                    key=True,
+                )
+            )
         again = [name for name in names if name in first_index]
         if again:
-            problems.append(document.problem(where, _repeated(entry.name, again, first_index[again[0]], tree)))
+            problems.append(
+                document.problem(where, _repeated(entry.name, again, first_index[again[0]], tree))
+            )
         nodes.extend(_node(name, entry, file.defaults) for name in names if name not in first_index)
         first_index |= {name: index for name in names if name not in first_index}
     if not file.nodes:
         problems.append(document.problem(("nodes",), "names no node"))
     if file.head is not None and nodes and file.head not in first_index:
-        problems.append(document.problem(("head",), unknown("node", file.head, list(first_index)[:40])))
+        problems.append(
+            document.problem(("head",), unknown("node", file.head, list(first_index)[:40]))
+        )
     if file.launcher is not None and file.launcher not in LAUNCHERS:
-        problems.append(document.problem(("launcher",), unknown("launcher", file.launcher, LAUNCHERS)))
+        problems.append(
+            document.problem(("launcher",), unknown("launcher", file.launcher, LAUNCHERS))
+        )
     ssh_config = _ssh_config(file.ssh_config, tree.path)
     if ssh_config is not None and not Path(ssh_config).is_file():
         problems.append(document.problem(("ssh_config",), f"no file {ssh_config}"))
@@ -209,8 +232,14 @@ def _repeated(what: str, again: list[str], first_index: int, tree: Tree) -> str:
 
 def _numbers(document: Document[Inventory]) -> Iterator[Problem]:
     """Numbers and names that the types cannot refuse."""
-    places: list[tuple[tuple[str | int, ...], Entry | Defaults]] = [(("defaults",), document.value.defaults)]
-    places += [(("nodes", index), item) for index, item in enumerate(document.value.nodes) if isinstance(item, Entry)]
+    places: list[tuple[tuple[str | int, ...], Entry | Defaults]] = [
+        (("defaults",), document.value.defaults)
+    ]
+    places += [
+        (("nodes", index), item)
+        for index, item in enumerate(document.value.nodes)
+        if isinstance(item, Entry)
+    ]
     for where, item in places:
         if item.port is not None and not 0 < item.port < 65536:
             yield document.problem((*where, "port"), f"a port is 1 to 65535, not {item.port}")
@@ -219,12 +248,16 @@ def _numbers(document: Document[Inventory]) -> Iterator[Problem]:
                 yield document.problem((*where, key), f"expected 1 to 1024, found {value}")
         for index, rail in enumerate(item.rails or ()):
             if not LEGAL_NAME.match(rail):
-                yield document.problem((*where, "rails", index), f"{rail!r} is not the name of a network device")
+                yield document.problem(
+                    (*where, "rails", index), f"{rail!r} is not the name of a network device"
+                )
         if item.user is not None and not LEGAL_NAME.match(item.user):
             yield document.problem((*where, "user"), f"{item.user!r} is not a login name")
         address = item.address if isinstance(item, Entry) else None
         if address is not None and not LEGAL_NAME.match(address.replace(":", "_")):
-            yield document.problem((*where, "address"), illegal(address).replace("node name", "address"))
+            yield document.problem(
+                (*where, "address"), illegal(address).replace("node name", "address")
+            )
 
 
 def _node(name: str, entry: Entry, defaults: Defaults) -> Node:
@@ -236,7 +269,9 @@ def _node(name: str, entry: Entry, defaults: Defaults) -> Node:
         address=entry.address,
         user=entry.user if entry.user is not None else defaults.user,
         port=entry.port if entry.port is not None else defaults.port,
-        identity_file=entry.identity_file if entry.identity_file is not None else defaults.identity_file,
+        identity_file=(
+            entry.identity_file if entry.identity_file is not None else defaults.identity_file
+        ),
         ssh_options=tuple(sorted(options.items())),
         gpus=entry.gpus if entry.gpus is not None else defaults.gpus,
         slots=entry.slots if entry.slots is not None else defaults.slots,

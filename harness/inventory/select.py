@@ -1,4 +1,5 @@
-"""From what was given on the command line to the nodes of the run: which reader, which nodes of it, and what was recognised."""
+"""From what was given on the command line to the nodes of the run: which reader, which nodes of it,
+and what was recognised."""
 
 from __future__ import annotations
 
@@ -27,16 +28,26 @@ _ANSIBLE_LINE = re.compile(r"^\s*\[[^\]]+\]\s*(?:[#;]|$)|\bansible_\w+\s*=|\[\w+
 
 
 def read(text: str, path: str) -> Cluster:
-    """The cluster of an inventory file, whatever kind it is; `Cluster.source` says what was recognised.
+    """The cluster of an inventory file, whatever kind it is; `Cluster.source` says what was
+    recognised.
 
     Raises:
         InventoryError: it is none of the known kinds, or is wrong: every problem at once.
     """
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", ";"))]
+    lines = [
+        line
+        for line in text.splitlines()
+        if line.strip() and not line.lstrip().startswith(("#", ";"))
+    ]
     if text.startswith("#!"):
-        raise InventoryError(f"{path}: a script, and busbw runs none", next_step=_LIST_HINT.format(path=path))
+        raise InventoryError(
+            f"{path}: a script, and busbw runs none", next_step=_LIST_HINT.format(path=path)
+        )
     if text.startswith("$ANSIBLE_VAULT"):
-        raise InventoryError(f"{path}: encrypted with Ansible Vault, and busbw reads no secrets", next_step="give it in plain text")
+        raise InventoryError(
+            f"{path}: encrypted with Ansible Vault, and busbw reads no secrets",
+            next_step="give it in plain text",
+        )
     if not lines:
         refuse([Problem(path, "empty: no node is named")], InventoryError)
     if path.endswith((".yaml", ".yml", ".json")) or _YAML_LINE.match(lines[0]):
@@ -49,7 +60,10 @@ def read(text: str, path: str) -> Cluster:
 def _tree(text: str, path: str) -> Cluster:
     tree = read_tree(text, path, error=InventoryError, opaque_tags=VAULT_TAGS)
     if isinstance(tree.value, dict) and "plugin" in tree.value and "nodes" not in tree.value:
-        raise InventoryError(f"{path}: configures a plugin of Ansible, and busbw runs none", next_step=_LIST_HINT.format(path=path))
+        raise InventoryError(
+            f"{path}: configures a plugin of Ansible, and busbw runs none",
+            next_step=_LIST_HINT.format(path=path),
+        )
     if ansible.looks_like(tree.value):
         return ansible.read_yaml(tree)
     if not isinstance(tree.value, dict):
@@ -64,15 +78,25 @@ HERE = "busbw.yaml"
 """The inventory that is found where nothing else names nodes."""
 
 
-def resolve(inventory: str | None, nodes: str | None, exclude: str | None, environ: Mapping[str, str], *, here: bool = True) -> Cluster:
+def resolve(
+    inventory: str | None,
+    nodes: str | None,
+    exclude: str | None,
+    environ: Mapping[str, str],
+    *,
+    here: bool = True,
+) -> Cluster:
     """The nodes of the run. `here` = False: what stands in `busbw.yaml` does not count.
 
-    `inventory` is a file (recognised by its content) or `lab` / `lab:NAME`; `nodes` (-w) is a host list that stands alone or picks from the
-    inventory; `exclude` (-x) is a host list that is taken away. With neither of the first two, the Slurm allocation in `environ` is used, else
-    `busbw.yaml` in the current folder. That file also describes nodes that -w or an allocation names, if it has all of them.
+    `inventory` is a file (recognised by its content) or `lab` / `lab:NAME`; `nodes` (-w) is a host
+    list that stands alone or picks from the inventory; `exclude` (-x) is a host list that is taken
+    away. With neither of the first two, the Slurm allocation in `environ` is used, else
+    `busbw.yaml` in the current folder. That file also describes nodes that -w or an allocation
+    names, if it has all of them.
 
     Raises:
-        InventoryError: nothing names a node, nothing is left, a name is unknown, or a text cannot be read; every problem of a text at once.
+        InventoryError: nothing names a node, nothing is left, a name is unknown, or a text cannot
+        be read; every problem of a text at once.
     """
     if inventory is not None:
         cluster = _read(inventory)
@@ -89,7 +113,11 @@ def resolve(inventory: str | None, nodes: str | None, exclude: str | None, envir
         out = set(_known(cluster, expand(exclude), "-x"))
         left = tuple(node.name for node in cluster.nodes if node.name not in out)
         if not left:
-            raise InventoryError("no node is left", seen=f"-x {exclude} takes away all of {fold(out)}", next_step="exclude fewer nodes")
+            raise InventoryError(
+                "no node is left",
+                seen=f"-x {exclude} takes away all of {fold(out)}",
+                next_step="exclude fewer nodes",
+            )
         cluster = _keep(cluster, left, f", -x {fold(out)}")
     return cluster
 
@@ -98,24 +126,40 @@ def _found(environ: Mapping[str, str], *, here: bool) -> Cluster:
     """The nodes where none were named."""
     allocation = slurm.read(environ)
     if allocation is not None:
-        described = _here(tuple(node.name for node in allocation.nodes), allocation.source) if here else None
-        return allocation if described is None else dataclasses.replace(described, notes=(*described.notes, *allocation.notes))
+        described = (
+            _here(tuple(node.name for node in allocation.nodes), allocation.source)
+            if here
+            else None
+        )
+        return (
+            allocation
+            if described is None
+            else dataclasses.replace(described, notes=(*described.notes, *allocation.notes))
+        )
     if here and Path(HERE).is_file():
         file = _read(HERE)
-        return dataclasses.replace(file, notes=(*file.notes, f"no nodes were given: those of {HERE} are used"))
+        return dataclasses.replace(
+            file, notes=(*file.notes, f"no nodes were given: those of {HERE} are used")
+        )
     raise InventoryError(
         "no nodes were given",
         seen=f"no -w, no -i, no {HERE} in this folder, and SLURM_JOB_NODELIST is not set",
-        next_step="name them: -w 'gpu-[001-016]', -i FILE (own YAML, Ansible, Open MPI hostfile), or -i lab after `busbw lab up`",
+        next_step=(
+            "name them: -w 'gpu-[001-016]', -i FILE (own YAML, Ansible, Open MPI hostfile), or -i"
+            " lab after `busbw lab up`"
+        ),
     )
 
 
 def _here(names: tuple[str, ...], why: str) -> Cluster | None:
-    """The nodes of that name as `busbw.yaml` in this folder describes them; None = there is none, or it does not have all of them."""
+    """The nodes of that name as `busbw.yaml` in this folder describes them; None = there is none,
+    or it does not have all of them."""
     if not Path(HERE).is_file():
         return None
     file = _read(HERE)
-    return _keep(file, names, f", {why}") if {node.name for node in file.nodes} >= set(names) else None
+    return (
+        _keep(file, names, f", {why}") if {node.name for node in file.nodes} >= set(names) else None
+    )
 
 
 def _read(inventory: str) -> Cluster:
@@ -128,10 +172,15 @@ def _read(inventory: str) -> Cluster:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InventoryError(
-            f"{inventory}: {error.strerror or error}", next_step="give the path of an inventory file to -i; a host list goes to -w"
+            f"{inventory}: {error.strerror or error}",
+            next_step="give the path of an inventory file to -i; a host list goes to -w",
         ) from error
     except UnicodeDecodeError as error:
-        raise InventoryError(f"{inventory}: not a text in UTF-8", seen=str(error), next_step="give an inventory file to -i") from error
+        raise InventoryError(
+            f"{inventory}: not a text in UTF-8",
+            seen=str(error),
+            next_step="give an inventory file to -i",
+        ) from error
     return read(text, inventory)
 
 
@@ -153,12 +202,21 @@ def _known(cluster: Cluster, wanted: tuple[str, ...], option: str) -> tuple[str,
 
 
 def _keep(cluster: Cluster, names: tuple[str, ...], how: str) -> Cluster:
-    """The cluster with only these nodes, in inventory order; the head moves to the first node if it is not among them."""
+    """The cluster with only these nodes, in inventory order; the head moves to the first node if it
+    is not among them."""
     wanted = set(names)
     kept = tuple(node for node in cluster.nodes if node.name in wanted)
     head, notes = cluster.head, cluster.notes
     if head not in wanted:
         head = kept[0].name
         if cluster.head != cluster.nodes[0].name:
-            notes = (*notes, f"the head node {cluster.head} is not among the nodes of this run; {head} starts the launcher")
-    return dataclasses.replace(cluster, nodes=kept, head=head, notes=notes, source=cluster.source + how)
+            notes = (
+                *notes,
+                (
+                    f"the head node {cluster.head} is not among the nodes of this run; {head}"
+                    " starts the launcher"
+                ),
+            )
+    return dataclasses.replace(
+        cluster, nodes=kept, head=head, notes=notes, source=cluster.source + how
+    )

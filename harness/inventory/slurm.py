@@ -1,6 +1,8 @@
-"""The nodes of the Slurm allocation this process runs in, from its environment alone: no Slurm command is started.
+"""The nodes of the Slurm allocation this process runs in, from its environment alone: no Slurm
+command is started.
 
-Written against the output environment of salloc and sbatch, Slurm 22.05 (`SLURM_JOB_NODELIST`, older `SLURM_NODELIST`).
+Written against the output environment of salloc and sbatch, Slurm 22.05 (`SLURM_JOB_NODELIST`,
+older `SLURM_NODELIST`).
 """
 
 from __future__ import annotations
@@ -24,5 +26,10 @@ def read(environ: Mapping[str, str]) -> Cluster | None:
             job = environ.get("SLURM_JOB_ID", "").strip()
             source = f"{variable}={fold(names)}" + (f" (Slurm job {job})" if job else "")
             note = f"no nodes were given: the {len(names)} nodes of this Slurm allocation are used"
-            return Cluster(nodes=tuple(Node(name) for name in names), head=names[0], source=source, notes=(note,))
+            return Cluster(
+                nodes=tuple(Node(name) for name in names),
+                head=names[0],
+                source=source,
+                notes=(note,),
+            )
     return None

@@ -1,4 +1,5 @@
-"""Bringing a lab up and taking it down, in any mode. Everything is recorded before it is made; taking down reads only the record."""
+"""Bringing a lab up and taking it down, in any mode. Everything is recorded before it is made;
+taking down reads only the record."""
 
 from __future__ import annotations
 
@@ -13,10 +14,22 @@ from busbw.errors import LabError, UsageError
 from busbw.lab import cgroups, files, loopback, namespaces, processes, requirements, slurm, wiring
 from busbw.lab import persona as persona_memlock
 from busbw.lab.persona import Persona
-from busbw.lab.state import DEFAULT_NAME, RECORD, LabState, Mode, directory_of, exists, load, locked, marker, save
+from busbw.lab.state import (
+    DEFAULT_NAME,
+    RECORD,
+    LabState,
+    Mode,
+    directory_of,
+    exists,
+    load,
+    locked,
+    marker,
+    save,
+)
 
 _BEFORE_THE_RECORD = {"lab.new"}
-"""What may lie in the directory of a lab whose maker was killed before its first record was complete."""
+"""What may lie in the directory of a lab whose maker was killed before its first record was
+complete."""
 AUTO_RATE_BIT_S_PER_CPU = 2e9
 """What `--rate auto` shares out per CPU: the links' rates add up to no more than this."""
 
@@ -53,7 +66,8 @@ def up(options: LabOptions, progress: Callable[[str], None]) -> LabState:
 
     Raises:
         UsageError: the options make no lab.
-        LabError: it is up already, something it needs is missing, or a step failed; what was made is taken down again.
+        LabError: it is up already, something it needs is missing, or a step failed; what was made
+        is taken down again.
     """
     _check(options)
     with locked():
@@ -101,12 +115,26 @@ def _check(options: LabOptions) -> None:
     )
     for option, value, most in limits:
         if not 1 <= value <= most:
-            raise UsageError(f"{option} {value} makes no lab", seen=f"expected 1 to {most}", next_step="busbw lab up --help")
-    if options.cpus_per_node is not None and not 0.01 <= options.cpus_per_node <= (os.cpu_count() or 1):
+            raise UsageError(
+                f"{option} {value} makes no lab",
+                seen=f"expected 1 to {most}",
+                next_step="busbw lab up --help",
+            )
+    if options.cpus_per_node is not None and not 0.01 <= options.cpus_per_node <= (
+        os.cpu_count() or 1
+    ):
         allowed = f"expected 0.01 to {os.cpu_count()}"
-        raise UsageError(f"--cpus-per-node {options.cpus_per_node:g} makes no lab", seen=allowed, next_step="busbw lab up --help")
+        raise UsageError(
+            f"--cpus-per-node {options.cpus_per_node:g} makes no lab",
+            seen=allowed,
+            next_step="busbw lab up --help",
+        )
     if options.uplink_rate_bit_s is not None and options.leaves == 1:
-        raise UsageError("one leaf has no uplinks", seen="--uplink-rate without --leaves 2 or more", next_step="add --leaves 2")
+        raise UsageError(
+            "one leaf has no uplinks",
+            seen="--uplink-rate without --leaves 2 or more",
+            next_step="add --leaves 2",
+        )
     directory_of(options.name)
 
 
@@ -125,11 +153,19 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
     mode, cannot = _choose_mode(options.mode)
     requirements.demand(mode, persona=options.persona is not None, slurm=options.slurm)
     if options.slurm and (why_not := slurm.refused(mode)):
-        raise LabError("this lab cannot have a Slurm", seen=why_not, next_step="as root: busbw lab up --mode root --slurm")
+        raise LabError(
+            "this lab cannot have a Slurm",
+            seen=why_not,
+            next_step="as root: busbw lab up --mode root --slurm",
+        )
     directory = _free_directory(options.name)
     cgroup, enable, why = _choose_cgroup(options, mode, marker(directory))
     if cgroup is None and options.cpus_per_node is not None:
-        raise LabError("the CPU time of nodes cannot be limited", seen=why, next_step="leave out --cpus-per-node")
+        raise LabError(
+            "the CPU time of nodes cannot be limited",
+            seen=why,
+            next_step="leave out --cpus-per-node",
+        )
     if cgroup is None:
         cannot += (f"keep one node's CPU load from the others: {why}",)
     if mode is Mode.LOOPBACK:
@@ -156,11 +192,14 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         cpus_per_node=options.cpus_per_node,
         cgroup=str(cgroup) if cgroup else None,
         cgroup_parent_enabled=enable,
-        cannot=cannot + (persona_memlock.CANNOT if options.persona and persona_memlock.needed() else ()),
+        cannot=cannot
+        + (persona_memlock.CANNOT if options.persona and persona_memlock.needed() else ()),
         persona=options.persona,
         slurm=options.slurm,
     )
-    progress(f"lab {state.name!r}: {len(nodes)} nodes in {mode.value} mode, recorded in {directory}")
+    progress(
+        f"lab {state.name!r}: {len(nodes)} nodes in {mode.value} mode, recorded in {directory}"
+    )
     return state
 
 
@@ -168,14 +207,24 @@ def _free_directory(name: str) -> Path:
     directory = directory_of(name)
     if directory.exists() and {entry.name for entry in directory.iterdir()} - _BEFORE_THE_RECORD:
         seen = f"{directory} has no lab.json"
-        raise LabError("the lab's directory is taken by something else", seen=seen, next_step="use another --name")
+        raise LabError(
+            "the lab's directory is taken by something else",
+            seen=seen,
+            next_step="use another --name",
+        )
     if re.search(r"\s", str(directory)):
         # ssh_config and sshd_config part their values at spaces.
-        raise LabError("a lab's directory may have no space in its path", seen=repr(str(directory)), next_step="set BUSBW_LAB_DIR")
+        raise LabError(
+            "a lab's directory may have no space in its path",
+            seen=repr(str(directory)),
+            next_step="set BUSBW_LAB_DIR",
+        )
     return directory
 
 
-def _choose_cgroup(options: LabOptions, mode: Mode, lab_marker: str) -> tuple[Path | None, bool, str]:
+def _choose_cgroup(
+    options: LabOptions, mode: Mode, lab_marker: str
+) -> tuple[Path | None, bool, str]:
     """As `cgroups.choose`, with the reasons that lie in the lab."""
     if mode is not Mode.ROOT:
         return None, False, f"a lab in {mode.value} mode makes no control groups"
@@ -192,7 +241,11 @@ def _choose_mode(asked: Mode | None) -> tuple[Mode, tuple[str, ...]]:
         requirements.demand(asked)
         why = _refused(asked)
         if why:
-            raise LabError(f"no lab in {asked.value} mode can be made here", seen=why, next_step="busbw lab up --mode auto")
+            raise LabError(
+                f"no lab in {asked.value} mode can be made here",
+                seen=why,
+                next_step="busbw lab up --mode auto",
+            )
         return asked, ()
     requirements.demand(Mode.ROOT)
     cannot: tuple[str, ...] = ()
@@ -216,7 +269,10 @@ def _refuse_links(options: LabOptions) -> None:
     if (options.rails, options.leaves) != (1, 1) or options.rate_bit_s or options.rate_auto:
         raise LabError(
             "a lab in loopback mode has no links to give a number, a switch or a rate",
-            seen="one of --rails, --leaves, --rate with --mode loopback, or with auto where namespaces are refused",
+            seen=(
+                "one of --rails, --leaves, --rate with --mode loopback, or with auto where"
+                " namespaces are refused"
+            ),
             next_step="busbw lab up --mode root, as root, says what refuses namespaces",
         )
 
@@ -250,7 +306,8 @@ def _make(planned: LabState) -> LabState:
 
 
 def _remove(state: LabState) -> None:
-    """End its processes, with them its namespaces and mounts; then remove its control groups, then its directory."""
+    """End its processes, with them its namespaces and mounts; then remove its control groups, then
+    its directory."""
     if state.mode is Mode.LOOPBACK:
         loopback.end(state)
     else:

@@ -1,7 +1,9 @@
-"""One CPU control group per node, so that one node's load takes nothing from another's share; version 2 and version 1 (cpu controller).
+"""One CPU control group per node, so that one node's load takes nothing from another's share;
+version 2 and version 1 (cpu controller).
 
-The groups stand beside everything else on the machine and weigh the same. They do not lie in a group of the lab's own: inside nested groups
-ranks that wait with sched_yield kept everything else on the machine, the kernel's own threads too, from running for up to 33 s (Linux 6.18).
+The groups stand beside everything else on the machine and weigh the same. They do not lie in a
+group of the lab's own: inside nested groups ranks that wait with sched_yield kept everything else
+on the machine, the kernel's own threads too, from running for up to 33 s (Linux 6.18).
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ _PERIOD_US = 100_000
 
 
 def choose(marker: str, name: str, root: Path = ROOT) -> tuple[Path | None, bool, str]:
-    """Where the groups are to be: (what their directories begin with, whether the cpu controller must be switched on first, why there are none).
+    """Where the groups are to be: (what their directories begin with, whether the cpu controller
+    must be switched on first, why there are none).
 
     Only looks; makes nothing.
     """
@@ -29,11 +32,23 @@ def choose(marker: str, name: str, root: Path = ROOT) -> tuple[Path | None, bool
             return None, False, f"{root} offers no cpu controller"
         base = root
         enable = "cpu" not in (root / "cgroup.subtree_control").read_text().split()
-        # The kernel refuses a controller for the children of a group that has processes of its own, save for the real root.
+        # The kernel refuses a controller for the children of a group that has processes of its own,
+        # save for the real root.
         if enable and (root / "cgroup.type").exists():
-            return None, False, f"the cpu controller is not switched on in {root}/cgroup.subtree_control"
+            return (
+                None,
+                False,
+                f"the cpu controller is not switched on in {root}/cgroup.subtree_control",
+            )
     else:
-        base = next((root / entry for entry in ("cpu", "cpu,cpuacct") if (root / entry / "cpu.shares").exists()), root)
+        base = next(
+            (
+                root / entry
+                for entry in ("cpu", "cpu,cpuacct")
+                if (root / entry / "cpu.shares").exists()
+            ),
+            root,
+        )
         enable = False
         if base == root:
             return None, False, f"no cpu control group is mounted below {root}"
@@ -64,7 +79,11 @@ def make(state: LabState) -> None:
             if state.cpus_per_node is not None:
                 limit(group, state.cpus_per_node)
     except OSError as error:
-        raise LabError("the lab's control groups could not be made", seen=str(error), next_step="busbw lab up --no-cgroups") from error
+        raise LabError(
+            "the lab's control groups could not be made",
+            seen=str(error),
+            next_step="busbw lab up --no-cgroups",
+        ) from error
 
 
 def remove(state: LabState) -> None:
@@ -79,13 +98,15 @@ def remove(state: LabState) -> None:
         group = of(state, node.name)
         processes.wait_until(partial(_removed, group), 10.0, f"the end of the processes in {group}")
     if state.cgroup_parent_enabled:
-        # Refused while another lab uses it; that lab's record does not say so, and the controller stays on.
+        # Refused while another lab uses it; that lab's record does not say so, and the controller
+        # stays on.
         with contextlib.suppress(OSError):
             (Path(state.cgroup).parent / "cgroup.subtree_control").write_text("-cpu")
 
 
 def limit(group: Path, cpus: float | None) -> None:
-    """Give a node's group so much CPU time and no more, in slices of a tenth of a second as containers get it; None = no limit.
+    """Give a node's group so much CPU time and no more, in slices of a tenth of a second as
+    containers get it; None = no limit.
 
     Raises:
         OSError: the kernel refused.

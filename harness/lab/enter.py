@@ -1,6 +1,8 @@
-"""Entering a lab: command lines that run something in its head namespace, in a node's, or in its switch namespace.
+"""Entering a lab: command lines that run something in its head namespace, in a node's, or in its
+switch namespace.
 
-The head is where busbw itself runs: it shares this machine's files, processes and user, and only its network is the lab's.
+The head is where busbw itself runs: it shares this machine's files, processes and user, and only
+its network is the lab's.
 """
 
 from __future__ import annotations
@@ -21,23 +23,45 @@ def inside_lab() -> bool:
 
 
 def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """What to execute to have `argv` run in the lab's head namespace, as the same user, with the lab's host names.
+    """What to execute to have `argv` run in the lab's head namespace, as the same user, with the
+    lab's host names.
 
     Raises:
         LabError: the lab does not run.
     """
-    marked = ("env", f"{INSIDE}={state.directory}", *((f"SLURM_CONF={slurm.conf(state)}",) if state.slurm else ()), *argv)
+    marked = (
+        "env",
+        f"{INSIDE}={state.directory}",
+        *((f"SLURM_CONF={slurm.conf(state)}",) if state.slurm else ()),
+        *argv,
+    )
     if state.mode is Mode.LOOPBACK:
         demand_up(state)
         return marked
-    into = (*_into(state, wiring.HEAD), "unshare", "--mount", "sh", "-c", _WITH_HOSTS, str(state.path / "hosts"))
+    into = (
+        *_into(state, wiring.HEAD),
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        _WITH_HOSTS,
+        str(state.path / "hosts"),
+    )
     if state.mode is Mode.ROOT:
         return (*into, *marked)
-    return (*into, "unshare", "--user", f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}", *marked)
+    return (
+        *into,
+        "unshare",
+        "--user",
+        f"--map-user={os.geteuid()}",
+        f"--map-group={os.getegid()}",
+        *marked,
+    )
 
 
 def become_inside(inventory: str | None) -> None:
-    """`lab` or `lab:NAME` outside that lab: start this command over inside its head namespace. Does not return then.
+    """`lab` or `lab:NAME` outside that lab: start this command over inside its head namespace. Does
+    not return then.
 
     Raises:
         InventoryError: there is no such lab, or it does not run.
@@ -54,7 +78,8 @@ def become_inside(inventory: str | None) -> None:
 
 
 def switch_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """What to execute to have `argv` run, with the rights of the lab's maker, in the switch namespace; `ip -n NAME` reaches every other.
+    """What to execute to have `argv` run, with the rights of the lab's maker, in the switch
+    namespace; `ip -n NAME` reaches every other.
 
     Raises:
         LabError: the lab does not run, or has no namespaces.
@@ -65,7 +90,8 @@ def switch_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def node_argv(state: LabState, node: LabNode, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """What to execute to have `argv` run on a node, with the rights of the lab's maker: its network, files, host name and processes.
+    """What to execute to have `argv` run on a node, with the rights of the lab's maker: its
+    network, files, host name and processes.
 
     Raises:
         LabError: the node does not run, or the lab has no namespaces.
@@ -75,7 +101,16 @@ def node_argv(state: LabState, node: LabNode, argv: tuple[str, ...]) -> tuple[st
         raise LabError(f"{node.name} does not run", next_step="busbw lab status")
     user = () if state.mode is Mode.ROOT else ("--user", "--preserve-credentials")
     enter_user = () if not user else ("nsenter", f"--target={outer}", *user)
-    return (*enter_user, "nsenter", f"--target={node.init.pid}", "--net", "--mount", "--uts", "--pid", *argv)
+    return (
+        *enter_user,
+        "nsenter",
+        f"--target={node.init.pid}",
+        "--net",
+        "--mount",
+        "--uts",
+        "--pid",
+        *argv,
+    )
 
 
 def demand_up(state: LabState) -> None:
@@ -88,19 +123,30 @@ def demand_up(state: LabState) -> None:
         raise LabError(
             f"the lab {state.name!r} does not run",
             seen=f"{state.directory}/lab.json records it, its processes have ended",
-            next_step=f"busbw lab down --name {state.name} && busbw lab up -n {len(state.nodes)} --name {state.name}",
+            next_step=(
+                f"busbw lab down --name {state.name} && busbw lab up -n {len(state.nodes)} --name"
+                f" {state.name}"
+            ),
         )
 
 
 def _into(state: LabState, name: str) -> tuple[str, ...]:
     init = _init(state)
-    user = () if state.mode is Mode.ROOT else (f"--user=/proc/{init}/ns/user", "--preserve-credentials")
+    user = (
+        ()
+        if state.mode is Mode.ROOT
+        else (f"--user=/proc/{init}/ns/user", "--preserve-credentials")
+    )
     return ("nsenter", *user, f"--net=/proc/{init}/root/run/netns/{name}")
 
 
 def _init(state: LabState) -> int:
     if state.mode is Mode.LOOPBACK:
-        raise LabError("a lab in loopback mode has no namespaces", seen=f"lab {state.name!r}", next_step="busbw lab up --mode auto")
+        raise LabError(
+            "a lab in loopback mode has no namespaces",
+            seen=f"lab {state.name!r}",
+            next_step="busbw lab up --mode auto",
+        )
     demand_up(state)
     assert state.init is not None  # a lab that is up has one
     return state.init.pid

@@ -1,8 +1,10 @@
-"""Faults of a lab: real ones, made with the kernel's own means, recorded, and all of them reversible.
+"""Faults of a lab: real ones, made with the kernel's own means, recorded, and all of them
+reversible.
 
-A fault of a link is a change of the record; the links it concerns are then set to what the record says (busbw.lab.shaping). A fault of
-a process is a signal, sent only to processes proven to live on the node. What is switched on is recorded first, so that `clear` undoes it
-even if its maker died half way.
+A fault of a link is a change of the record; the links it concerns are then set to what the record
+says (busbw.lab.shaping). A fault of a process is a signal, sent only to processes proven to live on
+the node. What is switched on is recorded first, so that `clear` undoes it even if its maker died
+half way.
 """
 
 from __future__ import annotations
@@ -14,7 +16,17 @@ from dataclasses import replace
 from functools import partial
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import cgroups, enter, files, persona, persona_faults, persona_files, processes, switching, wiring
+from busbw.lab import (
+    cgroups,
+    enter,
+    files,
+    persona,
+    persona_faults,
+    persona_files,
+    processes,
+    switching,
+    wiring,
+)
 from busbw.lab.state import Fault, LabNode, LabState, Mode, Process, load_directory, locked, save
 from busbw.units import format_link_rate
 
@@ -23,8 +35,15 @@ _MARKS = {"cpu-load": "busbw-lab-load", "errors-grow": "busbw-lab-errors"}
 """Last word of the command line of what such a fault keeps running on a node."""
 
 
-def slow(state: LabState, node: str, rate_bit_s: float, rail: str | None = None, toward: str | None = None) -> LabState:
-    """Slow the node's rails (or one) to that rate, both ways; with `toward`, only what it sends to that node.
+def slow(
+    state: LabState,
+    node: str,
+    rate_bit_s: float,
+    rail: str | None = None,
+    toward: str | None = None,
+) -> LabState:
+    """Slow the node's rails (or one) to that rate, both ways; with `toward`, only what it sends to
+    that node.
 
     Raises:
         LabError: no such node or rail, no links in this mode, or the kernel refused.
@@ -33,11 +52,15 @@ def slow(state: LabState, node: str, rate_bit_s: float, rail: str | None = None,
     interfaces = _interfaces(state, target, rail, management=False)
     if toward is not None and state.node(toward).name == node:
         raise UsageError(
-            "a node has no link to itself", seen=f"slow {node} --to {toward}", next_step=f"busbw lab fault slow {node} 200mbit"
+            "a node has no link to itself",
+            seen=f"slow {node} --to {toward}",
+            next_step=f"busbw lab fault slow {node} 200mbit",
         )
     way = f"toward {toward}" if toward else "both ways"
     detail = f"{format_link_rate(rate_bit_s)} {way} on {', '.join(interfaces)}"
-    return _switch_on(state, Fault("slow", node, detail, interfaces, rate_bit_s=rate_bit_s, toward=toward))
+    return _switch_on(
+        state, Fault("slow", node, detail, interfaces, rate_bit_s=rate_bit_s, toward=toward)
+    )
 
 
 def loss(state: LabState, node: str, percent: float, rail: str | None = None) -> LabState:
@@ -49,14 +72,26 @@ def loss(state: LabState, node: str, percent: float, rail: str | None = None) ->
     """
     if not 0 < percent <= 100:
         raise UsageError(
-            f"{percent:g} % is no loss", seen="expected more than 0 and at most 100", next_step=f"busbw lab fault loss {node} 1"
+            f"{percent:g} % is no loss",
+            seen="expected more than 0 and at most 100",
+            next_step=f"busbw lab fault loss {node} 1",
         )
     interfaces = _interfaces(state, state.node(node), rail, management=True)
-    return _switch_on(state, Fault("loss", node, f"{percent:g} % both ways on {', '.join(interfaces)}", interfaces, percent=percent))
+    return _switch_on(
+        state,
+        Fault(
+            "loss",
+            node,
+            f"{percent:g} % both ways on {', '.join(interfaces)}",
+            interfaces,
+            percent=percent,
+        ),
+    )
 
 
 def link_down(state: LabState, node: str, rail: str | None = None) -> LabState:
-    """Take down the switch's end of the node's rails (or one; `mgmt` = the management link, so that ssh does not reach it either).
+    """Take down the switch's end of the node's rails (or one; `mgmt` = the management link, so that
+    ssh does not reach it either).
 
     Raises:
         LabError: as `slow`.
@@ -74,8 +109,15 @@ def uplink(state: LabState, leaf: str, rate_bit_s: float) -> LabState:
     _demand_links(state)
     if state.leaves == 1 or leaf not in wiring.leaf_names(state):
         known = ", ".join(wiring.leaf_names(state)) if state.leaves > 1 else "one leaf, no uplinks"
-        raise LabError(f"the lab {state.name!r} has no uplink of {leaf!r}", seen=known, next_step="busbw lab up -n 8 --leaves 2")
-    return _switch_on(state, Fault("uplink", leaf, f"{format_link_rate(rate_bit_s)} both ways", rate_bit_s=rate_bit_s))
+        raise LabError(
+            f"the lab {state.name!r} has no uplink of {leaf!r}",
+            seen=known,
+            next_step="busbw lab up -n 8 --leaves 2",
+        )
+    return _switch_on(
+        state,
+        Fault("uplink", leaf, f"{format_link_rate(rate_bit_s)} both ways", rate_bit_s=rate_bit_s),
+    )
 
 
 def stall(state: LabState, target: str) -> LabState:
@@ -85,22 +127,31 @@ def stall(state: LabState, target: str) -> LabState:
         LabError: no benchmark runs there.
     """
     found = _ranks(state, target)
-    state = _record(state, Fault("stall", found[0].node, _told(found), processes=tuple(rank.process for rank in found)))
+    state = _record(
+        state,
+        Fault(
+            "stall", found[0].node, _told(found), processes=tuple(rank.process for rank in found)
+        ),
+    )
     _stop(tuple(rank.process for rank in found))
     return state
 
 
 def kill(state: LabState, target: str) -> tuple[processes.Rank, ...]:
-    """Kill (SIGKILL) the ranks of running benchmarks on a node, or one rank by its number; gives those killed. Nothing is left to clear.
+    """Kill (SIGKILL) the ranks of running benchmarks on a node, or one rank by its number; gives
+    those killed. Nothing is left to clear.
 
     Raises:
         LabError: no benchmark runs there.
     """
-    return tuple(rank for rank in _ranks(state, target) if processes.send(rank.process, signal.SIGKILL))
+    return tuple(
+        rank for rank in _ranks(state, target) if processes.send(rank.process, signal.SIGKILL)
+    )
 
 
 def cpu_load(state: LabState, node: str, seconds: float, loops: int | None = None) -> LabState:
-    """Keep the node's share of the CPUs busy for so long: as many loops as the machine has CPUs, or as told.
+    """Keep the node's share of the CPUs busy for so long: as many loops as the machine has CPUs, or
+    as told.
 
     Raises:
         LabError: the node cannot be logged in to.
@@ -108,13 +159,19 @@ def cpu_load(state: LabState, node: str, seconds: float, loops: int | None = Non
     count = loops or os.cpu_count() or 1
     loop = f"timeout -s KILL {seconds:g} sh -c 'while :; do :; done' {_MARKS['cpu-load']}"
     script = f"for i in $(seq {count}); do setsid {loop} </dev/null >/dev/null 2>&1 & done"
-    state = _record(state, Fault("cpu-load", state.node(node).name, f"{count} busy loops for at most {seconds:g} s"))
-    switching.run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
+    state = _record(
+        state,
+        Fault("cpu-load", state.node(node).name, f"{count} busy loops for at most {seconds:g} s"),
+    )
+    switching.run(
+        enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), ""
+    )
     return state
 
 
 def cpu_limit(state: LabState, node: str, cpus: float) -> LabState:
-    """Give the node so much CPU time and no more, as a container's limit does: what is above waits for the next tenth of a second.
+    """Give the node so much CPU time and no more, as a container's limit does: what is above waits
+    for the next tenth of a second.
 
     Raises:
         UsageError: that is no share of this machine's CPUs.
@@ -123,11 +180,19 @@ def cpu_limit(state: LabState, node: str, cpus: float) -> LabState:
     target = state.node(node)
     if state.cgroup is None:
         why = "; ".join(state.cannot) or "the lab was made with --no-cgroups"
-        raise LabError("the CPU time of a node cannot be limited", seen=why, next_step="as root: busbw lab up")
+        raise LabError(
+            "the CPU time of a node cannot be limited", seen=why, next_step="as root: busbw lab up"
+        )
     if not 0.01 <= cpus <= (os.cpu_count() or 1):
         allowed = f"expected 0.01 to {os.cpu_count()}"
-        raise UsageError(f"{cpus:g} CPUs limit nothing", seen=allowed, next_step=f"busbw lab fault cpu-limit {node} 0.1")
-    state = _change(state, _in_place_of_its_like(Fault("cpu-limit", target.name, f"{cpus:g} CPUs")), ())
+        raise UsageError(
+            f"{cpus:g} CPUs limit nothing",
+            seen=allowed,
+            next_step=f"busbw lab fault cpu-limit {node} 0.1",
+        )
+    state = _change(
+        state, _in_place_of_its_like(Fault("cpu-limit", target.name, f"{cpus:g} CPUs")), ()
+    )
     _limit_cpus(state, node, cpus)
     return state
 
@@ -136,15 +201,23 @@ def _limit_cpus(state: LabState, node: str, cpus: float | None) -> None:
     try:
         cgroups.limit(cgroups.of(state, node), cpus)
     except OSError as error:
-        raise LabError(f"the CPU time of {node} could not be set", seen=str(error), next_step="busbw lab fault clear") from error
+        raise LabError(
+            f"the CPU time of {node} could not be set",
+            seen=str(error),
+            next_step="busbw lab fault clear",
+        ) from error
 
 
-def hardware(state: LabState, kind: str, node: str, index: int | None = None, seconds: float = 60.0) -> LabState:
-    """Break the hardware of a node: one of `persona_faults.kinds`, of GPU or adapter `index` (None = the last). Only `errors-grow` ends by itself.
+def hardware(
+    state: LabState, kind: str, node: str, index: int | None = None, seconds: float = 60.0
+) -> LabState:
+    """Break the hardware of a node: one of `persona_faults.kinds`, of GPU or adapter `index` (None
+    = the last). Only `errors-grow` ends by itself.
 
     Raises:
         UsageError: there is no such kind.
-        LabError: the lab shows no hardware, the node has no such GPU or adapter, or such hardware cannot have the fault.
+        LabError: the lab shows no hardware, the node has no such GPU or adapter, or such hardware
+        cannot have the fault.
     """
     if kind == "memlock-small":
         return _memlock_small(state, node)
@@ -157,7 +230,9 @@ def hardware(state: LabState, kind: str, node: str, index: int | None = None, se
 def _memlock_small(state: LabState, node: str) -> LabState:
     """For real: new sessions inherit the limit of the sshd."""
     sshd = _sshd(state.node(node))
-    state = _record(state, Fault("memlock-small", node, f"{persona.SMALL_BYTES >> 10} KiB", processes=(sshd,)))
+    state = _record(
+        state, Fault("memlock-small", node, f"{persona.SMALL_BYTES >> 10} KiB", processes=(sshd,))
+    )
     processes.limit_memlock(sshd, persona.SMALL_BYTES)
     return state
 
@@ -167,18 +242,23 @@ def _errors_grow(state: LabState, node: str, index: int | None, seconds: float) 
     told = f"{adapter}: error counters grow for at most {seconds:g} s"
     state = _record(state, Fault("errors-grow", node, told, index=chosen))
     script = persona_files.growing(adapter, seconds, _MARKS["errors-grow"])
-    switching.run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
+    switching.run(
+        enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), ""
+    )
     return state
 
 
 def hang_ssh(state: LabState, node: str) -> LabState:
-    """Stop the node's sshd: the kernel still accepts connections for it, nobody ever answers. Sessions that are open go on.
+    """Stop the node's sshd: the kernel still accepts connections for it, nobody ever answers.
+    Sessions that are open go on.
 
     Raises:
         LabError: the sshd does not run.
     """
     sshd = _sshd(state.node(node))
-    state = _record(state, Fault("hang-ssh", node, "accepts connections, never answers", processes=(sshd,)))
+    state = _record(
+        state, Fault("hang-ssh", node, "accepts connections, never answers", processes=(sshd,))
+    )
     _stop((sshd,))
     return state
 
@@ -191,8 +271,15 @@ def host_key(state: LabState, node: str) -> LabState:
     """
     target = state.node(node)
     directory = files.node_directory(state, target)
-    if any(fault.target == node and fault.kind in ("hang-ssh", "host-key") for fault in load_directory(state.path).faults):
-        raise LabError(f"the sshd of {node} has a fault already", seen="hang-ssh or host-key", next_step=f"busbw lab fault clear {node}")
+    if any(
+        fault.target == node and fault.kind in ("hang-ssh", "host-key")
+        for fault in load_directory(state.path).faults
+    ):
+        raise LabError(
+            f"the sshd of {node} has a fault already",
+            seen="hang-ssh or host-key",
+            next_step=f"busbw lab fault clear {node}",
+        )
     state = _record(state, Fault("host-key", node, "not the one in known_hosts"))
     for name in ("host_key", "host_key.pub"):
         os.replace(directory / name, directory / f"first_{name}")
@@ -212,7 +299,8 @@ def clear(state: LabState, target: str | None = None) -> LabState:
     with locked(state.path.parent):
         now = load_directory(state.path)
         undone = tuple(fault for fault in now.faults if target in (None, fault.target))
-        # The last one first: a stopped sshd must go on before it can be given its first host key again.
+        # The last one first: a stopped sshd must go on before it can be given its first host key
+        # again.
         for fault in reversed(undone):
             _undo_process_fault(now, fault)
         mended = replace(now, faults=tuple(fault for fault in now.faults if fault not in undone))
@@ -229,7 +317,10 @@ def _switch_on(state: LabState, fault: Fault) -> LabState:
 
 
 def _in_place_of_its_like(fault: Fault) -> Callable[[LabState], LabState]:
-    return lambda now: replace(now, faults=(*(other for other in now.faults if _concerns(other) != _concerns(fault)), fault))
+    return lambda now: replace(
+        now,
+        faults=(*(other for other in now.faults if _concerns(other) != _concerns(fault)), fault),
+    )
 
 
 def _concerns(fault: Fault) -> tuple[object, ...]:
@@ -240,7 +331,9 @@ def _record(state: LabState, fault: Fault) -> LabState:
     return _change(state, lambda now: replace(now, faults=(*now.faults, fault)), ())
 
 
-def _change(state: LabState, change: Callable[[LabState], LabState], concerned: tuple[Fault, ...]) -> LabState:
+def _change(
+    state: LabState, change: Callable[[LabState], LabState], concerned: tuple[Fault, ...]
+) -> LabState:
     """Record first, then switch: a fault that is half on can be cleared."""
     enter.demand_up(state)
     with locked(state.path.parent):
@@ -256,7 +349,9 @@ def _stop(targets: tuple[Process, ...]) -> None:
     for process in targets:
         processes.send(process, signal.SIGSTOP)
     for process in targets:
-        processes.wait_until(partial(processes.stopped, process), _TIMEOUT_S, f"process {process.pid} to stop")
+        processes.wait_until(
+            partial(processes.stopped, process), _TIMEOUT_S, f"process {process.pid} to stop"
+        )
 
 
 def _undo_process_fault(state: LabState, fault: Fault) -> None:
@@ -282,7 +377,8 @@ def _undo_process_fault(state: LabState, fault: Fault) -> None:
 
 
 def _restart_sshd(state: LabState, node: LabNode) -> None:
-    """SIGHUP makes sshd start itself anew under the same number; it writes its PidFile when it listens again."""
+    """SIGHUP makes sshd start itself anew under the same number; it writes its PidFile when it
+    listens again."""
     pid_file = files.node_directory(state, node) / "sshd.pid"
     pid_file.unlink(missing_ok=True)
     processes.send(_sshd(node), signal.SIGHUP)
@@ -297,7 +393,11 @@ def _sshd(node: LabNode) -> Process:
 
 def _ranks(state: LabState, target: str) -> tuple[processes.Rank, ...]:
     nodes = state.nodes if target.isdigit() else (state.node(target),)
-    found = tuple(rank for rank in processes.ranks(state, nodes) if not target.isdigit() or rank.rank == int(target))
+    found = tuple(
+        rank
+        for rank in processes.ranks(state, nodes)
+        if not target.isdigit() or rank.rank == int(target)
+    )
     if not found:
         where = f"rank {target}" if target.isdigit() else f"on {target}"
         raise LabError(
@@ -309,10 +409,14 @@ def _ranks(state: LabState, target: str) -> tuple[processes.Rank, ...]:
 
 
 def _told(ranks: tuple[processes.Rank, ...]) -> str:
-    return ", ".join(f"rank {rank.rank} ({rank.executable}, pid {rank.process.pid})" for rank in ranks)
+    return ", ".join(
+        f"rank {rank.rank} ({rank.executable}, pid {rank.process.pid})" for rank in ranks
+    )
 
 
-def _interfaces(state: LabState, node: LabNode, rail: str | None, *, management: bool) -> tuple[str, ...]:
+def _interfaces(
+    state: LabState, node: LabNode, rail: str | None, *, management: bool
+) -> tuple[str, ...]:
     _demand_links(state)
     names = tuple(link.interface for link in node.rails)
     if rail is None:
@@ -323,7 +427,9 @@ def _interfaces(state: LabState, node: LabNode, rail: str | None, *, management:
     if name not in names:
         offered = (*names, "mgmt") if management else names
         raise LabError(
-            f"{node.name} has no rail {rail!r}", seen=f"it has {', '.join(offered)}", next_step="busbw lab up --rails 4 gives it four"
+            f"{node.name} has no rail {rail!r}",
+            seen=f"it has {', '.join(offered)}",
+            next_step="busbw lab up --rails 4 gives it four",
         )
     return (name,)
 
@@ -333,5 +439,8 @@ def _demand_links(state: LabState) -> None:
         raise LabError(
             "nodes in loopback mode have no links to break",
             seen="; ".join(state.cannot),
-            next_step="busbw lab up --mode auto, where namespaces are allowed; stall, kill, hang-ssh and host-key work here too",
+            next_step=(
+                "busbw lab up --mode auto, where namespaces are allowed; stall, kill, hang-ssh and"
+                " host-key work here too"
+            ),
         )

@@ -1,4 +1,5 @@
-"""The files of a lab: keys, ssh and sshd configuration, hosts, passwd, homes. All lie in the lab's directory."""
+"""The files of a lab: keys, ssh and sshd configuration, hosts, passwd, homes. All lie in the lab's
+directory."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ NODE_DIRECTORY = "/run/node"
 """A node's own directory, as it sees it; in a lab of namespaces the same path on every node."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KEX = "curve25519-sha256,curve25519-sha256@libssh.org"
-"""OpenSSH 9.2 prefers sntrup761, which costs the client 63 ms of CPU per connection against 9 ms; mpirun opens one per node."""
+"""OpenSSH 9.2 prefers sntrup761, which costs the client 63 ms of CPU per connection against 9 ms;
+mpirun opens one per node."""
 _OPTIONS_FOR_ALL = f"""\
     IdentitiesOnly yes
     BatchMode yes
@@ -65,7 +67,9 @@ def write_all(state: LabState) -> None:
     _make_keys(state)
     known_hosts = known_hosts_text(state)
     (state.path / "known_hosts").write_text(known_hosts)
-    ssh_config(state).write_text(_ssh_config(state, str(identity(state)), str(state.path / "known_hosts")))
+    ssh_config(state).write_text(
+        _ssh_config(state, str(identity(state)), str(state.path / "known_hosts"))
+    )
     (state.path / "hosts").write_text(_hosts(state))
     if state.mode is not Mode.LOOPBACK:
         _write_accounts(state)
@@ -115,15 +119,27 @@ def _make_keys(state: LabState) -> None:
 
 def _keygen(path: Path, comment: str) -> None:
     argv = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path))
-    made = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    made = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
     if made.returncode != 0:
-        raise LabError(f"no key could be made for {comment}", seen=made.stdout + made.stderr, next_step=" ".join(argv[:-1]) + " /tmp/key")
+        raise LabError(
+            f"no key could be made for {comment}",
+            seen=made.stdout + made.stderr,
+            next_step=" ".join(argv[:-1]) + " /tmp/key",
+        )
 
 
 def _ssh_config(state: LabState, key: str, known_hosts: str) -> str:
     hosts = "".join(f"Host {node.name}\n    HostName {node.address}\n" for node in state.nodes)
-    login = f"    User {state.user}\n    Port {state.nodes[0].ssh_port}\n    IdentityFile {key}\n    UserKnownHostsFile {known_hosts}\n"
-    return f"# The lab {state.name}: ssh -F {ssh_config(state)} node1\n{hosts}Host *\n{login}{_OPTIONS_FOR_ALL}"
+    login = (
+        f"    User {state.user}\n    Port {state.nodes[0].ssh_port}\n    IdentityFile {key}\n   "
+        f" UserKnownHostsFile {known_hosts}\n"
+    )
+    return (
+        f"# The lab {state.name}: ssh -F {ssh_config(state)} node1\n{hosts}Host"
+        f" *\n{login}{_OPTIONS_FOR_ALL}"
+    )
 
 
 def _hosts(state: LabState) -> str:
@@ -135,7 +151,8 @@ def _hosts(state: LabState) -> str:
 
 
 def _write_accounts(state: LabState) -> None:
-    """passwd (and shadow, for an sshd of root's) that give the lab's user the node's home and a shell: the first entry of a name counts."""
+    """passwd (and shadow, for an sshd of root's) that give the lab's user the node's home and a
+    shell: the first entry of a name counts."""
     shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
     own = f"{state.user}:x:{os.geteuid()}:{os.getegid()}:busbw lab:{NODE_DIRECTORY}/home:{shell}\n"
     (state.path / "passwd").write_text(own + Path("/etc/passwd").read_text())
@@ -153,7 +170,9 @@ def _write_node(state: LabState, node: LabNode, known_hosts: str) -> None:
         authorized += (state.path / "node_id_ed25519.pub").read_text()
         shutil.copy(state.path / "node_id_ed25519", ssh / "id_ed25519")
         (ssh / "known_hosts").write_text(known_hosts)
-        (ssh / "config").write_text(_ssh_config(state, f"{inside}/home/.ssh/id_ed25519", f"{inside}/home/.ssh/known_hosts"))
+        (ssh / "config").write_text(
+            _ssh_config(state, f"{inside}/home/.ssh/id_ed25519", f"{inside}/home/.ssh/known_hosts")
+        )
     (ssh / "authorized_keys").write_text(authorized)
     for path in ssh.iterdir():
         os.chmod(path, 0o600)
@@ -162,7 +181,8 @@ def _write_node(state: LabState, node: LabNode, known_hosts: str) -> None:
 
 
 def sshd_config(state: LabState, node: LabNode) -> str:
-    """The node's sshd_config. Sessions get the node's own programs first on their PATH, its name, and its number of emulated GPUs."""
+    """The node's sshd_config. Sessions get the node's own programs first on their PATH, its name,
+    and its number of emulated GPUs."""
     inside = _inside(state, node)
     environment = {
         "PATH": f"{inside}/bin:{_PATH}",
@@ -190,7 +210,8 @@ def sshd_config(state: LabState, node: LabNode) -> str:
         "Subsystem sftp internal-sftp",
     ]
     if openssh_version() >= (9, 8):
-        # Tests and the curious fail to log in many times from one address, which newer servers answer with silence.
+        # Tests and the curious fail to log in many times from one address, which newer servers
+        # answer with silence.
         lines.append("PerSourcePenalties no")
     if state.mode is Mode.LOOPBACK:
         environment["HOME"] = f"{inside}/home"
@@ -202,7 +223,14 @@ def sshd_config(state: LabState, node: LabNode) -> str:
 @functools.cache
 def openssh_version() -> tuple[int, int]:
     """Version of the OpenSSH installed; (0, 0) = it does not say."""
-    told = subprocess.run(("ssh", "-V"), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    told = subprocess.run(
+        ("ssh", "-V"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     match = re.search(r"OpenSSH_(\d+)\.(\d+)", told.stdout + told.stderr)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
@@ -217,7 +245,9 @@ def login_name() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         raise LabError(
-            "the lab needs a user with a name", seen=f"no user exists for uid {os.geteuid()}", next_step="run as another user"
+            "the lab needs a user with a name",
+            seen=f"no user exists for uid {os.geteuid()}",
+            next_step="run as another user",
         ) from None
 
 

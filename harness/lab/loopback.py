@@ -1,7 +1,9 @@
-"""Labs without namespaces: one sshd per loopback address, run by whoever makes the lab. What needs neither links nor root works in them.
+"""Labs without namespaces: one sshd per loopback address, run by whoever makes the lab. What needs
+neither links nor root works in them.
 
-The nodes share this machine's network, processes, files and host name. Each has a home and a host key of its own, and two programs of its own
-first on its PATH: a `hostname` that gives the node's name, and an `ssh` that knows the other nodes.
+The nodes share this machine's network, processes, files and host name. Each has a home and a host
+key of its own, and two programs of its own first on its PATH: a `hostname` that gives the node's
+name, and an `ssh` that knows the other nodes.
 """
 
 from __future__ import annotations
@@ -24,13 +26,20 @@ _END_TIMEOUT_S = 10.0
 
 CANNOT = (
     "slow, lose or cut traffic: in loopback mode all nodes share the loopback interface",
-    "give nodes several rails or leaves, or a rate: in loopback mode they have no links of their own",
-    "give nodes their own host name, /tmp or process table: ranks of all nodes report this machine's name",
+    (
+        "give nodes several rails or leaves, or a rate: in loopback mode they have no links of"
+        " their own"
+    ),
+    (
+        "give nodes their own host name, /tmp or process table: ranks of all nodes report this"
+        " machine's name"
+    ),
 )
 
 
 def plan_nodes(count: int, marker: str) -> tuple[LabNode, ...]:
-    """The nodes of a lab: addresses 127.A.B.1 and up, A and B taken from the lab's marker so that labs do not meet."""
+    """The nodes of a lab: addresses 127.A.B.1 and up, A and B taken from the lab's marker so that
+    labs do not meet."""
     first, second = int(marker[:2], 16) % 254 + 1, int(marker[2:4], 16) % 254 + 1
     return tuple(_plan_node(f"127.{first}", second, number) for number in range(1, count + 1))
 
@@ -42,7 +51,8 @@ def start(state: LabState) -> LabState:
         LabError: one did not start; `seen` is what it said.
     """
     if os.geteuid() == 0:
-        # sshd started by root wants this directory; the service of its package makes it at boot, a container has no boot.
+        # sshd started by root wants this directory; the service of its package makes it at boot, a
+        # container has no boot.
         _PRIVILEGE_SEPARATION.mkdir(mode=0o755, exist_ok=True)
     for node in state.nodes:
         _write_programs(state, node)
@@ -50,14 +60,17 @@ def start(state: LabState) -> LabState:
 
 
 def end(state: LabState) -> None:
-    """End every process that carries the lab's marker, or is an sshd that was started with a configuration of this lab.
+    """End every process that carries the lab's marker, or is an sshd that was started with a
+    configuration of this lab.
 
     Raises:
         LabError: one did not end.
     """
 
     def end_all() -> bool:
-        found = tuple(process for process in map(processes.identify, _of_lab(state)) if process is not None)
+        found = tuple(
+            process for process in map(processes.identify, _of_lab(state)) if process is not None
+        )
         return not [process for process in found if processes.send(process, signal.SIGKILL)]
 
     processes.wait_until(end_all, _END_TIMEOUT_S, "the end of the lab's processes")
@@ -65,16 +78,35 @@ def end(state: LabState) -> None:
 
 def _plan_node(network: str, second: int, number: int) -> LabNode:
     address = f"{network}.{(second + (number - 1) // 250) % 255}.{(number - 1) % 250 + 1}"
-    return LabNode(name=f"node{number}", address=address, ssh_port=SSH_PORT, leaf="leaf1", rails=(Rail("lo", address, ""),))
+    return LabNode(
+        name=f"node{number}",
+        address=address,
+        ssh_port=SSH_PORT,
+        leaf="leaf1",
+        rails=(Rail("lo", address, ""),),
+    )
 
 
 def _start_node(state: LabState, node: LabNode) -> LabNode:
     directory = files.node_directory(state, node)
     log = directory / "log"
-    argv = ((directory / "sshd-path").read_text().strip(), "-f", str(directory / "sshd_config"), "-E", str(log))
+    argv = (
+        (directory / "sshd-path").read_text().strip(),
+        "-f",
+        str(directory / "sshd_config"),
+        "-E",
+        str(log),
+    )
     environment = {**requirements.environment(), "BUSBW_LAB": state.marker, "LAB_NODE": node.name}
     started = subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False, env=environment, cwd="/"
+        argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
+        cwd="/",
     )
     pid_file = directory / "sshd.pid"
     if started.returncode == 0:
@@ -86,7 +118,9 @@ def _start_node(state: LabState, node: LabNode) -> LabNode:
                 break
     said = started.stderr + (log.read_text() if log.exists() else "")
     raise LabError(
-        f"the sshd of {node.name} did not start on {node.address} port {node.ssh_port}", seen=said, next_step="use another --name"
+        f"the sshd of {node.name} did not start on {node.address} port {node.ssh_port}",
+        seen=said,
+        next_step="use another --name",
     )
 
 
@@ -96,22 +130,27 @@ def _write_programs(state: LabState, node: LabNode) -> None:
     ssh = shlex.quote(requirements.find("ssh") or "ssh")
     _script(directory / "bin/hostname", f"echo {node.name}")
     if state.node_ssh:
-        _script(directory / "bin/ssh", f'exec {ssh} -F {shlex.quote(str(own_home / ".ssh/config"))} "$@"')
+        _script(
+            directory / "bin/ssh",
+            f'exec {ssh} -F {shlex.quote(str(own_home / ".ssh/config"))} "$@"',
+        )
     _script(
         directory / "bin/login",
-        "# Every session starts here: sshd itself would start it in the home directory of this machine's user.\n"
-        f"cd {shlex.quote(str(own_home))} || exit 255\n"
-        'case "${SSH_ORIGINAL_COMMAND-}" in\n'
-        '"") exec "${SHELL:-/bin/sh}" -l ;;\n'
-        f"internal-sftp) exec {shlex.quote(_sftp_server())} ;;\n"
-        '*) exec "${SHELL:-/bin/sh}" -c "$SSH_ORIGINAL_COMMAND" ;;\n'
-        "esac",
+        "# Every session starts here: sshd itself would start it in the home directory of this"
+        f" machine's user.\ncd {shlex.quote(str(own_home))} || exit 255\ncase"
+        ' "${SSH_ORIGINAL_COMMAND-}" in\n"") exec "${SHELL:-/bin/sh}" -l ;;\ninternal-sftp)'
+        f' exec {shlex.quote(_sftp_server())} ;;\n*) exec "${{SHELL:-/bin/sh}}" -c'
+        ' "$SSH_ORIGINAL_COMMAND" ;;\nesac',
     )
 
 
 def _sftp_server() -> str:
     """Debian, then Red Hat, then SUSE."""
-    places = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server")
+    places = (
+        "/usr/lib/openssh/sftp-server",
+        "/usr/libexec/openssh/sftp-server",
+        "/usr/lib/ssh/sftp-server",
+    )
     return next((place for place in places if os.path.exists(place)), places[0])
 
 
@@ -126,6 +165,7 @@ def _of_lab(state: LabState) -> tuple[int, ...]:
     listeners = tuple(
         pid
         for pid in processes.pids()
-        if own in processes.command_line(pid) and os.path.basename(processes.executable(pid)).startswith("sshd")
+        if own in processes.command_line(pid)
+        and os.path.basename(processes.executable(pid)).startswith("sshd")
     )
     return tuple(sorted({*marked, *listeners}))

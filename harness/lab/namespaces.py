@@ -1,4 +1,5 @@
-"""Labs of namespaces, by root or in a user namespace: writes the wiring, starts the first process, finds out what it started."""
+"""Labs of namespaces, by root or in a user namespace: writes the wiring, starts the first process,
+finds out what it started."""
 
 from __future__ import annotations
 
@@ -19,11 +20,17 @@ from busbw.lab.state import LabNode, LabState, Mode, Process, save
 SCRIPTS = Path(__file__).parent / "scripts"
 _UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _UNSHARE_USER = ("unshare", "--user", "--map-root-user", *_UNSHARE[1:])
-_PROBE = "ip link add dev up0 type veth peer name down0 && ip link add dev switch0 type bridge && mount -t tmpfs busbw-probe /run"
+_PROBE = (
+    "ip link add dev up0 type veth peer name down0 && ip link add dev switch0 type bridge && mount"
+    " -t tmpfs busbw-probe /run"
+)
 CANNOT_AS_USER = ("make device files on a node: only root may",)
 _REFUSALS = (
     ("sysfs", "show a node its own network devices in /sys: the kernel refused to mount it"),
-    ("memlock", "raise a node's limit of locked memory above that of the lab's maker: the kernel refused"),
+    (
+        "memlock",
+        "raise a node's limit of locked memory above that of the lab's maker: the kernel refused",
+    ),
 )
 _START_TIMEOUT_S = 60.0
 _END_TIMEOUT_S = 30.0
@@ -34,11 +41,19 @@ def refused(mode: Mode) -> str:
     argv = (*_unshare(mode), "sh", "-c", _PROBE)
     try:
         tried = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False, env=requirements.environment()
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            env=requirements.environment(),
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return "" if tried.returncode == 0 else (tried.stderr.strip() or f"exit status {tried.returncode}")
+    return (
+        "" if tried.returncode == 0 else (tried.stderr.strip() or f"exit status {tried.returncode}")
+    )
 
 
 def write_wiring(state: LabState) -> None:
@@ -53,11 +68,15 @@ def write_wiring(state: LabState) -> None:
     _write(directory / "head", wiring.head_lines(state))
     for number, node in enumerate(state.nodes, 1):
         _write(files.node_directory(state, node) / "wiring", wiring.node_lines(state, number))
-        _write(files.node_directory(state, node) / "wiring.tc", shaping.node_tc(state, node) if _shaped(state) else ())
+        _write(
+            files.node_directory(state, node) / "wiring.tc",
+            shaping.node_tc(state, node) if _shaped(state) else (),
+        )
 
 
 def start(state: LabState) -> LabState:
-    """Start the lab and wait until every node's sshd listens; gives the record with what was found out.
+    """Start the lab and wait until every node's sshd listens; gives the record with what was found
+    out.
 
     Raises:
         LabError: a step failed; `seen` is what it said.
@@ -65,25 +84,45 @@ def start(state: LabState) -> LabState:
     log = state.path / "log"
     pid_file = state.path / "holder.pid"
     plain = () if state.mode is Mode.ROOT else (str(os.geteuid()), str(os.getegid()))
-    lab = (*_unshare(state.mode), "sh", str(SCRIPTS / "lab.sh"), state.directory, str(SCRIPTS), state.cgroup or "", *(plain or ("", "")))
-    # setsid --fork: no terminal signal reaches the lab, and it is nobody's child that could stay behind as a zombie.
+    lab = (
+        *_unshare(state.mode),
+        "sh",
+        str(SCRIPTS / "lab.sh"),
+        state.directory,
+        str(SCRIPTS),
+        state.cgroup or "",
+        *(plain or ("", "")),
+    )
+    # setsid --fork: no terminal signal reaches the lab, and it is nobody's child that could stay
+    # behind as a zombie.
     argv = ("setsid", "--fork", "sh", "-c", 'echo $$ >"$0"; exec "$@"', str(pid_file), *lab)
     with (
         open(log, "wb") as said,
         subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, cwd="/", env=requirements.environment()
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            cwd="/",
+            env=requirements.environment(),
         ) as launcher,
     ):
         assert launcher.stdin is not None  # both are pipes
         assert launcher.stdout is not None
         if _answer(launcher.stdout) != b"ready\n":
-            raise LabError("the lab could not be made", seen=_tail(log), next_step="busbw lab down, then try again")
+            raise LabError(
+                "the lab could not be made",
+                seen=_tail(log),
+                next_step="busbw lab down, then try again",
+            )
         started = _identify(state, int(pid_file.read_text()))
         save(started)
         _await_sshd(started)
         if started.slurm:
             assert started.init is not None  # set by _identify
-            slurm.await_ready(started, ("nsenter", f"--net=/proc/{started.init.pid}/root/run/netns/{wiring.HEAD}"))
+            slurm.await_ready(
+                started, ("nsenter", f"--net=/proc/{started.init.pid}/root/run/netns/{wiring.HEAD}")
+            )
         launcher.stdin.write(b"keep\n")
     return _note_refusals(_find_nodes(started))
 
@@ -91,7 +130,8 @@ def start(state: LabState) -> LabState:
 def end(state: LabState) -> None:
     """End every process of the lab, and with them its namespaces and mounts.
 
-    Killing the holder kills the first process of the lab, which ends only after every other process in it.
+    Killing the holder kills the first process of the lab, which ends only after every other process
+    in it.
 
     Raises:
         LabError: one did not end.
@@ -102,16 +142,23 @@ def end(state: LabState) -> None:
     init = state.init or next(map(processes.identify, processes.children(holder.pid)), None)
     processes.send(holder, signal.SIGKILL)
     for process in (init, holder):
-        processes.wait_until(partial(processes.gone, process), _END_TIMEOUT_S, "the end of the lab's processes")
+        processes.wait_until(
+            partial(processes.gone, process), _END_TIMEOUT_S, "the end of the lab's processes"
+        )
 
 
 def _unrecorded_holder(state: LabState) -> Process | None:
-    """The holder of a lab whose maker was killed before it could record it. It would end by itself, but later."""
+    """The holder of a lab whose maker was killed before it could record it. It would end by itself,
+    but later."""
     try:
         pid = int((state.path / "holder.pid").read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return processes.identify(pid) if f"lab.sh {state.directory} " in processes.command_line(pid) else None
+    return (
+        processes.identify(pid)
+        if f"lab.sh {state.directory} " in processes.command_line(pid)
+        else None
+    )
 
 
 def _await_sshd(state: LabState) -> None:
@@ -134,12 +181,17 @@ def _identify(state: LabState, holder_pid: int) -> LabState:
     first = processes.children(holder_pid)
     init = processes.identify(first[0]) if first else None
     if holder is None or init is None:
-        raise LabError("the lab ended while it was being made", seen=_tail(state.path / "log"), next_step="busbw lab down, then try again")
+        raise LabError(
+            "the lab ended while it was being made",
+            seen=_tail(state.path / "log"),
+            next_step="busbw lab down, then try again",
+        )
     return replace(state, holder=holder, init=init)
 
 
 def _find_nodes(state: LabState) -> LabState:
-    """The first process of each node is the only child of the `unshare … node.sh NAME` that lab.sh started."""
+    """The first process of each node is the only child of the `unshare … node.sh NAME` that lab.sh
+    started."""
     assert state.init is not None  # set by _identify
     by_name = {_last_words(pid): pid for pid in processes.children(state.init.pid)}
     return replace(state, nodes=tuple(_find_node(node, by_name) for node in state.nodes))
@@ -147,15 +199,23 @@ def _find_nodes(state: LabState) -> LabState:
 
 def _note_refusals(state: LabState) -> LabState:
     """Record what the kernel refused node.sh on any node."""
-    refused = {entry.name for node in state.nodes for entry in (files.node_directory(state, node) / "refused").iterdir()}
-    return replace(state, cannot=state.cannot + tuple(told for mark, told in _REFUSALS if mark in refused))
+    refused = {
+        entry.name
+        for node in state.nodes
+        for entry in (files.node_directory(state, node) / "refused").iterdir()
+    }
+    return replace(
+        state, cannot=state.cannot + tuple(told for mark, told in _REFUSALS if mark in refused)
+    )
 
 
 def _find_node(node: LabNode, by_name: dict[str, int]) -> LabNode:
     first = processes.children(by_name[node.name]) if node.name in by_name else ()
     init = processes.identify(first[0]) if first else None
     if init is None:
-        raise LabError(f"{node.name} ended while it was being made", next_step="busbw lab down, then try again")
+        raise LabError(
+            f"{node.name} ended while it was being made", next_step="busbw lab down, then try again"
+        )
     return replace(node, init=init, netns=processes.netns(init.pid))
 
 
@@ -164,7 +224,9 @@ def _last_words(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
-    script = next((position for position, word in enumerate(words) if word.endswith(b"/node.sh")), None)
+    script = next(
+        (position for position, word in enumerate(words) if word.endswith(b"/node.sh")), None
+    )
     return "" if script is None else words[script + 1].decode()
 
 

@@ -1,7 +1,9 @@
-"""Personas of the lab: the hardware that nodes show without having it. One YAML file each in `busbw/lab/personas`, or a file of one's own.
+"""Personas of the lab: the hardware that nodes show without having it. One YAML file each in
+`busbw/lab/personas`, or a file of one's own.
 
-A persona is what equal nodes have in common: models, versions, PCI addresses. What differs from node to node (serial numbers, GUIDs,
-addresses) is made from the node's number by `busbw.lab.persona`, so that every tool on a node tells of the same hardware.
+A persona is what equal nodes have in common: models, versions, PCI addresses. What differs from
+node to node (serial numbers, GUIDs, addresses) is made from the node's number by
+`busbw.lab.persona`, so that every tool on a node tells of the same hardware.
 """
 
 from __future__ import annotations
@@ -35,27 +37,38 @@ from busbw.fabrics import fabric as profile
 SMALL_BYTES = 64 * 1024
 """The limit that distributions come with."""
 LIBRARY = "memlock.so"
-CANNOT = ("lock more memory than its maker: sessions are shown an unlimited limit, as the invented hardware would have",)
+CANNOT = (
+    (
+        "lock more memory than its maker: sessions are shown an unlimited limit, as the invented"
+        " hardware would have"
+    ),
+)
 _SOURCE = Path(__file__).parent / "scripts/memlock.c"
 
 
 @functools.cache
 def needed() -> bool:
-    """True = the kernel does not let this process lift the limit, and there is a compiler to pretend with."""
+    """True = the kernel does not let this process lift the limit, and there is a compiler to
+    pretend with."""
     if shutil.which("cc") is None:
         return False
     argv = ("sh", "-c", "ulimit -l unlimited")
-    tried = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    tried = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
     return tried.returncode != 0
 
 
 def build(directory: Path) -> Path | None:
-    """The library, made in that directory; None = it is not needed, or could not be made: the real limit is shown then."""
+    """The library, made in that directory; None = it is not needed, or could not be made: the real
+    limit is shown then."""
     if not needed():
         return None
     library = directory / LIBRARY
     argv = ("cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(_SOURCE))
-    made = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    made = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
     return library if made.returncode == 0 else None
 
 
@@ -74,7 +87,8 @@ class Entry:
     link: str | None = None
     """Where a symbolic link points; None = it is none."""
     device: tuple[int, int] | None = None
-    """Major and minor number of a character device; where only root may make one and this is not root, an empty file stands in for it."""
+    """Major and minor number of a character device; where only root may make one and this is not
+    root, an empty file stands in for it."""
     counts: bool = False
     """True = the node counts in it: once there, it is left as it is."""
 
@@ -103,7 +117,8 @@ def write_tree(root: Path, entries: Iterable[Entry]) -> None:
 
 
 def replace_tree(root: Path, before: Iterable[Entry], after: Iterable[Entry]) -> None:
-    """Make a tree that holds `before` hold `after`; what both have alike stays untouched. Done again after an interruption it comes out the same."""
+    """Make a tree that holds `before` hold `after`; what both have alike stays untouched. Done
+    again after an interruption it comes out the same."""
     old = {entry.path: entry for entry in before}
     new = {entry.path: entry for entry in after}
     # A directory that is listed may be mounted somewhere: it is emptied, never made anew.
@@ -178,7 +193,8 @@ class GpuKind:
     nvswitch: bool = False
     """True = behind an NVSwitch, with a fabric state and a fabric manager."""
     headroom: bool = False
-    """True = nvidia-smi shows the distance to the limit (`T.Limit`) where it showed temperatures before."""
+    """True = nvidia-smi shows the distance to the limit (`T.Limit`) where it showed temperatures
+    before."""
 
     @property
     def short(self) -> str:
@@ -260,11 +276,20 @@ def load(name: str) -> Persona:
         try:
             return parse(path.read_text(encoding="utf-8"), name, path.stem)
         except (OSError, UnicodeDecodeError) as error:
-            raise LabError("the persona cannot be read", seen=f"{name}: {error}", next_step=f"known: {', '.join(names())}") from error
+            raise LabError(
+                "the persona cannot be read",
+                seen=f"{name}: {error}",
+                next_step=f"known: {', '.join(names())}",
+            ) from error
     if name not in names():
-        raise UsageError(codec.unknown("persona", name, names()), next_step=f"known personas: {', '.join(names())}")
+        raise UsageError(
+            codec.unknown("persona", name, names()),
+            next_step=f"known personas: {', '.join(names())}",
+        )
     path_inside = f"personas/{name}.yaml"
-    return parse((resources.files("busbw.lab") / path_inside).read_text(encoding="utf-8"), path_inside, name)
+    return parse(
+        (resources.files("busbw.lab") / path_inside).read_text(encoding="utf-8"), path_inside, name
+    )
 
 
 def parse(text: str, path: str, name: str) -> Persona:
@@ -281,20 +306,30 @@ def parse(text: str, path: str, name: str) -> Persona:
 def _problems(document: codec.Document[Persona]) -> Iterator[codec.Problem]:
     file = document.value
     addresses = (*file.gpu_addresses, *file.adapter_addresses)
-    for key, listed in (("gpu_addresses", file.gpu_addresses), ("adapter_addresses", file.adapter_addresses)):
+    for key, listed in (
+        ("gpu_addresses", file.gpu_addresses),
+        ("adapter_addresses", file.adapter_addresses),
+    ):
         for index, address in enumerate(listed):
             if not _ADDRESS.fullmatch(address):
-                yield document.problem((key, index), f"expected an address such as 0000:1b:00.0, found {address!r}")
+                yield document.problem(
+                    (key, index), f"expected an address such as 0000:1b:00.0, found {address!r}"
+                )
             elif addresses.count(address) > 1:
                 yield document.problem((key, index), f"{address} is taken by another device")
             elif bridge(address) in addresses:
-                yield document.problem((key, index), f"{bridge(address)}, where its bridge goes, is taken by another device")
+                yield document.problem(
+                    (key, index),
+                    f"{bridge(address)}, where its bridge goes, is taken by another device",
+                )
     if not file.gpu_addresses:
         yield document.problem(("gpu_addresses",), "expected at least one GPU")
     if (file.adapters is None) != (not file.adapter_addresses):
         yield document.problem(("adapter_addresses",), "adapters and adapter_addresses go together")
     if file.fabric not in profile.names():
-        yield document.problem(("fabric",), codec.unknown("fabric profile", file.fabric, profile.names()))
+        yield document.problem(
+            ("fabric",), codec.unknown("fabric profile", file.fabric, profile.names())
+        )
 
 
 def bridge(address: str) -> str:
@@ -392,25 +427,31 @@ class NodeHardware:
     peermem: bool
     fabric_manager: bool
     acs: bool = False
-    """True = the bridges validate sources and send traffic between devices up to the root complex."""
+    """True = the bridges validate sources and send traffic between devices up to the root
+    complex."""
     kernel_log: tuple[str, ...] = ()
     bios: str = ""
     read_request_bytes: int = 4096
     relaxed_ordering: bool = True
-    """Of PCI Express: what the adapters ask for at once, and whether the order of writes may change."""
+    """Of PCI Express: what the adapters ask for at once, and whether the order of writes may
+    change."""
     far_nics: bool = False
     """True = GPUs and adapters are paired across the sockets."""
 
 
 def invent(persona: Persona, node: str, number: int) -> NodeHardware:
-    """The hardware of node `number` (from 1), whole and well. The same number gives the same hardware."""
+    """The hardware of node `number` (from 1), whole and well. The same number gives the same
+    hardware."""
     return NodeHardware(
         node=node,
         persona=persona,
         driver=persona.driver,
         ofed=persona.ofed,
         gpus=tuple(_gpu(persona, number, index) for index in range(len(persona.gpu_addresses))),
-        adapters=tuple(_adapter(persona.adapters, persona, number, index) for index in range(len(persona.adapter_addresses))),
+        adapters=tuple(
+            _adapter(persona.adapters, persona, number, index)
+            for index in range(len(persona.adapter_addresses))
+        ),
         verbs=persona.adapters is not None,
         peermem=persona.adapters is not None and not persona.open_modules,
         fabric_manager=persona.gpus.nvswitch,

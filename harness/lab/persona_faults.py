@@ -1,4 +1,5 @@
-"""Faults of invented hardware: each changes what one node shows, from the whole hardware to the broken one. Pure; the lab switches them."""
+"""Faults of invented hardware: each changes what one node shows, from the whole hardware to the
+broken one. Pure; the lab switches them."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from busbw.lab.persona import Adapter, Gpu, NodeHardware, Persona, invent
 from busbw.lab.state import Fault, LabNode, LabState
 
 _OF = {"gpu": "one GPU: ", "adapter": "one adapter: ", "node": ""}
-_LIVE = (("memlock-small", "locked memory limited to 64 KiB, for real"), ("errors-grow", "one adapter: error counters that grow"))
+_LIVE = (
+    ("memlock-small", "locked memory limited to 64 KiB, for real"),
+    ("errors-grow", "one adapter: error counters that grow"),
+)
 """Faults of processes on the node, which busbw.lab.faults makes itself."""
 _Change = Callable[[NodeHardware, int], NodeHardware]
 
@@ -49,14 +53,21 @@ def hardware(state: LabState, node: LabNode) -> NodeHardware:
         raise LabError(
             f"the lab {state.name!r} shows no hardware that could break",
             seen="it was brought up without --persona",
-            next_step=f"busbw lab down --name {state.name} && busbw lab up -n {len(state.nodes)} --name {state.name} --persona h100",
+            next_step=(
+                f"busbw lab down --name {state.name} && busbw lab up -n {len(state.nodes)} --name"
+                f" {state.name} --persona h100"
+            ),
         )
     number = state.nodes.index(node) + 1
-    return broken(invent(state.persona, node.name, number), (fault for fault in state.faults if fault.target == node.name))
+    return broken(
+        invent(state.persona, node.name, number),
+        (fault for fault in state.faults if fault.target == node.name),
+    )
 
 
 def broken(whole: NodeHardware, faults: Iterable[Fault]) -> NodeHardware:
-    """The hardware with these faults, in their order; faults of links and processes change nothing of it."""
+    """The hardware with these faults, in their order; faults of links and processes change nothing
+    of it."""
     known = {fault.kind: fault for fault in FAULTS}
     now = whole
     for fault in faults:
@@ -74,20 +85,33 @@ def make(state: LabState, kind: str, node: str, index: int | None) -> Fault:
     """
     fault = next((fault for fault in FAULTS if fault.kind == kind), None)
     if fault is None:
-        raise UsageError(codec.unknown("hardware fault", kind, (name for name, _ in kinds())), next_step="busbw lab fault hw")
+        raise UsageError(
+            codec.unknown("hardware fault", kind, (name for name, _ in kinds())),
+            next_step="busbw lab fault hw",
+        )
     shown = hardware(state, state.node(node))
     why = fault.impossible(shown.persona)
     if why:
-        raise LabError(f"{kind} is no fault of the persona {shown.persona.name}", seen=why, next_step="busbw lab fault hw")
-    devices = {"gpu": tuple(f"GPU {gpu.index}" for gpu in shown.gpus), "adapter": tuple(a.name for a in shown.adapters), "node": ()}[
-        fault.of
-    ]
+        raise LabError(
+            f"{kind} is no fault of the persona {shown.persona.name}",
+            seen=why,
+            next_step="busbw lab fault hw",
+        )
+    devices = {
+        "gpu": tuple(f"GPU {gpu.index}" for gpu in shown.gpus),
+        "adapter": tuple(a.name for a in shown.adapters),
+        "node": (),
+    }[fault.of]
     if fault.of == "node":
         return Fault(kind, node, fault.text)
     chosen = len(devices) - 1 if index is None else index
     if not 0 <= chosen < len(devices):
         seen = f"it has {devices[0]} to {devices[-1]}" if devices else f"it has no {fault.of}"
-        raise LabError(f"{node} has no {fault.of} number {chosen}", seen=seen, next_step=f"busbw lab fault hw {kind} {node}")
+        raise LabError(
+            f"{node} has no {fault.of} number {chosen}",
+            seen=seen,
+            next_step=f"busbw lab fault hw {kind} {node}",
+        )
     return Fault(kind, node, f"{devices[chosen]}: {fault.text}", index=chosen)
 
 
@@ -100,20 +124,31 @@ def adapter(state: LabState, node: str, index: int | None) -> tuple[int, str]:
     adapters = hardware(state, state.node(node)).adapters
     chosen = len(adapters) - 1 if index is None else index
     if not 0 <= chosen < len(adapters):
-        raise LabError(f"{node} has no adapter number {chosen}", seen=f"it has {len(adapters)}", next_step="busbw lab status")
+        raise LabError(
+            f"{node} has no adapter number {chosen}",
+            seen=f"it has {len(adapters)}",
+            next_step="busbw lab status",
+        )
     return chosen, adapters[chosen].name
 
 
 def _gpu(change: Callable[[Gpu], Gpu]) -> _Change:
     def apply(node: NodeHardware, index: int) -> NodeHardware:
-        return replace(node, gpus=tuple(change(gpu) if gpu.index == index else gpu for gpu in node.gpus))
+        return replace(
+            node, gpus=tuple(change(gpu) if gpu.index == index else gpu for gpu in node.gpus)
+        )
 
     return apply
 
 
 def _adapter(change: Callable[[Adapter], Adapter]) -> _Change:
     def apply(node: NodeHardware, index: int) -> NodeHardware:
-        return replace(node, adapters=tuple(change(a) if position == index else a for position, a in enumerate(node.adapters)))
+        return replace(
+            node,
+            adapters=tuple(
+                change(a) if position == index else a for position, a in enumerate(node.adapters)
+            ),
+        )
 
     return apply
 
@@ -124,7 +159,9 @@ def _node(change: Callable[[NodeHardware], NodeHardware]) -> _Change:
 
 def _without_gpu(node: NodeHardware, index: int) -> NodeHardware:
     left = (gpu for gpu in node.gpus if gpu.index != index)
-    return replace(node, gpus=tuple(replace(gpu, index=position) for position, gpu in enumerate(left)))
+    return replace(
+        node, gpus=tuple(replace(gpu, index=position) for position, gpu in enumerate(left))
+    )
 
 
 def _lost_gpu(node: NodeHardware, index: int) -> NodeHardware:
@@ -134,7 +171,9 @@ def _lost_gpu(node: NodeHardware, index: int) -> NodeHardware:
 
 def _logged(node: NodeHardware, index: int, xid: str) -> NodeHardware:
     told = tuple(
-        f"[Fri Nov 20 03:12:44 2026] NVRM: Xid (PCI:{gpu.address.removesuffix('.0')}): {xid}" for gpu in node.gpus if gpu.index == index
+        f"[Fri Nov 20 03:12:44 2026] NVRM: Xid (PCI:{gpu.address.removesuffix('.0')}): {xid}"
+        for gpu in node.gpus
+        if gpu.index == index
     )
     return replace(node, kernel_log=node.kernel_log + told)
 
@@ -149,7 +188,9 @@ def _half_rate(adapter: Adapter) -> Adapter:
 
 def _down(adapter: Adapter) -> Adapter:
     # A port without a link shows the lowest rate there is.
-    return replace(adapter, state="DOWN", physical_state="Polling", rate_gbit_s=10, lanes="4X SDR", sm_lid=0)
+    return replace(
+        adapter, state="DOWN", physical_state="Polling", rate_gbit_s=10, lanes="4X SDR", sm_lid=0
+    )
 
 
 def _odd_firmware(adapter: Adapter) -> Adapter:
@@ -171,7 +212,9 @@ def _needs_adapters(persona: Persona) -> str:
 
 
 def _needs_infiniband(persona: Persona) -> str:
-    return "" if persona.adapters and not persona.adapters.ethernet else "it has no InfiniBand adapter"
+    return (
+        "" if persona.adapters and not persona.adapters.ethernet else "it has no InfiniBand adapter"
+    )
 
 
 def _needs_roce(persona: Persona) -> str:
@@ -199,23 +242,74 @@ def _needs_peermem(persona: Persona) -> str:
 FAULTS = (
     HardwareFault("gpu-missing", "not there", "gpu", _without_gpu),
     HardwareFault("gpu-lost", "fell off the bus, does not answer", "gpu", _lost_gpu),
-    HardwareFault("driver-odd", "another driver than the other nodes", "node", _node(lambda n: replace(n, driver=n.persona.odd_driver))),
-    HardwareFault("vbios-odd", "another VBIOS", "gpu", _gpu(_odd_vbios)),
-    HardwareFault("persistence-off", "persistence mode off", "gpu", _gpu(lambda gpu: replace(gpu, persistence=False))),
-    HardwareFault("mig-on", "MIG mode on", "gpu", _gpu(lambda gpu: replace(gpu, mig=True))),
-    HardwareFault("ecc-errors", "uncorrected ECC errors", "gpu", _gpu(lambda gpu: replace(gpu, ecc_uncorrected=3))),
-    HardwareFault("rows-pending", "row remapping pending", "gpu", _gpu(lambda gpu: replace(gpu, rows_pending=True))),
-    HardwareFault("power-capped", "power limit lowered", "gpu", _gpu(lambda gpu: replace(gpu, power_limit_w=gpu.kind.power_w // 2))),
-    HardwareFault("clocks-throttled", "slowed down by its hardware", "gpu", _gpu(lambda gpu: replace(gpu, event_reasons=0x48))),
-    HardwareFault("gpu-hot", "2 °C below its limit", "gpu", _gpu(lambda gpu: replace(gpu, temperature_c=gpu.kind.slowdown_c - 2))),
-    HardwareFault("gpu-busy", "somebody's job on it", "gpu", _gpu(_busy)),
-    HardwareFault("pcie-narrow", "8 of 16 PCIe lanes", "gpu", _gpu(lambda gpu: replace(gpu, pcie_width=8))),
-    HardwareFault("nvlink-down", "NVLink 4 inactive", "gpu", _gpu(lambda gpu: replace(gpu, links_down=(4,))), _needs_nvlink),
     HardwareFault(
-        "fabric-not-ready", "not in the NVSwitch fabric", "gpu", _gpu(lambda gpu: replace(gpu, fabric_state="In Progress")), _needs_nvswitch
+        "driver-odd",
+        "another driver than the other nodes",
+        "node",
+        _node(lambda n: replace(n, driver=n.persona.odd_driver)),
+    ),
+    HardwareFault("vbios-odd", "another VBIOS", "gpu", _gpu(_odd_vbios)),
+    HardwareFault(
+        "persistence-off",
+        "persistence mode off",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, persistence=False)),
+    ),
+    HardwareFault("mig-on", "MIG mode on", "gpu", _gpu(lambda gpu: replace(gpu, mig=True))),
+    HardwareFault(
+        "ecc-errors",
+        "uncorrected ECC errors",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, ecc_uncorrected=3)),
     ),
     HardwareFault(
-        "fabric-manager-off", "the fabric manager does not run", "node", _node(lambda n: replace(n, fabric_manager=False)), _needs_nvswitch
+        "rows-pending",
+        "row remapping pending",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, rows_pending=True)),
+    ),
+    HardwareFault(
+        "power-capped",
+        "power limit lowered",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, power_limit_w=gpu.kind.power_w // 2)),
+    ),
+    HardwareFault(
+        "clocks-throttled",
+        "slowed down by its hardware",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, event_reasons=0x48)),
+    ),
+    HardwareFault(
+        "gpu-hot",
+        "2 °C below its limit",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, temperature_c=gpu.kind.slowdown_c - 2)),
+    ),
+    HardwareFault("gpu-busy", "somebody's job on it", "gpu", _gpu(_busy)),
+    HardwareFault(
+        "pcie-narrow", "8 of 16 PCIe lanes", "gpu", _gpu(lambda gpu: replace(gpu, pcie_width=8))
+    ),
+    HardwareFault(
+        "nvlink-down",
+        "NVLink 4 inactive",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, links_down=(4,))),
+        _needs_nvlink,
+    ),
+    HardwareFault(
+        "fabric-not-ready",
+        "not in the NVSwitch fabric",
+        "gpu",
+        _gpu(lambda gpu: replace(gpu, fabric_state="In Progress")),
+        _needs_nvswitch,
+    ),
+    HardwareFault(
+        "fabric-manager-off",
+        "the fabric manager does not run",
+        "node",
+        _node(lambda n: replace(n, fabric_manager=False)),
+        _needs_nvswitch,
     ),
     HardwareFault(
         "xid-in-log",
@@ -224,35 +318,120 @@ FAULTS = (
         lambda n, i: _logged(n, i, "74, pid=2204, NVLink: fatal error"),
         _needs_nvlink,
     ),
-    HardwareFault("peermem-missing", "nvidia_peermem not loaded", "node", _node(lambda n: replace(n, peermem=False)), _needs_peermem),
-    HardwareFault("acs-on", "ACS on at every bridge", "node", _node(lambda n: replace(n, acs=True))),
     HardwareFault(
-        "max-read-small", "PCIe read requests of 512 bytes", "node", _node(lambda n: replace(n, read_request_bytes=512)), _needs_adapters
+        "peermem-missing",
+        "nvidia_peermem not loaded",
+        "node",
+        _node(lambda n: replace(n, peermem=False)),
+        _needs_peermem,
     ),
-    HardwareFault("relaxed-off", "no PCIe relaxed ordering", "node", _node(lambda n: replace(n, relaxed_ordering=False)), _needs_adapters),
-    HardwareFault("bios-odd", "another BIOS than the other nodes", "node", _node(lambda n: replace(n, bios=f"{n.bios}-rc1"))),
-    HardwareFault("hca-missing", "not there", "adapter", lambda n, i: replace(n, adapters=n.adapters[:i] + n.adapters[i + 1 :])),
-    HardwareFault("hcas-missing", "no RDMA adapter at all", "node", _node(lambda n: replace(n, adapters=())), _needs_adapters),
-    HardwareFault("rdma-unloaded", "no RDMA modules in the kernel", "node", _node(lambda n: replace(n, verbs=False)), _needs_adapters),
+    HardwareFault(
+        "acs-on", "ACS on at every bridge", "node", _node(lambda n: replace(n, acs=True))
+    ),
+    HardwareFault(
+        "max-read-small",
+        "PCIe read requests of 512 bytes",
+        "node",
+        _node(lambda n: replace(n, read_request_bytes=512)),
+        _needs_adapters,
+    ),
+    HardwareFault(
+        "relaxed-off",
+        "no PCIe relaxed ordering",
+        "node",
+        _node(lambda n: replace(n, relaxed_ordering=False)),
+        _needs_adapters,
+    ),
+    HardwareFault(
+        "bios-odd",
+        "another BIOS than the other nodes",
+        "node",
+        _node(lambda n: replace(n, bios=f"{n.bios}-rc1")),
+    ),
+    HardwareFault(
+        "hca-missing",
+        "not there",
+        "adapter",
+        lambda n, i: replace(n, adapters=n.adapters[:i] + n.adapters[i + 1 :]),
+    ),
+    HardwareFault(
+        "hcas-missing",
+        "no RDMA adapter at all",
+        "node",
+        _node(lambda n: replace(n, adapters=())),
+        _needs_adapters,
+    ),
+    HardwareFault(
+        "rdma-unloaded",
+        "no RDMA modules in the kernel",
+        "node",
+        _node(lambda n: replace(n, verbs=False)),
+        _needs_adapters,
+    ),
     HardwareFault("port-down", "no link", "adapter", _adapter(_down)),
     HardwareFault(
-        "port-init", "link without subnet manager", "adapter", _adapter(lambda a: replace(a, state="INIT", sm_lid=0)), _needs_infiniband
+        "port-init",
+        "link without subnet manager",
+        "adapter",
+        _adapter(lambda a: replace(a, state="INIT", sm_lid=0)),
+        _needs_infiniband,
     ),
     HardwareFault("half-rate", "half its rate", "adapter", _adapter(_half_rate)),
     HardwareFault("mtu-small", "MTU 2048", "adapter", _adapter(lambda a: replace(a, mtu=2048))),
-    HardwareFault("pkey-odd", "limited member of its partition", "adapter", _adapter(lambda a: replace(a, pkey=0x7FFF)), _needs_infiniband),
+    HardwareFault(
+        "pkey-odd",
+        "limited member of its partition",
+        "adapter",
+        _adapter(lambda a: replace(a, pkey=0x7FFF)),
+        _needs_infiniband,
+    ),
     HardwareFault("firmware-odd", "older firmware", "adapter", _adapter(_odd_firmware)),
-    HardwareFault("nic-pcie-narrow", "8 of 16 PCIe lanes", "adapter", _adapter(lambda a: replace(a, pcie_width=8))),
-    HardwareFault("sm-missing", "no subnet manager", "adapter", _adapter(lambda a: replace(a, sm_lid=0)), _needs_infiniband),
     HardwareFault(
-        "gid-missing", "no IP address, so no RoCE v2 GID with one", "adapter", _adapter(lambda a: replace(a, ipv4=None)), _needs_roce
-    ),
-    HardwareFault("pfc-off", "priority flow control off", "node", _all_adapters(lambda a: replace(a, pfc_priorities=())), _needs_roce),
-    HardwareFault("trust-pcp", "trusts PCP, not DSCP", "node", _all_adapters(lambda a: replace(a, trust="pcp")), _needs_roce),
-    HardwareFault(
-        "ofed-odd", "another OFED than the other nodes", "node", _node(lambda n: replace(n, ofed=n.persona.odd_ofed)), _needs_package
+        "nic-pcie-narrow",
+        "8 of 16 PCIe lanes",
+        "adapter",
+        _adapter(lambda a: replace(a, pcie_width=8)),
     ),
     HardwareFault(
-        "nics-crossed", "GPUs and adapters on different sockets", "node", _node(lambda n: replace(n, far_nics=True)), _needs_adapters
+        "sm-missing",
+        "no subnet manager",
+        "adapter",
+        _adapter(lambda a: replace(a, sm_lid=0)),
+        _needs_infiniband,
+    ),
+    HardwareFault(
+        "gid-missing",
+        "no IP address, so no RoCE v2 GID with one",
+        "adapter",
+        _adapter(lambda a: replace(a, ipv4=None)),
+        _needs_roce,
+    ),
+    HardwareFault(
+        "pfc-off",
+        "priority flow control off",
+        "node",
+        _all_adapters(lambda a: replace(a, pfc_priorities=())),
+        _needs_roce,
+    ),
+    HardwareFault(
+        "trust-pcp",
+        "trusts PCP, not DSCP",
+        "node",
+        _all_adapters(lambda a: replace(a, trust="pcp")),
+        _needs_roce,
+    ),
+    HardwareFault(
+        "ofed-odd",
+        "another OFED than the other nodes",
+        "node",
+        _node(lambda n: replace(n, ofed=n.persona.odd_ofed)),
+        _needs_package,
+    ),
+    HardwareFault(
+        "nics-crossed",
+        "GPUs and adapters on different sockets",
+        "node",
+        _node(lambda n: replace(n, far_nics=True)),
+        _needs_adapters,
     ),
 )

@@ -1,7 +1,9 @@
-"""What the kernel of a node with invented hardware shows in /sys, /dev and /proc: trees that busbw.lab's scripts lay over the real ones.
+"""What the kernel of a node with invented hardware shows in /sys, /dev and /proc: trees that
+busbw.lab's scripts lay over the real ones.
 
-Written against Linux 6.1 (Documentation/ABI/stable/sysfs-class-infiniband, Documentation/ABI/testing/sysfs-bus-pci) and what rdma-core 44
-and pciutils 3.9 read of it. No more is made than tools ask for.
+Written against Linux 6.1 (Documentation/ABI/stable/sysfs-class-infiniband,
+Documentation/ABI/testing/sysfs-bus-pci) and what rdma-core 44 and pciutils 3.9 read of it. No more
+is made than tools ask for.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _EXPRESS = 0x60
 """Where the PCI Express capability is put."""
 _ACS_ID = 0x000D
 _ACS_ALL = 0x5F
-"""Source validation, translation blocking, request and completion redirect, upstream forwarding, direct translated: what switches offer."""
+"""Source validation, translation blocking, request and completion redirect, upstream forwarding,
+direct translated: what switches offer."""
 _ACS_ON = 0x1D
 """What a kernel with an IOMMU switches on."""
 _ENDPOINT, _DOWNSTREAM = 0x0, 0x6
@@ -34,7 +37,14 @@ SPEEDS = {3: "8.0 GT/s PCIe", 4: "16.0 GT/s PCIe", 5: "32.0 GT/s PCIe", 6: "64.0
 
 
 def endpoint(
-    vendor: int, device: int, device_class: int, generation: int, width: int, *, read_request_bytes: int = 4096, relaxed: bool = True
+    vendor: int,
+    device: int,
+    device_class: int,
+    generation: int,
+    width: int,
+    *,
+    read_request_bytes: int = 4096,
+    relaxed: bool = True,
 ) -> bytes:
     """A device with a PCI Express link of 16 lanes, `width` of which are up."""
     space = _header(vendor, device, device_class, 0)
@@ -65,7 +75,9 @@ def _header(vendor: int, device: int, device_class: int, kind: int) -> bytearray
 def _express(space: bytearray, port: int, generation: int, width: int, control: int) -> None:
     struct.pack_into("<BBH", space, _EXPRESS, 0x10, 0, 2 | port << 4)
     struct.pack_into("<IH", space, _EXPRESS + 0x04, 0x8000 | 2, control | 2 << 5)
-    struct.pack_into("<IHH", space, _EXPRESS + 0x0C, generation | 16 << 4, 0, generation | width << 4)
+    struct.pack_into(
+        "<IHH", space, _EXPRESS + 0x0C, generation | 16 << 4, 0, generation | width << 4
+    )
     struct.pack_into("<I", space, _EXPRESS + 0x2C, (1 << generation) - 1 << 1)
     struct.pack_into("<H", space, _EXPRESS + 0x30, generation)
 
@@ -107,7 +119,11 @@ HARDWARE_COUNTERS = (
     "rx_icrc_encapsulated",
 )
 _BRIDGE = 0x060400
-_GROWING = ("counters/symbol_error", "counters/port_rcv_errors", "hw_counters/local_ack_timeout_err")
+_GROWING = (
+    "counters/symbol_error",
+    "counters/port_rcv_errors",
+    "hw_counters/local_ack_timeout_err",
+)
 _UNCORRECTABLE = (
     "Undefined",
     "DLP",
@@ -124,7 +140,17 @@ _UNCORRECTABLE = (
     "ACSViol",
 )
 _AER = {
-    "correctable": ("RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF", "TOTAL_ERR_COR"),
+    "correctable": (
+        "RxErr",
+        "BadTLP",
+        "BadDLLP",
+        "Rollover",
+        "Timeout",
+        "NonFatalErr",
+        "CorrIntErr",
+        "HeaderOF",
+        "TOTAL_ERR_COR",
+    ),
     "nonfatal": (*_UNCORRECTABLE, "TOTAL_ERR_NONFATAL"),
     "fatal": (*_UNCORRECTABLE, "TOTAL_ERR_FATAL"),
 }
@@ -148,19 +174,30 @@ def _all(node: NodeHardware) -> Iterator[Entry]:
         yield Entry("sys/class/infiniband")
         yield Entry("sys/class/infiniband_verbs")
         yield text("sys/class/infiniband_verbs/abi_version", 6)
-        yield text("sys/module/mlx5_core/version", node.ofed.partition("-")[2].removeprefix("internal-") or "")
+        yield text(
+            "sys/module/mlx5_core/version",
+            node.ofed.partition("-")[2].removeprefix("internal-") or "",
+        )
         for adapter in node.adapters:
             yield from _adapter(node, adapter)
         names = ("rdma_cm", *(_verbs_name(adapter) for adapter in node.adapters))
         yield from (Entry(f"dev/infiniband/{name}", device=_number(name)) for name in names)
-    for name, value in (("bios_version", node.bios), ("product_name", node.persona.product), ("sys_vendor", node.persona.vendor)):
+    for name, value in (
+        ("bios_version", node.bios),
+        ("product_name", node.persona.product),
+        ("sys_vendor", node.persona.vendor),
+    ):
         yield text(f"sys/class/dmi/id/{name}", value)
     if node.peermem:
         yield text("sys/module/nvidia_peermem/refcnt", 0)
     yield text("sys/module/nvidia/version", node.driver)
-    modules = "Open Kernel Module for x86_64" if node.persona.open_modules else "x86_64 Kernel Module"
+    modules = (
+        "Open Kernel Module for x86_64" if node.persona.open_modules else "x86_64 Kernel Module"
+    )
     yield text(
-        "proc/nvidia/version", f"NVRM version: NVIDIA UNIX {modules}  {node.driver}  Release Build", "GCC version:  gcc version 12.2.0"
+        "proc/nvidia/version",
+        f"NVRM version: NVIDIA UNIX {modules}  {node.driver}  Release Build",
+        "GCC version:  gcc version 12.2.0",
     )
 
 
@@ -169,7 +206,8 @@ def _verbs_name(adapter: Adapter) -> str:
 
 
 def _number(name: str) -> tuple[int, int]:
-    """Of a device file. No driver ever has this major number: whoever asks finds the device, whoever opens it is told that there is none."""
+    """Of a device file. No driver ever has this major number: whoever asks finds the device,
+    whoever opens it is told that there is none."""
     return (4095, int(name.removeprefix("uverbs")) if name.startswith("uverbs") else 255)
 
 
@@ -177,18 +215,38 @@ def _gpu(node: NodeHardware, gpu: Gpu) -> Iterator[Entry]:
     kind = gpu.kind
     there = endpoint(0x10DE, kind.pci_device, 0x030200, kind.pcie_generation, gpu.pcie_width)
     config = _OFF_THE_BUS if gpu.lost else there
-    yield from _device(gpu.address, 0x10DE, kind.pci_device, 0x030200, gpu.numa, kind.pcie_generation, gpu.pcie_width, config)
+    yield from _device(
+        gpu.address,
+        0x10DE,
+        kind.pci_device,
+        0x030200,
+        gpu.numa,
+        kind.pcie_generation,
+        gpu.pcie_width,
+        config,
+    )
     yield from _bridge(node, gpu.address, gpu.numa, kind.pcie_generation, gpu.pcie_width)
 
 
-def _bridge(node: NodeHardware, address: str, numa: int, generation: int, width: int) -> Iterator[Entry]:
+def _bridge(
+    node: NodeHardware, address: str, numa: int, generation: int, width: int
+) -> Iterator[Entry]:
     bus = int(address.split(":")[1], 16)
     config = bridge(bus, generation, width, acs=node.acs)
-    yield from _device(persona.bridge(address), 0x1000, 0xC030, _BRIDGE, numa, generation, width, config)
+    yield from _device(
+        persona.bridge(address), 0x1000, 0xC030, _BRIDGE, numa, generation, width, config
+    )
 
 
 def _device(
-    address: str, vendor: int, device: int, device_class: int, numa: int, generation: int, width: int, config: bytes
+    address: str,
+    vendor: int,
+    device: int,
+    device_class: int,
+    numa: int,
+    generation: int,
+    width: int,
+    config: bytes,
 ) -> Iterator[Entry]:
     at = f"sys/bus/pci/devices/{address}"
     known = {
@@ -201,14 +259,20 @@ def _device(
         "max_link_speed": SPEEDS[generation],
         "current_link_width": width,
         "max_link_width": 16,
-        "modalias": f"pci:v{vendor:08X}d{device:08X}sv{vendor:08X}sd00000000bc{device_class >> 16:02x}sc{device_class >> 8 & 255:02x}i00",
+        "modalias": (
+            f"pci:v{vendor:08X}d{device:08X}sv{vendor:08X}sd00000000bc{device_class >> 16:02x}sc{device_class >> 8 & 255:02x}i00"
+        ),
     }
     yield from (text(f"{at}/{name}", value) for name, value in known.items())
     yield text(f"{at}/resource", *["0x0000000000000000 0x0000000000000000 0x0000000000000000"] * 7)
     yield Entry(f"{at}/config", config)
     if device_class != _BRIDGE:
         for severity, names in _AER.items():
-            yield Entry(f"{at}/aer_dev_{severity}", "".join(f"{name} 0\n" for name in names).encode(), counts=True)
+            yield Entry(
+                f"{at}/aer_dev_{severity}",
+                "".join(f"{name} 0\n" for name in names).encode(),
+                counts=True,
+            )
 
 
 def _card(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
@@ -225,9 +289,18 @@ def _card(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
         relaxed=node.relaxed_ordering,
     )
     yield from _device(
-        adapter.address, 0x15B3, kind.pci_device, device_class, adapter.numa, kind.pcie_generation, adapter.pcie_width, config
+        adapter.address,
+        0x15B3,
+        kind.pci_device,
+        device_class,
+        adapter.numa,
+        kind.pcie_generation,
+        adapter.pcie_width,
+        config,
     )
-    yield from _bridge(node, adapter.address, adapter.numa, kind.pcie_generation, adapter.pcie_width)
+    yield from _bridge(
+        node, adapter.address, adapter.numa, kind.pcie_generation, adapter.pcie_width
+    )
 
 
 def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
@@ -237,7 +310,12 @@ def _adapter(node: NodeHardware, adapter: Adapter) -> Iterator[Entry]:
     verbs = f"sys/class/infiniband_verbs/{_verbs_name(adapter)}"
     major, minor = _number(_verbs_name(adapter))
     yield from (
-        text(f"{verbs}/{name}", value) for name, value in (("ibdev", adapter.name), ("dev", f"{major}:{minor}"), ("abi_version", 1))
+        text(f"{verbs}/{name}", value)
+        for name, value in (
+            ("ibdev", adapter.name),
+            ("dev", f"{major}:{minor}"),
+            ("abi_version", 1),
+        )
     )
     yield Entry(f"{verbs}/device", link=pci)
     at = f"sys/class/infiniband/{adapter.name}"
@@ -276,11 +354,14 @@ def _port(at: str, adapter: Adapter) -> Iterator[Entry]:
         if adapter.kind.ethernet:
             yield text(f"{at}/gid_attrs/ndevs/{index}", adapter.netdev)
     yield from (Entry(f"{at}/counters/{name}", b"0\n", counts=True) for name in COUNTERS)
-    yield from (Entry(f"{at}/hw_counters/{name}", b"0\n", counts=True) for name in HARDWARE_COUNTERS)
+    yield from (
+        Entry(f"{at}/hw_counters/{name}", b"0\n", counts=True) for name in HARDWARE_COUNTERS
+    )
 
 
 def gids(adapter: Adapter) -> tuple[tuple[str, int], ...]:
-    """(GID, RoCE version) in the order of their indexes; InfiniBand has one, RoCE two per address."""
+    """(GID, RoCE version) in the order of their indexes; InfiniBand has one, RoCE two per
+    address."""
     local = f"fe80:0000:0000:0000:{adapter.guid}"
     if not adapter.kind.ethernet:
         return ((local, 1),)
@@ -293,12 +374,16 @@ def gids(adapter: Adapter) -> tuple[tuple[str, int], ...]:
 
 
 def growing(adapter: str, seconds: float, mark: str) -> str:
-    """A shell line for the node that lets the error counters of a port grow, in the background and for so long at most; `mark` is its last word."""
+    """A shell line for the node that lets the error counters of a port grow, in the background and
+    for so long at most; `mark` is its last word."""
     # A reader sees the old number or the new one, never an empty file.
     count = "read -r v <$f && echo $((v + 7)) >${f%/*}/.next && mv ${f%/*}/.next $f || exit"
     loop = f"while :; do for f in {' '.join(_GROWING)}; do {count}; done; sleep 0.1; done"
     ports = f"/sys/class/infiniband/{adapter}/ports/1"
-    return f"cd {ports} || exit; setsid timeout -s KILL {seconds:g} sh -c {shlex.quote(loop)} {mark} </dev/null >/dev/null 2>&1 &"
+    return (
+        f"cd {ports} || exit; setsid timeout -s KILL {seconds:g} sh -c {shlex.quote(loop)} {mark}"
+        " </dev/null >/dev/null 2>&1 &"
+    )
 
 
 # What the other tools of a node with invented hardware print: those that are not free to install,
@@ -319,11 +404,17 @@ def tool_entries(node: NodeHardware) -> tuple[Entry, ...]:
 
 
 def programs(node: NodeHardware, *, devices: bool) -> tuple[str, ...]:
-    """The tools that have answers on this node, sorted. Faults change what they say, never which there are.
+    """The tools that have answers on this node, sorted. Faults change what they say, never which
+    there are.
 
     `devices` = the lab could make device files, so that the real `ibv_devices` finds some.
     """
-    return tuple(sorted({entry.path.split("/")[1] for entry in tool_entries(node)} - ({"ibv_devices"} if devices else set())))
+    return tuple(
+        sorted(
+            {entry.path.split("/")[1] for entry in tool_entries(node)}
+            - ({"ibv_devices"} if devices else set())
+        )
+    )
 
 
 def _all_tools(node: NodeHardware) -> Iterator[Entry]:
@@ -331,20 +422,35 @@ def _all_tools(node: NodeHardware) -> Iterator[Entry]:
     yield text("answers/dmesg/any", *node.kernel_log)
     release = node.persona.cuda
     yield text(
-        "answers/nvcc/--version", "nvcc: NVIDIA (R) Cuda compiler driver", f"Cuda compilation tools, release {release}, V{release}.140"
+        "answers/nvcc/--version",
+        "nvcc: NVIDIA (R) Cuda compiler driver",
+        f"Cuda compilation tools, release {release}, V{release}.140",
     )
-    yield text("answers/systemctl/active", *(["nvidia-fabricmanager"] if node.fabric_manager else []), "nvidia-persistenced")
+    yield text(
+        "answers/systemctl/active",
+        *(["nvidia-fabricmanager"] if node.fabric_manager else []),
+        "nvidia-persistenced",
+    )
     if node.persona.adapters is None:
         return
     yield from _devinfo(node)
     yield text("answers/ibdev2netdev/any", *(_netdev(adapter) for adapter in node.adapters))
-    yield text("answers/mlxfwmanager/any", *(line for adapter in node.adapters for line in _firmware(adapter)))
+    yield text(
+        "answers/mlxfwmanager/any",
+        *(line for adapter in node.adapters for line in _firmware(adapter)),
+    )
     if node.persona.ofed:
         yield text("answers/ofed_info/-s", f"{node.ofed}:")
     if node.persona.adapters.ethernet:
         yield text("answers/show_gids/any", *_gids(node))
-        yield from (text("answers/mlnx_qos/any.err", "Invalid interface name"), text("answers/mlnx_qos/any.status", 1))
-        yield from (text(f"answers/mlnx_qos/-i_{adapter.netdev}", *_qos(adapter)) for adapter in node.adapters)
+        yield from (
+            text("answers/mlnx_qos/any.err", "Invalid interface name"),
+            text("answers/mlnx_qos/any.status", 1),
+        )
+        yield from (
+            text(f"answers/mlnx_qos/-i_{adapter.netdev}", *_qos(adapter))
+            for adapter in node.adapters
+        )
 
 
 def _devinfo(node: NodeHardware) -> Iterator[Entry]:
@@ -356,14 +462,28 @@ def _devinfo(node: NodeHardware) -> Iterator[Entry]:
             yield text(f"{tool}/any.status", status)
         return
     rows = (f"    {adapter.name:<16}\t{adapter.guid.replace(':', '')}" for adapter in node.adapters)
-    yield text(f"{listed}/any", "    device          \t   node GUID", "    ------          \t----------------", *rows)
+    yield text(
+        f"{listed}/any",
+        "    device          \t   node GUID",
+        "    ------          \t----------------",
+        *rows,
+    )
     if not node.adapters:
         yield text(f"{at}/any.err", "No IB devices found")
         yield text(f"{at}/any.status", 255)
         return
-    yield text(f"{at}/plain", *(line for adapter in node.adapters for line in _tool_device(adapter)))
-    yield text(f"{at}/-l", f"{len(node.adapters)} HCAs found:", *(f"\t{adapter.name}" for adapter in node.adapters), "")
-    yield from (text(f"{at}/-d_{adapter.name}", *_tool_device(adapter)) for adapter in node.adapters)
+    yield text(
+        f"{at}/plain", *(line for adapter in node.adapters for line in _tool_device(adapter))
+    )
+    yield text(
+        f"{at}/-l",
+        f"{len(node.adapters)} HCAs found:",
+        *(f"\t{adapter.name}" for adapter in node.adapters),
+        "",
+    )
+    yield from (
+        text(f"{at}/-d_{adapter.name}", *_tool_device(adapter)) for adapter in node.adapters
+    )
 
 
 def _tool_device(adapter: Adapter) -> Iterator[str]:
@@ -390,7 +510,10 @@ def _tool_device(adapter: Adapter) -> Iterator[str]:
 
 
 def _netdev(adapter: Adapter) -> str:
-    return f"{adapter.name} port 1 ==> {adapter.netdev} ({'Up' if adapter.state == 'ACTIVE' else 'Down'})"
+    return (
+        f"{adapter.name} port 1 ==> {adapter.netdev}"
+        f" ({'Up' if adapter.state == 'ACTIVE' else 'Down'})"
+    )
 
 
 def _firmware(adapter: Adapter) -> Iterator[str]:
@@ -424,14 +547,21 @@ def _qos(adapter: Adapter) -> Iterator[str]:
     if adapter.trust == "dscp":
         yield "dscp2prio mapping:"
         for priority in range(8):
-            yield f"\tprio:{priority} dscp:{','.join(f'{8 * priority + low:02}' for low in range(7, -1, -1))},"
+            yield (
+                f"\tprio:{priority}"
+                f" dscp:{','.join(f'{8 * priority + low:02}' for low in range(7, -1, -1))},"
+            )
     yield "default priority:"
     yield "Receive buffer size (bytes): 20016,156096,0,0,0,0,0,0,max_buffer_size=1027728"
     yield "Cable len: 7"
     yield "PFC configuration:"
     yield "\tpriority    0   1   2   3   4   5   6   7"
-    yield "\tenabled     " + "".join(f"{int(priority in adapter.pfc_priorities)}   " for priority in range(8))
-    yield "\tbuffer      " + "".join(f"{int(priority in adapter.pfc_priorities)}   " for priority in range(8))
+    yield "\tenabled     " + "".join(
+        f"{int(priority in adapter.pfc_priorities)}   " for priority in range(8)
+    )
+    yield "\tbuffer      " + "".join(
+        f"{int(priority in adapter.pfc_priorities)}   " for priority in range(8)
+    )
     yield "tc: 0 ratelimit: unlimited, tsa: vendor"
     yield from (f"\t priority:  {priority}" for priority in range(8))
 

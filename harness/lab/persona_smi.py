@@ -1,7 +1,8 @@
 """What `nvidia-smi` prints of invented GPUs, composed in the layouts of drivers 535 to 570.
 
-The tables of queries hold one column per field, so that any choice of fields can be asked (`scripts/tool.sh` picks the columns). A field that
-is not there gives the driver's own message for a field it does not know.
+The tables of queries hold one column per field, so that any choice of fields can be asked
+(`scripts/tool.sh` picks the columns). A field that is not there gives the driver's own message for
+a field it does not know.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ _REASONS = (
     ("HW Thermal Slowdown", 0x40),
     ("HW Power Brake Slowdown", 0x80),
 )
-_HELD = ("SW Power Capping", "Sync Boost", "SW Thermal Slowdown", "HW Thermal Slowdown", "HW Power Braking")
+_HELD = (
+    "SW Power Capping",
+    "Sync Boost",
+    "SW Thermal Slowdown",
+    "HW Thermal Slowdown",
+    "HW Power Braking",
+)
 _SECTIONS = {
     "CLOCK": ("Max Clocks",),
     "ECC": ("ECC Mode", "ECC Errors"),
@@ -57,7 +64,9 @@ def details(node: NodeHardware, selection: str = "") -> Iterator[str]:
         for depth, label, value in _gpu(gpu):
             under = label if depth == 1 else under
             if not wanted or under in wanted:
-                yield _line(depth, label, "Unknown Error" if gpu.lost and value is not None else value)
+                yield _line(
+                    depth, label, "Unknown Error" if gpu.lost and value is not None else value
+                )
         yield ""
 
 
@@ -78,7 +87,11 @@ def _gpu(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
     yield 1, "GPU UUID", gpu.uuid
     yield 1, "VBIOS Version", gpu.vbios
     yield from ((1, "PCI", None), (2, "Bus Id", gpu.bus_id), (2, "GPU Link Info", None))
-    yield from ((3, "PCIe Generation", None), (4, "Max", kind.pcie_generation), (4, "Current", kind.pcie_generation))
+    yield from (
+        (3, "PCIe Generation", None),
+        (4, "Max", kind.pcie_generation),
+        (4, "Current", kind.pcie_generation),
+    )
     yield from ((3, "Link Width", None), (4, "Max", "16x"), (4, "Current", f"{gpu.pcie_width}x"))
     if kind.nvswitch:
         status = "Success" if gpu.fabric_state == "Completed" else "N/A"
@@ -89,21 +102,46 @@ def _gpu(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
         yield 2, label, "Active" if gpu.event_reasons & bit else "Not Active"
     yield 1, "Clocks Event Reasons Counters", None
     yield from ((2, label, "0 us") for label in _HELD)
-    yield from ((1, "FB Memory Usage", None), (2, "Total", f"{kind.memory_mib} MiB"), (2, "Used", f"{gpu.memory_used_mib} MiB"))
+    yield from (
+        (1, "FB Memory Usage", None),
+        (2, "Total", f"{kind.memory_mib} MiB"),
+        (2, "Used", f"{gpu.memory_used_mib} MiB"),
+    )
     yield from ((1, "ECC Mode", None), (2, "Current", "Enabled"), (2, "Pending", "Enabled"))
-    yield from ((1, "ECC Errors", None), (2, "Volatile", None), (3, "SRAM Correctable", 0), (3, "SRAM Uncorrectable", 0))
+    yield from (
+        (1, "ECC Errors", None),
+        (2, "Volatile", None),
+        (3, "SRAM Correctable", 0),
+        (3, "SRAM Uncorrectable", 0),
+    )
     yield from ((3, "DRAM Correctable", 0), (3, "DRAM Uncorrectable", gpu.ecc_uncorrected))
     rows = int(gpu.rows_pending)
-    yield from ((1, "Remapped Rows", None), (2, "Correctable Error", 0), (2, "Uncorrectable Error", rows))
+    yield from (
+        (1, "Remapped Rows", None),
+        (2, "Correctable Error", 0),
+        (2, "Uncorrectable Error", rows),
+    )
     yield from ((2, "Pending", "Yes" if rows else "No"), (2, "Remapping Failure Occurred", "No"))
     yield from _temperature(gpu)
     yield from ((1, "GPU Power Readings", None), (2, "Power Draw", f"{kind.power_w / 10:.2f} W"))
-    yield from ((2, "Current Power Limit", f"{gpu.power_limit_w}.00 W"), (2, "Default Power Limit", f"{kind.power_w}.00 W"))
-    yield from ((1, "Max Clocks", None), (2, "SM", f"{kind.sm_mhz} MHz"), (2, "Memory", f"{kind.memory_mhz} MHz"))
+    yield from (
+        (2, "Current Power Limit", f"{gpu.power_limit_w}.00 W"),
+        (2, "Default Power Limit", f"{kind.power_w}.00 W"),
+    )
+    yield from (
+        (1, "Max Clocks", None),
+        (2, "SM", f"{kind.sm_mhz} MHz"),
+        (2, "Memory", f"{kind.memory_mhz} MHz"),
+    )
     if gpu.process is None:
         yield 1, "Processes", "None"
     else:
-        yield from ((1, "Processes", None), (2, "Process ID", gpu.process), (3, "Type", "C"), (3, "Name", "python3"))
+        yield from (
+            (1, "Processes", None),
+            (2, "Process ID", gpu.process),
+            (3, "Type", "C"),
+            (3, "Name", "python3"),
+        )
 
 
 def _temperature(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
@@ -112,9 +150,15 @@ def _temperature(gpu: Gpu) -> Iterator[tuple[int, str, _Value]]:
     yield 2, "GPU Current Temp", f"{gpu.temperature_c} C"
     if gpu.kind.headroom:
         yield 2, "GPU T.Limit Temp", f"{limit - gpu.temperature_c} C"
-        yield from ((2, "GPU Shutdown T.Limit Temp", "-8 C"), (2, "GPU Slowdown T.Limit Temp", "-2 C"))
+        yield from (
+            (2, "GPU Shutdown T.Limit Temp", "-8 C"),
+            (2, "GPU Slowdown T.Limit Temp", "-2 C"),
+        )
     else:
-        yield from ((2, "GPU Shutdown Temp", f"{limit + 3} C"), (2, "GPU Slowdown Temp", f"{limit} C"))
+        yield from (
+            (2, "GPU Shutdown Temp", f"{limit + 3} C"),
+            (2, "GPU Slowdown Temp", f"{limit} C"),
+        )
 
 
 _AT = "answers/nvidia-smi"
@@ -124,9 +168,13 @@ _LOST = "[Unknown Error]"
 def entries(node: NodeHardware) -> Iterator[Entry]:
     """The answers of nvidia-smi, one file per question."""
     yield text(f"{_AT}/plain", *_table(node))
-    yield text(f"{_AT}/-L", *(f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})" for gpu in node.gpus))
+    yield text(
+        f"{_AT}/-L", *(f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})" for gpu in node.gpus)
+    )
     yield text(f"{_AT}/-q", *details(node))
-    yield from (text(f"{_AT}/-q_-d_{selection}", *details(node, selection)) for selection in SELECTIONS)
+    yield from (
+        text(f"{_AT}/-q_-d_{selection}", *details(node, selection)) for selection in SELECTIONS
+    )
     yield text(f"{_AT}/topo_-m", *_topology(node))
     yield text(f"{_AT}/nvlink_-s", *_nvlinks(node))
     yield text(f"{_AT}/nvlink_-e", *_nvlink_errors(node))
@@ -138,29 +186,53 @@ def entries(node: NodeHardware) -> Iterator[Entry]:
 def _table(node: NodeHardware) -> Iterator[str]:
     rule = f"+{'-' * 89}+"
     yield rule
-    yield (f"| NVIDIA-SMI {node.driver:<23}Driver Version: {node.driver:<14} CUDA Version: {node.persona.cuda:<9}|")
+    yield (
+        f"| NVIDIA-SMI {node.driver:<23}Driver Version: {node.driver:<14} CUDA Version:"
+        f" {node.persona.cuda:<9}|"
+    )
     yield "|-----------------------------------------+------------------------+----------------------+"
-    yield "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |"
-    yield "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |"
-    yield "|                                         |                        |               MIG M. |"
+    yield (
+        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr."
+        " ECC |"
+    )
+    yield (
+        "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute"
+        " M. |"
+    )
+    yield (
+        "|                                         |                        |               MIG"
+        " M. |"
+    )
     yield "|=========================================+========================+======================|"
     for gpu in node.gpus:
         state = "On " if gpu.persistence else "Off"
-        yield f"| {gpu.index:>3}  {gpu.kind.model:<30}{state} | {gpu.bus_id:>18} Off | {gpu.ecc_uncorrected:>20} |"
+        yield (
+            f"| {gpu.index:>3}  {gpu.kind.model:<30}{state} | {gpu.bus_id:>18} Off |"
+            f" {gpu.ecc_uncorrected:>20} |"
+        )
         power = f"{_draw(gpu):.0f}W / {gpu.power_limit_w:>4}W"
         memory = f"{gpu.memory_used_mib}MiB / {gpu.kind.memory_mib:>6}MiB"
-        yield f"| N/A  {gpu.temperature_c:>3}C    P0   {power:>21} | {memory:>22} | {'0%':>7}      Default |"
+        yield (
+            f"| N/A  {gpu.temperature_c:>3}C    P0   {power:>21} | {memory:>22} | {'0%':>7}     "
+            " Default |"
+        )
         yield f"|{'':41}|{'':24}| {'Enabled' if gpu.mig else 'Disabled':>20} |"
         yield "+-----------------------------------------+------------------------+----------------------+"
     yield f"{'':91}"
     yield rule
     yield f"| {'Processes:':<88}|"
-    yield f"| {' GPU   GI   CI        PID   Type   Process name                              GPU Memory':<88}|"
-    yield f"| {'       ID   ID                                                             Usage':<88}|"
+    yield (
+        f"| {' GPU   GI   CI        PID   Type   Process name                              GPU Memory':<88}|"
+    )
+    yield (
+        f"| {'       ID   ID                                                             Usage':<88}|"
+    )
     yield f"|{'=' * 89}|"
     busy = [gpu for gpu in node.gpus if gpu.process is not None]
     for gpu in busy:
-        yield f"| {f'{gpu.index:>4}   N/A  N/A {gpu.process:>10}      C   python3 {gpu.memory_used_mib:>44}MiB':<88}|"
+        yield (
+            f"| {f'{gpu.index:>4}   N/A  N/A {gpu.process:>10}      C   python3 {gpu.memory_used_mib:>44}MiB':<88}|"
+        )
     if not busy:
         yield f"| {' No running processes found':<88}|"
     yield rule
@@ -229,7 +301,9 @@ def _fields(node: NodeHardware, gpu: Gpu) -> dict[str, str]:
         "clocks_event_reasons.active": f"{gpu.event_reasons:#018x}",
         "clocks_throttle_reasons.active": f"{gpu.event_reasons:#018x}",
         "fabric.state": gpu.fabric_state if kind.nvswitch else "[N/A]",
-        "fabric.status": "Success" if kind.nvswitch and gpu.fabric_state == "Completed" else "[N/A]",
+        "fabric.status": (
+            "Success" if kind.nvswitch and gpu.fabric_state == "Completed" else "[N/A]"
+        ),
     }
     return always | (dict.fromkeys(measured, _LOST) if gpu.lost else measured)
 
@@ -243,11 +317,23 @@ def _remapped(node: NodeHardware) -> Iterator[str]:
 
 
 def _processes(node: NodeHardware) -> Iterator[str]:
-    yield "\t".join(("gpu_uuid", "gpu_bus_id", "pid", "process_name", "name", "used_gpu_memory [MiB]", "used_memory [MiB]"))
+    yield "\t".join(
+        (
+            "gpu_uuid",
+            "gpu_bus_id",
+            "pid",
+            "process_name",
+            "name",
+            "used_gpu_memory [MiB]",
+            "used_memory [MiB]",
+        )
+    )
     for gpu in node.gpus:
         if gpu.process is not None:
             used = str(gpu.memory_used_mib)
-            yield "\t".join((gpu.uuid, gpu.bus_id, str(gpu.process), "python3", "python3", used, used))
+            yield "\t".join(
+                (gpu.uuid, gpu.bus_id, str(gpu.process), "python3", "python3", used, used)
+            )
 
 
 def _nvlinks(node: NodeHardware) -> Iterator[str]:
@@ -255,7 +341,10 @@ def _nvlinks(node: NodeHardware) -> Iterator[str]:
         if gpu.kind.nvlinks:
             yield f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})"
         for link in range(gpu.kind.nvlinks):
-            yield f"\t Link {link}: {'<inactive>' if link in gpu.links_down else f'{gpu.kind.nvlink_gb_s:g} GB/s'}"
+            yield (
+                f"\t Link {link}:"
+                f" {'<inactive>' if link in gpu.links_down else f'{gpu.kind.nvlink_gb_s:g} GB/s'}"
+            )
 
 
 def _nvlink_errors(node: NodeHardware) -> Iterator[str]:
@@ -263,20 +352,46 @@ def _nvlink_errors(node: NodeHardware) -> Iterator[str]:
         if gpu.kind.nvlinks:
             yield f"GPU {gpu.index}: {gpu.kind.model} (UUID: {gpu.uuid})"
         for link in set(range(gpu.kind.nvlinks)) - set(gpu.links_down):
-            yield from (f"\t Link {link}: {name} Errors: 0" for name in ("Replay", "Recovery", "CRC"))
+            yield from (
+                f"\t Link {link}: {name} Errors: 0" for name in ("Replay", "Recovery", "CRC")
+            )
 
 
 def _topology(node: NodeHardware) -> Iterator[str]:
     gpus = [(f"GPU{gpu.index}", gpu.numa, _rail(node, gpu)) for gpu in node.gpus]
     nics = [(f"NIC{index}", _nic_numa(node, index), index) for index in range(len(node.adapters))]
-    yield "\t".join(("", *(name for name, _, _ in (*gpus, *nics)), "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"))
+    yield "\t".join(
+        (
+            "",
+            *(name for name, _, _ in (*gpus, *nics)),
+            "CPU Affinity",
+            "NUMA Affinity",
+            "GPU NUMA ID",
+        )
+    )
     for name, numa, rail in (*gpus, *nics):
         cells = [_path(node, (name, numa, rail), other) for other in (*gpus, *nics)]
-        yield "\t".join((name, *cells, *((f"{numa * 56}-{numa * 56 + 55}", str(numa), "N/A") if name.startswith("GPU") else ("", "", ""))))
+        yield "\t".join(
+            (
+                name,
+                *cells,
+                *(
+                    (f"{numa * 56}-{numa * 56 + 55}", str(numa), "N/A")
+                    if name.startswith("GPU")
+                    else ("", "", "")
+                ),
+            )
+        )
     yield from ("", "Legend:", "")
     yield from (f"  {word:<4} = {meaning}" for word, meaning in _LEGEND)
     if node.adapters:
-        yield from ("", "NIC Legend:", "", *(f"  NIC{index}: {adapter.name}" for index, adapter in enumerate(node.adapters)), "")
+        yield from (
+            "",
+            "NIC Legend:",
+            "",
+            *(f"  NIC{index}: {adapter.name}" for index, adapter in enumerate(node.adapters)),
+            "",
+        )
 
 
 def _rail(node: NodeHardware, gpu: Gpu) -> int:
@@ -298,17 +413,37 @@ def _path(node: NodeHardware, one: tuple[str, int, int], other: tuple[str, int, 
     if one[1] != other[1]:
         return "SYS"
     rails = {
-        name: node.persona.adapter_addresses.index(node.adapters[i].address) if name[:3] == "NIC" else i for name, _, i in (one, other)
+        name: (
+            node.persona.adapter_addresses.index(node.adapters[i].address)
+            if name[:3] == "NIC"
+            else i
+        )
+        for name, _, i in (one, other)
     }
     return "PIX" if len(set(rails.values())) == 1 and one[0][:3] != other[0][:3] else "NODE"
 
 
 _LEGEND = (
     ("X", "Self"),
-    ("SYS", "Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)"),
-    ("NODE", "Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node"),
+    (
+        "SYS",
+        (
+            "Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g.,"
+            " QPI/UPI)"
+        ),
+    ),
+    (
+        "NODE",
+        (
+            "Connection traversing PCIe as well as the interconnect between PCIe Host Bridges"
+            " within a NUMA node"
+        ),
+    ),
     ("PHB", "Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)"),
-    ("PXB", "Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)"),
+    (
+        "PXB",
+        "Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)",
+    ),
     ("PIX", "Connection traversing at most a single PCIe bridge"),
     ("NV#", "Connection traversing a bonded set of # NVLinks"),
 )

@@ -1,4 +1,5 @@
-"""What runs where: processes of this machine, each proven to be a node's by its namespace or its environment before it is touched."""
+"""What runs where: processes of this machine, each proven to be a node's by its namespace or its
+environment before it is touched."""
 
 from __future__ import annotations
 
@@ -25,13 +26,15 @@ class Rank:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot; None = there is no such process, or it has ended and waits to be collected."""
+    """When the process started, in clock ticks since boot; None = there is no such process, or it
+    has ended and waits to be collected."""
     fields = _stat(pid)
     return None if not fields or fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def stopped(process: Process) -> bool:
-    """True = it is stopped by a signal, or has ended. A stop takes effect when the process is next given a CPU."""
+    """True = it is stopped by a signal, or has ended. A stop takes effect when the process is next
+    given a CPU."""
     fields = _stat(process.pid)
     return gone(process) or fields[:1] == [b"T"]
 
@@ -53,7 +56,8 @@ def gone(process: Process | None) -> bool:
 
 
 def send(process: Process, number: signal.Signals) -> bool:
-    """Send a signal if it is still the same process; False = it had ended. The pidfd keeps a successor of the same number safe."""
+    """Send a signal if it is still the same process; False = it had ended. The pidfd keeps a
+    successor of the same number safe."""
     try:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -70,10 +74,13 @@ def send(process: Process, number: signal.Signals) -> bool:
 
 
 def limit_memlock(process: Process, most: int | None) -> None:
-    """Set the limit of locked memory of the process and what it starts from now on, in bytes; None = as high as it may be."""
+    """Set the limit of locked memory of the process and what it starts from now on, in bytes; None
+    = as high as it may be."""
     if alive(process):
         _, highest = resource.prlimit(process.pid, resource.RLIMIT_MEMLOCK)
-        resource.prlimit(process.pid, resource.RLIMIT_MEMLOCK, (highest if most is None else most, highest))
+        resource.prlimit(
+            process.pid, resource.RLIMIT_MEMLOCK, (highest if most is None else most, highest)
+        )
 
 
 def pids() -> tuple[int, ...]:
@@ -82,7 +89,8 @@ def pids() -> tuple[int, ...]:
 
 
 def netns(pid: int) -> int | None:
-    """Inode number of the process's network namespace; None = it has ended, or is somebody else's."""
+    """Inode number of the process's network namespace; None = it has ended, or is somebody
+    else's."""
     try:
         return os.stat(f"/proc/{pid}/ns/net").st_ino
     except OSError:
@@ -109,7 +117,8 @@ def executable(pid: int) -> str:
 
 
 def command_line(pid: int) -> str:
-    """The words the process was started with, or calls itself by, with spaces between; empty = it has ended, or has none."""
+    """The words the process was started with, or calls itself by, with spaces between; empty = it
+    has ended, or has none."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as handle:
             return handle.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
@@ -127,7 +136,8 @@ def children(pid: int) -> tuple[int, ...]:
 
 
 def of_node(state: LabState, node: LabNode) -> tuple[int, ...]:
-    """Process numbers of what runs on the node, ascending: by network namespace, in loopback mode by the environment its sshd gave."""
+    """Process numbers of what runs on the node, ascending: by network namespace, in loopback mode
+    by the environment its sshd gave."""
     if state.mode is Mode.LOOPBACK:
         return tuple(pid for pid in pids() if _carries(pid, state.marker, node.name))
     return () if node.netns is None else tuple(pid for pid in pids() if netns(pid) == node.netns)
@@ -139,7 +149,8 @@ def of_loopback_lab(state: LabState) -> tuple[int, ...]:
 
 
 def ranks(state: LabState, nodes: tuple[LabNode, ...]) -> tuple[Rank, ...]:
-    """The ranks of running benchmarks (executables named `*_perf` started by mpirun or srun) on these nodes, by rank."""
+    """The ranks of running benchmarks (executables named `*_perf` started by mpirun or srun) on
+    these nodes, by rank."""
     found: list[Rank] = []
     for node in nodes:
         for pid in of_node(state, node):
@@ -160,7 +171,9 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
     for _ in polling(timeout_s):
         if condition():
             return
-    raise LabError(f"waited {timeout_s:g} s in vain for {what}", next_step="busbw lab down, then try again")
+    raise LabError(
+        f"waited {timeout_s:g} s in vain for {what}", next_step="busbw lab down, then try again"
+    )
 
 
 def polling(timeout_s: float) -> Iterator[None]:
@@ -182,7 +195,8 @@ def _parent(pid: int) -> int | None:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """/proc/PID/stat from the third field on (state, parent, …); empty = there is no such process."""
+    """/proc/PID/stat from the third field on (state, parent, …); empty = there is no such
+    process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as handle:
             return handle.read().rpartition(b") ")[2].split()

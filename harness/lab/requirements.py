@@ -1,7 +1,7 @@
 """Which programs the lab needs and which Debian or Ubuntu package each is in.
 
-`python -m busbw.lab.requirements` prints the command that installs what is missing (exit status 1), or nothing (exit status 0); with the
-word `all` behind it, also what only a lab with a Slurm needs.
+`python -m busbw.lab.requirements` prints the command that installs what is missing (exit status 1),
+or nothing (exit status 0); with the word `all` behind it, also what only a lab with a Slurm needs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,21 @@ _NAMESPACES = (
 )
 _PERSONA = (("ibstat", "infiniband-diags"), ("ibv_devices", "ibverbs-utils"), ("lspci", "pciutils"))
 """Run on nodes with invented hardware, for real."""
-_SLURM = (("slurmctld", "slurm-wlm"), ("slurmd", "slurm-wlm"), ("srun", "slurm-wlm"), ("munged", "munge"))
+_SLURM = (
+    ("slurmctld", "slurm-wlm"),
+    ("slurmd", "slurm-wlm"),
+    ("srun", "slurm-wlm"),
+    ("munged", "munge"),
+)
 """Only for a lab with a Slurm."""
 _LINKS = (("iperf3", "iperf3"), ("ping", "iputils-ping"))
 """Look at a link of the lab without the benchmark; a survey without iperf3 says so."""
-_PAYLOAD = (("mpirun", "openmpi-bin"), ("mpicc", "libopenmpi-dev"), ("make", "make"), ("gcc", "gcc"))
+_PAYLOAD = (
+    ("mpirun", "openmpi-bin"),
+    ("mpicc", "libopenmpi-dev"),
+    ("make", "make"),
+    ("gcc", "gcc"),
+)
 _PATH = os.pathsep.join(("/usr/local/sbin", "/usr/sbin", "/sbin"))
 """Where Debian keeps these programs; not on an ordinary user's PATH."""
 
@@ -45,8 +55,11 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": os.pathsep.join((os.environ.get("PATH", os.defpath), _PATH))}
 
 
-def missing(mode: Mode | None = None, *, persona: bool = False, slurm: bool = False) -> tuple[str, ...]:
-    """Packages whose programs are not here, sorted: those a lab of that mode needs; None = of any, and its benchmark and link tests.
+def missing(
+    mode: Mode | None = None, *, persona: bool = False, slurm: bool = False
+) -> tuple[str, ...]:
+    """Packages whose programs are not here, sorted: those a lab of that mode needs; None = of any,
+    and its benchmark and link tests.
 
     `persona` = its nodes show invented hardware; `slurm` = it has a Slurm.
     """
@@ -64,7 +77,8 @@ def apt_command(packages: tuple[str, ...]) -> str:
     """The exact command that installs them; as it stands for root, with sudo for others."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     return (
-        f"{sudo}apt-get update && {sudo}env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends {' '.join(packages)}"
+        f"{sudo}apt-get update && {sudo}env DEBIAN_FRONTEND=noninteractive apt-get install -y"
+        f" --no-install-recommends {' '.join(packages)}"
     )
 
 
@@ -77,12 +91,15 @@ def demand(mode: Mode, *, persona: bool = False, slurm: bool = False) -> None:
     lacking = missing(mode, persona=persona, slurm=slurm)
     if lacking:
         raise LabError(
-            "the lab needs programs that are not installed", seen=f"missing packages: {', '.join(lacking)}", next_step=apt_command(lacking)
+            "the lab needs programs that are not installed",
+            seen=f"missing packages: {', '.join(lacking)}",
+            next_step=apt_command(lacking),
         )
 
 
 def main(arguments: tuple[str, ...] = ()) -> int:
-    """Print the command that installs what is missing; 0 = nothing is. With `all` also what `busbw lab up --slurm` needs."""
+    """Print the command that installs what is missing; 0 = nothing is. With `all` also what `busbw
+    lab up --slurm` needs."""
     lacking = missing(slurm="all" in arguments)
     if lacking:
         sys.stdout.write(apt_command(lacking) + "\n")

@@ -1,7 +1,8 @@
-"""What is recorded of a lab: one directory per lab, in which `lab.json` names everything that was made for it.
+"""What is recorded of a lab: one directory per lab, in which `lab.json` names everything that was
+made for it.
 
-A thing is recorded before it is made and taken down only if it is recorded, so that a lab left half made, or one whose maker was killed,
-can be taken down as well as a whole one.
+A thing is recorded before it is made and taken down only if it is recorded, so that a lab left half
+made, or one whose maker was killed, can be taken down as well as a whole one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from busbw.lab.persona import Persona
 
 DEFAULT_NAME = "lab"
 INSIDE = "BUSBW_LAB_INSIDE"
-"""Environment variable that holds the directory of the lab whose head namespace a process runs in."""
+"""Environment variable that holds the directory of the lab whose head namespace a process runs
+in."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 RECORD = "lab.json"
 
@@ -125,7 +127,8 @@ class LabState:
     cgroup_parent_enabled: bool = False
     """True = the cpu controller was switched on for it and is to be switched off again."""
     holder: Process | None = None
-    """The process whose end ends every process and namespace of the lab; None = not started, or loopback mode."""
+    """The process whose end ends every process and namespace of the lab; None = not started, or
+    loopback mode."""
     init: Process | None = None
     """First process inside the lab, through which its namespaces are reached."""
     faults: tuple[Fault, ...] = ()
@@ -148,7 +151,8 @@ class LabState:
 
     @property
     def marker(self) -> str:
-        """What processes of this lab carry in their environment as BUSBW_LAB: unique on this machine."""
+        """What processes of this lab carry in their environment as BUSBW_LAB: unique on this
+        machine."""
         return marker(self.path)
 
     def node(self, name: str) -> LabNode:
@@ -168,7 +172,8 @@ class LabState:
 
 
 def base_directory() -> Path:
-    """Where labs are recorded: $BUSBW_LAB_DIR, else `busbw-lab` in $XDG_RUNTIME_DIR, /run (root) or ~/.local/state."""
+    """Where labs are recorded: $BUSBW_LAB_DIR, else `busbw-lab` in $XDG_RUNTIME_DIR, /run (root) or
+    ~/.local/state."""
     given = os.environ.get("BUSBW_LAB_DIR")
     if given:
         return Path(given).absolute()
@@ -188,7 +193,9 @@ def directory_of(name: str) -> Path:
     """
     if not _NAME.fullmatch(name):
         raise LabError(
-            f"{name!r} cannot name a lab", seen="expected up to 32 letters a-z, digits and dashes", next_step="busbw lab up --name demo"
+            f"{name!r} cannot name a lab",
+            seen="expected up to 32 letters a-z, digits and dashes",
+            next_step="busbw lab up --name demo",
         )
     return base_directory() / name
 
@@ -203,7 +210,13 @@ def names() -> tuple[str, ...]:
     base = base_directory()
     if not base.is_dir():
         return ()
-    return tuple(sorted(entry.name for entry in base.iterdir() if _NAME.fullmatch(entry.name) and (entry / RECORD).exists()))
+    return tuple(
+        sorted(
+            entry.name
+            for entry in base.iterdir()
+            if _NAME.fullmatch(entry.name) and (entry / RECORD).exists()
+        )
+    )
 
 
 def exists(name: str) -> bool:
@@ -212,7 +225,8 @@ def exists(name: str) -> bool:
 
 
 def load(name: str | None = None) -> LabState:
-    """The recorded lab; without a name the one this process runs inside, else the only one there is, else the one named `lab`.
+    """The recorded lab; without a name the one this process runs inside, else the only one there
+    is, else the one named `lab`.
 
     Raises:
         LabError: there is none of that name, or its record cannot be read.
@@ -229,8 +243,16 @@ def load(name: str | None = None) -> LabState:
         return _read(path)
     except FileNotFoundError:
         known = names()
-        seen = f"labs in {base_directory()}: {', '.join(known)}" if known else f"no lab is recorded in {base_directory()}"
-        step = "busbw lab up -n 4" if not known else f"name one of them, or: busbw lab up -n 4 --name {chosen}"
+        seen = (
+            f"labs in {base_directory()}: {', '.join(known)}"
+            if known
+            else f"no lab is recorded in {base_directory()}"
+        )
+        step = (
+            "busbw lab up -n 4"
+            if not known
+            else f"name one of them, or: busbw lab up -n 4 --name {chosen}"
+        )
         raise LabError(f"there is no lab {chosen!r}", seen=seen, next_step=step) from None
 
 
@@ -243,7 +265,11 @@ def load_directory(directory: Path) -> LabState:
     try:
         return _read(directory / RECORD)
     except FileNotFoundError:
-        raise LabError("there is no lab", seen=f"{directory / RECORD}: no such file", next_step="busbw lab up -n 4") from None
+        raise LabError(
+            "there is no lab",
+            seen=f"{directory / RECORD}: no such file",
+            next_step="busbw lab up -n 4",
+        ) from None
 
 
 def save(state: LabState) -> None:
@@ -256,7 +282,8 @@ def save(state: LabState) -> None:
 
 @contextmanager
 def locked(base: Path | None = None) -> Iterator[None]:
-    """Change one lab at a time: holds the directory that labs are recorded in, and removes it when no lab is left in it."""
+    """Change one lab at a time: holds the directory that labs are recorded in, and removes it when
+    no lab is left in it."""
     directory = base or base_directory()
     handle = _lock(directory)
     try:

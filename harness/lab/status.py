@@ -34,14 +34,28 @@ def text(state: LabState) -> str:
     last = state.nodes[-1]
     running = "up" if seen.running else "NOT RUNNING"
     lines = [
-        f"lab {state.name}: {running}, {len(state.nodes)} nodes, {state.mode.value} mode, in {state.directory}",
-        f"  nodes      {first.name} ({first.address}) to {last.name} ({last.address}), {_ranks(state)}",
-        f"  rails      {', '.join(rail.interface for rail in first.rails)}: {_told_rate(state.rate_bit_s)}",
+        (
+            f"lab {state.name}: {running}, {len(state.nodes)} nodes, {state.mode.value} mode, in"
+            f" {state.directory}"
+        ),
+        (
+            f"  nodes      {first.name} ({first.address}) to {last.name} ({last.address}),"
+            f" {_ranks(state)}"
+        ),
+        (
+            f"  rails      {', '.join(rail.interface for rail in first.rails)}:"
+            f" {_told_rate(state.rate_bit_s)}"
+        ),
     ]
     if state.persona is not None:
-        lines.append(f"  shows      {state.persona.title} per node (invented: persona {state.persona.name})")
+        lines.append(
+            f"  shows      {state.persona.title} per node (invented: persona {state.persona.name})"
+        )
     if state.slurm:
-        lines.append("  slurm      srun, salloc and sbatch on every node and in busbw lab exec; partition lab")
+        lines.append(
+            "  slurm      srun, salloc and sbatch on every node and in busbw lab exec;"
+            " partition lab"
+        )
     if state.leaves > 1:
         lines.append(f"  leaves     {state.leaves}, uplinks: {_told_rate(state.uplink_rate_bit_s)}")
     lines.append(f"  ssh        busbw lab exec -- ssh -F {seen.ssh_config} {first.name}")
@@ -55,7 +69,11 @@ def text(state: LabState) -> str:
 
 
 def _ranks(state: LabState) -> str:
-    return f"{state.gpus} emulated GPUs each" if state.persona is None else f"a benchmark starts {state.gpus} ranks on each"
+    return (
+        f"{state.gpus} emulated GPUs each"
+        if state.persona is None
+        else f"a benchmark starts {state.gpus} ranks on each"
+    )
 
 
 def _told_rate(rate_bit_s: float | None) -> str:

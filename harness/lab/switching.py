@@ -25,14 +25,26 @@ def apply(state: LabState, concerned: tuple[Fault, ...]) -> None:
     nodes = tuple(node for node in state.nodes if node.name in targets)
     kinds = {fault.kind for fault in network}
     if "link-down" in kinds:
-        run(enter.switch_argv(state, ("ip", "-batch", "-")), _text(line for node in nodes for line in shaping.links(state, node)))
+        run(
+            enter.switch_argv(state, ("ip", "-batch", "-")),
+            _text(line for node in nodes for line in shaping.links(state, node)),
+        )
     if "slow" in kinds:
-        run(enter.switch_argv(state, ("tc", "-batch", "-")), _text(line for node in nodes for line in shaping.switch_tc(state, node)))
+        run(
+            enter.switch_argv(state, ("tc", "-batch", "-")),
+            _text(line for node in nodes for line in shaping.switch_tc(state, node)),
+        )
         for node in nodes:
-            run(enter.switch_argv(state, ("tc", "-n", node.name, "-batch", "-")), _text(shaping.node_tc(state, node)))
+            run(
+                enter.switch_argv(state, ("tc", "-n", node.name, "-batch", "-")),
+                _text(shaping.node_tc(state, node)),
+            )
     if "uplink" in kinds:
         leaves = tuple(leaf for leaf in wiring.leaf_names(state) if leaf in targets)
-        run(enter.switch_argv(state, ("tc", "-batch", "-")), _text(line for leaf in leaves for line in shaping.uplink_tc(state, leaf)))
+        run(
+            enter.switch_argv(state, ("tc", "-batch", "-")),
+            _text(line for leaf in leaves for line in shaping.uplink_tc(state, leaf)),
+        )
     if "loss" in kinds:
         run(enter.switch_argv(state, ("nft", "-f", "-")), shaping.loss_rules(state))
 
@@ -49,10 +61,24 @@ def run(argv: tuple[str, ...], text: str) -> None:
     """
     try:
         done = subprocess.run(
-            argv, input=text, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=requirements.environment()
+            argv,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env=requirements.environment(),
         )
-        said = "" if done.returncode == 0 else (done.stderr + done.stdout).strip() or f"exit status {done.returncode}"
+        said = (
+            ""
+            if done.returncode == 0
+            else (done.stderr + done.stdout).strip() or f"exit status {done.returncode}"
+        )
     except subprocess.TimeoutExpired:
         said = f"no answer within {_TIMEOUT_S:g} s"
     if said:
-        raise LabError("the fault could not be switched", seen=f"{shlex.join(argv)}: {said}", next_step="busbw lab fault clear")
+        raise LabError(
+            "the fault could not be switched",
+            seen=f"{shlex.join(argv)}: {said}",
+            next_step="busbw lab fault clear",
+        )

@@ -1,9 +1,11 @@
-"""How a lab is wired: addresses, switches and links, as text for `ip -batch`. Pure: a lab's record in, lines out.
+"""How a lab is wired: addresses, switches and links, as text for `ip -batch`. Pure: a lab's record
+in, lines out.
 
-All switches are bridges in one namespace. Every node has a management link (`mgmt0`: ssh, and what a launcher says to its daemons), which
-no option ever slows, and its rails `eth0`, `eth1`…, each rail with switches and a subnet of its own. With two leaves or more, the nodes are
-spread over them in blocks, and each leaf has one uplink per rail to that rail's spine. The other end of a node's link is named
-`NODE-INTERFACE`, the two ends of an uplink `LEAF-up-RAIL` and `LEAF-down-RAIL`.
+All switches are bridges in one namespace. Every node has a management link (`mgmt0`: ssh, and what
+a launcher says to its daemons), which no option ever slows, and its rails `eth0`, `eth1`…, each
+rail with switches and a subnet of its own. With two leaves or more, the nodes are spread over them
+in blocks, and each leaf has one uplink per rail to that rail's spine. The other end of a node's
+link is named `NODE-INTERFACE`, the two ends of an uplink `LEAF-up-RAIL` and `LEAF-down-RAIL`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ HEAD_ADDRESS = "10.77.255.254"
 _HEAD_NUMBER = 65534
 _MTU = 1500
 RAIL_MTU = 9000
-"""Jumbo frames, as compute networks have them: a rail's rate is met within 2 % by TCP, with 1500 bytes within 5 %."""
+"""Jumbo frames, as compute networks have them: a rail's rate is met within 2 % by TCP, with 1500
+bytes within 5 %."""
 
 
 def plan_nodes(count: int, rails: int, leaves: int) -> tuple[LabNode, ...]:
@@ -32,19 +35,42 @@ def plan_nodes(count: int, rails: int, leaves: int) -> tuple[LabNode, ...]:
 
 def _plan_node(number: int, count: int, rails: int, leaves: int) -> LabNode:
     name = f"node{number}"
-    links = tuple(Rail(f"eth{rail}", _address(100 + rail, number), f"{name}-eth{rail}") for rail in range(rails))
-    return LabNode(name=name, address=_address(77, number), ssh_port=22, leaf=f"leaf{(number - 1) * leaves // count + 1}", rails=links)
+    links = tuple(
+        Rail(f"eth{rail}", _address(100 + rail, number), f"{name}-eth{rail}")
+        for rail in range(rails)
+    )
+    return LabNode(
+        name=name,
+        address=_address(77, number),
+        ssh_port=22,
+        leaf=f"leaf{(number - 1) * leaves // count + 1}",
+        rails=links,
+    )
 
 
 def switch_lines(state: LabState) -> tuple[str, ...]:
-    """What makes the switches and all links; to be run in the switch namespace, where the namespaces of head and nodes are named."""
-    lines = ["link set dev lo up", *_bridge(MANAGEMENT), *_link(MANAGEMENT, "head-mgmt0", MANAGEMENT, _mac(77, _HEAD_NUMBER), HEAD, _MTU)]
+    """What makes the switches and all links; to be run in the switch namespace, where the
+    namespaces of head and nodes are named."""
+    lines = [
+        "link set dev lo up",
+        *_bridge(MANAGEMENT),
+        *_link(MANAGEMENT, "head-mgmt0", MANAGEMENT, _mac(77, _HEAD_NUMBER), HEAD, _MTU),
+    ]
     for rail in range(state.rails):
         lines += _rail_switches(rail, state.leaves)
     for number, node in enumerate(state.nodes, 1):
-        lines += _link(MANAGEMENT, f"{node.name}-{MANAGEMENT}", MANAGEMENT, _mac(77, number), node.name, _MTU)
+        lines += _link(
+            MANAGEMENT, f"{node.name}-{MANAGEMENT}", MANAGEMENT, _mac(77, number), node.name, _MTU
+        )
         for rail, link in enumerate(node.rails):
-            lines += _link(leaf_switch(node.leaf, rail), link.port, link.interface, _mac(100 + rail, number), node.name, RAIL_MTU)
+            lines += _link(
+                leaf_switch(node.leaf, rail),
+                link.port,
+                link.interface,
+                _mac(100 + rail, number),
+                node.name,
+                RAIL_MTU,
+            )
     return tuple(lines)
 
 
@@ -57,16 +83,22 @@ def head_lines(state: LabState) -> tuple[str, ...]:
 def node_lines(state: LabState, number: int) -> tuple[str, ...]:
     """What gives node `number` (from 1) its addresses.
 
-    The neighbours are written down rather than asked for: a kernel keeps 1,024 asked-for neighbours in all namespaces together
-    (net.ipv4.neigh.default.gc_thresh3), fewer than 32 nodes need that all talk to each other.
+    The neighbours are written down rather than asked for: a kernel keeps 1,024 asked-for neighbours
+    in all namespaces together (net.ipv4.neigh.default.gc_thresh3), fewer than 32 nodes need that
+    all talk to each other.
     """
     node = state.nodes[number - 1]
     others = tuple((other, peer) for other, peer in enumerate(state.nodes, 1) if other != number)
-    peers = ((HEAD_ADDRESS, _mac(77, _HEAD_NUMBER)), *((peer.address, _mac(77, other)) for other, peer in others))
+    peers = (
+        (HEAD_ADDRESS, _mac(77, _HEAD_NUMBER)),
+        *((peer.address, _mac(77, other)) for other, peer in others),
+    )
     lines = ["link set dev lo up", *_interface(MANAGEMENT, node.address, peers)]
     for rail, link in enumerate(node.rails):
         lines += _interface(
-            link.interface, link.address, tuple((peer.rails[rail].address, _mac(100 + rail, other)) for other, peer in others)
+            link.interface,
+            link.address,
+            tuple((peer.rails[rail].address, _mac(100 + rail, other)) for other, peer in others),
         )
     return tuple(lines)
 
@@ -106,7 +138,10 @@ def _bridge(name: str) -> list[str]:
 
 def _link(bridge: str, port: str, interface: str, mac: str, netns: str, mtu: int) -> list[str]:
     return [
-        f"link add dev {port} mtu {mtu} type veth peer name {interface} address {mac} mtu {mtu} netns {netns}",
+        (
+            f"link add dev {port} mtu {mtu} type veth peer name {interface} address {mac} mtu {mtu}"
+            f" netns {netns}"
+        ),
         *_raise(f"{port} master {bridge}"),
     ]
 
@@ -120,7 +155,8 @@ def _interface(name: str, address: str, peers: tuple[tuple[str, str], ...]) -> l
 
 
 def _raise(device: str) -> list[str]:
-    """Up, with no IPv6 address of its own making: the mode is only heeded while the link is still down."""
+    """Up, with no IPv6 address of its own making: the mode is only heeded while the link is still
+    down."""
     return [f"link set dev {device} addrgenmode none", f"link set dev {device.split()[0]} up"]
 
 

@@ -1,4 +1,5 @@
-"""Launchers: pure builders of complete command lines. One file per launcher, each with a `LAUNCHER`."""
+"""Launchers: pure builders of complete command lines. One file per launcher, each with a
+`LAUNCHER`."""
 
 from __future__ import annotations
 
@@ -11,14 +12,17 @@ from busbw.model import BenchmarkCase, Invocation, Node, ResolvedVar
 
 @dataclass(frozen=True, slots=True)
 class FabricFacts:
-    """What the placeholders of a profile stand for; None or () = not known, and what needs it is left out."""
+    """What the placeholders of a profile stand for; None or () = not known, and what needs it is
+    left out."""
 
     socket_ifname: str | None = None
-    """Interface that reaches all nodes and has the same name on all, for bootstrap and for the launcher; several are comma-separated."""
+    """Interface that reaches all nodes and has the same name on all, for bootstrap and for the
+    launcher; several are comma-separated."""
     rails: tuple[str, ...] = ()
     """Compute devices, where they have the same names on all nodes."""
     nccl_version: str | None = None
-    """`2.27.5`; None = not known: values of a limited range of versions are then set only if an unknown name does no harm (`since`)."""
+    """`2.27.5`; None = not known: values of a limited range of versions are then set only if an
+    unknown name does no harm (`since`)."""
     log_dir: str | None = None
     """Directory on every node for NCCL's logs; None = NCCL writes to standard output."""
 

@@ -28,5 +28,9 @@ def choose(name: str | None) -> Launcher:
     found = plugins.discover(busbw.launch, "LAUNCHER")
     wanted = name or DEFAULT
     if wanted not in found:
-        raise UsageError(f"there is no launcher {wanted!r}", seen=f"launchers: {', '.join(found)}", next_step="--launcher mpirun")
+        raise UsageError(
+            f"there is no launcher {wanted!r}",
+            seen=f"launchers: {', '.join(found)}",
+            next_step="--launcher mpirun",
+        )
     return cast(Launcher, found[wanted])

@@ -1,4 +1,5 @@
-"""Every fabric profile for people: the page docs/fabrics.md, made by `python -m busbw.launch.document`."""
+"""Every fabric profile for people: the page docs/fabrics.md, made by `python -m
+busbw.launch.document`."""
 
 from __future__ import annotations
 
@@ -35,13 +36,22 @@ def _profile(each: Profile) -> str:
                 f" ({', '.join(var.purposes)} only)" if var.purposes else "",
             )
         )
-        lines.append(f"| `{var.name}` | `{_code(var.value)}` | {_cell(var.why)}{when} | {_link(var.source)} |")
+        lines.append(
+            f"| `{var.name}` | `{_code(var.value)}` | {_cell(var.why)}{when} |"
+            f" {_link(var.source)} |"
+        )
     for option in each.mpi:
-        lines.append(f"| `--mca {option.name}` | `{_code(option.value)}` | {_cell(option.why)} | {_link(option.source)} |")
+        lines.append(
+            f"| `--mca {option.name}` | `{_code(option.value)}` | {_cell(option.why)} |"
+            f" {_link(option.source)} |"
+        )
     lines += ["", f"A proof launch must show: {_must_see(each.must_see)}."]
     if each.trials:
         lines += ["", "Worth a try on some sites, never set by itself:", ""]
-        lines += [f"- `{t.name}={_code(t.value)}`: {_plain(t.when)}; {_plain(t.why)} ({_link(t.source)})" for t in each.trials]
+        lines += [
+            f"- `{t.name}={_code(t.value)}`: {_plain(t.when)}; {_plain(t.why)} ({_link(t.source)})"
+            for t in each.trials
+        ]
     if each.notes:
         lines += ["", *(f"- {_plain(note)}" for note in each.notes)]
     return "\n".join(lines) + "\n"
@@ -50,7 +60,11 @@ def _profile(each: Profile) -> str:
 def _must_see(wanted: MustSee) -> str:
     found = [f"`Using network {' or '.join(wanted.networks)}`"] if wanted.networks else []
     found += [f"the plugin's lines (`{wanted.plugin}`)"] if wanted.plugin else []
-    found += {True: ["`/GDRDMA` on every channel between nodes"], False: ["no `/GDRDMA`"], None: []}[wanted.gdr]
+    found += {
+        True: ["`/GDRDMA` on every channel between nodes"],
+        False: ["no `/GDRDMA`"],
+        None: [],
+    }[wanted.gdr]
     return ", ".join(found) or "nothing: it has no NCCL network to prove"
 
 
@@ -61,7 +75,12 @@ def _never(loaded: Iterable[Profile]) -> str:
         for item in each.never_set:
             users.setdefault((item.name, item.why, item.instead, item.source), []).append(each.name)
     every = max((len(names) for names in users.values()), default=0)
-    lines = ["## Never set by default", "", "| variable | why | instead | profiles | source |", "| --- | --- | --- | --- | --- |"]
+    lines = [
+        "## Never set by default",
+        "",
+        "| variable | why | instead | profiles | source |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for (name, why, instead, source), names in sorted(users.items()):
         told = "all" if len(names) == every else ", ".join(names)
         lines.append(f"| `{name}` | {_cell(why)} | {_cell(instead)} | {told} | {_link(source)} |")
@@ -73,10 +92,19 @@ def _harmful(loaded: Iterable[Profile]) -> str:
     for each in loaded:
         for item in each.harmful:
             found.setdefault((item.name, item.why), item)
-    lines = ["## Well-known settings that do harm", "", "| setting | why | instead | source |", "| --- | --- | --- | --- |"]
+    lines = [
+        "## Well-known settings that do harm",
+        "",
+        "| setting | why | instead | source |",
+        "| --- | --- | --- | --- |",
+    ]
     for item in found.values():
-        values = ", ".join(f"`{item.name}={_code(value)}`" for value in item.values) or f"`{item.name}`"
-        lines.append(f"| {values} | {_cell(item.why)} | {_cell(item.instead)} | {_link(item.source)} |")
+        values = (
+            ", ".join(f"`{item.name}={_code(value)}`" for value in item.values) or f"`{item.name}`"
+        )
+        lines.append(
+            f"| {values} | {_cell(item.why)} | {_cell(item.instead)} | {_link(item.source)} |"
+        )
     return "\n".join(lines) + "\n"
 
 

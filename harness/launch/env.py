@@ -1,4 +1,5 @@
-"""The environment of a launch: which value of each variable wins, where it comes from and why it is there."""
+"""The environment of a launch: which value of each variable wins, where it comes from and why it is
+there."""
 
 from __future__ import annotations
 
@@ -21,9 +22,14 @@ from busbw.playbook import Playbook
 
 CHOICES = ("ob1", "ucx")
 _ORIGIN = "--pml ucx"
-_PARAMETERS = "Open MPI (ompi_info --all: opal_common_ucx_tls), https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ib-and-roce.html"
+_PARAMETERS = (
+    "Open MPI (ompi_info --all: opal_common_ucx_tls),"
+    " https://docs.open-mpi.org/en/v5.0.x/tuning-apps/networking/ib-and-roce.html"
+)
 _UCX = "OpenUCX (frequently asked questions), https://openucx.readthedocs.io/en/master/faq.html"
-_PLUGIN = "nccl-tests issue 255 (hangs when using HPC-X), https://github.com/NVIDIA/nccl-tests/issues/255"
+_PLUGIN = (
+    "nccl-tests issue 255 (hangs when using HPC-X), https://github.com/NVIDIA/nccl-tests/issues/255"
+)
 _TOLD = {
     "ob1": "--pml ob1: MPI's own traffic over TCP",
     "ucx": "--pml ucx: MPI's own traffic through UCX",
@@ -31,32 +37,63 @@ _TOLD = {
 
 
 def options(chosen: str | None, wanted: tuple[MpiOption, ...]) -> tuple[MpiOption, ...]:
-    """The MCA parameters with the chosen engine in the place of the profile's; None = the profile's."""
+    """The MCA parameters with the chosen engine in the place of the profile's; None = the
+    profile's."""
     if chosen is None:
         return wanted
     rest = tuple(option for option in wanted if option.name != "pml")
     engine = (MpiOption("pml", chosen, _TOLD[chosen], _PARAMETERS),)
     if chosen == "ob1":
         return (*engine, *rest)
-    # Without these Open MPI gives up UCX where it finds no adapter of Mellanox's that it may use, and TCP is none.
+    # Without these Open MPI gives up UCX where it finds no adapter of Mellanox's that it may use,
+    # and TCP is none.
     either = ("opal_common_ucx_tls", "opal_common_ucx_devices")
-    return (*engine, *(MpiOption(name, "any", "UCX over TCP counts as well", _PARAMETERS, since=4) for name in either), *rest)
+    return (
+        *engine,
+        *(
+            MpiOption(name, "any", "UCX over TCP counts as well", _PARAMETERS, since=4)
+            for name in either
+        ),
+        *rest,
+    )
 
 
-def ucx_variables(chosen: str | None, env: tuple[ResolvedVar, ...], facts: FabricFacts, mpirun: str) -> tuple[ResolvedVar, ...]:
-    """What UCX and HPC-X need beside `env`, whose values win: UCX keeps off the rails, and HPC-X finds its libraries on every node.
+def ucx_variables(
+    chosen: str | None, env: tuple[ResolvedVar, ...], facts: FabricFacts, mpirun: str
+) -> tuple[ResolvedVar, ...]:
+    """What UCX and HPC-X need beside `env`, whose values win: UCX keeps off the rails, and HPC-X
+    finds its libraries on every node.
 
     Not the whole library path of HPC-X: it brings NCCL another network plugin.
     """
     if chosen != "ucx":
         return env
-    added = [ResolvedVar("UCX_TLS", "tcp,self,sm", _ORIGIN, "keeps MPI's own traffic off the rails that are measured", _UCX)]
+    added = [
+        ResolvedVar(
+            "UCX_TLS",
+            "tcp,self,sm",
+            _ORIGIN,
+            "keeps MPI's own traffic off the rails that are measured",
+            _UCX,
+        )
+    ]
     if facts.socket_ifname is not None:
-        added.append(ResolvedVar("UCX_NET_DEVICES", facts.socket_ifname, _ORIGIN, "the interface that reaches all nodes", _UCX))
+        added.append(
+            ResolvedVar(
+                "UCX_NET_DEVICES",
+                facts.socket_ifname,
+                _ORIGIN,
+                "the interface that reaches all nodes",
+                _UCX,
+            )
+        )
     root = hpcx(mpirun)
     if root is not None:
         path = f"{root}/ucx/lib:{root}/ucx/lib/ucx:{root}/ompi/lib"
-        why = "HPC-X finds UCX by it; its NCCL plugin, which would change what is measured, is not on it"
+        why = (
+            "HPC-X finds UCX by it; its NCCL plugin, which would change what is measured, is not"
+            " on it"
+        )
         added.append(ResolvedVar("LD_LIBRARY_PATH", path, _ORIGIN, why, _PLUGIN))
     given = {variable.name for variable in env}
     return (*env, *(variable for variable in added if variable.name not in given))
@@ -73,7 +110,8 @@ def hpcx(mpirun: str) -> str | None:
 
 
 STRAY_PREFIXES = ("NCCL_", "UCX_", "OMPI_", "PRTE_", "PMIX_MCA_", "FI_", "RDMAV_")
-"""Variables with these beginnings steer NCCL or MPI: found in the caller's shell, they are named and not passed on."""
+"""Variables with these beginnings steer NCCL or MPI: found in the caller's shell, they are named
+and not passed on."""
 _PLACES = ("NCCL_HOME", "NCCL_ROOT")
 """Say where NCCL lies, to builds; they steer nothing."""
 
@@ -82,61 +120,98 @@ def parse_overrides(items: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """The (name, value) pairs of `--env NAME=VALUE` options, in the order given.
 
     Raises:
-        UsageError: one has no `=`, is no legal name, holds a control character, is given twice with two values, or looks like a secret.
+        UsageError: one has no `=`, is no legal name, holds a control character, is given twice with
+        two values, or looks like a secret.
     """
     found: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not equals:
-            raise UsageError(f"--env {item!r}: expected NAME=VALUE", next_step="for example --env NCCL_IB_QPS_PER_CONNECTION=4")
+            raise UsageError(
+                f"--env {item!r}: expected NAME=VALUE",
+                next_step="for example --env NCCL_IB_QPS_PER_CONNECTION=4",
+            )
         what = variables.fault(name, value)
         if what is not None:
             raise UsageError(f"--env: {what}", next_step="leave it out")
         if found.get(name, value) != value:
-            raise UsageError(f"--env {name} is given twice, as {found[name]!r} and {value!r}", next_step="give it once")
+            raise UsageError(
+                f"--env {name} is given twice, as {found[name]!r} and {value!r}",
+                next_step="give it once",
+            )
         found[name] = value
     return tuple(found.items())
 
 
 def stray(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """`NAME=VALUE` of the caller's own variables that would steer NCCL or MPI, sorted: to be listed as found and ignored.
+    """`NAME=VALUE` of the caller's own variables that would steer NCCL or MPI, sorted: to be listed
+    as found and ignored.
 
     >>> stray({"NCCL_DEBUG": "INFO", "HOME": "/root"})
     ('NCCL_DEBUG=INFO',)
     """
-    return tuple(f"{name}={environ[name]}" for name in sorted(environ) if name.startswith(STRAY_PREFIXES) and name not in _PLACES)
+    return tuple(
+        f"{name}={environ[name]}"
+        for name in sorted(environ)
+        if name.startswith(STRAY_PREFIXES) and name not in _PLACES
+    )
 
 
 def resolve_env(
-    profile: Profile, playbook: Playbook, case: BenchmarkCase, overrides: tuple[tuple[str, str], ...], facts: FabricFacts
+    profile: Profile,
+    playbook: Playbook,
+    case: BenchmarkCase,
+    overrides: tuple[tuple[str, str], ...],
+    facts: FabricFacts,
 ) -> tuple[ResolvedVar, ...]:
-    """The variables of a launch, sorted by name. A case wins over `--env`, that over the playbook, that over the profile.
+    """The variables of a launch, sorted by name. A case wins over `--env`, that over the playbook,
+    that over the profile.
 
-    A profile's value with a placeholder whose fact is not known is left out: `left_out` says which."""
+    A profile's value with a placeholder whose fact is not known is left out: `left_out` says
+    which."""
     found: dict[str, ResolvedVar] = {}
     for variable in profile.env:
         value = _filled(variable.value, facts)
         if value is not None and _applies(variable, case, facts):
-            found[variable.name] = ResolvedVar(variable.name, value, f"profile {profile.name}", variable.why, variable.source)
+            found[variable.name] = ResolvedVar(
+                variable.name, value, f"profile {profile.name}", variable.why, variable.source
+            )
     layers = (
         (playbook.env, f"playbook {playbook.name}", "set by the playbook for all its cases"),
         (overrides, "--env", "given on the command line"),
         (case.env, f"case {case.id}", "set by the case"),
-        ((("NCCL_TESTS_SPLIT", case.split),) if case.split is not None else (), f"case {case.id}", "cuts the ranks into groups"),
+        (
+            (("NCCL_TESTS_SPLIT", case.split),) if case.split is not None else (),
+            f"case {case.id}",
+            "cuts the ranks into groups",
+        ),
     )
     for pairs, origin, why in layers:
         for name, value in pairs:
             before = found.get(name)
-            instead = f"; instead of {before.value!r} from {before.origin}" if before is not None and before.value != value else ""
+            instead = (
+                f"; instead of {before.value!r} from {before.origin}"
+                if before is not None and before.value != value
+                else ""
+            )
             found[name] = ResolvedVar(name, value, origin, why + instead)
     return tuple(found[name] for name in sorted(found))
 
 
 def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
-    """The profile's MCA parameters with their placeholders filled; those whose fact is not known are left out."""
+    """The profile's MCA parameters with their placeholders filled; those whose fact is not known
+    are left out."""
     filled = ((option, _filled(option.value, facts)) for option in profile.mpi)
     return tuple(
-        MpiOption(option.name, value, option.why, option.source, option.runtime, option.since, option.until)
+        MpiOption(
+            option.name,
+            value,
+            option.why,
+            option.source,
+            option.runtime,
+            option.since,
+            option.until,
+        )
         for option, value in filled
         if value is not None
     )
@@ -144,34 +219,54 @@ def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
 
 def left_out(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
     """What the profile would set and does not for want of a fact, as sentences."""
-    wanted = [(item.name, item.value) for item in profile.env] + [(item.name, item.value) for item in profile.mpi]
+    wanted = [(item.name, item.value) for item in profile.env] + [
+        (item.name, item.value) for item in profile.mpi
+    ]
     missing = [(name, value) for name, value in wanted if _filled(value, facts) is None]
-    return tuple(f"{name} is not set: {value} is not known" for name, value in dict.fromkeys(missing))
+    return tuple(
+        f"{name} is not set: {value} is not known" for name, value in dict.fromkeys(missing)
+    )
 
 
 def cautions(profile: Profile, resolved: tuple[ResolvedVar, ...]) -> tuple[str, ...]:
-    """What is known against a value that a playbook, a case or `--env` sets, as sentences. It is still set: a person asked for it."""
+    """What is known against a value that a playbook, a case or `--env` sets, as sentences. It is
+    still set: a person asked for it."""
     found = []
     for variable in resolved:
         if variable.origin == f"profile {profile.name}":
             continue
         known: list[Harmful | NeverSet] = []
-        known += [item for item in profile.harmful if item.name == variable.name and _any_glob(variable.value, item.values)]
+        known += [
+            item
+            for item in profile.harmful
+            if item.name == variable.name and _any_glob(variable.value, item.values)
+        ]
         if not known:
             known += [item for item in profile.never_set if item.name == variable.name]
-        reasons = [item.why + (f"; instead: {item.instead}" if item.instead else "") for item in known]
-        found += [f"{variable.name}={variable.value} ({variable.origin}): {reason}" for reason in reasons]
+        reasons = [
+            item.why + (f"; instead: {item.instead}" if item.instead else "") for item in known
+        ]
+        found += [
+            f"{variable.name}={variable.value} ({variable.origin}): {reason}" for reason in reasons
+        ]
     return tuple(found)
 
 
 def _applies(variable: ProfileVar, case: BenchmarkCase, facts: FabricFacts) -> bool:
-    """A name that a version does not know does no harm, so `since` lets an unknown version pass; `until` does not."""
+    """A name that a version does not know does no harm, so `since` lets an unknown version pass;
+    `until` does not."""
     if variable.purposes and case.purpose not in variable.purposes:
         return False
     version = facts.nccl_version
-    if variable.since is not None and version is not None and _numbers(version) < _numbers(variable.since):
+    if (
+        variable.since is not None
+        and version is not None
+        and _numbers(version) < _numbers(variable.since)
+    ):
         return False
-    return variable.until is None or (version is not None and _numbers(version) < _numbers(variable.until))
+    return variable.until is None or (
+        version is not None and _numbers(version) < _numbers(variable.until)
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -180,7 +275,11 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _filled(text: str, facts: FabricFacts) -> str | None:
     """The text with its placeholders filled; None = a fact is not known."""
-    values = {"socket_ifname": facts.socket_ifname, "rails": ",".join(facts.rails) or None, "log_dir": facts.log_dir}
+    values = {
+        "socket_ifname": facts.socket_ifname,
+        "rails": ",".join(facts.rails) or None,
+        "log_dir": facts.log_dir,
+    }
     wanted = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
     if any(values[name] is None for name in wanted):
         return None

@@ -1,7 +1,9 @@
-"""An MPIJob of the MPI operator (`kubeflow.org/v2beta1`) whose pods busbw measures in: the manifest, as text for `kubectl apply`.
+"""An MPIJob of the MPI operator (`kubeflow.org/v2beta1`) whose pods busbw measures in: the
+manifest, as text for `kubectl apply`.
 
-The operator gives every worker an sshd, a key that opens the others, and a name in the job's headless service. The launcher sleeps: busbw
-reaches the workers through `kubectl exec`, checks them from inside, and starts mpirun on the first of them, as on any cluster.
+The operator gives every worker an sshd, a key that opens the others, and a name in the job's
+headless service. The launcher sleeps: busbw reaches the workers through `kubectl exec`, checks them
+from inside, and starts mpirun on the first of them, as on any cluster.
 """
 
 from __future__ import annotations
@@ -37,11 +39,13 @@ class MpiJob:
     rdma: tuple[tuple[str, int], ...] = ()
     """Resources of a device plugin and how many per worker: `(("rdma/ib", 8),)`."""
     networks: str | None = None
-    """Value of the annotation k8s.v1.cni.cncf.io/networks, for secondary interfaces (RoCE); None = none."""
+    """Value of the annotation k8s.v1.cni.cncf.io/networks, for secondary interfaces (RoCE); None =
+    none."""
     hugepages: str | None = None
     """Of 2 MiB, per worker: `4Gi`; None = none."""
     shm: str = "64Gi"
-    """Size of /dev/shm: NCCL's ranks of one node share memory there, and the container default of 64 MiB is too small."""
+    """Size of /dev/shm: NCCL's ranks of one node share memory there, and the container default of
+    64 MiB is too small."""
     memory: str | None = None
     """Per worker; hugepages need it beside them."""
     deadline_s: int = 14400
@@ -67,14 +71,32 @@ def manifest(job: MpiJob) -> str:
             "mpiImplementation": "OpenMPI",
             # The key is where ssh looks for root's, with the rights that ssh wants.
             "sshAuthMountPath": "/root/.ssh",
-            "runPolicy": {"cleanPodPolicy": "All", "backoffLimit": 0, "activeDeadlineSeconds": job.deadline_s},
+            "runPolicy": {
+                "cleanPodPolicy": "All",
+                "backoffLimit": 0,
+                "activeDeadlineSeconds": job.deadline_s,
+            },
             "mpiReplicaSpecs": {
                 "Launcher": {
                     "replicas": 1,
                     "restartPolicy": "Never",
-                    "template": {"spec": {"containers": [{"name": "launcher", "image": job.image, "command": ["sleep", "infinity"]}]}},
+                    "template": {
+                        "spec": {
+                            "containers": [
+                                {
+                                    "name": "launcher",
+                                    "image": job.image,
+                                    "command": ["sleep", "infinity"],
+                                }
+                            ]
+                        }
+                    },
                 },
-                "Worker": {"replicas": job.workers, "restartPolicy": "Never", "template": worker | {"spec": _pod(job)}},
+                "Worker": {
+                    "replicas": job.workers,
+                    "restartPolicy": "Never",
+                    "template": worker | {"spec": _pod(job)},
+                },
             },
         },
     }
@@ -96,7 +118,9 @@ def _pod(job: MpiJob) -> dict[str, object]:
     resources |= {name: str(count) for name, count in job.rdma}
     resources |= {"hugepages-2Mi": job.hugepages} if job.hugepages else {}
     resources |= {"memory": job.memory} if job.memory else {}
-    volumes: list[dict[str, object]] = [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": job.shm}}]
+    volumes: list[dict[str, object]] = [
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": job.shm}}
+    ]
     mounts = [{"name": "shm", "mountPath": "/dev/shm"}]
     if job.hugepages:
         volumes.append({"name": "hugepages", "emptyDir": {"medium": "HugePages-2Mi"}})
@@ -109,7 +133,10 @@ def _pod(job: MpiJob) -> dict[str, object]:
         "resources": {"limits": resources, "requests": resources},
         "volumeMounts": mounts,
     }
-    workers = {"training.kubeflow.org/job-name": job.name, "training.kubeflow.org/job-role": "worker"}
+    workers = {
+        "training.kubeflow.org/job-name": job.name,
+        "training.kubeflow.org/job-role": "worker",
+    }
     apart = {"labelSelector": {"matchLabels": workers}, "topologyKey": "kubernetes.io/hostname"}
     # One worker per node: two on one would measure that node's inside.
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
@@ -118,15 +145,36 @@ def _pod(job: MpiJob) -> dict[str, object]:
 
 def _check(job: MpiJob) -> None:
     wrong = [
-        (not _NAME.match(job.name), f"{job.name!r} cannot name an MPIJob", "lower-case letters, digits and dashes, at most 42"),
-        (not job.image or bool(re.search(r"\s", job.image)), f"{job.image!r} is no image", "REGISTRY/NAME:TAG"),
+        (
+            not _NAME.match(job.name),
+            f"{job.name!r} cannot name an MPIJob",
+            "lower-case letters, digits and dashes, at most 42",
+        ),
+        (
+            not job.image or bool(re.search(r"\s", job.image)),
+            f"{job.image!r} is no image",
+            "REGISTRY/NAME:TAG",
+        ),
         (not 1 <= job.workers <= 10_000, f"{job.workers} workers", "1 to 10,000"),
         (not 0 <= job.gpus <= 64, f"{job.gpus} GPUs per worker", "0 to 64"),
-        (bool(job.hugepages) and not job.memory, "hugepages without memory", "Kubernetes wants memory beside hugepages: name both"),
+        (
+            bool(job.hugepages) and not job.memory,
+            "hugepages without memory",
+            "Kubernetes wants memory beside hugepages: name both",
+        ),
     ]
     sizes = [text for text in (job.hugepages, job.shm, job.memory) if text is not None]
-    wrong += [(not _QUANTITY.match(text), f"{text!r} is no quantity", "such as 64Gi") for text in sizes]
-    wrong += [(not _RESOURCE.match(name) or count < 1, f"{name}={count} is no resource", "such as rdma/ib=8") for name, count in job.rdma]
+    wrong += [
+        (not _QUANTITY.match(text), f"{text!r} is no quantity", "such as 64Gi") for text in sizes
+    ]
+    wrong += [
+        (
+            not _RESOURCE.match(name) or count < 1,
+            f"{name}={count} is no resource",
+            "such as rdma/ib=8",
+        )
+        for name, count in job.rdma
+    ]
     for bad, what, expected in wrong:
         if bad:
             raise UsageError(what, seen=f"expected {expected}", next_step="busbw run --help")
@@ -134,7 +182,8 @@ def _check(job: MpiJob) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MpirunInPods:
-    """mpirun among the pods of an MPIJob. Their host keys are as old as they are, so that each is taken when it is first met."""
+    """mpirun among the pods of an MPIJob. Their host keys are as old as they are, so that each is
+    taken when it is first met."""
 
     name: str = "mpijob"
 
@@ -144,7 +193,9 @@ class MpirunInPods:
         Raises:
             UsageError: as mpirun.
         """
-        agent = request.ssh_agent.replace("StrictHostKeyChecking=yes", "StrictHostKeyChecking=accept-new")
+        agent = request.ssh_agent.replace(
+            "StrictHostKeyChecking=yes", "StrictHostKeyChecking=accept-new"
+        )
         return mpirun.LAUNCHER.build(dataclasses.replace(request, ssh_agent=agent))
 
 

@@ -1,7 +1,9 @@
-"""Open MPI's mpirun: the command line for a launch. Written against 4.1.4 and 5.0.11, both run here; the option names of either.
+"""Open MPI's mpirun: the command line for a launch. Written against 4.1.4 and 5.0.11, both run
+here; the option names of either.
 
-What differs in 5: the launcher's own parameters are PRRTE's (`--prtemca`, `plm_ssh_agent` for `plm_rsh_agent`), and a list of nodes keeps
-its order. In 4 the node that mpirun runs on is mapped first wherever `-H` has it: there every rank is placed by name instead.
+What differs in 5: the launcher's own parameters are PRRTE's (`--prtemca`, `plm_ssh_agent` for
+`plm_rsh_agent`), and a list of nodes keeps its order. In 4 the node that mpirun runs on is mapped
+first wherever `-H` has it: there every rank is placed by name instead.
 """
 
 from __future__ import annotations
@@ -15,18 +17,23 @@ from busbw.launch.nccl_tests import arguments
 from busbw.model import Invocation
 
 NOISE = (
-    re.compile(r"plm:(rsh|ssh): Warning: setpgid\(.*\) failed in parent with errno=Permission denied"),
+    re.compile(
+        r"plm:(rsh|ssh): Warning: setpgid\(.*\) failed in parent with errno=Permission denied"
+    ),
     re.compile(r"srun: cluster configuration lacks support for cpu binding"),
     re.compile(r"Warning: Permanently added .* to the list of known hosts"),
 )
-"""Lines on a launcher's standard error that mean nothing: harmless races, and an option that there is nothing to switch off for."""
+"""Lines on a launcher's standard error that mean nothing: harmless races, and an option that there
+is nothing to switch off for."""
 
 
 def ssh_agent(config: str | None, *, options: tuple[tuple[str, str], ...] = ()) -> str:
-    """The command with which mpirun on the head reaches the other nodes: never asks, checks host keys, spares CPU.
+    """The command with which mpirun on the head reaches the other nodes: never asks, checks host
+    keys, spares CPU.
 
-    `config` is the path of an ssh_config on the head; None = the head user's own. sntrup761, OpenSSH 9's first choice of key exchange,
-    takes 63 ms of CPU per connection, curve25519, which comes next, 9 ms: without the first, 64 nodes start in 2.5 to 3.0 s instead of 4.5.
+    `config` is the path of an ssh_config on the head; None = the head user's own. sntrup761,
+    OpenSSH 9's first choice of key exchange, takes 63 ms of CPU per connection, curve25519, which
+    comes next, 9 ms: without the first, 64 nodes start in 2.5 to 3.0 s instead of 4.5.
 
     Raises:
         UsageError: a word holds a blank or a quote.
@@ -34,14 +41,23 @@ def ssh_agent(config: str | None, *, options: tuple[tuple[str, str], ...] = ()) 
     >>> ssh_agent(None)
     'ssh -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=20 -o KexAlgorithms=-sntrup*'
     """
-    pairs = (("BatchMode", "yes"), ("StrictHostKeyChecking", "yes"), ("ConnectTimeout", "20"), ("KexAlgorithms", "-sntrup*"), *options)
+    pairs = (
+        ("BatchMode", "yes"),
+        ("StrictHostKeyChecking", "yes"),
+        ("ConnectTimeout", "20"),
+        ("KexAlgorithms", "-sntrup*"),
+        *options,
+    )
     words = ["ssh", *(["-F", config] if config is not None else [])]
     for name, value in pairs:
         words += ["-o", f"{name}={value}"]
     strange = [word for word in words if re.search(r"[\s'\"\\]", word)]
     if strange:
         # mpirun cuts the agent at blanks and knows no quoting.
-        raise UsageError(f"{strange[0]!r} cannot be handed to mpirun's ssh: it holds a blank or a quote", next_step="use another path")
+        raise UsageError(
+            f"{strange[0]!r} cannot be handed to mpirun's ssh: it holds a blank or a quote",
+            next_step="use another path",
+        )
     return " ".join(words)
 
 
@@ -52,21 +68,28 @@ class Mpirun:
     name: str = "mpirun"
 
     def build(self, request: LaunchRequest) -> Invocation:
-        """The complete mpirun command line: nodes, places, MCA parameters, every variable, the binary and its options.
+        """The complete mpirun command line: nodes, places, MCA parameters, every variable, the
+        binary and its options.
 
         Raises:
-            UsageError: no node, a node twice, an illegal name, no number of ranks, two values of an MCA parameter, or Open MPI before 3.
+            UsageError: no node, a node twice, an illegal name, no number of ranks, two values of an
+            MCA parameter, or Open MPI before 3.
         """
         kind = "ssh" if placing.major(request.mpi) >= 5 else "rsh"
         # Daemons are started by the head alone: the other nodes need no key for each other.
-        return compose(request, ((f"plm_{kind}_agent", request.ssh_agent), (f"plm_{kind}_no_tree_spawn", "1")))
+        return compose(
+            request, ((f"plm_{kind}_agent", request.ssh_agent), (f"plm_{kind}_no_tree_spawn", "1"))
+        )
 
 
 LAUNCHER = Mpirun()
 
 
-def compose(request: LaunchRequest, daemons: tuple[tuple[str, str], ...], *, in_order: bool = True) -> Invocation:
-    """mpirun with the parameters that say how its daemons are started. `in_order` = False: its own order of the nodes is another.
+def compose(
+    request: LaunchRequest, daemons: tuple[tuple[str, str], ...], *, in_order: bool = True
+) -> Invocation:
+    """mpirun with the parameters that say how its daemons are started. `in_order` = False: its own
+    order of the nodes is another.
 
     Raises:
         UsageError: as `Mpirun.build`.
@@ -77,7 +100,11 @@ def compose(request: LaunchRequest, daemons: tuple[tuple[str, str], ...], *, in_
     major = placing.major(request.mpi)
     argv = [request.mpi.path, *(["--allow-run-as-root"] if request.mpi.run_as_root else [])]
     by_name = not in_order or (major < 5 and request.head in names[1:])
-    placement = _by_rail(names, ranks, major, by_name) if case.by_rail else _placement(names, ranks, by_name)
+    placement = (
+        _by_rail(names, ranks, major, by_name)
+        if case.by_rail
+        else _placement(names, ranks, by_name)
+    )
     argv += ["-np", str(len(names) * ranks), *placement, "--bind-to", "none"]
     for flag, name, value in _mca(request, daemons, major):
         argv += [flag, name, value]
@@ -90,25 +117,45 @@ def compose(request: LaunchRequest, daemons: tuple[tuple[str, str], ...], *, in_
 def _placement(names: tuple[str, ...], ranks: int, by_name: bool) -> list[str]:
     if by_name:
         return ["-H", ",".join(name for name in names for _ in range(ranks)), "--map-by", "seq"]
-    return ["-H", ",".join(f"{name}:{ranks}" for name in names), "--map-by", f"ppr:{ranks}:node", "--rank-by", "slot"]
+    return [
+        "-H",
+        ",".join(f"{name}:{ranks}" for name in names),
+        "--map-by",
+        f"ppr:{ranks}:node",
+        "--rank-by",
+        "slot",
+    ]
 
 
 def _by_rail(names: tuple[str, ...], ranks: int, major: int, by_name: bool) -> list[str]:
     """Round the nodes, once per rank of a node."""
     if major < 5 or by_name:
         return ["-H", ",".join(names * ranks), "--map-by", "seq"]
-    return ["-H", ",".join(f"{name}:{ranks}" for name in names), "--map-by", f"ppr:{ranks}:node", "--rank-by", "node"]
+    return [
+        "-H",
+        ",".join(f"{name}:{ranks}" for name in names),
+        "--map-by",
+        f"ppr:{ranks}:node",
+        "--rank-by",
+        "node",
+    ]
 
 
-def _mca(request: LaunchRequest, daemons: tuple[tuple[str, str], ...], major: int) -> list[tuple[str, str, str]]:
-    """(flag, parameter, value), each parameter once: Open MPI refuses a parameter that is listed twice."""
+def _mca(
+    request: LaunchRequest, daemons: tuple[tuple[str, str], ...], major: int
+) -> list[tuple[str, str, str]]:
+    """(flag, parameter, value), each parameter once: Open MPI refuses a parameter that is listed
+    twice."""
     runtime = "--prtemca" if major >= 5 else "--mca"
     wanted = [(runtime, name, value) for name, value in daemons]
     for option in placing.options(request):
         flag = runtime if option.runtime else "--mca"
         ours = dict(daemons).get(option.name)
         if ours is not None and ours != option.value:
-            raise UsageError(f"MCA parameter {option.name} is given twice, as {ours!r} and {option.value!r}", next_step="give it once")
+            raise UsageError(
+                f"MCA parameter {option.name} is given twice, as {ours!r} and {option.value!r}",
+                next_step="give it once",
+            )
         if ours is None:
             wanted.append((flag, option.name, option.value))
     return wanted

@@ -1,6 +1,7 @@
 """The options of an nccl-tests binary (2.19.6) for a case.
 
-An option newer than 2.13 is given only where it changes something: a binary answers an unknown option with its usage and exit status 0.
+An option newer than 2.13 is given only where it changes something: a binary answers an unknown
+option with its usage and exit status 0.
 """
 
 from __future__ import annotations
@@ -23,7 +24,18 @@ def arguments(case: BenchmarkCase, json_path: str | None) -> tuple[str, ...]:
             options += ["-f", str(sizes.factor)]
         elif sizes.increment_bytes is not None:
             options += ["-i", size_option(sizes.increment_bytes)]
-    options += ["-g", "1", "-n", str(case.iterations), "-w", str(case.warmup), "-c", str(case.check), "-z", str(case.blocking)]
+    options += [
+        "-g",
+        "1",
+        "-n",
+        str(case.iterations),
+        "-w",
+        str(case.warmup),
+        "-c",
+        str(case.check),
+        "-z",
+        str(case.blocking),
+    ]
     if case.cycles != 1:
         options += ["-N", str(case.cycles)]
     if case.per_iteration:
@@ -41,7 +53,10 @@ tr '\\n' '\\r' < "$1" | sed -E "s/\\"env\\":$s\\[($s$text\\"$s,?)*$s(\\]|($text\
 
 
 def fetch_json(path: str, store: str) -> Command:
-    """The JSON at `path`, kept as `raw/<store>`, without the environment of the ranks: nccl-tests writes all of it, tokens too, and none of it
-    may leave the node. Exit status non-zero = there is no such file.
+    """The JSON at `path`, kept as `raw/<store>`, without the environment of the ranks: nccl-tests
+    writes all of it, tokens too, and none of it may leave the node. Exit status non-zero = there is
+    no such file.
     """
-    return Command(("sh", "-c", _FETCH, "busbw-fetch", path), timeout_s=300, label="fetch", store=store)
+    return Command(
+        ("sh", "-c", _FETCH, "busbw-fetch", path), timeout_s=300, label="fetch", store=store
+    )

@@ -1,4 +1,5 @@
-"""Which nodes a launch may name, and how many ranks belong on each: what every launcher has to know before it writes a line."""
+"""Which nodes a launch may name, and how many ranks belong on each: what every launcher has to know
+before it writes a line."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def names(request: LaunchRequest) -> tuple[str, ...]:
     bad = [name for name in found if not LEGAL_NAME.match(name)]
     if bad:
         raise UsageError(illegal(bad[0]))
-    twice = {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
+    twice = (
+        {name for name in found if found.count(name) > 1} if len(set(found)) < len(found) else set()
+    )
     if twice:
         raise UsageError(f"case {request.case.id}: {fold(twice)} named twice")
     return found
@@ -43,7 +46,10 @@ def ranks_per_node(request: LaunchRequest) -> int:
     for node in request.nodes:
         by_count.setdefault(_own_ranks(node), []).append(node.name)
     if len(by_count) > 1:
-        seen = ", ".join(f"{'unknown' if count is None else count} on {fold(nodes)}" for count, nodes in by_count.items())
+        seen = ", ".join(
+            f"{'unknown' if count is None else count} on {fold(nodes)}"
+            for count, nodes in by_count.items()
+        )
         raise UsageError(
             f"case {request.case.id}: the nodes have different numbers of GPUs",
             seen=seen,
@@ -68,7 +74,8 @@ def major(mpi: MpiFacts) -> int:
     match = re.match(r"v?(\d+)\.", mpi.version)
     if match is None or int(match[1]) < 3:
         raise UsageError(
-            f"mpirun is Open MPI {mpi.version!r}; 3, 4 and 5 are known", next_step="put another Open MPI first in PATH on the head node"
+            f"mpirun is Open MPI {mpi.version!r}; 3, 4 and 5 are known",
+            next_step="put another Open MPI first in PATH on the head node",
         )
     return int(match[1])
 
@@ -83,14 +90,17 @@ def options(request: LaunchRequest) -> tuple[MpiOption, ...]:
     known = [
         option
         for option in request.options
-        if (option.since is None or version >= option.since) and (option.until is None or version < option.until)
+        if (option.since is None or version >= option.since)
+        and (option.until is None or version < option.until)
     ]
     values: dict[str, MpiOption] = {}
     for option in known:
         first = values.setdefault(option.name, option)
         if first.value != option.value:
             raise UsageError(
-                f"MCA parameter {option.name} is given twice, as {first.value!r} and {option.value!r}", next_step="give it once"
+                f"MCA parameter {option.name} is given twice, as {first.value!r} and"
+                f" {option.value!r}",
+                next_step="give it once",
             )
     return tuple(values.values())
 

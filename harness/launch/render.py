@@ -1,4 +1,5 @@
-"""A command line as text to read and paste: one option per line, the reason of every variable in a comment above. `bash -n` accepts it."""
+"""A command line as text to read and paste: one option per line, the reason of every variable in a
+comment above. `bash -n` accepts it."""
 
 from __future__ import annotations
 
@@ -16,21 +17,37 @@ _WORDS_AFTER = {"--allow-run-as-root": 0, "--overlap": 0, "--mca": 2, "--prtemca
 
 
 def render(invocation: Invocation, options: tuple[MpiOption, ...] = ()) -> str:
-    """The invocation as shell text that ends in a newline. `options`: MCA parameters whose reasons are told where they are set."""
+    """The invocation as shell text that ends in a newline. `options`: MCA parameters whose reasons
+    are told where they are set."""
     nodes = "1 node" if len(invocation.nodes) == 1 else f"{len(invocation.nodes)} nodes"
     limit = format_duration(invocation.timeout_s)
-    lines = [_comment(f"{invocation.case_id}: {invocation.nranks} ranks on {nodes} {fold(invocation.nodes)}, ended after {limit}")]
+    lines = [
+        _comment(
+            f"{invocation.case_id}: {invocation.nranks} ranks on {nodes} {fold(invocation.nodes)},"
+            f" ended after {limit}"
+        )
+    ]
     for variable in invocation.env:
-        lines.append(_comment(f"{variable.name}={variable.value}  from {variable.origin}: {variable.why}{_title(variable.source)}"))
+        lines.append(
+            _comment(
+                f"{variable.name}={variable.value}  from {variable.origin}:"
+                f" {variable.why}{_title(variable.source)}"
+            )
+        )
     values = _mca_values(invocation.argv)
     set_here = (option for option in options if option.name in values)
-    lines += [_comment(f"{option.name}={values[option.name]}  {option.why}{_title(option.source)}") for option in set_here]
+    lines += [
+        _comment(f"{option.name}={values[option.name]}  {option.why}{_title(option.source)}")
+        for option in set_here
+    ]
     return "\n".join([*lines, " \\\n  ".join(_cut(invocation.argv))]) + "\n"
 
 
 def _mca_values(argv: tuple[str, ...]) -> Mapping[str, str]:
     triples = zip(argv, argv[1:], argv[2:], strict=False)
-    from_variables = (word.removeprefix(_IN_ENV).partition("=") for word in argv if word.startswith(_IN_ENV))
+    from_variables = (
+        word.removeprefix(_IN_ENV).partition("=") for word in argv if word.startswith(_IN_ENV)
+    )
     return {name: value for flag, name, value in triples if flag in ("--mca", "--prtemca")} | {
         name: value for name, _, value in from_variables
     }

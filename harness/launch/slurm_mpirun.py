@@ -1,6 +1,8 @@
-"""mpirun inside a Slurm allocation, whose daemons srun starts: no ssh between the nodes. Written against Open MPI 4.1.4 and Slurm 22.05.
+"""mpirun inside a Slurm allocation, whose daemons srun starts: no ssh between the nodes. Written
+against Open MPI 4.1.4 and Slurm 22.05.
 
-What `salloc` would set for a shell stands before `mpirun`: with these variables Open MPI knows the allocation, wherever it is started.
+What `salloc` would set for a shell stands before `mpirun`: with these variables Open MPI knows the
+allocation, wherever it is started.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class SlurmMpirun:
         }
         plain = compose(request, (("plm", "slurm"),), in_order=in_slurms_order(names, slurm))
         argv = ("env", *(f"{name}={value}" for name, value in variables.items()), *plain.argv)
-        return Invocation(plain.case_id, argv, plain.env, plain.nodes, plain.timeout_s, plain.nranks)
+        return Invocation(
+            plain.case_id, argv, plain.env, plain.nodes, plain.timeout_s, plain.nranks
+        )
 
 
 LAUNCHER = SlurmMpirun()

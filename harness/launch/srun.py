@@ -1,7 +1,9 @@
-"""Slurm's srun: the command line for a step of an allocation. Written against 22.05, run here; options that 20.11 and later have.
+"""Slurm's srun: the command line for a step of an allocation. Written against 22.05, run here;
+options that 20.11 and later have.
 
-MCA parameters of the ranks travel as OMPI_MCA_ variables; those of mpirun's daemons have no meaning here. All variables stand before `srun`
-and are passed on by name, for the list of `--export` knows no quoting: `NCCL_IB_HCA=mlx5_0,mlx5_1` would end at its comma.
+MCA parameters of the ranks travel as OMPI_MCA_ variables; those of mpirun's daemons have no meaning
+here. All variables stand before `srun` and are passed on by name, for the list of `--export` knows
+no quoting: `NCCL_IB_HCA=mlx5_0,mlx5_1` would end at its comma.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ JOB_NAME = "busbw"
 """`scancel --name=busbw` gives back what a killed salloc left behind."""
 
 
-def salloc(asked: tuple[str, ...], nodes: tuple[str, ...], count: int | None, command: tuple[str, ...]) -> tuple[str, ...]:
+def salloc(
+    asked: tuple[str, ...], nodes: tuple[str, ...], count: int | None, command: tuple[str, ...]
+) -> tuple[str, ...]:
     """salloc for whole nodes, with `command` inside. `nodes` = exactly these; () = `count` of any.
 
     >>> salloc(("--partition=gpu", "--time=30"), ("a1", "a2"), None, ("busbw", "run"))[3:]
@@ -35,22 +39,30 @@ def salloc(asked: tuple[str, ...], nodes: tuple[str, ...], count: int | None, co
         UsageError: neither nodes nor their number.
     """
     if nodes and count is not None and count != len(nodes):
-        raise UsageError(f"--node-count {count} and {len(nodes)} nodes named", seen=fold(nodes), next_step="give one of them")
+        raise UsageError(
+            f"--node-count {count} and {len(nodes)} nodes named",
+            seen=fold(nodes),
+            next_step="give one of them",
+        )
     if not nodes and count is None:
         raise UsageError(
             "how many nodes Slurm shall give is not said",
             seen="--partition or --time without nodes",
             next_step="--node-count 4, or name the nodes with -w or -i",
         )
-    place = (f"--nodes={len(nodes)}", f"--nodelist={fold(nodes)}") if nodes else (f"--nodes={count}",)
+    place = (
+        (f"--nodes={len(nodes)}", f"--nodelist={fold(nodes)}") if nodes else (f"--nodes={count}",)
+    )
     return ("salloc", f"--job-name={JOB_NAME}", "--exclusive", *place, *asked, *command)
 
 
 ASK_PLUGINS = ("srun", "--mpi=list")
 FROM_THE_HEAD = ("HOME", "PATH", "LD_LIBRARY_PATH", "USER")
-"""What a rank gets of the head's environment beside the launch's own variables: as little as an ssh login would give it."""
+"""What a rank gets of the head's environment beside the launch's own variables: as little as an ssh
+login would give it."""
 START_S = 60
-"""How long a step may wait for its nodes: they are in the allocation, so that a longer wait means another step holds them."""
+"""How long a step may wait for its nodes: they are in the allocation, so that a longer wait means
+another step holds them."""
 _MOST_BYTES = 120_000
 """Linux takes no argument longer than 128 KiB."""
 
@@ -65,7 +77,8 @@ class Srun:
         """The complete srun command line.
 
         Raises:
-            UsageError: no allocation, no plugin for MPI, nodes outside the allocation, or as `placing` says.
+            UsageError: no allocation, no plugin for MPI, nodes outside the allocation, or as
+            `placing` says.
         """
         case = request.case
         names = placing.names(request)
@@ -77,14 +90,36 @@ class Srun:
                 seen="srun --mpi=list names neither pmix nor pmi2",
                 next_step="--launcher slurm-mpirun, or name the plugin with --mpi",
             )
-        variables = {f"OMPI_MCA_{option.name}": option.value for option in placing.options(request) if not option.runtime}
+        variables = {
+            f"OMPI_MCA_{option.name}": option.value
+            for option in placing.options(request)
+            if not option.runtime
+        }
         variables.update((variable.name, variable.value) for variable in request.env)
         passed = dict.fromkeys((*FROM_THE_HEAD, *variables))
-        argv = ["env", *(f"{name}={value}" for name, value in variables.items()), "srun", f"--jobid={slurm.job}", "--overlap"]
-        argv += [f"--mpi={slurm.mpi}", *_placement(names, ranks, slurm, by_rail=case.by_rail), "--cpu-bind=none", "--mem=0"]
-        argv += ["--kill-on-bad-exit=1", f"--immediate={START_S}", "--chdir=/", f"--export={','.join(passed)}"]
+        argv = [
+            "env",
+            *(f"{name}={value}" for name, value in variables.items()),
+            "srun",
+            f"--jobid={slurm.job}",
+            "--overlap",
+        ]
+        argv += [
+            f"--mpi={slurm.mpi}",
+            *_placement(names, ranks, slurm, by_rail=case.by_rail),
+            "--cpu-bind=none",
+            "--mem=0",
+        ]
+        argv += [
+            "--kill-on-bad-exit=1",
+            f"--immediate={START_S}",
+            "--chdir=/",
+            f"--export={','.join(passed)}",
+        ]
         argv += [request.binary, *arguments(case, request.json_path)]
-        return Invocation(case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks)
+        return Invocation(
+            case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks
+        )
 
 
 LAUNCHER = Srun()
@@ -101,7 +136,10 @@ def allocation(request: LaunchRequest, names: tuple[str, ...]) -> SlurmFacts:
         raise UsageError(
             f"case {request.case.id}: not inside a Slurm allocation",
             seen="no job id",
-            next_step="start busbw inside salloc or sbatch, or add --partition and --time: it then asks for an allocation itself",
+            next_step=(
+                "start busbw inside salloc or sbatch, or add --partition and --time: it then asks"
+                " for an allocation itself"
+            ),
         )
     outside = set(names) - set(slurm.nodes)
     if outside:
@@ -120,27 +158,52 @@ def in_slurms_order(names: tuple[str, ...], slurm: SlurmFacts) -> bool:
 
 
 def plugin(text: str) -> str | None:
-    """The plugin for Open MPI of those that `srun --mpi=list` names: pmix, its newest version, or pmi2; None = none of them.
+    """The plugin for Open MPI of those that `srun --mpi=list` names: pmix, its newest version, or
+    pmi2; None = none of them.
 
     >>> plugin("MPI plugin types are...\\n\\tpmix\\n\\tnone\\n\\tpmi2\\nspecific pmix plugin versions available: pmix_v4\\n")
     'pmix'
     >>> plugin("srun: MPI types are...\\nsrun: pmix_v3\\nsrun: pmix_v2\\nsrun: pmi2\\n"), plugin("srun: MPI types are...\\nsrun: none\\n")
     ('pmix_v3', None)
     """
-    found = set(re.findall(r"\bpmix(?:_v\d+)?\b|\bpmi2\b", text.replace("specific pmix plugin", "specific plugin")))
-    versions = sorted((name for name in found if name.startswith("pmix_v")), key=lambda name: int(name.removeprefix("pmix_v")))
-    return "pmix" if "pmix" in found else versions[-1] if versions else "pmi2" if "pmi2" in found else None
+    found = set(
+        re.findall(
+            r"\bpmix(?:_v\d+)?\b|\bpmi2\b", text.replace("specific pmix plugin", "specific plugin")
+        )
+    )
+    versions = sorted(
+        (name for name in found if name.startswith("pmix_v")),
+        key=lambda name: int(name.removeprefix("pmix_v")),
+    )
+    return (
+        "pmix"
+        if "pmix" in found
+        else versions[-1]
+        if versions
+        else "pmi2"
+        if "pmi2" in found
+        else None
+    )
 
 
-def _placement(names: tuple[str, ...], ranks: int, slurm: SlurmFacts, *, by_rail: bool) -> list[str]:
-    """Block (node by node) and cyclic (round the nodes) follow Slurm's own order of the nodes; any other order is given rank by rank."""
+def _placement(
+    names: tuple[str, ...], ranks: int, slurm: SlurmFacts, *, by_rail: bool
+) -> list[str]:
+    """Block (node by node) and cyclic (round the nodes) follow Slurm's own order of the nodes; any
+    other order is given rank by rank."""
     count = [f"--nodes={len(names)}", f"--ntasks={len(names) * ranks}"]
     if in_slurms_order(names, slurm):
-        return [*count, f"--ntasks-per-node={ranks}", f"--nodelist={fold(names)}", f"--distribution={'cyclic' if by_rail else 'block'}"]
+        return [
+            *count,
+            f"--ntasks-per-node={ranks}",
+            f"--nodelist={fold(names)}",
+            f"--distribution={'cyclic' if by_rail else 'block'}",
+        ]
     by_rank = names * ranks if by_rail else tuple(name for name in names for _ in range(ranks))
     listed = ",".join(by_rank)
     if len(listed) > _MOST_BYTES:
         raise UsageError(
-            f"{len(by_rank)} ranks in another order than Slurm's do not fit into a command line", next_step="name fewer nodes with -w"
+            f"{len(by_rank)} ranks in another order than Slurm's do not fit into a command line",
+            next_step="name fewer nodes with -w",
         )
     return [*count, f"--nodelist={listed}", "--distribution=arbitrary"]

@@ -1,4 +1,5 @@
-"""The shared vocabulary: frozen, slotted records and enums. Standard library only; every other package may import it."""
+"""The shared vocabulary: frozen, slotted records and enums. Standard library only; every other
+package may import it."""
 
 from busbw.model.benchmark import (
     BenchmarkCase,
@@ -14,7 +15,18 @@ from busbw.model.benchmark import (
     busbw_factor,
 )
 from busbw.model.cluster import Cluster, LinkRate, Node
-from busbw.model.evidence import Answer, Command, CommandResult, Confidence, Evidence, Finding, Fix, Status, Unreachable, worst
+from busbw.model.evidence import (
+    Answer,
+    Command,
+    CommandResult,
+    Confidence,
+    Evidence,
+    Finding,
+    Fix,
+    Status,
+    Unreachable,
+    worst,
+)
 from busbw.model.logs import (
     CollectiveCall,
     CommCalls,

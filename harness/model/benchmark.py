@@ -25,7 +25,8 @@ class Collective(StrEnum):
 def busbw_factor(collective: str, nranks: int) -> float:
     """busbw / algbw as nccl-tests prints them, for a communicator of `nranks` ranks.
 
-    Source: nccl-tests `doc/PERFORMANCE.md` and the `*GetBw` functions of its sources. `hypercube`'s correction is already in algbw.
+    Source: nccl-tests `doc/PERFORMANCE.md` and the `*GetBw` functions of its sources. `hypercube`'s
+    correction is already in algbw.
 
     >>> busbw_factor("all_reduce", 8), busbw_factor("alltoall", 4), busbw_factor("broadcast", 8), busbw_factor("all_reduce", 1)
     (1.75, 0.75, 1.0, 0.0)
@@ -52,7 +53,8 @@ class Sizes:
     increment_bytes: int | None = None
 
     def planned(self) -> tuple[int, ...]:
-        """The sizes nccl-tests will try, in order; from 2.13.12 on it trims printed sizes to multiples of 16 bytes per rank."""
+        """The sizes nccl-tests will try, in order; from 2.13.12 on it trims printed sizes to
+        multiples of 16 bytes per rank."""
         sizes = []
         size = self.minimum_bytes
         while size <= self.maximum_bytes:
@@ -68,7 +70,8 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkCase:
-    """One launch that is planned: what, over which sizes, how often. Options are nccl-tests' own."""
+    """One launch that is planned: what, over which sizes, how often. Options are nccl-tests'
+    own."""
 
     id: str
     """kebab-case, unique in a run: `all-reduce`, `survey-alone-1`."""
@@ -91,17 +94,20 @@ class BenchmarkCase:
     split: str | None = None
     """NCCL_TESTS_SPLIT, e.g. `DIV 8`; None = one communicator."""
     by_rail: bool = False
-    """Ranks go round the nodes, the first rank of every node before the second of any: `DIV 2` then makes pairs of nodes rail by rail."""
+    """Ranks go round the nodes, the first rank of every node before the second of any: `DIV 2` then
+    makes pairs of nodes rail by rail."""
     env: tuple[tuple[str, str], ...] = ()
     """Variables of this case alone, over the profile's."""
     timeout_s: float = 600.0
     """Limit of the whole launch; nccl-tests' own -T does not cover initialisation."""
     stall_s: float = 120.0
-    """Without a new line of output for this long, the nodes are looked at: stalled, or slow but moving."""
+    """Without a new line of output for this long, the nodes are looked at: stalled, or slow but
+    moving."""
     required: bool = True
     """False = advisory: it cannot fail the run."""
     purpose: str = "bandwidth"
-    """`proof`, `bandwidth`, `latency`, `correctness` or `diagnosis`: runs of different purpose are different launches."""
+    """`proof`, `bandwidth`, `latency`, `correctness` or `diagnosis`: runs of different purpose are
+    different launches."""
     repeats: str | None = None
     """Id of the case that this launch measures once more; None = it is the first of its kind."""
 
@@ -221,4 +227,5 @@ class BenchmarkResult:
     config: tuple[tuple[str, str], ...] = field(default=())
     """The configuration line (or JSON `config`), as (name, value) in the order printed."""
     faults: tuple[str, ...] = ()
-    """Those of `problems` that make the result bad, complete or not: wrong data, one-rank communicators, numbers that contradict each other."""
+    """Those of `problems` that make the result bad, complete or not: wrong data, one-rank
+    communicators, numbers that contradict each other."""

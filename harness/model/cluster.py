@@ -25,17 +25,20 @@ class Node:
     gpus: int | None = None
     """GPUs expected on the node; None = not stated."""
     slots: int | None = None
-    """Ranks the launcher may start here; None = as many as `gpus`, or as the node is found to have."""
+    """Ranks the launcher may start here; None = as many as `gpus`, or as the node is found to
+    have."""
     rails: tuple[str, ...] = ()
     """Compute network devices or interfaces, in rail order; () = not stated."""
     data_links: tuple[str, ...] = ()
-    """Interfaces that really carry an emulated benchmark's data where `rails` names invented devices; () = `rails` do."""
+    """Interfaces that really carry an emulated benchmark's data where `rails` names invented
+    devices; () = `rails` do."""
     labels: tuple[tuple[str, str], ...] = ()
     """Free labels such as rack, leaf, group; sorted by name."""
 
     @property
     def carriers(self) -> tuple[str, ...]:
-        """What carries the data of a benchmark: the rails, and where those are invented the links in their place."""
+        """What carries the data of a benchmark: the rails, and where those are invented the links
+        in their place."""
         return self.data_links or self.rails
 
 
@@ -47,15 +50,18 @@ class Cluster:
     head: str
     """Name of the node that starts the launcher: the inventory's `head`, else its first node."""
     source: str
-    """Where the list came from, for people: `-w gpu-[001-016]`, `cluster.yaml`, `SLURM_JOB_NODELIST`, `lab`."""
+    """Where the list came from, for people: `-w gpu-[001-016]`, `cluster.yaml`,
+    `SLURM_JOB_NODELIST`, `lab`."""
     fabric: str | None = None
     """Fabric profile named by the inventory; None = to be detected or given."""
     launcher: str | None = None
     """Launcher named by the inventory; None = mpirun."""
     emulated: bool = False
-    """True for the embedded lab: no number from it speaks for real hardware, and every report says so."""
+    """True for the embedded lab: no number from it speaks for real hardware, and every report says
+    so."""
     invented: str = ""
-    """Hardware that emulated nodes show without having it: `8 x NVIDIA H100 …`; empty = they show none."""
+    """Hardware that emulated nodes show without having it: `8 x NVIDIA H100 …`; empty = they show
+    none."""
     ssh_config: str | None = None
     """Path of an ssh_config file to use instead of the user's own (`ssh -F`); None = the user's."""
     notes: tuple[str, ...] = ()
@@ -73,7 +79,8 @@ class Cluster:
         raise KeyError(name)
 
     def chosen(self, names: Iterable[str]) -> tuple[Node, ...]:
-        """The nodes of these names, in their order: for all nodes at once, since `node` looks at every one of them.
+        """The nodes of these names, in their order: for all nodes at once, since `node` looks at
+        every one of them.
 
         Raises:
             KeyError: there is none of a name.

@@ -10,7 +10,8 @@ class CounterReading:
     """One counter of one device at one moment."""
 
     device: str
-    """`mlx5_0` (its port 2: `mlx5_0:2`), `eth0`, `GPU 3`, a PCI address, or `tcp` for the whole node."""
+    """`mlx5_0` (its port 2: `mlx5_0:2`), `eth0`, `GPU 3`, a PCI address, or `tcp` for the whole
+    node."""
     counter: str
     """As the kernel or the tool writes it: `port_xmit_data`, `rx_prio3_pause`, `TcpRetransSegs`."""
     value: int
@@ -36,11 +37,13 @@ class CounterSnapshot:
 
     node: str
     at_s: float | None
-    """Seconds since the node started; None = it did not say. Two snapshots of a node are compared by it, never by another clock."""
+    """Seconds since the node started; None = it did not say. Two snapshots of a node are compared
+    by it, never by another clock."""
     readings: tuple[CounterReading, ...]
     ports: tuple[NicPort, ...] = ()
     sparse: tuple[str, ...] = ()
-    """Devices of which only what is not 0 was printed, although all was read: what they lack is 0."""
+    """Devices of which only what is not 0 was printed, although all was read: what they lack is
+    0."""
     problems: tuple[str, ...] = ()
     """What could not be read and why: a missing counter is unknown, not 0."""
     artefact: str = ""
@@ -80,5 +83,6 @@ class RailBytes:
     """None = not known: see `note`."""
     received_bytes: int | None
     interface: str | None = None
-    """Of an RDMA device: the network interface over the same port, whose own bytes do not count RDMA."""
+    """Of an RDMA device: the network interface over the same port, whose own bytes do not count
+    RDMA."""
     note: str = ""

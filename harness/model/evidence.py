@@ -37,7 +37,8 @@ class CommandResult:
     stderr: bytes
     seconds: float
     problem: str | None = None
-    """Why there is no exit status: `timed out after 60 s`, `connection lost: …`; None = it ended by itself."""
+    """Why there is no exit status: `timed out after 60 s`, `connection lost: …`; None = it ended by
+    itself."""
 
     @property
     def ok(self) -> bool:
@@ -59,11 +60,13 @@ class Unreachable:
 
     node: str
     reason: str
-    """What was seen, verbatim where there is a message: `connect to 10.0.0.7 port 22: timed out after 10 s`."""
+    """What was seen, verbatim where there is a message: `connect to 10.0.0.7 port 22: timed out
+    after 10 s`."""
     next_step: str = ""
     """What to do about it, as a command where there is one."""
     host_key_mismatch: bool = False
-    """True = the node showed another key than known_hosts has; never connected to, never retried."""
+    """True = the node showed another key than known_hosts has; never connected to, never
+    retried."""
 
 
 Answer = CommandResult | Unreachable
@@ -71,7 +74,8 @@ Answer = CommandResult | Unreachable
 
 
 class Status(StrEnum):
-    """Of a check, a case or a run. FAIL > UNKNOWN > WARN > PASS; SKIPPED never affects a verdict."""
+    """Of a check, a case or a run. FAIL > UNKNOWN > WARN > PASS; SKIPPED never affects a
+    verdict."""
 
     PASS = "PASS"
     WARN = "WARN"
@@ -84,7 +88,8 @@ _ORDER = {Status.SKIPPED: 0, Status.PASS: 1, Status.WARN: 2, Status.UNKNOWN: 3, 
 
 
 def worst(statuses: tuple[Status, ...]) -> Status:
-    """The status that rules: FAIL > UNKNOWN > WARN > PASS > SKIPPED. Nothing at all is UNKNOWN: no evidence never passes.
+    """The status that rules: FAIL > UNKNOWN > WARN > PASS > SKIPPED. Nothing at all is UNKNOWN: no
+    evidence never passes.
 
     >>> worst((Status.PASS, Status.WARN)), worst(()), worst((Status.SKIPPED,))
     (<Status.WARN: 'WARN'>, <Status.UNKNOWN: 'UNKNOWN'>, <Status.SKIPPED: 'SKIPPED'>)
@@ -119,7 +124,8 @@ class Fix:
     summary: str
     commands: tuple[str, ...] = ()
     needs: str = "user"
-    """user, root, switch-admin, fabric-admin, cloud-admin, datacenter-hands, app-owner or scheduler-admin."""
+    """user, root, switch-admin, fabric-admin, cloud-admin, datacenter-hands, app-owner or
+    scheduler-admin."""
     disruptive: bool = False
     """True = a running job or the host is affected."""
 

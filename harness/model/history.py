@@ -1,4 +1,5 @@
-"""What of a run can be held against other runs: its regime, its numbers, its machine, and whether somebody accepted it."""
+"""What of a run can be held against other runs: its regime, its numbers, its machine, and whether
+somebody accepted it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """What two numbers must share to be compared. Texts, so that a difference can be shown as it is."""
+    """What two numbers must share to be compared. Texts, so that a difference can be shown as it
+    is."""
 
     profile: str
     gpus: str
@@ -58,7 +60,8 @@ class Contrast:
     changed: tuple[str, ...]
     unchanged: tuple[str, ...]
     ratios: tuple[float, ...]
-    """Changed over unchanged, one per round: the unchanged nodes right before and right after it, in the geometric mean."""
+    """Changed over unchanged, one per round: the unchanged nodes right before and right after it,
+    in the geometric mean."""
     changed_gb_s: tuple[float, ...]
     unchanged_gb_s: tuple[float, ...]
     """Every launch of theirs."""
@@ -74,12 +77,14 @@ class PastRun:
     regime: Regime
     numbers: tuple[Number, ...]
     machine: tuple[tuple[str, str], ...]
-    """(what, answers with their counts): versions, and what every check found: `rdma.firmware`, `28.43.2026 on 64 nodes`."""
+    """(what, answers with their counts): versions, and what every check found: `rdma.firmware`,
+    `28.43.2026 on 64 nodes`."""
     nodes: tuple[str, ...]
     accepted: Decision | None = None
     contrasts: tuple[Contrast, ...] = ()
     unread: str = ""
-    """Why nothing is known of the run but that it was accepted: its files cannot be read; empty = they can."""
+    """Why nothing is known of the run but that it was accepted: its files cannot be read; empty =
+    they can."""
 
 
 class Change(StrEnum):
@@ -99,7 +104,8 @@ class Shift:
     ratio: float | None
     """Now over before; None = too few launches."""
     low: float | None
-    """Of the interval that the decision rests on: it holds for all comparisons of the run together."""
+    """Of the interval that the decision rests on: it holds for all comparisons of the run
+    together."""
     high: float | None
     launches: tuple[int, int]
     """Before and now."""
@@ -128,11 +134,13 @@ class ContrastShift:
     contrast: Contrast
     """As it is now."""
     before: float | None
-    """Their ratio in the earlier runs, in the median; None = no run from before the change measured these nodes so."""
+    """Their ratio in the earlier runs, in the median; None = no run from before the change measured
+    these nodes so."""
     shift: Shift
     """Of the ratio of the ratios; without earlier runs, of the ratio alone."""
     fabric: Shift | None
-    """The unchanged nodes now against before: what is no doing of the change; None = no earlier run."""
+    """The unchanged nodes now against before: what is no doing of the change; None = no earlier
+    run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ class Connection:
     transport: str
     """`NET`, `P2P`, `SHM` or `COLLNET`."""
     path: str
-    """What was printed behind `via`: `NET/IB/0(1)/GDRDMA`, `P2P/CUMEM/read`, `direct shared memory`."""
+    """What was printed behind `via`: `NET/IB/0(1)/GDRDMA`, `P2P/CUMEM/read`, `direct shared
+    memory`."""
     network: str | None = None
     """`IB`, `Socket`, `AWS Libfabric`…; None = not over a network."""
     device: int | None = None
@@ -112,8 +113,8 @@ class InitTimings:
     nranks: int
     total_s: float
     parts_s: tuple[tuple[str, float], ...]
-    """(name, seconds) as printed: kernels, alloc, bootstrap, allgathers, topo, graphs, connections, rest. A rank that waited for a late one
-    has a large `bootstrap`; the late one a small."""
+    """(name, seconds) as printed: kernels, alloc, bootstrap, allgathers, topo, graphs, connections,
+    rest. A rank that waited for a late one has a large `bootstrap`; the late one a small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,8 @@ class Gdr:
     hca: str
     """Device name, or its number where the line has no name."""
     gpu: str | None = None
-    """PCI bus id (up to 2.23) or rank (from 2.24), as printed; None = the line is about the HCA alone."""
+    """PCI bus id (up to 2.23) or rank (from 2.24), as printed; None = the line is about the HCA
+    alone."""
     distance: int | None = None
     """NCCL's path number: its meaning depends on the version."""
     limit: int | None = None
@@ -149,14 +151,16 @@ class TuningChoice:
     collective: str | None
     size_bytes: int
     algorithm: str
-    """TREE, RING, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE or PAT, also where the version prints a number."""
+    """TREE, RING, COLLNET_DIRECT, COLLNET_CHAIN, NVLS, NVLS_TREE or PAT, also where the version
+    prints a number."""
     protocol: str
     """LL, LL128 or SIMPLE."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What one process said of itself. Empty tuples and None = it said nothing, which is no proof of absence."""
+    """What one process said of itself. Empty tuples and None = it said nothing, which is no proof
+    of absence."""
 
     process: str | None = None
     """`host:pid`; None = lines quoted without their prefix."""
@@ -223,7 +227,8 @@ class NcclWarning:
     function: str | None
     message: str
     kind: str
-    """kebab-case: `ib-completion`, `ib-modify-qp`, `connect-failed`, `connection-closed`…; `other` = wording not known."""
+    """kebab-case: `ib-completion`, `ib-modify-qp`, `connect-failed`, `connection-closed`…; `other`
+    = wording not known."""
     role: WarningRole
     peer: str | None = None
     """The other end as printed, without its port, which is ephemeral."""
@@ -253,14 +258,16 @@ class NcclLog:
     results: tuple[tuple[str, int], ...]
     """(ncclResult_t name, lines) of the error back-traces."""
     missing_ranks: tuple[int, ...]
-    """Ranks of a communicator that never logged its start while others did; () = none, or it cannot be told."""
+    """Ranks of a communicator that never logged its start while others did; () = none, or it cannot
+    be told."""
     stuck: tuple[str, ...]
     """Communicators that were started and not completed by some process, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCall:
-    """One call of a collective, as enqueued on the host (subsystem COLL): written before it runs."""
+    """One call of a collective, as enqueued on the host (subsystem COLL): written before it
+    runs."""
 
     line_no: int
     name: str
@@ -306,7 +313,8 @@ class LauncherFailure:
     line_no: int
     """Of the line that named it."""
     text: str
-    """The message, with its white space folded; a help message up to its closing line of dashes, cut at 600 characters."""
+    """The message, with its white space folded; a help message up to its closing line of dashes,
+    cut at 600 characters."""
     rank: int | None = None
     node: str | None = None
     """The node it is about, where it is named."""

@@ -48,7 +48,8 @@ class ProviderAnswer:
     question: str
     answer: str
     measured: bool
-    """True = the answer comes from this run; False = it must come from the provider, and `answer` says what to ask for."""
+    """True = the answer comes from this run; False = it must come from the provider, and `answer`
+    says what to ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,8 @@ class CheckResult:
     evidence: Evidence | None = None
     required: bool = True
     values: tuple[tuple[str, float | bool | str], ...] = ()
-    """What was found, as the symptom table's expressions read it: `("rate_gbps", 200.0)`; a value that is not known is left out."""
+    """What was found, as the symptom table's expressions read it: `("rate_gbps", 200.0)`; a value
+    that is not known is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,4 +247,5 @@ class RunResult:
     stalls: tuple[StallStory, ...] = ()
     """The course of every launch that stalled."""
     topology: Topology | None = None
-    """Which rail of which node ends on which leaf, without links and errors, which stay in `raw/`; None = not known."""
+    """Which rail of which node ends on which leaf, without links and errors, which stay in `raw/`;
+    None = not known."""

@@ -1,4 +1,5 @@
-"""What a running or stalled job tells of itself: NCCL's RAS, its Inspector, PyTorch's flight recorder and watchdog."""
+"""What a running or stalled job tells of itself: NCCL's RAS, its Inspector, PyTorch's flight
+recorder and watchdog."""
 
 from __future__ import annotations
 
@@ -82,11 +83,13 @@ class RasFinding:
     communicator: str | None
     """Its hash, hexadecimal without 0x, equal to the `commId` of the log; None = the whole job."""
     subject: str | None
-    """What differs: `status`, or the collective's name (`AllReduce`; `collective` where the version counts all kinds together)."""
+    """What differs: `status`, or the collective's name (`AllReduce`; `collective` where the version
+    counts all kinds together)."""
     text: str
     """The statement, verbatim."""
     groups: tuple[tuple[int, str, int | None], ...] = ()
-    """(ranks, what they have in common, operation), most frequent first: (30, "launched up to operation 6650", 6650)."""
+    """(ranks, what they have in common, operation), most frequent first: (30, "launched up to
+    operation 6650", 6650)."""
     ranks: tuple[RasRank, ...] = ()
     """Those that are named: the outliers."""
 
@@ -300,11 +303,13 @@ class WatchdogEvent:
     """One message of PyTorch's distributed layer on a stall or failure."""
 
     kind: str
-    """kebab-case: `collective-timeout`, `heartbeat`, `mismatch`, `monitored-barrier`, `nccl-error`…"""
+    """kebab-case: `collective-timeout`, `heartbeat`, `mismatch`, `monitored-barrier`,
+    `nccl-error`…"""
     line_no: int
     text: str
     rank: int | None
-    """Global rank, from the launcher's or PyTorch's tag, else the rank in its group where that is all there is."""
+    """Global rank, from the launcher's or PyTorch's tag, else the rank in its group where that is
+    all there is."""
     group: str | None = None
     """Process group as printed: `0(default_pg)`."""
     group_rank: int | None = None
@@ -320,7 +325,8 @@ class WatchdogEvent:
     other_rank: int | None = None
     """The rank it blames or compares with."""
     detail: str | None = None
-    """The rest that matters: the other operation of a mismatch, NCCL's version, the reason of a dump."""
+    """The rest that matters: the other operation of a mismatch, NCCL's version, the reason of a
+    dump."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""How the nodes of a cluster are cabled: links with both ends, what they run at, what they counted, and which rail ends on which leaf."""
+"""How the nodes of a cluster are cabled: links with both ends, what they run at, what they counted,
+and which rail ends on which leaf."""
 
 from __future__ import annotations
 
@@ -21,11 +22,13 @@ class LinkEnd:
 
     kind: EndKind
     name: str
-    """As the fabric names it: the node description (`gpu-001 mlx5_0`, `MF0;leaf01:MQM9700/U1`) or the LLDP system name."""
+    """As the fabric names it: the node description (`gpu-001 mlx5_0`, `MF0;leaf01:MQM9700/U1`) or
+    the LLDP system name."""
     port: str
     """As printed: `1`, `1/3/1`, `swp12`."""
     guid: str | None = None
-    """Node GUID, or port GUID where the tool prints that one: 16 hexadecimal digits; None = not printed."""
+    """Node GUID, or port GUID where the tool prints that one: 16 hexadecimal digits; None = not
+    printed."""
     lid: int | None = None
     """None = not printed, or none was given (0)."""
     node: str | None = None
@@ -61,7 +64,8 @@ class FabricLink:
     b: LinkEnd | None
     """None = nothing answers at the far end."""
     state: str | None = None
-    """`Active`, `Down`, `Initialize`, `Armed`; None = not printed (a text that lists only what is up)."""
+    """`Active`, `Down`, `Initialize`, `Armed`; None = not printed (a text that lists only what is
+    up)."""
     physical_state: str | None = None
     """`LinkUp`, `Polling`, `Disabled`; None = not printed."""
     width: str | None = None
@@ -77,7 +81,11 @@ class FabricLink:
 
     def told(self) -> str:
         """For people: `gpu-001 mlx5_0 – leaf01 port 12`."""
-        return f"{self.a.told()} – {self.b.told()}" if self.b is not None else f"{self.a.told()} – nothing"
+        return (
+            f"{self.a.told()} – {self.b.told()}"
+            if self.b is not None
+            else f"{self.a.told()} – nothing"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,8 @@ class Topology:
     links: tuple[FabricLink, ...]
     errors: tuple[PortErrors, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()
-    """Nodes that are to share their leaves, as the inventory's labels `group` or `leaf` state it; () = not stated, to be seen from the cabling."""
+    """Nodes that are to share their leaves, as the inventory's labels `group` or `leaf` state it;
+    () = not stated, to be seen from the cabling."""
     missing: tuple[str, ...] = ()
     """Nodes of the inventory of which the fabric's tools show nothing."""
     sources: tuple[str, ...] = ()
@@ -127,7 +136,8 @@ class Topology:
         return next((nic.leaf for nic in self.nics if nic.node == node and nic.rail == rail), None)
 
     def together(self, a: str, b: str) -> bool | None:
-        """Whether two nodes reach each other under one leaf on every rail both have; None = not known."""
+        """Whether two nodes reach each other under one leaf on every rail both have; None = not
+        known."""
         rails = {nic.rail for nic in self.nics if nic.node in (a, b) and nic.rail is not None}
         pairs = [(self.leaf_of(a, rail), self.leaf_of(b, rail)) for rail in rails]
         if not pairs or any(None in pair for pair in pairs):

@@ -1,6 +1,8 @@
-"""Playbooks: what a run checks, measures and demands, as YAML in the units people write, read into records in bytes, seconds and GB/s.
+"""Playbooks: what a run checks, measures and demands, as YAML in the units people write, read into
+records in bytes, seconds and GB/s.
 
-A case, and the playbook as a whole, may say under `lab:` what is different on emulated hosts: the same playbook scales itself down there.
+A case, and the playbook as a whole, may say under `lab:` what is different on emulated hosts: the
+same playbook scales itself down there.
 """
 
 from __future__ import annotations
@@ -39,8 +41,9 @@ class Gate:
     sizes_from_bytes: int
     """Sizes below it are not judged."""
     reference: str
-    """What the number is compared with: `best` (the first there is of accepted runs, peers and published figures), `accepted-run`, `peers`, or
-    `playbook`, the number given here. Numbers of a contract are judged beside every gate."""
+    """What the number is compared with: `best` (the first there is of accepted runs, peers and
+    published figures), `accepted-run`, `peers`, or `playbook`, the number given here. Numbers of a
+    contract are judged beside every gate."""
     minimum_busbw_gb_s: float | None = None
     minimum_ratio: float | None = None
     """Least share of the reference, 0..1."""
@@ -51,7 +54,8 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class SurveyPlan:
-    """When groups of nodes are measured to find the one to blame, and how much time that may take."""
+    """When groups of nodes are measured to find the one to blame, and how much time that may
+    take."""
 
     when: str
     """`always`, `on-shortfall` or `never`."""
@@ -61,7 +65,8 @@ class SurveyPlan:
     groups: tuple[str, ...]
     """`alone`, `pairs`, `ladder`, `layers`: measured in this order."""
     decompose: str = "never"
-    """`always`, `on-shortfall` or `never`: raw links, NVLink alone, network alone and everything, in one table."""
+    """`always`, `on-shortfall` or `never`: raw links, NVLink alone, network alone and everything,
+    in one table."""
     shard_nodes: int = 32
     """Nodes of one launch at most; the launches of a larger round run side by side."""
 
@@ -98,7 +103,8 @@ class Playbook:
     repeat: RepeatPlan | None = None
     """None = what cannot be told stays open; with it, it is UNKNOWN once this is spent."""
     soak_s: float | None = None
-    """Seconds for which the bandwidth cases are repeated; None = they are measured as they stand."""
+    """Seconds for which the bandwidth cases are repeated; None = they are measured as they
+    stand."""
 
 
 def names() -> tuple[str, ...]:
@@ -108,22 +114,29 @@ def names() -> tuple[str, ...]:
 
 
 def load(name_or_path: str, *, emulated: bool = False) -> Playbook:
-    """A playbook by its name, or from a file (a text with `/` or ending in `.yaml` or `.yml`). `emulated` = as its `lab:` parts change it.
+    """A playbook by its name, or from a file (a text with `/` or ending in `.yaml` or `.yml`).
+    `emulated` = as its `lab:` parts change it.
 
     Raises:
-        PlaybookError: there is none of that name (the known are listed), or the file cannot be read or is wrong: every problem at once.
+        PlaybookError: there is none of that name (the known are listed), or the file cannot be read
+        or is wrong: every problem at once.
     """
     if "/" in name_or_path or name_or_path.endswith((".yaml", ".yml")):
         path = Path(name_or_path)
         try:
             text = path.read_bytes().decode()
         except OSError as error:
-            raise PlaybookError(f"{name_or_path}: {error.strerror or error}", next_step=_known()) from error
+            raise PlaybookError(
+                f"{name_or_path}: {error.strerror or error}", next_step=_known()
+            ) from error
         except UnicodeDecodeError as error:
             raise PlaybookError(f"{name_or_path}: not a text in UTF-8", seen=str(error)) from error
         return parse(text, name_or_path, path.stem, emulated=emulated)
     if name_or_path not in names():
-        raise PlaybookError(unknown("playbook", name_or_path, names()), next_step=f"{_known()}, or give the path of a file")
+        raise PlaybookError(
+            unknown("playbook", name_or_path, names()),
+            next_step=f"{_known()}, or give the path of a file",
+        )
     text = (resources.files("busbw.playbooks") / f"{name_or_path}.yaml").read_text(encoding="utf-8")
     return parse(text, f"playbooks/{name_or_path}.yaml", name_or_path, emulated=emulated)
 
@@ -144,7 +157,9 @@ def parse(text: str, path: str, name: str, *, emulated: bool = False) -> Playboo
         checks=file.checks,
         cases=_cases(file.cases, emulated),
         gates=tuple(_gate(gate, emulated) for gate in file.gates),
-        survey=_survey(changed_survey(file.survey, file.lab.survey if emulated else SurveyChange())),
+        survey=_survey(
+            changed_survey(file.survey, file.lab.survey if emulated else SurveyChange())
+        ),
         payload=file.lab.payload if emulated else file.payload,
         env=tuple(sorted(file.env.items())),
         contract=file.contract,
@@ -163,7 +178,8 @@ def _known() -> str:
 
 
 def _cases(forms: tuple[CaseForm, ...], emulated: bool) -> tuple[BenchmarkCase, ...]:
-    """Every case once, then their repeats in turn: launches of the same thing lie as far apart in time as the run allows."""
+    """Every case once, then their repeats in turn: launches of the same thing lie as far apart in
+    time as the run allows."""
     first = tuple(_case(form, emulated) for form in forms)
     trials = tuple(given_or(form.lab.trials if emulated else None, form.trials) for form in forms)
     repeats = tuple(
@@ -201,8 +217,24 @@ def _case(case: CaseForm, emulated: bool) -> BenchmarkCase:
 def _gate(gate: GateForm, emulated: bool) -> Gate:
     sizes_from = given_or(gate.lab_sizes_from, gate.sizes_from) if emulated else gate.sizes_from
     ratio = given_or(gate.lab_minimum_ratio, gate.minimum_ratio) if emulated else gate.minimum_ratio
-    return Gate(gate.case, sizes_from, gate.reference, gate.minimum_busbw_gb_s, ratio, gate.required, gate.minimum_trials)
+    return Gate(
+        gate.case,
+        sizes_from,
+        gate.reference,
+        gate.minimum_busbw_gb_s,
+        ratio,
+        gate.required,
+        gate.minimum_trials,
+    )
 
 
 def _survey(survey: SurveyForm) -> SurveyPlan:
-    return SurveyPlan(survey.when, survey.budget, survey.size, survey.iterations, survey.groups, survey.decompose, survey.shard)
+    return SurveyPlan(
+        survey.when,
+        survey.budget,
+        survey.size,
+        survey.iterations,
+        survey.groups,
+        survey.decompose,
+        survey.shard,
+    )

@@ -34,7 +34,8 @@ class Criterion:
     time_us: float | None = None
     """At most so long a call."""
     quantile: float = 0.5
-    """Of the launches, 0..1: 0.5 = the median, 0 = the worst for the provider's number to hold every time."""
+    """Of the launches, 0..1: 0.5 = the median, 0 = the worst for the provider's number to hold
+    every time."""
     trials: int = 3
     """Fewer launches are not enough to say."""
 
@@ -84,10 +85,14 @@ def load(path: Path, cases: frozenset[str]) -> Contract:
         text = path.read_bytes().decode()
     except OSError as error:
         raise PlaybookError(
-            f"--contract {path}: {error.strerror or error}", next_step="busbw expect --contract-template prints a form"
+            f"--contract {path}: {error.strerror or error}",
+            next_step="busbw expect --contract-template prints a form",
         ) from error
     except UnicodeDecodeError as error:
         raise PlaybookError(f"--contract {path}: not a text in UTF-8", seen=str(error)) from error
     document = read_yaml(text, str(path), Contract, error=PlaybookError)
-    refuse((document.problem(steps, what) for steps, what in problems(document.value, cases)), PlaybookError)
+    refuse(
+        (document.problem(steps, what) for steps, what in problems(document.value, cases)),
+        PlaybookError,
+    )
     return document.value

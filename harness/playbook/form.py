@@ -1,4 +1,5 @@
-"""A playbook as people write it: the YAML's fields, the grammar of sizes, and what no type can refuse.
+"""A playbook as people write it: the YAML's fields, the grammar of sizes, and what no type can
+refuse.
 
 Sizes are `1G`, `8..8G` (doubling), `8..8G *4` or `1M..16M +1M`; durations are `90s` or `20m`.
 """
@@ -36,7 +37,9 @@ def parse_sizes(text: str) -> dict[str, int | None]:
     """`8..8G`, `8..8G *4`, `1M..16M +1M` or a single size, as the fields of `Sizes`."""
     match = re.fullmatch(r"\s*(\S+?)\s*(?:\.\.\s*(\S+?)\s*(?:([*+])\s*(\S+))?)?\s*", text)
     if not match:
-        raise ValueError(f"expected sizes such as 1G, 8..8G, 8..8G *4 or 1M..16M +1M, found {text!r}")
+        raise ValueError(
+            f"expected sizes such as 1G, 8..8G, 8..8G *4 or 1M..16M +1M, found {text!r}"
+        )
     low = parse_size(match[1])
     high = parse_size(match[2]) if match[2] else low
     if not 0 < low <= high:
@@ -45,11 +48,21 @@ def parse_sizes(text: str) -> dict[str, int | None]:
         step = parse_size(match[4])
         if step < 1:
             raise ValueError(f"a step must be more than 0, found {match[4]!r}")
-        return {"minimum_bytes": low, "maximum_bytes": high, "factor": None, "increment_bytes": step}
+        return {
+            "minimum_bytes": low,
+            "maximum_bytes": high,
+            "factor": None,
+            "increment_bytes": step,
+        }
     factor = match[4] or "2"
     if not factor.isdecimal() or int(factor) < 2:
         raise ValueError(f"a factor is a whole number of 2 or more, found {factor!r}")
-    return {"minimum_bytes": low, "maximum_bytes": high, "factor": int(factor), "increment_bytes": None}
+    return {
+        "minimum_bytes": low,
+        "maximum_bytes": high,
+        "factor": int(factor),
+        "increment_bytes": None,
+    }
 
 
 SizesText = Annotated[Sizes, Written(parse_sizes)]
@@ -72,7 +85,8 @@ class CaseChange:
 
 @dataclass(frozen=True, slots=True)
 class CaseForm:
-    """A case as written; `check: 0` unless it says otherwise: checking belongs into a pass of its own."""
+    """A case as written; `check: 0` unless it says otherwise: checking belongs into a pass of its
+    own."""
 
     id: str
     collective: Collective
@@ -84,7 +98,8 @@ class CaseForm:
     cycles: int = 1
     check: int = 0
     trials: int = 1
-    """How many launches: the first in its place, the repeats after all other cases, so that they lie apart in time."""
+    """How many launches: the first in its place, the repeats after all other cases, so that they
+    lie apart in time."""
     blocking: int = 0
     per_iteration: bool = False
     json: bool = True
@@ -98,7 +113,8 @@ class CaseForm:
 
 @dataclass(frozen=True, slots=True)
 class GateForm:
-    """A gate as written; `lab_sizes_from` and `lab_minimum_ratio` stand in the place of the others on emulated hosts."""
+    """A gate as written; `lab_sizes_from` and `lab_minimum_ratio` stand in the place of the others
+    on emulated hosts."""
 
     case: str
     reference: ReferenceKind = "best"
@@ -121,9 +137,11 @@ class SurveyForm:
     iterations: int = 20
     groups: tuple[Group, ...] = ("alone", "pairs")
     decompose: When = "never"
-    """Whether the layers below a case that falls short are measured each by itself, as far as the budget allows."""
+    """Whether the layers below a case that falls short are measured each by itself, as far as the
+    budget allows."""
     shard: int = 32
-    """Nodes of one launch at most: a larger round is several launches side by side, so that one that hangs takes few with it."""
+    """Nodes of one launch at most: a larger round is several launches side by side, so that one
+    that hangs takes few with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +159,12 @@ class SurveyChange:
 
 @dataclass(frozen=True, slots=True)
 class RepeatForm:
-    """More launches of what cannot be told yet: from the accepted runs, of settings that are tried, of changed nodes."""
+    """More launches of what cannot be told yet: from the accepted runs, of settings that are tried,
+    of changed nodes."""
 
     most: int = 15
-    """Launches of a case, those of its `trials` included; rounds, where launches are made in turn."""
+    """Launches of a case, those of its `trials` included; rounds, where launches are made in
+    turn."""
     budget: Seconds = 1800.0
 
 
@@ -173,7 +193,8 @@ class PlaybookForm:
     env: dict[str, str] = field(default_factory=dict)
     contract: Contract | None = None
     needs_contract: bool = False
-    """True = without the numbers of a contract, here or with --contract, there is nothing to decide."""
+    """True = without the numbers of a contract, here or with --contract, there is nothing to
+    decide."""
     repeat: RepeatForm | None = None
     soak: Seconds | None = None
     """The bandwidth cases again and again for so long, in the place of once."""
@@ -189,8 +210,12 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
     for index, case in enumerate(file.cases):
         where = ("cases", index)
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", case.id):
-            yield document.problem((*where, "id"), f"an id is kebab-case (all-reduce), not {case.id!r}")
-        here = document.problem((*where, "id"), f"case {case.id!r} is there already, at line {first_line.get(case.id)}")
+            yield document.problem(
+                (*where, "id"), f"an id is kebab-case (all-reduce), not {case.id!r}"
+            )
+        here = document.problem(
+            (*where, "id"), f"case {case.id!r} is there already, at line {first_line.get(case.id)}"
+        )
         if case.id in first_line:
             yield here
         first_line.setdefault(case.id, here.line)
@@ -200,7 +225,10 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
         yield from _bad_gate(document, ("gates", index), gate)
     if file.contract is not None:
         known = frozenset(case.id for case in file.cases)
-        yield from (document.problem(("contract", *steps), what) for steps, what in contract.problems(file.contract, known))
+        yield from (
+            document.problem(("contract", *steps), what)
+            for steps, what in contract.problems(file.contract, known)
+        )
     yield from _bad_env(document, ("env",), file.env)
     for steps, fabric in ((("fabric",), file.fabric), (("lab", "fabric"), file.lab.fabric)):
         if fabric is not None and fabric not in profile.names():
@@ -216,11 +244,17 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
         surveys[("lab", "survey")] = changed_survey(file.survey, file.lab.survey)
     for place, survey in surveys.items():
         if survey.when != "never" and not survey.groups:
-            yield document.problem((*place, "groups"), "a survey needs groups: alone, pairs, ladder, layers")
+            yield document.problem(
+                (*place, "groups"), "a survey needs groups: alone, pairs, ladder, layers"
+            )
         if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
-            yield document.problem(place, "budget, size and iterations of a survey must be more than 0")
+            yield document.problem(
+                place, "budget, size and iterations of a survey must be more than 0"
+            )
         if survey.shard < 2:
-            yield document.problem((*place, "shard"), "a shard holds 2 nodes or more: less is no pair")
+            yield document.problem(
+                (*place, "shard"), "a shard holds 2 nodes or more: less is no pair"
+            )
 
 
 def _bad_numbers(case: CaseForm) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -249,12 +283,22 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
     if case is None:
         yield document.problem((*where, "case"), unknown("case", gate.case, cases))
     if gate.minimum_trials < 1:
-        yield document.problem((*where, "minimum_trials"), f"must be 1 or more, not {gate.minimum_trials}")
+        yield document.problem(
+            (*where, "minimum_trials"), f"must be 1 or more, not {gate.minimum_trials}"
+        )
     if gate.reference == "playbook" and gate.minimum_busbw_gb_s is None:
-        yield document.problem((*where, "reference"), "playbook means the number given here: minimum_busbw_gb_s is missing")
+        yield document.problem(
+            (*where, "reference"),
+            "playbook means the number given here: minimum_busbw_gb_s is missing",
+        )
     if (gate.minimum_ratio is None) == (gate.minimum_busbw_gb_s is None):
-        yield document.problem(where, "a gate has minimum_ratio or minimum_busbw_gb_s, and not both")
-    for name, ratio in (("minimum_ratio", gate.minimum_ratio), ("lab_minimum_ratio", gate.lab_minimum_ratio)):
+        yield document.problem(
+            where, "a gate has minimum_ratio or minimum_busbw_gb_s, and not both"
+        )
+    for name, ratio in (
+        ("minimum_ratio", gate.minimum_ratio),
+        ("lab_minimum_ratio", gate.lab_minimum_ratio),
+    ):
         if ratio is not None and not 0 < ratio <= 1:
             yield document.problem((*where, name), f"a share between 0 and 1, not {ratio:g}")
     if gate.minimum_busbw_gb_s is not None and gate.minimum_busbw_gb_s <= 0:
@@ -263,14 +307,23 @@ def _bad_gate(document: Document[PlaybookForm], where: Path, gate: GateForm) -> 
         return
     judged = {"sizes_from": (gate.sizes_from, case.sizes)}
     if gate.lab_sizes_from is not None or case.lab.sizes is not None:
-        judged["lab_sizes_from"] = (given_or(gate.lab_sizes_from, gate.sizes_from), given_or(case.lab.sizes, case.sizes))
+        judged["lab_sizes_from"] = (
+            given_or(gate.lab_sizes_from, gate.sizes_from),
+            given_or(case.lab.sizes, case.sizes),
+        )
     for key, (sizes_from, sizes) in judged.items():
         if sizes_from > sizes.maximum_bytes:
-            reach = f"case {gate.case!r} ends at {format_size(sizes.maximum_bytes)}" + (" in the lab" if key == "lab_sizes_from" else "")
-            yield document.problem((*where, key), f"would judge nothing: {key} is {format_size(sizes_from)}, {reach}")
+            reach = f"case {gate.case!r} ends at {format_size(sizes.maximum_bytes)}" + (
+                " in the lab" if key == "lab_sizes_from" else ""
+            )
+            yield document.problem(
+                (*where, key), f"would judge nothing: {key} is {format_size(sizes_from)}, {reach}"
+            )
 
 
-def _bad_env(document: Document[PlaybookForm], where: Path, env: dict[str, str]) -> Iterator[Problem]:
+def _bad_env(
+    document: Document[PlaybookForm], where: Path, env: dict[str, str]
+) -> Iterator[Problem]:
     for name, value in env.items():
         what = variables.fault(name, value)
         if what is not None:

@@ -1,4 +1,5 @@
-"""The form of a contract's numbers, for `busbw run provider-acceptance --contract FILE`; the clauses around it are docs/contract-template.md."""
+"""The form of a contract's numbers, for `busbw run provider-acceptance --contract FILE`; the
+clauses around it are docs/contract-template.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The Slurm allocation of a run: asked of Slurm on the head node before anything is launched through it."""
+"""The Slurm allocation of a run: asked of Slurm on the head node before anything is launched
+through it."""
 
 from __future__ import annotations
 
@@ -44,19 +45,31 @@ def allocation(context: Context, head: str, nodes: tuple[str, ...]) -> SlurmFact
     if done is not None:
         context.run.set_aside("slurm.json")
     artefacts.keep(context.run, "slurm.json", found)
-    context.say("slurm", f"job {found.job} on {fold(found.nodes)}; srun --mpi={found.mpi or 'none that Open MPI can use'}")
+    context.say(
+        "slurm",
+        f"job {found.job} on {fold(found.nodes)}; srun"
+        f" --mpi={found.mpi or 'none that Open MPI can use'}",
+    )
     return found
 
 
 def _ask(context: Context, head: str, job: str) -> SlurmFacts:
     session = context.fleet.sessions[head]
-    queued = session.run(Command(("squeue", "--noheader", f"--jobs={job}", "--format=%T %N"), timeout_s=_ASK_S, label="squeue"))
+    queued = session.run(
+        Command(
+            ("squeue", "--noheader", f"--jobs={job}", "--format=%T %N"),
+            timeout_s=_ASK_S,
+            label="squeue",
+        )
+    )
     said = queued.out().strip()
     match = re.fullmatch(r"RUNNING (\S+)", said)
     if not queued.ok or match is None:
         why = queued.problem or queued.err().strip() or said or f"exit status {queued.exit_status}"
         raise LaunchError(
-            f"Slurm job {job} does not run", seen=f"squeue on {head}: {why}", next_step="ask for a new allocation and use --resume"
+            f"Slurm job {job} does not run",
+            seen=f"squeue on {head}: {why}",
+            next_step="ask for a new allocation and use --resume",
         )
     try:
         nodes = expand(match[1])

@@ -1,4 +1,5 @@
-"""Putting the benchmark on the nodes: built on one node of each kind, copied to the others, proven on all."""
+"""Putting the benchmark on the nodes: built on one node of each kind, copied to the others, proven
+on all."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _BESIDE = "$ORIGIN"
 
 
 def work_root(known: Mapping[str, NodeFacts]) -> str:
-    """The folder on every node that builds and jobs go below: one absolute path, for the launcher starts ranks by path.
+    """The folder on every node that builds and jobs go below: one absolute path, for the launcher
+    starts ranks by path.
 
     The home directory where it is the same on all nodes, else a folder of the user's in /tmp.
     """
@@ -38,14 +40,22 @@ def work_root(known: Mapping[str, NodeFacts]) -> str:
 
 
 def build(
-    context: Context, head: str, nodes: tuple[str, ...], known: Mapping[str, NodeFacts], benchmark: Benchmark, root: str
+    context: Context,
+    head: str,
+    nodes: tuple[str, ...],
+    known: Mapping[str, NodeFacts],
+    benchmark: Benchmark,
+    root: str,
 ) -> BuildOutcome:
-    """The benchmark on all `nodes`: built from its sources below `root`, once for each kind of node, or found where it is said to be.
+    """The benchmark on all `nodes`: built from its sources below `root`, once for each kind of
+    node, or found where it is said to be.
 
-    A build of the same inputs is reused; so is the outcome of a run that goes on, where the nodes still have what it says.
+    A build of the same inputs is reused; so is the outcome of a run that goes on, where the nodes
+    still have what it says.
 
     Raises:
-        BuildError: it did not build for the head, or that node lacks what it takes; `seen` is the compiler's own line.
+        BuildError: it did not build for the head, or that node lacks what it takes; `seen` is the
+        compiler's own line.
     """
     done = artefacts.load(context.run, FILE, BuildOutcome)
     if done is not None and _still_there(context, done):
@@ -53,9 +63,17 @@ def build(
     if done is not None:
         context.say("build", "the nodes do not have any more what was built: once more")
         context.run.set_aside(FILE)
-    outcome = _built(context, head, nodes, known, benchmark, root) if benchmark.directory is None else _found(context, benchmark, nodes)
+    outcome = (
+        _built(context, head, nodes, known, benchmark, root)
+        if benchmark.directory is None
+        else _found(context, benchmark, nodes)
+    )
     outcome = dataclasses.replace(
-        outcome, version=benchmark.version, origin=benchmark.origin, sha256=benchmark.sha256, commit=benchmark.commit
+        outcome,
+        version=benchmark.version,
+        origin=benchmark.origin,
+        sha256=benchmark.sha256,
+        commit=benchmark.commit,
     )
     artefacts.keep(context.run, FILE, outcome)
     return outcome
@@ -63,7 +81,9 @@ def build(
 
 def _still_there(context: Context, done: BuildOutcome) -> bool:
     """Pods may be new ones, and caches are emptied."""
-    places = {node: f"{each.directory}/build" for each in done.builds for node in each.nodes} or dict.fromkeys(done.usable, done.folder)
+    places = {
+        node: f"{each.directory}/build" for each in done.builds for node in each.nodes
+    } or dict.fromkeys(done.usable, done.folder)
     here = [node for node in done.usable if node in context.fleet.sessions]
     now = _prove(context, {node: places[node] for node in here})
     wanted = {proof.node: proof.hashes for proof in done.proofs}
@@ -77,29 +97,54 @@ def _found(context: Context, benchmark: Benchmark, nodes: tuple[str, ...]) -> Bu
     folder = benchmark.directory or ""
     proofs = _prove(context, dict.fromkeys(nodes, folder))
     wanted = {f"{collective}_perf" for collective in _collectives(context)}
-    lacking = {node: sorted(wanted - {name for name, _ in proofs[node].hashes}) if node in proofs else ["*_perf"] for node in nodes}
+    lacking = {
+        node: (
+            sorted(wanted - {name for name, _ in proofs[node].hashes})
+            if node in proofs
+            else ["*_perf"]
+        )
+        for node in nodes
+    }
     usable = tuple(node for node in nodes if not lacking[node])
     if not usable:
         raise BuildError(
             f"no node has the binaries that are to be measured with in {folder}",
             seen=f"{nodes[0]}: no {', '.join(lacking[nodes[0]])}",
-            next_step="name the folder of all_reduce_perf on the nodes, or the sources of nccl-tests here: --nccl-tests PATH",
+            next_step=(
+                "name the folder of all_reduce_perf on the nodes, or the sources of nccl-tests"
+                " here: --nccl-tests PATH"
+            ),
         )
-    problems = [f"{node}: no {', '.join(names)} in {folder}: not measured in this run" for node, names in lacking.items() if names]
+    problems = [
+        f"{node}: no {', '.join(names)} in {folder}: not measured in this run"
+        for node, names in lacking.items()
+        if names
+    ]
     if len({proofs[node].hashes for node in usable}) > 1:
         problems.append(f"the nodes have different binaries in {folder}")
-    return BuildOutcome(folder, (), _ordered(proofs, nodes), usable, (*problems, *_linkage(proofs, usable)))
+    return BuildOutcome(
+        folder, (), _ordered(proofs, nodes), usable, (*problems, *_linkage(proofs, usable))
+    )
 
 
 def _built(
-    context: Context, head: str, nodes: tuple[str, ...], known: Mapping[str, NodeFacts], benchmark: Benchmark, root: str
+    context: Context,
+    head: str,
+    nodes: tuple[str, ...],
+    known: Mapping[str, NodeFacts],
+    benchmark: Benchmark,
+    root: str,
 ) -> BuildOutcome:
     groups, problems = _groups(context, head, nodes, known, cuda=benchmark.cuda)
     plans = {each.builder: _plan(context, benchmark, each.kind, root) for each in groups}
     for each in groups:
         context.say("build", f"{plans[each.builder].stamp} on {each.builder}{_told(each.kind)}")
     commands = {builder: building.build_command(plan) for builder, plan in plans.items()}
-    answers = {a.node: a for a in context.fleet.run(commands, deadline_s=building.BUILD_TIMEOUT_S + 20) if isinstance(a, CommandResult)}
+    answers = {
+        a.node: a
+        for a in context.fleet.run(commands, deadline_s=building.BUILD_TIMEOUT_S + 20)
+        if isinstance(a, CommandResult)
+    }
     builds: list[KindBuild] = []
     proofs: dict[str, Proof] = {}
     for each in groups:
@@ -115,17 +160,40 @@ def _built(
         problems += wrong
         proofs |= found
         reused = answer.out().startswith("reused")
-        builds.append(KindBuild(plan.stamp, plan.directory, each.builder, reused, usable, each.kind.cuda, each.kind.nccl))
+        builds.append(
+            KindBuild(
+                plan.stamp,
+                plan.directory,
+                each.builder,
+                reused,
+                usable,
+                each.kind.cuda,
+                each.kind.nccl,
+            )
+        )
     folder, usable, wrong = _one_folder(context, tuple(builds), known, root, head)
     if not usable:
         raise BuildError(
-            "no node has the binaries that were built", seen="; ".join((*problems, *wrong)), next_step="busbw run --resume RUN"
+            "no node has the binaries that were built",
+            seen="; ".join((*problems, *wrong)),
+            next_step="busbw run --resume RUN",
         )
-    return BuildOutcome(folder, tuple(builds), _ordered(proofs, nodes), tuple(n for n in nodes if n in usable), (*problems, *wrong))
+    return BuildOutcome(
+        folder,
+        tuple(builds),
+        _ordered(proofs, nodes),
+        tuple(n for n in nodes if n in usable),
+        (*problems, *wrong),
+    )
 
 
 def _groups(
-    context: Context, head: str, nodes: tuple[str, ...], known: Mapping[str, NodeFacts], *, cuda: bool
+    context: Context,
+    head: str,
+    nodes: tuple[str, ...],
+    known: Mapping[str, NodeFacts],
+    *,
+    cuda: bool,
 ) -> tuple[list[Group], list[str]]:
     """The kinds of nodes that can be built for and launched together, and why others are left out.
 
@@ -133,15 +201,27 @@ def _groups(
         BuildError: the head lacks what a build takes.
     """
     answers = context.fleet.run(dict.fromkeys(nodes, software.command(cuda=cuda)), deadline_s=60)
-    chains = {a.node: software.parse(a.node, a.out()) for a in answers if isinstance(a, CommandResult) and a.ok}
+    chains = {
+        a.node: software.parse(a.node, a.out())
+        for a in answers
+        if isinstance(a, CommandResult) and a.ok
+    }
     silent = Toolchain(head, None, None, None, None, None, None, None, False, ())
-    found = {node: node_types.kind(chains.get(node, silent), known[node], cuda=cuda) for node in nodes if node in chains or node == head}
+    found = {
+        node: node_types.kind(chains.get(node, silent), known[node], cuda=cuda)
+        for node in nodes
+        if node in chains or node == head
+    }
     lacks = _lacking(found[head], head, cuda=cuda)
     if lacks is not None:
         raise lacks
     groups, problems = (
         [],
-        [f"{node} does not say what it has to build with: not measured in this run" for node in nodes if node not in found],
+        [
+            f"{node} does not say what it has to build with: not measured in this run"
+            for node in nodes
+            if node not in found
+        ],
     )
     for each in node_types.group(found, head):
         missing = _lacking(each.kind, each.builder, cuda=cuda)
@@ -160,26 +240,42 @@ def _lacking(kind: NodeKind, node: str, *, cuda: bool) -> BuildError | None:
     if kind.mpi_home is None:
         return BuildError(
             f"no MPI headers on {node}",
-            seen="include/mpi.h is not below the directory of mpirun, $MPI_HOME or the usual places",
-            next_step="apt-get install libopenmpi-dev, or load the MPI module, or set MPI_HOME for the login shell",
+            seen=(
+                "include/mpi.h is not below the directory of mpirun, $MPI_HOME or the usual places"
+            ),
+            next_step=(
+                "apt-get install libopenmpi-dev, or load the MPI module, or set MPI_HOME for the"
+                " login shell"
+            ),
         )
     if cuda and kind.cuda_home is None:
         return BuildError(
             f"no CUDA toolkit on {node}, which nccl-tests is built with",
             seen="no nvcc on PATH, in $CUDA_HOME or /usr/local/cuda",
-            next_step="install the toolkit or load its module for the login shell, or give binaries that are there: --nccl-tests /FOLDER",
+            next_step=(
+                "install the toolkit or load its module for the login shell, or give binaries that"
+                " are there: --nccl-tests /FOLDER"
+            ),
         )
     if cuda and (kind.nccl_home is None or kind.nccl_library is None):
         return BuildError(
             f"no NCCL on {node}, which nccl-tests is built with",
-            seen="include/nccl.h with libnccl.so.2: not in $NCCL_HOME, /usr, /usr/local or a Python environment's nvidia/nccl",
-            next_step="apt-get install libnccl-dev, or pip install nvidia-nccl-cu12, or set NCCL_HOME for the login shell",
+            seen=(
+                "include/nccl.h with libnccl.so.2: not in $NCCL_HOME, /usr, /usr/local or a Python"
+                " environment's nvidia/nccl"
+            ),
+            next_step=(
+                "apt-get install libnccl-dev, or pip install nvidia-nccl-cu12, or set NCCL_HOME for"
+                " the login shell"
+            ),
         )
     return None
 
 
 def _collectives(context: Context) -> tuple[str, ...]:
-    return tuple(sorted({str(case.collective) for case in context.plan.playbook.cases} | {"all_reduce"}))
+    return tuple(
+        sorted({str(case.collective) for case in context.plan.playbook.cases} | {"all_reduce"})
+    )
 
 
 def _plan(context: Context, benchmark: Benchmark, kind: NodeKind, root: str) -> BuildPlan:
@@ -192,7 +288,8 @@ def _plan(context: Context, benchmark: Benchmark, kind: NodeKind, root: str) -> 
         nccl = (kind.nccl_home or "", kind.nccl_library or "", kind.nccl or "")
         targets = software.gencode(kind.capabilities)
         if context.plan.cluster.emulated:
-            # Nothing runs on a GPU there: one target is enough, and the loader takes the stand-ins that lie beside the binaries.
+            # Nothing runs on a GPU there: one target is enough, and the loader takes the stand-ins
+            # that lie beside the binaries.
             make += ("NVCC_GENCODE=-gencode=arch=compute_90,code=sm_90",)
             path = [_BESIDE, *path]
         else:
@@ -202,30 +299,50 @@ def _plan(context: Context, benchmark: Benchmark, kind: NodeKind, root: str) -> 
 
 
 def _told(kind: NodeKind) -> str:
-    return "" if kind.cuda is None else f": CUDA {kind.cuda}, NCCL {kind.nccl} from {kind.nccl_library}"
+    return (
+        ""
+        if kind.cuda is None
+        else f": CUDA {kind.cuda}, NCCL {kind.nccl} from {kind.nccl_library}"
+    )
 
 
 def _failed(plan: BuildPlan, builder: str, answer: CommandResult | None) -> BuildError:
-    why = (answer.problem or f"make ended with exit status {answer.exit_status}") if answer else "the node is gone"
+    why = (
+        (answer.problem or f"make ended with exit status {answer.exit_status}")
+        if answer
+        else "the node is gone"
+    )
     return BuildError(
         f"the benchmark does not build on {builder} ({why})",
         seen=building.first_error(answer.out() + answer.err()) if answer else "",
-        next_step=f"read raw/nodes/{builder}/*-build.out and .err; the command is `make {' '.join(plan.make_args)}`",
+        next_step=(
+            f"read raw/nodes/{builder}/*-build.out and .err; the command is `make"
+            f" {' '.join(plan.make_args)}`"
+        ),
     )
 
 
 def _distribute(context: Context, plan: BuildPlan, group: Group) -> dict[str, Proof]:
-    """Copy to every node that does not have the builder's binaries (a shared file system has them already), then prove all."""
+    """Copy to every node that does not have the builder's binaries (a shared file system has them
+    already), then prove all."""
     builder, places = group.builder, dict.fromkeys(group.nodes, f"{plan.directory}/build")
     proofs = _prove(context, places)
     wanted = proofs[builder].hashes if builder in proofs else ()
-    lacking = tuple(node for node in places if node != builder and (node not in proofs or proofs[node].hashes != wanted))
+    lacking = tuple(
+        node
+        for node in places
+        if node != builder and (node not in proofs or proofs[node].hashes != wanted)
+    )
     if not lacking:
         return proofs
     packed = context.fleet.sessions[builder].run(building.pack_command(plan.directory))
     if not packed.ok or not packed.stdout:
         seen = packed.problem or packed.err().strip() or f"exit status {packed.exit_status}"
-        raise BuildError(f"the binaries cannot be read back from {builder}", seen=seen, next_step="look at the disk of that node")
+        raise BuildError(
+            f"the binaries cannot be read back from {builder}",
+            seen=seen,
+            next_step="look at the disk of that node",
+        )
     _unpack(context, plan.directory, packed.stdout, lacking)
     return _prove(context, places)
 
@@ -237,30 +354,52 @@ def _unpack(context: Context, directory: str, packed: bytes, nodes: tuple[str, .
 
 def _prove(context: Context, places: Mapping[str, str]) -> dict[str, Proof]:
     """What each node has in the folder named for it; nodes that have nothing are left out."""
-    commands: dict[str, Command] = {node: building.prove_command(folder) for node, folder in places.items()}
+    commands: dict[str, Command] = {
+        node: building.prove_command(folder) for node, folder in places.items()
+    }
     answers = context.fleet.run(commands, deadline_s=PROVE_DEADLINE_S)
-    return {a.node: building.parse_proof(a.node, a.out()) for a in answers if isinstance(a, CommandResult) and a.ok}
+    return {
+        a.node: building.parse_proof(a.node, a.out())
+        for a in answers
+        if isinstance(a, CommandResult) and a.ok
+    }
 
 
 def _ordered(proofs: Mapping[str, Proof], nodes: tuple[str, ...]) -> tuple[Proof, ...]:
     return tuple(proofs[node] for node in nodes if node in proofs)
 
 
-def _judged(plan: BuildPlan, group: Group, proofs: Mapping[str, Proof]) -> tuple[tuple[str, ...], list[str]]:
+def _judged(
+    plan: BuildPlan, group: Group, proofs: Mapping[str, Proof]
+) -> tuple[tuple[str, ...], list[str]]:
     """(nodes of the group that have what its builder built, what is wrong)."""
     nodes, builder = group.nodes, group.builder
     wanted = proofs[builder].hashes if builder in proofs else ()
-    usable = tuple(node for node in nodes if wanted and node in proofs and proofs[node].hashes == wanted)
-    problems = [f"{node} does not have the binaries that {builder} built" for node in nodes if node not in usable]
+    usable = tuple(
+        node for node in nodes if wanted and node in proofs and proofs[node].hashes == wanted
+    )
+    problems = [
+        f"{node} does not have the binaries that {builder} built"
+        for node in nodes
+        if node not in usable
+    ]
     if plan.nccl_library and not plan.run_path.startswith(_BESIDE):
-        taken = {proofs[node].nccl: node for node in usable if proofs[node].nccl != plan.nccl_library}
-        problems += [f"{node} takes {path or 'no libnccl'} instead of {plan.nccl_library}" for path, node in taken.items()]
+        taken = {
+            proofs[node].nccl: node for node in usable if proofs[node].nccl != plan.nccl_library
+        }
+        problems += [
+            f"{node} takes {path or 'no libnccl'} instead of {plan.nccl_library}"
+            for path, node in taken.items()
+        ]
     return usable, [*problems, *_linkage(proofs, usable)]
 
 
 def _linkage(proofs: Mapping[str, Proof], usable: tuple[str, ...]) -> list[str]:
     missing = Counter(library for node in usable for library in proofs[node].not_found)
-    problems = [f"{library} is not found by the loader on {count} nodes" for library, count in sorted(missing.items())]
+    problems = [
+        f"{library} is not found by the loader on {count} nodes"
+        for library, count in sorted(missing.items())
+    ]
     if len({proofs[node].nccl_hash for node in usable}) > 1:
         problems.append("the nodes have different libnccl files of that name")
     if any(proofs[node].mpi_linked is False for node in usable):
@@ -269,17 +408,35 @@ def _linkage(proofs: Mapping[str, Proof], usable: tuple[str, ...]) -> list[str]:
 
 
 def _one_folder(
-    context: Context, builds: tuple[KindBuild, ...], known: Mapping[str, NodeFacts], root: str, head: str
+    context: Context,
+    builds: tuple[KindBuild, ...],
+    known: Mapping[str, NodeFacts],
+    root: str,
+    head: str,
 ) -> tuple[str, tuple[str, ...], list[str]]:
-    """(folder of the programs, nodes that can be launched on, what is wrong): a launch names one path, whatever its nodes' kinds."""
+    """(folder of the programs, nodes that can be launched on, what is wrong): a launch names one
+    path, whatever its nodes' kinds."""
     if len(builds) == 1:
         return f"{builds[0].directory}/build", builds[0].nodes, []
     hosts = Counter(known[node].host_name for each in builds for node in each.nodes)
-    named = {each.directory: tuple(n for n in each.nodes if known[n].host_name and hosts[known[n].host_name] == 1) for each in builds}
+    named = {
+        each.directory: tuple(
+            n for n in each.nodes if known[n].host_name and hosts[known[n].host_name] == 1
+        )
+        for each in builds
+    }
     nodes = tuple(node for each in named.values() for node in each)
-    problems = [f"{n} has no host name of its own: not measured in this run" for each in builds for n in each.nodes if n not in nodes]
+    problems = [
+        f"{n} has no host name of its own: not measured in this run"
+        for each in builds
+        for n in each.nodes
+        if n not in nodes
+    ]
     stamp, files = node_types.dispatcher(
-        {place: tuple(str(known[node].host_name) for node in each) for place, each in named.items()},
+        {
+            place: tuple(str(known[node].host_name) for node in each)
+            for place, each in named.items()
+        },
         tuple(f"{collective}_perf" for collective in _collectives(context)),
     )
     directory = f"{root}/build/{stamp}"
@@ -289,11 +446,18 @@ def _one_folder(
     for wave in ((head,), nodes) if lacking else ():
         _unpack(context, directory, packed, tuple(node for node in wave if node in lacking))
         have, lacking = _present(context, f"{directory}/build", nodes)
-    problems += [f"{node} did not take the programs that choose its build: not measured in this run" for node in lacking]
+    problems += [
+        f"{node} did not take the programs that choose its build: not measured in this run"
+        for node in lacking
+    ]
     return f"{directory}/build", have, problems
 
 
-def _present(context: Context, folder: str, nodes: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _present(
+    context: Context, folder: str, nodes: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(nodes with programs in the folder, nodes without)."""
     proofs = _prove(context, dict.fromkeys(nodes, folder))
-    return tuple(node for node in nodes if node in proofs), tuple(node for node in nodes if node not in proofs)
+    return tuple(node for node in nodes if node in proofs), tuple(
+        node for node in nodes if node not in proofs
+    )

@@ -1,4 +1,5 @@
-"""A run that stops after the checks: reach, preflight, and what they come to. Nothing is built, launched or changed on a node."""
+"""A run that stops after the checks: reach, preflight, and what they come to. Nothing is built,
+launched or changed on a node."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ SCHEMA = "busbw.check/1"
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """check.json: what the checks come to. Like everything derived it can be rebuilt from `raw/`."""
+    """check.json: what the checks come to. Like everything derived it can be rebuilt from
+    `raw/`."""
 
     schema: str
     run_id: str
@@ -33,7 +35,8 @@ class CheckReport:
     profile: str
     started: str
     verdict: Status
-    """The worst of what the profile and the playbook require; advisory results are listed and never decide."""
+    """The worst of what the profile and the playbook require; advisory results are listed and never
+    decide."""
     exit_status: int
     emulated: str
     """Why nothing here speaks for real hardware; empty for a real cluster."""
@@ -44,7 +47,8 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long asking may take, None = as long as the checks themselves allow, and with which right."""
+    """How long asking may take, None = as long as the checks themselves allow, and with which
+    right."""
 
     within_s: float | None = None
     section_s: int | None = None
@@ -53,7 +57,13 @@ class Limits:
 
 
 def check(
-    run: RunDir, plan: RunPlan, transport: Transport, limits: Limits, *, say: Callable[[str, str], None], now: Callable[[], str]
+    run: RunDir,
+    plan: RunPlan,
+    transport: Transport,
+    limits: Limits,
+    *,
+    say: Callable[[str, str], None],
+    now: Callable[[], str],
 ) -> CheckReport:
     """Reach the nodes, ask each once, judge."""
 
@@ -65,13 +75,16 @@ def check(
         if fleet.sessions:
             tell("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
             context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
-            preflight.ask(context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo)
+            preflight.ask(
+                context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo
+            )
     tell("run", "ended")
     return _written(run, conclude(run))
 
 
 def conclude_check(run: RunDir) -> CheckReport | None:
-    """The report of a check's run directory, with its check.json written anew; None = the run was to measure something.
+    """The report of a check's run directory, with its check.json written anew; None = the run was
+    to measure something.
 
     Raises:
         RunDirError: there is no plan, or an artefact is not readable.
@@ -94,7 +107,13 @@ def conclude(run: RunDir) -> CheckReport:
     reached = artefacts.load(run, "reach.json", ReachArtefact)
     with _nothing_collected():
         checks = assess.checked(run, plan, assess.answers(run, plan))
-    verdict = worst(tuple(check.status for check in checks if check.required and check.status is not Status.SKIPPED))
+    verdict = worst(
+        tuple(
+            check.status
+            for check in checks
+            if check.required and check.status is not Status.SKIPPED
+        )
+    )
     invented = plan.cluster.invented
     shown = f" Invented is what they show: {invented}." if invented else ""
     return CheckReport(
@@ -105,7 +124,9 @@ def conclude(run: RunDir) -> CheckReport:
         started=plan.started,
         verdict=verdict,
         exit_status=EXIT_STATUS[verdict],
-        emulated=f"Emulated: the nodes are not real hardware.{shown}" if plan.cluster.emulated else "",
+        emulated=(
+            f"Emulated: the nodes are not real hardware.{shown}" if plan.cluster.emulated else ""
+        ),
         nodes=tuple(node.name for node in plan.cluster.nodes),
         unreachable=reached.unreachable if reached else (),
         checks=checks,
@@ -114,7 +135,8 @@ def conclude(run: RunDir) -> CheckReport:
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Without the collector of cycles: records hold none, and it would walk a thousand nodes' answers again and again, a tenth of the time."""
+    """Without the collector of cycles: records hold none, and it would walk a thousand nodes'
+    answers again and again, a tenth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

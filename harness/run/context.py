@@ -1,4 +1,5 @@
-"""What every stage is handed: the run directory, the nodes, the plan, and a way to tell the user what happens."""
+"""What every stage is handed: the run directory, the nodes, the plan, and a way to tell the user
+what happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Asking for the fabric's view: every node for its GUIDs and LLDP neighbours, one host for what the fabric's tools see; or files as given."""
+"""Asking for the fabric's view: every node for its GUIDs and LLDP neighbours, one host for what the
+fabric's tools see; or files as given."""
 
 from __future__ import annotations
 
@@ -18,13 +19,21 @@ MOST_BYTES = 256 << 20
 """Of one file; ibdiagnet's tables of 10,000 ports have about 20 MB."""
 
 
-def ask(run: RunDir, nodes: tuple[Node, ...], fleet: Fleet, host: Session | None, *, sudo: bool) -> FabricArtefact:
+def ask(
+    run: RunDir, nodes: tuple[Node, ...], fleet: Fleet, host: Session | None, *, sudo: bool
+) -> FabricArtefact:
     """Ask the nodes at once, then the host. What does not answer is an entry with its reason."""
     boundary = run.run_id
-    commands = {name: fabric_side.local(boundary, f"fabric/nodes/{name}.txt") for name in fleet.sessions}
+    commands = {
+        name: fabric_side.local(boundary, f"fabric/nodes/{name}.txt") for name in fleet.sessions
+    }
     longest_s = max((command.timeout_s for command in commands.values()), default=0.0)
     answers = fleet.run(commands, deadline_s=longest_s + 10)
-    texts = [_kept(answer, "node", f"fabric/nodes/{answer.node}.txt") for answer in answers if isinstance(answer, CommandResult)]
+    texts = [
+        _kept(answer, "node", f"fabric/nodes/{answer.node}.txt")
+        for answer in answers
+        if isinstance(answer, CommandResult)
+    ]
     if host is not None:
         store = f"fabric/host/{host.node}.txt"
         texts.append(_kept(host.run(fabric_side.host(boundary, store, sudo=sudo)), "host", store))
@@ -40,7 +49,8 @@ def _kept(result: CommandResult, kind: str, store: str) -> FabricText:
 
 
 def take_files(run: RunDir, nodes: tuple[Node, ...], names: Sequence[str]) -> FabricArtefact:
-    """Copy the files into the run, as they are but for their compression: what is concluded can be concluded again.
+    """Copy the files into the run, as they are but for their compression: what is concluded can be
+    concluded again.
 
     Raises:
         UsageError: a name is no file.
@@ -52,7 +62,11 @@ def take_files(run: RunDir, nodes: tuple[Node, ...], names: Sequence[str]) -> Fa
         path = run.write_raw(f"fabric/files/{number}.txt", content)
         texts.append(FabricText("file", source.name, path, None, 0, ""))
     if not texts:
-        raise UsageError("no file of the fabric's tools was given", seen=" ".join(names), next_step="busbw check --help")
+        raise UsageError(
+            "no file of the fabric's tools was given",
+            seen=" ".join(names),
+            next_step="busbw check --help",
+        )
     artefact = FabricArtefact(nodes, run.run_id, tuple(texts))
     artefacts.keep(run, "fabric.json", artefact)
     return artefact
@@ -63,5 +77,8 @@ def _whole(source: intake.Source) -> bytes:
     for chunk in source.open():
         found += chunk
         if len(found) > MOST_BYTES:
-            raise ReadError(f"{source.name} is larger than {MOST_BYTES >> 20} MiB", next_step="give the tool's output alone")
+            raise ReadError(
+                f"{source.name} is larger than {MOST_BYTES >> 20} MiB",
+                next_step="give the tool's output alone",
+            )
     return bytes(found)

@@ -1,8 +1,9 @@
-"""A benchmark as a detached job on the head node: started, watched, ended and collected by small POSIX sh scripts.
+"""A benchmark as a detached job on the head node: started, watched, ended and collected by small
+POSIX sh scripts.
 
-The job runs in its own session, so a dropped connection neither orphans nor kills it; its pid, exit status and output are files in one
-directory on the head node, and whoever comes back finds them there. Nothing here runs anything: these are `Command`s and readers of
-answers.
+The job runs in its own session, so a dropped connection neither orphans nor kills it; its pid, exit
+status and output are files in one directory on the head node, and whoever comes back finds them
+there. Nothing here runs anything: these are `Command`s and readers of answers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ POLL_WAIT_S = 10
 _FORGET = """\
 forget() { for d in "${TMPDIR:-/tmp}"/ompi.*."$(id -u)"; do [ -d "$d/$1" ] && rm -rf -- "$d/$1" && rmdir "$d" 2>/dev/null; done; }
 """
-"""Open MPI's own files of a launcher or daemon that was killed; one that ends by itself removes them. `pid.N` on the head, `jf.N` elsewhere."""
+"""Open MPI's own files of a launcher or daemon that was killed; one that ends by itself removes
+them. `pid.N` on the head, `jf.N` elsewhere."""
 
 _START = f"""\
 dir=$1; umask 077
@@ -121,23 +123,33 @@ class PollAnswer:
     """How far the job is."""
 
     state: str
-    """`running`, `ended`, `lost` (no process and no exit status: killed or rebooted) or `gone` (no directory)."""
+    """`running`, `ended`, `lost` (no process and no exit status: killed or rebooted) or `gone` (no
+    directory)."""
     output: bytes
     """Standard output since the bytes seen before."""
     age_s: float | None = None
-    """Seconds since it was started, until its end where it has ended, by the node's clock that never jumps; None = the node cannot tell."""
+    """Seconds since it was started, until its end where it has ended, by the node's clock that
+    never jumps; None = the node cannot tell."""
     error_bytes: int = 0
     """Of standard error so far."""
 
 
-def start(directory: str, argv: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> Command:
+def start(
+    directory: str, argv: tuple[str, ...], environment: tuple[tuple[str, str], ...]
+) -> Command:
     """Starts the job, or finds it started already; prints the pid of its session.
 
-    A script whose last line did not come is not run: where the sender dies half way, a shell takes what came for all there is.
+    A script whose last line did not come is not run: where the sender dies half way, a shell takes
+    what came for all there is.
     """
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment)
     script = f"echo $$ > launcher\n{exports}exec {shlex.join(argv)}\n# whole\n"
-    return Command(("sh", "-c", _START, "busbw-start", directory), stdin=script.encode(), timeout_s=30, label="start")
+    return Command(
+        ("sh", "-c", _START, "busbw-start", directory),
+        stdin=script.encode(),
+        timeout_s=30,
+        label="start",
+    )
 
 
 def found(directory: str) -> Command:
@@ -146,7 +158,8 @@ def found(directory: str) -> Command:
 
 
 def poll(directory: str, seen_bytes: int) -> Command:
-    """Waits up to `POLL_WAIT_S` for more output than `seen_bytes`, or for the end; gives the state and the new output."""
+    """Waits up to `POLL_WAIT_S` for more output than `seen_bytes`, or for the end; gives the state
+    and the new output."""
     argv = ("sh", "-c", _POLL, "busbw-poll", directory, str(seen_bytes), str(POLL_WAIT_S))
     return Command(argv, timeout_s=POLL_WAIT_S + 20, label="poll")
 
@@ -160,33 +173,43 @@ def parse_poll(stdout: bytes) -> PollAnswer | None:
     match = re.match(rb"state=(\w+)(?: (\d+))?(?: stderr=(\d+))?\n", stdout)
     if match is None:
         return None
-    return PollAnswer(match[1].decode(), stdout[match.end() :], int(match[2]) / 1000 if match[2] else None, int(match[3] or 0))
+    return PollAnswer(
+        match[1].decode(),
+        stdout[match.end() :],
+        int(match[2]) / 1000 if match[2] else None,
+        int(match[3] or 0),
+    )
 
 
 def fetch(directory: str, name: str, store: str) -> Command:
-    """The whole of the job's file `name`, kept as `raw/<store>`. Exit status non-zero = there is none."""
+    """The whole of the job's file `name`, kept as `raw/<store>`. Exit status non-zero = there is
+    none."""
     return Command(("cat", f"{directory}/{name}"), timeout_s=300, label="fetch", store=store)
 
 
 def end(directory: str) -> Command:
-    """Ends the job's session by its recorded pid, politely, then not. Nothing happens when it has ended.
+    """Ends the job's session by its recorded pid, politely, then not. Nothing happens when it has
+    ended.
 
     `-s` because dash takes the `--` of `kill -TERM -- -PID` for a number."""
     return Command(("sh", "-c", _END, "busbw-end", directory), timeout_s=30, label="end")
 
 
 def marks(job_id: str) -> tuple[tuple[str, str], ...]:
-    """Variables for the launcher by which a sweep knows its daemons: mpirun writes each `OMPI_MCA_…` on their command lines."""
+    """Variables for the launcher by which a sweep knows its daemons: mpirun writes each
+    `OMPI_MCA_…` on their command lines."""
     return (("OMPI_MCA_busbw_job", job_id),)
 
 
 def sweep(job_id: str) -> Command:
-    """Ends what still carries the mark of this job, or of any job of that run: daemons and ranks that outlived their launcher."""
+    """Ends what still carries the mark of this job, or of any job of that run: daemons and ranks
+    that outlived their launcher."""
     return Command(("sh", "-c", _SWEEP, "busbw-sweep", job_id), timeout_s=30, label="sweep")
 
 
 def clean(run_id: str) -> Command:
-    """Ends and removes everything of a run on a node, in whatever state it was left: `killed N`, then `removed PATH` or `left PATH` each."""
+    """Ends and removes everything of a run on a node, in whatever state it was left: `killed N`,
+    then `removed PATH` or `left PATH` each."""
     return Command(("sh", "-c", _CLEAN, "busbw-clean", run_id), timeout_s=90, label="clean")
 
 

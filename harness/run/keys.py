@@ -1,7 +1,9 @@
-"""How the launcher on the head node reaches the other nodes: checked first; with the user's consent, a temporary key, removed again.
+"""How the launcher on the head node reaches the other nodes: checked first; with the user's
+consent, a temporary key, removed again.
 
-Host keys of the other nodes come from the nodes themselves, over the connections that busbw verified; the launcher's ssh then verifies them
-too. Nobody's own key or agent is ever copied to a node.
+Host keys of the other nodes come from the nodes themselves, over the connections that busbw
+verified; the launcher's ssh then verifies them too. Nobody's own key or agent is ever copied to a
+node.
 """
 
 from __future__ import annotations
@@ -92,17 +94,25 @@ class _Peer:
 
 
 @contextlib.contextmanager
-def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[tuple[Place, tuple[str, ...]]]:
-    """A place from which the launcher reaches the nodes that are given with it: all, or all but a few (a quarter at most) that are told.
+def access(
+    context: Context, place: Place, nodes: tuple[str, ...]
+) -> Iterator[tuple[Place, tuple[str, ...]]]:
+    """A place from which the launcher reaches the nodes that are given with it: all, or all but a
+    few (a quarter at most) that are told.
 
     Whatever was made for that is gone afterwards. Only mpirun needs ssh for that.
 
     Raises:
-        LaunchError: the head cannot log in to more nodes than that, and there is no consent to a temporary key, or it did not help.
+        LaunchError: the head cannot log in to more nodes than that, and there is no consent to a
+        temporary key, or it did not help.
     """
     by_ssh = context.plan.cluster.launcher in (None, DEFAULT)
     done = artefacts.load(context.run, "left-out.json", LeftOut)
-    nodes = tuple(node for node in nodes if node not in {each.node for each in done.nodes}) if done else nodes
+    nodes = (
+        tuple(node for node in nodes if node not in {each.node for each in done.nodes})
+        if done
+        else nodes
+    )
     others = tuple(node for node in nodes if node != place.head) if by_ssh else ()
     refused = _refused(context, place, others) if others else {}
     if not context.plan.temporary_keys and _few(refused, others):
@@ -115,7 +125,10 @@ def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[t
         raise LaunchError(
             f"{place.head} cannot log in to {fold(refused)} by ssh, which mpirun needs",
             seen=f"{node}: {seen}",
-            next_step="allow it yourself, or run again with --temporary-keys (a key for this run only, removed at the end)",
+            next_step=(
+                "allow it yourself, or run again with --temporary-keys (a key for this run only,"
+                " removed at the end)"
+            ),
         )
     directory = f"{place.directory}/{context.plan.job_directory}/keys"
     mark = mark_of(context.plan.run_id)
@@ -130,7 +143,10 @@ def access(context: Context, place: Place, nodes: tuple[str, ...]) -> Iterator[t
             raise LaunchError(
                 f"{place.head} cannot log in to {fold(still)} even with a temporary key",
                 seen=f"{node}: {seen}",
-                next_step="the nodes may forbid keys or this path: ask their administrator for ssh between nodes",
+                next_step=(
+                    "the nodes may forbid keys or this path: ask their administrator for ssh"
+                    " between nodes"
+                ),
             )
         yield ready, _left_out(context, nodes, still) if still else nodes
     finally:
@@ -147,15 +163,25 @@ def _left_out(context: Context, nodes: tuple[str, ...], refused: dict[str, str])
     before = artefacts.load(context.run, "left-out.json", LeftOut)
     if before is None:
         why = "the head node cannot log in to it by ssh, which mpirun needs"
-        artefacts.keep(context.run, "left-out.json", LeftOut(tuple(Excluded(node, f"{why}: {seen}") for node, seen in refused.items())))
+        artefacts.keep(
+            context.run,
+            "left-out.json",
+            LeftOut(tuple(Excluded(node, f"{why}: {seen}") for node, seen in refused.items())),
+        )
     for node, seen in refused.items():
-        context.say("keys", f"{node} takes no part: the head node cannot log in to it by ssh: {seen}")
+        context.say(
+            "keys", f"{node} takes no part: the head node cannot log in to it by ssh: {seen}"
+        )
     return tuple(node for node in nodes if node not in refused)
 
 
 def _refused(context: Context, place: Place, others: tuple[str, ...]) -> dict[str, str]:
     """Nodes that the head cannot log in to, with the last thing ssh said."""
-    command = Command(("sh", "-c", _CHECK, "busbw-login", ssh_agent(place.ssh_config), *others), timeout_s=CHECK_TIMEOUT_S, label="login")
+    command = Command(
+        ("sh", "-c", _CHECK, "busbw-login", ssh_agent(place.ssh_config), *others),
+        timeout_s=CHECK_TIMEOUT_S,
+        label="login",
+    )
     result = context.fleet.sessions[place.head].run(command)
     said = dict(re.findall(r"^no (\S+) ?(.*)$", result.out(), re.M))
     fine = set(re.findall(r"^ok (\S+)$", result.out(), re.M))
@@ -163,23 +189,46 @@ def _refused(context: Context, place: Place, others: tuple[str, ...]) -> dict[st
     return {node: said.get(node, unanswered) for node in others if node not in fine}
 
 
-def _install(context: Context, place: Place, others: tuple[str, ...], directory: str, mark: str, allowed: list[str]) -> str:
-    """Make the key on the head, allow it on the others, write what its ssh must know; returns the path of that ssh_config."""
+def _install(
+    context: Context,
+    place: Place,
+    others: tuple[str, ...],
+    directory: str,
+    mark: str,
+    allowed: list[str],
+) -> str:
+    """Make the key on the head, allow it on the others, write what its ssh must know; returns the
+    path of that ssh_config."""
     head = context.fleet.sessions[place.head]
-    made = head.run(Command(("sh", "-c", _MAKE, "busbw-key", directory, mark), timeout_s=30, label="key"))
+    made = head.run(
+        Command(("sh", "-c", _MAKE, "busbw-key", directory, mark), timeout_s=30, label="key")
+    )
     if not made.ok:
-        raise LaunchError(f"no temporary key could be made on {place.head}", seen=made.problem or made.err().strip())
+        raise LaunchError(
+            f"no temporary key could be made on {place.head}",
+            seen=made.problem or made.err().strip(),
+        )
     peers = [
         _peer(answer)
         for answer in context.fleet.run(dict.fromkeys(others, _command(_WHO, "who")), deadline_s=40)
         if isinstance(answer, CommandResult)
     ]
-    # Noted before it is done: what may have been installed is removed, also when the answer never came.
+    # Noted before it is done: what may have been installed is removed, also when the answer never
+    # came.
     allowed += others
-    context.fleet.run(dict.fromkeys(others, allow(mark, b"restrict " + made.stdout.strip())), deadline_s=40)
-    files = {"config": _ssh_config(peers, directory), "known_hosts": "".join(f"{p.node} {key}\n" for p in peers for key in p.host_keys)}
+    context.fleet.run(
+        dict.fromkeys(others, allow(mark, b"restrict " + made.stdout.strip())), deadline_s=40
+    )
+    files = {
+        "config": _ssh_config(peers, directory),
+        "known_hosts": "".join(f"{p.node} {key}\n" for p in peers for key in p.host_keys),
+    }
     for name, text in files.items():
-        write = Command(("sh", "-c", 'umask 077; cat > "$1"', "busbw-write", f"{directory}/{name}"), stdin=text.encode(), label="key")
+        write = Command(
+            ("sh", "-c", 'umask 077; cat > "$1"', "busbw-write", f"{directory}/{name}"),
+            stdin=text.encode(),
+            label="key",
+        )
         head.run(write)
     return f"{directory}/config"
 
@@ -191,17 +240,25 @@ def _command(script: str, label: str) -> Command:
 def _peer(answer: CommandResult) -> _Peer:
     words = dict(re.findall(r"^(user|address|port) (\S+)$", answer.out(), re.M))
     keys = tuple(re.findall(r"^[^#\s]\S* ((?:ssh|ecdsa)-\S+ \S+)$", answer.out(), re.M))
-    return _Peer(answer.node, words.get("user", "root"), words.get("address", answer.node), words.get("port", "22"), keys)
+    return _Peer(
+        answer.node,
+        words.get("user", "root"),
+        words.get("address", answer.node),
+        words.get("port", "22"),
+        keys,
+    )
 
 
 def _ssh_config(peers: list[_Peer], directory: str) -> str:
     blocks = [
-        f"Host {p.node}\n  HostName {p.address}\n  Port {p.port}\n  User {p.user}\n  HostKeyAlias {p.node}\n"
+        f"Host {p.node}\n  HostName {p.address}\n  Port {p.port}\n  User {p.user}\n  HostKeyAlias"
+        f" {p.node}\n"
         for p in sorted(peers, key=lambda p: p.node)
     ]
     common = (
-        f"Host *\n  IdentityFile {directory}/key\n  IdentitiesOnly yes\n  UserKnownHostsFile {directory}/known_hosts\n"
-        "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n"
+        f"Host *\n  IdentityFile {directory}/key\n  IdentitiesOnly yes\n  UserKnownHostsFile"
+        f" {directory}/known_hosts\n  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n"
+        "  BatchMode yes\n"
     )
     return "".join(blocks) + common
 
@@ -212,13 +269,22 @@ def mark_of(run_id: str) -> str:
 
 
 def allow(mark: str, line: bytes) -> Command:
-    """Adds the line, which ends in a blank and the mark, to authorized_keys: whole or, with exit status 73, not at all."""
-    return Command(("sh", "-c", _ALLOW, "busbw-allow", mark, _lines_of(mark)), stdin=line, timeout_s=30, label="allow")
+    """Adds the line, which ends in a blank and the mark, to authorized_keys: whole or, with exit
+    status 73, not at all."""
+    return Command(
+        ("sh", "-c", _ALLOW, "busbw-allow", mark, _lines_of(mark)),
+        stdin=line,
+        timeout_s=30,
+        label="allow",
+    )
 
 
 def forget(mark: str) -> Command:
-    """Removes what `allow` added, the file and its folder too where they were made for it; whoever did that."""
-    return Command(("sh", "-c", _FORGET, "busbw-forget", mark, _lines_of(mark)), timeout_s=30, label="forget")
+    """Removes what `allow` added, the file and its folder too where they were made for it; whoever
+    did that."""
+    return Command(
+        ("sh", "-c", _FORGET, "busbw-forget", mark, _lines_of(mark)), timeout_s=30, label="forget"
+    )
 
 
 def _lines_of(mark: str) -> str:
@@ -229,7 +295,15 @@ def _lines_of(mark: str) -> str:
 def _remove(context: Context, head: str, directory: str, mark: str, allowed: list[str]) -> None:
     commands = dict.fromkeys(allowed, forget(mark))
     answers = context.fleet.run(commands, deadline_s=40) if commands else ()
-    left = [answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)]
+    left = [
+        answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)
+    ]
     if left:
-        context.say("keys", f"the temporary key may remain on {fold(left)}: remove the line ending in {mark} from ~/.ssh/authorized_keys")
-    context.fleet.run({head: Command(("rm", "-rf", "--", directory), timeout_s=30, label="forget")}, deadline_s=40)
+        context.say(
+            "keys",
+            f"the temporary key may remain on {fold(left)}: remove the line ending in {mark} from"
+            " ~/.ssh/authorized_keys",
+        )
+    context.fleet.run(
+        {head: Command(("rm", "-rf", "--", directory), timeout_s=30, label="forget")}, deadline_s=40
+    )

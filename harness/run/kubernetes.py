@@ -1,4 +1,5 @@
-"""An MPIJob for a run: applied, waited for, its pods' logs kept, deleted again. Everything through `kubectl` on this machine."""
+"""An MPIJob for a run: applied, waited for, its pods' logs kept, deleted again. Everything through
+`kubectl` on this machine."""
 
 from __future__ import annotations
 
@@ -44,15 +45,21 @@ def remembered(run: RunDir) -> Workers | None:
 
 
 @contextmanager
-def running(job: MpiJob, context: str | None, say: Callable[[str, str], None], *, ready_s: float = READY_S) -> Iterator[None]:
-    """The job with all its workers ready; deleted at the end, whatever happened. One that is there already, of a run that was cut off, is
-    taken as it is, with what still runs in its pods, unless it has ended since: then it is made anew.
+def running(
+    job: MpiJob, context: str | None, say: Callable[[str, str], None], *, ready_s: float = READY_S
+) -> Iterator[None]:
+    """The job with all its workers ready; deleted at the end, whatever happened. One that is there
+    already, of a run that was cut off, is taken as it is, with what still runs in its pods, unless
+    it has ended since: then it is made anew.
 
     Raises:
-        LaunchError: kubectl refused it, or the workers were not ready in time; `seen` says what each was waiting for.
+        LaunchError: kubectl refused it, or the workers were not ready in time; `seen` says what
+        each was waiting for.
     """
     words = kubectl(job.namespace, context)
-    if _has_ended(_kubectl(words, "get", "mpijob", job.name, "--ignore-not-found", "--output=json")):
+    if _has_ended(
+        _kubectl(words, "get", "mpijob", job.name, "--ignore-not-found", "--output=json")
+    ):
         say("pods", f"MPIJob {job.name} has ended: made anew")
         _kubectl(words, "delete", "mpijob", job.name, "--wait=true", "--ignore-not-found")
     applied = _kubectl(words, "apply", "-f", "-", stdin=mpijob.manifest(job).encode())
@@ -60,19 +67,32 @@ def running(job: MpiJob, context: str | None, say: Callable[[str, str], None], *
         raise LaunchError(
             f"kubectl does not take the MPIJob {job.name}",
             seen=_said(applied),
-            next_step="is the MPI operator (kubeflow.org/v2beta1) there? kubectl get crd mpijobs.kubeflow.org",
+            next_step=(
+                "is the MPI operator (kubeflow.org/v2beta1) there? kubectl get crd"
+                " mpijobs.kubeflow.org"
+            ),
         )
     try:
         say("pods", f"MPIJob {job.name}: waiting for {job.workers} workers")
         _await_ready(job, words, ready_s)
         yield
     finally:
-        deleted = _kubectl(words, "delete", "mpijob", job.name, "--wait=false", "--ignore-not-found")
-        say("pods", f"MPIJob {job.name} deleted" if deleted.ok else f"MPIJob {job.name} may be left: {_said(deleted)}")
+        deleted = _kubectl(
+            words, "delete", "mpijob", job.name, "--wait=false", "--ignore-not-found"
+        )
+        say(
+            "pods",
+            (
+                f"MPIJob {job.name} deleted"
+                if deleted.ok
+                else f"MPIJob {job.name} may be left: {_said(deleted)}"
+            ),
+        )
 
 
 def keep_logs(job: MpiJob, context: str | None, run: RunDir) -> None:
-    """What the workers' containers printed, and the events about their pods, as raw/kubernetes/…; what cannot be had is said there."""
+    """What the workers' containers printed, and the events about their pods, as raw/kubernetes/…;
+    what cannot be had is said there."""
     words = kubectl(job.namespace, context)
     for pod in mpijob.pods(job):
         told = _kubectl(words, "logs", pod, "--all-containers", "--tail=2000")
@@ -82,18 +102,26 @@ def keep_logs(job: MpiJob, context: str | None, run: RunDir) -> None:
 
 
 def inventory(job: MpiJob, context: str | None) -> str:
-    """The workers as an inventory of busbw's own form: each by the name under which the others reach it."""
+    """The workers as an inventory of busbw's own form: each by the name under which the others
+    reach it."""
     labels = {NAMESPACE: job.namespace, CONTEXT: context}
     told = {name: value for name, value in labels.items() if value}
-    nodes = [{"name": f"{pod}.{job.name}", "gpus": max(job.gpus, 1)} | ({"labels": told} if told else {}) for pod in mpijob.pods(job)]
+    nodes = [
+        {"name": f"{pod}.{job.name}", "gpus": max(job.gpus, 1)} | ({"labels": told} if told else {})
+        for pod in mpijob.pods(job)
+    ]
     return json.dumps({"launcher": mpijob.LAUNCHER.name, "nodes": nodes}, indent=1)
 
 
 def _has_ended(answer: CommandResult) -> bool:
-    """Whether the job is there and its pods will not come back: it ran into its deadline, or failed."""
+    """Whether the job is there and its pods will not come back: it ran into its deadline, or
+    failed."""
     try:
         conditions = json.loads(answer.stdout or b"{}").get("status", {}).get("conditions") or []
-        return any(each["type"] in ("Succeeded", "Failed") and each["status"] == "True" for each in conditions)
+        return any(
+            each["type"] in ("Succeeded", "Failed") and each["status"] == "True"
+            for each in conditions
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         # What kubectl says against the apply that follows is told there.
         return False
@@ -103,8 +131,18 @@ def _await_ready(job: MpiJob, words: tuple[str, ...], ready_s: float) -> None:
     end = time.monotonic() + ready_s
     waiting: dict[str, str] = {}
     while True:
-        listed = _kubectl(words, "get", "pods", f"--selector=training.kubeflow.org/job-name={job.name}", "--output=json")
-        waiting = dict.fromkeys(mpijob.pods(job), "not there yet") | _states(listed) if listed.ok else {job.name: _said(listed)}
+        listed = _kubectl(
+            words,
+            "get",
+            "pods",
+            f"--selector=training.kubeflow.org/job-name={job.name}",
+            "--output=json",
+        )
+        waiting = (
+            dict.fromkeys(mpijob.pods(job), "not there yet") | _states(listed)
+            if listed.ok
+            else {job.name: _said(listed)}
+        )
         waiting = {pod: state for pod, state in waiting.items() if state and "-launcher" not in pod}
         if not waiting:
             return
@@ -134,7 +172,9 @@ def _waits(status: dict[str, object]) -> str:
     if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
         return ""
     reasons = [
-        str(c.get("message") or c.get("reason")) for c in conditions if c.get("status") == "False" and (c.get("message") or c.get("reason"))
+        str(c.get("message") or c.get("reason"))
+        for c in conditions
+        if c.get("status") == "False" and (c.get("message") or c.get("reason"))
     ]
     for container in containers:
         waits = (container.get("state") or {}).get("waiting") or {}

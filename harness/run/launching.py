@@ -1,4 +1,5 @@
-"""From a case to a launch: the environment, the places, the command line and the directory of its job. No node is asked."""
+"""From a case to a launch: the environment, the places, the command line and the directory of its
+job. No node is asked."""
 
 from __future__ import annotations
 
@@ -52,17 +53,27 @@ def common(values: tuple[_T | None, ...]) -> _T | None:
     return next(iter(kinds)) if len(kinds) == 1 else None
 
 
-def fabric_facts(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts], log_dir: str | None = None) -> FabricFacts:
-    """What the profile's placeholders stand for, where all nodes agree; `log_dir` None = the ranks' logs stay on standard output."""
+def fabric_facts(
+    plan: RunPlan,
+    nodes: tuple[str, ...],
+    known: Mapping[str, NodeFacts],
+    log_dir: str | None = None,
+) -> FabricFacts:
+    """What the profile's placeholders stand for, where all nodes agree; `log_dir` None = the ranks'
+    logs stay on standard output."""
     rails = {node.carriers for node in plan.cluster.chosen(nodes)}
     return FabricFacts(
-        socket_ifname=common(tuple(known[name].ssh_interface if name in known else None for name in nodes)),
+        socket_ifname=common(
+            tuple(known[name].ssh_interface if name in known else None for name in nodes)
+        ),
         rails=rails.pop() if len(rails) == 1 else (),
         log_dir=log_dir,
     )
 
 
-def _listed_gpus(plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts]) -> int | None:
+def _listed_gpus(
+    plan: RunPlan, nodes: tuple[str, ...], known: Mapping[str, NodeFacts]
+) -> int | None:
     """The GPUs that every node lists, where the inventory says nothing of slots or GPUs."""
     if any(node.slots or node.gpus for node in plan.cluster.chosen(nodes)):
         return None
@@ -92,15 +103,31 @@ def make(
         raise LaunchError(
             f"no Open MPI on the head node {place.head}",
             seen=f"mpirun: {head.mpirun_path if head else 'the node did not say'}",
-            next_step="install openmpi-bin on it, load the MPI module in its login shell, or name another head in the inventory",
+            next_step=(
+                "install openmpi-bin on it, load the MPI module in its login shell, or name another"
+                " head in the inventory"
+            ),
         )
     job_id = f"{plan.run_id}/{case.id}"
     directory = f"{place.directory}/{plan.job_directory}/{case.id}"
-    # Only what is to be proven fills files: of the other launches NCCL prints its warnings, and they belong beside the launcher's words.
-    facts = fabric_facts(plan, nodes, place.known, f"{directory}.nccl" if case.purpose == PROOF else None)
+    # Only what is to be proven fills files: of the other launches NCCL prints its warnings, and
+    # they belong beside the launcher's words.
+    facts = fabric_facts(
+        plan, nodes, place.known, f"{directory}.nccl" if case.purpose == PROOF else None
+    )
     env = (
-        *pml.ucx_variables(plan.pml, resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts), facts, head.mpirun_path),
-        ResolvedVar("BUSBW_JOB", job_id, "busbw", "marks the ranks of this launch, so that they are found and ended by it"),
+        *pml.ucx_variables(
+            plan.pml,
+            resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts),
+            facts,
+            head.mpirun_path,
+        ),
+        ResolvedVar(
+            "BUSBW_JOB",
+            job_id,
+            "busbw",
+            "marks the ranks of this launch, so that they are found and ended by it",
+        ),
     )
     request = LaunchRequest(
         case=case,

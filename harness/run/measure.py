@@ -1,7 +1,9 @@
-"""Launches from start to end: started detached on the head node, watched, and looked at before they are ended when they make no progress.
+"""Launches from start to end: started detached on the head node, watched, and looked at before they
+are ended when they make no progress.
 
-How long one ran is the node's word, what nobody watched included; how long it was silent is the sum of what the commands took. Neither is
-this process's clock: a replay of the recorded answers decides exactly as the run did.
+How long one ran is the node's word, what nobody watched included; how long it was silent is the sum
+of what the commands took. Neither is this process's clock: a replay of the recorded answers decides
+exactly as the run did.
 """
 
 from __future__ import annotations
@@ -28,22 +30,37 @@ from busbw.units import format_duration
 # is evidence, and proves which ports were used.
 
 
-def take(context: Context, launches: Mapping[str, tuple[str, ...]], moment: str, *, gpus: bool = True) -> None:
-    """Ask all nodes of launches that run side by side at once. `launches`: id of a case → its nodes, no node twice. `moment` is `before` or
-    `after`; what an earlier try took for a same launch stays.
+def take(
+    context: Context, launches: Mapping[str, tuple[str, ...]], moment: str, *, gpus: bool = True
+) -> None:
+    """Ask all nodes of launches that run side by side at once. `launches`: id of a case → its
+    nodes, no node twice. `moment` is `before` or `after`; what an earlier try took for a same
+    launch stays.
 
-    `gpus=False` leaves out the GPUs' own counters: for the many short launches of a survey, which are about the network.
-    A node that does not answer is an entry with its reason: a missing snapshot never ends a measurement.
+    `gpus=False` leaves out the GPUs' own counters: for the many short launches of a survey, which
+    are about the network. A node that does not answer is an entry with its reason: a missing
+    snapshot never ends a measurement.
     """
     wanted = {f"cases/{case_id}/counters-{moment}": nodes for case_id, nodes in launches.items()}
-    wanted = {name: nodes for name, nodes in wanted.items() if context.run.read_raw(f"{name}.json") is None}
+    wanted = {
+        name: nodes
+        for name, nodes in wanted.items()
+        if context.run.read_raw(f"{name}.json") is None
+    }
     if not wanted:
         return
     commands: dict[str, Command] = {}
     for name, nodes in wanted.items():
         _set_aside(context, name)
-        commands |= {node: counters.snapshot(f"{name}/{node}.txt", gpus=gpus) for node in nodes if node in context.fleet.sessions}
-    answers = {answer.node: answer for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5)}
+        commands |= {
+            node: counters.snapshot(f"{name}/{node}.txt", gpus=gpus)
+            for node in nodes
+            if node in context.fleet.sessions
+        }
+    answers = {
+        answer.node: answer
+        for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5)
+    }
     for name, nodes in wanted.items():
         files = tuple(_file(name, node, answers.get(node)) for node in nodes)
         artefacts.keep(context.run, f"{name}.json", CountersArtefact(moment, files))
@@ -57,7 +74,10 @@ def _file(name: str, node: str, answer: Answer | None) -> CounterFile:
     # Without standard output nothing was kept: a file that is named exists.
     path = f"raw/{name}/{node}.txt" if answer.stdout or answer.ok else None
     return CounterFile(
-        node, path, answer.problem or ("" if answer.ok else f"exit status {answer.exit_status}: {answer.err().strip()[:200]}")
+        node,
+        path,
+        answer.problem
+        or ("" if answer.ok else f"exit status {answer.exit_status}: {answer.err().strip()[:200]}"),
     )
 
 
@@ -67,7 +87,8 @@ def taken(context: Context, case_id: str) -> bool:
 
 
 def forget(context: Context, case_id: str) -> None:
-    """Set aside what was taken before a launch that was ended half way: it is made afresh, and so is its first snapshot."""
+    """Set aside what was taken before a launch that was ended half way: it is made afresh, and so
+    is its first snapshot."""
     for name in (f"cases/{case_id}/counters-before", f"cases/{case_id}/counters-before.json"):
         _set_aside(context, name)
 
@@ -87,7 +108,8 @@ def _set_aside(context: Context, name: str) -> None:
 
 LIMIT_S = 60
 MOST_BYTES = 4 << 20
-"""Of each rank's log; with INFO it has about 100 KiB where there are eight GPUs on each of 64 nodes."""
+"""Of each rank's log; with INFO it has about 100 KiB where there are eight GPUs on each of 64
+nodes."""
 _COLLECT = f"""\
 cd "$1" || exit 1
 h=$(uname -n); h=${{h%%.*}}
@@ -102,14 +124,19 @@ done
 def prepare(context: Context, nodes: tuple[str, ...], directory: str) -> None:
     """Make the folder on every node: NCCL opens its file and makes no folder."""
     command = Command(("mkdir", "-p", "--", directory), timeout_s=30, label="mkdir")
-    context.fleet.run({node: command for node in nodes if node in context.fleet.sessions}, deadline_s=40)
+    context.fleet.run(
+        {node: command for node in nodes if node in context.fleet.sessions}, deadline_s=40
+    )
 
 
 def collect(context: Context, case_id: str, nodes: tuple[str, ...], directory: str) -> None:
-    """Keep what the ranks of each node wrote as `raw/cases/ID/nccl/NODE.txt`; the folder is removed with all of the run's."""
+    """Keep what the ranks of each node wrote as `raw/cases/ID/nccl/NODE.txt`; the folder is removed
+    with all of the run's."""
     argv = ("sh", "-c", _COLLECT, "busbw-rank-logs", directory, str(MOST_BYTES))
     commands = {
-        node: Command(argv, timeout_s=LIMIT_S, label="rank-logs", store=f"cases/{case_id}/nccl/{node}.txt")
+        node: Command(
+            argv, timeout_s=LIMIT_S, label="rank-logs", store=f"cases/{case_id}/nccl/{node}.txt"
+        )
         for node in nodes
         if node in context.fleet.sessions
     }
@@ -117,7 +144,8 @@ def collect(context: Context, case_id: str, nodes: tuple[str, ...], directory: s
 
 
 ROW_WIDTH = 110
-"""Columns of a data row that are shown while it runs: size, times and bandwidths; what -I adds is left to the report."""
+"""Columns of a data row that are shown while it runs: size, times and bandwidths; what -I adds is
+left to the report."""
 LOST_POLLS = 3
 """Polls in a row that may fail before the head node counts as gone."""
 
@@ -155,15 +183,26 @@ class _Ending:
 
 
 def measure(context: Context, launch: Launch) -> CaseArtefact:
-    """Run one launch, or go on with it where an earlier busbw left it. Leaves nothing of it on the nodes."""
+    """Run one launch, or go on with it where an earlier busbw left it. Leaves nothing of it on the
+    nodes."""
     (artefact,) = measure_together(context, (launch,))
     return artefact
 
 
 def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[CaseArtefact, ...]:
-    """The same for launches on different nodes, side by side: all are started, then all are watched to their ends."""
-    done = {each.case.id: artefacts.load(context.run, f"cases/{each.case.id}/outcome.json", CaseArtefact) for each in launches}
-    heads = {each.case.id: head for each in launches if (head := context.fleet.sessions.get(each.head)) is not None}
+    """The same for launches on different nodes, side by side: all are started, then all are watched
+    to their ends."""
+    done = {
+        each.case.id: artefacts.load(
+            context.run, f"cases/{each.case.id}/outcome.json", CaseArtefact
+        )
+        for each in launches
+    }
+    heads = {
+        each.case.id: head
+        for each in launches
+        if (head := context.fleet.sessions.get(each.head)) is not None
+    }
     todo = tuple(each for each in launches if done[each.case.id] is None and each.case.id in heads)
     for launch in launches:
         if done[launch.case.id] is None and launch not in todo:
@@ -171,7 +210,12 @@ def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[Ca
             done[launch.case.id] = _finish(context, launch, None, unreached)
     for launch in todo:
         _forget_earlier(context, launch, heads[launch.case.id])
-    take(context, {each.case.id: each.nodes for each in todo}, "before", gpus=not any(each.groups for each in todo))
+    take(
+        context,
+        {each.case.id: each.nodes for each in todo},
+        "before",
+        gpus=not any(each.groups for each in todo),
+    )
     for launch in todo:
         _make_ready(context, launch, heads[launch.case.id])
     begun: dict[str, str] = {}
@@ -185,7 +229,8 @@ def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[Ca
             if launch.case.id not in endings:
                 endings[launch.case.id] = _watch(context, launch, heads[launch.case.id])
     except BaseException:
-        # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run starts these launches afresh.
+        # Ctrl-C and the like: nothing of ours goes on running on the nodes, and a resumed run
+        # starts these launches afresh.
         for launch in todo:
             if launch.case.id in begun:
                 _end(context, launch, heads[launch.case.id])
@@ -197,12 +242,19 @@ def measure_together(context: Context, launches: tuple[Launch, ...]) -> tuple[Ca
             # Not started, too: it may run, and only the answer was lost.
             _end(context, launch, heads[launch.case.id])
     ran = tuple(each for each in todo if endings[each.case.id].state != "not-started")
-    take(context, {each.case.id: each.nodes for each in ran}, "after", gpus=not any(each.groups for each in todo))
+    take(
+        context,
+        {each.case.id: each.nodes for each in ran},
+        "after",
+        gpus=not any(each.groups for each in todo),
+    )
     for launch in todo:
         began = begun[launch.case.id] if launch in ran else ""
         if launch in ran and launch.log_dir is not None:
             collect(context, launch.case.id, launch.nodes, launch.log_dir)
-        done[launch.case.id] = _finish(context, launch, heads[launch.case.id], endings[launch.case.id], began)
+        done[launch.case.id] = _finish(
+            context, launch, heads[launch.case.id], endings[launch.case.id], began
+        )
     return tuple(artefact for artefact in done.values() if artefact is not None)
 
 
@@ -213,7 +265,8 @@ def _forget_earlier(context: Context, launch: Launch, head: Session) -> None:
         _end(context, launch, head)
         _remove(context, launch, head)
     if taken(context, launch.case.id) and not head.run(job.found(launch.directory)).ok:
-        # An earlier try was killed before its launch: what has moved since then is not this launch's.
+        # An earlier try was killed before its launch: what has moved since then is not this
+        # launch's.
         forget(context, launch.case.id)
 
 
@@ -227,10 +280,16 @@ def _make_ready(context: Context, launch: Launch, head: Session) -> None:
 
 def _start(launch: Launch, head: Session) -> _Ending | None:
     """None = it runs, or an earlier busbw had started it."""
-    started = head.run(job.start(launch.directory, launch.invocation.argv, job.marks(launch.job_id)))
+    started = head.run(
+        job.start(launch.directory, launch.invocation.argv, job.marks(launch.job_id))
+    )
     if started.ok:
         return None
-    return _Ending("not-started", started.seconds, started.problem or started.err().strip() or f"exit status {started.exit_status}")
+    return _Ending(
+        "not-started",
+        started.seconds,
+        started.problem or started.err().strip() or f"exit status {started.exit_status}",
+    )
 
 
 def _writer(context: Context, launch: Launch, head: Session) -> Session:
@@ -258,7 +317,11 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         if position is None:
             failed += 1
             if failed >= LOST_POLLS:
-                return _Ending("unwatched", elapsed, f"{head.node} stopped answering: {answer.problem or answer.err().strip()}")
+                return _Ending(
+                    "unwatched",
+                    elapsed,
+                    f"{head.node} stopped answering: {answer.problem or answer.err().strip()}",
+                )
             continue
         failed = 0
         elapsed = elapsed if position.age_s is None else position.age_s
@@ -266,12 +329,21 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
             _show(context, launch, position.output)
             seen_bytes, quiet, looked = seen_bytes + len(position.output), 0.0, None
         if position.state != "running":
-            problem = "" if position.state == "ended" else "the job left no exit status: its process was killed or the node restarted"
+            problem = (
+                ""
+                if position.state == "ended"
+                else "the job left no exit status: its process was killed or the node restarted"
+            )
             return _Ending("ended" if position.state == "ended" else "lost", elapsed, problem)
         if looked is not None:
-            # Asked once more after the look: a job that ended while it was looked at ended, and its ranks are rightly gone.
+            # Asked once more after the look: a job that ended while it was looked at ended, and its
+            # ranks are rightly gone.
             state = "stalled" if quiet >= case.stall_s else "timed-out"
-            limit = f"no output for {quiet:.0f} s" if state == "stalled" else f"not ended after {case.timeout_s:.0f} s"
+            limit = (
+                f"no output for {quiet:.0f} s"
+                if state == "stalled"
+                else f"not ended after {case.timeout_s:.0f} s"
+            )
             return _Ending(state, elapsed, limit, *looked, (seen_bytes, position.error_bytes))
         if quiet < patience and elapsed < case.timeout_s:
             continue
@@ -292,20 +364,39 @@ def _show(context: Context, launch: Launch, output: bytes) -> None:
         context.say(launch.case.id, rows[-1].rstrip()[:ROW_WIDTH])
 
 
-def _look(context: Context, launch: Launch, number: int) -> tuple[tuple[LookFile, ...], tuple[Unreachable, ...]]:
+def _look(
+    context: Context, launch: Launch, number: int
+) -> tuple[tuple[LookFile, ...], tuple[Unreachable, ...]]:
     """Two looks at every node of the launch, kept before anything is ended."""
     prefix = f"cases/{launch.case.id}/look-{number}"
-    commands = triage.at_all(launch.job_id, [node for node in launch.nodes if node in context.fleet.sessions], prefix)
+    commands = triage.at_all(
+        launch.job_id, [node for node in launch.nodes if node in context.fleet.sessions], prefix
+    )
     found, gone = [], []
     asked_s, answered_s = time.time(), dict[str, float]()
-    for answer in context.fleet.run(commands, deadline_s=60.0, on_event=lambda e: answered_s.update({e.node: asked_s + e.seconds})):
+    for answer in context.fleet.run(
+        commands,
+        deadline_s=60.0,
+        on_event=lambda e: answered_s.update({e.node: asked_s + e.seconds}),
+    ):
         if isinstance(answer, Unreachable):
             gone.append(answer)
         elif answer.ok:
             offset = clocks.of_answer(asked_s, answered_s[answer.node], answer.out())
-            found.append(LookFile(answer.node, f"raw/{prefix}-{answer.node}.txt", offset.seconds if offset else None))
+            found.append(
+                LookFile(
+                    answer.node,
+                    f"raw/{prefix}-{answer.node}.txt",
+                    offset.seconds if offset else None,
+                )
+            )
         else:
-            gone.append(Unreachable(answer.node, answer.problem or f"the look ended with exit status {answer.exit_status}"))
+            gone.append(
+                Unreachable(
+                    answer.node,
+                    answer.problem or f"the look ended with exit status {answer.exit_status}",
+                )
+            )
     return tuple(found), tuple(gone)
 
 
@@ -313,18 +404,25 @@ def _moving(context: Context, found: tuple[LookFile, ...]) -> bool:
     """Data still moves and nothing is wrong with any node: slow, not stalled."""
     for file in found:
         content = (context.run.path / file.path).read_bytes()
-        if own_launch.moved_bytes(triage.read(file.node, content, file.path)) > own_launch.MOVING_BYTES:
+        if (
+            own_launch.moved_bytes(triage.read(file.node, content, file.path))
+            > own_launch.MOVING_BYTES
+        ):
             return True
     return False
 
 
 def _end(context: Context, launch: Launch, head: Session) -> None:
     head.run(job.end(launch.directory))
-    commands = {node: job.sweep(launch.job_id) for node in launch.nodes if node in context.fleet.sessions}
+    commands = {
+        node: job.sweep(launch.job_id) for node in launch.nodes if node in context.fleet.sessions
+    }
     context.fleet.run(commands, deadline_s=45.0)
 
 
-def _finish(context: Context, launch: Launch, head: Session | None, ending: _Ending, began: str = "") -> CaseArtefact:
+def _finish(
+    context: Context, launch: Launch, head: Session | None, ending: _Ending, began: str = ""
+) -> CaseArtefact:
     base = f"cases/{launch.case.id}"
     exit_status = None
     paths: dict[str, str | None] = {"stdout": None, "stderr": None, "result.json": None}
@@ -333,9 +431,17 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
             store = f"{base}/{file if '.' in file else file + '.txt'}"
             holder = _writer(context, launch, head) if file == "result.json" else head
             path = f"{launch.directory}/{file}"
-            if _fetched(holder.run(nccl_tests.fetch_json(path, store) if "." in file else job.fetch(launch.directory, file, store))):
+            if _fetched(
+                holder.run(
+                    nccl_tests.fetch_json(path, store)
+                    if "." in file
+                    else job.fetch(launch.directory, file, store)
+                )
+            ):
                 paths[file] = f"raw/{store}"
-        exit_status = _exit_status(head.run(job.fetch(launch.directory, "status", f"{base}/exit_status")))
+        exit_status = _exit_status(
+            head.run(job.fetch(launch.directory, "status", f"{base}/exit_status"))
+        )
     artefact = CaseArtefact(
         case=launch.case,
         invocation=launch.invocation,
@@ -358,7 +464,8 @@ def _finish(context: Context, launch: Launch, head: Session | None, ending: _End
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)
     if head is not None:
-        # Only now: whoever is killed in between finds the launch finished, and does not make it again.
+        # Only now: whoever is killed in between finds the launch finished, and does not make it
+        # again.
         _remove(context, launch, head)
     return artefact
 

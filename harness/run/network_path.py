@@ -1,4 +1,5 @@
-"""Trying the path between the nodes: logins, an mpirun hello, TCP both ways, NCCL's interface. Bounded in time and pairs; nothing is left behind."""
+"""Trying the path between the nodes: logins, an mpirun hello, TCP both ways, NCCL's interface.
+Bounded in time and pairs; nothing is left behind."""
 
 from __future__ import annotations
 
@@ -24,19 +25,34 @@ _PROGRAM = "/bin/true"
 
 
 def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
-    """Try everything that the profile's launcher and NCCL will need, from the nodes that were reached."""
-    nodes = tuple(node.name for node in context.plan.cluster.nodes if node.name in context.fleet.sessions)
+    """Try everything that the profile's launcher and NCCL will need, from the nodes that were
+    reached."""
+    nodes = tuple(
+        node.name for node in context.plan.cluster.nodes if node.name in context.fleet.sessions
+    )
     head = context.plan.head if context.plan.head in nodes else nodes[0]
     facts = launching.fabric_facts(context.plan, nodes, known)
-    resolved = {v.name: v.value for v in resolve_env(context.plan.profile, context.plan.playbook, _CASE, context.plan.overrides, facts)}
+    resolved = {
+        v.name: v.value
+        for v in resolve_env(
+            context.plan.profile, context.plan.playbook, _CASE, context.plan.overrides, facts
+        )
+    }
     interface = resolved.get("NCCL_SOCKET_IFNAME")
     texts: list[ProbeText] = []
     others = tuple(node for node in nodes if node != head)
     by_ssh = context.plan.cluster.launcher in (None, "mpirun")
     if others and by_ssh:
         context.say("path", f"{head} logs in to {len(others)} nodes")
-        texts.append(_kept("login", context.fleet.sessions[head].run(network_path.login(others, ssh_agent(None)))))
-    launch, why = _launch(context, nodes, head, known) if by_ssh else ((), "the launcher is not mpirun")
+        texts.append(
+            _kept(
+                "login",
+                context.fleet.sessions[head].run(network_path.login(others, ssh_agent(None))),
+            )
+        )
+    launch, why = (
+        _launch(context, nodes, head, known) if by_ssh else ((), "the launcher is not mpirun")
+    )
     if launch:
         context.say("path", f"mpirun greets from {len(nodes)} nodes")
         texts.append(_kept("hello", context.fleet.sessions[head].run(network_path.hello(launch))))
@@ -50,7 +66,9 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
     return artefact
 
 
-def _launch(context: Context, nodes: tuple[str, ...], head: str, known: Mapping[str, NodeFacts]) -> tuple[tuple[str, ...], str]:
+def _launch(
+    context: Context, nodes: tuple[str, ...], head: str, known: Mapping[str, NodeFacts]
+) -> tuple[tuple[str, ...], str]:
     """(mpirun with its options, as for a case on these nodes; why there is none)."""
     facts = known.get(head)
     if facts is None or facts.mpi is None or facts.mpi.version is None or facts.mpirun_path is None:
@@ -74,34 +92,86 @@ def _launch(context: Context, nodes: tuple[str, ...], head: str, known: Mapping[
     return argv[: argv.index(_PROGRAM)], ""
 
 
-def _ports(context: Context, nodes: tuple[str, ...], head: str, interface: str | None, known: Mapping[str, NodeFacts]) -> list[ProbeText]:
-    """Everybody listens, then everybody connects, then the listeners are told to end (or end by themselves)."""
+def _ports(
+    context: Context,
+    nodes: tuple[str, ...],
+    head: str,
+    interface: str | None,
+    known: Mapping[str, NodeFacts],
+) -> list[ProbeText]:
+    """Everybody listens, then everybody connects, then the listeners are told to end (or end by
+    themselves)."""
     token = f"busbw-{context.run.run_id}"
     context.say("path", f"TCP between {len(nodes)} nodes")
     listening = _all(context, "listen", {node: network_path.listen(node, token) for node in nodes})
-    places = {text.node: found for text in listening if (found := network_path.parse_listen(text.node, _content(context, text)))}
+    places = {
+        text.node: found
+        for text in listening
+        if (found := network_path.parse_listen(text.node, _content(context, text)))
+    }
     chosen = {node: _address(found, interface, known.get(node)) for node, found in places.items()}
     targets = {
-        node: [(to, address, port) for to in others if (address := chosen.get(to)) is not None for port in places[to].ports]
+        node: [
+            (to, address, port)
+            for to in others
+            if (address := chosen.get(to)) is not None
+            for port in places[to].ports
+        ]
         for node, others in network_path.pairs(nodes, head).items()
     }
-    connecting = _all(context, "connect", {node: network_path.connect(node, wanted, token) for node, wanted in targets.items() if wanted})
+    connecting = _all(
+        context,
+        "connect",
+        {
+            node: network_path.connect(node, wanted, token)
+            for node, wanted in targets.items()
+            if wanted
+        },
+    )
     quits = {
-        node: Command(network_path.connect(node, [], token).argv, f"quit 127.0.0.1 {found.ports[0]}\n".encode(), 15.0, label="quit")
+        node: Command(
+            network_path.connect(node, [], token).argv,
+            f"quit 127.0.0.1 {found.ports[0]}\n".encode(),
+            15.0,
+            label="quit",
+        )
         for node, found in places.items()
     }
     context.fleet.run(quits, deadline_s=20)
     rails = _all(
-        context, "rails", {node: network_path.attempt(node, wanted) for node, wanted in network_path.targets(places, nodes).items()}
+        context,
+        "rails",
+        {
+            node: network_path.attempt(node, wanted)
+            for node, wanted in network_path.targets(places, nodes).items()
+        },
     )
     return [*listening, *connecting, *rails]
 
 
-def _address(listener: network_path.Listener, interface: str | None, facts: NodeFacts | None) -> str | None:
-    """The address NCCL would give to its peers: of the interface the profile names, else of the one that ssh came in on, else the first."""
-    named = [address for name, address in listener.addresses if interface is not None and network_path.matches(interface, name)]
-    reached = [address for name, address in listener.addresses if facts is not None and name == facts.ssh_interface]
-    return next(iter(named if interface is not None else [*reached, *(address for _, address in listener.addresses)]), None)
+def _address(
+    listener: network_path.Listener, interface: str | None, facts: NodeFacts | None
+) -> str | None:
+    """The address NCCL would give to its peers: of the interface the profile names, else of the one
+    that ssh came in on, else the first."""
+    named = [
+        address
+        for name, address in listener.addresses
+        if interface is not None and network_path.matches(interface, name)
+    ]
+    reached = [
+        address
+        for name, address in listener.addresses
+        if facts is not None and name == facts.ssh_interface
+    ]
+    return next(
+        iter(
+            named
+            if interface is not None
+            else [*reached, *(address for _, address in listener.addresses)]
+        ),
+        None,
+    )
 
 
 def _all(context: Context, kind: str, commands: dict[str, Command]) -> list[ProbeText]:
@@ -112,9 +182,15 @@ def _all(context: Context, kind: str, commands: dict[str, Command]) -> list[Prob
 def _kept(kind: str, answer: CommandResult | Unreachable) -> ProbeText:
     if isinstance(answer, Unreachable):
         return ProbeText(kind, answer.node, None, None, answer.reason)
-    store = f"raw/probe/{kind}.txt" if kind in ("login", "hello") else f"raw/probe/{kind}/{answer.node}.txt"
+    store = (
+        f"raw/probe/{kind}.txt"
+        if kind in ("login", "hello")
+        else f"raw/probe/{kind}/{answer.node}.txt"
+    )
     path = store if answer.stdout or answer.ok else None
-    said = answer.problem or ("" if answer.ok else answer.err().strip()[-300:] or f"exit status {answer.exit_status}")
+    said = answer.problem or (
+        "" if answer.ok else answer.err().strip()[-300:] or f"exit status {answer.exit_status}"
+    )
     return ProbeText(kind, answer.node, path, answer.exit_status, said)
 
 

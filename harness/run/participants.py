@@ -1,4 +1,5 @@
-"""Who takes part: every node that was reached and has what a launch needs. The others are named with the reason, never dropped silently."""
+"""Who takes part: every node that was reached and has what a launch needs. The others are named
+with the reason, never dropped silently."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Occupation:
 
 
 def look(context: Context, answers: tuple[NodeAnswer, ...], head: str) -> Occupation:
-    """From what the nodes answered; on a cluster of Slurm's the head is asked once whose jobs are on them."""
+    """From what the nodes answered; on a cluster of Slurm's the head is asked once whose jobs are
+    on them."""
     found: list[Occupant] = []
     hidden: dict[str, list[str]] = {}
     for answer in answers:
@@ -48,8 +50,12 @@ def look(context: Context, answers: tuple[NodeAnswer, ...], head: str) -> Occupa
         jobs, problem = _jobs(context, answers, head)
         found += jobs
         if problem:
-            hidden.setdefault(f"Slurm jobs of others: {problem}", []).extend(a.node.name for a in answers)
-    return Occupation(tuple(found), tuple(f"{text} ({fold(nodes)})" for text, nodes in hidden.items()))
+            hidden.setdefault(f"Slurm jobs of others: {problem}", []).extend(
+                a.node.name for a in answers
+            )
+    return Occupation(
+        tuple(found), tuple(f"{text} ({fold(nodes)})" for text, nodes in hidden.items())
+    )
 
 
 def refuse(context: Context, occupation: Occupation, nodes: tuple[str, ...]) -> None:
@@ -75,14 +81,24 @@ def refuse(context: Context, occupation: Occupation, nodes: tuple[str, ...]) -> 
     # The next try has to ask again: by then they may be free.
     context.run.set_aside("preflight.json")
     what = f"{len({each.node for each in there})} of {len(nodes)} nodes are in use by somebody else"
-    raise BusyError(what, seen=seen, next_step=f"wait, leave them out (-x {busy}), or measure beside them with --force")
+    raise BusyError(
+        what,
+        seen=seen,
+        next_step=f"wait, leave them out (-x {busy}), or measure beside them with --force",
+    )
 
 
-def _jobs(context: Context, answers: tuple[NodeAnswer, ...], head: str) -> tuple[list[Occupant], str]:
+def _jobs(
+    context: Context, answers: tuple[NodeAnswer, ...], head: str
+) -> tuple[list[Occupant], str]:
     """Jobs of other users on the nodes, and why they cannot be told."""
-    answer = context.fleet.sessions[head].run(Command(squeue.ARGV, timeout_s=_SQUEUE_S, label="squeue"))
+    answer = context.fleet.sessions[head].run(
+        Command(squeue.ARGV, timeout_s=_SQUEUE_S, label="squeue")
+    )
     if not answer.ok:
-        said = (answer.problem or answer.err().strip() or f"exit status {answer.exit_status}").splitlines()[0]
+        said = (
+            answer.problem or answer.err().strip() or f"exit status {answer.exit_status}"
+        ).splitlines()[0]
         return [], f"squeue on {head}: {said}"
     names = _names(answers)
     users = {each.node.name: facts(each).user_id for each in answers}
@@ -113,7 +129,8 @@ def _names(answers: tuple[NodeAnswer, ...]) -> Mapping[str, str]:
 
 
 def settle(context: Context) -> Context:
-    """The context with the profile that the answers decide, told with the facts; as it is where a profile was given.
+    """The context with the profile that the answers decide, told with the facts; as it is where a
+    profile was given.
 
     Raises:
         UsageError: the answers fit no profile, or several.
@@ -131,24 +148,41 @@ NEEDED = ("sw.mpirun", "sw.room", "cross.mpi", "cross.host_name")
 
 
 def settle_slots(context: Context, known: Mapping[str, NodeFacts]) -> Context:
-    """The context without the slots of a hostfile where the node has another number of GPUs: they are often its CPUs, and NCCL takes one
-    rank per GPU. An inventory that names `gpus` beside `slots` means what it says, and so does --ranks-per-node.
+    """The context without the slots of a hostfile where the node has another number of GPUs: they
+    are often its CPUs, and NCCL takes one rank per GPU. An inventory that names `gpus` beside
+    `slots` means what it says, and so does --ranks-per-node.
     """
     plan = context.plan
     wrong = {
         node.name: (node.slots, seen.gpus)
         for node in plan.cluster.nodes
-        if node.slots is not None and node.gpus is None and (seen := known.get(node.name)) and seen.gpus and seen.gpus != node.slots
+        if node.slots is not None
+        and node.gpus is None
+        and (seen := known.get(node.name))
+        and seen.gpus
+        and seen.gpus != node.slots
     }
     if not wrong or plan.ranks_per_node is not None:
         return context
     for slots, gpus in sorted(set(wrong.values())):
         same = fold(name for name, both in wrong.items() if both == (slots, gpus))
-        context.say("check", f"slots={slots} of {same} ignored: there are {gpus} GPUs; --ranks-per-node {slots} takes them nevertheless")
+        context.say(
+            "check",
+            f"slots={slots} of {same} ignored: there are {gpus} GPUs; --ranks-per-node {slots}"
+            " takes them nevertheless",
+        )
     nodes = tuple(
-        dataclasses.replace(node, slots=None, gpus=wrong[node.name][1]) if node.name in wrong else node for node in plan.cluster.nodes
+        (
+            dataclasses.replace(node, slots=None, gpus=wrong[node.name][1])
+            if node.name in wrong
+            else node
+        )
+        for node in plan.cluster.nodes
     )
-    return dataclasses.replace(context, plan=dataclasses.replace(plan, cluster=dataclasses.replace(plan.cluster, nodes=nodes)))
+    return dataclasses.replace(
+        context,
+        plan=dataclasses.replace(plan, cluster=dataclasses.replace(plan.cluster, nodes=nodes)),
+    )
 
 
 def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
@@ -184,7 +218,11 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
             taken.append(node.name)
     if not taken:
         reasons = "; ".join(f"{e.node}: {e.reason}" for e in excluded[:5]) or "no node was reached"
-        raise MeasureError("no node can take part", seen=reasons, next_step="busbw check shows every node's answers")
+        raise MeasureError(
+            "no node can take part",
+            seen=reasons,
+            next_step="busbw check shows every node's answers",
+        )
     head = context.plan.head if context.plan.head in taken else taken[0]
     occupation = look(context, tuple(by_name[name] for name in taken), head)
     for text in occupation.unseen:

@@ -1,4 +1,5 @@
-"""A run from its plan to its report: stage after stage, each leaving its artefacts. A failed stage ends the measuring, not the report."""
+"""A run from its plan to its report: stage after stage, each leaving its artefacts. A failed stage
+ends the measuring, not the report."""
 
 from __future__ import annotations
 
@@ -31,7 +32,15 @@ from busbw.units import format_duration
 Say = Callable[[str, str], None]
 
 
-def execute(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, *, say: Say, now: Callable[[], str]) -> RunResult:
+def execute(
+    run: RunDir,
+    plan: RunPlan,
+    transport: Transport,
+    benchmark: Benchmark,
+    *,
+    say: Say,
+    now: Callable[[], str],
+) -> RunResult:
     """Do what the plan says as far as it goes, then judge and report what there is.
 
     Raises:
@@ -52,7 +61,14 @@ def execute(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchma
     return result
 
 
-def _measure_all(run: RunDir, plan: RunPlan, transport: Transport, benchmark: Benchmark, tell: Say, now: Callable[[], str]) -> None:
+def _measure_all(
+    run: RunDir,
+    plan: RunPlan,
+    transport: Transport,
+    benchmark: Benchmark,
+    tell: Say,
+    now: Callable[[], str],
+) -> None:
     with reach(run, plan, transport, tell) as fleet:
         context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
         try:
@@ -85,7 +101,13 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     known = {name: known[name] for name in chosen.nodes}
     allocation = slurm.allocation(context, chosen.head, chosen.nodes)
     binaries, nodes = _binaries(context, chosen, known, benchmark)
-    place = Place(head=chosen.head, directory=build.work_root(known), binaries=binaries, known=known, slurm=allocation)
+    place = Place(
+        head=chosen.head,
+        directory=build.work_root(known),
+        binaries=binaries,
+        known=known,
+        slurm=allocation,
+    )
     try:
         with keys.access(context, place, nodes) as (ready, reached):
             _cases(context, ready, reached)
@@ -93,8 +115,12 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
         cleanup.after(context, f"{place.directory}/{plan.job_directory}", (chosen.head, *nodes))
 
 
-def _binaries(context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
-    outcome = build.build(context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known))
+def _binaries(
+    context: Context, chosen: Participants, known: dict[str, NodeFacts], benchmark: Benchmark
+) -> tuple[str, tuple[str, ...]]:
+    outcome = build.build(
+        context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known)
+    )
     context.say("build", outcome.told)
     return outcome.folder, outcome.usable
 
@@ -107,13 +133,17 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         launch = launching.make(plan, place, case, nodes, order=order)
         ranks_per_node = launch.ranks_per_node
         order += 1
-        context.say(case.id, f"{case.collective} on {len(nodes)} nodes, {launch.invocation.nranks} ranks")
+        context.say(
+            case.id, f"{case.collective} on {len(nodes)} nodes, {launch.invocation.nranks} ranks"
+        )
         if not _measured(context, measure(context, launch)):
             return
     turns.measure_turns(context, place, nodes, order)
     order = repeat.repeat(context, place, nodes, order)
     wanted = plan.playbook.survey
-    if len(nodes) > 1 and (wanted.when == "always" or (wanted.when == "on-shortfall" and survey.falls_short(context))):
+    if len(nodes) > 1 and (
+        wanted.when == "always" or (wanted.when == "on-shortfall" and survey.falls_short(context))
+    ):
         survey.survey(context, place, nodes, ranks_per_node, order)
         rest.measure_rest(context, place, nodes)
 
@@ -139,13 +169,19 @@ def _none_reached(context: Context) -> ReachError:
 
 
 def _stage_of(error: BusbwError) -> str:
-    return {"ReachError": "reach", "BuildError": "build", "LaunchError": "measure"}.get(type(error).__name__, "measure")
+    return {"ReachError": "reach", "BuildError": "build", "LaunchError": "measure"}.get(
+        type(error).__name__, "measure"
+    )
 
 
 def _keep_failure(run: RunDir, stage: str, error: BusbwError) -> None:
     name = f"failure-{stage}.json"
     if run.read_raw(name) is None:
-        artefacts.keep(run, name, StageFailure(stage, error.what, error.seen, error.next_step, error.exit_status))
+        artefacts.keep(
+            run,
+            name,
+            StageFailure(stage, error.what, error.seen, error.next_step, error.exit_status),
+        )
 
 
 def _teller(run: RunDir, say: Say, now: Callable[[], str]) -> Say:

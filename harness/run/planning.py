@@ -56,7 +56,8 @@ class Prepared:
 
 
 def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared:
-    """A new run, a run to go on with, or a recording to run again. Until `kept` is closed no other process works on its directory.
+    """A new run, a run to go on with, or a recording to run again. Until `kept` is closed no other
+    process works on its directory.
 
     Raises:
         BusbwError: an option, the inventory, the playbook or the run directory is wrong.
@@ -75,7 +76,9 @@ def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared
         transport: Transport = ReplayTransport(recording, reach.unreachable if reach else ())
         made = sources.kept(recording) or benchmark(args, plan)
         sources.keep(run, made)
-        return Prepared(run, plan, transport, made, (f"replay of {recording.run_id}: no node is contacted",))
+        return Prepared(
+            run, plan, transport, made, (f"replay of {recording.run_id}: no node is contacted",)
+        )
     if args.resume:
         run = run_directory.open_existing(args.resume)
         plan = assess.load_plan(run)
@@ -83,7 +86,9 @@ def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared
         kept.enter_context(run_directory.held(run))
         made = _begun_with(run, args, plan)
         set_aside_unfinished(run)
-        plan = dataclasses.replace(plan, force=plan.force or args.force, slurm_job=_slurm_job(os.environ))
+        plan = dataclasses.replace(
+            plan, force=plan.force or args.force, slurm_job=_slurm_job(os.environ)
+        )
     else:
         plan = new_plan(args, started=started)
         made = benchmark(args, plan)
@@ -94,13 +99,23 @@ def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared
         artefacts.keep(run, "plan.json", plan)
         if held := earlier.collect(args.out, plan):
             artefacts.keep(run, earlier.FILE, held)
-    transport = make(plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=args.accept_new_host_keys)
+    transport = make(
+        plan.transport,
+        ssh_config=plan.cluster.ssh_config,
+        accept_new_host_keys=args.accept_new_host_keys,
+    )
     notes = [
-        f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head {plan.head}; {_profile_told(plan)}",
+        (
+            f"{fold(node.name for node in plan.cluster.nodes)} from {plan.cluster.source}; head"
+            f" {plan.head}; {_profile_told(plan)}"
+        ),
         *plan.cluster.notes,
         *_benchmark_told(made),
     ]
-    notes += [f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env" for item in plan.stray]
+    notes += [
+        f"found in your shell, ignored: {item.partition('=')[0]}; pass it with --env"
+        for item in plan.stray
+    ]
     notes += cautions(plan)
     return Prepared(run, plan, transport, made, tuple(notes))
 
@@ -117,7 +132,10 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
     Raises:
         UsageError: one of them is wrong; nothing was contacted.
     """
-    cluster = _with_launcher(inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ), getattr(args, "launcher", None))
+    cluster = _with_launcher(
+        inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ),
+        getattr(args, "launcher", None),
+    )
     fabric, book, in_turn = _what(args, cluster)
     return RunPlan(
         schema=SCHEMA,
@@ -153,7 +171,9 @@ def _what(args: argparse.Namespace, cluster: Cluster) -> tuple[Profile, Playbook
     changed = expand(args.changed) if getattr(args, "changed", None) else ()
     duration = getattr(args, "duration", None)
     soak_s = _seconds("--duration", duration) if duration is not None else None
-    book, in_turn = turns_asked.turned(book, tuple(node.name for node in cluster.nodes), wanted, changed, soak_s)
+    book, in_turn = turns_asked.turned(
+        book, tuple(node.name for node in cluster.nodes), wanted, changed, soak_s
+    )
     return fabric, book, in_turn
 
 
@@ -192,17 +212,27 @@ def _book(args: argparse.Namespace, *, emulated: bool) -> Playbook:
     book = playbook.load(args.playbook, emulated=emulated)
     given = getattr(args, "contract", None)
     if given is not None:
-        book = dataclasses.replace(book, contract=contract.load(given, frozenset(case.id for case in book.cases if not case.repeats)))
+        book = dataclasses.replace(
+            book,
+            contract=contract.load(
+                given, frozenset(case.id for case in book.cases if not case.repeats)
+            ),
+        )
     # `busbw check` has neither option: it measures nothing.
     budget = getattr(args, "budget", None)
     if getattr(args, "survey", False) or budget is not None:
         budget_s = book.survey.budget_s if budget is None else _seconds("--budget", budget)
-        book = dataclasses.replace(book, survey=dataclasses.replace(book.survey, when="always", budget_s=budget_s))
+        book = dataclasses.replace(
+            book, survey=dataclasses.replace(book.survey, when="always", budget_s=budget_s)
+        )
     if book.needs_contract and book.contract is None:
         raise PlaybookError(
             f"playbook {book.name} needs the numbers of a contract",
             seen="no --contract, and no contract: block in the playbook",
-            next_step="busbw expect --contract-template > contract.yaml, fill it in, then --contract contract.yaml",
+            next_step=(
+                "busbw expect --contract-template > contract.yaml, fill it in, then --contract"
+                " contract.yaml"
+            ),
         )
     return book
 
@@ -216,7 +246,9 @@ def _seconds(option: str, text: str) -> float:
     try:
         seconds = parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"{option} {text}: not a duration", seen=str(error), next_step="such as 90s or 20m") from error
+        raise UsageError(
+            f"{option} {text}: not a duration", seen=str(error), next_step="such as 90s or 20m"
+        ) from error
     if seconds <= 0:
         raise UsageError(f"{option} {text}: no time to measure in", next_step="such as 90s or 20m")
     return seconds
@@ -234,13 +266,16 @@ def cautions(plan: RunPlan) -> list[str]:
     found = [
         text
         for case in plan.playbook.cases
-        for text in env.cautions(plan.profile, env.resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts))
+        for text in env.cautions(
+            plan.profile, env.resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts)
+        )
     ]
     return list(dict.fromkeys(found))
 
 
 def set_aside_unfinished(run: RunDir) -> None:
-    """Make room for the steps that an earlier try could not finish; what is finished stays and is not repeated."""
+    """Make room for the steps that an earlier try could not finish; what is finished stays and is
+    not repeated."""
     from busbw.store.artefacts import CaseArtefact
 
     names = run.raw_names()
@@ -252,36 +287,54 @@ def set_aside_unfinished(run: RunDir) -> None:
             outcome = artefacts.load(run, name, CaseArtefact)
             if outcome is not None and not (outcome.state == "ended" and outcome.exit_status == 0):
                 run.set_aside(name.removesuffix("/outcome.json"))
-    # Output that came while its step was not finished is made again, and would be other bytes. Counters are their stage's own to judge.
+    # Output that came while its step was not finished is made again, and would be other bytes.
+    # Counters are their stage's own to judge.
     finished = {name.rpartition("/")[0] for name in names if name.endswith("/outcome.json")}
     for name in names:
-        of_case = name.startswith("cases/") and "/".join(name.split("/")[:2]) not in finished and "/counters-" not in name
+        of_case = (
+            name.startswith("cases/")
+            and "/".join(name.split("/")[:2]) not in finished
+            and "/counters-" not in name
+        )
         if of_case or (name.startswith("preflight/") and "preflight.json" not in names):
             run.set_aside(name)
 
 
 def benchmark(args: argparse.Namespace, plan: RunPlan, *, fetch: bool = True) -> Benchmark:
-    """Where the binaries come from: --nccl-tests, else the host-memory payload where the playbook asks for it. `fetch` = False asks no address.
+    """Where the binaries come from: --nccl-tests, else the host-memory payload where the playbook
+    asks for it. `fetch` = False asks no address.
 
     Raises:
-        UsageError: the playbook wants nccl-tests and none was given, or what was given is not nccl-tests.
+        UsageError: the playbook wants nccl-tests and none was given, or what was given is not
+        nccl-tests.
         BuildError: the address does not give it.
     """
     if args.nccl_tests:
         made = sources.take(args.nccl_tests, fetch=fetch)
         # Where no GPU is, what stands in for CUDA's runtime and NCCL is built beside it.
-        return sources.with_files(made, _packaged("shim", "busbw-shim/")) if made.cuda and plan.cluster.emulated else made
+        return (
+            sources.with_files(made, _packaged("shim", "busbw-shim/"))
+            if made.cuda and plan.cluster.emulated
+            else made
+        )
     if plan.playbook.payload == "lab":
         return Benchmark(recipe.archive(_packaged("payload", "")))
     raise UsageError(
         f"playbook {plan.playbook.name} measures with nccl-tests, and none was given",
         seen="no --nccl-tests",
-        next_step="--nccl-tests PATH: its source folder or archive here, or an absolute folder of binaries that is on every node",
+        next_step=(
+            "--nccl-tests PATH: its source folder or archive here, or an absolute folder of"
+            " binaries that is on every node"
+        ),
     )
 
 
 def _packaged(folder: str, below: str) -> dict[str, bytes]:
-    return {f"{below}{entry.name}": entry.read_bytes() for entry in (resources.files("busbw.lab") / folder).iterdir() if entry.is_file()}
+    return {
+        f"{below}{entry.name}": entry.read_bytes()
+        for entry in (resources.files("busbw.lab") / folder).iterdir()
+        if entry.is_file()
+    }
 
 
 def _begun_with(run: RunDir, args: argparse.Namespace, plan: RunPlan) -> Benchmark:
@@ -301,7 +354,10 @@ def _begun_with(run: RunDir, args: argparse.Namespace, plan: RunPlan) -> Benchma
             raise UsageError(
                 f"--nccl-tests {args.nccl_tests} is not what {run.run_id} was begun with",
                 seen=f"begun with {first.origin or 'the host-memory payload'}",
-                next_step="--resume without --nccl-tests; what is measured with another build is another run",
+                next_step=(
+                    "--resume without --nccl-tests; what is measured with another build is"
+                    " another run"
+                ),
             )
     return first
 
@@ -310,12 +366,20 @@ def _benchmark_told(made: Benchmark) -> list[str]:
     """Which nccl-tests was taken, with what pins it."""
     if made.sources is None or not made.origin:
         return []
-    pins = [f"{name} {value}" for name, value in (("commit", made.commit), ("SHA-256", made.sha256)) if value]
-    return [f"nccl-tests {made.version or 'of an unknown version'} from {made.origin}" + (f" ({', '.join(pins)})" if pins else "")]
+    pins = [
+        f"{name} {value}"
+        for name, value in (("commit", made.commit), ("SHA-256", made.sha256))
+        if value
+    ]
+    return [
+        f"nccl-tests {made.version or 'of an unknown version'} from {made.origin}"
+        + (f" ({', '.join(pins)})" if pins else "")
+    ]
 
 
 def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
-    """Every command line of the run as shell text. What only the nodes can tell is assumed, and the assumption is said."""
+    """Every command line of the run as shell text. What only the nodes can tell is assumed, and the
+    assumption is said."""
     if plan.profile.name == profile.UNDETECTED:
         raise UsageError(
             "which fabric the nodes have is not known, and a dry run asks no node",
@@ -325,30 +389,71 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
     nodes = tuple(node.name for node in plan.cluster.nodes)
     assumed = MpiVersion("Open MPI", "4.1.0", 4)
     known = {
-        name: NodeFacts(name, name, None, 0 if plan.cluster.emulated else None, "mpirun", assumed, None, (), ASSUMED_GPUS, None)
+        name: NodeFacts(
+            name,
+            name,
+            None,
+            0 if plan.cluster.emulated else None,
+            "mpirun",
+            assumed,
+            None,
+            (),
+            ASSUMED_GPUS,
+            None,
+        )
         for name in nodes
     }
     made = benchmark(args, plan, fetch=False)
     binaries = made.directory or "nccl-tests/build"
     slurm = SlurmFacts(plan.slurm_job or "SLURM_JOB_ID", nodes, plan.mpi_plugin or "pmix")
-    place = Place(head=plan.head, directory=".cache/busbw", binaries=binaries, known=known, slurm=slurm)
+    place = Place(
+        head=plan.head, directory=".cache/busbw", binaries=binaries, known=known, slurm=slurm
+    )
     lines = [
-        f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source}; profile {plan.profile.name}; nothing was contacted",
-        "# assumed until the nodes have said: Open MPI 4.1 on the head; no interface names; paths relative to the home directory; "
-        f"{ASSUMED_GPUS} GPUs per node where the inventory does not say",
+        (
+            f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source}; profile"
+            f" {plan.profile.name}; nothing was contacted"
+        ),
+        (
+            "# assumed until the nodes have said: Open MPI 4.1 on the head; no interface names;"
+            f" paths relative to the home directory; {ASSUMED_GPUS} GPUs per node where the"
+            " inventory does not say"
+        ),
         "",
-        f"# check: each node once, through one script on standard input ({sum(len(f.sections) for f in families())} sections)",
+        (
+            "# check: each node once, through one script on standard input"
+            f" ({sum(len(f.sections) for f in families())} sections)"
+        ),
     ]
     lines += [
-        f"#   {section.name} (at most {section.timeout_s} s): {section.shell}" for family in families() for section in family.sections
+        f"#   {section.name} (at most {section.timeout_s} s): {section.shell}"
+        for family in families()
+        for section in family.sections
     ]
     if made.sources is not None:
-        lines += ["", f"# sources: {made.origin or 'the host-memory payload'}; an address is fetched by this machine, once"]
-        lines += [f"# build, on {plan.head}, then copied to the others", f"make -C nccl-tests {' '.join(('MPI=1', *made.make_args))}"]
+        lines += [
+            "",
+            (
+                f"# sources: {made.origin or 'the host-memory payload'}; an address is fetched by"
+                " this machine, once"
+            ),
+        ]
+        lines += [
+            f"# build, on {plan.head}, then copied to the others",
+            f"make -C nccl-tests {' '.join(('MPI=1', *made.make_args))}",
+        ]
     lines += [f"# found in your shell, ignored: {item.partition('=')[0]}" for item in plan.stray]
     lines += [f"# caution: {text}" for text in cautions(plan)]
-    lines += [f"# {text}" for text in env.left_out(plan.profile, launching.fabric_facts(plan, nodes, known, "JOB.nccl"))]
+    lines += [
+        f"# {text}"
+        for text in env.left_out(
+            plan.profile, launching.fabric_facts(plan, nodes, known, "JOB.nccl")
+        )
+    ]
     for order, case in enumerate(plan.playbook.cases):
         launch = launching.make(plan, place, case, nodes, order=order)
-        lines += ["", render(launch.invocation, env.options(plan.pml, plan.profile.mpi)).rstrip("\n")]
+        lines += [
+            "",
+            render(launch.invocation, env.options(plan.pml, plan.profile.mpi)).rstrip("\n"),
+        ]
     return "\n".join(lines) + "\n"

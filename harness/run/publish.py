@@ -1,4 +1,5 @@
-"""Everything derived: result, report, summary, JUnit, metrics, commands, rebuilt from `raw/` alone; the same `raw/` gives the same bytes."""
+"""Everything derived: result, report, summary, JUnit, metrics, commands, rebuilt from `raw/` alone;
+the same `raw/` gives the same bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from busbw.reports.redact import Redactor, for_cluster
 from busbw.store.run_directory import RunDir
 
 EXCERPT_BYTES = 64 * 1024
-SHELL_HEADER = "#!/bin/sh\n# Every launch of this run, in order, as the head node ran it. The binaries must stand where the run put them.\n"
+SHELL_HEADER = (
+    "#!/bin/sh\n# Every launch of this run, in order, as the head node ran it. The binaries must"
+    " stand where the run put them.\n"
+)
 
 
 def publish(run: RunDir) -> RunResult:
@@ -26,7 +30,8 @@ def publish(run: RunDir) -> RunResult:
 
 
 def publish_redacted(run: RunDir) -> tuple[RunResult, Redactor]:
-    """Judge the run and write the derived files into `redacted/`, with aliases in the place of names; the names and aliases are returned.
+    """Judge the run and write the derived files into `redacted/`, with aliases in the place of
+    names; the names and aliases are returned.
 
     The verdict is reached before anything is replaced. `raw/` has the names and stays at home.
     """
@@ -60,11 +65,18 @@ def _files(report: ReportInput) -> dict[str, str]:
 def _excerpts(run: RunDir, result: RunResult) -> tuple[Excerpt, ...]:
     """The artefacts that findings and cases point at, each cut in the middle where it is long."""
     wanted = [e.artefact for finding in result.findings for e in finding.evidence]
-    wanted += [path for outcome in result.cases for path in outcome.artefacts if not path.endswith(".json")]
+    wanted += [
+        path for outcome in result.cases for path in outcome.artefacts if not path.endswith(".json")
+    ]
     found = []
     for path in dict.fromkeys(wanted):
-        # JSON artefacts hold the launch's environment: they stay in raw/ and are never printed into a page that travels.
-        content = run.read_raw(path.removeprefix("raw/")) if path.startswith("raw/") and not path.endswith(".json") else None
+        # JSON artefacts hold the launch's environment: they stay in raw/ and are never printed into
+        # a page that travels.
+        content = (
+            run.read_raw(path.removeprefix("raw/"))
+            if path.startswith("raw/") and not path.endswith(".json")
+            else None
+        )
         if content is not None:
             found.append(Excerpt(path, _cut(content), hashlib.sha256(content).hexdigest()))
     return tuple(found)
@@ -76,5 +88,7 @@ def _cut(content: bytes) -> str:
         half = EXCERPT_BYTES // 2
         begin, end = content[:half].rpartition(b"\n")[0], content[-half:].partition(b"\n")[2]
         left_out = len(content) - len(begin) - len(end)
-        content = begin + f"\n… {left_out} bytes left out here, the whole is in raw/ …\n".encode() + end
+        content = (
+            begin + f"\n… {left_out} bytes left out here, the whole is in raw/ …\n".encode() + end
+        )
     return content.decode("utf-8", "replace")

@@ -1,4 +1,5 @@
-"""Connecting to all nodes at once: who was reached, who was not and why, kept before anything else is asked."""
+"""Connecting to all nodes at once: who was reached, who was not and why, kept before anything else
+is asked."""
 
 from __future__ import annotations
 
@@ -24,49 +25,87 @@ from busbw.transport.recorder import RecordingTransport
 # Asking every node once: the script of all families of checks, and where its answers are kept.
 
 STRAGGLER_S = 60.0
-"""How much longer than three quarters of the nodes the others may take. A node on which three tools hang needs 51 s; the script's own limit,
-every section at its own, is ten minutes and more."""
+"""How much longer than three quarters of the nodes the others may take. A node on which three tools
+hang needs 51 s; the script's own limit, every section at its own, is ten minutes and more."""
 
 
-def ask(context: Context, *, within_s: float | None = None, section_s: int | None = None, sudo: bool = False) -> PreflightArtefact:
-    """Ask all reached nodes at once, for what the plan's profile and playbook want to know; an earlier try of this run is not repeated.
+def ask(
+    context: Context,
+    *,
+    within_s: float | None = None,
+    section_s: int | None = None,
+    sudo: bool = False,
+) -> PreflightArtefact:
+    """Ask all reached nodes at once, for what the plan's profile and playbook want to know; an
+    earlier try of this run is not repeated.
 
-    `within_s` ends the whole, `section_s` every section earlier than their own limits do; what was not answered by then is missing. `sudo`
-    puts `sudo -n` before what only root may see.
+    `within_s` ends the whole, `section_s` every section earlier than their own limits do; what was
+    not answered by then is missing. `sudo` puts `sudo -n` before what only root may see.
     """
     done = artefacts.load(context.run, "preflight.json", PreflightArtefact)
     if done is not None:
         return done
     # Which fabric it is may be told by the answers alone: then everything is asked.
-    known, wanted = families(), None if context.plan.profile.name == fabric.UNDETECTED else assess.demand(context.plan)
+    known, wanted = (
+        families(),
+        (None if context.plan.profile.name == fabric.UNDETECTED else assess.demand(context.plan)),
+    )
     limit_s = script.limit_s(script.sections(known, wanted)) if within_s is None else within_s
     boundary = context.plan.run_id
     command = script.build(known, boundary, limit_s, section_s, demand=wanted, sudo=sudo)
-    commands = {node: dataclasses.replace(command, store=f"preflight/{node}.txt") for node in context.fleet.sessions}
+    commands = {
+        node: dataclasses.replace(command, store=f"preflight/{node}.txt")
+        for node in context.fleet.sessions
+    }
     entries = []
     patience_s = STRAGGLER_S if within_s is None else None
     for answer in context.fleet.run(commands, deadline_s=limit_s + 10, straggler_s=patience_s):
         if isinstance(answer, CommandResult):
             path = f"raw/preflight/{answer.node}.txt"
             stderr = f"{path}.err" if answer.stderr else None
-            entries.append(PreflightEntry(answer.node, path, stderr, answer.exit_status, answer.problem, round(answer.seconds, 3)))
+            entries.append(
+                PreflightEntry(
+                    answer.node,
+                    path,
+                    stderr,
+                    answer.exit_status,
+                    answer.problem,
+                    round(answer.seconds, 3),
+                )
+            )
     artefact = PreflightArtefact(boundary, tuple(entries))
     artefacts.keep(context.run, "preflight.json", artefact)
     return artefact
 
 
 @contextlib.contextmanager
-def reach(run: RunDir, plan: RunPlan, transport: Transport, say: Callable[[str, str], None]) -> Iterator[Fleet]:
-    """The open sessions of all nodes that could be reached; every command on them is recorded in `run`."""
+def reach(
+    run: RunDir, plan: RunPlan, transport: Transport, say: Callable[[str, str], None]
+) -> Iterator[Fleet]:
+    """The open sessions of all nodes that could be reached; every command on them is recorded in
+    `run`."""
     nodes, limit_s = plan.cluster.nodes, plan.connect_timeout_s
-    say("reach", f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}: {fold(node.name for node in nodes)}")
+    say(
+        "reach",
+        f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}:"
+        f" {fold(node.name for node in nodes)}",
+    )
     # Two tries each, in as many waves as the fan-out needs.
     deadline_s = 2 * limit_s * (1 + len(nodes) // plan.forks) + 10
     recording = RecordingTransport(transport, run)
-    with open_fleet(plan.cluster, recording, forks=plan.forks, connect_timeout_s=limit_s, deadline_s=deadline_s) as fleet:
+    with open_fleet(
+        plan.cluster, recording, forks=plan.forks, connect_timeout_s=limit_s, deadline_s=deadline_s
+    ) as fleet:
         notes = tuple(f"{node}: {note}" for node, note in fleet.notes)
         if artefacts.load(run, "reach.json", ReachArtefact) is None:
-            artefacts.keep(run, "reach.json", ReachArtefact(tuple(fleet.sessions), fleet.unreachable, transport.name, notes))
-        for text in (*notes, *(f"{missing.node} not reached: {missing.reason}" for missing in fleet.unreachable)):
+            artefacts.keep(
+                run,
+                "reach.json",
+                ReachArtefact(tuple(fleet.sessions), fleet.unreachable, transport.name, notes),
+            )
+        for text in (
+            *notes,
+            *(f"{missing.node} not reached: {missing.reason}" for missing in fleet.unreachable),
+        ):
             say("reach", text)
         yield fleet

@@ -1,1 +1,2 @@
-"""The run directory: what is planned and seen, kept so that everything else can be rebuilt from it."""
+"""The run directory: what is planned and seen, kept so that everything else can be rebuilt from
+it."""

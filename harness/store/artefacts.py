@@ -1,7 +1,8 @@
-"""What each stage leaves in `raw/` beside the plain output: small records that say what was done, where its output is, how it ended.
+"""What each stage leaves in `raw/` beside the plain output: small records that say what was done,
+where its output is, how it ended.
 
-An artefact that exists means that its step is finished: `--resume` goes on after it. Everything in a report is derived from these, the plan
-and the recorded output.
+An artefact that exists means that its step is finished: `--resume` goes on after it. Everything in
+a report is derived from these, the plan and the recorded output.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Participants:
 
     nodes: tuple[str, ...]
     head: str
-    """The node that starts the launcher: the cluster's head, or the first node left where that one cannot take part."""
+    """The node that starts the launcher: the cluster's head, or the first node left where that one
+    cannot take part."""
     excluded: tuple[Excluded, ...]
     unseen: tuple[str, ...] = ()
     """What could not be seen of others' work on the nodes, and why."""
@@ -110,7 +112,8 @@ class CounterFile:
 
 @dataclass(frozen=True, slots=True)
 class CountersArtefact:
-    """`raw/cases/ID/counters-before.json` and `…-after.json`: the counters of the launch's nodes at that moment."""
+    """`raw/cases/ID/counters-before.json` and `…-after.json`: the counters of the launch's nodes at
+    that moment."""
 
     moment: str
     """`before` or `after`."""
@@ -165,7 +168,8 @@ class ProbeArtefact:
     """NCCL_SOCKET_IFNAME as the profile sets it; None = it leaves the choice to NCCL."""
     texts: tuple[ProbeText, ...]
     by_ssh: bool = True
-    """False = the launcher needs no ssh between the nodes, so that neither logins nor mpirun were tried."""
+    """False = the launcher needs no ssh between the nodes, so that neither logins nor mpirun were
+    tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,8 @@ class CaseArtefact:
     """In the order of their ranks."""
     ranks_per_node: int
     state: str
-    """`ended`, `stalled`, `timed-out`, `lost`, `not-started` or `unwatched` (the head node stopped answering)."""
+    """`ended`, `stalled`, `timed-out`, `lost`, `not-started` or `unwatched` (the head node stopped
+    answering)."""
     exit_status: int | None
     seconds: float
     stdout: str | None
@@ -220,7 +225,8 @@ class CaseArtefact:
     began: str = ""
     """RFC 3339, UTC, by the clock of the machine that busbw ran on; nothing is decided by it."""
     said_before: tuple[int, int] | None = None
-    """Bytes of standard output and of standard error when busbw ended it: what comes after them is of the ending. None = it ended by itself."""
+    """Bytes of standard output and of standard error when busbw ended it: what comes after them is
+    of the ending. None = it ended by itself."""
 
     @property
     def ranks_of(self) -> dict[str, tuple[int, ...]]:
@@ -228,7 +234,11 @@ class CaseArtefact:
         each, count = self.ranks_per_node, len(self.nodes)
         if self.groups and not self.case.per_iteration:
             # Every group is a launch of its own, and counts from 0.
-            return {node: tuple(range(i * each, (i + 1) * each)) for group in self.groups for i, node in enumerate(group)}
+            return {
+                node: tuple(range(i * each, (i + 1) * each))
+                for group in self.groups
+                for i, node in enumerate(group)
+            }
         if self.case.by_rail:
             return {node: tuple(range(i, count * each, count)) for i, node in enumerate(self.nodes)}
         return {node: tuple(range(i * each, (i + 1) * each)) for i, node in enumerate(self.nodes)}

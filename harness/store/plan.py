@@ -13,7 +13,8 @@ SCHEMA = "busbw.store.plan/1"
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What is measured in turn, round after round, in the place of the playbook's own bandwidth cases: exactly one of the three."""
+    """What is measured in turn, round after round, in the place of the playbook's own bandwidth
+    cases: exactly one of the three."""
 
     cases: tuple[BenchmarkCase, ...]
     """What each turn launches."""
@@ -33,7 +34,8 @@ class Turns:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """Everything that decides what a run does. Rendering and replaying a run read this, never the files it came from."""
+    """Everything that decides what a run does. Rendering and replaying a run read this, never the
+    files it came from."""
 
     schema: str
     tool_version: str
@@ -49,7 +51,8 @@ class RunPlan:
     stray: tuple[str, ...] = ()
     """NCCL, UCX and MPI variables found in the caller's shell and ignored."""
     ranks_per_node: int | None = None
-    """`--ranks-per-node`; None = the inventory's slots or GPUs, else the GPUs that the nodes list."""
+    """`--ranks-per-node`; None = the inventory's slots or GPUs, else the GPUs that the nodes
+    list."""
     forks: int = 64
     connect_timeout_s: float = 10.0
     temporary_keys: bool = False
@@ -59,7 +62,8 @@ class RunPlan:
     slurm_job: str | None = None
     """The Slurm allocation that busbw was started in; None = none."""
     salloc: tuple[str, ...] = ()
-    """Options with which busbw asked for that allocation itself, so that --resume can ask again; () = it was there."""
+    """Options with which busbw asked for that allocation itself, so that --resume can ask again; ()
+    = it was there."""
     mpi_plugin: str | None = None
     """`--mpi` for srun; None = the best that Slurm names."""
     pml: str | None = None

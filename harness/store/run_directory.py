@@ -8,7 +8,8 @@
       raw/nodes/NODE/NNN-LABEL.{json,out,err}         every command of every node (`busbw.transport.recorder`)
       raw/events.jsonl                                what happened when; appended line by line
 
-Every file is written to a temporary name, flushed to the disk and renamed: a name that exists is whole.
+Every file is written to a temporary name, flushed to the disk and renamed: a name that exists is
+whole.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ MODE_FILE = 0o640
 
 
 def new_run_id(started: str, playbook: str, attempt: int = 0) -> str:
-    """The folder name of a run that starts at `started` (RFC 3339, UTC): sorts by time, says what it was.
+    """The folder name of a run that starts at `started` (RFC 3339, UTC): sorts by time, says what
+    it was.
 
     >>> new_run_id("2026-11-20T13:12:00Z", "day-one")
     '20261120-131200-day-one'
@@ -95,13 +97,19 @@ class RunDir:
             return None
 
     def raw_names(self, under: str = "") -> tuple[str, ...]:
-        """Names of all files below `raw/under`, sorted, relative to `raw/`. Temporary names of an interrupted write are left out."""
+        """Names of all files below `raw/under`, sorted, relative to `raw/`. Temporary names of an
+        interrupted write are left out."""
         top = self.raw / _inside(under) if under else self.raw
-        found = (p.relative_to(self.raw).as_posix() for p in top.rglob("*") if p.is_file() and not p.name.startswith(".tmp-"))
+        found = (
+            p.relative_to(self.raw).as_posix()
+            for p in top.rglob("*")
+            if p.is_file() and not p.name.startswith(".tmp-")
+        )
         return tuple(sorted(found))
 
     def set_aside(self, name: str) -> None:
-        """Move `raw/name` (a file or a folder) to `raw/earlier/N/name`: kept as it is, and no longer part of the result.
+        """Move `raw/name` (a file or a folder) to `raw/earlier/N/name`: kept as it is, and no
+        longer part of the result.
 
         For what an earlier try of this run could not finish."""
         source = self.raw / _inside(name)
@@ -117,12 +125,16 @@ class RunDir:
         return any(self.raw.glob(f"earlier/*/{glob.escape(_inside(name))}"))
 
     def event(self, at: str, step: str, state: str, **fields: str | float | int | None) -> None:
-        """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC. A line that was cut off before it stays a line of its own.
+        """Append one line to `raw/events.jsonl`; `at` is RFC 3339, UTC. A line that was cut off
+        before it stays a line of its own.
 
         Raises:
             RunDirError: the disk refused it.
         """
-        line = json.dumps({"at": at, "step": step, "state": state, **fields}, ensure_ascii=False) + "\n"
+        line = (
+            json.dumps({"at": at, "step": step, "state": state, **fields}, ensure_ascii=False)
+            + "\n"
+        )
         path = self.raw / "events.jsonl"
         try:
             with self._lock, open(path, "ab+", opener=_private) as stream:
@@ -153,7 +165,9 @@ def create(root: Path, started: str, playbook: str) -> RunDir:
         _point_latest(root, path.name)
     except OSError as error:
         raise RunDirError(
-            f"cannot make a run directory in {root}", seen=str(error), next_step="choose another place with --out DIR"
+            f"cannot make a run directory in {root}",
+            seen=str(error),
+            next_step="choose another place with --out DIR",
         ) from error
     return RunDir(path)
 
@@ -167,13 +181,18 @@ def open_existing(path: Path) -> RunDir:
     resolved = path.resolve()
     if not (resolved / "raw").is_dir():
         seen = "no such directory" if not resolved.exists() else f"{resolved} has no folder raw/"
-        raise RunDirError(f"{path} is not a run directory", seen=seen, next_step="give a folder that `busbw run` made, e.g. runs/latest")
+        raise RunDirError(
+            f"{path} is not a run directory",
+            seen=seen,
+            next_step="give a folder that `busbw run` made, e.g. runs/latest",
+        )
     return RunDir(resolved)
 
 
 @contextlib.contextmanager
 def held(run: RunDir) -> Iterator[None]:
-    """Keeps every other process from working on the run meanwhile. It ends with this process, however that ends.
+    """Keeps every other process from working on the run meanwhile. It ends with this process,
+    however that ends.
 
     A file system that has no locks, or no room, does without.
 
@@ -208,14 +227,16 @@ def _private(path: str, flags: int) -> int:
 
 
 def _make_folder(path: Path) -> None:
-    """Make a folder and those above it that are not there, all with the mode of a run directory: mkdir gives it to the last alone."""
+    """Make a folder and those above it that are not there, all with the mode of a run directory:
+    mkdir gives it to the last alone."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(mode=MODE_DIRECTORY, exist_ok=True)
 
 
 def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
-    """Write a file so that its name is either absent or whole, also after a power cut. `mode` is narrowed by the umask.
+    """Write a file so that its name is either absent or whole, also after a power cut. `mode` is
+    narrowed by the umask.
 
     Raises:
         RunDirError: the disk refused it; nothing of the name is left.
@@ -235,7 +256,11 @@ def write_whole(target: Path, content: bytes, mode: int = MODE_FILE) -> None:
 
 
 def _refused(target: Path, error: OSError) -> RunDirError:
-    return RunDirError(f"cannot write {target}", seen=str(error), next_step="make room or choose another place with --out DIR")
+    return RunDirError(
+        f"cannot write {target}",
+        seen=str(error),
+        next_step="make room or choose another place with --out DIR",
+    )
 
 
 def _inside(name: str) -> str:
@@ -246,12 +271,17 @@ def _inside(name: str) -> str:
     """
     parts = name.split("/")
     if not all(_ID.match(part) for part in parts):
-        raise RunDirError(f"{name!r} is not a name inside a run directory", seen=name, next_step="report this as a defect")
+        raise RunDirError(
+            f"{name!r} is not a name inside a run directory",
+            seen=name,
+            next_step="report this as a defect",
+        )
     return name
 
 
 def _point_latest(root: Path, name: str) -> None:
-    """Move the link `latest`, leaving no moment without it. A file system without links does without it."""
+    """Move the link `latest`, leaving no moment without it. A file system without links does
+    without it."""
     temporary = root / f".latest-{os.getpid()}"
     try:
         temporary.unlink(missing_ok=True)

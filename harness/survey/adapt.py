@@ -1,7 +1,9 @@
-"""Which round comes next: the one that best separates the explanations that are left, until nothing is open or nothing is left to learn.
+"""Which round comes next: the one that best separates the explanations that are left, until nothing
+is open or nothing is left to learn.
 
-Who is suspected gets a known-good partner that it has not met, in the same leaf where there is one; a suspected path whose ends are good with
-others is measured again; everybody else goes on with the circle method, inside the leaves and across them in turn.
+Who is suspected gets a known-good partner that it has not met, in the same leaf where there is one;
+a suspected path whose ends are good with others is measured again; everybody else goes on with the
+circle method, inside the leaves and across them in turn.
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ MOST_EXTRA = 4
 MOST_ALONE = 4
 """Launches of every node by itself."""
 ALL_PATHS_UP_TO = 16
-"""Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where `all_paths` asks for it."""
+"""Nodes up to which every path is measured as well: n − 1 rounds. Larger clusters only where
+`all_paths` asks for it."""
 TIMES_FIRST = 3
-"""Times that a suspected path is measured before its ends go on to whom they have not met: so many launches accuse a path that is clearly bad."""
+"""Times that a suspected path is measured before its ends go on to whom they have not met: so many
+launches accuse a path that is clearly bad."""
 WORTH = 0.6
 """Share of the loss that is looked for from which on a suspicion is followed."""
 _TOLD = 4
@@ -54,15 +58,24 @@ class Covered:
 
 def covered(history: tuple[Round, ...], leaf: dict[str, str]) -> Covered:
     """What the rounds so far have measured."""
-    met = frozenset(frozenset(group) for number in history for group in number.groups if len(group) == 2)
-    across = sum(any(leaf.get(g[0], "") != leaf.get(g[-1], "") for g in number.groups) for number in history)
+    met = frozenset(
+        frozenset(group) for number in history for group in number.groups if len(group) == 2
+    )
+    across = sum(
+        any(leaf.get(g[0], "") != leaf.get(g[-1], "") for g in number.groups) for number in history
+    )
     return Covered(met, across)
 
 
 def choose(
-    nodes: tuple[str, ...], fabric: Fabric, history: tuple[Round, ...], outcome: BlameOutcome | None, wanted: Wanted = Wanted()
+    nodes: tuple[str, ...],
+    fabric: Fabric,
+    history: tuple[Round, ...],
+    outcome: BlameOutcome | None,
+    wanted: Wanted = Wanted(),
 ) -> Round | None:
-    """The next round; None = nothing is open and everything wanted was measured. `outcome`: of all rounds so far, None before the first."""
+    """The next round; None = nothing is open and everything wanted was measured. `outcome`: of all
+    rounds so far, None before the first."""
     if len(nodes) < 2 or len(history) >= most_rounds(nodes, wanted):
         return None
     leaf = dict(fabric.leaf_of)
@@ -74,19 +87,34 @@ def choose(
     if outcome is not None and not doubts and _enough(nodes, outcome, history, wanted, leaf):
         return None
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
-    uplinks = any(doubt.account.part.kind in (PartKind.UPLINK, PartKind.BETWEEN) for doubt in doubts)
-    base = across_leaves(_leaves(nodes, leaf), len(history)) if uplinks else _base(nodes, leaf, len(history))
+    uplinks = any(
+        doubt.account.part.kind in (PartKind.UPLINK, PartKind.BETWEEN) for doubt in doubts
+    )
+    base = (
+        across_leaves(_leaves(nodes, leaf), len(history))
+        if uplinks
+        else _base(nodes, leaf, len(history))
+    )
     groups = _fill(nodes, forced, base, met, leaf, seek=seek and not uplinks)
     used = {node for group in groups for node in group}
     across = any(leaf.get(a, "") != leaf.get(b, "") for a, b in base)
-    turn = "across leaves" if across else "inside leaves" if len(set(leaf.values())) > 1 else "next pairs"
+    turn = (
+        "across leaves"
+        if across
+        else "inside leaves"
+        if len(set(leaf.values())) > 1
+        else "next pairs"
+    )
     more = [f"{len(why) - _TOLD} more"] if len(why) > _TOLD else []
     text = "; ".join((*why[:_TOLD], *more)) or turn
-    return Round(f"pairs-{len(history) + 1}", tuple(groups), tuple(n for n in nodes if n not in used), text)
+    return Round(
+        f"pairs-{len(history) + 1}", tuple(groups), tuple(n for n in nodes if n not in used), text
+    )
 
 
 def launches_needed(noise: float, target_loss: float) -> int:
-    """Launches that load every node until a loss of `target_loss` is found in 999 of 1,000 cases: 8.6 = √30 for the accusation + 3.1.
+    """Launches that load every node until a loss of `target_loss` is found in 999 of 1,000 cases:
+    8.6 = √30 for the accusation + 3.1.
 
     >>> launches_needed(0.016, 0.1), launches_needed(0.04, 0.1), launches_needed(0.01, 0.3)
     (2, 8, 2)
@@ -99,36 +127,57 @@ def most_rounds(nodes: tuple[str, ...], wanted: Wanted) -> int:
     return len(nodes) + MOST_EXTRA if _seeks_paths(nodes, wanted) else MOST_LAUNCHES + MOST_EXTRA
 
 
-def again_alone(nodes: tuple[str, ...], outcome: BlameOutcome, made: int, wanted: Wanted = Wanted()) -> Round | None:
-    """Every node by itself once more, where the inside of one is suspected: a single launch accuses nobody. `made`: such launches so far."""
+def again_alone(
+    nodes: tuple[str, ...], outcome: BlameOutcome, made: int, wanted: Wanted = Wanted()
+) -> Round | None:
+    """Every node by itself once more, where the inside of one is suspected: a single launch accuses
+    nobody. `made`: such launches so far."""
     suspects = [
         s.account.part.names[0]
         for s in outcome.open
-        if s.account.part.kind is PartKind.INSIDE and 1 - s.account.ratio >= WORTH * wanted.target_loss
+        if s.account.part.kind is PartKind.INSIDE
+        and 1 - s.account.ratio >= WORTH * wanted.target_loss
     ]
     if not suspects or made >= MOST_ALONE:
         return None
-    why = f"{', '.join(suspects[:_TOLD])}{f' and {len(suspects) - _TOLD} more' if len(suspects) > _TOLD else ''}: the inside again"
+    why = (
+        f"{', '.join(suspects[:_TOLD])}{f' and {len(suspects) - _TOLD} more' if len(suspects) > _TOLD else ''}:"
+        " the inside again"
+    )
     return Round(f"alone-{made + 1}", tuple((node,) for node in nodes), why=why)
 
 
 def _worth(doubt: Suspicion, fabric: Fabric, wanted: Wanted) -> bool:
-    """More launches can settle it, and it is about a loss that is looked for. What hashed flows share only the switches' counters tell."""
+    """More launches can settle it, and it is about a loss that is looked for. What hashed flows
+    share only the switches' counters tell."""
     counters_only = fabric.hashed and doubt.account.part.kind in _SHARED
     # The inside of a node shows only where it is measured by itself: no pair tells more of it.
     inside = doubt.account.part.kind is PartKind.INSIDE
-    return 1 - doubt.account.ratio >= WORTH * wanted.target_loss and not counters_only and not inside
+    return (
+        1 - doubt.account.ratio >= WORTH * wanted.target_loss and not counters_only and not inside
+    )
 
 
 def _seeks_paths(nodes: tuple[str, ...], wanted: Wanted) -> bool:
     return wanted.all_paths or len(nodes) <= ALL_PATHS_UP_TO
 
 
-def _enough(nodes: tuple[str, ...], outcome: BlameOutcome, history: tuple[Round, ...], wanted: Wanted, leaf: dict[str, str]) -> bool:
+def _enough(
+    nodes: tuple[str, ...],
+    outcome: BlameOutcome,
+    history: tuple[Round, ...],
+    wanted: Wanted,
+    leaf: dict[str, str],
+) -> bool:
     if _seeks_paths(nodes, wanted):
-        # Few nodes meet in few rounds: they go on until a loss that is looked for would have been seen.
+        # Few nodes meet in few rounds: they go on until a loss that is looked for would have been
+        # seen.
         fine = outcome.tolerance <= wanted.target_loss or len(history) >= MOST_LAUNCHES
-        return fine and len({frozenset(g) for number in history for g in number.groups}) >= len(nodes) * (len(nodes) - 1) // 2
+        return (
+            fine
+            and len({frozenset(g) for number in history for g in number.groups})
+            >= len(nodes) * (len(nodes) - 1) // 2
+        )
     done = covered(history, leaf)
     if len(set(leaf.values())) > 1 and done.across < 2:
         return False
@@ -136,14 +185,21 @@ def _enough(nodes: tuple[str, ...], outcome: BlameOutcome, history: tuple[Round,
     for level in outcome.levels:
         for node in level.sample.nodes:
             counts.setdefault(node, set()).add(level.launch)
-    noise = sorted(level.noise for level in outcome.levels)[len(outcome.levels) // 2] if outcome.levels else 0.05
+    noise = (
+        sorted(level.noise for level in outcome.levels)[len(outcome.levels) // 2]
+        if outcome.levels
+        else 0.05
+    )
     needed = launches_needed(noise, wanted.target_loss)
     return all(len(counts.get(node, ())) >= needed for node in nodes)
 
 
 def _may_wait(nodes: tuple[str, ...], pair: frozenset[str], met: Counter[frozenset[str]]) -> bool:
-    """The pair was measured often and one of it has not met everybody: a weak suspicion must not keep what nobody has measured waiting."""
-    return met[pair] >= TIMES_FIRST and any(not met[frozenset((end, other))] for end in pair for other in nodes if other not in pair)
+    """The pair was measured often and one of it has not met everybody: a weak suspicion must not
+    keep what nobody has measured waiting."""
+    return met[pair] >= TIMES_FIRST and any(
+        not met[frozenset((end, other))] for end in pair for other in nodes if other not in pair
+    )
 
 
 def _forced(
@@ -154,7 +210,8 @@ def _forced(
     leaf: dict[str, str],
     waits: frozenset[frozenset[str]],
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Groups that the open suspicions ask for, and why. What leaves or rails of all nodes are suspected of, every next round tells.
+    """Groups that the open suspicions ask for, and why. What leaves or rails of all nodes are
+    suspected of, every next round tells.
 
     Args:
         waits: pairs that are not to be measured in this round.
@@ -167,19 +224,29 @@ def _forced(
         parts = tuple(part for part in parts if part.kind not in _SHARED)
         if parts and all(part.kind is PartKind.PATH for part in parts):
             first, second = parts[0].names
-            if frozenset((first, second)) not in waits and not any({first, second} & set(group) for group in groups):
+            if frozenset((first, second)) not in waits and not any(
+                {first, second} & set(group) for group in groups
+            ):
                 groups.append((first, second))
                 why.append(f"{first} + {second} again")
             continue
         suspects += [name for part in parts for name in part.names if name not in suspects]
     busy = {node for group in groups for node in group}
-    accused = {name for part in outcome.accused if part.kind in (PartKind.NODE, PartKind.RAIL) for name in part.names}
+    accused = {
+        name
+        for part in outcome.accused
+        if part.kind in (PartKind.NODE, PartKind.RAIL)
+        for name in part.names
+    }
     good = [node for node in nodes if node not in {*suspects, *accused}]
     for suspect in suspects:
         free = [node for node in good if node not in busy]
         if suspect in busy or not free:
             continue
-        partner = min(free, key=lambda node: (met[frozenset((suspect, node))], leaf.get(node) != leaf.get(suspect)))
+        partner = min(
+            free,
+            key=lambda node: (met[frozenset((suspect, node))], leaf.get(node) != leaf.get(suspect)),
+        )
         groups.append((suspect, partner))
         busy |= {suspect, partner}
         why.append(f"{suspect} with {partner}, which is good")
@@ -195,7 +262,8 @@ def _base(nodes: tuple[str, ...], leaf: dict[str, str], number: int) -> tuple[tu
         return circle(nodes, number)[0]
     if widest == 1:
         return across_leaves(leaves, number)
-    # Inside, across, across, then in turn: after three rounds every leaf has met two others. Inside are rounds 0, 3, 5, 7 …
+    # Inside, across, across, then in turn: after three rounds every leaf has met two others. Inside
+    # are rounds 0, 3, 5, 7 …
     if number == 0:
         return inside_leaves(leaves, 0)
     if number > 2 and number % 2 == 1 and number // 2 < inside:
@@ -220,7 +288,8 @@ def _fill(
     *,
     seek: bool,
 ) -> list[tuple[str, str]]:
-    """The forced groups, then those of the base round that are free, then whoever is left with whom it has not met."""
+    """The forced groups, then those of the base round that are free, then whoever is left with whom
+    it has not met."""
     groups = list(forced)
     busy = {node for group in groups for node in group}
     for a, b in base:
@@ -231,7 +300,10 @@ def _fill(
     while len(left) > 1:
         node = left.pop(0)
         near = left if len(left) <= 64 else left[:64]
-        partner = min(near, key=lambda other: (met[frozenset((node, other))], leaf.get(other) != leaf.get(node)))
+        partner = min(
+            near,
+            key=lambda other: (met[frozenset((node, other))], leaf.get(other) != leaf.get(node)),
+        )
         left.remove(partner)
         groups.append((node, partner))
     return groups

@@ -1,7 +1,9 @@
-"""What confirms an accusation: which groups to measure again, with whom else, and why there is no way to where a cluster is too small.
+"""What confirms an accusation: which groups to measure again, with whom else, and why there is no
+way to where a cluster is too small.
 
-A node is confirmed by a ring over all nodes and one over the rest; a path by its two ends with other partners, then with each other again; uplinks by
-pairs that use them against pairs of the same nodes that do not. Each time only what is accused differs between the two numbers.
+A node is confirmed by a ring over all nodes and one over the rest; a path by its two ends with
+other partners, then with each other again; uplinks by pairs that use them against pairs of the same
+nodes that do not. Each time only what is accused differs between the two numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class Confirming:
 
 
 def confirming(nodes: tuple[str, ...], fabric: Fabric, outcome: BlameOutcome) -> Confirming:
-    """How what is accused is confirmed on these nodes. Order of the nodes decides where nothing else does."""
+    """How what is accused is confirmed on these nodes. Order of the nodes decides where nothing
+    else does."""
     made = _Made(nodes, dict(fabric.leaf_of), outcome)
     return Confirming((*made.rings(), *made.paths(), *made.uplinks()), tuple(made.cannot))
 
@@ -45,32 +48,63 @@ class _Made:
 
     def __init__(self, nodes: tuple[str, ...], leaf: dict[str, str], outcome: BlameOutcome) -> None:
         self._nodes, self._leaf, self._accused = nodes, leaf, outcome.accused
-        self._bad = _nodes_of((*outcome.accused, *(found.account.part for found in outcome.open)), leaf, nodes)
-        self._bad_pairs = {frozenset(part.names) for part in outcome.accused if part.kind is PartKind.PATH}
+        self._bad = _nodes_of(
+            (*outcome.accused, *(found.account.part for found in outcome.open)), leaf, nodes
+        )
+        self._bad_pairs = {
+            frozenset(part.names) for part in outcome.accused if part.kind is PartKind.PATH
+        }
         self.cannot: list[tuple[Part, str]] = []
 
     def rings(self) -> tuple[Round, ...]:
-        """A ring over all nodes, or as many as one launch takes with all of the accused in it; and the same without these."""
+        """A ring over all nodes, or as many as one launch takes with all of the accused in it; and
+        the same without these."""
         mine = tuple(part for part in self._accused if part.kind in OF_NODES)
-        self.cannot += [(part, "it is part of every node") for part in self._accused if part.kind is PartKind.PLANE]
+        self.cannot += [
+            (part, "it is part of every node")
+            for part in self._accused
+            if part.kind is PartKind.PLANE
+        ]
         if not mine:
             return ()
-        accused = [node for node in self._nodes if node in _nodes_of(mine, self._leaf, self._nodes)][: MOST_NODES // 2]
+        accused = [
+            node for node in self._nodes if node in _nodes_of(mine, self._leaf, self._nodes)
+        ][: MOST_NODES // 2]
         near = {self._leaf.get(node, "") for node in accused}
         rest = [node for node in self._nodes if node not in accused]
-        rest = sorted(rest, key=lambda node: (node in self._bad, self._leaf.get(node, "") not in near))[: MOST_NODES - len(accused)]
+        rest = sorted(
+            rest, key=lambda node: (node in self._bad, self._leaf.get(node, "") not in near)
+        )[: MOST_NODES - len(accused)]
         if len(rest) < 2:
-            self.cannot += [(part, f"only {len(rest)} of {len(self._nodes)} nodes would be left for a ring without it") for part in mine]
+            self.cannot += [
+                (
+                    part,
+                    (
+                        f"only {len(rest)} of {len(self._nodes)} nodes would be left for a ring"
+                        " without it"
+                    ),
+                )
+                for part in mine
+            ]
             return ()
         chosen = {*accused, *rest}
         whole = tuple(node for node in self._nodes if node in chosen)
-        every = "all nodes" if len(whole) == len(self._nodes) else f"the accused and {len(rest)} good nodes"
-        return Round(WHOLE, (whole,), why=every), Round(REST, (tuple(n for n in whole if n in rest),), why="all but the accused")
+        every = (
+            "all nodes"
+            if len(whole) == len(self._nodes)
+            else f"the accused and {len(rest)} good nodes"
+        )
+        return Round(WHOLE, (whole,), why=every), Round(
+            REST, (tuple(n for n in whole if n in rest),), why="all but the accused"
+        )
 
     def paths(self) -> tuple[Round, ...]:
-        """Both ends with exchanged partners, then with each other again: as many paths at once as have nodes to themselves."""
+        """Both ends with exchanged partners, then with each other again: as many paths at once as
+        have nodes to themselves."""
         left = [part for part in self._accused if part.kind is PartKind.PATH]
-        self.cannot += [(part, f"{MOST_PARTS} paths that explain more came first") for part in left[MOST_PARTS:]]
+        self.cannot += [
+            (part, f"{MOST_PARTS} paths that explain more came first") for part in left[MOST_PARTS:]
+        ]
         left = left[:MOST_PARTS]
         rounds: list[Round] = []
         number = 0
@@ -90,15 +124,33 @@ class _Made:
                     swaps += [[(first, partners[0])], [(second, partners[0])]]
             for step, groups in enumerate(swaps):
                 name = f"{EXCHANGED}{number}" + (f"-{'ab'[step]}" if len(swaps) > 1 else "")
-                rounds.append(Round(name, (*groups, *beside), why="the ends of accused paths with other partners"))
-            again = [pair for part, partners in together for pair in ((part.names[0], part.names[1]), partners) if len(pair) == 2]
+                rounds.append(
+                    Round(
+                        name,
+                        (*groups, *beside),
+                        why="the ends of accused paths with other partners",
+                    )
+                )
+            again = [
+                pair
+                for part, partners in together
+                for pair in ((part.names[0], part.names[1]), partners)
+                if len(pair) == 2
+            ]
             if again:
-                rounds.append(Round(f"{AGAIN}{number}", (*((p[0], p[1]) for p in again), *beside), why="accused paths again"))
+                rounds.append(
+                    Round(
+                        f"{AGAIN}{number}",
+                        (*((p[0], p[1]) for p in again), *beside),
+                        why="accused paths again",
+                    )
+                )
             left = later
         return tuple(rounds)
 
     def _together(self, left: list[Part]) -> tuple[list[tuple[Part, tuple[str, ...]]], list[Part]]:
-        """(paths whose ends and partners are all different nodes, each with its partners; those that must wait for another round)."""
+        """(paths whose ends and partners are all different nodes, each with its partners; those
+        that must wait for another round)."""
         together: list[tuple[Part, tuple[str, ...]]] = []
         later: list[Part] = []
         busy: set[str] = set()
@@ -114,8 +166,13 @@ class _Made:
         return together, later
 
     def _partners(self, first: str, second: str, busy: set[str]) -> tuple[str, ...]:
-        """For either end a good node that lies as the other end does, so that the way is as long; one = there is no second; () = none."""
-        free = [node for node in self._nodes if node not in {first, second} and node not in busy and node not in self._bad]
+        """For either end a good node that lies as the other end does, so that the way is as long;
+        one = there is no second; () = none."""
+        free = [
+            node
+            for node in self._nodes
+            if node not in {first, second} and node not in busy and node not in self._bad
+        ]
 
         def fits(end: str, other: str) -> list[str]:
             good = [node for node in free if frozenset((end, node)) not in self._bad_pairs]
@@ -132,37 +189,66 @@ class _Made:
         """Pairs of good nodes that are measured at the same time, to compare with."""
         free = [node for node in self._nodes if node not in busy and node not in self._bad]
         free.sort(key=lambda node: self._leaf.get(node, ""))
-        pairs = [(a, b) for a, b in zip(free[::2], free[1::2], strict=False) if frozenset((a, b)) not in self._bad_pairs]
+        pairs = [
+            (a, b)
+            for a, b in zip(free[::2], free[1::2], strict=False)
+            if frozenset((a, b)) not in self._bad_pairs
+        ]
         return tuple(pairs[: max(0, MOST_NODES - len(busy)) // 2])
 
     def uplinks(self) -> tuple[Round, ...]:
-        """Pairs across by what is accused, and pairs of the same nodes that stay inside their leaves."""
+        """Pairs across by what is accused, and pairs of the same nodes that stay inside their
+        leaves."""
         mine = [part for part in self._accused if part.kind in _UPLINKS]
-        self.cannot += [(part, f"{MOST_PARTS} uplinks that explain more came first") for part in mine[MOST_PARTS:]]
+        self.cannot += [
+            (part, f"{MOST_PARTS} uplinks that explain more came first")
+            for part in mine[MOST_PARTS:]
+        ]
         rounds: list[Round] = []
         for number, part in enumerate(mine[:MOST_PARTS], 1):
             here = self._good(part.names[:1])
-            there = self._good(part.names[1:]) if part.kind is PartKind.BETWEEN else self._elsewhere(part, mine)
+            there = (
+                self._good(part.names[1:])
+                if part.kind is PartKind.BETWEEN
+                else self._elsewhere(part, mine)
+            )
             # As many at once as can be: uplinks that half of the nodes use may carry these in full.
             count = min(len(here), len(there), MOST_NODES // 2)
             if count < 2:
-                few = part.names[0] if len(here) < 2 else part.names[-1] if part.kind is PartKind.BETWEEN else "the other leaves"
-                self.cannot.append((part, f"{few}: fewer than two good nodes, so that no pair stays inside"))
+                few = (
+                    part.names[0]
+                    if len(here) < 2
+                    else part.names[-1]
+                    if part.kind is PartKind.BETWEEN
+                    else "the other leaves"
+                )
+                self.cannot.append(
+                    (part, f"{few}: fewer than two good nodes, so that no pair stays inside")
+                )
                 continue
             here, there = here[:count], there[:count]
             across = list(zip(here, there, strict=True))
             inside = _couples(here) + (_couples(there) if part.kind is PartKind.BETWEEN else [])
-            rounds.append(Round(f"{ACROSS}{number}", tuple(across), why=f"pairs by the {part.label}"))
-            rounds.append(Round(f"{INSIDE}{number}", tuple(inside), why="the same nodes inside their leaves"))
+            rounds.append(
+                Round(f"{ACROSS}{number}", tuple(across), why=f"pairs by the {part.label}")
+            )
+            rounds.append(
+                Round(f"{INSIDE}{number}", tuple(inside), why="the same nodes inside their leaves")
+            )
         return tuple(rounds)
 
     def _good(self, leaves: Sequence[str]) -> list[str]:
-        return [node for node in self._nodes if self._leaf.get(node) in leaves and node not in self._bad]
+        return [
+            node for node in self._nodes if self._leaf.get(node) in leaves and node not in self._bad
+        ]
 
     def _elsewhere(self, part: Part, uplinks: Sequence[Part]) -> list[str]:
-        """Good nodes of leaves whose uplinks nothing accuses, leaf by leaf in turn, so that no other uplink carries much."""
+        """Good nodes of leaves whose uplinks nothing accuses, leaf by leaf in turn, so that no
+        other uplink carries much."""
         known = {name for each in uplinks for name in each.names} | set(part.names)
-        by_leaf = [self._good((name,)) for name in dict.fromkeys(self._leaf.values()) if name not in known]
+        by_leaf = [
+            self._good((name,)) for name in dict.fromkeys(self._leaf.values()) if name not in known
+        ]
         longest = max((len(each) for each in by_leaf), default=0)
         return [each[i] for i in range(longest) for each in by_leaf if i < len(each)]
 
@@ -172,7 +258,13 @@ def _couples(nodes: Sequence[str]) -> list[_Pair]:
 
 
 def _nodes_of(parts: Sequence[Part], leaf: dict[str, str], nodes: tuple[str, ...]) -> set[str]:
-    """The nodes that some part of them makes doubtful as partners: not the ends of paths, which are good with others."""
-    own = {name for part in parts if part.kind in OF_NODES and part.kind is not PartKind.LEAF for name in part.names}
+    """The nodes that some part of them makes doubtful as partners: not the ends of paths, which are
+    good with others."""
+    own = {
+        name
+        for part in parts
+        if part.kind in OF_NODES and part.kind is not PartKind.LEAF
+        for name in part.names
+    }
     leaves = {name for part in parts if part.kind is PartKind.LEAF for name in part.names}
     return own | {node for node in nodes if leaf.get(node) in leaves}

@@ -1,7 +1,9 @@
-"""The raw link between two nodes, rail by rail, without NCCL: iperf3 over TCP interfaces, ib_write_bw over RDMA devices.
+"""The raw link between two nodes, rail by rail, without NCCL: iperf3 over TCP interfaces,
+ib_write_bw over RDMA devices.
 
-Written against iperf3 3.9 and later and perftest 4.5 and later. One node serves, each server bounded in time and gone after its tests; the other
-asks, rail after rail, so that rails do not share a CPU. TCP is measured both ways: a slow direction is half of a slow path.
+Written against iperf3 3.9 and later and perftest 4.5 and later. One node serves, each server
+bounded in time and gone after its tests; the other asks, rail after rail, so that rails do not
+share a CPU. TCP is measured both ways: a slow direction is half of a slow path.
 """
 
 from __future__ import annotations
@@ -69,23 +71,46 @@ class RawLink:
 
 
 def serve(interfaces: tuple[str, ...], *, rdma: bool, address: str) -> Command:
-    """Serve every rail once (RDMA) or once each way (TCP); what it prints is what the other node asks with. `address`: for RDMA's hello."""
+    """Serve every rail once (RDMA) or once each way (TCP); what it prints is what the other node
+    asks with. `address`: for RDMA's hello."""
     limit_s = 30 + 10 * len(interfaces)
-    script = (_SERVE_RDMA if rdma else _SERVE).replace("LIMIT", str(limit_s)).replace("SERVER", address).replace("SECONDS", str(SECONDS))
+    script = (
+        (_SERVE_RDMA if rdma else _SERVE)
+        .replace("LIMIT", str(limit_s))
+        .replace("SERVER", address)
+        .replace("SECONDS", str(SECONDS))
+    )
     lines = "".join(f"{name} {FIRST_PORT + rail}\n" for rail, name in enumerate(interfaces))
-    return Command(("sh", "-c", script, "busbw-raw-link"), stdin=lines.encode(), timeout_s=20, label="raw-link")
+    return Command(
+        ("sh", "-c", script, "busbw-raw-link"), stdin=lines.encode(), timeout_s=20, label="raw-link"
+    )
 
 
 def ask(served: str, *, rdma: bool, store: str) -> Command:
     """Measure every rail that is served. `served`: what `serve` printed."""
-    lines = [line for line in served.splitlines() if re.fullmatch(r"[\w.@:-]+ [\w.:-]+ \d+", line) and line.split()[1] != "-"]
-    script = (_ASK_RDMA if rdma else _ASK).replace("SECONDS", str(SECONDS)).replace("STREAMS", str(STREAMS))
+    lines = [
+        line
+        for line in served.splitlines()
+        if re.fullmatch(r"[\w.@:-]+ [\w.:-]+ \d+", line) and line.split()[1] != "-"
+    ]
+    script = (
+        (_ASK_RDMA if rdma else _ASK)
+        .replace("SECONDS", str(SECONDS))
+        .replace("STREAMS", str(STREAMS))
+    )
     stdin = "".join(f"{line}\n" for line in lines).encode()
-    return Command(("sh", "-c", script, "busbw-raw-link"), stdin=stdin, timeout_s=40 + 20 * len(lines), label="raw-link", store=store)
+    return Command(
+        ("sh", "-c", script, "busbw-raw-link"),
+        stdin=stdin,
+        timeout_s=40 + 20 * len(lines),
+        label="raw-link",
+        store=store,
+    )
 
 
 def parse(text: str, interfaces: tuple[str, ...], *, rdma: bool) -> tuple[RawLink, ...]:
-    """Every rail each way, in the order of the rails; a rail that is not in the text was not measured, and says so.
+    """Every rail each way, in the order of the rails; a rail that is not in the text was not
+    measured, and says so.
 
     >>> parse("no iperf3\\n", ("eth0",), rdma=False)[0].problem
     'no iperf3'
@@ -97,7 +122,9 @@ def parse(text: str, interfaces: tuple[str, ...], *, rdma: bool) -> tuple[RawLin
     found = []
     for rail, name in enumerate(interfaces):
         for back in (False,) if rdma else (False, True):
-            rate, problem = _rate(said[name, back], rdma=rdma) if (name, back) in said else (None, absent)
+            rate, problem = (
+                _rate(said[name, back], rdma=rdma) if (name, back) in said else (None, absent)
+            )
             found.append(RawLink(rail, name, tool, back, rate, problem))
     return tuple(found)
 

@@ -1,4 +1,5 @@
-"""How the nodes of a cluster hang together: leaves from labels or the fabric's own tools, rails, whether flows are hashed."""
+"""How the nodes of a cluster hang together: leaves from labels or the fabric's own tools, rails,
+whether flows are hashed."""
 
 from __future__ import annotations
 
@@ -12,22 +13,30 @@ from busbw.parsers.fabric import cabling
 GROUPING = ("leaf", "switch", "rack", "group")
 """Labels that say which nodes share a switch, the closest first."""
 HASHED = ("roce", "tcp", "gcp")
-"""Families of fabrics that spread flows by a hash of their addresses. InfiniBand's routes stay; Spectrum-X and EFA spray packets."""
+"""Families of fabrics that spread flows by a hash of their addresses. InfiniBand's routes stay;
+Spectrum-X and EFA spray packets."""
 
 
 def fabric_of(cluster: Cluster, family: str | None) -> Fabric:
-    """The leaves by the first label of `GROUPING` that every node has; without one, nothing is known of them."""
+    """The leaves by the first label of `GROUPING` that every node has; without one, nothing is
+    known of them."""
     # An emulated leaf has one uplink a rail: there is nothing to spread flows over.
     hashed = family in HASHED and not cluster.emulated
     for label in GROUPING:
-        found = tuple((node.name, value) for node in cluster.nodes for name, value in node.labels if name == label)
+        found = tuple(
+            (node.name, value)
+            for node in cluster.nodes
+            for name, value in node.labels
+            if name == label
+        )
         if len(found) == len(cluster.nodes):
             return Fabric(found, hashed)
     return Fabric((), hashed)
 
 
 def completed(fabric: Fabric, topology: Topology | None, nodes: tuple[str, ...]) -> Fabric:
-    """With the leaves that the fabric's own tools tell, where no label does and they know every rail of every node."""
+    """With the leaves that the fabric's own tools tell, where no label does and they know every
+    rail of every node."""
     if fabric.leaf_of or topology is None:
         return fabric
     return dataclasses.replace(fabric, leaf_of=cabling.sharing(topology, nodes))

@@ -1,6 +1,8 @@
-"""Which groups of nodes are measured at once: rounds of disjoint pairs by the circle method, inside leaves and across them, every node alone.
+"""Which groups of nodes are measured at once: rounds of disjoint pairs by the circle method, inside
+leaves and across them, every node alone.
 
-A round can be made directly from its number, so that a survey of thousands of nodes never lists all its pairs.
+A round can be made directly from its number, so that a survey of thousands of nodes never lists all
+its pairs.
 """
 
 from __future__ import annotations
@@ -23,12 +25,16 @@ class Round:
     """What it is for, in a few words."""
 
     def order(self) -> tuple[str, ...]:
-        """The nodes in the order their ranks must have, so that a division of the ranks gives exactly the groups."""
+        """The nodes in the order their ranks must have, so that a division of the ranks gives
+        exactly the groups."""
         return tuple(node for group in self.groups for node in group)
 
 
-def circle(nodes: tuple[str, ...], number: int) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Round `number` (from 0; it repeats after n − 1, for an odd count n) of the circle method: (pairs, who has no partner).
+def circle(
+    nodes: tuple[str, ...], number: int
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Round `number` (from 0; it repeats after n − 1, for an odd count n) of the circle method:
+    (pairs, who has no partner).
 
     >>> circle(("a", "b", "c", "d"), 1)
     ((('a', 'c'), ('d', 'b')), ())
@@ -44,11 +50,14 @@ def circle(nodes: tuple[str, ...], number: int) -> tuple[tuple[tuple[str, str], 
     half = len(seats) // 2
     couples = list(zip(seats[:half], reversed(seats[half:]), strict=True))
     pairs = tuple((a, b) for a, b in couples if a is not None and b is not None)
-    return pairs, tuple(node for couple in couples if None in couple for node in couple if node is not None)
+    return pairs, tuple(
+        node for couple in couples if None in couple for node in couple if node is not None
+    )
 
 
 def pair_rounds(nodes: tuple[str, ...]) -> tuple[Round, ...]:
-    """Every pair of `nodes` exactly once, in n − 1 rounds (n for an odd count, one node idle in each): the circle method.
+    """Every pair of `nodes` exactly once, in n − 1 rounds (n for an odd count, one node idle in
+    each): the circle method.
 
     >>> [r.groups for r in pair_rounds(("a", "b", "c", "d"))]
     [(('a', 'd'), ('b', 'c')), (('a', 'c'), ('d', 'b')), (('a', 'b'), ('c', 'd'))]
@@ -57,7 +66,11 @@ def pair_rounds(nodes: tuple[str, ...]) -> tuple[Round, ...]:
     """
     count = len(nodes) - 1 if len(nodes) % 2 == 0 else len(nodes)
     made = [circle(nodes, number) for number in range(count)]
-    return tuple(Round(f"pairs-{number}", pairs, idle) for number, (pairs, idle) in enumerate(made, 1) if pairs)
+    return tuple(
+        Round(f"pairs-{number}", pairs, idle)
+        for number, (pairs, idle) in enumerate(made, 1)
+        if pairs
+    )
 
 
 def inside_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tuple[str, str], ...]:
@@ -70,9 +83,11 @@ def inside_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tup
 
 
 def across_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tuple[str, str], ...]:
-    """Pairs of nodes of different leaves: the leaves meet by the circle method, and at each meeting the nodes are shifted by one more.
+    """Pairs of nodes of different leaves: the leaves meet by the circle method, and at each meeting
+    the nodes are shifted by one more.
 
-    All pairs of nodes of different leaves have met after as many rounds as there are other leaves times nodes of a leaf.
+    All pairs of nodes of different leaves have met after as many rounds as there are other leaves
+    times nodes of a leaf.
 
     >>> across_leaves((("a", "b"), ("c", "d")), 0), across_leaves((("a", "b"), ("c", "d")), 1)
     ((('a', 'c'), ('b', 'd')), (('a', 'd'), ('b', 'c')))
@@ -97,17 +112,22 @@ def alone(nodes: tuple[str, ...]) -> Round:
 
 
 def ladder(nodes: tuple[str, ...]) -> tuple[Round, ...]:
-    """Rings over the first 2, 4, 8 … nodes, and over all: each a launch of its own, with all nodes of the one before.
+    """Rings over the first 2, 4, 8 … nodes, and over all: each a launch of its own, with all nodes
+    of the one before.
 
     >>> [(each.id, each.groups) for each in ladder(("a", "b", "c"))]
     [('ladder-2', (('a', 'b'),)), ('ladder-3', (('a', 'b', 'c'),))]
     """
     counts = [1 << power for power in range(1, len(nodes).bit_length()) if 1 << power < len(nodes)]
-    return tuple(Round(f"{LADDER}{count}", (nodes[:count],), why=f"a ring over {count} nodes") for count in (*counts, len(nodes)))
+    return tuple(
+        Round(f"{LADDER}{count}", (nodes[:count],), why=f"a ring over {count} nodes")
+        for count in (*counts, len(nodes))
+    )
 
 
 def halves(nodes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The two halves that a failed group of nodes is measured again in, the first not smaller; one node cannot be halved.
+    """The two halves that a failed group of nodes is measured again in, the first not smaller; one
+    node cannot be halved.
 
     >>> halves(("a", "b", "c")), halves(("a",))
     ((('a', 'b'), ('c',)), (('a',),))
@@ -117,7 +137,8 @@ def halves(nodes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def shards(number: Round, most_nodes: int) -> tuple[Round, ...]:
-    """The round cut into launches of at most `most_nodes` nodes, groups whole: one hung node then loses one shard, not the round.
+    """The round cut into launches of at most `most_nodes` nodes, groups whole: one hung node then
+    loses one shard, not the round.
 
     >>> [s.id for s in shards(Round("pairs-1", (("a", "b"), ("c", "d"), ("e", "f"))), 4)]
     ['pairs-1-a', 'pairs-1-b']
@@ -129,7 +150,10 @@ def shards(number: Round, most_nodes: int) -> tuple[Round, ...]:
         found[-1].append(group)
     if len(found) == 1:
         return (number,)
-    return tuple(Round(f"{number.id}-{_letters(i)}", tuple(groups), why=number.why) for i, groups in enumerate(found))
+    return tuple(
+        Round(f"{number.id}-{_letters(i)}", tuple(groups), why=number.why)
+        for i, groups in enumerate(found)
+    )
 
 
 def _letters(number: int) -> str:

@@ -1,8 +1,9 @@
 """Ways of reaching a node: one protocol, one file per way.
 
-A transport opens a `Session` per node; a session is one kept connection and runs any number of commands, several at once. A node that cannot
-be reached is a value (`Unreachable`), a command that times out is a `CommandResult` with `exit_status = None`; neither raises. `fanout.Fleet`
-holds the sessions of all nodes and runs commands on many at once within a deadline.
+A transport opens a `Session` per node; a session is one kept connection and runs any number of
+commands, several at once. A node that cannot be reached is a value (`Unreachable`), a command that
+times out is a `CommandResult` with `exit_status = None`; neither raises. `fanout.Fleet` holds the
+sessions of all nodes and runs commands on many at once within a deadline.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from busbw.model import Command, CommandResult, Node, Unreachable
 class Refused(Exception):
     """A node cannot be reached."""
 
-    def __init__(self, reason: str, next_step: str = "", *, mismatch: bool = False, again: bool = False) -> None:
+    def __init__(
+        self, reason: str, next_step: str = "", *, mismatch: bool = False, again: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.next_step = next_step
@@ -37,7 +40,8 @@ class Beyond(Exception):
 
 
 def left(deadline: float) -> float:
-    """Seconds until `deadline` (of `time.monotonic`), at least a millisecond, so that it can serve as a time-out."""
+    """Seconds until `deadline` (of `time.monotonic`), at least a millisecond, so that it can serve
+    as a time-out."""
     return max(0.001, deadline - time.monotonic())
 
 
@@ -50,10 +54,12 @@ class Session(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of this connection: a host key accepted for the first time, a noisy login shell; () = nothing."""
+        """What the user should know of this connection: a host key accepted for the first time, a
+        noisy login shell; () = nothing."""
 
     def run(self, command: Command) -> CommandResult:
-        """Run it to its end, its time limit or the end of the connection. Never raises for what the node does."""
+        """Run it to its end, its time limit or the end of the connection. Never raises for what the
+        node does."""
 
     def close(self) -> None:
         """Give the connection back; idempotent, never raises."""

@@ -16,13 +16,20 @@ class Factory(Protocol):
         """A transport; `ssh_config` = a file to use instead of the user's own (`ssh -F`)."""
 
 
-def make(name: str, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> Transport:
-    """The transport of that name. Imports paramiko, so it is called where nodes are about to be reached.
+def make(
+    name: str, *, ssh_config: str | None = None, accept_new_host_keys: bool = False
+) -> Transport:
+    """The transport of that name. Imports paramiko, so it is called where nodes are about to be
+    reached.
 
     Raises:
         UsageError: there is none of that name.
     """
     known = cast("dict[str, Factory]", plugins.discover(transport, "TRANSPORT"))
     if name not in known:
-        raise UsageError(f"transport {name!r} is not known", seen=f"--transport {name}", next_step=f"use one of: {', '.join(known)}")
+        raise UsageError(
+            f"transport {name!r} is not known",
+            seen=f"--transport {name}",
+            next_step=f"use one of: {', '.join(known)}",
+        )
     return known[name](ssh_config=ssh_config, accept_new_host_keys=accept_new_host_keys)

@@ -1,7 +1,9 @@
-"""All nodes at once, within a deadline: a session per node, a command on each, an answer from every one.
+"""All nodes at once, within a deadline: a session per node, a command on each, an answer from every
+one.
 
-Work is done by a bounded number of daemon threads; the caller's thread collects what they bring and never waits beyond the deadline, so a
-node that hangs delays nobody and keeps no process alive. Events are reported from the caller's thread.
+Work is done by a bounded number of daemon threads; the caller's thread collects what they bring and
+never waits beyond the deadline, so a node that hangs delays nobody and keeps no process alive.
+Events are reported from the caller's thread.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from busbw.transport import Session, Transport, left
 FORKS = 64
 CONNECT_TIMEOUT_S = 10.0
 _MARGIN_S = 2.0
-"""How much before the deadline a command is stopped, in seconds, so that what it wrote until then still arrives."""
+"""How much before the deadline a command is stopped, in seconds, so that what it wrote until then
+still arrives."""
 _CLOSE_S = 5.0
 
 Product = TypeVar("Product")
@@ -57,10 +60,16 @@ Report = Callable[[FleetEvent], None]
 
 
 class Fleet:
-    """The sessions of a cluster. A context manager: leaving it ends them and the transport, also after Ctrl-C."""
+    """The sessions of a cluster. A context manager: leaving it ends them and the transport, also
+    after Ctrl-C."""
 
     def __init__(
-        self, cluster: Cluster, transport: Transport, sessions: Mapping[str, Session], unreachable: Mapping[str, Unreachable], forks: int
+        self,
+        cluster: Cluster,
+        transport: Transport,
+        sessions: Mapping[str, Session],
+        unreachable: Mapping[str, Unreachable],
+        forks: int,
     ) -> None:
         self._order = tuple(node.name for node in cluster.nodes)
         self._transport = transport
@@ -81,7 +90,9 @@ class Fleet:
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
         """What is noteworthy about connections, as (node, text), in inventory order."""
-        return tuple((name, note) for name, session in self._sessions.items() for note in _notes(session))
+        return tuple(
+            (name, note) for name, session in self._sessions.items() for note in _notes(session)
+        )
 
     def run(
         self,
@@ -91,18 +102,23 @@ class Fleet:
         straggler_s: float | None = None,
         on_event: Report | None = None,
     ) -> tuple[Answer, ...]:
-        """Run one command on every node, or on each node its own, and answer in inventory order within `deadline_s`.
+        """Run one command on every node, or on each node its own, and answer in inventory order
+        within `deadline_s`.
 
-        A node that a mapping leaves out is neither asked nor answered for; a node without a session answers with its `Unreachable`. A
-        command that is not finished in time has no exit status and says so; what it wrote until shortly before is kept.
+        A node that a mapping leaves out is neither asked nor answered for; a node without a session
+        answers with its `Unreachable`. A command that is not finished in time has no exit status
+        and says so; what it wrote until shortly before is kept.
 
-        With `straggler_s`, once three quarters of the nodes have answered, the others have so many seconds more: then their sessions are
-        closed, which ends what they run, and what they wrote until then is their answer.
+        With `straggler_s`, once three quarters of the nodes have answered, the others have so many
+        seconds more: then their sessions are closed, which ends what they run, and what they wrote
+        until then is their answer.
 
         Raises:
             KeyError: the mapping names a node that is not of this fleet.
         """
-        commands = dict.fromkeys(self._order, command) if isinstance(command, Command) else dict(command)
+        commands = (
+            dict.fromkeys(self._order, command) if isinstance(command, Command) else dict(command)
+        )
         strangers = commands.keys() - set(self._order)
         if strangers:
             raise KeyError(", ".join(sorted(strangers)))
@@ -115,43 +131,81 @@ class Fleet:
             answers[name] = answer
             if on_event is not None:
                 kind = EventKind.FINISHED if answer.problem is None else EventKind.STOPPED
-                on_event(FleetEvent(kind, name, len(answers), len(asked), time.monotonic() - started, answer.problem or ""))
+                on_event(
+                    FleetEvent(
+                        kind,
+                        name,
+                        len(answers),
+                        len(asked),
+                        time.monotonic() - started,
+                        answer.problem or "",
+                    )
+                )
 
-        work = _Work(asked, lambda name: _ask(self._sessions[name], commands[name], stop_at, deadline_s), self._forks)
+        work = _Work(
+            asked,
+            lambda name: _ask(self._sessions[name], commands[name], stop_at, deadline_s),
+            self._forks,
+        )
         enough = len(asked) - len(asked) // 4
         given_up = ""
 
         def give_up() -> float | None:
-            """The time to which to wait for what is left of the stragglers; None = the whole time is over."""
+            """The time to which to wait for what is left of the stragglers; None = the whole time
+            is over."""
             nonlocal given_up
             after_s = time.monotonic() - started
-            if straggler_s is None or given_up or len(answers) < enough or after_s > deadline_s - 0.1:
+            if (
+                straggler_s is None
+                or given_up
+                or len(answers) < enough
+                or after_s > deadline_s - 0.1
+            ):
                 return None
-            given_up = f"given up after {after_s:.0f} s: {len(answers)} of {len(asked)} nodes had answered {straggler_s:g} s before"
-            _Work(tuple(name for name in asked if name not in answers), lambda name: self._sessions[name].close(), self._forks)
+            given_up = (
+                f"given up after {after_s:.0f} s: {len(answers)} of {len(asked)} nodes had answered"
+                f" {straggler_s:g} s before"
+            )
+            _Work(
+                tuple(name for name in asked if name not in answers),
+                lambda name: self._sessions[name].close(),
+                self._forks,
+            )
             return min(time.monotonic() + _CLOSE_S, started + deadline_s)
 
         with closing(work.results(started + deadline_s, give_up)) as results:
             for name, answer in results:
-                # What was given up may still say that it ended well: it was cut off, whatever it says.
-                keep(name, replace(answer, problem=given_up, exit_status=None) if given_up else answer)
+                # What was given up may still say that it ended well: it was cut off, whatever it
+                # says.
+                keep(
+                    name,
+                    replace(answer, problem=given_up, exit_status=None) if given_up else answer,
+                )
                 if straggler_s is not None and len(answers) == enough:
                     work.hurry(time.monotonic() + straggler_s)
         for name in asked:
             if name not in answers:
                 why = given_up or _late(deadline_s, started=name in work.begun)
                 keep(name, _unanswered(name, commands[name], time.monotonic() - started, why))
-        return tuple(answers.get(name) or self._missing[name] for name in self._order if name in commands)
+        return tuple(
+            answers.get(name) or self._missing[name] for name in self._order if name in commands
+        )
 
     def close(self) -> None:
-        """End all sessions, then the transport; a session that does not end within a few seconds is left to itself. Idempotent."""
+        """End all sessions, then the transport; a session that does not end within a few seconds is
+        left to itself. Idempotent."""
         _close_all(self._sessions, self._forks)
         self._transport.close()
 
     def __enter__(self) -> Fleet:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -164,7 +218,8 @@ def open_fleet(
     deadline_s: float,
     on_event: Report | None = None,
 ) -> Fleet:
-    """Open a session on every node, `forks` at a time; a node not reached within `deadline_s` is in `Fleet.unreachable`."""
+    """Open a session on every node, `forks` at a time; a node not reached within `deadline_s` is in
+    `Fleet.unreachable`."""
     _make_room(len(cluster.nodes), forks)
     started = time.monotonic()
     deadline = started + deadline_s
@@ -180,16 +235,32 @@ def open_fleet(
             sessions[name] = outcome
             kind, text = EventKind.CONNECTED, "; ".join(_notes(outcome))
         if on_event is not None:
-            on_event(FleetEvent(kind, name, len(sessions) + len(missing), len(nodes), time.monotonic() - started, text))
+            on_event(
+                FleetEvent(
+                    kind,
+                    name,
+                    len(sessions) + len(missing),
+                    len(nodes),
+                    time.monotonic() - started,
+                    text,
+                )
+            )
 
-    work = _Work(tuple(nodes), lambda name: transport.connect(nodes[name], min(connect_timeout_s, left(deadline))), forks, discard=_close)
+    work = _Work(
+        tuple(nodes),
+        lambda name: transport.connect(nodes[name], min(connect_timeout_s, left(deadline))),
+        forks,
+        discard=_close,
+    )
     try:
         with closing(work.results(deadline)) as results:
             for name, outcome in results:
                 keep(name, outcome)
         for name in nodes.keys() - sessions.keys() - missing.keys():
             reason = _late(deadline_s, started=name in work.begun, doing="connected")
-            keep(name, Unreachable(name, reason, "allow more time, or more nodes at once (--forks)"))
+            keep(
+                name, Unreachable(name, reason, "allow more time, or more nodes at once (--forks)")
+            )
     except BaseException:
         _close_all(sessions, forks)
         transport.close()
@@ -208,7 +279,12 @@ class _Work(Generic[Product]):
     """One function for many nodes in a bounded number of daemon threads."""
 
     def __init__(
-        self, names: Sequence[str], do: Callable[[str], Product], forks: int, *, discard: Callable[[Product], None] | None = None
+        self,
+        names: Sequence[str],
+        do: Callable[[str], Product],
+        forks: int,
+        *,
+        discard: Callable[[Product], None] | None = None,
     ) -> None:
         self.begun: set[str] = set()
         self._do = do
@@ -228,8 +304,11 @@ class _Work(Generic[Product]):
         """Wait until then, and no longer than was said before."""
         self._until = min(self._until, until)
 
-    def results(self, deadline: float, overdue: Callable[[], float | None] | None = None) -> Generator[tuple[str, Product], None, None]:
-        """What comes until `deadline`, then until what `overdue` gives; what comes later is given to `discard`."""
+    def results(
+        self, deadline: float, overdue: Callable[[], float | None] | None = None
+    ) -> Generator[tuple[str, Product], None, None]:
+        """What comes until `deadline`, then until what `overdue` gives; what comes later is given
+        to `discard`."""
         self._until = deadline
         try:
             for _ in range(self._count):
@@ -278,11 +357,15 @@ class _Work(Generic[Product]):
 
 
 def _make_room(nodes: int, forks: int) -> None:
-    """Allow this process the open files it needs, as far as it may: the usual soft limit of 1,024 ends near a thousand nodes."""
+    """Allow this process the open files it needs, as far as it may: the usual soft limit of 1,024
+    ends near a thousand nodes."""
     wanted = 256 + nodes + 8 * forks
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE,
+            (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard),
+        )
 
 
 def _ask(session: Session, command: Command, stop_at: float, deadline_s: float) -> CommandResult:
@@ -304,7 +387,15 @@ def _late(deadline_s: float, *, started: bool, doing: str = "finished") -> str:
 
 
 def _unanswered(node: str, command: Command, seconds: float, problem: str) -> CommandResult:
-    return CommandResult(node=node, argv=command.argv, exit_status=None, stdout=b"", stderr=b"", seconds=seconds, problem=problem)
+    return CommandResult(
+        node=node,
+        argv=command.argv,
+        exit_status=None,
+        stdout=b"",
+        stderr=b"",
+        seconds=seconds,
+        problem=problem,
+    )
 
 
 def _notes(session: Session) -> tuple[str, ...]:
@@ -319,5 +410,7 @@ def _close(outcome: Session | Unreachable) -> None:
 
 
 def _close_all(sessions: Mapping[str, Session], forks: int) -> None:
-    for _ in _Work(tuple(sessions), lambda name: sessions[name].close(), forks).results(time.monotonic() + _CLOSE_S):
+    for _ in _Work(tuple(sessions), lambda name: sessions[name].close(), forks).results(
+        time.monotonic() + _CLOSE_S
+    ):
         pass

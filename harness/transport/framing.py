@@ -1,8 +1,10 @@
 """How a command travels in one line of shell, and how its own bytes are told from everybody else's.
 
-A login shell may talk before the command starts (`.bashrc`, `/etc/profile.d`), a client may add its own words (`Connection to … closed`),
-and exit status 255 of `ssh` means two things. So the command is started by `sh` between two marks that no output has by chance: the first, on
-both streams, carries the id of the remote process group, which is what a time-out kills; the second, on stderr, carries the exit status.
+A login shell may talk before the command starts (`.bashrc`, `/etc/profile.d`), a client may add its
+own words (`Connection to … closed`), and exit status 255 of `ssh` means two things. So the command
+is started by `sh` between two marks that no output has by chance: the first, on both streams,
+carries the id of the remote process group, which is what a time-out kills; the second, on stderr,
+carries the exit status.
 """
 
 from __future__ import annotations
@@ -20,22 +22,24 @@ from enum import StrEnum
 from busbw.model import Command, CommandResult
 from busbw.transport import left
 
-# `exec` in front of it makes this shell the leader of the process group that sshd makes for a session, whatever the login shell is.
-# The scripts hold no quote, exclamation mark or line break, so that single quotes are enough for them in every shell.
+# `exec` in front of it makes this shell the leader of the process group that sshd makes for a
+# session, whatever the login shell is. The scripts hold no quote, exclamation mark or line break,
+# so that single quotes are enough for them in every shell.
 _SCRIPT = (
-    'm=$1; eval "set -- $(printf "$2")"; printf "\\n%s %s\\n" "$m" "$$"; printf "\\n%s %s\\n" "$m" "$$" >&2; '
-    '"$@"; s=$?; printf "\\n%s end %s\\n" "$m" "$s" >&2; exit "$s"'
+    'm=$1; eval "set -- $(printf "$2")"; printf "\\n%s %s\\n" "$m" "$$"; printf "\\n%s %s\\n" "$m"'
+    ' "$$" >&2; "$@"; s=$?; printf "\\n%s end %s\\n" "$m" "$s" >&2; exit "$s"'
 )
-# TERM first, so that what has something to clean up can; KILL after a second. Exit status 0 = nothing of the groups is left. A zombie is
-# nothing; what sits in the kernel (a dead GPU's nvidia-smi) is something, and only `ps` can tell: without one that lists its own session,
-# a signal 0 has to do. (`-s NAME --`: dash's own kill takes no other order.)
+# TERM first, so that what has something to clean up can; KILL after a second. Exit status 0 =
+# nothing of the groups is left. A zombie is nothing; what sits in the kernel (a dead GPU's
+# nvidia-smi) is something, and only `ps` can tell: without one that lists its own session, a signal
+# 0 has to do. (`-s NAME --`: dash's own kill takes no other order.)
 _KILL = (
-    'g="$*"; list=$(IFS=,; echo "$*"); '
-    'send() { r=1; for i in $g; do $k kill -s "$1" -- "-$i" 2>/dev/null && r=0; done; return $r; }; '
-    'some() { own=; set -- $(ps -o sess= -o stat= -s "$list,$$" 2>/dev/null); while [ $# -gt 1 ]; do '
-    'case "$1 $2" in "$$ "*) own=1 ;; *" Z"*) ;; *) return 0 ;; esac; shift 2; done; [ -n "$own" ] && return 1; send 0; }; '
-    "wait_for() { n=0; while some; do [ $n -ge $1 ] && return 1; sleep 0.1; n=$((n+1)); done; }; "
-    "send TERM; wait_for 10 && exit 0; send KILL; wait_for 5"
+    'g="$*"; list=$(IFS=,; echo "$*"); send() { r=1; for i in $g; do $k kill -s "$1" -- "-$i"'
+    " 2>/dev/null && r=0; done; return $r; }; some() { own=; set -- $(ps -o sess= -o stat= -s"
+    ' "$list,$$" 2>/dev/null); while [ $# -gt 1 ]; do case "$1 $2" in "$$ "*) own=1 ;; *" Z"*) ;;'
+    ' *) return 0 ;; esac; shift 2; done; [ -n "$own" ] && return 1; send 0; }; wait_for() { n=0;'
+    " while some; do [ $n -ge $1 ] && return 1; sleep 0.1; n=$((n+1)); done; }; send TERM; wait_for"
+    " 10 && exit 0; send KILL; wait_for 5"
 )
 _UNSAFE = re.compile(rb"[^A-Za-z0-9 _./=:,@+-]")
 KILL_S = 5.0
@@ -47,7 +51,8 @@ class Framed:
     """The two streams of one command, without what others wrote into them."""
 
     started: bool
-    """False = the first mark never came: the login shell did not start the command, and the streams are what it left instead."""
+    """False = the first mark never came: the login shell did not start the command, and the streams
+    are what it left instead."""
     group: int | None
     """Process group on the node."""
     stdout: bytes
@@ -64,10 +69,11 @@ def words(argv: tuple[str, ...], sudo: bool) -> tuple[str, ...]:
 
 
 def remote_line(argv: tuple[str, ...], *, sudo: bool, mark: str) -> str:
-    """The line for the login shell of the node: the command quoted, once, for `sh`, and out of reach of what else may read it.
+    """The line for the login shell of the node: the command quoted, once, for `sh`, and out of
+    reach of what else may read it.
 
-    A login shell need not be a POSIX one (tcsh expands `!` and fish reads backslashes inside single quotes), so what is not harmless to all
-    of them travels as octal.
+    A login shell need not be a POSIX one (tcsh expands `!` and fish reads backslashes inside single
+    quotes), so what is not harmless to all of them travels as octal.
 
     >>> remote_line(("dmesg", "-T"), sudo=False, mark="M").endswith("sh M 'dmesg -T'")
     True
@@ -77,7 +83,8 @@ def remote_line(argv: tuple[str, ...], *, sudo: bool, mark: str) -> str:
 
 
 def kill_line(groups: tuple[int, ...], *, sudo: bool) -> str:
-    """The line that ends these process groups; its exit status is 0 when nothing of them is left."""
+    """The line that ends these process groups; its exit status is 0 when nothing of them is
+    left."""
     prefix = 'k="sudo -n --"; ' if sudo else "k=; "
     return f"exec sh -c '{prefix}{_KILL}' sh {' '.join(str(group) for group in groups)}"
 
@@ -110,13 +117,17 @@ def unframe(stdout: bytes, stderr: bytes, mark: str) -> Framed:
     last = _number_after(f"\n{mark} end ", stderr)
     if last is not None:
         stderr = stderr[: last[1]] + stderr[last[2] :]
-    return Framed(True, group, stdout[end:], stderr, last[0] if last is not None else None, stdout[:begin])
+    return Framed(
+        True, group, stdout[end:], stderr, last[0] if last is not None else None, stdout[:begin]
+    )
 
 
 def _number_after(sign: str, stream: bytes) -> tuple[int, int, int] | None:
-    """The number between `sign` and the end of its line, and where the whole begins and ends; None = not there, or not whole.
+    """The number between `sign` and the end of its line, and where the whole begins and ends; None
+    = not there, or not whole.
 
-    Without a regular expression: the mark is another one for every command, so that compiling would cost more than all the rest."""
+    Without a regular expression: the mark is another one for every command, so that compiling would
+    cost more than all the rest."""
     begin = stream.find(sign.encode())
     end = stream.find(b"\n", begin + len(sign))
     if begin < 0 or end < 0 or not stream[begin + len(sign) : end].isdigit():
@@ -132,7 +143,8 @@ LIMIT_BYTES = 64 << 20
 BEGIN_S = 1.0
 """How long a command that must be ended may take to show which process group it is, in seconds."""
 QUIET_S = 2.0
-"""How long the streams of a command that has ended may stay open and silent (a process it left behind holds them), in seconds."""
+"""How long the streams of a command that has ended may stay open and silent (a process it left
+behind holds them), in seconds."""
 
 
 class Stop(StrEnum):
@@ -142,7 +154,9 @@ class Stop(StrEnum):
     LATE = "late"
     CUT = "cut"
 
-    def problem(self, command: Command, limit_bytes: int, framed: Framed | None, *, killed: bool) -> str | None:
+    def problem(
+        self, command: Command, limit_bytes: int, framed: Framed | None, *, killed: bool
+    ) -> str | None:
         """The `CommandResult.problem` of it; None = the command ended by itself."""
         if self is Stop.ENDED:
             return None
@@ -157,7 +171,9 @@ class Stop(StrEnum):
         return f"{text}; it may still be running on the node"
 
 
-def result(node: str, command: Command, started: float, framed: Framed | None, problem: str | None) -> CommandResult:
+def result(
+    node: str, command: Command, started: float, framed: Framed | None, problem: str | None
+) -> CommandResult:
     """The record of a command that was begun at `started` (of `time.monotonic`)."""
     return CommandResult(
         node=node,
@@ -171,16 +187,25 @@ def result(node: str, command: Command, started: float, framed: Framed | None, p
 
 
 def ended_early(framed: Framed, status: int | None) -> str:
-    """The problem of a command whose second mark never came, though the connection lives; `status` = of the shell that carried it."""
+    """The problem of a command whose second mark never came, though the connection lives; `status`
+    = of the shell that carried it."""
     how = "without a status (killed)" if status is None else f"with status {status}"
-    return f"the shell around the command ended early, {how}" if framed.started else f"the login shell ended {how} before the command began"
+    return (
+        f"the shell around the command ended early, {how}"
+        if framed.started
+        else f"the login shell ended {how} before the command began"
+    )
 
 
 def noise_note(framed: Framed) -> str | None:
-    """What to tell the user of a login shell that talks: it breaks other programs that run over ssh."""
+    """What to tell the user of a login shell that talks: it breaks other programs that run over
+    ssh."""
     if not framed.noise:
         return None
-    return f"the login shell writes {len(framed.noise)} bytes before every command: {framed.noise[:80]!r}"
+    return (
+        f"the login shell writes {len(framed.noise)} bytes before every command:"
+        f" {framed.noise[:80]!r}"
+    )
 
 
 def cut(stream: bytearray, limit_bytes: int) -> bool:
@@ -192,7 +217,8 @@ def cut(stream: bytearray, limit_bytes: int) -> bool:
 
 
 def groups_of(running: Sequence[tuple[bytearray, str]]) -> tuple[int, ...]:
-    """The process groups of commands under way, from their standard output and mark; one that has just been started is waited for."""
+    """The process groups of commands under way, from their standard output and mark; one that has
+    just been started is waited for."""
     until = time.monotonic() + BEGIN_S
     while True:
         found = [group_in(bytes(stdout[:65536]), mark) for stdout, mark in running]
@@ -202,7 +228,8 @@ def groups_of(running: Sequence[tuple[bytearray, str]]) -> tuple[int, ...]:
 
 
 class Pump:
-    """Feeds a local process its standard input and reads both its streams, bounded in time and in bytes."""
+    """Feeds a local process its standard input and reads both its streams, bounded in time and in
+    bytes."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit_bytes: int) -> None:
         assert process.stdin is not None
@@ -225,7 +252,8 @@ class Pump:
             self._input.close()
 
     def run(self, deadline: float, over: Callable[[], bool]) -> Stop:
-        """Go on until all streams are closed and the process has ended, or `over` says so and they are silent. May be called again."""
+        """Go on until all streams are closed and the process has ended, or `over` says so and they
+        are silent. May be called again."""
         quiet_since = time.monotonic()
         while self._selector.get_map():
             ready = self._selector.select(min(left(deadline), 0.2))

@@ -1,6 +1,8 @@
-"""The decision on a node's host key: known, accepted as new because the user said so, or refused with both fingerprints and the line.
+"""The decision on a node's host key: known, accepted as new because the user said so, or refused
+with both fingerprints and the line.
 
-A changed key is never connected to, not even under `StrictHostKeyChecking no`: a measurement on the wrong machine is worth nothing.
+A changed key is never connected to, not even under `StrictHostKeyChecking no`: a measurement on the
+wrong machine is worth nothing.
 """
 
 from __future__ import annotations
@@ -84,27 +86,42 @@ class KnownHosts:
 
     def lines(self, name: str) -> tuple[KnownKey, ...]:
         """The lines that speak of `name` (`host` or `[host]:port`), in file order."""
-        found = [*self._plain.get(name, ()), *(entry for entry in self._rest if matches(entry[1].hosts, name))]
+        found = [
+            *self._plain.get(name, ()),
+            *(entry for entry in self._rest if matches(entry[1].hosts, name)),
+        ]
         return tuple(line for _, line in sorted(found, key=lambda entry: entry[0]))
 
     def judge(self, names: tuple[str, ...], key: bytes) -> HostKeyAnswer:
-        """The standing of `key` for a host that is listed under `names`, the most specific first."""
+        """The standing of `key` for a host that is listed under `names`, the most specific
+        first."""
         answers = tuple(_judge(self.lines(name), key) for name in names)
         for answer in answers:
             if answer.standing is Standing.REVOKED:
                 return answer
         if answers[0].standing is Standing.UNKNOWN:
-            return next((answer for answer in answers[1:] if answer.standing is Standing.KNOWN), answers[0])
+            return next(
+                (answer for answer in answers[1:] if answer.standing is Standing.KNOWN), answers[0]
+            )
         return answers[0]
 
     def key_types(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Types of the keys the host is known by, so that the client can ask for one of them first."""
+        """Types of the keys the host is known by, so that the client can ask for one of them
+        first."""
         kinds = [line.key_type for name in names for line in self.lines(name) if not line.marker]
         return tuple(dict.fromkeys(kinds))
 
     def authority(self, names: tuple[str, ...]) -> KnownKey | None:
         """The first `@cert-authority` line for the host."""
-        return next((line for name in names for line in self.lines(name) if line.marker == "@cert-authority"), None)
+        return next(
+            (
+                line
+                for name in names
+                for line in self.lines(name)
+                if line.marker == "@cert-authority"
+            ),
+            None,
+        )
 
 
 def _judge(lines: tuple[KnownKey, ...], key: bytes) -> HostKeyAnswer:
@@ -145,7 +162,9 @@ def matches(hosts: str, name: str) -> bool:
         salt, digest = [*hosts.split("|")[2:], "", ""][:2]
         try:
             expected = base64.b64decode(digest, validate=True)
-            return hmac.compare_digest(hmac.digest(base64.b64decode(salt, validate=True), name.encode(), "sha1"), expected)
+            return hmac.compare_digest(
+                hmac.digest(base64.b64decode(salt, validate=True), name.encode(), "sha1"), expected
+            )
         except ValueError:
             return False
     found = False
@@ -159,11 +178,14 @@ def matches(hosts: str, name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile("".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in text), re.DOTALL)
+    return re.compile(
+        "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in text), re.DOTALL
+    )
 
 
 def load(paths: Iterable[str]) -> KnownHosts:
-    """Read the files that exist, in order; one that may not be read counts as absent, as it does for OpenSSH."""
+    """Read the files that exist, in order; one that may not be read counts as absent, as it does
+    for OpenSSH."""
     lines: list[KnownKey] = []
     for path in paths:
         try:
@@ -182,11 +204,17 @@ def append(path: str, name: str, key_type: str, key: bytes, *, hashed: bool) -> 
     """
     os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
     salt = secrets.token_bytes(20)
-    hosts = f"|1|{_base64(salt)}|{_base64(hmac.digest(salt, name.encode(), 'sha1'))}" if hashed else name
+    hosts = (
+        f"|1|{_base64(salt)}|{_base64(hmac.digest(salt, name.encode(), 'sha1'))}"
+        if hashed
+        else name
+    )
     with open(path, "a+b", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
         torn = file.read(1) not in {b"", b"\n"}
-        file.write(("\n" if torn else "").encode() + f"{hosts} {key_type} {_base64(key)}\n".encode())
+        file.write(
+            ("\n" if torn else "").encode() + f"{hosts} {key_type} {_base64(key)}\n".encode()
+        )
 
 
 def fingerprint(key: bytes) -> str:
@@ -211,11 +239,13 @@ class HostKeys:
         return self._files(host).key_types(host.host_key_names)
 
     def check(self, host: ResolvedHost, key_type: str, key: bytes) -> str | None:
-        """Return when the key may be trusted, with a note where that is because it was accepted as new.
+        """Return when the key may be trusted, with a note where that is because it was accepted as
+        new.
 
         Raises:
             Refused: it is unknown, changed or revoked.
-            Beyond: the host is known by the authority that signs its keys; that is for OpenSSH to verify.
+            Beyond: the host is known by the authority that signs its keys; that is for OpenSSH to
+            verify.
         """
         files = self._files(host)
         answer = files.judge(host.host_key_names, key)
@@ -224,7 +254,9 @@ class HostKeys:
         authority = files.authority(host.host_key_names)
         if authority is not None and answer.standing is not Standing.REVOKED:
             raise Beyond(f"host certificates, @cert-authority in {authority.place}")
-        if answer.standing is Standing.UNKNOWN and (self._accept_new or host.strict_host_key_checking in {"accept-new", "no"}):
+        if answer.standing is Standing.UNKNOWN and (
+            self._accept_new or host.strict_host_key_checking in {"accept-new", "no"}
+        ):
             return self._accept(host, key_type, key)
         raise _refusal(host, answer, key_type, key)
 
@@ -236,7 +268,9 @@ class HostKeys:
             return self._read[paths]
 
     def _accept(self, host: ResolvedHost, key_type: str, key: bytes) -> str:
-        told = f"host key of {host.host_key_names[0]} accepted as new: {key_type} {fingerprint(key)}"
+        told = (
+            f"host key of {host.host_key_names[0]} accepted as new: {key_type} {fingerprint(key)}"
+        )
         if not host.user_known_hosts:
             return f"{told}; not written down: no UserKnownHostsFile"
         path = host.user_known_hosts[0]
@@ -261,15 +295,33 @@ def _refusal(host: ResolvedHost, answer: HostKeyAnswer, key_type: str, key: byte
     shown = f"{key_type} {fingerprint(key)}"
     line = answer.line
     if answer.standing is Standing.REVOKED and line is not None:
-        return Refused(f"host key of {name} is revoked: {shown}, {line.place}", "give the node a new host key", mismatch=True)
+        return Refused(
+            f"host key of {name} is revoked: {shown}, {line.place}",
+            "give the node a new host key",
+            mismatch=True,
+        )
     if line is not None:
         had = f"{line.key_type} {fingerprint(line.key)}"
         remove = shlex.join(("ssh-keygen", "-R", name, "-f", line.path))
-        step = f"if the node was installed anew, ask its administrator for the fingerprint, then: {remove}; if not, do not connect"
-        return Refused(f"host key of {name} has changed: it shows {shown}, but {line.place} has {had}", step, mismatch=True)
+        step = (
+            "if the node was installed anew, ask its administrator for the fingerprint, then:"
+            f" {remove}; if not, do not connect"
+        )
+        return Refused(
+            f"host key of {name} has changed: it shows {shown}, but {line.place} has {had}",
+            step,
+            mismatch=True,
+        )
     file = host.user_known_hosts[0] if host.user_known_hosts else "~/.ssh/known_hosts"
-    scan = f"{shlex.join(('ssh-keyscan', '-p', str(host.port), '-t', key_type.partition('-')[2], host.hostname))} >> {shlex.quote(file)}"
+    scan = (
+        f"{shlex.join(('ssh-keyscan', '-p', str(host.port), '-t', key_type.partition('-')[2], host.hostname))}"
+        f" >> {shlex.quote(file)}"
+    )
     if host.proxy_jump:
         scan = shlex.join(("ssh", host.asked, "true"))
     step = f"compare the fingerprint, then: {scan}   or give --accept-new-host-keys"
-    return Refused(f"host key of {name} is not known: it shows {shown}, no line in {', '.join(host.user_known_hosts) or 'any file'}", step)
+    return Refused(
+        f"host key of {name} is not known: it shows {shown}, no line in"
+        f" {', '.join(host.user_known_hosts) or 'any file'}",
+        step,
+    )

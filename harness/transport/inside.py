@@ -1,7 +1,9 @@
-"""Running every command inside something else on the node: a container, or whatever a prefix enters. The transport itself stays as it is.
+"""Running every command inside something else on the node: a container, or whatever a prefix
+enters. The transport itself stays as it is.
 
-`docker exec -i train`, `enroot exec PID`, `nsenter --target PID --all`: what the checks then see — limits, devices, libraries, libnccl — is
-what the job sees. The prefix must pass standard input on, as `docker exec -i` does: scripts travel on it.
+`docker exec -i train`, `enroot exec PID`, `nsenter --target PID --all`: what the checks then see —
+limits, devices, libraries, libnccl — is what the job sees. The prefix must pass standard input on,
+as `docker exec -i` does: scripts travel on it.
 """
 
 from __future__ import annotations
@@ -27,14 +29,22 @@ def prefix_of(text: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise UsageError(f"--inside {text!r} cannot be read", seen=str(error), next_step="close the quote") from error
+        raise UsageError(
+            f"--inside {text!r} cannot be read", seen=str(error), next_step="close the quote"
+        ) from error
     if not words:
-        raise UsageError("--inside names nothing to run commands in", next_step="for example --inside 'docker exec -i train'")
+        raise UsageError(
+            "--inside names nothing to run commands in",
+            next_step="for example --inside 'docker exec -i train'",
+        )
     options = [word for word in words[2:] if word.startswith("-")]
     if words[:2] in (("docker", "exec"), ("podman", "exec")) and not any(
         word == "--interactive" or (not word.startswith("--") and "i" in word) for word in options
     ):
-        raise UsageError(f"--inside {text!r} gives the scripts no standard input", next_step=f"{words[0]} exec -i {' '.join(words[2:])}")
+        raise UsageError(
+            f"--inside {text!r} gives the scripts no standard input",
+            next_step=f"{words[0]} exec -i {' '.join(words[2:])}",
+        )
     return words
 
 

@@ -1,4 +1,5 @@
-"""Pods as nodes: every command through `kubectl exec`. The pod is the node's name up to its first dot; what follows is the job's service."""
+"""Pods as nodes: every command through `kubectl exec`. The pod is the node's name up to its first
+dot; what follows is the job's service."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from busbw.transport.inside import InsideTransport
 from busbw.transport.local import LocalTransport
 
 NAMESPACE, CONTEXT = "k8s-namespace", "k8s-context"
-"""Labels of a node that say where its pod is; without them kubectl's own context and its namespace count."""
+"""Labels of a node that say where its pod is; without them kubectl's own context and its namespace
+count."""
 
 
 def kubectl(namespace: str | None, context: str | None) -> tuple[str, ...]:
@@ -19,7 +21,11 @@ def kubectl(namespace: str | None, context: str | None) -> tuple[str, ...]:
     >>> kubectl("bench", None)
     ('kubectl', '--namespace=bench')
     """
-    return ("kubectl", *((f"--context={context}",) if context else ()), *((f"--namespace={namespace}",) if namespace else ()))
+    return (
+        "kubectl",
+        *((f"--context={context}",) if context else ()),
+        *((f"--namespace={namespace}",) if namespace else ()),
+    )
 
 
 class KubectlTransport:
@@ -27,7 +33,9 @@ class KubectlTransport:
 
     name = "kubectl"
 
-    def __init__(self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> None:
+    def __init__(
+        self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False
+    ) -> None:
         """Both are of ssh, and mean nothing here."""
 
     def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
@@ -35,15 +43,23 @@ class KubectlTransport:
         labels = dict(node.labels)
         words = kubectl(labels.get(NAMESPACE), labels.get(CONTEXT))
         pod = (node.address or node.name).partition(".")[0]
-        session = InsideTransport(LocalTransport(), (*words, "exec", "-i", pod, "--")).connect(node, timeout_s)
+        session = InsideTransport(LocalTransport(), (*words, "exec", "-i", pod, "--")).connect(
+            node, timeout_s
+        )
         if isinstance(session, Unreachable):
             return session
         tried = session.run(Command(("true",), timeout_s=timeout_s))
         if tried.ok:
             return session
         session.close()
-        said = (tried.problem or tried.err().strip() or f"exit status {tried.exit_status}").splitlines()[-1]
-        return Unreachable(node.name, f"kubectl exec: {said}", f"try it alone: {shlex.join((*words, 'exec', pod, '--', 'true'))}")
+        said = (
+            tried.problem or tried.err().strip() or f"exit status {tried.exit_status}"
+        ).splitlines()[-1]
+        return Unreachable(
+            node.name,
+            f"kubectl exec: {said}",
+            f"try it alone: {shlex.join((*words, 'exec', pod, '--', 'true'))}",
+        )
 
     def close(self) -> None:
         """Nothing is shared between sessions."""

@@ -1,4 +1,5 @@
-"""This machine as a node: commands are children in sessions of their own, with the same limits and results as over SSH."""
+"""This machine as a node: commands are children in sessions of their own, with the same limits and
+results as over SSH."""
 
 from __future__ import annotations
 
@@ -20,8 +21,11 @@ class LocalTransport:
 
     name = "local"
 
-    def __init__(self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> None:
-        """Both options are those of every transport; nothing here reads an ssh configuration or sees a host key."""
+    def __init__(
+        self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False
+    ) -> None:
+        """Both options are those of every transport; nothing here reads an ssh configuration or
+        sees a host key."""
 
     def connect(self, node: Node, timeout_s: float) -> Session:
         """A session; never fails."""
@@ -51,7 +55,8 @@ class LocalSession:
         return ()
 
     def run(self, command: Command) -> CommandResult:
-        """Run it to its end or its time limit; a program that is not there gives 127, one that cannot be run 126, as in a shell."""
+        """Run it to its end or its time limit; a program that is not there gives 127, one that
+        cannot be run 126, as in a shell."""
         started = time.monotonic()
         try:
             process = subprocess.Popen(
@@ -63,7 +68,9 @@ class LocalSession:
             )
         except OSError as error:
             said = f"{error.filename or command.argv[0]}: {error.strerror}\n".encode()
-            missing = Framed(True, None, b"", said, 127 if isinstance(error, FileNotFoundError) else 126, b"")
+            missing = Framed(
+                True, None, b"", said, 127 if isinstance(error, FileNotFoundError) else 126, b""
+            )
             return result(self._node, command, started, missing, None)
         with self._lock:
             self._running.append(process)
@@ -78,7 +85,13 @@ class LocalSession:
             with self._lock:
                 self._running.remove(process)
         framed = Framed(True, process.pid, bytes(pump.stdout), bytes(pump.stderr), status, b"")
-        return result(self._node, command, started, framed, stop.problem(command, self._limit_bytes, framed, killed=status is not None))
+        return result(
+            self._node,
+            command,
+            started,
+            framed,
+            stop.problem(command, self._limit_bytes, framed, killed=status is not None),
+        )
 
     def close(self) -> None:
         """Kill what is still running."""
@@ -97,7 +110,8 @@ def _end(process: subprocess.Popen[bytes], pump: Pump) -> None:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> int | None:
-    """The exit status, 128 + n after signal n; None = it cannot be killed (another user's, through sudo)."""
+    """The exit status, 128 + n after signal n; None = it cannot be killed (another user's, through
+    sudo)."""
     if process.poll() is None:
         _signal(process, signal.SIGKILL)
     try:

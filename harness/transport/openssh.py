@@ -1,7 +1,9 @@
-"""SSH through the OpenSSH program: one master connection per node (ControlMaster), commands as its clients.
+"""SSH through the OpenSSH program: one master connection per node (ControlMaster), commands as its
+clients.
 
-For hosts that need what only OpenSSH has, and for who prefers it. The control sockets stand in a private directory; the master belongs to
-this process and ends with it. Exit status 255 of the client is the command's own only when the frame says so (`framing`).
+For hosts that need what only OpenSSH has, and for who prefers it. The control sockets stand in a
+private directory; the master belongs to this process and ends with it. Exit status 255 of the
+client is the command's own only when the frame says so (`framing`).
 """
 
 from __future__ import annotations
@@ -17,13 +19,29 @@ import weakref
 
 from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.transport import Session, framing, left, ssh_config
-from busbw.transport.framing import BEGIN_S, LIMIT_BYTES, Pump, Stop, ended_early, groups_of, noise_note, result
+from busbw.transport.framing import (
+    BEGIN_S,
+    LIMIT_BYTES,
+    Pump,
+    Stop,
+    ended_early,
+    groups_of,
+    noise_note,
+    result,
+)
 
 _CHANNELS = 8
 _AT_A_JUMP = 8
-"""Logins under way at one jump host: every node brings its own, and sshd drops them at random beyond ten (MaxStartups)."""
+"""Logins under way at one jump host: every node brings its own, and sshd drops them at random
+beyond ten (MaxStartups)."""
 _QUIET = (
-    *("-oBatchMode=yes", "-oRequestTTY=no", "-oRemoteCommand=none", "-oPermitLocalCommand=no", "-oLogLevel=INFO"),
+    *(
+        "-oBatchMode=yes",
+        "-oRequestTTY=no",
+        "-oRemoteCommand=none",
+        "-oPermitLocalCommand=no",
+        "-oLogLevel=INFO",
+    ),
     *("-oForwardAgent=no", "-oForwardX11=no", "-oClearAllForwardings=yes", "-oControlPersist=no"),
     *("-oConnectionAttempts=1", "-oServerAliveInterval=10", "-oServerAliveCountMax=3"),
 )
@@ -35,7 +53,9 @@ class OpenSshTransport:
 
     name = "openssh"
 
-    def __init__(self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> None:
+    def __init__(
+        self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False
+    ) -> None:
         self._config_file = ssh_config
         self._accept_new = accept_new_host_keys
         self._lock = threading.Lock()
@@ -45,8 +65,11 @@ class OpenSshTransport:
         """Open a session within `timeout_s`, the resolution of its configuration included."""
         return self.connect_because(node, timeout_s, None)
 
-    def connect_because(self, node: Node, timeout_s: float, fallback_reason: str | None) -> Session | Unreachable:
-        """As `connect`; `fallback_reason` = why another transport hands the node over, kept in the session's notes."""
+    def connect_because(
+        self, node: Node, timeout_s: float, fallback_reason: str | None
+    ) -> Session | Unreachable:
+        """As `connect`; `fallback_reason` = why another transport hands the node over, kept in the
+        session's notes."""
         deadline = time.monotonic() + timeout_s
         host = ssh_config.resolve(node, config_file=self._config_file, timeout_s=timeout_s)
         if isinstance(host, Unreachable):
@@ -56,60 +79,104 @@ class OpenSshTransport:
         strict = "accept-new" if self._accept_new or strict == "no" else strict
         if host.control_path and _answers(host.control_path):
             over = f"over the connection you have open at {host.control_path}"
-            return OpenSshSession(node.name, None, host.control_path, notes=(over,), fallback_reason=fallback_reason)
+            return OpenSshSession(
+                node.name, None, host.control_path, notes=(over,), fallback_reason=fallback_reason
+            )
         if not host.proxy_jump:
             return self._begin(node, host, strict, deadline, fallback_reason)
         with self._lock:
             turn = self._jumps.setdefault(host.proxy_jump, threading.BoundedSemaphore(_AT_A_JUMP))
         if not turn.acquire(timeout=left(deadline)):
             step = f"allow more time, or try the jump host alone: ssh {host.proxy_jump} true"
-            return Unreachable(node.name, f"jump host {host.proxy_jump}: no turn within {timeout_s:g} s", step)
+            return Unreachable(
+                node.name, f"jump host {host.proxy_jump}: no turn within {timeout_s:g} s", step
+            )
         try:
             return self._begin(node, host, strict, deadline, fallback_reason)
         finally:
             turn.release()
 
     def _begin(
-        self, node: Node, host: ssh_config.ResolvedHost, strict: str, deadline: float, fallback_reason: str | None
+        self,
+        node: Node,
+        host: ssh_config.ResolvedHost,
+        strict: str,
+        deadline: float,
+        fallback_reason: str | None,
     ) -> Session | Unreachable:
         """Start the master connection and wait until it stands."""
         timeout_s = left(deadline)
-        options = ("-o", f"StrictHostKeyChecking={strict}", "-o", f"ConnectTimeout={max(1, round(timeout_s))}")
+        options = (
+            "-o",
+            f"StrictHostKeyChecking={strict}",
+            "-o",
+            f"ConnectTimeout={max(1, round(timeout_s))}",
+        )
         try:
-            master = _Master(ssh_config.ssh_command(node, self._config_file, first=(*_QUIET, *options)), host.asked)
+            master = _Master(
+                ssh_config.ssh_command(node, self._config_file, first=(*_QUIET, *options)),
+                host.asked,
+            )
         except OSError as error:
-            return Unreachable(node.name, f"ssh cannot be started: {error.strerror}", "raise this machine's limits: ulimit -n, ulimit -u")
+            return Unreachable(
+                node.name,
+                f"ssh cannot be started: {error.strerror}",
+                "raise this machine's limits: ulimit -n, ulimit -u",
+            )
         while not os.path.exists(master.control):
             if master.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)
                 continue
-            late = f"ssh {host.asked}: no session within {round(timeout_s, 1):g} s\n" if master.process.poll() is None else ""
+            late = (
+                f"ssh {host.asked}: no session within {round(timeout_s, 1):g} s\n"
+                if master.process.poll() is None
+                else ""
+            )
             text = late + master.said()
             master.close()
             return _unreachable(node.name, host, text.strip(), fallback_reason)
         added = tuple(line for line in master.said().splitlines() if "Permanently added" in line)
-        return OpenSshSession(node.name, master, master.control, notes=added, fallback_reason=fallback_reason)
+        return OpenSshSession(
+            node.name, master, master.control, notes=added, fallback_reason=fallback_reason
+        )
 
     def close(self) -> None:
         """Nothing is shared between sessions."""
 
 
 class _Master:
-    """The ssh process that holds a connection, with a private directory for its control socket and its messages."""
+    """The ssh process that holds a connection, with a private directory for its control socket and
+    its messages."""
 
     def __init__(self, command: tuple[str, ...], host: str) -> None:
-        # Not in a long TMPDIR: the path of a socket, with the 17 letters that ssh appends while it makes it, must fit in 104.
-        directory = tempfile.mkdtemp(prefix="busbw-", dir=None if len(tempfile.gettempdir()) < 50 else "/tmp")
+        # Not in a long TMPDIR: the path of a socket, with the 17 letters that ssh appends while it
+        # makes it, must fit in 104.
+        directory = tempfile.mkdtemp(
+            prefix="busbw-", dir=None if len(tempfile.gettempdir()) < 50 else "/tmp"
+        )
         self.control = f"{directory}/control"
         self._said = f"{directory}/said"
-        argv = (*command, "-o", "ControlMaster=yes", "-o", f"ControlPath={self.control}", "-N", "-T", "--", host)
+        argv = (
+            *command,
+            "-o",
+            "ControlMaster=yes",
+            "-o",
+            f"ControlPath={self.control}",
+            "-N",
+            "-T",
+            "--",
+            host,
+        )
         try:
             with open(self._said, "ab") as said:
-                self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+                self.process = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+                )
         except OSError:
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        # At the end of the program at the latest: a master that was forgotten would live as long as the node does.
+        # At the end of the program at the latest: a master that was forgotten would live as long as
+        # the node does.
         self.close = weakref.finalize(self, _dispose, self.process, directory)
 
     def said(self) -> str:
@@ -122,7 +189,8 @@ class _Master:
 
 
 class OpenSshSession:
-    """One master connection and its clients; `master` None = the user's own, which is left as it is. Safe to use from several threads."""
+    """One master connection and its clients; `master` None = the user's own, which is left as it
+    is. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -138,7 +206,11 @@ class OpenSshSession:
         self._master = master
         self._control = control
         self.fallback_reason = fallback_reason
-        said = () if fallback_reason is None else (f"reached through the OpenSSH program: {fallback_reason}",)
+        said = (
+            ()
+            if fallback_reason is None
+            else (f"reached through the OpenSSH program: {fallback_reason}",)
+        )
         self._notes = said + notes
         self._limit_bytes = limit_bytes
         self._gate = threading.Semaphore(_CHANNELS)
@@ -160,7 +232,10 @@ class OpenSshSession:
         started = time.monotonic()
         deadline = started + command.timeout_s
         if not self._gate.acquire(timeout=left(deadline)):
-            waited = f"timed out after {command.timeout_s:g} s, waiting for other commands on this connection"
+            waited = (
+                f"timed out after {command.timeout_s:g} s, waiting for other commands on this"
+                " connection"
+            )
             return result(self._node, command, started, None, waited)
         try:
             return self._run(command, started, deadline)
@@ -172,7 +247,10 @@ class OpenSshSession:
         with self._lock:
             pumps = tuple(self._pumps.items())
         if pumps:
-            self._kill(groups_of([(pump.stdout, mark) for mark, (pump, _) in pumps]), sudo=any(sudo for _, (_, sudo) in pumps))
+            self._kill(
+                groups_of([(pump.stdout, mark) for mark, (pump, _) in pumps]),
+                sudo=any(sudo for _, (_, sudo) in pumps),
+            )
         if self._master is not None:
             self._master.close()
 
@@ -181,7 +259,9 @@ class OpenSshSession:
         try:
             client = self._client(framing.remote_line(command.argv, sudo=command.sudo, mark=mark))
         except OSError as error:
-            return result(self._node, command, started, None, f"ssh cannot be started: {error.strerror}")
+            return result(
+                self._node, command, started, None, f"ssh cannot be started: {error.strerror}"
+            )
         pump = Pump(client, command.stdin, self._limit_bytes)
         end = f"\n{mark} end ".encode()
         with self._lock:
@@ -209,9 +289,30 @@ class OpenSshSession:
         return result(self._node, command, started, framed, problem)
 
     def _client(self, line: str) -> subprocess.Popen[bytes]:
-        # ProxyCommand=false: a client that finds no master must not connect by itself, past everything that was configured.
-        argv = ("ssh", "-F", "none", "-S", self._control, "-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-T", "--", "master", line)
-        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        # ProxyCommand=false: a client that finds no master must not connect by itself, past
+        # everything that was configured.
+        argv = (
+            "ssh",
+            "-F",
+            "none",
+            "-S",
+            self._control,
+            "-o",
+            "ControlMaster=no",
+            "-o",
+            "ProxyCommand=false",
+            "-T",
+            "--",
+            "master",
+            line,
+        )
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
 
     def _end_early(self, pump: Pump, mark: str, *, sudo: bool) -> bool:
         """Kill what runs on the node and take what it still wrote; False = it may be running on."""
@@ -238,20 +339,26 @@ class OpenSshSession:
         if status == 255:
             client = framed.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
             if self._master is not None and self._master.process.poll() is not None:
-                return f"connection lost: {self._master.said().rpartition(chr(10))[2] or client or 'the ssh program has ended'}"
+                return (
+                    "connection lost:"
+                    f" {self._master.said().rpartition(chr(10))[2] or client or 'the ssh program has ended'}"
+                )
             if not framed.started:
                 return f"the node did not start the command: {client}"
             return f"connection lost: {client}"
         return ended_early(framed, status)
 
 
-def _unreachable(node: str, host: ssh_config.ResolvedHost, text: str, fallback_reason: str | None) -> Unreachable:
+def _unreachable(
+    node: str, host: ssh_config.ResolvedHost, text: str, fallback_reason: str | None
+) -> Unreachable:
     because = f" (through the OpenSSH program: {fallback_reason})" if fallback_reason else ""
     return Unreachable(
         node,
         f"{text.strip() or f'ssh {host.asked}: ended without a word'}{because}",
         f"try it alone: ssh {host.asked} true",
-        host_key_mismatch="REMOTE HOST IDENTIFICATION HAS CHANGED" in text or "REVOKED HOST KEY" in text,
+        host_key_mismatch="REMOTE HOST IDENTIFICATION HAS CHANGED" in text
+        or "REVOKED HOST KEY" in text,
     )
 
 
@@ -260,7 +367,12 @@ def _answers(control: str) -> bool:
     if not os.path.exists(control):
         return False
     argv = ("ssh", "-F", "none", "-S", control, "-O", "check", "--", "master")
-    return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False).returncode == 0
+    return (
+        subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False
+        ).returncode
+        == 0
+    )
 
 
 def _dispose(process: subprocess.Popen[bytes], directory: str) -> None:

@@ -1,8 +1,8 @@
 """Keeps every command of every node, and what came back, in the run directory.
 
-`raw/nodes/NODE/NNNN-LABEL.json` holds argv, exit status, seconds and where the streams are; the streams stand beside it as `.out`
-and `.err`, or where `Command.store` says (standard error then with `.err` added). `busbw.transport.replay` answers from these files without any
-node.
+`raw/nodes/NODE/NNNN-LABEL.json` holds argv, exit status, seconds and where the streams are; the
+streams stand beside it as `.out` and `.err`, or where `Command.store` says (standard error then
+with `.err` added). `busbw.transport.replay` answers from these files without any node.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from busbw.store.run_directory import RunDir
 from busbw.transport import Session, Transport
 
 _LOG = logging.getLogger("busbw.commands")
-"""For people who want to watch (-v): every command when it starts, and at the level DEBUG what it printed."""
+"""For people who want to watch (-v): every command when it starts, and at the level DEBUG what it
+printed."""
 _MOST_LINES = 40
 CLEANING = frozenset(("end", "sweep", "remove", "forget"))
-"""Labels of commands that take away what a run left on nodes: a full disk here keeps none of them from being done."""
+"""Labels of commands that take away what a run left on nodes: a full disk here keeps none of them
+from being done."""
 
 
 def key_of(command: Command) -> str:
@@ -97,7 +99,8 @@ class _RecordingSession:
 
 
 def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> None:
-    """Write one command and its result. A command that failed without a word leaves no output file: none is not an empty one."""
+    """Write one command and its result. A command that failed without a word leaves no output file:
+    none is not an empty one."""
     stem = f"nodes/{result.node}/{number:04d}-{command.label}"
     out = (command.store or f"{stem}.out") if result.stdout or result.ok else None
     if out is not None:
@@ -123,7 +126,8 @@ def keep(run: RunDir, number: int, command: Command, result: CommandResult) -> N
 
 
 def _typed(command: Command) -> str:
-    """As a person would type it, on one line; how much it is given on standard input is told, not shown."""
+    """As a person would type it, on one line; how much it is given on standard input is told, not
+    shown."""
     given = f" < {len(command.stdin):,} bytes" if command.stdin else ""
     first, *more = shlex.join(command.argv).splitlines() or [""]
     cut = f" … {len(more)} more lines" if more else ""
@@ -138,10 +142,17 @@ def _told(result: CommandResult) -> list[str]:
         shown = stream.decode("utf-8", "replace").splitlines()
         lines += [f"{result.node} {name}: {line}" for line in shown[:_MOST_LINES]]
         if len(shown) > _MOST_LINES:
-            lines.append(f"{result.node} {name}: … {len(shown) - _MOST_LINES} more lines, whole in raw/nodes/{result.node}/")
+            lines.append(
+                f"{result.node} {name}: … {len(shown) - _MOST_LINES} more lines, whole in"
+                f" raw/nodes/{result.node}/"
+            )
     return lines
 
 
 def _next_number(run: RunDir, node: str) -> int:
-    taken = [int(m[1]) for name in run.raw_names(f"nodes/{node}") if (m := re.search(r"/(\d{4,})-", name))]
+    taken = [
+        int(m[1])
+        for name in run.raw_names(f"nodes/{node}")
+        if (m := re.search(r"/(\d{4,})-", name))
+    ]
     return max(taken, default=0) + 1

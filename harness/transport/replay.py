@@ -1,7 +1,8 @@
 """Answers from a recorded run, without any node.
 
-A command is answered by what the same node said to the same command (argv, sudo, standard input), in the order recorded; the last answer is
-given again when the recording has no further one, so that a poll may ask more often. What was never asked is a result with a `problem`.
+A command is answered by what the same node said to the same command (argv, sudo, standard input),
+in the order recorded; the last answer is given again when the recording has no further one, so that
+a poll may ask more often. What was never asked is a result with a `problem`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class ReplayTransport:
                 return missing
         answers = _load(self.run, node.name)
         if not answers:
-            return Unreachable(node.name, f"the recording {self.run.run_id} has nothing of this node")
+            return Unreachable(
+                node.name, f"the recording {self.run.run_id} has nothing of this node"
+            )
         return _ReplaySession(node.name, answers)
 
     def close(self) -> None:
@@ -79,6 +82,8 @@ def _load(run: RunDir, node: str) -> dict[str, deque[CommandResult]]:
             answers.setdefault(meta["key"], deque()).append(result)
         except (ValueError, KeyError, TypeError) as error:
             raise RunDirError(
-                f"the recording {run.run_id} cannot be replayed", seen=f"raw/{name}: {error!r}", next_step="take another recording"
+                f"the recording {run.run_id} cannot be replayed",
+                seen=f"raw/{name}: {error!r}",
+                next_step="take another recording",
             ) from error
     return answers

@@ -1,11 +1,15 @@
-"""SSH through paramiko: one kept connection per node, resolved, verified and authenticated as OpenSSH would.
+"""SSH through paramiko: one kept connection per node, resolved, verified and authenticated as
+OpenSSH would.
 
-`ssh_config` says how a host is reached, `dial` makes the socket, `host_keys` judges the key, `ssh_login` logs in, `ssh_session` runs commands.
-What paramiko cannot do (ProxyCommand, GSSAPI, security keys, host certificates) goes through the OpenSSH program for that host, and says so.
+`ssh_config` says how a host is reached, `dial` makes the socket, `host_keys` judges the key,
+`ssh_login` logs in, `ssh_session` runs commands. What paramiko cannot do (ProxyCommand, GSSAPI,
+security keys, host certificates) goes through the OpenSSH program for that host, and says so.
 
-paramiko's own client and fabric on top of it are left out. The client reads known_hosts by rules of its own. fabric's `Connection` takes
-1.3 ms of CPU a node beside the 3.8 ms of the connection itself (its `run` polls every 10 ms besides), accepts any new host key unless told
-not to, and cannot be made in several threads from one configuration: 1,000 nodes, 64 at once, ended in an AttributeError of its `Config`.
+paramiko's own client and fabric on top of it are left out. The client reads known_hosts by rules of
+its own. fabric's `Connection` takes 1.3 ms of CPU a node beside the 3.8 ms of the connection itself
+(its `run` polls every 10 ms besides), accepts any new host key unless told not to, and cannot be
+made in several threads from one configuration: 1,000 nodes, 64 at once, ended in an AttributeError
+of its `Config`.
 """
 
 from __future__ import annotations
@@ -53,7 +57,8 @@ def dial(host: str, port: int, *, family: str, deadline: float) -> socket.socket
     """A connected socket on which the peer has begun to speak.
 
     Raises:
-        Refused: the name is not known, nothing answers, the connection is refused, or the peer stays silent.
+        Refused: the name is not known, nothing answers, the connection is refused, or the peer
+        stays silent.
     """
     whole_s = left(deadline)
     addresses = _look_up(host, port, family, whole_s)
@@ -75,7 +80,9 @@ def _connect(address: Address, host: str, port: int, timeout_s: float) -> socket
     try:
         connection = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise Refused(f"{where}: {error.strerror}", "raise this machine's limit: ulimit -n") from None
+        raise Refused(
+            f"{where}: {error.strerror}", "raise this machine's limit: ulimit -n"
+        ) from None
     try:
         connection.settimeout(timeout_s)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -85,8 +92,14 @@ def _connect(address: Address, host: str, port: int, timeout_s: float) -> socket
         connection.connect(place)
         if _speaks(connection, timeout_s - (time.monotonic() - started)):
             return connection
-        step = f"look at sshd on the node (busy, out of processes, or another service on the port): nc {host} {port}"
-        raise Refused(f"{where}: accepts TCP but never sends a banner (waited {round(timeout_s, 1):g} s)", step)
+        step = (
+            "look at sshd on the node (busy, out of processes, or another service on the port): nc"
+            f" {host} {port}"
+        )
+        raise Refused(
+            f"{where}: accepts TCP but never sends a banner (waited {round(timeout_s, 1):g} s)",
+            step,
+        )
     except TimeoutError:
         connection.close()
         step = f"look whether {host} is up, and for a firewall between: ping {host}"
@@ -109,7 +122,9 @@ def _speaks(connection: socket.socket, timeout_s: float) -> bool:
 def _look_up(host: str, port: int, family: str, timeout_s: float) -> list[Address]:
     wanted = _FAMILIES.get(family, socket.AF_UNSPEC)
     try:
-        numeric = socket.getaddrinfo(host, port, wanted, socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        numeric = socket.getaddrinfo(
+            host, port, wanted, socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
         return [(info[0], info[4]) for info in numeric]
     except socket.gaierror:
         pass
@@ -117,7 +132,12 @@ def _look_up(host: str, port: int, family: str, timeout_s: float) -> list[Addres
 
     def ask() -> None:
         try:
-            answer.put([(info[0], info[4]) for info in socket.getaddrinfo(host, port, wanted, socket.SOCK_STREAM)])
+            answer.put(
+                [
+                    (info[0], info[4])
+                    for info in socket.getaddrinfo(host, port, wanted, socket.SOCK_STREAM)
+                ]
+            )
         except socket.gaierror as error:
             answer.put(error)
 
@@ -127,9 +147,14 @@ def _look_up(host: str, port: int, family: str, timeout_s: float) -> list[Addres
         found = answer.get(timeout=timeout_s)
     except queue.Empty:
         step = "look at the resolver of this machine: /etc/resolv.conf"
-        raise Refused(f"look up {host}: no answer from the resolver within {round(timeout_s, 1):g} s", step) from None
+        raise Refused(
+            f"look up {host}: no answer from the resolver within {round(timeout_s, 1):g} s", step
+        ) from None
     if isinstance(found, socket.gaierror):
-        step = "correct the name, or give the node an address in the inventory or a HostName in ~/.ssh/config"
+        step = (
+            "correct the name, or give the node an address in the inventory or a HostName in"
+            " ~/.ssh/config"
+        )
         raise Refused(f"look up {host}: {found.strerror}", step)
     return found
 
@@ -152,7 +177,8 @@ class Keyring:
         self._files: dict[str, tuple[paramiko.PKey | None, str]] = {}
 
     def load(self, path: str) -> tuple[paramiko.PKey | None, str]:
-        """The key of a file, or None and why it is not used; both empty where there is no such file."""
+        """The key of a file, or None and why it is not used; both empty where there is no such
+        file."""
         with self._lock:
             if path not in self._files:
                 self._files[path] = _load(path)
@@ -199,7 +225,8 @@ class Login:
                 agent.close()
 
     def _without_key(self, transport: paramiko.Transport) -> None:
-        """What ssh asks first: whether the node wants a key at all. We ask last, because the answer costs a round trip."""
+        """What ssh asks first: whether the node wants a key at all. We ask last, because the answer
+        costs a round trip."""
         transport.auth_timeout = left(self._deadline)
         try:
             transport.auth_none(self._host.user)
@@ -210,7 +237,9 @@ class Login:
 
     def _candidates(self, agent: _Agent | None) -> Iterator[tuple[str, paramiko.PKey]]:
         files = [(path, *self._keyring.load(path)) for path in self._host.identity_files]
-        named = {key.asbytes() for _, key, _ in files if key is not None} | {_public(path) for path, _, _ in files} - {b""}
+        named = {key.asbytes() for _, key, _ in files if key is not None} | {
+            _public(path) for path, _, _ in files
+        } - {b""}
         held = agent.get_keys() if agent is not None else ()
         usable = [key for key in held if self._can_show(key)]
         shown = set()
@@ -250,17 +279,28 @@ class Login:
         denied = seen or f"Permission denied ({','.join(allowed)})"
         tried = f"tried {', '.join(self._tried)}" if self._tried else "no key to try"
         passed = f"; not used: {', '.join(self._passed_over)}" if self._passed_over else ""
-        step = f"ssh-copy-id -p {host.port} {host.user}@{host.hostname}   or name the key in the inventory or load it: ssh-add FILE"
+        step = (
+            f"ssh-copy-id -p {host.port} {host.user}@{host.hostname}   or name the key in the"
+            " inventory or load it: ssh-add FILE"
+        )
         return Refused(f"log in as {host.user} on {host.endpoint}: {denied}; {tried}{passed}", step)
 
     def _half_way(self, label: str, missing: tuple[str, ...]) -> Refused:
         host = self._host
-        step = f"open a master connection yourself (ssh -M with a ControlPath in your ssh_config), then try again: ssh {host.asked}"
-        return Refused(f"log in as {host.user} on {host.endpoint}: {label} is taken, but the node also asks for {', '.join(missing)}", step)
+        step = (
+            "open a master connection yourself (ssh -M with a ControlPath in your ssh_config),"
+            f" then try again: ssh {host.asked}"
+        )
+        return Refused(
+            f"log in as {host.user} on {host.endpoint}: {label} is taken, but the node also asks"
+            f" for {', '.join(missing)}",
+            step,
+        )
 
 
 class _Agent(AgentSSH):
-    """One conversation with the agent: paramiko's own class reads SSH_AUTH_SOCK alone and waits for ever for an agent that hangs."""
+    """One conversation with the agent: paramiko's own class reads SSH_AUTH_SOCK alone and waits for
+    ever for an agent that hangs."""
 
     @classmethod
     def open(cls, path: str | None, timeout_s: float) -> _Agent | None:
@@ -289,8 +329,15 @@ def _load(path: str) -> tuple[paramiko.PKey | None, str]:
         status = os.stat(path)
     except OSError:
         return None, ""
-    if status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) & 0o077 and not path.endswith(".pub"):
-        return None, f"has permissions {stat.S_IMODE(status.st_mode):04o}, which ssh refuses: chmod 600"
+    if (
+        status.st_uid == os.getuid()
+        and stat.S_IMODE(status.st_mode) & 0o077
+        and not path.endswith(".pub")
+    ):
+        return (
+            None,
+            f"has permissions {stat.S_IMODE(status.st_mode):04o}, which ssh refuses: chmod 600",
+        )
     try:
         return paramiko.PKey.from_path(path), ""
     except (paramiko.PasswordRequiredException, TypeError):
@@ -306,7 +353,9 @@ def _load(path: str) -> tuple[paramiko.PKey | None, str]:
 def _public(path: str) -> bytes:
     """The public key that stands beside a private one, b"" where there is none."""
     try:
-        with open(path if path.endswith(".pub") else f"{path}.pub", encoding="utf-8", errors="replace") as file:
+        with open(
+            path if path.endswith(".pub") else f"{path}.pub", encoding="utf-8", errors="replace"
+        ) as file:
             return base64.b64decode(file.read().split()[1])
     except (OSError, IndexError, ValueError):
         return b""
@@ -314,15 +363,20 @@ def _public(path: str) -> bytes:
 
 def _public_type(path: str) -> str:
     key = _public(path)
-    return key[4 : 4 + int.from_bytes(key[:4])].decode("ascii", "replace") or "a key type paramiko does not have"
+    return (
+        key[4 : 4 + int.from_bytes(key[:4])].decode("ascii", "replace")
+        or "a key type paramiko does not have"
+    )
 
 
 _KEEPALIVE_S = 15
 _IDLE_S = 5.0
 NODES_PER_JUMP = 500
-"""Nodes behind one connection to a jump host: the sshd of a connection holds a file for each, and 1,024 is what systemd lets it open."""
+"""Nodes behind one connection to a jump host: the sshd of a connection holds a file for each, and
+1,024 is what systemd lets it open."""
 _BROKEN_JUMP_S = 30.0
-"""How long a jump host that failed is not tried again, in seconds: the nodes behind it fail at once, not one after the other."""
+"""How long a jump host that failed is not tried again, in seconds: the nodes behind it fail at
+once, not one after the other."""
 
 
 class SshTransport:
@@ -330,11 +384,16 @@ class SshTransport:
 
     name = "ssh"
 
-    def __init__(self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False) -> None:
-        # Without a handler, Python prints what paramiko's threads log about a broken connection; it is in the `Unreachable` already.
+    def __init__(
+        self, *, ssh_config: str | None = None, accept_new_host_keys: bool = False
+    ) -> None:
+        # Without a handler, Python prints what paramiko's threads log about a broken connection; it
+        # is in the `Unreachable` already.
         logging.getLogger("paramiko").addHandler(logging.NullHandler())
         self._config_file = ssh_config
-        self._openssh = OpenSshTransport(ssh_config=ssh_config, accept_new_host_keys=accept_new_host_keys)
+        self._openssh = OpenSshTransport(
+            ssh_config=ssh_config, accept_new_host_keys=accept_new_host_keys
+        )
         self._host_keys = HostKeys(accept_new=accept_new_host_keys)
         self._keyring = Keyring()
         self._lock = threading.Lock()
@@ -365,8 +424,11 @@ class SshTransport:
                 _hang_up(jump.transport)
         self._openssh.close()
 
-    def _open(self, host: ResolvedHost, hops: tuple[Node, ...] | None, way: _Way) -> paramiko.Transport:
-        """Connect, a second time where that may help; `hops` = the jump hosts on the way, None = as the host's own configuration has it."""
+    def _open(
+        self, host: ResolvedHost, hops: tuple[Node, ...] | None, way: _Way
+    ) -> paramiko.Transport:
+        """Connect, a second time where that may help; `hops` = the jump hosts on the way, None = as
+        the host's own configuration has it."""
         beyond = ssh_config.beyond_python(host, jumped=hops is not None)
         if beyond:
             raise Beyond(beyond)
@@ -377,7 +439,8 @@ class SshTransport:
         try:
             return self._attempt(host, hops, way)
         except Refused as first:
-            # Not at once, and not all together: sshd drops connections at random when many come at the same time (MaxStartups).
+            # Not at once, and not all together: sshd drops connections at random when many come at
+            # the same time (MaxStartups).
             pause_s = 0.2 + 0.3 * os.urandom(1)[0] / 255
             if not first.again or left(way.deadline) < 2 * pause_s:
                 raise
@@ -385,7 +448,9 @@ class SshTransport:
         try:
             return self._attempt(host, hops, way)
         except Refused as second:
-            raise Refused(f"{second.reason} (2 tries)", second.next_step, mismatch=second.mismatch) from None
+            raise Refused(
+                f"{second.reason} (2 tries)", second.next_step, mismatch=second.mismatch
+            ) from None
 
     def _attempt(self, host: ResolvedHost, hops: tuple[Node, ...], way: _Way) -> paramiko.Transport:
         sock = self._socket(host, hops, way)
@@ -406,7 +471,8 @@ class SshTransport:
         except BaseException:
             _hang_up(transport)
             raise
-        # Until here paramiko looks ten times a second whether to give up; a thousand idle connections would take 0.4 of a core for that.
+        # Until here paramiko looks ten times a second whether to give up; a thousand idle
+        # connections would take 0.4 of a core for that.
         sock.settimeout(_IDLE_S)
         transport.set_keepalive(_KEEPALIVE_S)
         return transport
@@ -414,37 +480,58 @@ class SshTransport:
     def _restrict(self, transport: paramiko.Transport, host: ResolvedHost) -> None:
         """Offer nothing that ssh would not, and ask for a type of key that the host is known by."""
         known = self._host_keys.key_types(host)
-        first = [name for kind in known for name in (("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,))]
+        first = [
+            name
+            for kind in known
+            for name in (("rsa-sha2-512", "rsa-sha2-256") if kind == "ssh-rsa" else (kind,))
+        ]
         options = transport.get_security_options()
-        key_types = sorted(options.key_types, key=lambda name: first.index(name) if name in first else len(first))
+        key_types = sorted(
+            options.key_types, key=lambda name: first.index(name) if name in first else len(first)
+        )
         options.key_types = _both("HostKeyAlgorithms", key_types, host.host_key_algorithms)
         options.kex = _both("KexAlgorithms", options.kex, host.key_exchanges)
         options.ciphers = _both("Ciphers", options.ciphers, host.ciphers)
         options.digests = _both("MACs", options.digests, host.macs)
 
-    def _socket(self, host: ResolvedHost, hops: tuple[Node, ...], way: _Way) -> socket.socket | paramiko.Channel:
+    def _socket(
+        self, host: ResolvedHost, hops: tuple[Node, ...], way: _Way
+    ) -> socket.socket | paramiko.Channel:
         if not hops:
             return dial(host.hostname, host.port, family=host.address_family, deadline=way.deadline)
         jump = self._jump(hops, way.past(host.asked))
         try:
-            return jump.open_channel("direct-tcpip", (host.hostname, host.port), ("", 0), timeout=left(way.deadline))
+            return jump.open_channel(
+                "direct-tcpip", (host.hostname, host.port), ("", 0), timeout=left(way.deadline)
+            )
         except (paramiko.SSHException, EOFError, OSError) as error:
-            step = f"look whether {hops[-1].name} reaches it: ssh {hops[-1].address} nc -z {host.hostname} {host.port}"
-            raise Refused(f"connect to {host.endpoint} through {hops[-1].name}: {error}", step) from None
+            step = (
+                f"look whether {hops[-1].name} reaches it: ssh {hops[-1].address} nc -z"
+                f" {host.hostname} {host.port}"
+            )
+            raise Refused(
+                f"connect to {host.endpoint} through {hops[-1].name}: {error}", step
+            ) from None
 
     def _jump(self, hops: tuple[Node, ...], way: _Way) -> paramiko.Transport:
         """A connection to the last of `hops`, shared by as many nodes behind it as it can carry."""
         last = hops[-1]
         if last.address in way.passed:
             raise Refused(
-                f"ProxyJump loop via {last.name}", f"give the jump host itself no jump: `Host {last.address}` with `ProxyJump none`"
+                f"ProxyJump loop via {last.name}",
+                f"give the jump host itself no jump: `Host {last.address}` with `ProxyJump none`",
             )
         through = ",".join(hop.name for hop in hops)
         with self._lock:
-            jump = self._jumps.setdefault((through, self._behind[through] // NODES_PER_JUMP), _Jump())
+            jump = self._jumps.setdefault(
+                (through, self._behind[through] // NODES_PER_JUMP), _Jump()
+            )
             self._behind[through] += 1
         if not jump.lock.acquire(timeout=left(way.deadline)):
-            raise Refused(f"jump host {last.name}: still connecting when the time was over", f"try it alone: ssh {last.address} true")
+            raise Refused(
+                f"jump host {last.name}: still connecting when the time was over",
+                f"try it alone: ssh {last.address} true",
+            )
         try:
             if jump.transport is not None and jump.transport.is_active():
                 return jump.transport
@@ -467,15 +554,22 @@ class SshTransport:
         try:
             return self._open(host, hops[:-1] or None, way)
         except Refused as refused:
-            raise Refused(f"jump host {last.name}: {refused.reason}", refused.next_step, mismatch=refused.mismatch) from None
+            raise Refused(
+                f"jump host {last.name}: {refused.reason}",
+                refused.next_step,
+                mismatch=refused.mismatch,
+            ) from None
         except Beyond as beyond:
             raise Beyond(f"jump host {last.name}: {beyond}") from None
 
 
 class _Way:
-    """One attempt to reach a node, jump hosts included: until when, past which hosts, and what was noticed."""
+    """One attempt to reach a node, jump hosts included: until when, past which hosts, and what was
+    noticed."""
 
-    def __init__(self, deadline: float, passed: frozenset[str] = frozenset(), notes: list[str] | None = None) -> None:
+    def __init__(
+        self, deadline: float, passed: frozenset[str] = frozenset(), notes: list[str] | None = None
+    ) -> None:
         self.deadline = deadline
         self.passed = passed
         self.notes: list[str] = [] if notes is None else notes
@@ -500,7 +594,8 @@ class _Jump:
 
 
 def _both(option: str, ours: Sequence[str], allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """What paramiko has and the configuration allows; an old `ssh -G` may name nothing, which forbids nothing."""
+    """What paramiko has and the configuration allows; an old `ssh -G` may name nothing, which
+    forbids nothing."""
     names = tuple(name for name in ours if name in allowed or not allowed)
     if not names:
         raise Beyond(f"{option} {','.join(allowed)}")
@@ -514,15 +609,26 @@ def _unreadable(host: ResolvedHost, error: Exception, way: _Way) -> Refused | Be
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         return Beyond(f"algorithms: {error}")
     if left(way.deadline) <= 0.001:
-        return Refused(f"{where}: accepts the connection but does not finish the SSH handshake in time ({error})", step)
+        return Refused(
+            f"{where}: accepts the connection but does not finish the SSH handshake in time"
+            f" ({error})",
+            step,
+        )
     if isinstance(error, (EOFError, ConnectionError)) or "banner" in str(error):
-        # sshd does this when too many connections are not yet logged in (MaxStartups), or when its access rules refuse us.
-        return Refused(f"{where}: the node ended the connection during the SSH handshake ({error or 'end of file'})", step, again=True)
+        # sshd does this when too many connections are not yet logged in (MaxStartups), or when its
+        # access rules refuse us.
+        return Refused(
+            f"{where}: the node ended the connection during the SSH handshake"
+            f" ({error or 'end of file'})",
+            step,
+            again=True,
+        )
     return Refused(f"{where}: {error}", step)
 
 
 def _hang_up(transport: paramiko.Transport) -> None:
-    """Close for good, in whatever state it is, and wake paramiko's reading thread, which would sleep on. May be called again."""
+    """Close for good, in whatever state it is, and wake paramiko's reading thread, which would
+    sleep on. May be called again."""
     sock = transport.sock
     try:
         if isinstance(sock, socket.socket):

@@ -1,7 +1,8 @@
 """What OpenSSH itself would do for a host: `ssh -G` is asked, its answer becomes a record.
 
-Every SSH configuration is read by the only program that reads all of it (`Include`, `Match exec`, canonical names, ProxyJump). What this
-module adds is what `ssh -G` leaves to its reader: file names with `~` and %-tokens, and which options a Python client cannot follow.
+Every SSH configuration is read by the only program that reads all of it (`Include`, `Match exec`,
+canonical names, ProxyJump). What this module adds is what `ssh -G` leaves to its reader: file names
+with `~` and %-tokens, and which options a Python client cannot follow.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ class LocalUser:
 
     @classmethod
     def here(cls) -> LocalUser:
-        """The user of this process, with the home directory of the password database, which is the one OpenSSH takes."""
+        """The user of this process, with the home directory of the password database, which is the
+        one OpenSSH takes."""
         entry = pwd.getpwuid(os.getuid())
-        return cls(name=entry.pw_name, uid=entry.pw_uid, home=entry.pw_dir, host=socket.gethostname())
+        return cls(
+            name=entry.pw_name, uid=entry.pw_uid, home=entry.pw_dir, host=socket.gethostname()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,27 +103,49 @@ def resolve(node: Node, *, config_file: str | None, timeout_s: float) -> Resolve
         return refused
     argv = (*ssh_command(node, config_file), "-G", "--", host)
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+        )
     except FileNotFoundError:
-        return Unreachable(node.name, "the program ssh was not found on this machine", "install the OpenSSH client (openssh-client)")
+        return Unreachable(
+            node.name,
+            "the program ssh was not found on this machine",
+            "install the OpenSSH client (openssh-client)",
+        )
     except subprocess.TimeoutExpired:
         step = "look for a slow `Match exec` or CanonicalizeHostname in the ssh configuration"
-        return Unreachable(node.name, f"ssh -G {host}: no answer within {round(timeout_s, 1):g} s", step)
+        return Unreachable(
+            node.name, f"ssh -G {host}: no answer within {round(timeout_s, 1):g} s", step
+        )
     except OSError as error:
         return Unreachable(
-            node.name, f"ssh -G {host}: cannot be started: {error.strerror}", "raise this machine's limits: ulimit -n, ulimit -u"
+            node.name,
+            f"ssh -G {host}: cannot be started: {error.strerror}",
+            "raise this machine's limits: ulimit -n, ulimit -u",
         )
     if done.returncode != 0:
-        seen = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}, nothing on stderr"
-        return Unreachable(node.name, f"ssh -G {host}: {seen}", "correct the ssh configuration that the message names")
+        seen = (
+            done.stderr.decode("utf-8", "replace").strip()
+            or f"exit status {done.returncode}, nothing on stderr"
+        )
+        return Unreachable(
+            node.name,
+            f"ssh -G {host}: {seen}",
+            "correct the ssh configuration that the message names",
+        )
     try:
         return parse(done.stdout.decode("utf-8", "replace"), asked=host, local=LocalUser.here())
     except ValueError as error:
-        return Unreachable(node.name, f"ssh -G {host}: {error}", "correct the port in the ssh configuration")
+        return Unreachable(
+            node.name, f"ssh -G {host}: {error}", "correct the port in the ssh configuration"
+        )
 
 
-def ssh_command(node: Node, config_file: str | None, *, first: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """`ssh` with the options that the inventory gives for this node, without the host; options in `first` win over them."""
+def ssh_command(
+    node: Node, config_file: str | None, *, first: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """`ssh` with the options that the inventory gives for this node, without the host; options in
+    `first` win over them."""
     argv = ["ssh", *first]
     argv += ["-F", config_file] if config_file else []
     argv += ["-p", str(node.port)] if node.port is not None else []
@@ -144,9 +170,19 @@ def hops(proxy_jump: str) -> tuple[Node, ...]:
         user, _, place = text.strip().removeprefix("ssh://").rstrip("/").rpartition("@")
         match = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?|([^:]+)(?::(\d+))?", place)
         if match is None:
-            raise Refused(f"ProxyJump {proxy_jump}: cannot read {text!r} as [user@]host[:port]", "correct it in the ssh configuration")
+            raise Refused(
+                f"ProxyJump {proxy_jump}: cannot read {text!r} as [user@]host[:port]",
+                "correct it in the ssh configuration",
+            )
         port = match[2] or match[4]
-        found.append(Node(name=text.strip(), address=match[1] or match[3], user=user or None, port=int(port) if port else None))
+        found.append(
+            Node(
+                name=text.strip(),
+                address=match[1] or match[3],
+                user=user or None,
+                port=int(port) if port else None,
+            )
+        )
     return tuple(found)
 
 
@@ -159,7 +195,11 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
     lines = [line.partition(" ") for line in text.splitlines()]
     pairs = [(name.lower(), value) for name, _, value in lines if name]
     given = dict(reversed(pairs))
-    host, user, port = given.get("hostname", asked), given.get("user", local.name), int(given.get("port", "22"))
+    host, user, port = (
+        given.get("hostname", asked),
+        given.get("user", local.name),
+        int(given.get("port", "22")),
+    )
     tokens = {
         "%": "%",
         "d": local.home,
@@ -176,10 +216,18 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
     tokens["k"] = alias or asked
 
     def files(name: str) -> tuple[str, ...]:
-        return tuple(_expand(value, tokens, local.home) for key, value in pairs if key == name and value != "none")
+        return tuple(
+            _expand(value, tokens, local.home)
+            for key, value in pairs
+            if key == name and value != "none"
+        )
 
     def known_hosts(name: str) -> tuple[str, ...]:
-        return tuple(_expand(path, tokens, local.home) for path in _paths(given.get(name, "")) if path != "none")
+        return tuple(
+            _expand(path, tokens, local.home)
+            for path in _paths(given.get(name, ""))
+            if path != "none"
+        )
 
     agent = given.get("identityagent")
     timeout = given.get("connecttimeout", "none")
@@ -191,7 +239,11 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
         identity_files=files("identityfile"),
         certificate_files=files("certificatefile"),
         identities_only=given.get("identitiesonly") in {"yes", "true"},
-        identity_agent=None if agent in {None, "SSH_AUTH_SOCK"} else _agent_socket(str(agent), tokens, local.home),
+        identity_agent=(
+            None
+            if agent in {None, "SSH_AUTH_SOCK"}
+            else _agent_socket(str(agent), tokens, local.home)
+        ),
         proxy_jump=_unless_none(given.get("proxyjump")),
         proxy_command=_unless_none(given.get("proxycommand")),
         user_known_hosts=known_hosts("userknownhostsfile"),
@@ -211,9 +263,11 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
 
 
 def beyond_python(host: ResolvedHost, *, jumped: bool = False) -> str | None:
-    """The option of this host that only OpenSSH itself can follow, in words; None = there is none. `jumped` = its way is given already.
+    """The option of this host that only OpenSSH itself can follow, in words; None = there is none.
+    `jumped` = its way is given already.
 
-    CheckHostIP is passed over: a host that is known by its name with this key is the right one, which is why OpenSSH gave it up as its default.
+    CheckHostIP is passed over: a host that is known by its name with this key is the right one,
+    which is why OpenSSH gave it up as its default.
     """
     if host.proxy_command and not host.proxy_jump and not jumped:
         return f"ProxyCommand {host.proxy_command}"
@@ -237,20 +291,34 @@ def beyond_python(host: ResolvedHost, *, jumped: bool = False) -> str | None:
     ):
         if host.is_on(name):
             return f"{said} yes"
-    return "PubkeyAuthentication no" if host.setting("pubkeyauthentication") in {"no", "false"} else None
+    return (
+        "PubkeyAuthentication no"
+        if host.setting("pubkeyauthentication") in {"no", "false"}
+        else None
+    )
 
 
 def _refused(node: Node, host: str) -> Unreachable | None:
     """The node as unreachable where a word of it must not reach a command line."""
     if not _HOST.fullmatch(host):
-        step = "correct it in the inventory: letters, digits and . _ : % - only, and no '-' at the start"
+        step = (
+            "correct it in the inventory: letters, digits and . _ : % - only, and no '-' at the"
+            " start"
+        )
         return Unreachable(node.name, f"host name {host!r} is not given to ssh", step)
     if node.user is not None and not _USER.fullmatch(node.user):
-        step = "correct it in the inventory: letters, digits and . _ @ + $ \\ - only, and no '-' at the start"
+        step = (
+            "correct it in the inventory: letters, digits and . _ @ + $ \\ - only, and no '-' at"
+            " the start"
+        )
         return Unreachable(node.name, f"user name {node.user!r} is not given to ssh", step)
     for name, value in node.ssh_options:
         if not _OPTION.fullmatch(name) or "\n" in value:
-            return Unreachable(node.name, f"ssh option {name!r} = {value!r} is not given to ssh", "correct ssh_options in the inventory")
+            return Unreachable(
+                node.name,
+                f"ssh option {name!r} = {value!r} is not given to ssh",
+                "correct ssh_options in the inventory",
+            )
     return None
 
 
@@ -267,7 +335,8 @@ def _agent_socket(value: str, tokens: dict[str, str], home: str) -> str:
 
 
 def _paths(value: str) -> tuple[str, ...]:
-    """File names of a line that prints them joined by spaces: a word that does not begin a path belongs to the one before it."""
+    """File names of a line that prints them joined by spaces: a word that does not begin a path
+    belongs to the one before it."""
     paths: list[str] = []
     for word in value.split(" "):
         if paths and not word.startswith(("/", "~", "%")) and word != "none":

@@ -1,4 +1,5 @@
-"""Commands on the channels of one kept paramiko connection: several at once, bounded in time and in bytes."""
+"""Commands on the channels of one kept paramiko connection: several at once, bounded in time and in
+bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +13,17 @@ import paramiko
 
 from busbw.model import Command, CommandResult
 from busbw.transport import framing, left
-from busbw.transport.framing import BEGIN_S, LIMIT_BYTES, QUIET_S, Stop, cut, ended_early, groups_of, noise_note, result
+from busbw.transport.framing import (
+    BEGIN_S,
+    LIMIT_BYTES,
+    QUIET_S,
+    Stop,
+    cut,
+    ended_early,
+    groups_of,
+    noise_note,
+    result,
+)
 
 CHANNELS = 8
 """Commands at once on one connection; sshd's own MaxSessions is 10 unless configured."""
@@ -24,13 +35,15 @@ _BROKEN = (paramiko.SSHException, EOFError, OSError, RuntimeError)
 
 
 class _Wake(threading.Event):
-    """One event for both buffers of a channel. Each buffer clears it when it is read empty; only `rearm` really does."""
+    """One event for both buffers of a channel. Each buffer clears it when it is read empty; only
+    `rearm` really does."""
 
     def clear(self) -> None:
         """Not done: the other buffer may hold something."""
 
     def rearm(self) -> None:
-        """Clear it; called before the buffers are looked at, so that nothing which arrives meanwhile is slept through."""
+        """Clear it; called before the buffers are looked at, so that nothing which arrives
+        meanwhile is slept through."""
         super().clear()
 
 
@@ -108,7 +121,10 @@ class SshSession:
             jobs = tuple(self._jobs)
             self._lost = self._lost or "the session was closed"
         if jobs and self._transport.is_active():
-            self._kill(groups_of([(job.stdout, job.mark) for job in jobs]), sudo=any(job.sudo for job in jobs))
+            self._kill(
+                groups_of([(job.stdout, job.mark) for job in jobs]),
+                sudo=any(job.sudo for job in jobs),
+            )
         self._hang_up()
 
     def _start(self, command: Command, deadline: float) -> _Job | str:
@@ -122,12 +138,21 @@ class SshSession:
         with self._lock:
             self._jobs.append(job)
         try:
-            _execute(channel, framing.remote_line(command.argv, sudo=command.sudo, mark=job.mark), deadline)
+            _execute(
+                channel,
+                framing.remote_line(command.argv, sudo=command.sudo, mark=job.mark),
+                deadline,
+            )
             channel.settimeout(left(deadline))
             if len(command.stdin) <= _INLINE_BYTES:
                 _feed(channel, command.stdin)
             else:
-                threading.Thread(target=_feed, args=(channel, command.stdin), name=f"stdin {self._node}", daemon=True).start()
+                threading.Thread(
+                    target=_feed,
+                    args=(channel, command.stdin),
+                    name=f"stdin {self._node}",
+                    daemon=True,
+                ).start()
         except _BROKEN as error:
             self._finish(job)
             return self._broken(error, command, deadline)
@@ -138,7 +163,10 @@ class SshSession:
         refused_until = None
         while True:
             if not self._gate.acquire(timeout=left(deadline)):
-                return f"timed out after {command.timeout_s:g} s, waiting for other commands on this connection"
+                return (
+                    f"timed out after {command.timeout_s:g} s, waiting for other commands on this"
+                    " connection"
+                )
             try:
                 return self._transport.open_session(timeout=left(deadline))
             except _BROKEN as error:
@@ -149,7 +177,8 @@ class SshSession:
             with self._lock:
                 alone = not self._jobs
             if not alone:
-                # The node allows fewer sessions than we do (MaxSessions): this slot is never given back, one of the others is waited for.
+                # The node allows fewer sessions than we do (MaxSessions): this slot is never given
+                # back, one of the others is waited for.
                 continue
             self._gate.release()
             refused_until = refused_until or time.monotonic() + _ENDING_S
@@ -198,7 +227,11 @@ class SshSession:
         if framing.group_in(bytes(job.stdout), job.mark) is None:
             self._collect(job, time.monotonic() + BEGIN_S)
         group = framing.group_in(bytes(job.stdout), job.mark)
-        killed = group is not None and self._transport.is_active() and self._kill((group,), sudo=job.sudo)
+        killed = (
+            group is not None
+            and self._transport.is_active()
+            and self._kill((group,), sudo=job.sudo)
+        )
         self._collect(job, time.monotonic() + 0.2)
         return killed
 
@@ -226,12 +259,16 @@ class SshSession:
     def _without_status(self, job: _Job, framed: framing.Framed) -> str:
         if job.channel.exit_status < 0 and not self._transport.is_active():
             return self._loss(None)
-        return ended_early(framed, job.channel.exit_status if job.channel.exit_status >= 0 else None)
+        return ended_early(
+            framed, job.channel.exit_status if job.channel.exit_status >= 0 else None
+        )
 
     def _loss(self, error: Exception | None) -> str:
         with self._lock:
             seen = str(self._transport.get_exception() or error or "")
-            self._lost = self._lost or seen or "closed by the node, or nothing acknowledged by it for 30 s"
+            self._lost = (
+                self._lost or seen or "closed by the node, or nothing acknowledged by it for 30 s"
+            )
             return f"connection lost: {self._lost}"
 
     def _note(self, text: str | None) -> None:
@@ -241,7 +278,8 @@ class SshSession:
 
 
 def _execute(channel: paramiko.Channel, line: str, deadline: float) -> None:
-    """Start a line of shell; paramiko itself would wait without limit for a node that has stopped answering."""
+    """Start a line of shell; paramiko itself would wait without limit for a node that has stopped
+    answering."""
     guard = threading.Timer(left(deadline), channel.close)
     guard.daemon = True
     guard.start()

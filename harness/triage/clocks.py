@@ -1,6 +1,8 @@
-"""How far a node's clock is from ours, from one command: it told its time at its beginning and its end, and we know when we asked and had it.
+"""How far a node's clock is from ours, from one command: it told its time at its beginning and its
+end, and we know when we asked and had it.
 
-What the node called its beginning was after we asked, what it called its end was before we had it: the difference lies between the two bounds.
+What the node called its beginning was after we asked, what it called its end was before we had it:
+the difference lies between the two bounds.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class Offset:
 
 @dataclass(frozen=True)
 class ClockedTransport:
-    """Passes everything on to `inner` and remembers when the last command of each node was asked and answered."""
+    """Passes everything on to `inner` and remembers when the last command of each node was asked
+    and answered."""
 
     inner: Transport
     _spans: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -61,7 +64,8 @@ class ClockedTransport:
 
 
 def of_answer(asked_s: float, answered_s: float, answer: str) -> Offset | None:
-    """From an answer of the collecting script and our clock before and after it; None = it did not tell its time twice."""
+    """From an answer of the collecting script and our clock before and after it; None = it did not
+    tell its time twice."""
     told = [float(m[1]) for m in _NOW.finditer(answer)]
     return between(asked_s, answered_s, told[0], told[-1]) if len(told) > 1 else None
 

@@ -1,4 +1,5 @@
-"""Gathering the evidence of a stalled job from all nodes at once, kept in a run directory before anything is concluded."""
+"""Gathering the evidence of a stalled job from all nodes at once, kept in a run directory before
+anything is concluded."""
 
 from __future__ import annotations
 
@@ -37,14 +38,25 @@ def nodes_of(job: str, session: Session | None = None) -> str:
         UsageError: the number is none, Slurm does not know it or does not tell, or it has no nodes.
     """
     if not re.fullmatch(r"\d+(?:_\d+)?(?:\.\w+)?", job):
-        raise UsageError(f"--job {job!r} is no Slurm job id", seen=job, next_step="give its number, as squeue prints it")
+        raise UsageError(
+            f"--job {job!r} is no Slurm job id",
+            seen=job,
+            next_step="give its number, as squeue prints it",
+        )
     asked = session or LocalTransport().connect(Node("localhost"), 5.0)
     assert not isinstance(asked, Unreachable)  # this machine is always reached
-    answer = asked.run(Command(("scontrol", "show", "job", "-o", job.partition(".")[0]), timeout_s=20))
+    answer = asked.run(
+        Command(("scontrol", "show", "job", "-o", job.partition(".")[0]), timeout_s=20)
+    )
     text = answer.out()
     nodes, state = _NODES.search(text), _STATE.search(text)
     if not answer.ok or nodes is None:
-        said = answer.err().strip() or answer.problem or text.strip() or f"exit status {answer.exit_status}"
+        said = (
+            answer.err().strip()
+            or answer.problem
+            or text.strip()
+            or f"exit status {answer.exit_status}"
+        )
         raise UsageError(
             f"slurm: job {job} cannot be looked up",
             seen=f"scontrol show job {job}: {said}",
@@ -81,9 +93,16 @@ class Collected:
 
 
 def collect(
-    run: RunDir, cluster: Cluster, transport: Transport, asking: Asking, wanted: Wanted, limits: Limits, say: Callable[[str, str], None]
+    run: RunDir,
+    cluster: Cluster,
+    transport: Transport,
+    asking: Asking,
+    wanted: Wanted,
+    limits: Limits,
+    say: Callable[[str, str], None],
 ) -> Collected:
-    """Ask every node once; keep `raw/live/NODE.txt` and `raw/live.json`. A node that does not answer is in its `unreachable`."""
+    """Ask every node once; keep `raw/live/NODE.txt` and `raw/live.json`. A node that does not
+    answer is in its `unreachable`."""
     names = tuple(node.name for node in cluster.nodes)
     boundary = secrets.token_hex(8)
     asked_s = time.time()
@@ -91,30 +110,68 @@ def collect(
     recording = RecordingTransport(clocks, run)
     # Two tries each, in as many waves as the fan-out needs.
     connecting_s = 2 * limits.connect_s * (1 + len(names) // limits.forks) + 2
-    with open_fleet(cluster, recording, forks=limits.forks, connect_timeout_s=limits.connect_s, deadline_s=connecting_s) as fleet:
+    with open_fleet(
+        cluster,
+        recording,
+        forks=limits.forks,
+        connect_timeout_s=limits.connect_s,
+        deadline_s=connecting_s,
+    ) as fleet:
         for missing in fleet.unreachable:
             say("reach", f"{missing.node} not reached: {missing.reason}")
         chosen = script.spread(tuple(fleet.sessions))
         answers = _ask(fleet, tuple(fleet.sessions), asking, chosen, boundary, limits.answer_s)
-        made = _artefact(run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster, wanted)
+        made = _artefact(
+            run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster, wanted
+        )
         evidence = offline.evidence(run.path, made)
         second = _not_asked_yet(evidence)
         if asking.ras and second:
             # The job's RAS lives on nodes that were not asked for it: two of them are enough.
             say("ras", f"asking {', '.join(second)} as well")
-            again = {answer.node: answer for answer in _ask(fleet, second, asking, second, boundary, limits.answer_s, again=True)}
-            kept = [again.get(a.node, a) if isinstance(again.get(a.node), CommandResult) else a for a in answers]
-            made = _artefact(run, kept, fleet.unreachable, clocks, boundary, asked_s, cluster, wanted, again=tuple(again))
+            again = {
+                answer.node: answer
+                for answer in _ask(
+                    fleet, second, asking, second, boundary, limits.answer_s, again=True
+                )
+            }
+            kept = [
+                again.get(a.node, a) if isinstance(again.get(a.node), CommandResult) else a
+                for a in answers
+            ]
+            made = _artefact(
+                run,
+                kept,
+                fleet.unreachable,
+                clocks,
+                boundary,
+                asked_s,
+                cluster,
+                wanted,
+                again=tuple(again),
+            )
             evidence = offline.evidence(run.path, made)
     artefacts.keep(run, "live.json", made)
     return Collected(made, evidence)
 
 
 def _ask(
-    fleet: Fleet, names: Sequence[str], asking: Asking, ras: Sequence[str], boundary: str, answer_s: float, *, again: bool = False
+    fleet: Fleet,
+    names: Sequence[str],
+    asking: Asking,
+    ras: Sequence[str],
+    boundary: str,
+    answer_s: float,
+    *,
+    again: bool = False,
 ) -> list[Answer]:
     commands = {
-        name: script.command(replace(asking, ras=asking.ras and name in ras), boundary, store=_store(name, again=again)) for name in names
+        name: script.command(
+            replace(asking, ras=asking.ras and name in ras),
+            boundary,
+            store=_store(name, again=again),
+        )
+        for name in names
     }
     return list(fleet.run(commands, deadline_s=answer_s + asking.interval_s))
 
@@ -124,11 +181,18 @@ def _store(name: str, *, again: bool) -> str:
 
 
 def _not_asked_yet(evidence: Sequence[NodeEvidence]) -> tuple[str, ...]:
-    """Up to two nodes where RAS listens and was not asked, where no answer of the others holds a report."""
-    if any(answer is not None and answer.report is not None for node in evidence for answer in node.ras):
+    """Up to two nodes where RAS listens and was not asked, where no answer of the others holds a
+    report."""
+    if any(
+        answer is not None and answer.report is not None for node in evidence for answer in node.ras
+    ):
         return ()
     return tuple(
-        node.node for node in evidence if (first := node.ras[0]) is not None and first.listens and first.problem == "not asked here"
+        node.node
+        for node in evidence
+        if (first := node.ras[0]) is not None
+        and first.listens
+        and first.problem == "not asked here"
     )[:2]
 
 
@@ -151,7 +215,11 @@ def _artefact(
         name = _store(answer.node, again=answer.node in again)
         if run.read_raw(name) is None:
             gone.append(
-                Unreachable(answer.node, answer.problem or f"no answer, exit status {answer.exit_status}: {answer.err().strip()[:200]}")
+                Unreachable(
+                    answer.node,
+                    answer.problem
+                    or f"no answer, exit status {answer.exit_status}: {answer.err().strip()[:200]}",
+                )
             )
             continue
         offset = clocks.offset(answer.node, answer.out())

@@ -1,4 +1,5 @@
-"""A directory of collected answers, ours (`raw/live.json`) or what a site collected with the printed script (`NODE.txt`), as evidence again."""
+"""A directory of collected answers, ours (`raw/live.json`) or what a site collected with the
+printed script (`NODE.txt`), as evidence again."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def is_collection(path: Path) -> bool:
 
 
 def load(path: Path) -> LiveArtefact:
-    """What was collected. A site's files name their nodes: `gpu-003.txt`; their clocks are not compared.
+    """What was collected. A site's files name their nodes: `gpu-003.txt`; their clocks are not
+    compared.
 
     Raises:
         ReadError: nothing in it is an answer.
@@ -75,7 +77,9 @@ def load(path: Path) -> LiveArtefact:
             seen="no file begins with 'busbw-live 1'",
             next_step="busbw why --live --print-script",
         )
-    made = tuple(LiveFile(file.name.partition(".")[0], file.name, 0, None, 0.0, None, None) for file in files)
+    made = tuple(
+        LiveFile(file.name.partition(".")[0], file.name, 0, None, 0.0, None, None) for file in files
+    )
     return LiveArtefact("busbw.live/1", "", 0.0, "", str(path), None, None, None, made, ())
 
 
@@ -84,11 +88,18 @@ def evidence(path: Path, artefact: LiveArtefact) -> tuple[NodeEvidence, ...]:
     return tuple(_one(path, file) for file in artefact.files)
 
 
-def judge(path: Path, artefact: LiveArtefact, read: tuple[NodeEvidence, ...] | None = None) -> StallJudgement:
-    """The judgement on what was collected: the same from the same files, whoever asks. `read` = its evidence, where it was read already."""
+def judge(
+    path: Path, artefact: LiveArtefact, read: tuple[NodeEvidence, ...] | None = None
+) -> StallJudgement:
+    """The judgement on what was collected: the same from the same files, whoever asks. `read` = its
+    evidence, where it was read already."""
     wanted = Wanted(artefact.slurm, artefact.pid, artefact.mark)
     return live.judge(
-        evidence(path, artefact) if read is None else read, artefact.unreachable, wanted, artefact.asked_s or None, dict(artefact.leaves)
+        evidence(path, artefact) if read is None else read,
+        artefact.unreachable,
+        wanted,
+        artefact.asked_s or None,
+        dict(artefact.leaves),
     )
 
 
@@ -98,14 +109,24 @@ def _one(path: Path, file: LiveFile) -> NodeEvidence:
     return of_text(file.node, data, file.path, file.problem, file.clock_offset_s)
 
 
-def of_text(node: str, data: bytes, artefact: str, problem: str | None, clock_offset_s: float | None) -> NodeEvidence:
+def of_text(
+    node: str, data: bytes, artefact: str, problem: str | None, clock_offset_s: float | None
+) -> NodeEvidence:
     """One node's answer as evidence; what is missing in it is missing, with the reason."""
     head = _MAGIC.search(data[:_HEAD_BYTES])
     if head is None:
-        return stall_read.read(node, (), artefact, problem or "the answer does not begin as the script's does", clock_offset_s)
+        return stall_read.read(
+            node,
+            (),
+            artefact,
+            problem or "the answer does not begin as the script's does",
+            clock_offset_s,
+        )
     result = CommandResult(node, (), 0, data, b"", 0.0)
     answer = split(Node(node), result, head[1].decode(), artefact)
-    sections = (SectionText(s.name, s.stdout, s.exit_status, s.line_no) for s in answer.sections.values())
+    sections = (
+        SectionText(s.name, s.stdout, s.exit_status, s.line_no) for s in answer.sections.values()
+    )
     return stall_read.read(node, sections, artefact, problem or answer.problem, clock_offset_s)
 
 

@@ -1,10 +1,12 @@
-"""The script that collects the evidence of a stalled job on one node: POSIX sh, read-only, in the order in which evidence dies.
+"""The script that collects the evidence of a stalled job on one node: POSIX sh, read-only, in the
+order in which evidence dies.
 
-It looks twice (processes, sockets, ports, GPUs, NCCL's RAS), and between the looks at what keeps longer: kernel log, memory, dumps, logs,
-disks. It writes no file, sends no signal and starts nothing that stays. Only `--stacks` touches a process: the tools that read stacks pause it.
+It looks twice (processes, sockets, ports, GPUs, NCCL's RAS), and between the looks at what keeps
+longer: kernel log, memory, dumps, logs, disks. It writes no file, sends no signal and starts
+nothing that stays. Only `--stacks` touches a process: the tools that read stacks pause it.
 
-Framing is that of the preflight script; the first line names the boundary, so that an answer that a site collected by its own means can be
-taken apart as well.
+Framing is that of the preflight script; the first line names the boundary, so that an answer that a
+site collected by its own means can be taken apart as well.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class Part:
     before: str = ""
     """What the script's shell does first, to have those arguments."""
     where: str = ""
-    """A condition of the script's shell; where it does not hold, the section is empty with status 127."""
+    """A condition of the script's shell; where it does not hold, the section is empty with status
+    127."""
     given: str = ""
     """What a part with a limit reads on its standard input, as a command of the script's shell."""
 
@@ -62,7 +65,13 @@ def parts(asking: Asking) -> tuple[Part, ...]:
         if not asking.ras:
             return Part(name, shell.LISTENS, before=before)
         patience_s = 4 if name == "ras-1" else 2
-        return Part(name, shell.RAS, 14, f'"${{address%:*}}" "${{address##*:}}" "$FOREIGN" "${{FIRST:-self}}" {patience_s}', before)
+        return Part(
+            name,
+            shell.RAS,
+            14,
+            f'"${{address%:*}}" "${{address##*:}}" "$FOREIGN" "${{FIRST:-self}}" {patience_s}',
+            before,
+        )
 
     stacks = (Part("stacks", shell.STACKS, 60, "$PIDS"),) if asking.stacks else ()
     return (
@@ -88,20 +97,29 @@ def parts(asking: Asking) -> tuple[Part, ...]:
 
 
 def spread(names: Sequence[str]) -> tuple[str, ...]:
-    """The nodes whose RAS is asked: the first, the last and one in the middle. A job on some of these nodes has one of them, mostly."""
+    """The nodes whose RAS is asked: the first, the last and one in the middle. A job on some of
+    these nodes has one of them, mostly."""
     return tuple(names) if len(names) < 4 else (names[0], names[len(names) // 2], names[-1])
 
 
 def command(asking: Asking, boundary: str, *, store: str | None = None) -> Command:
     """The script as one command; standard output is kept as `raw/<store>`."""
     at_most_s = 40.0 + asking.interval_s + sum(part.limit_s + 1 for part in parts(asking))
-    return Command(("sh", "-s"), text(asking, boundary).encode(), timeout_s=at_most_s, label="live", store=store)
+    return Command(
+        ("sh", "-s"),
+        text(asking, boundary).encode(),
+        timeout_s=at_most_s,
+        label="live",
+        store=store,
+    )
 
 
 def text(asking: Asking, boundary: str) -> str:
-    """The script itself: runs as it stands with `sh`, on any node, and prints its answer on standard output.
+    """The script itself: runs as it stands with `sh`, on any node, and prints its answer on
+    standard output.
 
-    It is one function, called in the last line: of a script that came only in part nothing runs, and nothing that it starts reads its text.
+    It is one function, called in the last line: of a script that came only in part nothing runs,
+    and nothing that it starts reads its text.
     """
     constants = {
         "B": boundary,
@@ -114,7 +132,10 @@ def text(asking: Asking, boundary: str) -> str:
         "HELD": shell.HELD.strip(),
     }
     lines = [
-        "# Collects the evidence of a stalled job on this node. Reads only. Output: one text; keep it as NODE.txt, then: busbw why DIRECTORY",
+        (
+            "# Collects the evidence of a stalled job on this node. Reads only. Output: one text;"
+            " keep it as NODE.txt, then: busbw why DIRECTORY"
+        ),
         "main() {",
         f'echo "{MAGIC} $B"',
         shell.FIND.strip(),
@@ -138,5 +159,8 @@ def _part(part: Part) -> str:
     else:
         does = f"mark begin {part.name}\n{part.shell.strip()}\nmark end {part.name} 0"
     if part.where:
-        does = f"if {part.where}; then\n{does}\nelse mark begin {part.name}; mark end {part.name} 127; fi"
+        does = (
+            f"if {part.where}; then\n{does}\nelse mark begin {part.name}; mark end {part.name}"
+            " 127; fi"
+        )
     return f"{before}{does}"

@@ -1,7 +1,9 @@
-"""The shell text of the collecting script, part by part: POSIX sh with grep, awk, ls and what iproute2 and the GPU driver bring.
+"""The shell text of the collecting script, part by part: POSIX sh with grep, awk, ls and what
+iproute2 and the GPU driver bring.
 
-It runs on every node of a job at once, often on nodes whose CPUs the job uses, so it starts few processes: what a loop of the shell would read
-file by file, one grep or one awk reads for all ranks. What may hang (a mount, a driver, the memory of a process that is held) runs in a shell of
+It runs on every node of a job at once, often on nodes whose CPUs the job uses, so it starts few
+processes: what a loop of the shell would read file by file, one grep or one awk reads for all
+ranks. What may hang (a mount, a driver, the memory of a process that is held) runs in a shell of
 its own under a limit, with its output in a pipe that ends with the limit.
 """
 
@@ -15,7 +17,8 @@ KEPT = (
     "|NCCL_SOCKET_IFNAME|NCCL_IB_HCA|NCCL_INSPECTOR_DUMP_DIR|TORCH_FR_DUMP_TEMP_FILE|TORCH_NCCL_DEBUG_INFO_TEMP_FILE|TORCH_FR_BUFFER_SIZE"
     "|TORCH_NCCL_TRACE_BUFFER_SIZE|TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC|KUBERNETES_SERVICE_HOST|HOSTNAME"
 )
-"""Variables that say which rank of which job a process is and where it writes. Nothing else of an environment leaves the node."""
+"""Variables that say which rank of which job a process is and where it writes. Nothing else of an
+environment leaves the node."""
 
 PROLOGUE = r"""
 LC_ALL=C BL_SELF=1; export LC_ALL BL_SELF
@@ -29,8 +32,9 @@ ask() { n=$1 l=$2 t=$3; shift 3; mark begin "$n"; limit "$l" sh -c "{ $t$NL:; } 
 clock() { now=$(date +%s.%N); case $now in *N) now=${now%.*}.0;; esac; }
 paths() { eval "$1="; for p in $PIDS; do eval "$1=\"\$$1 /proc/$p/$2\""; done; }
 """
-"""`clock` knows dates that count whole seconds only (busybox). `ask` runs a part that may hang: the limit ends its shell and the `head` that
-holds our output, even where the tool itself cannot be ended."""
+"""`clock` knows dates that count whole seconds only (busybox). `ask` runs a part that may hang: the
+limit ends its shell and the `head` that holds our output, even where the tool itself cannot be
+ended."""
 
 FIND = r"""
 found=$(limit 5 grep -alszE "^($NAMES)=" /proc/[0-9]*/environ)
@@ -52,7 +56,8 @@ paths ENVIRONS environ; paths COMMANDS cmdline; paths EXES exe; paths CWDS cwd; 
 FOREIGN=; [ -n "$FIRST" ] && [ -e "/proc/$FIRST/ns/net" ] && ! [ "/proc/$FIRST/ns/net" -ef /proc/self/ns/net ] && FOREIGN="nsenter -t $FIRST -n"
 RANKS=; [ -z "$FIRST" ] || RANKS=$(limit 6 sh -c "$READ_RANKS" sh "$ENVIRONS" "$COMMANDS" "$EXES $CWDS $NETS" "$MAPS")
 """
-"""The processes of ranks: what carries a rank's number in its environment. Read under a limit: the memory of a held process may not answer."""
+"""The processes of ranks: what carries a rank's number in its environment. Read under a limit: the
+memory of a held process may not answer."""
 
 READ_RANKS = r"""
 { grep -azHsE "^($NAMES|$KEPT)=" $1 /dev/null | tr '\n\0' ' \n'
@@ -69,7 +74,8 @@ READ_RANKS = r"""
 END { for (i = 1; i <= n; i++) { p = order[i]; printf "pid %s\n%scommand %s\n%s", p, own[p], substr(words[p], 1, 300), library[p] } }' |
 head -c 4000000
 """
-"""One block per process: `pid`, the kept variables, exe, cwd, network namespace, command line, communication library."""
+"""One block per process: `pid`, the kept variables, exe, cwd, network namespace, command line,
+communication library."""
 
 SELF = r"""
 read -r boot </proc/sys/kernel/random/boot_id; read -r up _ </proc/uptime; clock
@@ -77,7 +83,9 @@ echo "host $(hostname) now $now up $up boot $boot tick 100"
 ip -o addr 2>/dev/null | awk '{ sub("/.*", "", $4); print "address", $2, $4 }'
 echo "login $SSH_CONNECTION"
 """
-SELF_AGAIN = 'read -r up _ </proc/uptime; clock; echo "host $(hostname) now $now up $up boot $boot tick 100"'
+SELF_AGAIN = (
+    'read -r up _ </proc/uptime; clock; echo "host $(hostname) now $now up $up boot $boot tick 100"'
+)
 """A second time, which with the first bounds how far the node's clock is from ours."""
 
 LOOK = r"""
@@ -94,10 +102,12 @@ clock; echo "look $now"; read -r LOOKED _ </proc/uptime
 """What every rank does, its connections, the node's ports: alike in both looks."""
 
 COUNTERS = (
-    "state phys_state rate counters/port_xmit_data counters/port_rcv_data counters/link_downed counters/symbol_error counters/port_rcv_errors"
-    " counters/port_xmit_discards counters/port_xmit_wait counters/link_error_recovery hw_counters/local_ack_timeout_err"
-    " hw_counters/out_of_sequence hw_counters/packet_seq_err hw_counters/rnr_nak_retry_err hw_counters/req_cqe_error"
-    " hw_counters/resp_cqe_error hw_counters/roce_adp_retrans hw_counters/rp_cnp_handled"
+    "state phys_state rate counters/port_xmit_data counters/port_rcv_data counters/link_downed"
+    " counters/symbol_error counters/port_rcv_errors counters/port_xmit_discards"
+    " counters/port_xmit_wait counters/link_error_recovery hw_counters/local_ack_timeout_err"
+    " hw_counters/out_of_sequence hw_counters/packet_seq_err hw_counters/rnr_nak_retry_err"
+    " hw_counters/req_cqe_error hw_counters/resp_cqe_error hw_counters/roce_adp_retrans"
+    " hw_counters/rp_cnp_handled"
 )
 
 STATES = r"""
@@ -134,18 +144,24 @@ elif command -v nc >/dev/null; then printf "$q" | $3 nc "$1" "$2"
 elif command -v ncclras >/dev/null; then $3 ncclras -v -h "$1" -p "$2"
 fi
 """
-"""NCCL's RAS by its own protocol over the first of bash, nc and ncclras that is here. $1 host, $2 port, $3 how to enter its network, $4 a rank,
-$5 seconds.
+"""NCCL's RAS by its own protocol over the first of bash, nc and ncclras that is here. $1 host, $2
+port, $3 how to enter its network, $4 a rank, $5 seconds.
 
-A server acknowledges the first word at once, and collects for TIMEOUT seconds after that: one that is silent for $5 s is held up itself."""
+A server acknowledges the first word at once, and collects for TIMEOUT seconds after that: one that
+is silent for $5 s is held up itself."""
 
 GPU = (
-    "nvidia-smi --query-gpu=index,uuid,pci.bus_id,utilization.gpu,power.draw,power.limit,clocks.sm,clocks_event_reasons.active,"
-    "temperature.gpu,ecc.errors.uncorrected.volatile.total --format=csv,nounits"
+    "nvidia-smi"
+    " --query-gpu=index,uuid,pci.bus_id,utilization.gpu,power.draw,power.limit,clocks.sm"
+    ",clocks_event_reasons.active,temperature.gpu,ecc.errors.uncorrected.volatile.total"
+    " --format=csv,nounits"
 )
 GPU_APPS = "nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv,nounits"
 
-KERNEL = "{ dmesg 2>/dev/null || limit 5 journalctl -k -b -o short-monotonic --no-pager -n 400; } | tail -n 400"
+KERNEL = (
+    "{ dmesg 2>/dev/null || limit 5 journalctl -k -b -o short-monotonic --no-pager -n 400; } | tail"
+    " -n 400"
+)
 
 HOST = r"""
 grep -shE '^(MemAvailable|MemTotal|oom_kill )|^[0-9.]+ [0-9.]+ [0-9.]+ [0-9]+/' /proc/loadavg /proc/meminfo /proc/vmstat
@@ -189,7 +205,8 @@ files=$(printf '%s\n' "$RANKS" "$DESCRIPTORS" | awk '
     if (n[pid]++ < 12) print "place", pid, path }')
 address=localhost:28028; case $files in *"ras $FIRST "*) address=${files#*"ras $FIRST "}; address=${address%%"$NL"*};; esac
 """
-"""Where the ranks stand, what they have open, what they write to, where their dumps and RAS are: told apart once, after the first look."""
+"""Where the ranks stand, what they have open, what they write to, where their dumps and RAS are:
+told apart once, after the first look."""
 
 DUMP_FILES = r"""
 set --; IFS=$NL; set -f

@@ -1,9 +1,11 @@
-"""Which part of a cluster makes groups slow: one model over all groups of a run, and over those of earlier ones.
+"""Which part of a cluster makes groups slow: one model over all groups of a run, and over those of
+earlier ones.
 
-A group runs at the slowest of the parts that it loads (`blame_parts`), as seen against its peers (`blame_levels`); the fewest parts that
-explain all slow groups are accused (`blame_explain`), each with the groups that speak against it. What other parts would explain as well is
-said, and then no single one is named alone. Two things are judged this way: how fast a group was, and how steady, since a link that loses
-packets or comes and goes is fast most of the time.
+A group runs at the slowest of the parts that it loads (`blame_parts`), as seen against its peers
+(`blame_levels`); the fewest parts that explain all slow groups are accused (`blame_explain`), each
+with the groups that speak against it. What other parts would explain as well is said, and then no
+single one is named alone. Two things are judged this way: how fast a group was, and how steady,
+since a link that loses packets or comes and goes is fast most of the time.
 """
 
 from __future__ import annotations
@@ -25,11 +27,14 @@ CLEAN_ITERATIONS = 5
 EVIDENCE = 12
 """Groups quoted for one accusation; the slowest first."""
 LEAST_UNSTEADY = 0.04
-"""Standard deviation, at least, of a group's share of steady iterations: one hiccup accuses nobody."""
+"""Standard deviation, at least, of a group's share of steady iterations: one hiccup accuses
+nobody."""
 FEWEST_UNSTEADY = 3
-"""Unsteady groups, of two launches at least, that an accusation for unsteadiness must explain: on a loaded machine one or two always are."""
+"""Unsteady groups, of two launches at least, that an accusation for unsteadiness must explain: on a
+loaded machine one or two always are."""
 OFTEN = 0.2
-"""Share of its groups, at least, that must be unsteady: of dozens that load one node a few always are, and three of them lie together by chance."""
+"""Share of its groups, at least, that must be unsteady: of dozens that load one node a few always
+are, and three of them lie together by chance."""
 _CONTRAST = 3
 
 
@@ -42,7 +47,8 @@ class BlameOutcome:
     reference_gb_s: float | None
     """Bus bandwidth of a good pair of nodes over all its rails; None = too few groups to know."""
     tolerance: float
-    """Loss, as a share of the reference, from which on these measurements would have accused a node."""
+    """Loss, as a share of the reference, from which on these measurements would have accused a
+    node."""
     exonerated: tuple[str, ...]
     """Nodes that were loaded for long enough without being slow, and that nothing accuses."""
     inseparable: str
@@ -50,7 +56,8 @@ class BlameOutcome:
     accused: tuple[Part, ...] = ()
     """The parts of `blames`, in the same order."""
     open: tuple[Suspicion, ...] = ()
-    """Suspected, and measured too seldom to accuse, to clear, or to tell from others; accused parts that others may stand for come first."""
+    """Suspected, and measured too seldom to accuse, to clear, or to tell from others; accused parts
+    that others may stand for come first."""
     levels: tuple[Level, ...] = ()
     """Every group that had peers."""
     explained: tuple[Level, ...] = ()
@@ -58,14 +65,20 @@ class BlameOutcome:
 
 
 def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameOutcome:  # noqa: B008 — frozen
-    """Blame from all groups of a run; of samples of different sizes the largest size of each operation counts.
+    """Blame from all groups of a run; of samples of different sizes the largest size of each
+    operation counts.
 
     Unit of every bandwidth: GB/s of bus bandwidth.
     """
     seen = levels(_largest(samples), fabric)
     pairs = [level for level in seen if len(level.sample.nodes) > 1]
     if not pairs:
-        why = "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow node" if samples else ""
+        why = (
+            "fewer than three nodes were measured in pairs: a slow pair cannot be told from a slow"
+            " node"
+            if samples
+            else ""
+        )
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=seen)
     speed = Explainer(seen, fabric).explain()
     # What is slow is unsteady too: only what the speeds do not explain is looked at.
@@ -73,11 +86,18 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     calm = tuple(level for level in steadiness(seen) if not known & set(level.sample.nodes))
     flicker = Explainer(calm, fabric, average=True).explain()
     unsteady = tuple(found for found in flicker.accused if _often(found, calm))
-    blames = [_blame(found, seen, speed) for found in speed.accused] + [_unsteady(found, calm, seen) for found in unsteady]
+    blames = [_blame(found, seen, speed) for found in speed.accused] + [
+        _unsteady(found, calm, seen) for found in unsteady
+    ]
     told = (*speed.accused, *unsteady)
-    order = sorted(range(len(blames)), key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component))
+    order = sorted(
+        range(len(blames)),
+        key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component),
+    )
     still_open = (*(found for found in told if found.alike), *speed.open, *flicker.open)
-    explained = tuple({id(seen[i]): seen[i] for found in speed.accused for i in found.account.explained}.values())
+    explained = tuple(
+        {id(seen[i]): seen[i] for found in speed.accused for i in found.account.explained}.values()
+    )
     suspected = {name for found in (*still_open, *told) for name in found.account.part.names}
     return BlameOutcome(
         blames=tuple(blames[i] for i in order),
@@ -93,7 +113,8 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
 
 
 def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
-    """The levels with, in place of speed, the share of iterations that kept it, set against that of the steadier half."""
+    """The levels with, in place of speed, the share of iterations that kept it, set against that of
+    the steadier half."""
     if not seen:
         return ()
     ranked = sorted(level.dips for level in seen)
@@ -102,7 +123,13 @@ def steadiness(seen: tuple[Level, ...]) -> tuple[Level, ...]:
     found = []
     for level in seen:
         noise = math.sqrt(share * (1 - share) / max(len(level.sample.busbw_gb_s), 1))
-        found.append(dataclasses.replace(level, ratio=min(1.0, (1 - level.dips) / (1 - share)), noise=max(LEAST_UNSTEADY, noise)))
+        found.append(
+            dataclasses.replace(
+                level,
+                ratio=min(1.0, (1 - level.dips) / (1 - share)),
+                noise=max(LEAST_UNSTEADY, noise),
+            )
+        )
     return tuple(found)
 
 
@@ -111,8 +138,13 @@ def _often(found: Suspicion, calm: tuple[Level, ...]) -> bool:
     groups, part = found.account.explained, found.account.part
     if len(groups) < FEWEST_UNSTEADY or len({calm[i].launch for i in groups}) < 2:
         return False
-    # The names of other parts are no nodes'; what many groups share must stand out from its like already.
-    loading = [level for level in calm if set(part.names) <= set(level.sample.nodes) and part.rail in (None, level.sample.rail)]
+    # The names of other parts are no nodes'; what many groups share must stand out from its like
+    # already.
+    loading = [
+        level
+        for level in calm
+        if set(part.names) <= set(level.sample.nodes) and part.rail in (None, level.sample.rail)
+    ]
     return len(groups) >= OFTEN * len(loading)
 
 
@@ -132,7 +164,11 @@ def _touching(part: Part, seen: tuple[Level, ...]) -> set[str]:
 
 
 def _reference(pairs: list[Level]) -> float:
-    whole = [level.reference_gb_s for level in pairs if level.sample.rail is None and len(level.sample.nodes) == 2]
+    whole = [
+        level.reference_gb_s
+        for level in pairs
+        if level.sample.rail is None and len(level.sample.nodes) == 2
+    ]
     if whole:
         return good_level(whole) if len(whole) > 1 else whole[0]
     rails = 1 + max(level.sample.rail or 0 for level in pairs)
@@ -140,14 +176,18 @@ def _reference(pairs: list[Level]) -> float:
 
 
 def _tolerance(pairs: list[Level]) -> float:
-    """Smallest loss of a node that its launches would have added up to an accusation of, in 97 of 100 cases."""
+    """Smallest loss of a node that its launches would have added up to an accusation of, in 97 of
+    100 cases."""
     launches: dict[str, set[int]] = {}
     for level in pairs:
         for node in level.sample.nodes:
             launches.setdefault(node, set()).add(level.launch)
     count = statistics.median(len(found) for found in launches.values())
     noise = statistics.median(level.noise for level in pairs)
-    return max(least_loss(tuple(pairs)), noise * (math.sqrt(COST[PartKind.NODE] / count) + 2 / math.sqrt(count)))
+    return max(
+        least_loss(tuple(pairs)),
+        noise * (math.sqrt(COST[PartKind.NODE] / count) + 2 / math.sqrt(count)),
+    )
 
 
 def _cleared(seen: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
@@ -155,8 +195,16 @@ def _cleared(seen: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
     for level in seen:
         for node in level.sample.nodes:
             good = level.ratio > 1 - max(LEAST_LOSS, 2.5 * level.noise)
-            clean[node] = clean.get(node, 0) + (len(level.sample.busbw_gb_s) if good and len(level.sample.nodes) > 1 else 0)
-    return tuple(sorted(node for node, count in clean.items() if count >= CLEAN_ITERATIONS and node not in suspected))
+            clean[node] = clean.get(node, 0) + (
+                len(level.sample.busbw_gb_s) if good and len(level.sample.nodes) > 1 else 0
+            )
+    return tuple(
+        sorted(
+            node
+            for node, count in clean.items()
+            if count >= CLEAN_ITERATIONS and node not in suspected
+        )
+    )
 
 
 def _inseparable(blames: list[Blame]) -> str:
@@ -167,19 +215,33 @@ def _inseparable(blames: list[Blame]) -> str:
 def _evidence(level: Level) -> Evidence:
     sample = level.sample
     rail = "" if sample.rail is None else f" rail {sample.rail}"
-    measured, expected = format_bandwidth(level.ratio * level.reference_gb_s), format_bandwidth(level.reference_gb_s)
-    text = f"{' + '.join(sample.nodes)}{rail}: {measured} over {len(sample.busbw_gb_s)} iterations, {level.ratio:.0%} of {expected}"
+    measured, expected = (
+        format_bandwidth(level.ratio * level.reference_gb_s),
+        format_bandwidth(level.reference_gb_s),
+    )
+    text = (
+        f"{' + '.join(sample.nodes)}{rail}: {measured} over {len(sample.busbw_gb_s)} iterations,"
+        f" {level.ratio:.0%} of {expected}"
+    )
     return Evidence(sample.artefact, sample.line_no, text)
 
 
 def _quoted(account: Account, mine: list[Level], seen: tuple[Level, ...]) -> tuple[Evidence, ...]:
-    """The groups that speak against it, then what the same partners give without it: the contrast is part of the proof."""
-    against = sorted(mine, key=lambda level: (level.ratio, level.launch, level.sample.nodes))[:EVIDENCE]
-    names, partners = set(account.part.names), {node for level in mine for node in level.sample.nodes} - set(account.part.names)
+    """The groups that speak against it, then what the same partners give without it: the contrast
+    is part of the proof."""
+    against = sorted(mine, key=lambda level: (level.ratio, level.launch, level.sample.nodes))[
+        :EVIDENCE
+    ]
+    names, partners = (
+        set(account.part.names),
+        {node for level in mine for node in level.sample.nodes} - set(account.part.names),
+    )
     contrast = [
         level
         for level in seen
-        if partners & set(level.sample.nodes) and not names & set(level.sample.nodes) and level.ratio > 1 - 2.5 * level.noise
+        if partners & set(level.sample.nodes)
+        and not names & set(level.sample.nodes)
+        and level.ratio > 1 - 2.5 * level.noise
     ]
     return tuple(_evidence(level) for level in (*against, *contrast[:_CONTRAST]))
 
@@ -202,12 +264,16 @@ def _blame(found: Suspicion, seen: tuple[Level, ...], speed: Explanation) -> Bla
         seen_in=_quoted(account, mine, seen),
         exonerated=tuple(sorted({node for level in mine for node in level.sample.nodes} - accused)),
         also=tuple(part.label for part in found.alike),
-        launches=f"slow in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches",
+        launches=(
+            f"slow in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)}"
+            " launches"
+        ),
     )
 
 
 def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]) -> Blame:
-    """A part that is fast in most iterations and stumbles in too many: `capacity` is what is left of the time."""
+    """A part that is fast in most iterations and stumbles in too many: `capacity` is what is left
+    of the time."""
     account = found.account
     mine = [calm[i] for i in account.explained]
     by_sample = {id(level.sample): level for level in seen}
@@ -218,8 +284,9 @@ def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]
         Evidence(
             level.sample.artefact,
             level.sample.line_no,
-            f"{' + '.join(level.sample.nodes)}{'' if level.sample.rail is None else f' rail {level.sample.rail}'}: "
-            f"{level.dips:.0%} of {len(level.sample.busbw_gb_s)} iterations below 70% of its own level",
+            f"{' + '.join(level.sample.nodes)}{'' if level.sample.rail is None else f' rail {level.sample.rail}'}:"
+            f" {level.dips:.0%} of {len(level.sample.busbw_gb_s)} iterations below 70% of its own"
+            " level",
         )
         for level in sorted(real, key=lambda level: -level.dips)[:EVIDENCE]
     )
@@ -230,9 +297,16 @@ def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]
         capacity_gb_s=kept * reference,
         expected_gb_s=reference,
         seen_in=texts,
-        exonerated=tuple(sorted({node for level in mine for node in level.sample.nodes} - set(account.part.names))),
+        exonerated=tuple(
+            sorted(
+                {node for level in mine for node in level.sample.nodes} - set(account.part.names)
+            )
+        ),
         also=tuple(part.label for part in found.alike),
-        launches=f"stumbles in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches",
+        launches=(
+            f"stumbles in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)}"
+            " launches"
+        ),
     )
 
 
@@ -249,32 +323,55 @@ _TELLING = (Status.FAIL, Status.WARN)
 
 
 def with_priors(outcome: BlameOutcome, findings: tuple[Finding, ...]) -> BlameOutcome:
-    """The outcome with its accusations ordered and supported by what was found besides. `findings`: none of a survey's own."""
+    """The outcome with its accusations ordered and supported by what was found besides. `findings`:
+    none of a survey's own."""
     told = tuple(finding for finding in findings if finding.status in _TELLING)
     if not told or not outcome.blames:
         return outcome
-    return dataclasses.replace(outcome, blames=tuple(_supported(blame, outcome, told) for blame in outcome.blames))
+    return dataclasses.replace(
+        outcome, blames=tuple(_supported(blame, outcome, told) for blame in outcome.blames)
+    )
 
 
 def _supported(blame: Blame, outcome: BlameOutcome, told: tuple[Finding, ...]) -> Blame:
     names = (blame.component, *blame.also)
-    found = {name: tuple(finding for finding in told if _speaks_for(finding, name)) for name in names}
-    # A finding about a whole node speaks for each of its rails alike: what speaks for all separates none of them.
-    shared = [finding for finding in told if all(finding in found[name] for name in names)] if blame.also else []
-    telling = {name: tuple(finding for finding in found[name] if finding not in shared) for name in names}
+    found = {
+        name: tuple(finding for finding in told if _speaks_for(finding, name)) for name in names
+    }
+    # A finding about a whole node speaks for each of its rails alike: what speaks for all separates
+    # none of them.
+    shared = (
+        [finding for finding in told if all(finding in found[name] for name in names)]
+        if blame.also
+        else []
+    )
+    telling = {
+        name: tuple(finding for finding in found[name] if finding not in shared) for name in names
+    }
     best = max(len(each) for each in telling.values())
     leading = [name for name in names if best and len(telling[name]) == best]
     if blame.also and len(leading) == 1 and leading[0] != blame.component:
-        kind = next((part.kind.value for each in outcome.open for part in each.alike if part.label == leading[0]), blame.kind)
+        kind = next(
+            (
+                part.kind.value
+                for each in outcome.open
+                for part in each.alike
+                if part.label == leading[0]
+            ),
+            blame.kind,
+        )
         also = tuple(name for name in names if name != leading[0])
         blame = dataclasses.replace(blame, kind=kind, component=leading[0], also=also)
     why = "found besides" if not blame.also else "comes first because of what was found besides"
     quoted = (telling[blame.component] if blame.also else found[blame.component])[:MOST]
-    return dataclasses.replace(blame, seen_in=(*blame.seen_in, *(_quoted_line(finding, why) for finding in quoted)))
+    return dataclasses.replace(
+        blame, seen_in=(*blame.seen_in, *(_quoted_line(finding, why) for finding in quoted))
+    )
 
 
 def _speaks_for(finding: Finding, name: str) -> bool:
-    """The finding is about the part by its own name, or about the node that a rail or an inside belongs to. Paths and leaves have no owner."""
+    """The finding is about the part by its own name, or about the node that a rail or an inside
+    belongs to. Paths and leaves have no owner."""
     if name in finding.where:
         return True
     node, rail, _ = name.removeprefix("inside of ").partition(" rail ")
@@ -283,4 +380,8 @@ def _speaks_for(finding: Finding, name: str) -> bool:
 
 def _quoted_line(finding: Finding, why: str) -> Evidence:
     first = finding.evidence[0] if finding.evidence else None
-    return Evidence(first.artefact if first else "run.json", first.line_no if first else None, f"{why}: {finding.title}")
+    return Evidence(
+        first.artefact if first else "run.json",
+        first.line_no if first else None,
+        f"{why}: {finding.title}",
+    )

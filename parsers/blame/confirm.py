@@ -1,4 +1,5 @@
-"""Whether an accusation was confirmed: the two numbers of its confirmation, what they come to, and what would settle it where there are none."""
+"""Whether an accusation was confirmed: the two numbers of its confirmation, what they come to, and
+what would settle it where there are none."""
 
 from __future__ import annotations
 
@@ -38,10 +39,14 @@ NO_CONFIRMATION = Confirmation(())
 """Nothing is said of it: not a survey of this run."""
 
 
-def confirmation(blame: Blame, part: Part, samples: tuple[GroupSample, ...], fabric: Fabric, cannot: str = "") -> Confirmation:
-    """What the launches made to confirm it say of one accused part. `cannot`: why these nodes cannot confirm it, empty = they can.
+def confirmation(
+    blame: Blame, part: Part, samples: tuple[GroupSample, ...], fabric: Fabric, cannot: str = ""
+) -> Confirmation:
+    """What the launches made to confirm it say of one accused part. `cannot`: why these nodes
+    cannot confirm it, empty = they can.
 
-    Unit of every bandwidth: GB/s of bus bandwidth, of all rails of a pair together unless one rail is accused.
+    Unit of every bandwidth: GB/s of bus bandwidth, of all rails of a pair together unless one rail
+    is accused.
     """
     if part.kind is PartKind.PATH:
         found = _path(blame, part, samples)
@@ -59,71 +64,146 @@ def _unconfirmed(part: Part, cannot: str) -> Confirmation:
         return Confirmation((Evidence("run.json", None, text),), "busbw run --survey --budget 20m")
     settle = {
         PartKind.PATH: "one more good node in the run: each end measured with it",
-        PartKind.UPLINK: "two good nodes below either end of the uplinks, or the switch's counters: busbw run --fabric-file FILE",
-        PartKind.BETWEEN: "two good nodes below either end of the uplinks, or the switch's counters: busbw run --fabric-file FILE",
+        PartKind.UPLINK: (
+            "two good nodes below either end of the uplinks, or the switch's counters: busbw run"
+            " --fabric-file FILE"
+        ),
+        PartKind.BETWEEN: (
+            "two good nodes below either end of the uplinks, or the switch's counters: busbw run"
+            " --fabric-file FILE"
+        ),
         PartKind.PLANE: "the counters of this rail's switches: busbw run --fabric-file FILE",
-    }.get(part.kind, "two good nodes more in the run: a ring over all, and one without what is accused")
+    }.get(
+        part.kind,
+        "two good nodes more in the run: a ring over all, and one without what is accused",
+    )
     return Confirmation((Evidence("run.json", None, text),), settle)
 
 
 def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
-    texts = {CASE + WHOLE: "all {n} nodes in one ring: {b}", CASE + REST: "without what is accused, {n} nodes in one ring: {b}"}
+    texts = {
+        CASE + WHOLE: "all {n} nodes in one ring: {b}",
+        CASE + REST: "without what is accused, {n} nodes in one ring: {b}",
+    }
     found = sorted((s for s in samples if s.launch in texts), key=lambda s: s.launch, reverse=True)
-    told = tuple(Evidence(s.artefact, s.line_no, texts[s.launch].format(n=len(s.nodes), b=format_bandwidth(s.median_gb_s))) for s in found)
+    told = tuple(
+        Evidence(
+            s.artefact,
+            s.line_no,
+            texts[s.launch].format(n=len(s.nodes), b=format_bandwidth(s.median_gb_s)),
+        )
+        for s in found
+    )
     if len(told) == 1:
         return Confirmation(
-            (*told, Evidence("run.json", None, "unconfirmed: the ring to compare with was not measured")), "busbw run --survey"
+            (
+                *told,
+                Evidence(
+                    "run.json", None, "unconfirmed: the ring to compare with was not measured"
+                ),
+            ),
+            "busbw run --survey",
         )
     return Confirmation(told) if told else None
 
 
 def _path(blame: Blame, part: Part, samples: tuple[GroupSample, ...]) -> Confirmation | None:
     first, second = part.names
-    again = _pairs([s for s in samples if s.launch.startswith(CASE + AGAIN) and set(s.nodes) == {first, second}], part.rail)
+    again = _pairs(
+        [
+            s
+            for s in samples
+            if s.launch.startswith(CASE + AGAIN) and set(s.nodes) == {first, second}
+        ],
+        part.rail,
+    )
     others = [s for s in samples if s.launch.startswith(CASE + EXCHANGED)]
-    exchanged = [_pairs([s for s in others if end in s.nodes and not {first, second} <= set(s.nodes)], part.rail) for end in part.names]
+    exchanged = [
+        _pairs(
+            [s for s in others if end in s.nodes and not {first, second} <= set(s.nodes)], part.rail
+        )
+        for end in part.names
+    ]
     if not again and not any(exchanged):
         return None
     told = tuple(
-        Evidence(pair.artefact, None, f"confirmation, {how}: {' + '.join(pair.nodes)}: {format_bandwidth(pair.busbw_gb_s)}")
-        for how, pairs in (("measured again", again), *(("with another partner", each) for each in exchanged))
+        Evidence(
+            pair.artefact,
+            None,
+            f"confirmation, {how}: {' + '.join(pair.nodes)}: {format_bandwidth(pair.busbw_gb_s)}",
+        )
+        for how, pairs in (
+            ("measured again", again),
+            *(("with another partner", each) for each in exchanged),
+        )
         for pair in pairs
     )
     if not again or not all(exchanged):
         text = "unconfirmed: not all of its launches could be made"
-        return Confirmation((*told, Evidence("run.json", None, text)), "busbw run --survey --budget 20m")
+        return Confirmation(
+            (*told, Evidence("run.json", None, text)), "busbw run --survey --budget 20m"
+        )
     good = statistics.median(pair.busbw_gb_s for pairs in exchanged for pair in pairs)
     slow_ends = [
-        end for end, pairs in zip(part.names, exchanged, strict=True) if pairs[0].busbw_gb_s < _halfway(blame, blame.expected_gb_s)
+        end
+        for end, pairs in zip(part.names, exchanged, strict=True)
+        if pairs[0].busbw_gb_s < _halfway(blame, blame.expected_gb_s)
     ]
     if again[0].busbw_gb_s >= _halfway(blame, good):
         return _said(
-            told, f"not confirmed: the path was good this time, {again[0].busbw_gb_s / good:.0%} of its ends with others", against=True
+            told,
+            f"not confirmed: the path was good this time, {again[0].busbw_gb_s / good:.0%} of its"
+            " ends with others",
+            against=True,
         )
     if slow_ends:
-        return _said(told, f"not confirmed as a path: {' and '.join(slow_ends)} slow with another partner too", against=True)
-    return _said(told, f"confirmed: {again[0].busbw_gb_s / good:.0%} of what its ends reach with others")
+        return _said(
+            told,
+            f"not confirmed as a path: {' and '.join(slow_ends)} slow with another partner too",
+            against=True,
+        )
+    return _said(
+        told, f"confirmed: {again[0].busbw_gb_s / good:.0%} of what its ends reach with others"
+    )
 
 
-def _uplinks(blame: Blame, part: Part, samples: tuple[GroupSample, ...], fabric: Fabric) -> Confirmation | None:
+def _uplinks(
+    blame: Blame, part: Part, samples: tuple[GroupSample, ...], fabric: Fabric
+) -> Confirmation | None:
     leaf = dict(fabric.leaf_of)
-    mine = [s for s in samples if all(node in leaf for node in s.nodes) and any(leaf[node] in part.names for node in s.nodes)]
+    mine = [
+        s
+        for s in samples
+        if all(node in leaf for node in s.nodes)
+        and any(leaf[node] in part.names for node in s.nodes)
+    ]
     across = [s for s in mine if s.launch.startswith(CASE + ACROSS) and crossing(s.nodes, leaf)]
     if part.kind is PartKind.BETWEEN:
         across = [s for s in across if {leaf[node] for node in s.nodes} == set(part.names)]
     inside = [s for s in mine if s.launch.startswith(CASE + INSIDE) and not crossing(s.nodes, leaf)]
-    ways = (("across", _pairs(across, part.rail)), ("inside their leaf, without the uplinks", _pairs(inside, part.rail)))
+    ways = (
+        ("across", _pairs(across, part.rail)),
+        ("inside their leaf, without the uplinks", _pairs(inside, part.rail)),
+    )
     told, medians = [], []
     for how, pairs in ways:
         if pairs:
             medians.append(statistics.median(pair.busbw_gb_s for pair in pairs))
             count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs at once, the median"
-            told.append(Evidence(pairs[0].artefact, None, f"confirmation, {how}: {format_bandwidth(medians[-1])} ({count})"))
+            told.append(
+                Evidence(
+                    pairs[0].artefact,
+                    None,
+                    f"confirmation, {how}: {format_bandwidth(medians[-1])} ({count})",
+                )
+            )
     if not told:
         return None
     if len(told) < _ENDS:
         text = "unconfirmed: only one of its two launches could be made"
-        return Confirmation((*told, Evidence("run.json", None, text)), "busbw run --survey --budget 20m")
+        return Confirmation(
+            (*told, Evidence("run.json", None, text)), "busbw run --survey --budget 20m"
+        )
     share = f"the same nodes reach {medians[0] / medians[1]:.0%} across of what they reach inside"
     if medians[0] >= _halfway(blame, medians[1]):
         return _said(tuple(told), f"not confirmed: {share}", against=True)
@@ -136,7 +216,8 @@ def _said(told: tuple[Evidence, ...], text: str, *, against: bool = False) -> Co
 
 
 def _halfway(blame: Blame, good_gb_s: float | None) -> float:
-    """Between what the accused part was seen to give and a good one: nearer to which of them is a new number?"""
+    """Between what the accused part was seen to give and a good one: nearer to which of them is a
+    new number?"""
     ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
     return (good_gb_s or 0.0) * (1 + ratio) / 2
 
@@ -154,4 +235,7 @@ def _pairs(samples: Sequence[GroupSample], rail: int | None) -> list[_Pair]:
     for sample in samples:
         if rail is None or sample.rail in (None, rail):
             by_pair.setdefault((sample.artefact, tuple(sorted(sample.nodes))), []).append(sample)
-    return [_Pair(nodes, sum(s.median_gb_s for s in found), artefact) for (artefact, nodes), found in by_pair.items()]
+    return [
+        _Pair(nodes, sum(s.median_gb_s for s in found), artefact)
+        for (artefact, nodes), found in by_pair.items()
+    ]

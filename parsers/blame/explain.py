@@ -1,10 +1,13 @@
-"""Which few parts explain all slow groups: the smallest set of accusations that the measurements need, and what else would do as well.
+"""Which few parts explain all slow groups: the smallest set of accusations that the measurements
+need, and what else would do as well.
 
-A group runs at the slowest of its parts; a part that several groups share at once gives each of them its portion. A part is accused if that
-takes away more misfit than an accusation costs. What one launch can say for or against a part is bounded, so that a passing disturbance
-never accuses: two launches at least must speak against it. What one group can say is bounded by how many are slow by chance (`blame_chance`).
-A part that is good in some launches and bad in others is intermittent, which costs more. Misfit is squared distance in standard deviations
-of the noise; the numbers below are in that unit.
+A group runs at the slowest of its parts; a part that several groups share at once gives each of
+them its portion. A part is accused if that takes away more misfit than an accusation costs. What
+one launch can say for or against a part is bounded, so that a passing disturbance never accuses:
+two launches at least must speak against it. What one group can say is bounded by how many are slow
+by chance (`blame_chance`). A part that is good in some launches and bad in others is intermittent,
+which costs more. Misfit is squared distance in standard deviations of the noise; the numbers below
+are in that unit.
 """
 
 from __future__ import annotations
@@ -37,27 +40,33 @@ MOST = 25.0
 SUSPICIOUS = 2.5
 """Standard deviations below what is predicted from which on a group is slow."""
 ALWAYS = 0.75
-"""Share of its launches in which an end of groups must be slow to be taken for slow itself: its groups are then no chance."""
+"""Share of its launches in which an end of groups must be slow to be taken for slow itself: its
+groups are then no chance."""
 UNSEEN = 1.0
-"""Slow groups put down to chance where none was seen, of those that lose next to nothing: chance seldom takes much."""
+"""Slow groups put down to chance where none was seen, of those that lose next to nothing: chance
+seldom takes much."""
 DECADE = 0.2
-"""Loss by which such groups become ten times rarer: one in three at 10 %, three in a thousand at 50 %. Among few groups a small loss must be
-seen often until it accuses; among thousands, where chance would have shown, twice is enough."""
+"""Loss by which such groups become ten times rarer: one in three at 10 %, three in a thousand at 50
+%. Among few groups a small loss must be seen often until it accuses; among thousands, where chance
+would have shown, twice is enough."""
 CLOSE = 1 / 3
 """A group counts as slow as the part in question if it lost two thirds as much."""
 STANDS_OUT = 3.0
-"""Standard deviations by which what many groups share must lie below its like, as both repeat from launch to launch (one chance in 740); more
-where few repeats tell the deviation."""
+"""Standard deviations by which what many groups share must lie below its like, as both repeat from
+launch to launch (one chance in 740); more where few repeats tell the deviation."""
 _End = tuple[str, int | None]
 _KINDS = range(3)
 
 
 class Chance:
-    """The groups that are slow for no known reason, as far as explained; ask again after each explanation."""
+    """The groups that are slow for no known reason, as far as explained; ask again after each
+    explanation."""
 
     def __init__(self, levels: tuple[Level, ...]) -> None:
         self._levels = levels
-        self._slow = tuple(i for i, level in enumerate(levels) if (1.0 - level.ratio) / level.noise > SUSPICIOUS)
+        self._slow = tuple(
+            i for i, level in enumerate(levels) if (1.0 - level.ratio) / level.noise > SUSPICIOUS
+        )
         launches: dict[_End, int] = {}
         for level in levels:
             for end in _ends(level):
@@ -66,23 +75,36 @@ class Chance:
         for index in self._slow:
             for end in _ends(levels[index]):
                 slow[end] = slow.get(end, 0) + 1
-        bad = {end for end, count in slow.items() if launches[end] > 1 and count >= ALWAYS * launches[end]}
-        self._open = tuple(not any(end in bad for end in _ends(level)) for level in levels) if bad else (True,) * len(levels)
+        bad = {
+            end
+            for end, count in slow.items()
+            if launches[end] > 1 and count >= ALWAYS * launches[end]
+        }
+        self._open = (
+            tuple(not any(end in bad for end in _ends(level)) for level in levels)
+            if bad
+            else (True,) * len(levels)
+        )
         self.kind = tuple(map(kind_of, levels))
         """`kind_of` each level."""
-        self._count = Counter(kind for is_open, kind in zip(self._open, self.kind, strict=True) if is_open)
+        self._count = Counter(
+            kind for is_open, kind in zip(self._open, self.kind, strict=True) if is_open
+        )
         self._unlucky: dict[int, float] = {}
         self._ranked: tuple[list[float], ...] = tuple([] for _ in _KINDS)
 
     def learn(self, predicted: Sequence[float], short: Sequence[float]) -> None:
-        """Count again with what is explained by now. `predicted`: for each level; `short`: standard deviations that each slow one lacks."""
+        """Count again with what is explained by now. `predicted`: for each level; `short`: standard
+        deviations that each slow one lacks."""
         self._unlucky = {
             index: self._levels[index].ratio / predicted[index]
             for index, lacking in zip(self._slow, short, strict=True)
             if lacking > SUSPICIOUS and self._open[index]
         }
         for kind in _KINDS:
-            self._ranked[kind][:] = sorted(value for index, value in self._unlucky.items() if self.kind[index] == kind)
+            self._ranked[kind][:] = sorted(
+                value for index, value in self._unlucky.items() if self.kind[index] == kind
+            )
 
     @property
     def slow(self) -> tuple[int, ...]:
@@ -95,19 +117,25 @@ class Chance:
         return len(self._unlucky) / max(1, len(self._levels))
 
     def bounds(self, mine: Sequence[int], depth: float) -> tuple[float, ...]:
-        """What one slow group of a part can say, by `kind_of` the group. `depth`: share of what was predicted that it leaves."""
+        """What one slow group of a part can say, by `kind_of` the group. `depth`: share of what was
+        predicted that it leaves."""
         enough = depth + CLOSE * (1.0 - depth)
         unseen = UNSEEN * 10 ** (-(1.0 - depth) / DECADE)
         found = []
         for kind in _KINDS:
             own = [i for i in mine if self.kind[i] == kind and self._open[i]]
-            slow = bisect.bisect_right(self._ranked[kind], enough) - sum(self._unlucky.get(i, math.inf) <= enough for i in own)
-            found.append(min(MOST, -2.0 * math.log((slow + unseen) / (self._count[kind] - len(own) + 1.0))))
+            slow = bisect.bisect_right(self._ranked[kind], enough) - sum(
+                self._unlucky.get(i, math.inf) <= enough for i in own
+            )
+            found.append(
+                min(MOST, -2.0 * math.log((slow + unseen) / (self._count[kind] - len(own) + 1.0)))
+            )
         return tuple(found)
 
 
 def kind_of(level: Level) -> int:
-    """0 = a node by itself, 1 = a group inside a leaf, 2 = one across leaves: each has its own chance."""
+    """0 = a node by itself, 1 = a group inside a leaf, 2 = one across leaves: each has its own
+    chance."""
     return 0 if len(level.sample.nodes) == 1 else 2 if level.crosses else 1
 
 
@@ -116,34 +144,42 @@ def _ends(level: Level) -> tuple[_End, ...]:
 
 
 def stands_out(ours: dict[int, list[float]], theirs: dict[int, list[float]]) -> float:
-    """By how much what many groups share lies below its like, less what chance makes of that. Negative = it does not.
+    """By how much what many groups share lies below its like, less what chance makes of that.
+    Negative = it does not.
 
-    Both: launch → ratios of its groups. All groups of a launch share the launch's mood: only launches count as repeats.
+    Both: launch → ratios of its groups. All groups of a launch share the launch's mood: only
+    launches count as repeats.
 
     >>> round(stands_out({0: [0.8], 1: [0.82], 2: [0.8]}, {0: [1.0], 1: [1.0], 2: [1.02]}), 2)
     0.13
     >>> stands_out({0: [0.8], 1: [1.0], 2: [0.8]}, {0: [1.0], 1: [0.9], 2: [1.02]}) < 0
     True
     """
-    own, other = ([statistics.fmean(found[launch]) for launch in sorted(found)] for found in (ours, theirs))
+    own, other = (
+        [statistics.fmean(found[launch]) for launch in sorted(found)] for found in (ours, theirs)
+    )
     steps = [(b - a) ** 2 for values in (own, other) for a, b in itertools.pairwise(values)]
     if not steps or not own or not other:
         return -math.inf
-    wander = math.sqrt(statistics.fmean(steps) / 2)  # the difference of two has twice the variance of one
+    # the difference of two has twice the variance of one
+    wander = math.sqrt(statistics.fmean(steps) / 2)
     chance = student(STANDS_OUT, len(steps)) * wander * math.sqrt(1 / len(own) + 1 / len(other))
     return statistics.fmean(other) - statistics.fmean(own) - chance
 
 
 def student(deviations: float, repeats: int) -> float:
-    """How many standard deviations are as rare as `deviations`, where the deviation itself is known from so few repeats (Student's t).
+    """How many standard deviations are as rare as `deviations`, where the deviation itself is known
+    from so few repeats (Student's t).
 
-    Within 5 % from four repeats on, by the approximation of Wallace (1959, Bounds on normal approximations to Student's and the chi-square
-    distributions); two are beyond all use.
+    Within 5 % from four repeats on, by the approximation of Wallace (1959, Bounds on normal
+    approximations to Student's and the chi-square distributions); two are beyond all use.
 
     >>> [round(student(3.0, repeats), 1) for repeats in (4, 10, 1000)]
     [6.8, 4.0, 3.0]
     """
-    return math.sqrt(repeats * math.expm1((deviations * (8 * repeats + 3) / (8 * repeats + 1)) ** 2 / repeats))
+    return math.sqrt(
+        repeats * math.expm1((deviations * (8 * repeats + 3) / (8 * repeats + 1)) ** 2 / repeats)
+    )
 
 
 COST = {
@@ -156,13 +192,15 @@ COST = {
     PartKind.BETWEEN: 34.0,
     PartKind.PATH: 36.0,
 }
-"""Misfit that an accusation must take away: more than one launch can give, and rarer faults need a little more."""
+"""Misfit that an accusation must take away: more than one launch can give, and rarer faults need a
+little more."""
 ONE_RAIL = 1.0
 """A fault of one rail is a little less likely than one of all rails that are seen slow."""
 FLICKER = 12.0
 """More, for a part that is bad in some launches only."""
 PATTERN = 3.0
-"""And again for each launch in which it was good: that it was bad just where another part explains it as well is a coincidence."""
+"""And again for each launch in which it was good: that it was bad just where another part explains
+it as well is a coincidence."""
 ROUGH = 0.06
 """Noise, at least, of what a group that is slow anyway achieves."""
 EVEN = 0.02
@@ -170,17 +208,22 @@ EVEN = 0.02
 LEAST_FLICKER = 0.2
 """Smallest loss of an intermittent part while it is bad."""
 OPEN = 8.0
-"""Misfit, at least, from which on a part is worth another launch: more than the most that chance makes among so many groups (2 ln n)."""
+"""Misfit, at least, from which on a part is worth another launch: more than the most that chance
+makes among so many groups (2 ln n)."""
 PASSED = 2
-"""Launches in which a part must be good again, after one in which it was bad, for that to be called a passing disturbance."""
+"""Launches in which a part must be good again, after one in which it was bad, for that to be called
+a passing disturbance."""
 ALIKE = 10.0
-"""Two explanations whose misfits differ by less cannot be told apart: five standard deviations would be 25."""
+"""Two explanations whose misfits differ by less cannot be told apart: five standard deviations
+would be 25."""
 SMALL_LEAF = 4
 """Nodes of a leaf up to which all of them being bad is no stranger than the leaf."""
 LAUNCHES_OF_SHARED = 3
-"""What many groups share is slow for all of them at once: a passing load looks like that in one launch, and seldom in three."""
+"""What many groups share is slow for all of them at once: a passing load looks like that in one
+launch, and seldom in three."""
 LAUNCHES_OF_HASHED_PATH = 5
-"""Hashed flows collide at random in each launch: fewer launches do not accuse a path that leaves its leaf."""
+"""Hashed flows collide at random in each launch: fewer launches do not accuse a path that leaves
+its leaf."""
 _SHARED = (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN, PartKind.PLANE)
 _FEWEST_SHARE = 0.15
 
@@ -222,7 +265,8 @@ class Suspicion:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is accused, and what is suspected on too few measurements to be accused; each in the order in which it explains most."""
+    """What is accused, and what is suspected on too few measurements to be accused; each in the
+    order in which it explains most."""
 
     accused: tuple[Suspicion, ...]
     open: tuple[Suspicion, ...]
@@ -232,7 +276,8 @@ class Explainer:
     """The levels of a run, indexed by what they load."""
 
     def __init__(self, levels: tuple[Level, ...], fabric: Fabric, *, average: bool = False) -> None:
-        """`average`: what is bad shows in some of its groups by chance, so that a part is also taken for what all its groups show together."""
+        """`average`: what is bad shows in some of its groups by chance, so that a part is also
+        taken for what all its groups show together."""
         self._average = average
         self._levels = levels
         self._fabric = fabric
@@ -243,7 +288,11 @@ class Explainer:
         for index, level in enumerate(levels):
             for node in level.sample.nodes:
                 self._by_node.setdefault(node, []).append(index)
-            for leaf in {self._leaf.get(node, "") for node in level.sample.nodes} if len(level.sample.nodes) > 1 else ():
+            for leaf in (
+                {self._leaf.get(node, "") for node in level.sample.nodes}
+                if len(level.sample.nodes) > 1
+                else ()
+            ):
                 self._by_leaf.setdefault(leaf, []).append(index)
         self._rails = 1 + max((level.sample.rail or 0 for level in levels), default=0)
         self._predicted = [1.0] * len(levels)
@@ -257,11 +306,13 @@ class Explainer:
         self._least = least_loss(levels, hashed=fabric.hashed)
 
     def explain(self) -> Explanation:
-        """Take part after part, the most telling first, until none is worth its cost; then look for what would explain the same."""
+        """Take part after part, the most telling first, until none is worth its cost; then look for
+        what would explain the same."""
         accused: list[Account] = []
         suspected: list[Account] = []
         while best := self._best((*accused, *suspected)):
-            # What explains most comes first, even if it is measured too seldom to be accused: another part must not be accused in its place.
+            # What explains most comes first, even if it is measured too seldom to be accused:
+            # another part must not be accused in its place.
             (accused if self._accusable(best) else suspected).append(best)
             self._apply(best)
         everything = (*accused, *suspected)
@@ -269,18 +320,26 @@ class Explainer:
         return Explanation(tuple(told[: len(accused)]), tuple(told[len(accused) :]))
 
     def _best(self, taken: Sequence[Account]) -> Account | None:
-        """The part that explains most of what is not explained yet, of those that are to be accused or suspected."""
+        """The part that explains most of what is not explained yet, of those that are to be accused
+        or suspected."""
         known = {account.part for account in taken}
         for part in self._parts:
             if part not in self._accounts:
                 self._accounts[part] = self._account(part)
         found = [
-            a for part, a in self._accounts.items() if a is not None and part not in known and (self._accusable(a) or self._doubtful(a))
+            a
+            for part, a in self._accounts.items()
+            if a is not None and part not in known and (self._accusable(a) or self._doubtful(a))
         ]
-        return max(found, key=lambda a: (a.gain - _cost(a), a.part.kind is PartKind.NODE, a.part.label), default=None)
+        return max(
+            found,
+            key=lambda a: (a.gain - _cost(a), a.part.kind is PartKind.NODE, a.part.label),
+            default=None,
+        )
 
     def _suspicious(self) -> tuple[Part, ...]:
-        """Parts of suspicious groups whose groups together show enough misfit to matter; shared ones only where enough of their groups do."""
+        """Parts of suspicious groups whose groups together show enough misfit to matter; shared
+        ones only where enough of their groups do."""
         misfit: dict[Part, float] = {}
         count: dict[Part, int] = {}
         for index, level in enumerate(self._levels):
@@ -289,14 +348,20 @@ class Explainer:
                 for part in self._shares(index):
                     misfit[part] = misfit.get(part, 0.0) + min(MOST, short * short)
                     count[part] = count.get(part, 0) + 1
-        return tuple(part for part, total in misfit.items() if total >= OPEN and count[part] >= _FEWEST_SHARE * self._around(part))
+        return tuple(
+            part
+            for part, total in misfit.items()
+            if total >= OPEN and count[part] >= _FEWEST_SHARE * self._around(part)
+        )
 
     def _around(self, part: Part) -> float:
         """About how many groups a part that many share has; 0 for the others."""
         if part.kind is PartKind.PLANE:
             return len(self._levels) / max(self._rails, 1)
         if part.kind in (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN):
-            whole = min(len(self._by_leaf.get(name, ())) for name in part.names) / (2 if part.kind is PartKind.UPLINK else 1)
+            whole = min(len(self._by_leaf.get(name, ())) for name in part.names) / (
+                2 if part.kind is PartKind.UPLINK else 1
+            )
             few = len(self._by_leaf) if part.kind is PartKind.BETWEEN else 1
             return whole / (1 if part.rail is None else max(self._rails, 1)) / few
         return 0.0
@@ -304,11 +369,15 @@ class Explainer:
     def _shares(self, index: int) -> dict[Part, float]:
         """What one group loads."""
         if index not in self._loads:
-            self._loads[index] = {load.part: load.share for load in loads(self._levels[index].sample, self._leaf, self._leaves)}
+            self._loads[index] = {
+                load.part: load.share
+                for load in loads(self._levels[index].sample, self._leaf, self._leaves)
+            }
         return self._loads[index]
 
     def _loaded(self, part: Part) -> tuple[tuple[int, float], ...]:
-        """(level, portions): the groups that load the part, each with how many groups' bytes the part carried while its launch ran."""
+        """(level, portions): the groups that load the part, each with how many groups' bytes the
+        part carried while its launch ran."""
         if part in self._portions:
             return self._portions[part]
         if part.kind in (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN):
@@ -330,46 +399,78 @@ class Explainer:
             key = (level.launch, level.sample.rail)
             together[key] = together.get(key, 0.0) + self._shares(i)[part]
         # Each rail has uplinks of its own: groups share them with groups of the same rail.
-        found = tuple((i, together[self._levels[i].launch, self._levels[i].sample.rail] if shared else 1.0) for i in mine)
+        found = tuple(
+            (i, together[self._levels[i].launch, self._levels[i].sample.rail] if shared else 1.0)
+            for i in mine
+        )
         self._portions[part] = found
         return found
 
     def _account(self, part: Part) -> Account | None:
-        """What speaks for and against the part, beyond what is explained already; None = nothing for it.
+        """What speaks for and against the part, beyond what is explained already; None = nothing
+        for it.
 
-        How much it carries is taken from the groups that are slow or, for an average, from all of its groups, whichever explains more.
+        How much it carries is taken from the groups that are slow or, for an average, from all of
+        its groups, whichever explains more.
         """
         items = self._loaded(part)
         slow = [(i, w) for i, w in items if self._short(i, self._predicted[i]) > SUSPICIOUS]
         if not slow:
             return None
         carried = sorted(self._levels[i].ratio * w for i, w in slow)
-        # Where chance slows groups further, what the part carries shows in the better ones; where it slows others too, in the worse.
-        levels = {carried[len(carried) // 4], statistics.median(carried), carried[len(carried) * 3 // 4], carried[-1]}
+        # Where chance slows groups further, what the part carries shows in the better ones; where
+        # it slows others too, in the worse.
+        levels = {
+            carried[len(carried) // 4],
+            statistics.median(carried),
+            carried[len(carried) * 3 // 4],
+            carried[-1],
+        }
         found = [self._at(part, items, slow, capacity) for capacity in levels]
         if self._average and part.kind not in _SHARED:
-            found.append(self._at(part, items, slow, statistics.fmean(self._levels[i].ratio * w for i, w in items)))
+            found.append(
+                self._at(
+                    part, items, slow, statistics.fmean(self._levels[i].ratio * w for i, w in items)
+                )
+            )
         return max(found, key=lambda account: account.gain)
 
-    def _at(self, part: Part, items: Sequence[tuple[int, float]], slow: Sequence[tuple[int, float]], capacity: float) -> Account:
+    def _at(
+        self,
+        part: Part,
+        items: Sequence[tuple[int, float]],
+        slow: Sequence[tuple[int, float]],
+        capacity: float,
+    ) -> Account:
         """The same for one assumption of what the part carries."""
         if not self._learnt:
-            self._chance.learn(self._predicted, [self._short(i, self._predicted[i]) for i in self._chance.slow])
+            self._chance.learn(
+                self._predicted, [self._short(i, self._predicted[i]) for i in self._chance.slow]
+            )
             self._learnt = True
         depth = statistics.median(min(1.0, capacity / w / self._predicted[i]) for i, w in slow)
         bounds = self._chance.bounds([i for i, _ in items], depth)
         by_launch: dict[int, float] = {}
         for i, weight in items:
-            launch, limited = self._levels[i].launch, min(self._predicted[i], portion_of(capacity, weight))
+            launch, limited = (
+                self._levels[i].launch,
+                min(self._predicted[i], portion_of(capacity, weight)),
+            )
             gain = self._misfit(i, self._predicted[i], bounds) - self._misfit(i, limited, bounds)
             by_launch[launch] = by_launch.get(launch, 0.0) + gain
         ratio = statistics.median(min(self._predicted[i], capacity / w) for i, w in slow)
         steady = sum(by_launch.values())
         slow_in = tuple(launch for launch, gain in by_launch.items() if gain > 0)
-        touched = {self._levels[i].launch for i, w in items if portion_of(capacity, w) < self._predicted[i]}
-        clean_in = tuple(launch for launch in by_launch if launch in touched and launch not in slow_in)
+        touched = {
+            self._levels[i].launch for i, w in items if portion_of(capacity, w) < self._predicted[i]
+        }
+        clean_in = tuple(
+            launch for launch in by_launch if launch in touched and launch not in slow_in
+        )
         explained = tuple(i for i, _ in slow if by_launch[self._levels[i].launch] > 0)
-        flickering = sum(by_launch[launch] for launch in slow_in) - FLICKER - PATTERN * len(clean_in)
+        flickering = (
+            sum(by_launch[launch] for launch in slow_in) - FLICKER - PATTERN * len(clean_in)
+        )
         if steady >= flickering or 1.0 - ratio < LEAST_FLICKER:
             weight_of = sum(min(MOST, gain) for gain in by_launch.values())
             return Account(part, capacity, ratio, steady, weight_of, slow_in, (), explained)
@@ -382,28 +483,43 @@ class Explainer:
         return min(bounds[self._chance.kind[index]] if distance > 0 else MOST, distance * distance)
 
     def _short(self, index: int, predicted: float) -> float:
-        """How many standard deviations the group is below what is predicted; how much slower a slow one is, is not predicted so finely."""
+        """How many standard deviations the group is below what is predicted; how much slower a slow
+        one is, is not predicted so finely."""
         level = self._levels[index]
         if predicted >= 1.0:
             return (1.0 - level.ratio) / level.noise
-        return (predicted - level.ratio) / max(level.noise, ROUGH if level.ratio < predicted else EVEN)
+        return (predicted - level.ratio) / max(
+            level.noise, ROUGH if level.ratio < predicted else EVEN
+        )
 
     def _accusable(self, account: Account) -> bool:
-        fewest, slow_in = LAUNCHES_OF_SHARED if account.part.kind in _SHARED else 2, set(account.slow_in)
+        fewest, slow_in = (
+            LAUNCHES_OF_SHARED if account.part.kind in _SHARED else 2,
+            set(account.slow_in),
+        )
         if self._fabric.hashed and any(self._levels[i].crosses for i in account.explained):
             if account.part.kind in (PartKind.NODE, PartKind.RAIL):
-                # Colliding flows make any node look bad now and then: only its own leaf, where nothing is hashed, speaks against it.
-                slow_in = {self._levels[i].launch for i in account.explained if not self._levels[i].crosses}
+                # Colliding flows make any node look bad now and then: only its own leaf, where
+                # nothing is hashed, speaks against it.
+                slow_in = {
+                    self._levels[i].launch for i in account.explained if not self._levels[i].crosses
+                }
             elif account.intermittent or account.part.kind in _SHARED:
-                # Uplinks that flows are hashed onto are judged by the switches' counters; here they stay suspected.
+                # Uplinks that flows are hashed onto are judged by the switches' counters; here they
+                # stay suspected.
                 return False
             else:
                 fewest = LAUNCHES_OF_HASHED_PATH
-        enough = len(slow_in) >= fewest and account.weight >= _cost(account) and 1.0 - account.ratio >= self._least
+        enough = (
+            len(slow_in) >= fewest
+            and account.weight >= _cost(account)
+            and 1.0 - account.ratio >= self._least
+        )
         return enough and (account.part.kind not in _SHARED or self._stands_out(account) >= 0)
 
     def _stands_out(self, account: Account) -> float:
-        """How far what many groups share lies below its like from launch to launch: other rails, other leaves, other ways across leaves."""
+        """How far what many groups share lies below its like from launch to launch: other rails,
+        other leaves, other ways across leaves."""
         part = account.part
         # Where too few groups shared it to fill it, they say nothing of it.
         portions = {i: portion_of(account.capacity, weight) for i, weight in self._loaded(part)}
@@ -416,14 +532,19 @@ class Explainer:
         for index, level in enumerate(self._levels):
             if len(level.sample.nodes) == 1 or portions.get(index, 0.0) >= 1.0:
                 continue
-            if index in mine or ((level.crosses or not across) and (part.kind is PartKind.PLANE or part.rail in (None, level.sample.rail))):
-                # Launches in which all leave their leaf have no peers of their own: then what counts is what was measured.
+            if index in mine or (
+                (level.crosses or not across)
+                and (part.kind is PartKind.PLANE or part.rail in (None, level.sample.rail))
+            ):
+                # Launches in which all leave their leaf have no peers of their own: then what
+                # counts is what was measured.
                 value = level.ratio * (level.reference_gb_s / scale if only else 1.0)
                 (ours if index in mine else theirs).setdefault(level.launch, []).append(value)
         return stands_out(ours, theirs)
 
     def _doubtful(self, account: Account) -> bool:
-        """Worth another launch; what was bad once and good again and again since then has passed."""
+        """Worth another launch; what was bad once and good again and again since then has
+        passed."""
         # What being bad at times costs is asked of an accusation, not of another look.
         return (
             account.weight + (FLICKER if account.intermittent else 0.0) >= self._open
@@ -434,7 +555,9 @@ class Explainer:
     def _apply(self, account: Account) -> None:
         for index, weight in self._loaded(account.part):
             limited = portion_of(account.capacity, weight)
-            if limited < self._predicted[index] and (not account.intermittent or self._levels[index].launch in account.slow_in):
+            if limited < self._predicted[index] and (
+                not account.intermittent or self._levels[index].launch in account.slow_in
+            ):
                 self._predicted[index] = limited
                 self._learnt = False
                 for part in self._shares(index):
@@ -446,20 +569,30 @@ class Explainer:
         for other in accused:
             if other is not account:
                 self._apply(other)
-        parts = {part for index in account.explained for part in self._shares(index)} - {other.part for other in accused}
+        parts = {part for index in account.explained for part in self._shares(index)} - {
+            other.part for other in accused
+        }
         own = self._account(account.part)
         if own is None:
             return ()
         doubles = []
         for part in sorted(parts, key=lambda p: p.label):
             double = self._account(part)
-            if double is not None and double.gain - _cost(double) > own.gain - _cost(own) - ALIKE and not _contains(account.part, part):
+            if (
+                double is not None
+                and double.gain - _cost(double) > own.gain - _cost(own) - ALIKE
+                and not _contains(account.part, part)
+            ):
                 doubles.append(part)
         return (*doubles, *self._members(account.part))
 
     def _members(self, part: Part) -> tuple[Part, ...]:
         """The nodes of a leaf so small that all of them may be bad by themselves."""
-        found = sorted(node for node in self._by_node if part.kind is PartKind.LEAF and self._leaf.get(node) == part.names[0])
+        found = sorted(
+            node
+            for node in self._by_node
+            if part.kind is PartKind.LEAF and self._leaf.get(node) == part.names[0]
+        )
         kind = PartKind.NODE if part.rail is None else PartKind.RAIL
         return tuple(Part(kind, (node,), part.rail) for node in found if len(found) <= SMALL_LEAF)
 
@@ -469,5 +602,6 @@ def _cost(account: Account) -> float:
 
 
 def _contains(whole: Part, part: Part) -> bool:
-    """The same part with one rail less general: an accused node's only rail is not another explanation."""
+    """The same part with one rail less general: an accused node's only rail is not another
+    explanation."""
     return whole.rail is None and part.names == whole.names and part.rail is not None

@@ -1,9 +1,10 @@
 """What each group achieved as a share of what its peers did, with the noise of that share.
 
-Groups of one launch start each iteration together (`-z 3`), so what slows all of them in the same iteration is the system's, not a part's:
-each iteration is first set against what the launch as a whole did in it. A group's level is the mean of the middle half of its iterations.
-Levels are compared inside one class (same operation, size, number of nodes, one rail or all) and, where a launch has enough groups, inside
-the launch: a cluster that drifts is slow for everybody.
+Groups of one launch start each iteration together (`-z 3`), so what slows all of them in the same
+iteration is the system's, not a part's: each iteration is first set against what the launch as a
+whole did in it. A group's level is the mean of the middle half of its iterations. Levels are
+compared inside one class (same operation, size, number of nodes, one rail or all) and, where a
+launch has enough groups, inside the launch: a cluster that drifts is slow for everybody.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from busbw.parsers.blame.parts import Fabric, crossing
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 FEWEST_GROUPS = 3
-"""Different groups of a class from which on they can be compared: of two, either may be the slow one."""
+"""Different groups of a class from which on they can be compared: of two, either may be the slow
+one."""
 FEWEST_PEERS = 4
 """Groups of one launch from which on the launch has a level of its own."""
 DISTANCE = 0.15
-"""Loss of groups between two leaves, against those inside, that is put down to the way being longer."""
+"""Loss of groups between two leaves, against those inside, that is put down to the way being
+longer."""
 DRIFT = 0.1
-"""Loss of all groups of a launch, against those of other launches, that is put down to the launch."""
+"""Loss of all groups of a launch, against those of other launches, that is put down to the
+launch."""
 LEAST_NOISE = 0.01
 """Nothing is measured more finely than this."""
 FEWEST_ABOVE = 5
@@ -53,7 +57,8 @@ class Level:
     crosses: bool
     """It leaves its leaf."""
     dips: float
-    """Share of its iterations below `DIP` of its own level, beyond what the launch as a whole had."""
+    """Share of its iterations below `DIP` of its own level, beyond what the launch as a whole
+    had."""
 
 
 def spread(values: Iterable[float]) -> float:
@@ -64,7 +69,8 @@ def spread(values: Iterable[float]) -> float:
 
 
 def good_level(values: Iterable[float]) -> float:
-    """The level of the good ones among them: the better half's median, then the mean of what lies around it.
+    """The level of the good ones among them: the better half's median, then the mean of what lies
+    around it.
 
     As long as a third is good it is theirs, and it is not drawn up by picking the best.
 
@@ -82,16 +88,20 @@ def good_level(values: Iterable[float]) -> float:
 
 
 def _of_good_ones(ratios: Iterable[float]) -> float:
-    """Standard deviation of good groups, by those above the good level: what is bad, or slow by chance, lies below it and is no noise of theirs."""
+    """Standard deviation of good groups, by those above the good level: what is bad, or slow by
+    chance, lies below it and is no noise of theirs."""
     near = [value for value in ratios if 0.8 < value < 1.2] or [1.0]
     above = [value - 1.0 for value in near if value >= 1.0]
     return 1.4826 * statistics.median(above) if len(above) >= FEWEST_ABOVE else spread(near)
 
 
 def levels(samples: tuple[GroupSample, ...], fabric: Fabric) -> tuple[Level, ...]:
-    """Every sample of a class that has peers, in the order given. Samples of a class with fewer than three groups are left out."""
+    """Every sample of a class that has peers, in the order given. Samples of a class with fewer
+    than three groups are left out."""
     leaf = dict(fabric.leaf_of)
-    order = {name: position for position, name in enumerate(dict.fromkeys(_moment(s) for s in samples))}
+    order = {
+        name: position for position, name in enumerate(dict.fromkeys(_moment(s) for s in samples))
+    }
     by_class: dict[_Class, list[int]] = {}
     for index, sample in enumerate(samples):
         by_class.setdefault(_class_of(sample), []).append(index)
@@ -111,11 +121,21 @@ def _moment(sample: GroupSample) -> str:
 
 
 def _class_of(sample: GroupSample) -> _Class:
-    return sample.collective, sample.size_bytes, len(sample.nodes), sample.ranks_per_node, sample.rail is None
+    return (
+        sample.collective,
+        sample.size_bytes,
+        len(sample.nodes),
+        sample.ranks_per_node,
+        sample.rail is None,
+    )
 
 
 def _of_class(
-    samples: tuple[GroupSample, ...], members: list[int], order: dict[str, int], leaf: dict[str, str], leaves: int
+    samples: tuple[GroupSample, ...],
+    members: list[int],
+    order: dict[str, int],
+    leaf: dict[str, str],
+    leaves: int,
 ) -> dict[int, Level]:
     by_launch: dict[str, list[int]] = {}
     for index in members:
@@ -130,8 +150,13 @@ def _of_class(
     for name, launched in by_launch.items():
         peers = [index for index in launched if not crosses[index]] if leaves > 1 else launched
         pairs = len({frozenset(samples[index].nodes) for index in peers})
-        own = good_level(steady[i][0] for i in peers) if len(peers) >= FEWEST_PEERS and pairs > 1 else overall
-        # Rails of one pair are no peers of each other, nor is a launch good in which all are far below the others: bad ends are, drift is not.
+        own = (
+            good_level(steady[i][0] for i in peers)
+            if len(peers) >= FEWEST_PEERS and pairs > 1
+            else overall
+        )
+        # Rails of one pair are no peers of each other, nor is a launch good in which all are far
+        # below the others: bad ends are, drift is not.
         scale[name] = own if own > (1 - DRIFT) * overall else overall
     ratio = {index: steady[index][0] / scale[_launch(samples[index])] for index in members}
     _against_crossing_peers(samples, members, crosses, ratio, leaves)
@@ -150,8 +175,11 @@ def _of_class(
     }
 
 
-def _steadied(samples: tuple[GroupSample, ...], launched: list[int]) -> dict[int, tuple[float, float, float]]:
-    """(level in GB/s, noise of the level as a share of it, share of dips) of each group of a launch, without what all groups had in common."""
+def _steadied(
+    samples: tuple[GroupSample, ...], launched: list[int]
+) -> dict[int, tuple[float, float, float]]:
+    """(level in GB/s, noise of the level as a share of it, share of dips) of each group of a
+    launch, without what all groups had in common."""
     import numpy as np
 
     found: dict[int, tuple[float, float, float]] = {}
@@ -162,21 +190,33 @@ def _steadied(samples: tuple[GroupSample, ...], launched: list[int]) -> dict[int
         values = np.array([samples[index].busbw_gb_s for index in members])
         cut = count // 4
         if len(members) >= FEWEST_PEERS:
-            shape = values / np.sort(values, axis=1)[:, cut : count - cut].mean(axis=1, keepdims=True)
+            shape = values / np.sort(values, axis=1)[:, cut : count - cut].mean(
+                axis=1, keepdims=True
+            )
             rows = len(members) // 4
             values = values / np.sort(shape, axis=0)[rows : len(members) - rows].mean(axis=0)
         level = np.sort(values, axis=1)[:, cut : count - cut].mean(axis=1)
         middle = np.median(values, axis=1)
-        # 1.4826 makes the median distance a standard deviation; the middle half's mean has 1.1 times the mean's error.
-        noise = 1.1 * 1.4826 * np.median(np.abs(values - middle[:, None]), axis=1) / level / count**0.5
+        # 1.4826 makes the median distance a standard deviation; the middle half's mean has 1.1
+        # times the mean's error.
+        noise = (
+            1.1 * 1.4826 * np.median(np.abs(values - middle[:, None]), axis=1) / level / count**0.5
+        )
         dips = (values < DIP * level[:, None]).mean(axis=1)
-        for index, *numbers in zip(members, level.tolist(), noise.tolist(), dips.tolist(), strict=True):
+        for index, *numbers in zip(
+            members, level.tolist(), noise.tolist(), dips.tolist(), strict=True
+        ):
             found[index] = (numbers[0], numbers[1] if count > 2 else 0.0, numbers[2])
     return found
 
 
-def _best(samples: tuple[GroupSample, ...], steady: dict[int, tuple[float, float, float]], members: list[int]) -> dict[str, float]:
-    """The best level of every node: with two bad nodes of four, most groups are slow and most nodes are not."""
+def _best(
+    samples: tuple[GroupSample, ...],
+    steady: dict[int, tuple[float, float, float]],
+    members: list[int],
+) -> dict[str, float]:
+    """The best level of every node: with two bad nodes of four, most groups are slow and most nodes
+    are not."""
     best: dict[str, float] = {}
     for index in members:
         for node in samples[index].nodes:
@@ -185,17 +225,27 @@ def _best(samples: tuple[GroupSample, ...], steady: dict[int, tuple[float, float
 
 
 def _against_crossing_peers(
-    samples: tuple[GroupSample, ...], members: list[int], crosses: dict[int, bool], ratio: dict[int, float], leaves: int
+    samples: tuple[GroupSample, ...],
+    members: list[int],
+    crosses: dict[int, bool],
+    ratio: dict[int, float],
+    leaves: int,
 ) -> None:
-    """Groups that leave their leaf are set against each other, launch by launch: uplinks may be narrower than nodes by design.
+    """Groups that leave their leaf are set against each other, launch by launch: uplinks may be
+    narrower than nodes by design.
 
-    Between two leaves all of them share the same uplinks, and have no peers if these are slow: then only a little is put down to the distance.
+    Between two leaves all of them share the same uplinks, and have no peers if these are slow: then
+    only a little is put down to the distance.
     """
     by_launch: dict[str, list[int]] = {}
     for index in members:
         if crosses[index]:
             by_launch.setdefault(_launch(samples[index]), []).append(index)
-    overall = good_level(ratio[i] for launched in by_launch.values() for i in launched) if by_launch else 1.0
+    overall = (
+        good_level(ratio[i] for launched in by_launch.values() for i in launched)
+        if by_launch
+        else 1.0
+    )
     for launched in by_launch.values():
         own = good_level(ratio[i] for i in launched) if len(launched) >= FEWEST_PEERS else overall
         # A launch in which all leave by the slow uplinks has no good level of its own.
@@ -207,14 +257,23 @@ def _against_crossing_peers(
 
 
 def least_loss(levels: tuple[Level, ...], *, hashed: bool = False) -> float:
-    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the spread of their medians over all launches.
+    """Smallest loss that is called slow: rails of good nodes differ from each other too, by the
+    spread of their medians over all launches.
 
     `hashed`: groups that leave their leaf differ by the luck of their flows, and do not count.
     """
     ratios: dict[tuple[str, int | None], list[float]] = {}
     for level in levels:
-        for node in level.sample.nodes if len(level.sample.nodes) == 2 and not (hashed and level.crosses) else ():
+        for node in (
+            level.sample.nodes
+            if len(level.sample.nodes) == 2 and not (hashed and level.crosses)
+            else ()
+        ):
             ratios.setdefault((node, level.sample.rail), []).append(level.ratio)
     # The higher median: with two launches one bad partner must not make a rail look bad.
-    apart = spread(statistics.median_high(found) for found in ratios.values()) if len(ratios) >= FEWEST_TO_DIFFER else 0.0
+    apart = (
+        spread(statistics.median_high(found) for found in ratios.values())
+        if len(ratios) >= FEWEST_TO_DIFFER
+        else 0.0
+    )
     return max(LEAST_LOSS, APART * apart)

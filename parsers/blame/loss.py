@@ -1,8 +1,10 @@
-"""Which part of a TCP fabric loses packets: the segments that the nodes of each pair sent again, judged by the one blame model.
+"""Which part of a TCP fabric loses packets: the segments that the nodes of each pair sent again,
+judged by the one blame model.
 
-A link that loses one packet in a hundred is nearly as fast as a good one while a few streams fill it, and its groups stumble no more often than
-a loaded machine's do; the kernel's counters show it at once. What is slow makes queues overflow and segments be sent again as well, so that
-only pairs are looked at that nothing accused explains.
+A link that loses one packet in a hundred is nearly as fast as a good one while a few streams fill
+it, and its groups stumble no more often than a loaded machine's do; the kernel's counters show it
+at once. What is slow makes queues overflow and segments be sent again as well, so that only pairs
+are looked at that nothing accused explains.
 """
 
 from __future__ import annotations
@@ -22,13 +24,19 @@ FEWEST_SEGMENTS = 1000
 """Of a pair in one launch, for a share of one in a thousand to show."""
 FEWEST_PAIRS = 3
 USUAL = 0.002
-"""Share of segments sent again that is nobody's fault, at least: shaped and loaded links of a lab stay at half of it."""
+"""Share of segments sent again that is nobody's fault, at least: shaped and loaded links of a lab
+stay at half of it."""
 NOISE = 0.1
-"""Standard deviation, at least, of what a stream keeps; and half of one over the root of the segments that were sent again."""
+"""Standard deviation, at least, of what a stream keeps; and half of one over the root of the
+segments that were sent again."""
 _FAR_MORE = 4
 """Times what is usual."""
 _EVIDENCE = 12
-LOOK = ("ip -s link", "ethtool -S INTERFACE | grep -iE 'drop|discard|err|crc'", "nstat -az TcpRetransSegs TcpOutSegs")
+LOOK = (
+    "ip -s link",
+    "ethtool -S INTERFACE | grep -iE 'drop|discard|err|crc'",
+    "nstat -az TcpRetransSegs TcpOutSegs",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +59,20 @@ class Carried:
 
 
 def levels(pairs: Iterable[Carried], fabric: Fabric) -> tuple[Level, ...]:
-    """What a stream would keep of its bandwidth over each pair, set against the usual; () = too few pairs.
+    """What a stream would keep of its bandwidth over each pair, set against the usual; () = too few
+    pairs.
 
-    With a share p sent again a TCP stream gets in proportion to 1/√p (Mathis, Semke, Mahdavi, Ott 1997), so that four times the usual is half.
+    With a share p sent again a TCP stream gets in proportion to 1/√p (Mathis, Semke, Mahdavi, Ott
+    1997), so that four times the usual is half.
     """
     seen = [pair for pair in pairs if pair.sent >= FEWEST_SEGMENTS]
     if len({frozenset(pair.nodes) for pair in seen}) < FEWEST_PAIRS:
         return ()
     # The better quarter: with two bad nodes of four most pairs are bad.
     usual = max(USUAL, statistics.quantiles((pair.share for pair in seen), n=4)[0])
-    order = {name: position for position, name in enumerate(dict.fromkeys(pair.launch for pair in seen))}
+    order = {
+        name: position for position, name in enumerate(dict.fromkeys(pair.launch for pair in seen))
+    }
     leaf = dict(fabric.leaf_of)
     return tuple(
         Level(
@@ -77,17 +89,22 @@ def levels(pairs: Iterable[Carried], fabric: Fabric) -> tuple[Level, ...]:
 
 
 def findings(pairs: tuple[Carried, ...], fabric: Fabric) -> tuple[Finding, ...]:
-    """A warning for each part whose pairs send far more again than others; () = none. `pairs`: none that is slow and explained."""
+    """A warning for each part whose pairs send far more again than others; () = none. `pairs`: none
+    that is slow and explained."""
     seen = levels(pairs, fabric)
     if not seen:
         return ()
     return tuple(_finding(found, seen) for found in Explainer(seen, fabric).explain().accused)
 
 
-def beside(pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric: Fabric) -> tuple[Evidence, ...]:
-    """That the pairs over a part that is slow lose packets, beside those over nothing that is accused; () = they do not, or it is not known.
+def beside(
+    pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric: Fabric
+) -> tuple[Evidence, ...]:
+    """That the pairs over a part that is slow lose packets, beside those over nothing that is
+    accused; () = they do not, or it is not known.
 
-    It tells a lossy or narrow link from a node that is slow by itself; not a link that drops from one whose queue overflows.
+    It tells a lossy or narrow link from a node that is slow by itself; not a link that drops from
+    one whose queue overflows.
     """
     leaf = dict(fabric.leaf_of)
     own = _counted_as(part)
@@ -98,7 +115,10 @@ def beside(pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric
     for pair in pairs:
         if pair.sent < FEWEST_SEGMENTS:
             continue
-        over = {(load.part.kind, load.part.names) for load in loads(_sample(pair), leaf, len(set(leaf.values())))}
+        over = {
+            (load.part.kind, load.part.names)
+            for load in loads(_sample(pair), leaf, len(set(leaf.values())))
+        }
         if own in over:
             (shared if over & bad else mine).append(pair)
         elif not over & bad:
@@ -112,7 +132,10 @@ def beside(pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric
     worst = max(mine, key=lambda pair: pair.share)
     launches = len({pair.launch for pair in mine})
     whose = f"of {part.names[0]}" if own[0] is PartKind.NODE else "over it"
-    text = f"TCP segments sent again by the pairs {whose}: {share:.2%}, in {launches} launches; by pairs over nothing accused: {usual:.2%}"
+    text = (
+        f"TCP segments sent again by the pairs {whose}: {share:.2%}, in {launches} launches; by"
+        f" pairs over nothing accused: {usual:.2%}"
+    )
     return (Evidence(worst.artefact, worst.line_no, text),)
 
 
@@ -122,31 +145,57 @@ def _counted_as(part: Part) -> tuple[PartKind, tuple[str, ...]]:
 
 
 def _sample(pair: Carried) -> GroupSample:
-    return GroupSample(pair.nodes, pair.sent, (pair.share,), pair.artefact, pair.line_no, pair.launch)
+    return GroupSample(
+        pair.nodes, pair.sent, (pair.share,), pair.artefact, pair.line_no, pair.launch
+    )
 
 
 def _finding(found: Suspicion, seen: tuple[Level, ...]) -> Finding:
     account = found.account
-    mine = sorted((seen[i] for i in account.explained), key=lambda level: -level.sample.busbw_gb_s[0])
+    mine = sorted(
+        (seen[i] for i in account.explained), key=lambda level: -level.sample.busbw_gb_s[0]
+    )
     others = [level for i, level in enumerate(seen) if i not in set(account.explained)]
     names = (account.part.label, *(part.label for part in found.alike))
     share = statistics.median(level.sample.busbw_gb_s[0] for level in mine)
-    rest = f"; of the other pairs {statistics.median(level.sample.busbw_gb_s[0] for level in others):.2%}" if others else ""
-    launches = f"in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches"
-    what = "loses" if len(names) == 1 and account.part.kind not in (PartKind.UPLINK, PartKind.BETWEEN) else "lose"
+    rest = (
+        "; of the other pairs"
+        f" {statistics.median(level.sample.busbw_gb_s[0] for level in others):.2%}"
+        if others
+        else ""
+    )
+    launches = (
+        f"in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)} launches"
+    )
+    what = (
+        "loses"
+        if len(names) == 1 and account.part.kind not in (PartKind.UPLINK, PartKind.BETWEEN)
+        else "lose"
+    )
     apart = "; these measurements cannot separate them" if found.alike else ""
     return Finding(
         id="packets-lost",
         status=Status.WARN,
-        title=f"{' or '.join(names)} {what} packets: {share:.2%} of the TCP segments were sent again, {launches}{rest}{apart}",
+        title=(
+            f"{' or '.join(names)} {what} packets: {share:.2%} of the TCP segments were sent again,"
+            f" {launches}{rest}{apart}"
+        ),
         where=names,
-        evidence=tuple(_quoted(level) for level in (*mine[:_EVIDENCE], *sorted(others, key=_partner_of(mine))[:3])),
-        cause="a cable, a port or a queue on its way that drops packets; bandwidth hardly shows it, the slowest step of a job does",
+        evidence=tuple(
+            _quoted(level)
+            for level in (*mine[:_EVIDENCE], *sorted(others, key=_partner_of(mine))[:3])
+        ),
+        cause=(
+            "a cable, a port or a queue on its way that drops packets; bandwidth hardly shows it,"
+            " the slowest step of a job does"
+        ),
         fixes=(Fix(f"look at the counters of {names[0]} and of the switch's port", LOOK),),
         verify=("busbw run --survey",),
         confidence=Confidence.POSSIBLE if found.alike else Confidence.LIKELY,
         also=tuple(f"{name} loses packets" for name in names[1:]),
-        would_settle=("iperf3 -u -b RATE between these nodes, and between others: its lost datagrams",),
+        would_settle=(
+            "iperf3 -u -b RATE between these nodes, and between others: its lost datagrams",
+        ),
     )
 
 
@@ -158,5 +207,8 @@ def _partner_of(mine: list[Level]) -> Callable[[Level], tuple[bool, float]]:
 
 def _quoted(level: Level) -> Evidence:
     sample, share = level.sample, level.sample.busbw_gb_s[0]
-    text = f"{' + '.join(sample.nodes)}: {round(share * sample.size_bytes):,} of {sample.size_bytes:,} segments sent again ({share:.2%})"
+    text = (
+        f"{' + '.join(sample.nodes)}: {round(share * sample.size_bytes):,} of {sample.size_bytes:,}"
+        f" segments sent again ({share:.2%})"
+    )
     return Evidence(sample.artefact, sample.line_no, text)

@@ -1,8 +1,10 @@
-"""Which parts of a cluster a group of nodes loads, and with how much of its bytes: node, rail, path, uplink, leaf, rail plane, fabric.
+"""Which parts of a cluster a group of nodes loads, and with how much of its bytes: node, rail,
+path, uplink, leaf, rail plane, fabric.
 
-Bytes are wire bytes (physical-model.md, sections 4 and 5): in a ring over k nodes every node sends and receives at the bus bandwidth, over
-each of its rails an equal share; in an alltoall of n ranks, r on each node, a node sends r (n − r) / (n − 1) of the bus bandwidth. A group
-that leaves its leaf loads both leaves' uplinks, and an uplink carries the sum of the groups that use it at once.
+Bytes are wire bytes (physical-model.md, sections 4 and 5): in a ring over k nodes every node sends
+and receives at the bus bandwidth, over each of its rails an equal share; in an alltoall of n ranks,
+r on each node, a node sends r (n − r) / (n − 1) of the bus bandwidth. A group that leaves its leaf
+loads both leaves' uplinks, and an uplink carries the sum of the groups that use it at once.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from enum import StrEnum
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 WASTE = 0.1
-"""Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of what fewer of them get out of it."""
+"""Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of
+what fewer of them get out of it."""
 
 
 class PartKind(StrEnum):
@@ -31,7 +34,8 @@ class PartKind(StrEnum):
     UPLINK = "uplink"
     """What leaves that leaf."""
     BETWEEN = "between"
-    """What two leaves have between them. With two leaves in all: their uplinks, which then cannot be told apart."""
+    """What two leaves have between them. With two leaves in all: their uplinks, which then cannot
+    be told apart."""
     PLANE = "plane"
     """One rail of all nodes."""
 
@@ -71,12 +75,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """What is known of how the nodes hang together; a node that is not named hangs on a leaf nobody knows."""
+    """What is known of how the nodes hang together; a node that is not named hangs on a leaf nobody
+    knows."""
 
     leaf_of: tuple[tuple[str, str], ...] = ()
     """(node, leaf)."""
     hashed: bool = False
-    """Flows are spread over uplinks by a hash of their addresses: they collide at random, anew in each launch."""
+    """Flows are spread over uplinks by a hash of their addresses: they collide at random, anew in
+    each launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +91,13 @@ class Load:
 
     part: Part
     share: float
-    """Wire bytes per second through the part, per byte per second of bus bandwidth; one direction."""
+    """Wire bytes per second through the part, per byte per second of bus bandwidth; one
+    direction."""
 
 
 def portion_of(capacity: float, together: float) -> float:
-    """What each of so many groups' bytes at once gets of what a part carries; who nearly fit into it may fit.
+    """What each of so many groups' bytes at once gets of what a part carries; who nearly fit into
+    it may fit.
 
     >>> portion_of(2.0, 4.0), portion_of(1.9, 2.0), portion_of(0.95, 1.0)
     (0.5, 1.0, 0.95)
@@ -141,21 +149,32 @@ def _paths(sample: GroupSample, share: float) -> list[tuple[tuple[str, str], flo
     if sample.collective == "alltoall":
         couples = [(a, b) for i, a in enumerate(nodes) for b in nodes[i + 1 :]]
     else:
-        couples = list(zip(nodes, (*nodes[1:], nodes[0]), strict=True)) if len(nodes) > 2 else [(nodes[0], nodes[1])]
+        couples = (
+            list(zip(nodes, (*nodes[1:], nodes[0]), strict=True))
+            if len(nodes) > 2
+            else [(nodes[0], nodes[1])]
+        )
     return [((min(a, b), max(a, b)), share) for a, b in couples]
 
 
-def _of_leaves(sample: GroupSample, leaves: int, leaf: dict[str, str], of_path: float) -> list[Load]:
+def _of_leaves(
+    sample: GroupSample, leaves: int, leaf: dict[str, str], of_path: float
+) -> list[Load]:
     if leaves < 2:
         return []
     rails = (None,) if sample.rail is None else (None, sample.rail)
-    found = [Load(Part(PartKind.LEAF, (name,), rail), 1.0) for name in _leaves_of(sample, leaf) for rail in rails]
+    found = [
+        Load(Part(PartKind.LEAF, (name,), rail), 1.0)
+        for name in _leaves_of(sample, leaf)
+        for rail in rails
+    ]
     crossings: Counter[tuple[str, str]] = Counter()
     for (a, b), _ in _paths(sample, of_path):
         if a in leaf and b in leaf and leaf[a] != leaf[b]:
             crossings[min(leaf[a], leaf[b]), max(leaf[a], leaf[b])] += 1
     for ends, count in crossings.items():
-        # A ring that leaves a leaf comes back to it: two edges cross, and each direction of the uplink carries one of them.
+        # A ring that leaves a leaf comes back to it: two edges cross, and each direction of the
+        # uplink carries one of them.
         edges = count if sample.collective == "alltoall" or len(sample.nodes) == 2 else count / 2
         parts = [Part(PartKind.BETWEEN, ends, rail) for rail in rails]
         if leaves > 2:

@@ -1,8 +1,10 @@
-"""Finding, among published figures, shipped thresholds and article figures, those of the same regime.
+"""Finding, among published figures, shipped thresholds and article figures, those of the same
+regime.
 
-A regime is collective, GPU, GPUs per node, node count (1, 2, 3, 4 and more behave differently), NICs and fabric, for large messages. What a source
-does not state never matches anything; a row that is only near is said to be near, and in what it differs. Published figures are what others
-reached: they can show that something is slow, and never by themselves that a fabric is healthy.
+A regime is collective, GPU, GPUs per node, node count (1, 2, 3, 4 and more behave differently),
+NICs and fabric, for large messages. What a source does not state never matches anything; a row that
+is only near is said to be near, and in what it differs. Published figures are what others reached:
+they can show that something is slow, and never by themselves that a fabric is healthy.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ class Spread:
 
     @property
     def value(self) -> float:
-        """The one number to compare with: typical, else the middle of low and high, else the one there is."""
+        """The one number to compare with: typical, else the middle of low and high, else the one
+        there is."""
         if self.typical is not None:
             return self.typical
         known = [value for value in (self.low, self.high) if value is not None]
@@ -92,7 +95,8 @@ class Row:
     grade: Grade
     collective: str
     fabric: str
-    """`intra-node`, `mnnvl` (NVLink between trays), `infiniband`, `roce`, `spectrum-x`, `efa`, `tcp`, `tcpx` or `tcpxo`."""
+    """`intra-node`, `mnnvl` (NVLink between trays), `infiniband`, `roce`, `spectrum-x`, `efa`,
+    `tcp`, `tcpx` or `tcpxo`."""
     source: Source
     gpu: str | None = None
     gpus_per_node: int | None = None
@@ -212,7 +216,8 @@ class Regime:
     algorithm: str | None = None
     """None = whatever ran."""
     usual: tuple[str, ...] = ()
-    """What NCCL is expected to take by itself; a row that states another algorithm was forced. () = not known."""
+    """What NCCL is expected to take by itself; a row that states another algorithm was forced. () =
+    not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +237,8 @@ class Matches:
     nearest: tuple[Near, ...]
     """Fewest differences, which are named; only where `exact` is empty."""
     other: tuple[Row, ...]
-    """Same regime, grade fair or complaint, or an algorithm that NCCL would not take by itself: shown, not counted."""
+    """Same regime, grade fair or complaint, or an algorithm that NCCL would not take by itself:
+    shown, not counted."""
     thresholds: tuple[Near, ...]
     """Floors for this regime or near it; `differences` () = of this very regime."""
     refused: tuple[Row, ...]
@@ -260,7 +266,11 @@ def domain(row: Row) -> tuple[int | None, int | None]:
 
 def match(tables: Tables, regime: Regime) -> Matches:
     """Everything of the regime, by kind."""
-    rows = [row for row in tables.published if row.busbw_gb_s is not None and row.collective == regime.collective]
+    rows = [
+        row
+        for row in tables.published
+        if row.busbw_gb_s is not None and row.collective == regime.collective
+    ]
     same = [row for row in rows if differences(row, regime) == ()]
     exact = tuple(row for row in same if row.grade is Grade.GOOD and not _forced(row, regime))
     floors = [row for row in tables.thresholds if row.collective == regime.collective]
@@ -269,15 +279,22 @@ def match(tables: Tables, regime: Regime) -> Matches:
         nearest=() if exact else _nearest(rows, regime),
         other=tuple(row for row in same if row not in exact),
         thresholds=tuple(_near(floors, regime)),
-        refused=tuple(row for row in floors if row.grade is Grade.IMPLAUSIBLE and _gpu_of(row) == regime.gpu),
-        articles=tuple(row for row in tables.articles if row.collective == regime.collective and _article_fits(row, regime)),
+        refused=tuple(
+            row for row in floors if row.grade is Grade.IMPLAUSIBLE and _gpu_of(row) == regime.gpu
+        ),
+        articles=tuple(
+            row
+            for row in tables.articles
+            if row.collective == regime.collective and _article_fits(row, regime)
+        ),
     )
 
 
 def differences(row: Row, regime: Regime) -> tuple[str, ...] | None:
     """How a row differs from the regime, in words; () = not at all, None = too much to be compared.
 
-    Never bridged: the GPU's NVLink, its number per node, the class of node count, the network rate of a node, an algorithm that was asked for.
+    Never bridged: the GPU's NVLink, its number per node, the class of node count, the network rate
+    of a node, an algorithm that was asked for.
     """
     nodes, per_node = domain(row)
     gpu = _gpu_of(row)
@@ -308,14 +325,24 @@ def _network_differences(row: Row, regime: Regime) -> tuple[str, ...] | None:
     if (
         row.nics is None
         or regime.nics is None
-        or None in (row.nics.count, row.nics.rate_gbit_s, regime.nics.count, regime.nics.rate_gbit_s)
+        or None
+        in (
+            row.nics.count,
+            row.nics.rate_gbit_s,
+            regime.nics.count,
+            regime.nics.rate_gbit_s,
+        )
     ):
         return None
     theirs = (row.nics.count or 0) * (row.nics.rate_gbit_s or 0.0)
     ours = (regime.nics.count or 0) * (regime.nics.rate_gbit_s or 0.0)
     if theirs != ours:
         return None
-    found = [] if row.nics.count == regime.nics.count else [f"NICs {row.nics.count} x {row.nics.rate_gbit_s:g} Gb/s"]
+    found = (
+        []
+        if row.nics.count == regime.nics.count
+        else [f"NICs {row.nics.count} x {row.nics.rate_gbit_s:g} Gb/s"]
+    )
     if row.fabric != regime.fabric:
         # Sockets are another world; the RDMA fabrics are neighbours.
         if {"tcp", "tcpx"} & {row.fabric, regime.fabric}:
@@ -336,7 +363,12 @@ def _nearest(rows: list[Row], regime: Regime) -> tuple[Near, ...]:
 
 def _forced(row: Row, regime: Regime) -> bool:
     """The source states an algorithm, and NCCL would take another."""
-    if regime.algorithm is not None or not regime.usual or row.algorithm is None or row.algorithm_basis != "stated":
+    if (
+        regime.algorithm is not None
+        or not regime.usual
+        or row.algorithm is None
+        or row.algorithm_basis != "stated"
+    ):
         return False
     return not set(row.algorithm.split(" or ")) & set(regime.usual)
 
@@ -348,33 +380,50 @@ def _near(rows: list[Row], regime: Regime) -> list[Near]:
 
 
 def _article_fits(row: Row, regime: Regime) -> bool:
-    """Articles state little: the GPU and the fabric must fit, and several nodes; the rest is shown with the figure's own note."""
+    """Articles state little: the GPU and the fabric must fit, and several nodes; the rest is shown
+    with the figure's own note."""
     if regime.nodes == 1 or row.busbw_gb_s is None or row.fabric != regime.fabric:
         return False
-    return (row.nodes is None or node_class(row.nodes) == node_class(regime.nodes)) and _gpu_of(row) == regime.gpu
+    return (row.nodes is None or node_class(row.nodes) == node_class(regime.nodes)) and _gpu_of(
+        row
+    ) == regime.gpu
 
 
 def reference(matches: Matches) -> Reference:
-    """The published reference: the median of the exact rows with their number; nearest rows are no reference and say so."""
+    """The published reference: the median of the exact rows with their number; nearest rows are no
+    reference and say so."""
     median = matches.median_gb_s
     if median is not None:
         count = len(matches.exact)
-        return Reference("published", median, f"median of {count} published figure{'s' if count > 1 else ''} of this regime")
+        return Reference(
+            "published",
+            median,
+            f"median of {count} published figure{'s' if count > 1 else ''} of this regime",
+        )
     if matches.nearest:
         first = matches.nearest[0]
-        return Reference("none", None, f"no published figure of this regime; the nearest differ in: {', '.join(first.differences)}")
+        return Reference(
+            "none",
+            None,
+            "no published figure of this regime; the nearest differ in:"
+            f" {', '.join(first.differences)}",
+        )
     return Reference("none", None, "no published figure of this regime or near it")
 
 
 def implausible(claimed_gb_s: float, limit: Limit) -> str | None:
-    """Why a number that somebody promises cannot be met: both numbers, the formula and its inputs; None = it can.
+    """Why a number that somebody promises cannot be met: both numbers, the formula and its inputs;
+    None = it can.
 
     Half a thousandth is forgiven to rounding.
     """
     if claimed_gb_s <= limit.value_gb_s * 1.0005:
         return None
     inputs = ", ".join(f"{name} = {value}" for name, value in limit.inputs)
-    return f"{claimed_gb_s:g} GB/s is above the physical limit of {limit.value_gb_s:.1f} GB/s: {limit.formula}, {inputs}"
+    return (
+        f"{claimed_gb_s:g} GB/s is above the physical limit of {limit.value_gb_s:.1f} GB/s:"
+        f" {limit.formula}, {inputs}"
+    )
 
 
 def blind(threshold_gb_s: float, limit: Limit) -> bool:
@@ -383,7 +432,8 @@ def blind(threshold_gb_s: float, limit: Limit) -> bool:
 
 
 def share_at(curve: Curve, size_bytes: int) -> float | None:
-    """What share of its largest message's busbw the system reached at a size, between points by straight line in log size; None = not covered."""
+    """What share of its largest message's busbw the system reached at a size, between points by
+    straight line in log size; None = not covered."""
     points, plateau = curve.points, curve.points[-1][1]
     if not points[0][0] <= size_bytes <= points[-1][0]:
         return None
@@ -394,11 +444,18 @@ def share_at(curve: Curve, size_bytes: int) -> float | None:
     return None
 
 
-def curves(tables: Tables, collective: str, gpu: Gpu | None, nodes: int, gpus_per_node: int) -> tuple[Curve, ...]:
-    """Curves of all_reduce with the same GPU and class of node count, racks apart from nodes; those of other GPUs where there is none."""
+def curves(
+    tables: Tables, collective: str, gpu: Gpu | None, nodes: int, gpus_per_node: int
+) -> tuple[Curve, ...]:
+    """Curves of all_reduce with the same GPU and class of node count, racks apart from nodes; those
+    of other GPUs where there is none."""
     if collective != "all_reduce":
         return ()
-    alike = tuple(curve for curve in tables.curves if _curve_place(curve) == (node_class(nodes), gpus_per_node > _GPUS_OF_A_NODE))
+    alike = tuple(
+        curve
+        for curve in tables.curves
+        if _curve_place(curve) == (node_class(nodes), gpus_per_node > _GPUS_OF_A_NODE)
+    )
     return tuple(curve for curve in alike if find_gpu(curve.gpu) == gpu) or alike
 
 
@@ -409,7 +466,10 @@ _GPUS_OF_A_NODE = 8
 def _curve_place(curve: Curve) -> tuple[str, bool]:
     """The NVL72 curve counts trays; it is one NVLink domain."""
     joined = curve.fabric == "mnnvl"
-    return node_class(1 if joined else curve.nodes), curve.gpus_per_node * (curve.nodes if joined else 1) > _GPUS_OF_A_NODE
+    return (
+        node_class(1 if joined else curve.nodes),
+        curve.gpus_per_node * (curve.nodes if joined else 1) > _GPUS_OF_A_NODE,
+    )
 
 
 def nic_figures(tables: Tables, rate_gbit_s: float) -> tuple[NicFigure, ...]:

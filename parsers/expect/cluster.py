@@ -1,6 +1,8 @@
-"""What a described cluster should give: every bound, NCCL's estimate, the band that tuned systems reach, and what to beware of.
+"""What a described cluster should give: every bound, NCCL's estimate, the band that tuned systems
+reach, and what to beware of.
 
-The bands and the words on the two-node case rest on the published runs of published.yaml; the bounds on limits.py.
+The bands and the words on the two-node case rest on the published runs of published.yaml; the
+bounds on limits.py.
 """
 
 from __future__ import annotations
@@ -40,7 +42,17 @@ FABRICS = {
 }
 """Fabric profile: its framing, and its name in the published tables."""
 
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv", "gather", "scatter")
+COLLECTIVES = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "alltoall",
+    "broadcast",
+    "reduce",
+    "sendrecv",
+    "gather",
+    "scatter",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,8 @@ class Expectation:
     """NCCL's model for a few bytes, LL."""
     notes: tuple[str, ...]
     blind: str = ""
-    """Why this case cannot show that the fabric is healthy, and which one can; empty = it loads the network."""
+    """Why this case cannot show that the fabric is healthy, and which one can; empty = it loads the
+    network."""
 
 
 def answer(question: Question) -> Expectation:
@@ -122,11 +135,20 @@ def answer(question: Question) -> Expectation:
         )
     expected = _expected(question, model) if model is not None else ()
     notes = _notes(question, physical, expected)
-    return Expectation(question, limit, bounds, expected, _latency(question), notes, _blind(question, physical, expected))
+    return Expectation(
+        question,
+        limit,
+        bounds,
+        expected,
+        _latency(question),
+        notes,
+        _blind(question, physical, expected),
+    )
 
 
 def line_gb_s(question: Question) -> float | None:
-    """A node's network by its line rate, behind the NICs' own PCIe where that is known; None = no network."""
+    """A node's network by its line rate, behind the NICs' own PCIe where that is known; None = no
+    network."""
     if question.nodes == 1:
         return None
     if question.network_gb_s is not None:
@@ -160,7 +182,9 @@ def payload_gb_s(question: Question) -> float | None:
             return limits.tcp_payload(line, question.device_mtu or 9000).value_gb_s
     except ValueError as error:
         raise UsageError(
-            str(error), seen=f"--mtu {question.device_mtu}", next_step="give the MTU of the network device, such as 9000"
+            str(error),
+            seen=f"--mtu {question.device_mtu}",
+            next_step="give the MTU of the network device, such as 9000",
         ) from error
     return line
 
@@ -177,14 +201,26 @@ def _physical(question: Question) -> Rates:
 def _model(question: Question) -> Rates | None:
     """Rates as NCCL and the transport deliver them; None = NCCL's NVLink rate is not known."""
     gpu = question.gpu
-    if gpu is None or question.nvlink_gb_s is not None or (gpu.nvlink_nccl_gb_s is None and gpu.nvlink_gb_s is not None):
+    if (
+        gpu is None
+        or question.nvlink_gb_s is not None
+        or (gpu.nvlink_nccl_gb_s is None and gpu.nvlink_gb_s is not None)
+    ):
         return None
     pcie = limits.pcie_usable(gpu.pcie_generation).value_gb_s if gpu.pcie_generation else None
-    return _rates(question, payload_gb_s(question), gpu.inside_gb_s(question.gpus_per_node)[1], pcie)
+    return _rates(
+        question, payload_gb_s(question), gpu.inside_gb_s(question.gpus_per_node)[1], pcie
+    )
 
 
-def _rates(question: Question, network: float | None, nvlink: float | None, pcie: float | None) -> Rates:
-    nic = network / question.nics.count if network is not None and question.nics is not None and question.network_gb_s is None else None
+def _rates(
+    question: Question, network: float | None, nvlink: float | None, pcie: float | None
+) -> Rates:
+    nic = (
+        network / question.nics.count
+        if network is not None and question.nics is not None and question.network_gb_s is None
+        else None
+    )
     # A limit must hold for hardware that is not known too: its switch may add up.
     adds = question.gpu is None or question.gpu.multicast
     return Rates(question.nodes, question.gpus_per_node, network, nvlink, pcie, adds, nic)
@@ -195,7 +231,10 @@ def _ceiling(question: Question, rates: Rates) -> Limit | None:
     if kind == "all_reduce":
         plain = limits.all_reduce_any(rates)
         if question.sharp and rates.nodes > 1:
-            return max((limit for limit in (plain, limits.sharp(rates)) if limit is not None), key=lambda limit: limit.value_gb_s)
+            return max(
+                (limit for limit in (plain, limits.sharp(rates)) if limit is not None),
+                key=lambda limit: limit.value_gb_s,
+            )
         return plain
     if kind in ("all_gather", "reduce_scatter"):
         return limits.gather_any(rates)
@@ -221,13 +260,19 @@ def _bounds(question: Question, rates: Rates) -> tuple[Bound, ...]:
             named.append(("information bound, any algorithm", limits.information_bound(rates)))
         named.append(("ring", limits.ring(rates)))
     if question.collective == "all_reduce":
-        named += [("tree", limits.tree(rates)), ("NVLS", limits.nvls(rates)), ("NVLSTree", limits.nvls_tree(rates))]
+        named += [
+            ("tree", limits.tree(rates)),
+            ("NVLS", limits.nvls(rates)),
+            ("NVLSTree", limits.nvls_tree(rates)),
+        ]
         if several and FABRICS[question.fabric][0] is Wire.INFINIBAND:
             named.append(("SHARP, only where the switches add up", limits.sharp(rates)))
     elif question.collective not in ("all_gather", "reduce_scatter"):
         named.append((question.collective, _own_bound(question.collective, rates)))
     if several and question.collective in ("gather", "scatter"):
-        named.append((f"{question.collective} without PXN", limits.gather(rates, through_peers=False)))
+        named.append(
+            (f"{question.collective} without PXN", limits.gather(rates, through_peers=False))
+        )
     return tuple(Bound(name, limit) for name, limit in named if limit is not None)
 
 
@@ -245,7 +290,8 @@ _BANDS = {
     "TCPXO ring": (0.90, 0.94),
     "TCPX": (0.48, 0.50),
 }
-"""Low and typical share of the estimate, by class: a choice made from the spread of the published runs, not a standard."""
+"""Low and typical share of the estimate, by class: a choice made from the spread of the published
+runs, not a standard."""
 
 
 def _band(algorithm: Algorithm, binds: str, question: Question) -> tuple[float, float] | None:
@@ -270,7 +316,9 @@ def _expected(question: Question, rates: Rates) -> tuple[Expected, ...]:
     generation = question.gpu.generation if question.gpu else None
     if question.collective == "all_reduce":
         estimates = nccl_model.all_reduce_estimates(rates, generation)
-        return tuple(_with_band(estimate.algorithm.value, estimate, question) for estimate in estimates)
+        return tuple(
+            _with_band(estimate.algorithm.value, estimate, question) for estimate in estimates
+        )
     ringlike = question.collective in ("all_gather", "reduce_scatter")
     bound = limits.ring(rates) if ringlike else _own_bound(question.collective, rates)
     if bound is None:
@@ -278,11 +326,13 @@ def _expected(question: Question, rates: Rates) -> tuple[Expected, ...]:
     binds = (
         "network"
         if rates.nodes > 1
-        else "xGMI"
-        if generation and generation.startswith("cdna")
-        else "NVLink"
-        if rates.nvlink_gb_s
-        else "PCIe"
+        else (
+            "xGMI"
+            if generation and generation.startswith("cdna")
+            else "NVLink"
+            if rates.nvlink_gb_s
+            else "PCIe"
+        )
     )
     if ringlike:
         return (_with_band("ring", Estimate(Algorithm.RING, bound, binds), question),)
@@ -299,9 +349,12 @@ def _with_band(name: str, estimate: Estimate, question: Question) -> Expected:
 def _latency(question: Question) -> tuple[tuple[str, float], ...]:
     if question.gpu is None or question.collective != "all_reduce":
         return ()
-    hops = nccl_model.Hops(question.nodes, question.gpus_per_node, nvlink=question.gpu.nvlink_gb_s is not None)
+    hops = nccl_model.Hops(
+        question.nodes, question.gpus_per_node, nvlink=question.gpu.nvlink_gb_s is not None
+    )
     return tuple(
-        (algorithm.value, nccl_model.latency_us(algorithm, nccl_model.Protocol.LL, hops)) for algorithm in (Algorithm.TREE, Algorithm.RING)
+        (algorithm.value, nccl_model.latency_us(algorithm, nccl_model.Protocol.LL, hops))
+        for algorithm in (Algorithm.TREE, Algorithm.RING)
     )
 
 
@@ -311,21 +364,37 @@ def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
         blind = _blind(question, rates, expected)
         notes += [blind] if blind else _tree_note(rates, expected)
     if rates.nodes > 1 and rates.w != rates.network_gb_s:
-        text = f"PCIe holds the GPUs to {rates.w:.0f} of the {rates.network_gb_s:.0f} GB/s that the NICs have"
+        text = (
+            f"PCIe holds the GPUs to {rates.w:.0f} of the {rates.network_gb_s:.0f} GB/s that the"
+            " NICs have"
+        )
         notes.append(f"{text}: the NICs need a newer host link, or two")
-    if question.gpu is not None and question.gpu.name.startswith("GB") and question.gpus_per_node == question.gpu.gpus_per_node:
-        notes.append("a node here is one tray with NVLink between trays off; for a rack of 72 say --gpus-per-node 72 --nics 72x400")
+    if (
+        question.gpu is not None
+        and question.gpu.name.startswith("GB")
+        and question.gpus_per_node == question.gpu.gpus_per_node
+    ):
+        notes.append(
+            "a node here is one tray with NVLink between trays off; for a rack of 72 say"
+            " --gpus-per-node 72 --nics 72x400"
+        )
     if question.gpu is None and question.collective == "all_reduce":
-        notes.append("whether the NVLink switch adds up (NVLS) is not known: the limit allows for it")
+        notes.append(
+            "whether the NVLink switch adds up (NVLS) is not known: the limit allows for it"
+        )
     if not expected:
         notes.append("NCCL's rate for these links is not known: limits only, no estimate")
     if FABRICS[question.fabric][0] is Wire.TCP and rates.nodes > 1:
-        notes.append("NCCL over sockets stays far below TCP's payload rate: published runs give 4 to 8 GB/s over 100 Gb/s")
+        notes.append(
+            "NCCL over sockets stays far below TCP's payload rate: published runs give 4 to 8 GB/s"
+            " over 100 Gb/s"
+        )
     return tuple(notes)
 
 
 def _blind(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> str:
-    """The two-node trap: NVLink binds, and the NICs could lose a part without any effect; empty = they are loaded."""
+    """The two-node trap: NVLink binds, and the NICs could lose a part without any effect; empty =
+    they are loaded."""
     if question.collective != "all_reduce" or rates.nodes == 1 or not expected:
         return ""
     best = expected[0]
@@ -334,16 +403,23 @@ def _blind(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
     if best.binds == "network" or load >= _FABRIC_SEEN:
         return ""
     return (
-        f"{best.binds} binds, not the network: at {value:.0f} GB/s the NICs carry {load:.0%} of their rate, so the number cannot show that the "
-        "fabric is healthy. To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall"
+        f"{best.binds} binds, not the network: at {value:.0f} GB/s the NICs carry {load:.0%} of"
+        " their rate, so the number cannot show that the fabric is healthy. To test the fabric:"
+        " NCCL_ALGO=Ring, four nodes or more, or alltoall"
     )
 
 
 def _tree_note(rates: Rates, expected: tuple[Expected, ...]) -> list[str]:
     """Why two or three nodes may print more than their NICs have."""
-    if expected and rates.nodes <= 3 and expected[0].name != "ring" and expected[0].binds == "network":
+    if (
+        expected
+        and rates.nodes <= 3
+        and expected[0].name != "ring"
+        and expected[0].binds == "network"
+    ):
         return [
-            f"{rates.nodes} nodes: a tree moves fewer bytes than a ring, so busbw may pass the {rates.w:.0f} GB/s of the NICs; "
-            "with NCCL_ALGO=Ring it cannot, and from four nodes on nothing but SHARP can"
+            f"{rates.nodes} nodes: a tree moves fewer bytes than a ring, so busbw may pass the"
+            f" {rates.w:.0f} GB/s of the NICs; with NCCL_ALGO=Ring it cannot, and from four nodes"
+            " on nothing but SHARP can"
         ]
     return []

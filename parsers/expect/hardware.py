@@ -1,7 +1,9 @@
-"""What GPUs and NICs can carry by their specification: the tables that the limits are computed from, each entry with its source.
+"""What GPUs and NICs can carry by their specification: the tables that the limits are computed
+from, each entry with its source.
 
-One direction, GB/s = 10^9 bytes/s; the sums of both directions that data sheets print ("900 GB/s" for H100) are halved here. The rate NCCL
-counts with per NVLink is `src/graph/topo.h` of NCCL 2.30.7.
+One direction, GB/s = 10^9 bytes/s; the sums of both directions that data sheets print ("900 GB/s"
+for H100) are halved here. The rate NCCL counts with per NVLink is `src/graph/topo.h` of NCCL
+2.30.7.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class Gpu:
     aliases: tuple[str, ...]
     """Other spellings, as published results write them."""
     generation: str
-    """`volta`, `ampere`, `hopper`, `blackwell`, `rubin`, `cdna3`, `cdna4` or `ada`: what NCCL's tuning tables are keyed by."""
+    """`volta`, `ampere`, `hopper`, `blackwell`, `rubin`, `cdna3`, `cdna4` or `ada`: what NCCL's
+    tuning tables are keyed by."""
     nvlink_gb_s: float | None
     """All NVLinks (or xGMI links) of one GPU, one direction; None = it has none."""
     nvlink_nccl_gb_s: float | None
@@ -34,10 +37,12 @@ class Gpu:
     """Of the x16 link through which it reaches its NIC; None = it reaches it another way."""
     source: str
     mesh: bool = False
-    """Each pair of the node's GPUs has one link of its own, without a switch: fewer GPUs use fewer links."""
+    """Each pair of the node's GPUs has one link of its own, without a switch: fewer GPUs use fewer
+    links."""
 
     def inside_gb_s(self, gpus: int) -> tuple[float | None, float | None]:
-        """NVLink or xGMI of one GPU that `gpus` of a node can use: by specification, and as NCCL counts it. One GPU by itself uses none of it."""
+        """NVLink or xGMI of one GPU that `gpus` of a node can use: by specification, and as NCCL
+        counts it. One GPU by itself uses none of it."""
         used = min(1.0, (gpus - 1) / (self.gpus_per_node - 1)) if self.mesh and gpus > 1 else 1.0
         spec, nccl = self.nvlink_gb_s, self.nvlink_nccl_gb_s
         return None if spec is None else spec * used, None if nccl is None else nccl * used
@@ -46,7 +51,17 @@ class Gpu:
 _TOPO = "NCCL 2.30.7 src/graph/topo.h for NCCL's rate"
 
 GPUS = (
-    Gpu("V100", ("V100-SXM2", "V100-SXM3"), "volta", 150.0, 120.0, False, 8, 3, f"6 NVLinks x 25, NVIDIA V100 data sheet; {_TOPO}"),
+    Gpu(
+        "V100",
+        ("V100-SXM2", "V100-SXM3"),
+        "volta",
+        150.0,
+        120.0,
+        False,
+        8,
+        3,
+        f"6 NVLinks x 25, NVIDIA V100 data sheet; {_TOPO}",
+    ),
     Gpu(
         "A100",
         ("A100-SXM4", "A100-SXM4-40GB", "A100-SXM4-80GB"),
@@ -58,17 +73,106 @@ GPUS = (
         4,
         f"12 NVLinks x 25, NVIDIA A100 data sheet; {_TOPO}",
     ),
-    Gpu("A800", ("A800-SXM4",), "ampere", 200.0, 160.0, False, 8, 4, f"8 NVLinks x 25, NVIDIA/nccl issue 412; {_TOPO}"),
-    Gpu("H100", ("H100-SXM5",), "hopper", 450.0, 370.8, True, 8, 5, f"18 NVLinks x 25, NVIDIA H100 data sheet; {_TOPO}"),
-    Gpu("H200", ("H200-SXM5",), "hopper", 450.0, 370.8, True, 8, 5, f"18 NVLinks x 25, NVIDIA H200 data sheet; {_TOPO}"),
-    Gpu("H800", ("H800-SXM5",), "hopper", 200.0, 164.8, True, 8, 5, f"8 NVLinks x 25, NVIDIA/nccl-tests reports of H800; {_TOPO}"),
-    Gpu("B200", ("B200-SXM6",), "blackwell", 900.0, 721.8, True, 8, 5, f"18 NVLinks x 50, NVIDIA DGX B200 data sheet; {_TOPO}"),
-    Gpu("GB200", ("GB200-NVL72",), "blackwell", 900.0, 721.8, True, 4, None, f"18 NVLinks x 50, NVIDIA GB200 NVL72 data sheet; {_TOPO}"),
-    # NVLink 5 as on B200, and taken to have B200's rate in NCCL: no published run of B300 was seen that would show it.
-    Gpu("B300", ("B300-SXM6",), "blackwell", 900.0, 721.8, True, 8, 6, f"18 NVLinks x 50, NVIDIA DGX B300 data sheet; {_TOPO}"),
-    Gpu("GB300", ("GB300-NVL72",), "blackwell", 900.0, 721.8, True, 4, None, f"18 NVLinks x 50, NVIDIA GB300 NVL72 data sheet; {_TOPO}"),
     Gpu(
-        "Rubin", ("R100",), "rubin", 1800.0, None, True, 4, None, "NVLink 6, 3.6 TB/s in both directions, NVIDIA; NCCL's rate not published"
+        "A800",
+        ("A800-SXM4",),
+        "ampere",
+        200.0,
+        160.0,
+        False,
+        8,
+        4,
+        f"8 NVLinks x 25, NVIDIA/nccl issue 412; {_TOPO}",
+    ),
+    Gpu(
+        "H100",
+        ("H100-SXM5",),
+        "hopper",
+        450.0,
+        370.8,
+        True,
+        8,
+        5,
+        f"18 NVLinks x 25, NVIDIA H100 data sheet; {_TOPO}",
+    ),
+    Gpu(
+        "H200",
+        ("H200-SXM5",),
+        "hopper",
+        450.0,
+        370.8,
+        True,
+        8,
+        5,
+        f"18 NVLinks x 25, NVIDIA H200 data sheet; {_TOPO}",
+    ),
+    Gpu(
+        "H800",
+        ("H800-SXM5",),
+        "hopper",
+        200.0,
+        164.8,
+        True,
+        8,
+        5,
+        f"8 NVLinks x 25, NVIDIA/nccl-tests reports of H800; {_TOPO}",
+    ),
+    Gpu(
+        "B200",
+        ("B200-SXM6",),
+        "blackwell",
+        900.0,
+        721.8,
+        True,
+        8,
+        5,
+        f"18 NVLinks x 50, NVIDIA DGX B200 data sheet; {_TOPO}",
+    ),
+    Gpu(
+        "GB200",
+        ("GB200-NVL72",),
+        "blackwell",
+        900.0,
+        721.8,
+        True,
+        4,
+        None,
+        f"18 NVLinks x 50, NVIDIA GB200 NVL72 data sheet; {_TOPO}",
+    ),
+    # NVLink 5 as on B200, and taken to have B200's rate in NCCL: no published run of B300 was seen
+    # that would show it.
+    Gpu(
+        "B300",
+        ("B300-SXM6",),
+        "blackwell",
+        900.0,
+        721.8,
+        True,
+        8,
+        6,
+        f"18 NVLinks x 50, NVIDIA DGX B300 data sheet; {_TOPO}",
+    ),
+    Gpu(
+        "GB300",
+        ("GB300-NVL72",),
+        "blackwell",
+        900.0,
+        721.8,
+        True,
+        4,
+        None,
+        f"18 NVLinks x 50, NVIDIA GB300 NVL72 data sheet; {_TOPO}",
+    ),
+    Gpu(
+        "Rubin",
+        ("R100",),
+        "rubin",
+        1800.0,
+        None,
+        True,
+        4,
+        None,
+        "NVLink 6, 3.6 TB/s in both directions, NVIDIA; NCCL's rate not published",
     ),
     Gpu(
         "MI300X",
@@ -79,11 +183,20 @@ GPUS = (
         False,
         8,
         5,
-        "7 xGMI links x 64, AMD Instinct MI300X data sheet; RCCL reaches about 48 per link (ROCm performance guide)",
+        "7 xGMI links x 64, AMD Instinct MI300X data sheet; RCCL reaches about 48 per link (ROCm"
+        " performance guide)",
         mesh=True,
     ),
     Gpu(
-        "RTX5090", ("RTX5090 (PCIe, no NVLink)",), "blackwell", None, None, False, 8, 5, "no NVLink, PCIe 5 x16, NVIDIA RTX 5090 data sheet"
+        "RTX5090",
+        ("RTX5090 (PCIe, no NVLink)",),
+        "blackwell",
+        None,
+        None,
+        False,
+        8,
+        5,
+        "no NVLink, PCIe 5 x16, NVIDIA RTX 5090 data sheet",
     ),
 )
 
@@ -91,7 +204,10 @@ GPUS = (
 def find_gpu(name: str) -> Gpu | None:
     """The GPU of that name or alias, in any case; None = the table does not know it."""
     wanted = name.casefold()
-    return next((gpu for gpu in GPUS if wanted in {text.casefold() for text in (gpu.name, *gpu.aliases)}), None)
+    return next(
+        (gpu for gpu in GPUS if wanted in {text.casefold() for text in (gpu.name, *gpu.aliases)}),
+        None,
+    )
 
 
 _NOT_SXM = {"pcie", "nvl", "pci"}
@@ -100,7 +216,8 @@ _NOT_SXM = {"pcie", "nvl", "pci"}
 def recognise_gpu(product: str) -> Gpu | None:
     """The GPU behind a product name as the driver prints it; None = the tables do not know it.
 
-    Cards of the same chip without the NVLink switch (`PCIe`, `NVL`) are other hardware, and not taken for it.
+    Cards of the same chip without the NVLink switch (`PCIe`, `NVL`) are other hardware, and not
+    taken for it.
 
     >>> recognise_gpu("NVIDIA H100 80GB HBM3").name, recognise_gpu("NVIDIA A100-SXM4-80GB").name, recognise_gpu("NVIDIA GeForce RTX 5090").name
     ('H100', 'A100', 'RTX5090')
@@ -111,7 +228,9 @@ def recognise_gpu(product: str) -> Gpu | None:
     if _NOT_SXM & set(words):
         return None
     joined = {first + second for first, second in itertools.pairwise(words)}
-    return next((gpu for gpu in GPUS if gpu.name.casefold() in words or gpu.name.casefold() in joined), None)
+    return next(
+        (gpu for gpu in GPUS if gpu.name.casefold() in words or gpu.name.casefold() in joined), None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +309,16 @@ def parse_nics(text: str) -> Nics:
     400.0
 
     Raises:
-        UsageError: it is not count x name, or the name is in no table; what is known is listed, and what can be said without it.
+        UsageError: it is not count x name, or the name is in no table; what is known is listed, and
+        what can be said without it.
     """
     match = _NICS.match(text)
     if not match or int(match[1]) == 0:
-        raise UsageError("--nics wants count x rate in Gb/s", seen=text, next_step="for example --nics 8x400, 8xNDR or 8xConnectX-7")
+        raise UsageError(
+            "--nics wants count x rate in Gb/s",
+            seen=text,
+            next_step="for example --nics 8x400, 8xNDR or 8xConnectX-7",
+        )
     count, name = int(match[1]), match[2]
     bare = re.sub(r"(?i)(g|gbe|gb/s|gbit|gbps)$", "", name)
     for link in LINKS:
@@ -202,12 +326,17 @@ def parse_nics(text: str) -> Nics:
             return Nics(count, name, link.data_gbit_s, source=link.source)
     for adapter in ADAPTERS:
         if adapter.name.casefold() == name.casefold():
-            return Nics(count, adapter.name, adapter.rate_gbit_s, adapter.pcie_generation, adapter.source)
+            return Nics(
+                count, adapter.name, adapter.rate_gbit_s, adapter.pcie_generation, adapter.source
+            )
     known = ", ".join((*(link.name for link in LINKS), *(adapter.name for adapter in ADAPTERS)))
     raise UsageError(
         f"unknown NIC {name!r}; known: {known}",
         seen=f"--nics {text}",
-        next_step="give the rate instead of the name (--nics 8x400), or the node's network rate in bytes: --network-gb-s 400",
+        next_step=(
+            "give the rate instead of the name (--nics 8x400), or the node's network rate in bytes:"
+            " --network-gb-s 400"
+        ),
     )
 
 
@@ -215,27 +344,38 @@ def gpu_or_refuse(name: str) -> Gpu:
     """The GPU of that name.
 
     Raises:
-        UsageError: the table does not know it (what is known is listed, and how to go on without it), or several were named.
+        UsageError: the table does not know it (what is known is listed, and how to go on without
+        it), or several were named.
     """
     if "," in name:
         raise UsageError(
             _mixed(name),
             seen=f"--gpu {name}",
-            next_step="ask for each model by itself; measure groups of like nodes and compare them with their peers",
+            next_step=(
+                "ask for each model by itself; measure groups of like nodes and compare them with"
+                " their peers"
+            ),
         )
     gpu = find_gpu(name)
     if gpu is None:
         raise UsageError(
             f"unknown GPU {name!r}; known: {', '.join(known.name for known in GPUS)}",
             seen=f"--gpu {name}",
-            next_step="every limit can still be given from rates: --nvlink-gb-s 450 --gpus-per-node 8 in the place of --gpu "
-            "(NVLink of one GPU, one direction); NCCL's own estimate and published rows cannot",
+            next_step=(
+                "every limit can still be given from rates: --nvlink-gb-s 450 --gpus-per-node 8 in"
+                " the place of --gpu (NVLink of one GPU, one direction); NCCL's own estimate and"
+                " published rows cannot"
+            ),
         )
     return gpu
 
 
 def _mixed(names: str) -> str:
-    found = [gpu for gpu in (find_gpu(part.strip()) for part in names.split(",")) if gpu is not None and gpu.nvlink_gb_s is not None]
+    found = [
+        gpu
+        for gpu in (find_gpu(part.strip()) for part in names.split(","))
+        if gpu is not None and gpu.nvlink_gb_s is not None
+    ]
     if not found:
         return "one GPU model at a time, and the tables know none of these"
     slowest = min(found, key=lambda gpu: gpu.nvlink_gb_s or 0.0)

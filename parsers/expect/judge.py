@@ -1,6 +1,8 @@
-"""A given number against the limit, the contract and what tuned systems reach: what it proves and what it does not.
+"""A given number against the limit, the contract and what tuned systems reach: what it proves and
+what it does not.
 
-Published figures can show that something is slow; they never pass a fabric, because a ring that lost one of eight rails still lies among them.
+Published figures can show that something is slow; they never pass a fabric, because a ring that
+lost one of eight rails still lies among them.
 """
 
 from __future__ import annotations
@@ -9,12 +11,23 @@ import statistics
 from dataclasses import dataclass
 
 from busbw.model import Comparison, Reference, Status
-from busbw.parsers.expect.baselines import LARGE_BYTES, Curve, Matches, NicSet, Regime, Tables, implausible, match, share_at
+from busbw.parsers.expect.baselines import (
+    LARGE_BYTES,
+    Curve,
+    Matches,
+    NicSet,
+    Regime,
+    Tables,
+    implausible,
+    match,
+    share_at,
+)
 from busbw.parsers.expect.cluster import FABRICS, Expectation, Expected
 from busbw.units import format_size
 
 FAULTY = 0.7
-"""Below this share of the low end of the band something is broken, not merely untuned: a choice made from the published runs."""
+"""Below this share of the low end of the band something is broken, not merely untuned: a choice
+made from the published runs."""
 
 
 def judge(
@@ -27,7 +40,8 @@ def judge(
     contract_gb_s: float | None = None,
     algorithm: str | None = None,
 ) -> Comparison:
-    """A measured busbw of one message size. `reference` is the published one; `algorithm` None = not known, so the lowest band counts."""
+    """A measured busbw of one message size. `reference` is the published one; `algorithm` None =
+    not known, so the lowest band counts."""
     case_id = expectation.question.collective
     limit = expectation.limit
 
@@ -37,77 +51,144 @@ def judge(
 
     too_much = implausible(measured_gb_s, limit)
     if too_much is not None:
-        reason = f"{too_much}; the description is wrong: fewer nodes, more NICs, ranks on one host, or bits taken for bytes"
+        reason = (
+            f"{too_much}; the description is wrong: fewer nodes, more NICs, ranks on one host, or"
+            " bits taken for bytes"
+        )
         return told(Status.FAIL, Reference("physics", limit.value_gb_s, limit.formula), reason)
     if contract_gb_s is not None:
         met = measured_gb_s >= contract_gb_s
-        reason = f"{measured_gb_s:g} GB/s {'meets' if met else 'misses'} the contract's {contract_gb_s:g} GB/s"
-        return told(Status.PASS if met else Status.FAIL, Reference("contract", contract_gb_s, "--contract"), reason)
+        reason = (
+            f"{measured_gb_s:g} GB/s {'meets' if met else 'misses'} the contract's"
+            f" {contract_gb_s:g} GB/s"
+        )
+        return told(
+            Status.PASS if met else Status.FAIL,
+            Reference("contract", contract_gb_s, "--contract"),
+            reason,
+        )
     band = _band(expectation.expected, algorithm)
     if band is None:
         return told(
-            Status.UNKNOWN, reference, "no band of published runs for this case; compare with peers or with an accepted run of this cluster"
+            Status.UNKNOWN,
+            reference,
+            "no band of published runs for this case; compare with peers or with an accepted run of"
+            " this cluster",
         )
     share = _share(size_bytes, curves)
     if share is None:
-        reason = f"figures describe messages of {format_size(LARGE_BYTES)} and more, and no curve tells what {format_size(size_bytes)} should give"
+        reason = (
+            f"figures describe messages of {format_size(LARGE_BYTES)} and more, and no curve tells"
+            f" what {format_size(size_bytes)} should give"
+        )
         return told(Status.UNKNOWN, reference, reason)
     low, name = band[0] * share, band[1]
     if measured_gb_s < FAULTY * low:
         return told(
-            Status.FAIL, reference, f"under {FAULTY:.0%} of {low:.0f} GB/s, where tuned systems begin ({name}): something is broken"
+            Status.FAIL,
+            reference,
+            f"under {FAULTY:.0%} of {low:.0f} GB/s, where tuned systems begin ({name}): something"
+            " is broken",
         )
     if measured_gb_s < low:
-        return told(Status.WARN, reference, f"under {low:.0f} GB/s, where tuned systems begin ({name}): degraded")
-    reason = f"as published runs ({name}, from {low:.0f} GB/s on), which alone prove no fabric; a contract, an accepted run or peers would"
+        return told(
+            Status.WARN,
+            reference,
+            f"under {low:.0f} GB/s, where tuned systems begin ({name}): degraded",
+        )
+    reason = (
+        f"as published runs ({name}, from {low:.0f} GB/s on), which alone prove no fabric; a"
+        " contract, an accepted run or peers would"
+    )
     return told(Status.UNKNOWN, reference, reason)
 
 
 def published(tables: Tables, expectation: Expectation, algorithm: str | None = None) -> Matches:
-    """Published rows of the regime; none at all for links given by hand, which are no GPU that anybody published."""
+    """Published rows of the regime; none at all for links given by hand, which are no GPU that
+    anybody published."""
     question, best = expectation.question, expectation.expected[:1]
-    if question.gpu is None or question.nvlink_gb_s is not None or question.network_gb_s is not None:
+    if (
+        question.gpu is None
+        or question.nvlink_gb_s is not None
+        or question.network_gb_s is not None
+    ):
         return Matches((), (), (), (), (), ())
     nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
     fabric = FABRICS[question.fabric][1]
     # Within 1 % NCCL's own choice cannot be told.
-    near_best = tuple(e.name for e in expectation.expected if e.estimate.value_gb_s > 0.99 * best[0].estimate.value_gb_s)
-    regime = Regime(question.collective, question.gpu, question.nodes, question.gpus_per_node, nics, fabric, algorithm, near_best)
+    near_best = tuple(
+        e.name
+        for e in expectation.expected
+        if e.estimate.value_gb_s > 0.99 * best[0].estimate.value_gb_s
+    )
+    regime = Regime(
+        question.collective,
+        question.gpu,
+        question.nodes,
+        question.gpus_per_node,
+        nics,
+        fabric,
+        algorithm,
+        near_best,
+    )
     return match(tables, regime)
 
 
 def contract_notes(contract_gb_s: float, expectation: Expectation) -> tuple[str, ...]:
-    """What a promised busbw, already known to be below the limit, is worth: its share, whether NCCL reaches it, what it would not catch."""
-    notes = [f"{contract_gb_s:g} GB/s is {contract_gb_s / expectation.limit.value_gb_s:.0%} of the limit"]
+    """What a promised busbw, already known to be below the limit, is worth: its share, whether NCCL
+    reaches it, what it would not catch."""
+    notes = [
+        f"{contract_gb_s:g} GB/s is {contract_gb_s / expectation.limit.value_gb_s:.0%} of the limit"
+    ]
     best = expectation.expected[0] if expectation.expected else None
     if best is None:
-        return (*notes, "NCCL's rate for these links is not known, so what it would catch cannot be told")
+        return (
+            *notes,
+            "NCCL's rate for these links is not known, so what it would catch cannot be told",
+        )
     value = best.estimate.value_gb_s
     if contract_gb_s > value:
-        notes.append(f"physics allows it, but NCCL's best algorithm here ({best.name}) is estimated at {value:.1f} GB/s")
+        notes.append(
+            f"physics allows it, but NCCL's best algorithm here ({best.name}) is estimated at"
+            f" {value:.1f} GB/s"
+        )
     nics = expectation.question.nics
     if expectation.question.nodes == 1 or nics is None:
         return tuple(notes)
     if best.binds != "network":
-        notes.append(f"{best.binds} binds, so no number of this case catches the loss of a NIC; ask for NCCL_ALGO=Ring or alltoall")
+        notes.append(
+            f"{best.binds} binds, so no number of this case catches the loss of a NIC; ask for"
+            " NCCL_ALGO=Ring or alltoall"
+        )
     elif nics.count > 1:
         left = value * (nics.count - 1) / nics.count
         sees = "would catch" if contract_gb_s > left else "would not catch"
-        notes.append(f"meeting it {sees} the loss of one of {nics.count} NICs, which leaves {left:.1f} GB/s at best")
+        notes.append(
+            f"meeting it {sees} the loss of one of {nics.count} NICs, which leaves {left:.1f} GB/s"
+            " at best"
+        )
     return tuple(notes)
 
 
 def _band(expected: tuple[Expected, ...], algorithm: str | None) -> tuple[float, str] | None:
-    """Where the band begins, GB/s, and for which algorithm; of several that may have run, the lowest. None = no band."""
-    bands = [(item.low_gb_s, item.name) for item in expected if item.low_gb_s is not None and algorithm in (None, item.name)]
+    """Where the band begins, GB/s, and for which algorithm; of several that may have run, the
+    lowest. None = no band."""
+    bands = [
+        (item.low_gb_s, item.name)
+        for item in expected
+        if item.low_gb_s is not None and algorithm in (None, item.name)
+    ]
     return min(bands) if bands else None
 
 
 def _share(size_bytes: int, curves: tuple[Curve, ...]) -> float | None:
-    """1 for large messages; below, the lowest share among the curves; None = none covers the size."""
+    """1 for large messages; below, the lowest share among the curves; None = none covers the
+    size."""
     if size_bytes >= LARGE_BYTES:
         return 1.0
-    shares = [share for share in (share_at(curve, size_bytes) for curve in curves) if share is not None]
+    shares = [
+        share for share in (share_at(curve, size_bytes) for curve in curves) if share is not None
+    ]
     return min(shares) if shares else None
 
 
@@ -123,20 +204,35 @@ class RdmaSum:
     told: tuple[str, ...]
 
 
-def rdma_sum(each_gbit_s: tuple[float, ...], nics: int, line_gb_s: float, measured_gb_s: float | None) -> RdmaSum:
-    """NCCL's number against the links it ran over: what is lost between the two is NCCL's, GPUDirect's or the fabric's, not the NICs'.
+def rdma_sum(
+    each_gbit_s: tuple[float, ...], nics: int, line_gb_s: float, measured_gb_s: float | None
+) -> RdmaSum:
+    """NCCL's number against the links it ran over: what is lost between the two is NCCL's,
+    GPUDirect's or the fabric's, not the NICs'.
 
     Raises:
         ValueError: no measurement, or more than there are NICs.
     """
     if not 0 < len(each_gbit_s) <= nics:
-        raise ValueError(f"expected 1 to {nics} measurements, one per NIC, found {len(each_gbit_s)}")
+        raise ValueError(
+            f"expected 1 to {nics} measurements, one per NIC, found {len(each_gbit_s)}"
+        )
     total = (sum(each_gbit_s) + (nics - len(each_gbit_s)) * statistics.median(each_gbit_s)) / 8
-    rest = "" if len(each_gbit_s) == nics else f"; the other {nics - len(each_gbit_s)} taken as their median"
-    told = [f"{len(each_gbit_s)} of {nics} NICs by ib_write_bw: {total:.1f} GB/s together, {total / line_gb_s:.0%} of line rate{rest}"]
+    rest = (
+        ""
+        if len(each_gbit_s) == nics
+        else f"; the other {nics - len(each_gbit_s)} taken as their median"
+    )
+    told = [
+        f"{len(each_gbit_s)} of {nics} NICs by ib_write_bw: {total:.1f} GB/s together,"
+        f" {total / line_gb_s:.0%} of line rate{rest}"
+    ]
     low = min(each_gbit_s)
     if low < 0.9 * statistics.median(each_gbit_s):
-        told.append(f"one NIC gave {low:.0f} Gb/s, the median {statistics.median(each_gbit_s):.0f}: look at it before NCCL")
+        told.append(
+            f"one NIC gave {low:.0f} Gb/s, the median {statistics.median(each_gbit_s):.0f}: look at"
+            " it before NCCL"
+        )
     if measured_gb_s is not None:
         told.append(f"NCCL busbw over measured RDMA: {measured_gb_s / total:.0%}")
     return RdmaSum(each_gbit_s, nics, total, tuple(told))

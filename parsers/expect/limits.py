@@ -1,10 +1,13 @@
-"""Ceilings of bus bandwidth by algorithm and collective: what must cross which link, divided by what the link carries.
+"""Ceilings of bus bandwidth by algorithm and collective: what must cross which link, divided by
+what the link carries.
 
-Symbols: k nodes (or NVLink domains), g GPUs per node, n = g k ranks, S the size nccl-tests prints, W network of one node, B = W / g,
-N NVLink of one GPU, P PCIe of one GPU; GB/s, one direction. busbw is S / t times `busbw_factor`, so it is a wire speed only where a ring ran.
+Symbols: k nodes (or NVLink domains), g GPUs per node, n = g k ranks, S the size nccl-tests prints,
+W network of one node, B = W / g, N NVLink of one GPU, P PCIe of one GPU; GB/s, one direction. busbw
+is S / t times `busbw_factor`, so it is a wire speed only where a ring ran.
 
-With rates of the specification the results are physical limits, which nothing exceeds; with `Rates` as the transport and NCCL deliver them they
-are the model of what a tuned system reaches. The loads of trees follow from NCCL 2.30.7 src/graph/trees.cc.
+With rates of the specification the results are physical limits, which nothing exceeds; with `Rates`
+as the transport and NCCL deliver them they are the model of what a tuned system reaches. The loads
+of trees follow from NCCL 2.30.7 src/graph/trees.cc.
 """
 
 from __future__ import annotations
@@ -24,20 +27,29 @@ from busbw.parsers.expect.hardware import Gpu
 INFINIBAND_HEADER_BYTES = 26
 """LRH 8, BTH 12, ICRC 4, VCRC 2."""
 ROCE_HEADER_BYTES = 82
-"""Preamble 8, gap 12, Ethernet 14, FCS 4, IPv4 20, UDP 8, BTH 12, ICRC 4; 4 more with a VLAN tag, RETH 16 on the first packet of a write."""
+"""Preamble 8, gap 12, Ethernet 14, FCS 4, IPv4 20, UDP 8, BTH 12, ICRC 4; 4 more with a VLAN tag,
+RETH 16 on the first packet of a write."""
 TCP_WIRE_BYTES = 38
 """Preamble 8, gap 12, Ethernet 14, FCS 4 around each IP packet."""
 TCP_HEADER_BYTES = 52
 """IPv4 20, TCP 20, timestamps 12, inside the MTU."""
 _RDMA_MTUS = (256, 512, 1024, 2048, 4096)
 _ROCE_RESERVED_BYTES = 96
-"""What Linux sets aside of the device's MTU: GRH 40, UDP 8, BTH 12, XRC 4, AtomicETH 28, ICRC 4 (`iboe_get_mtu`, include/rdma/ib_addr.h)."""
+"""What Linux sets aside of the device's MTU: GRH 40, UDP 8, BTH 12, XRC 4, AtomicETH 28, ICRC 4
+(`iboe_get_mtu`, include/rdma/ib_addr.h)."""
 
-_PCIE_RAW_GB_S = {3: 16.0 * 128 / 130, 4: 32.0 * 128 / 130, 5: 64.0 * 128 / 130, 6: 128.0 * 236 / 256}
+_PCIE_RAW_GB_S = {
+    3: 16.0 * 128 / 130,
+    4: 32.0 * 128 / 130,
+    5: 64.0 * 128 / 130,
+    6: 128.0 * 236 / 256,
+}
 _PCIE_TLP_EFFICIENCY = 256 / (256 + 24)
-"""Payload of 256 bytes under 24 of framing, header and its share of acknowledgements: 0.914, as measured (54.8-56.6 of 63 on Gen5)."""
+"""Payload of 256 bytes under 24 of framing, header and its share of acknowledgements: 0.914, as
+measured (54.8-56.6 of 63 on Gen5)."""
 _PCIE_FLIT_EFFICIENCY = 115 / 118
-"""Gen6 carries its framing in the FLIT; what is left to lose is small. About 115 GB/s usable is an estimate, nobody published one."""
+"""Gen6 carries its framing in the FLIT; what is left to lose is small. About 115 GB/s usable is an
+estimate, nobody published one."""
 
 
 def rounded(value_gb_s: float) -> str:
@@ -46,7 +58,8 @@ def rounded(value_gb_s: float) -> str:
 
 
 def rdma_mtu(device_mtu: int) -> int:
-    """The RDMA MTU that RoCE uses on a device of that MTU: the largest of 256 … 4096 that fits with its headers.
+    """The RDMA MTU that RoCE uses on a device of that MTU: the largest of 256 … 4096 that fits with
+    its headers.
 
     >>> rdma_mtu(1500), rdma_mtu(2200), rdma_mtu(4200), rdma_mtu(9000)
     (1024, 2048, 4096, 4096)
@@ -56,12 +69,16 @@ def rdma_mtu(device_mtu: int) -> int:
     """
     fitting = [mtu for mtu in _RDMA_MTUS if mtu + _ROCE_RESERVED_BYTES <= device_mtu]
     if not fitting:
-        raise ValueError(f"RoCE needs a device MTU of at least {_RDMA_MTUS[0] + _ROCE_RESERVED_BYTES}, found {device_mtu}")
+        raise ValueError(
+            f"RoCE needs a device MTU of at least {_RDMA_MTUS[0] + _ROCE_RESERVED_BYTES}, found"
+            f" {device_mtu}"
+        )
     return fitting[-1]
 
 
 def line_rate(line_gb_s: float) -> Limit:
-    """The data rate of a link with headers counted in: the physical ceiling, whatever the transport."""
+    """The data rate of a link with headers counted in: the physical ceiling, whatever the
+    transport."""
     return Limit(line_gb_s, "line rate after encoding", (("line", rounded(line_gb_s)),))
 
 
@@ -76,23 +93,32 @@ def roce_payload(line_gb_s: float, device_mtu: int = 9000, *, vlan: bool = False
     Raises:
         ValueError: no RDMA MTU fits into `device_mtu`.
     """
-    return _payload(line_gb_s, rdma_mtu(device_mtu), ROCE_HEADER_BYTES + (4 if vlan else 0), "RoCEv2")
+    return _payload(
+        line_gb_s, rdma_mtu(device_mtu), ROCE_HEADER_BYTES + (4 if vlan else 0), "RoCEv2"
+    )
 
 
 def tcp_payload(line_gb_s: float, device_mtu: int = 9000) -> Limit:
-    """Payload of TCP with timestamps; NCCL's sockets reach far less (one published case 4.5-5.2 of 12.5 GB/s).
+    """Payload of TCP with timestamps; NCCL's sockets reach far less (one published case 4.5-5.2 of
+    12.5 GB/s).
 
     Raises:
         ValueError: the MTU has no room for the headers.
     """
     if device_mtu <= TCP_HEADER_BYTES:
         raise ValueError(f"TCP needs a device MTU above {TCP_HEADER_BYTES}, found {device_mtu}")
-    return _payload(line_gb_s, device_mtu - TCP_HEADER_BYTES, TCP_HEADER_BYTES + TCP_WIRE_BYTES, "TCP")
+    return _payload(
+        line_gb_s, device_mtu - TCP_HEADER_BYTES, TCP_HEADER_BYTES + TCP_WIRE_BYTES, "TCP"
+    )
 
 
 def _payload(line_gb_s: float, payload_bytes: int, overhead_bytes: int, transport: str) -> Limit:
     value = line_gb_s * payload_bytes / (payload_bytes + overhead_bytes)
-    inputs = (("line", rounded(line_gb_s)), ("payload", f"{payload_bytes} B"), ("overhead", f"{overhead_bytes} B"))
+    inputs = (
+        ("line", rounded(line_gb_s)),
+        ("payload", f"{payload_bytes} B"),
+        ("overhead", f"{overhead_bytes} B"),
+    )
     return Limit(value, f"{transport}: line x payload / (payload + overhead)", inputs)
 
 
@@ -105,7 +131,9 @@ def pcie(generation: int, lanes: int = 16) -> Limit:
     if generation not in _PCIE_RAW_GB_S:
         raise ValueError(f"known PCIe generations: 3, 4, 5, 6; found {generation}")
     value = _PCIE_RAW_GB_S[generation] * lanes / 16
-    return Limit(value, "PCIe after line code", (("generation", str(generation)), ("lanes", str(lanes))))
+    return Limit(
+        value, "PCIe after line code", (("generation", str(generation)), ("lanes", str(lanes)))
+    )
 
 
 def pcie_usable(generation: int, lanes: int = 16) -> Limit:
@@ -116,24 +144,36 @@ def pcie_usable(generation: int, lanes: int = 16) -> Limit:
     """
     raw = pcie(generation, lanes)
     efficiency = _PCIE_FLIT_EFFICIENCY if generation == 6 else _PCIE_TLP_EFFICIENCY
-    return Limit(raw.value_gb_s * efficiency, "PCIe after line code x TLP efficiency", (*raw.inputs, ("efficiency", f"{efficiency:.3f}")))
+    return Limit(
+        raw.value_gb_s * efficiency,
+        "PCIe after line code x TLP efficiency",
+        (*raw.inputs, ("efficiency", f"{efficiency:.3f}")),
+    )
 
 
 def nic_behind_pcie(line_gb_s: float, generation: int, lanes: int = 16) -> Limit:
-    """One adapter, all its ports together, behind its host link: two ports of 400 Gb/s on one Gen5 x16 do not carry 800."""
+    """One adapter, all its ports together, behind its host link: two ports of 400 Gb/s on one Gen5
+    x16 do not carry 800."""
     host = pcie(generation, lanes)
-    return Limit(min(line_gb_s, host.value_gb_s), "min(line, PCIe)", (("line", rounded(line_gb_s)), ("PCIe", rounded(host.value_gb_s))))
+    return Limit(
+        min(line_gb_s, host.value_gb_s),
+        "min(line, PCIe)",
+        (("line", rounded(line_gb_s)), ("PCIe", rounded(host.value_gb_s))),
+    )
 
 
 def nvlink(gpu: Gpu) -> Limit | None:
     """All NVLinks or xGMI links of one GPU by specification; None = it has none."""
     if gpu.nvlink_gb_s is None:
         return None
-    return Limit(gpu.nvlink_gb_s, "links x rate of one", (("GPU", gpu.name), ("source", gpu.source)))
+    return Limit(
+        gpu.nvlink_gb_s, "links x rate of one", (("GPU", gpu.name), ("source", gpu.source))
+    )
 
 
 def oversubscribed(network_gb_s: float, ratio: float) -> Limit:
-    """What of a node's network leaves the leaf where `ratio` bytes of ports to nodes stand against one of uplinks.
+    """What of a node's network leaves the leaf where `ratio` bytes of ports to nodes stand against
+    one of uplinks.
 
     Raises:
         ValueError: a ratio below 1.
@@ -164,10 +204,18 @@ class Rates:
 
     def __post_init__(self) -> None:
         if self.nodes < 1 or self.gpus_per_node < 1 or self.ranks < 2:
-            raise ValueError(f"a collective needs two ranks or more, found {self.nodes} nodes x {self.gpus_per_node} GPUs")
+            raise ValueError(
+                f"a collective needs two ranks or more, found {self.nodes} nodes x"
+                f" {self.gpus_per_node} GPUs"
+            )
         if self.nodes > 1 and self.network_gb_s is None:
             raise ValueError("several nodes need the network rate of a node")
-        for name, value in (("W", self.network_gb_s), ("N", self.nvlink_gb_s), ("P", self.pcie_gb_s), ("NIC", self.nic_gb_s)):
+        for name, value in (
+            ("W", self.network_gb_s),
+            ("N", self.nvlink_gb_s),
+            ("P", self.pcie_gb_s),
+            ("NIC", self.nic_gb_s),
+        ):
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be above 0 GB/s, found {value!r}; not known is None")
 
@@ -178,14 +226,19 @@ class Rates:
 
     @property
     def w(self) -> float:
-        """W of several nodes, or g P where the GPUs' own PCIe links carry less: what every formula calls W.
+        """W of several nodes, or g P where the GPUs' own PCIe links carry less: what every formula
+        calls W.
 
         Raises:
             ValueError: there is one node, and nothing crosses the network.
         """
         if self.network_gb_s is None or self.nodes == 1:
             raise ValueError("one node: nothing crosses the network")
-        return self.network_gb_s if self.pcie_gb_s is None else min(self.network_gb_s, self.gpus_per_node * self.pcie_gb_s)
+        return (
+            self.network_gb_s
+            if self.pcie_gb_s is None
+            else min(self.network_gb_s, self.gpus_per_node * self.pcie_gb_s)
+        )
 
     @property
     def share(self) -> float:
@@ -194,9 +247,14 @@ class Rates:
 
     @property
     def ring_nvlink_gb_s(self) -> float | None:
-        """What a ring through several nodes gets out of N: g - 1 of g hops are NVLink. None = N is not known, or one GPU per node."""
+        """What a ring through several nodes gets out of N: g - 1 of g hops are NVLink. None = N is
+        not known, or one GPU per node."""
         g = self.gpus_per_node
-        return None if self.nvlink_gb_s is None or g == 1 else self.nvlink_gb_s * (g / (g - 1) if self.nodes > 1 else 1.0)
+        return (
+            None
+            if self.nvlink_gb_s is None or g == 1
+            else self.nvlink_gb_s * (g / (g - 1) if self.nodes > 1 else 1.0)
+        )
 
 
 def _least(formula: str, rates: Rates, *candidates: float | None) -> Limit | None:
@@ -209,12 +267,17 @@ def _limit(value: float, formula: str, rates: Rates) -> Limit:
     inputs = [("k", str(rates.nodes)), ("g", str(rates.gpus_per_node))]
     if rates.nodes > 1:
         inputs.append(("W", rounded(rates.w) + ("" if rates.w == rates.network_gb_s else " = g P")))
-    inputs += [(name, rounded(rate)) for name, rate in (("N", rates.nvlink_gb_s), ("P", rates.pcie_gb_s)) if rate is not None]
+    inputs += [
+        (name, rounded(rate))
+        for name, rate in (("N", rates.nvlink_gb_s), ("P", rates.pcie_gb_s))
+        if rate is not None
+    ]
     return Limit(value, formula, tuple(inputs))
 
 
 def tree_load(nodes: int) -> float:
-    """Bytes that the busiest node sends in a double binary tree, in units of S: S/2 for each edge it has over both trees.
+    """Bytes that the busiest node sends in a double binary tree, in units of S: S/2 for each edge
+    it has over both trees.
 
     >>> tree_load(2), tree_load(3), tree_load(4), tree_load(64)
     (1.0, 1.5, 2.0, 2.0)
@@ -228,16 +291,23 @@ def tree_load(nodes: int) -> float:
 
 
 def information_bound(rates: Rates) -> Limit:
-    """all_reduce, all_gather, reduce_scatter by any algorithm without reduction in the network: (n-1)/(g(k-1)) W.
+    """all_reduce, all_gather, reduce_scatter by any algorithm without reduction in the network:
+    (n-1)/(g(k-1)) W.
 
-    All-reduce: a node sends and receives 2(k-1)/k S or more, reduce-scatter then all-gather. Raises ValueError for one node.
+    All-reduce: a node sends and receives 2(k-1)/k S or more, reduce-scatter then all-gather. Raises
+    ValueError for one node.
     """
-    value = (rates.ranks - 1) / (rates.gpus_per_node * (rates.nodes - 1)) * rates.w if rates.nodes > 1 else rates.w
+    value = (
+        (rates.ranks - 1) / (rates.gpus_per_node * (rates.nodes - 1)) * rates.w
+        if rates.nodes > 1
+        else rates.w
+    )
     return _limit(value, "(n-1)/(g(k-1)) W", rates)
 
 
 def ring(rates: Rates) -> Limit | None:
-    """all_reduce, all_gather, reduce_scatter as a ring; None = no rate of the node's inside is known.
+    """all_reduce, all_gather, reduce_scatter as a ring; None = no rate of the node's inside is
+    known.
 
     One node: N, or PCIe where there is no NVLink. Several: min(W, N g/(g-1)).
     """
@@ -250,10 +320,15 @@ def ring(rates: Rates) -> Limit | None:
 def tree(rates: Rates) -> Limit | None:
     """all_reduce as (double binary) tree between nodes and chain inside them; None as in `ring`.
 
-    Network: 2(n-1)/n W / load. NVLink: N (n-1)/n g/(g-1), the chain's 2(g-1) hops spread over g GPUs.
+    Network: 2(n-1)/n W / load. NVLink: N (n-1)/n g/(g-1), the chain's 2(g-1) hops spread over g
+    GPUs.
     """
     n, g = rates.ranks, rates.gpus_per_node
-    chain = None if rates.nvlink_gb_s is None or g == 1 else rates.nvlink_gb_s * (n - 1) / n * g / (g - 1)
+    chain = (
+        None
+        if rates.nvlink_gb_s is None or g == 1
+        else rates.nvlink_gb_s * (n - 1) / n * g / (g - 1)
+    )
     if rates.nodes == 1:
         return _least("N (n-1)/n g/(g-1)", rates, chain)
     return _least("min(2(n-1)/n W/load, N (n-1)/n g/(g-1))", rates, _tree_network(rates), chain)
@@ -264,9 +339,11 @@ def _tree_network(rates: Rates) -> float:
 
 
 def nvls(rates: Rates) -> Limit | None:
-    """all_reduce with NVLink SHARP on one node: 2(g-1)/(g+1) N; None = no such switch, N not known, or several nodes.
+    """all_reduce with NVLink SHARP on one node: 2(g-1)/(g+1) N; None = no such switch, N not known,
+    or several nodes.
 
-    Each GPU moves S(1 + 1/g) in each direction: the switch reads all of its shards and writes its reduced one, then the reverse.
+    Each GPU moves S(1 + 1/g) in each direction: the switch reads all of its shards and writes its
+    reduced one, then the reverse.
     """
     if rates.nodes > 1 or not rates.switch_adds or rates.nvlink_gb_s is None:
         return None
@@ -275,7 +352,8 @@ def nvls(rates: Rates) -> Limit | None:
 
 
 def nvls_nvlink(rates: Rates) -> float | None:
-    """What NVLink allows an all_reduce whose node part is NVLS: 2(n-1)/n g/(g+1) N, GB/s; None = no such switch, or N not known."""
+    """What NVLink allows an all_reduce whose node part is NVLS: 2(n-1)/n g/(g+1) N, GB/s; None = no
+    such switch, or N not known."""
     if not rates.switch_adds or rates.nvlink_gb_s is None:
         return None
     n, g = rates.ranks, rates.gpus_per_node
@@ -283,7 +361,8 @@ def nvls_nvlink(rates: Rates) -> float | None:
 
 
 def nvls_tree(rates: Rates) -> Limit | None:
-    """all_reduce, NVLS inside nodes and trees between them; None = no such switch, N not known, or one node."""
+    """all_reduce, NVLS inside nodes and trees between them; None = no such switch, N not known, or
+    one node."""
     inside = nvls_nvlink(rates)
     if inside is None or rates.nodes == 1:
         return None
@@ -291,7 +370,8 @@ def nvls_tree(rates: Rates) -> Limit | None:
 
 
 def sharp(rates: Rates) -> Limit:
-    """all_reduce with reduction in the network's switches: a node sends S and receives S, 2(n-1)/n W for any k, then NVLink's own cap.
+    """all_reduce with reduction in the network's switches: a node sends S and receives S, 2(n-1)/n
+    W for any k, then NVLink's own cap.
 
     Without NVLink SHARP the node part is a chain. Raises ValueError for one node.
     """
@@ -305,69 +385,109 @@ def sharp(rates: Rates) -> Limit:
 
 
 def all_reduce_any(rates: Rates) -> Limit | None:
-    """all_reduce by any algorithm without reduction in the network: what a measurement cannot exceed; None as in `ring`.
+    """all_reduce by any algorithm without reduction in the network: what a measurement cannot
+    exceed; None as in `ring`.
 
-    Information bound, and the more of what NVLS and what a ring with the GPU's own NIC share can get out of the node's inside.
+    Information bound, and the more of what NVLS and what a ring with the GPU's own NIC share can
+    get out of the node's inside.
     """
     if rates.nodes == 1:
         found = [limit for limit in (ring(rates), nvls(rates)) if limit is not None]
         return max(found, key=lambda limit: limit.value_gb_s) if found else None
     inside = [value for value in (nvls_nvlink(rates), _into_one_gpu(rates)) if value is not None]
-    formula = "min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))" if rates.switch_adds else "min((n-1)/(g(k-1)) W, N + B)"
-    return _least(formula, rates, information_bound(rates).value_gb_s, max(inside) if inside else None)
+    formula = (
+        "min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))"
+        if rates.switch_adds
+        else "min((n-1)/(g(k-1)) W, N + B)"
+    )
+    return _least(
+        formula, rates, information_bound(rates).value_gb_s, max(inside) if inside else None
+    )
 
 
 def gather_any(rates: Rates) -> Limit | None:
-    """all_gather and reduce_scatter by any algorithm: each GPU takes in (n-1)/n S through NVLink and its NIC share; None as in `ring`."""
+    """all_gather and reduce_scatter by any algorithm: each GPU takes in (n-1)/n S through NVLink
+    and its NIC share; None as in `ring`."""
     if rates.nodes == 1:
         return ring(rates)
-    return _least("min((n-1)/(g(k-1)) W, N + B)", rates, information_bound(rates).value_gb_s, _into_one_gpu(rates))
+    return _least(
+        "min((n-1)/(g(k-1)) W, N + B)",
+        rates,
+        information_bound(rates).value_gb_s,
+        _into_one_gpu(rates),
+    )
 
 
 def _into_one_gpu(rates: Rates) -> float | None:
     """N + B; None = N is not known, or it has nobody to talk to."""
-    return None if rates.nvlink_gb_s is None or rates.gpus_per_node == 1 else rates.nvlink_gb_s + rates.share
+    return (
+        None
+        if rates.nvlink_gb_s is None or rates.gpus_per_node == 1
+        else rates.nvlink_gb_s + rates.share
+    )
 
 
 def alltoall(rates: Rates) -> Limit | None:
-    """alltoall: (n-1)/n k/(k-1) B between nodes, N (n-1)/(g-1) inside; one node: N. No reduction helps it: the honest test of a fabric."""
+    """alltoall: (n-1)/n k/(k-1) B between nodes, N (n-1)/(g-1) inside; one node: N. No reduction
+    helps it: the honest test of a fabric."""
     n, k, g = rates.ranks, rates.nodes, rates.gpus_per_node
     if k == 1:
         return ring(rates)
     inside = None if rates.nvlink_gb_s is None or g == 1 else rates.nvlink_gb_s * (n - 1) / (g - 1)
-    return _least("min((n-1)/n k/(k-1) B, N (n-1)/(g-1))", rates, (n - 1) / n * k / (k - 1) * rates.share, inside)
+    return _least(
+        "min((n-1)/n k/(k-1) B, N (n-1)/(g-1))",
+        rates,
+        (n - 1) / n * k / (k - 1) * rates.share,
+        inside,
+    )
 
 
 def broadcast(rates: Rates) -> Limit | None:
     """broadcast and reduce: min(W, N), one node N. Each GPU takes in S."""
     if rates.nodes == 1:
         return ring(rates)
-    return _least("min(W, N)", rates, rates.w, rates.nvlink_gb_s if rates.gpus_per_node > 1 else None)
+    return _least(
+        "min(W, N)", rates, rates.w, rates.nvlink_gb_s if rates.gpus_per_node > 1 else None
+    )
 
 
 def sendrecv(rates: Rates) -> Limit | None:
     """sendrecv, each rank to the next: the slowest hop; one node: N.
 
-    Between nodes one GPU alone leaves the node, so where GPUs share NICs it has a whole NIC; where it has several, its share B.
+    Between nodes one GPU alone leaves the node, so where GPUs share NICs it has a whole NIC; where
+    it has several, its share B.
     """
     if rates.nodes == 1:
         return ring(rates)
     own = max(rates.share, rates.nic_gb_s or 0.0)
-    return _least("min(max(B, NIC), P, N)", rates, own, rates.pcie_gb_s, rates.nvlink_gb_s if rates.gpus_per_node > 1 else None)
+    return _least(
+        "min(max(B, NIC), P, N)",
+        rates,
+        own,
+        rates.pcie_gb_s,
+        rates.nvlink_gb_s if rates.gpus_per_node > 1 else None,
+    )
 
 
 def gather(rates: Rates, *, through_peers: bool = True) -> Limit | None:
-    """gather and scatter: (n-1)/(n-g) of the node's network with PXN (`through_peers`), of the root GPU's share without; at most N with PXN."""
+    """gather and scatter: (n-1)/(n-g) of the node's network with PXN (`through_peers`), of the root
+    GPU's share without; at most N with PXN."""
     n, g = rates.ranks, rates.gpus_per_node
     if rates.nodes == 1:
         return ring(rates)
     if not through_peers:
         return _least("(n-1)/(n-g) B", rates, (n - 1) / (n - g) * rates.share)
-    return _least("min((n-1)/(n-g) W, N)", rates, (n - 1) / (n - g) * rates.w, rates.nvlink_gb_s if g > 1 else None)
+    return _least(
+        "min((n-1)/(n-g) W, N)",
+        rates,
+        (n - 1) / (n - g) * rates.w,
+        rates.nvlink_gb_s if g > 1 else None,
+    )
 
 
 def wire_per_node(collective_busbw_gb_s: float, rates: Rates, *, by_tree: bool) -> float:
-    """Bytes/s (GB/s) that a node's NICs carried each way under an all_reduce of that busbw: ring: busbw; tree: busbw x load x n / (2(n-1))."""
+    """Bytes/s (GB/s) that a node's NICs carried each way under an all_reduce of that busbw: ring:
+    busbw; tree: busbw x load x n / (2(n-1))."""
     if not by_tree:
         return collective_busbw_gb_s
     return collective_busbw_gb_s * tree_load(rates.nodes) * rates.ranks / (2 * (rates.ranks - 1))

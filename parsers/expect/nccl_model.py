@@ -1,7 +1,9 @@
-"""NCCL's own model of its algorithms: latency in µs and busbw in GB/s, an independent estimate and never a limit.
+"""NCCL's own model of its algorithms: latency in µs and busbw in GB/s, an independent estimate and
+never a limit.
 
-Constants of NCCL 2.30.7: src/graph/tuning.cc, topo.h, trees.cc. They describe a healthy InfiniBand system within a factor of two and rank
-algorithms well; they do not predict latency on EFA, TCPXO or RCCL (measured: 2-10 times these).
+Constants of NCCL 2.30.7: src/graph/tuning.cc, topo.h, trees.cc. They describe a healthy InfiniBand
+system within a factor of two and rank algorithms well; they do not predict latency on EFA, TCPXO or
+RCCL (measured: 2-10 times these).
 """
 
 from __future__ import annotations
@@ -49,9 +51,19 @@ _PROTOCOLS = (Protocol.LL, Protocol.LL128, Protocol.SIMPLE)
 
 NVLS_EFFICIENCY = {"hopper": 0.85, "blackwell": 0.74}
 TREE_ON_ONE_NODE = 0.92
-_LL_CAP_GB_S = {"volta": (39.0, 39.0, 20.4), "ampere": (87.7, 22.5, 19.0), "hopper": (141.0, 45.0, 35.0), "blackwell": (282.0, 90.0, 70.0)}
+_LL_CAP_GB_S = {
+    "volta": (39.0, 39.0, 20.4),
+    "ampere": (87.7, 22.5, 19.0),
+    "hopper": (141.0, 45.0, 35.0),
+    "blackwell": (282.0, 90.0, 70.0),
+}
 """Ring with LL, all channels, on 1, 2 and more nodes."""
-_TREE_CAP_GB_S = {"volta": (26.5, 18.5, 10.0), "ampere": (24.0, 23.6, 17.8), "hopper": (38.7, 41.4, 36.0), "blackwell": (70.0, 42.8, 24.0)}
+_TREE_CAP_GB_S = {
+    "volta": (26.5, 18.5, 10.0),
+    "ampere": (24.0, 23.6, 17.8),
+    "hopper": (38.7, 41.4, 36.0),
+    "blackwell": (70.0, 42.8, 24.0),
+}
 """Tree with Simple, one channel, on 1, 2 and more nodes."""
 _NVLS_TREE_CAP_GB_S = {"hopper": (57.7, 45.5), "blackwell": (96.0, 80.0)}
 """NVLSTree, one channel, on 2 and on more nodes."""
@@ -67,7 +79,9 @@ class Hops:
     amd_cpu: bool = False
 
 
-def latency_us(algorithm: Algorithm, protocol: Protocol, hops: Hops, *, collective: str = "all_reduce") -> float:
+def latency_us(
+    algorithm: Algorithm, protocol: Protocol, hops: Hops, *, collective: str = "all_reduce"
+) -> float:
     """The time of a few bytes, µs, as NCCL predicts it.
 
     Raises:
@@ -87,10 +101,17 @@ def latency_us(algorithm: Algorithm, protocol: Protocol, hops: Hops, *, collecti
         return base + 2 * ((hops.gpus_per_node - 1) * hop + math.log2(hops.nodes) * network)
     trips = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}.get(collective)
     if trips is None:
-        raise ValueError(f"a ring is modelled for all_reduce, all_gather and reduce_scatter, not for {collective}")
+        raise ValueError(
+            "a ring is modelled for all_reduce, all_gather and reduce_scatter, not for"
+            f" {collective}"
+        )
     steps = trips * (hops.nodes * hops.gpus_per_node - 1)
     between = trips * (hops.nodes - 1)
-    overhead = 0.0 if hops.nodes == 1 else (2.0 if hops.amd_cpu else 1.0) * (3.0 if protocol is Protocol.SIMPLE else 1.0)
+    overhead = (
+        0.0
+        if hops.nodes == 1
+        else (2.0 if hops.amd_cpu else 1.0) * (3.0 if protocol is Protocol.SIMPLE else 1.0)
+    )
     return base + (steps - between) * max(hop, overhead) + between * network
 
 
@@ -107,12 +128,14 @@ def _simple_only_us(algorithm: Algorithm, hops: Hops) -> float:
 
 
 def wire_floor_us(nodes: int, one_way_us: float) -> float:
-    """No tree over `nodes` nodes is faster than 2 log2(k) times the one-way time of a message, µs."""
+    """No tree over `nodes` nodes is faster than 2 log2(k) times the one-way time of a message,
+    µs."""
     return 2 * math.log2(nodes) * one_way_us
 
 
 def time_us(latency: float, factor: float, size_bytes: float, busbw_gb_s: float) -> float:
-    """latency + factor S / busbw, µs: `factor` is busbw / algbw of the collective, `latency` in µs."""
+    """latency + factor S / busbw, µs: `factor` is busbw / algbw of the collective, `latency` in
+    µs."""
     return latency + factor * size_bytes / busbw_gb_s / 1e3
 
 
@@ -126,14 +149,24 @@ def node_class(nodes: int) -> int:
     return 0 if nodes == 1 else 1 if nodes < 4 else 2
 
 
-def channel_busbw(algorithm: Algorithm, protocol: Protocol, generation: str, nodes: int, channels: int, rate_gb_s: float) -> float:
-    """busbw of all_reduce by NCCL's tuning, GB/s, from `channels` channels of `rate_gb_s` each as its topology search found them.
+def channel_busbw(
+    algorithm: Algorithm,
+    protocol: Protocol,
+    generation: str,
+    nodes: int,
+    channels: int,
+    rate_gb_s: float,
+) -> float:
+    """busbw of all_reduce by NCCL's tuning, GB/s, from `channels` channels of `rate_gb_s` each as
+    its topology search found them.
 
     Raises:
         ValueError: a generation or combination that NCCL's tables do not have.
     """
     if generation not in _LL_CAP_GB_S:
-        raise ValueError(f"NCCL's tables know {', '.join(sorted(_LL_CAP_GB_S))}, not {generation!r}")
+        raise ValueError(
+            f"NCCL's tables know {', '.join(sorted(_LL_CAP_GB_S))}, not {generation!r}"
+        )
     total, column = channels * rate_gb_s, node_class(nodes)
     if algorithm is Algorithm.RING:
         return {
@@ -143,11 +176,22 @@ def channel_busbw(algorithm: Algorithm, protocol: Protocol, generation: str, nod
         }[protocol]
     if algorithm is Algorithm.TREE:
         capped = min(total * TREE_ON_ONE_NODE, channels * _TREE_CAP_GB_S[generation][column])
-        return {Protocol.LL: capped / 3.8, Protocol.LL128: capped * (7 / 9 if nodes == 1 else 120 / 128), Protocol.SIMPLE: capped}[protocol]
-    if algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE) and generation in NVLS_EFFICIENCY and protocol is Protocol.SIMPLE:
+        return {
+            Protocol.LL: capped / 3.8,
+            Protocol.LL128: capped * (7 / 9 if nodes == 1 else 120 / 128),
+            Protocol.SIMPLE: capped,
+        }[protocol]
+    if (
+        algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE)
+        and generation in NVLS_EFFICIENCY
+        and protocol is Protocol.SIMPLE
+    ):
         rate = rate_gb_s
         if algorithm is Algorithm.NVLS_TREE:
-            rate = min(rate * (2 if nodes <= 2 else 1), _NVLS_TREE_CAP_GB_S[generation][0 if nodes <= 2 else 1])
+            rate = min(
+                rate * (2 if nodes <= 2 else 1),
+                _NVLS_TREE_CAP_GB_S[generation][0 if nodes <= 2 else 1],
+            )
         return rate * channels * NVLS_EFFICIENCY[generation] * 2 * (channels - 1) / channels
     raise ValueError(f"NCCL has no figure for {algorithm} with {protocol} on {generation}")
 
@@ -163,12 +207,19 @@ class Estimate:
 
 
 def all_reduce_estimates(rates: Rates, generation: str | None) -> tuple[Estimate, ...]:
-    """Every algorithm's busbw with the rates a transport and NCCL deliver, best first; the first is what NCCL is expected to take.
+    """Every algorithm's busbw with the rates a transport and NCCL deliver, best first; the first is
+    what NCCL is expected to take.
 
-    NCCL leaves NVLS out for four GPUs and fewer, so a node of four takes the ring. The tables of `generation` say how well NVLS does;
-    without an entry there is no estimate for it.
+    NCCL leaves NVLS out for four GPUs and fewer, so a node of four takes the ring. The tables of
+    `generation` say how well NVLS does; without an entry there is no estimate for it.
     """
-    inside = "xGMI" if generation is not None and generation.startswith("cdna") else "NVLink" if rates.nvlink_gb_s is not None else "PCIe"
+    inside = (
+        "xGMI"
+        if generation is not None and generation.startswith("cdna")
+        else "NVLink"
+        if rates.nvlink_gb_s is not None
+        else "PCIe"
+    )
     found = []
     for algorithm, bound in (
         (Algorithm.RING, limits.ring(rates)),
@@ -178,13 +229,17 @@ def all_reduce_estimates(rates: Rates, generation: str | None) -> tuple[Estimate
     ):
         if bound is not None:
             found.append(Estimate(algorithm, bound, _binding(algorithm, bound, rates, inside)))
-    return tuple(sorted(found, key=lambda estimate: (-estimate.bound.value_gb_s, estimate.algorithm)))
+    return tuple(
+        sorted(found, key=lambda estimate: (-estimate.bound.value_gb_s, estimate.algorithm))
+    )
 
 
 def _one_node_tree(bound: Limit | None, rates: Rates) -> Limit | None:
     if bound is None or rates.nodes > 1:
         return bound
-    return Limit(bound.value_gb_s * TREE_ON_ONE_NODE, f"{bound.formula} x {TREE_ON_ONE_NODE}", bound.inputs)
+    return Limit(
+        bound.value_gb_s * TREE_ON_ONE_NODE, f"{bound.formula} x {TREE_ON_ONE_NODE}", bound.inputs
+    )
 
 
 def _nvls(bound: Limit | None, rates: Rates, generation: str | None) -> Limit | None:
@@ -200,11 +255,19 @@ def _nvls_tree(rates: Rates, generation: str | None) -> Limit | None:
     full, inside = limits.nvls_tree(rates), limits.nvls_nvlink(rates)
     if full is None or inside is None or efficiency is None or rates.gpus_per_node <= 4:
         return None
-    return Limit(min(full.value_gb_s, inside * efficiency), f"min(2(n-1)/n W/load, 2(n-1)/n g/(g+1) N x {efficiency})", full.inputs)
+    return Limit(
+        min(full.value_gb_s, inside * efficiency),
+        f"min(2(n-1)/n W/load, 2(n-1)/n g/(g+1) N x {efficiency})",
+        full.inputs,
+    )
 
 
 def _binding(algorithm: Algorithm, bound: Limit, rates: Rates, inside: str) -> str:
     if rates.nodes == 1:
         return inside
-    reach = rates.w if algorithm is Algorithm.RING else 2 * (rates.ranks - 1) / rates.ranks * rates.w / limits.tree_load(rates.nodes)
+    reach = (
+        rates.w
+        if algorithm is Algorithm.RING
+        else 2 * (rates.ranks - 1) / rates.ranks * rates.w / limits.tree_load(rates.nodes)
+    )
     return "network" if bound.value_gb_s >= reach * (1 - 1e-9) else inside

@@ -1,7 +1,9 @@
-"""How small a fault a run would have caught: faults as shares of a node's network, gates as margins, and which of them see which.
+"""How small a fault a run would have caught: faults as shares of a node's network, gates as
+margins, and which of them see which.
 
-A fault is caught where something that was proven excludes it, or where the bandwidth it would have left lies below a gate's threshold by more
-than the noise: 2.33 standard deviations, so that 99 of 100 such runs fail.
+A fault is caught where something that was proven excludes it, or where the bandwidth it would have
+left lies below a gate's threshold by more than the noise: 2.33 standard deviations, so that 99 of
+100 such runs fail.
 """
 
 from __future__ import annotations
@@ -17,11 +19,18 @@ CERTAIN = 2.33
 """Standard deviations of a normal distribution below which 99 % of the values lie."""
 UPLINK_LOSS = 0.05
 GPUDIRECT_OFF = 33 / 93
-"""What is left of a node's network where every byte goes through host memory: NVIDIA/nccl issue 1412 (33 instead of 93 GB/s)."""
+"""What is left of a node's network where every byte goes through host memory: NVIDIA/nccl issue
+1412 (33 instead of 93 GB/s)."""
 SOCKETS_GB_S = 8.0
 """The most that NCCL's sockets were published with on one node (4 to 8 GB/s over 100 Gb/s)."""
 
-MISSING_RAIL, HALF_RATE, NO_GPUDIRECT, TCP, UPLINK = "missing-rail", "half-rate-port", "gpudirect-off", "tcp-fallback", "slow-uplink"
+MISSING_RAIL, HALF_RATE, NO_GPUDIRECT, TCP, UPLINK = (
+    "missing-rail",
+    "half-rate-port",
+    "gpudirect-off",
+    "tcp-fallback",
+    "slow-uplink",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +44,18 @@ class Fault:
 
 
 def faults(rails: int | None, network_gb_s: float | None) -> tuple[Fault, ...]:
-    """The faults a cluster of so many rails a node can have on one node; without a network there are none.
+    """The faults a cluster of so many rails a node can have on one node; without a network there
+    are none.
 
-    NCCL gives every rail the same share, so that a port at half rate holds up all of them. `network_gb_s`: of one node, None = not known.
+    NCCL gives every rail the same share, so that a port at half rate holds up all of them.
+    `network_gb_s`: of one node, None = not known.
     """
     sockets = min(1.0, SOCKETS_GB_S / network_gb_s) if network_gb_s else None
-    rail = () if rails is None or rails < 2 else (Fault(MISSING_RAIL, f"one of {rails} rails lost", (rails - 1) / rails),)
+    rail = (
+        ()
+        if rails is None or rails < 2
+        else (Fault(MISSING_RAIL, f"one of {rails} rails lost", (rails - 1) / rails),)
+    )
     return (
         *rail,
         Fault(HALF_RATE, "a port at half rate", 0.5),
@@ -57,7 +72,8 @@ class Watch:
     name: str
     """In words: `all-reduce at 8 GiB against peers`."""
     margin: float
-    """What is left of the measured number where the comparison begins to fail, 0..1; above 1 = it fails already."""
+    """What is left of the measured number where the comparison begins to fail, 0..1; above 1 = it
+    fails already."""
     noise: float
     """Coefficient of variation of the measured number."""
     expectation: Expectation | None = None
@@ -67,7 +83,11 @@ class Watch:
         """Share of the measured number that the fault would leave; None = not known."""
         if fault.network_left is None:
             return None
-        return fault.network_left if self.expectation is None else bandwidth_left(self.expectation, fault.network_left)
+        return (
+            fault.network_left
+            if self.expectation is None
+            else bandwidth_left(self.expectation, fault.network_left)
+        )
 
     def catches(self, fault: Fault) -> bool:
         """The number would have been below the threshold in 99 of 100 such runs."""
@@ -81,16 +101,20 @@ class Watch:
 
 
 def bandwidth_left(expectation: Expectation, network_left: float) -> float | None:
-    """Share of the estimate that is left when one node has that share of its network; None = there is no estimate.
+    """Share of the estimate that is left when one node has that share of its network; None = there
+    is no estimate.
 
-    The slowest node holds up all of them. Where NVLink binds, much of the network can be lost without any effect.
+    The slowest node holds up all of them. Where NVLink binds, much of the network can be lost
+    without any effect.
     """
     question = expectation.question
     whole = cluster.line_gb_s(question) if question.nodes > 1 else None
     if whole is None or not expectation.expected:
         return None
     try:
-        weaker = cluster.answer(dataclasses.replace(question, network_gb_s=whole * network_left, oversubscription=1.0))
+        weaker = cluster.answer(
+            dataclasses.replace(question, network_gb_s=whole * network_left, oversubscription=1.0)
+        )
     except (UsageError, ValueError):
         return None
     best = expectation.expected[0].estimate.value_gb_s
@@ -108,12 +132,22 @@ class Sense:
 
     def told(self) -> str:
         """One line of the report."""
-        left = "" if self.fault.network_left is None else f" (leaves {self.fault.network_left:.0%} of the node's network)"
-        return f"{'would have caught' if self.caught else 'could not see'}: {self.fault.title}{left}: {self.by}"
+        left = (
+            ""
+            if self.fault.network_left is None
+            else f" (leaves {self.fault.network_left:.0%} of the node's network)"
+        )
+        return (
+            f"{'would have caught' if self.caught else 'could not see'}: {self.fault.title}{left}:"
+            f" {self.by}"
+        )
 
 
-def sense(known: tuple[Fault, ...], watches: tuple[Watch, ...], proven: tuple[tuple[str, str], ...]) -> tuple[Sense, ...]:
-    """Each fault with what would have caught it. `proven`: (fault id, what was proven) of proofs that exclude it."""
+def sense(
+    known: tuple[Fault, ...], watches: tuple[Watch, ...], proven: tuple[tuple[str, str], ...]
+) -> tuple[Sense, ...]:
+    """Each fault with what would have caught it. `proven`: (fault id, what was proven) of proofs
+    that exclude it."""
     excluded = dict(proven)
     found = []
     for fault in known:
@@ -124,7 +158,13 @@ def sense(known: tuple[Fault, ...], watches: tuple[Watch, ...], proven: tuple[tu
         if catching:
             best = max(catching, key=lambda watch: watch.margin)
             left = best.left(fault)
-            found.append(Sense(fault, True, f"{best.name} would give {left:.0%} and fails below {best.margin:.0%}"))
+            found.append(
+                Sense(
+                    fault,
+                    True,
+                    f"{best.name} would give {left:.0%} and fails below {best.margin:.0%}",
+                )
+            )
             continue
         found.append(Sense(fault, False, _miss(fault, watches)))
     return tuple(found)
@@ -138,4 +178,7 @@ def _miss(fault: Fault, watches: tuple[Watch, ...]) -> str:
     finest = min(watches, key=lambda watch: watch.resolves)
     left = finest.left(fault)
     effect = "an unknown share" if left is None else f"{left:.0%}"
-    return f"{finest.name} would give {effect} of this run's number and fails below {finest.margin:.0%} (noise {finest.noise:.1%})"
+    return (
+        f"{finest.name} would give {effect} of this run's number and fails below"
+        f" {finest.margin:.0%} (noise {finest.noise:.1%})"
+    )

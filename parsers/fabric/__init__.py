@@ -1,6 +1,8 @@
-"""What the tools of a fabric print: links, rates and error counters, with both ends. One module per tool.
+"""What the tools of a fabric print: links, rates and error counters, with both ends. One module per
+tool.
 
-Written against infiniband-diags 39 to 57, ibdiagnet 2.x, the UFM Enterprise REST API 6.x and lldpd 1.0.
+Written against infiniband-diags 39 to 57, ibdiagnet 2.x, the UFM Enterprise REST API 6.x and lldpd
+1.0.
 """
 
 from __future__ import annotations
@@ -28,4 +30,8 @@ class Reading:
             return None if line_no is None else line_no + first - 1
 
         links = tuple(replace(link, line_no=moved(link.line_no)) for link in self.links)
-        return replace(self, links=links, errors=tuple(replace(each, line_no=moved(each.line_no)) for each in self.errors))
+        return replace(
+            self,
+            links=links,
+            errors=tuple(replace(each, line_no=moved(each.line_no)) for each in self.errors),
+        )

@@ -1,4 +1,5 @@
-"""From what several tools printed to one topology: every cable once, its ends named as the inventory names them, rails and leaves."""
+"""From what several tools printed to one topology: every cable once, its ends named as the
+inventory names them, rails and leaves."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from busbw.model import Node
-from busbw.model.topology import EndKind, FabricLink, Leaf, LinkEnd, PortErrors, Topology, TopologyNic
+from busbw.model.topology import (
+    EndKind,
+    FabricLink,
+    Leaf,
+    LinkEnd,
+    PortErrors,
+    Topology,
+    TopologyNic,
+)
 from busbw.parsers.fabric import Reading, names
 
 
@@ -25,14 +34,20 @@ class Known:
     """Host name → node, where the inventory names it otherwise."""
 
 
-def assemble(readings: Sequence[tuple[str, Reading]], known: Known, problems: tuple[str, ...] = ()) -> Topology:
-    """The topology that `readings`, as (source, what it says), come to; `problems` = what else could not be read."""
+def assemble(
+    readings: Sequence[tuple[str, Reading]], known: Known, problems: tuple[str, ...] = ()
+) -> Topology:
+    """The topology that `readings`, as (source, what it says), come to; `problems` = what else
+    could not be read."""
     owner = _Owner(known)
     links: list[FabricLink] = []
     errors: list[PortErrors] = []
     for source, reading in readings:
         links += [dataclasses.replace(owner.link(link), source=source) for link in reading.links]
-        errors += [dataclasses.replace(each, end=owner.end(each.end), source=source) for each in reading.errors]
+        errors += [
+            dataclasses.replace(each, end=owner.end(each.end), source=source)
+            for each in reading.errors
+        ]
     merged = _oriented(_once(_with_kinds(links)))
     nics = _nics(merged, known)
     order = [node.name for node in known.nodes] or sorted({nic.node for nic in nics}, key=natural)
@@ -46,16 +61,27 @@ def assemble(readings: Sequence[tuple[str, Reading]], known: Known, problems: tu
         groups=_groups(known.nodes, seen),
         missing=tuple(name for name in order if name not in seen),
         sources=tuple(f"{reading.tool}: {source}" for source, reading in readings),
-        problems=(*problems, *dict.fromkeys(f"{source}: {problem}" for source, reading in readings for problem in reading.problems)),
+        problems=(
+            *problems,
+            *dict.fromkeys(
+                f"{source}: {problem}"
+                for source, reading in readings
+                for problem in reading.problems
+            ),
+        ),
     )
 
 
 def _groups(nodes: Sequence[Node], seen: set[str]) -> tuple[tuple[str, ...], ...]:
-    """The groups of the label `group`, else of `leaf`; () unless every node of the inventory has it: half a plan is none."""
-    stated = ({node.name: dict(node.labels).get(name) for node in nodes} for name in ("group", "leaf"))
+    """The groups of the label `group`, else of `leaf`; () unless every node of the inventory has
+    it: half a plan is none."""
+    stated = (
+        {node.name: dict(node.labels).get(name) for node in nodes} for name in ("group", "leaf")
+    )
     labels = next((found for found in stated if found and None not in found.values()), {})
     return tuple(
-        tuple(name for name, label in labels.items() if label == group and name in seen) for group in dict.fromkeys(labels.values())
+        tuple(name for name, label in labels.items() if label == group and name in seen)
+        for group in dict.fromkeys(labels.values())
     )
 
 
@@ -65,7 +91,11 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     >>> sorted(["mlx5_10", "mlx5_2"], key=natural)
     ['mlx5_2', 'mlx5_10']
     """
-    return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", text) if part)
+    return tuple(
+        (1, int(part), "") if part.isdigit() else (0, 0, part)
+        for part in re.split(r"(\d+)", text)
+        if part
+    )
 
 
 class _Owner:
@@ -76,7 +106,11 @@ class _Owner:
         self._open = not known.nodes
         self._hosts = dict(known.hosts)
         for node in known.nodes:
-            for host in (node.name, node.name.partition(".")[0], *((node.address,) if node.address else ())):
+            for host in (
+                node.name,
+                node.name.partition(".")[0],
+                *((node.address,) if node.address else ()),
+            ):
                 self._hosts.setdefault(host, node.name)
 
     def link(self, link: FabricLink) -> FabricLink:
@@ -94,12 +128,17 @@ class _Owner:
         if adapter is None:
             return end
         host, device = adapter
-        owner = self._hosts.get(host) or self._hosts.get(host.partition(".")[0]) or (host if self._open else None)
+        owner = (
+            self._hosts.get(host)
+            or self._hosts.get(host.partition(".")[0])
+            or (host if self._open else None)
+        )
         return dataclasses.replace(end, kind=EndKind.NIC, node=owner, device=device)
 
 
 def _with_kinds(links: Iterable[FabricLink]) -> list[FabricLink]:
-    """A far end whose kind was not printed has the kind that it has where its own ports are listed; and a name fit for people."""
+    """A far end whose kind was not printed has the kind that it has where its own ports are listed;
+    and a name fit for people."""
     listed = list(links)
     kinds: dict[tuple[object, ...], EndKind] = {}
     for end, source in _ends(listed):
@@ -110,9 +149,16 @@ def _with_kinds(links: Iterable[FabricLink]) -> list[FabricLink]:
         kind = end.kind
         if kind is EndKind.UNKNOWN:
             kind = next((kinds[key] for key in _of_node(end, source) if key in kinds), kind)
-        return dataclasses.replace(end, kind=kind, name=names.switch(end.name) if kind is not EndKind.NIC else end.name)
+        return dataclasses.replace(
+            end, kind=kind, name=names.switch(end.name) if kind is not EndKind.NIC else end.name
+        )
 
-    return [dataclasses.replace(link, a=known(link.a, link.source), b=known(link.b, link.source) if link.b else None) for link in listed]
+    return [
+        dataclasses.replace(
+            link, a=known(link.a, link.source), b=known(link.b, link.source) if link.b else None
+        )
+        for link in listed
+    ]
 
 
 def _ends(links: Iterable[FabricLink]) -> list[tuple[LinkEnd, str]]:
@@ -127,7 +173,8 @@ def _of_node(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
 
 
 def _keys(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
-    """What tells one port from all others; a factory's description does not, where a LID or GUID is there."""
+    """What tells one port from all others; a factory's description does not, where a LID or GUID is
+    there."""
     if end.node is not None and end.device is not None:
         return [("nic", end.node, end.device)]
     if not end.port:
@@ -141,12 +188,22 @@ def _keys(end: LinkEnd, source: str) -> list[tuple[object, ...]]:
 
 
 def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
-    """Every cable once: a port holds one, so links that share a port are the same. What one text lacks the other gives."""
+    """Every cable once: a port holds one, so links that share a port are the same. What one text
+    lacks the other gives."""
     found: list[FabricLink] = []
     place: dict[tuple[object, ...], int] = {}
     for link in links:
-        keys = [key for end in (link.a, link.b) if end is not None for key in _keys(end, link.source)]
-        at = next((place[key] for key in keys if key in place and not _two_adapters(found[place[key]], link)), None)
+        keys = [
+            key for end in (link.a, link.b) if end is not None for key in _keys(end, link.source)
+        ]
+        at = next(
+            (
+                place[key]
+                for key in keys
+                if key in place and not _two_adapters(found[place[key]], link)
+            ),
+            None,
+        )
         if at is None:
             at = len(found)
             found.append(link)
@@ -157,14 +214,23 @@ def _once(links: Iterable[FabricLink]) -> list[FabricLink]:
 
 
 def _two_adapters(one: FabricLink, two: FabricLink) -> bool:
-    """Both end in an adapter, and not in the same: whatever a switch calls its ports, these are two cables."""
-    adapters = [{(end.node, end.device) for end in (link.a, link.b) if end and end.node and end.device} for link in (one, two)]
+    """Both end in an adapter, and not in the same: whatever a switch calls its ports, these are two
+    cables."""
+    adapters = [
+        {(end.node, end.device) for end in (link.a, link.b) if end and end.node and end.device}
+        for link in (one, two)
+    ]
     return all(adapters) and adapters[0].isdisjoint(adapters[1])
 
 
 def _joined(one: FabricLink, two: FabricLink) -> FabricLink:
-    """Both views of one cable. Where they contradict each other the slower counts: it is what the link can carry."""
-    slower = two if one.rate_gbit_s is None or (two.rate_gbit_s or one.rate_gbit_s) < one.rate_gbit_s else one
+    """Both views of one cable. Where they contradict each other the slower counts: it is what the
+    link can carry."""
+    slower = (
+        two
+        if one.rate_gbit_s is None or (two.rate_gbit_s or one.rate_gbit_s) < one.rate_gbit_s
+        else one
+    )
     same_side = bool({*_keys(one.a, one.source)} & {*_keys(two.a, two.source)})
     far = two.b if same_side else two.a
     near = two.a if same_side else two.b
@@ -187,17 +253,35 @@ def _filled(one: LinkEnd, two: LinkEnd | None) -> LinkEnd:
         return one
     kind = two.kind if one.kind is EndKind.UNKNOWN else one.kind
     return dataclasses.replace(
-        one, kind=kind, guid=one.guid or two.guid, lid=one.lid or two.lid, node=one.node or two.node, device=one.device or two.device
+        one,
+        kind=kind,
+        guid=one.guid or two.guid,
+        lid=one.lid or two.lid,
+        node=one.node or two.node,
+        device=one.device or two.device,
     )
 
 
 def _oriented(links: Iterable[FabricLink]) -> tuple[FabricLink, ...]:
     """The adapter first; by node and device, then between switches by name and port."""
     turned = [
-        dataclasses.replace(link, a=link.b, b=link.a) if link.b and link.b.kind is EndKind.NIC and link.a.kind is not EndKind.NIC else link
+        (
+            dataclasses.replace(link, a=link.b, b=link.a)
+            if link.b and link.b.kind is EndKind.NIC and link.a.kind is not EndKind.NIC
+            else link
+        )
         for link in links
     ]
-    return tuple(sorted(turned, key=lambda link: (link.a.kind is not EndKind.NIC, natural(link.a.told()), natural(link.a.port))))
+    return tuple(
+        sorted(
+            turned,
+            key=lambda link: (
+                link.a.kind is not EndKind.NIC,
+                natural(link.a.told()),
+                natural(link.a.port),
+            ),
+        )
+    )
 
 
 def _nics(links: Sequence[FabricLink], known: Known) -> tuple[TopologyNic, ...]:
@@ -208,18 +292,43 @@ def _nics(links: Sequence[FabricLink], known: Known) -> tuple[TopologyNic, ...]:
     for link in plugged:
         node, device = str(link.a.node), str(link.a.device)
         rails = stated.get(node) or devices.get(node, ())
-        rail = next((place for place, name in enumerate(rails) if name in (device, f"{device}:{link.a.port}")), None)
+        rail = next(
+            (
+                place
+                for place, name in enumerate(rails)
+                if name in (device, f"{device}:{link.a.port}")
+            ),
+            None,
+        )
         leaf = link.b if link.b is not None and link.b.kind is not EndKind.NIC else None
-        found.append(TopologyNic(node, device, rail, leaf.name if leaf else None, leaf.port if leaf else None))
-    return tuple(sorted(found, key=lambda nic: (natural(nic.node), nic.rail is None, nic.rail or 0, natural(nic.device))))
+        found.append(
+            TopologyNic(
+                node, device, rail, leaf.name if leaf else None, leaf.port if leaf else None
+            )
+        )
+    return tuple(
+        sorted(
+            found,
+            key=lambda nic: (
+                natural(nic.node),
+                nic.rail is None,
+                nic.rail or 0,
+                natural(nic.device),
+            ),
+        )
+    )
 
 
 def _rail_devices(plugged: Sequence[FabricLink]) -> dict[str, tuple[str, ...]]:
-    """Per node the devices that are rails by their kind: those that on most nodes run at the highest rate. A slow link stays a rail."""
+    """Per node the devices that are rails by their kind: those that on most nodes run at the
+    highest rate. A slow link stays a rail."""
     rates: dict[str, Counter[float]] = {}
     for link in plugged:
         rates.setdefault(str(link.a.device), Counter())[link.rate_gbit_s or 0.0] += 1
-    usual = {device: max(counts.items(), key=lambda item: (item[1], item[0]))[0] for device, counts in rates.items()}
+    usual = {
+        device: max(counts.items(), key=lambda item: (item[1], item[0]))[0]
+        for device, counts in rates.items()
+    }
     fastest = max(usual.values(), default=0.0)
     found: dict[str, list[str]] = {}
     for link in plugged:
@@ -237,7 +346,11 @@ def _leaves(links: Sequence[FabricLink], order: Sequence[str]) -> tuple[Leaf, ..
             members.setdefault(link.b.name, set()).add(link.a.node)
             guids[link.b.name] = guids.get(link.b.name) or link.b.guid
     return tuple(
-        Leaf(name, guids[name], tuple(sorted(nodes, key=lambda node: (place.get(node, len(place)), node))))
+        Leaf(
+            name,
+            guids[name],
+            tuple(sorted(nodes, key=lambda node: (place.get(node, len(place)), node))),
+        )
         for name, nodes in sorted(members.items(), key=lambda item: natural(item[0]))
     )
 
@@ -248,4 +361,6 @@ def _placed(error: PortErrors, links: Sequence[FabricLink]) -> PortErrors:
     for end, source in _ends(links):
         if keys & {*_keys(end, source)}:
             return dataclasses.replace(error, end=end)
-    return dataclasses.replace(error, end=dataclasses.replace(error.end, name=names.switch(error.end.name)))
+    return dataclasses.replace(
+        error, end=dataclasses.replace(error.end, name=names.switch(error.end.name))
+    )

@@ -1,6 +1,8 @@
-"""Whether every rail is plugged in where its like are: rail i of all nodes of a group on one leaf, and who is not.
+"""Whether every rail is plugged in where its like are: rail i of all nodes of a group on one leaf,
+and who is not.
 
-Which nodes form a group the inventory may state. Else nodes that agree on most of their rails' leaves do; what most of a group agree on is its plan.
+Which nodes form a group the inventory may state. Else nodes that agree on most of their rails'
+leaves do; what most of a group agree on is its plan.
 """
 
 from __future__ import annotations
@@ -21,16 +23,22 @@ _RAIL = re.compile(r"rail (\d+)")
 
 
 def leaves(topology: Topology) -> tuple[tuple[str, tuple[str | None, ...]], ...]:
-    """(node, the leaf of its rail 0, 1, …) for every node found; None = that rail's far end is not known."""
+    """(node, the leaf of its rail 0, 1, …) for every node found; None = that rail's far end is not
+    known."""
     found = []
     for node in topology.nodes:
-        by_rail = {nic.rail: nic.leaf for nic in topology.nics if nic.node == node and nic.rail is not None}
-        found.append((node, tuple(by_rail.get(rail) for rail in range(max(by_rail) + 1)) if by_rail else ()))
+        by_rail = {
+            nic.rail: nic.leaf for nic in topology.nics if nic.node == node and nic.rail is not None
+        }
+        found.append(
+            (node, tuple(by_rail.get(rail) for rail in range(max(by_rail) + 1)) if by_rail else ())
+        )
     return tuple(found)
 
 
 def sharing(topology: Topology, nodes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """(node, its leaves as one word) for all `nodes`: equal words = the same leaf on every rail. () = of some node not all are known.
+    """(node, its leaves as one word) for all `nodes`: equal words = the same leaf on every rail. ()
+    = of some node not all are known.
 
     The form in which a survey takes who shares a leaf (`busbw.parsers.blame.parts.Fabric.leaf_of`).
     """
@@ -45,31 +53,50 @@ def sharing(topology: Topology, nodes: tuple[str, ...]) -> tuple[tuple[str, str]
 
 
 def nic_at(topology: Topology, where: str) -> TopologyNic | None:
-    """The adapter that a finding names as `NODE rail 2` or `NODE mlx5_2`; None = it names none, or one that is not known."""
+    """The adapter that a finding names as `NODE rail 2` or `NODE mlx5_2`; None = it names none, or
+    one that is not known."""
     node, _, part = where.partition(" ")
     rail = _RAIL.fullmatch(part)
     own = (nic for nic in topology.nics if nic.node == node)
-    return next((nic for nic in own if (nic.rail == int(rail[1]) if rail else nic.device == part)), None)
+    return next(
+        (nic for nic in own if (nic.rail == int(rail[1]) if rail else nic.device == part)), None
+    )
 
 
 def with_far_ends(findings: Iterable[Finding], topology: Topology) -> tuple[Finding, ...]:
-    """The findings, each that is about a link with the switch port at its far end, and the line that shows it."""
+    """The findings, each that is about a link with the switch port at its far end, and the line
+    that shows it."""
     return tuple(_told(finding, topology) for finding in findings)
 
 
 def _told(finding: Finding, topology: Topology) -> Finding:
-    plugged = [nic for where in finding.where if (nic := nic_at(topology, where)) is not None and nic.leaf is not None]
+    plugged = [
+        nic
+        for where in finding.where
+        if (nic := nic_at(topology, where)) is not None and nic.leaf is not None
+    ]
     if not plugged:
         return finding
-    ends = [f"{nic.node} {nic.device} is plugged into {nic.leaf}{f' port {nic.leaf_port}' if nic.leaf_port else ''}" for nic in plugged]
-    evidence = tuple(_evidence(nic, text, topology) for nic, text in zip(plugged, ends, strict=True))
+    ends = [
+        f"{nic.node} {nic.device} is plugged into"
+        f" {nic.leaf}{f' port {nic.leaf_port}' if nic.leaf_port else ''}"
+        for nic in plugged
+    ]
+    evidence = tuple(
+        _evidence(nic, text, topology) for nic, text in zip(plugged, ends, strict=True)
+    )
     cause = "; ".join(text for text in (finding.cause, *ends) if text)
     return dataclasses.replace(finding, cause=cause, evidence=(*finding.evidence, *evidence))
 
 
 def _evidence(nic: TopologyNic, text: str, topology: Topology) -> Evidence:
-    link = next((link for link in topology.links if (link.a.node, link.a.device) == (nic.node, nic.device)), None)
-    return Evidence(link.source if link else "raw/fabric.json", link.line_no if link else None, text)
+    link = next(
+        (link for link in topology.links if (link.a.node, link.a.device) == (nic.node, nic.device)),
+        None,
+    )
+    return Evidence(
+        link.source if link else "raw/fabric.json", link.line_no if link else None, text
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +120,33 @@ class Cabling:
     """Nodes that share their leaves, in the order of the topology."""
     odd: tuple[Odd, ...]
     kind: str
-    """`rail-optimised` (each rail of a node on a leaf of its own), `one leaf per node`, `mixed`, or `unknown`."""
+    """`rail-optimised` (each rail of a node on a leaf of its own), `one leaf per node`, `mixed`, or
+    `unknown`."""
     unplugged: tuple[TopologyNic, ...] = ()
     """Rails without a far end."""
 
 
 def examine(topology: Topology) -> Cabling:
-    """The groups, and what stands out of them. One rail differing in a group of two accuses nobody: there is no majority."""
-    rails = {node: {nic.rail: nic for nic in topology.nics if nic.node == node and nic.rail is not None} for node in topology.nodes}
-    plugged = {node: {rail: nic.leaf for rail, nic in found.items() if nic.leaf is not None} for node, found in rails.items()}
+    """The groups, and what stands out of them. One rail differing in a group of two accuses nobody:
+    there is no majority."""
+    rails = {
+        node: {nic.rail: nic for nic in topology.nics if nic.node == node and nic.rail is not None}
+        for node in topology.nodes
+    }
+    plugged = {
+        node: {rail: nic.leaf for rail, nic in found.items() if nic.leaf is not None}
+        for node, found in rails.items()
+    }
     members = [list(group) for group in topology.groups if group] or _seen(plugged, topology.nodes)
     odd = tuple(found for group in members for found in _odd(group, rails))
     groups = tuple(tuple(sorted(group, key=topology.nodes.index)) for group in members)
     unplugged = tuple(nic for found in rails.values() for nic in found.values() if nic.leaf is None)
-    return Cabling(tuple(sorted(groups, key=lambda g: topology.nodes.index(g[0]))), odd, _kind(plugged), unplugged)
+    return Cabling(
+        tuple(sorted(groups, key=lambda g: topology.nodes.index(g[0]))),
+        odd,
+        _kind(plugged),
+        unplugged,
+    )
 
 
 def _seen(plugged: dict[str, dict[int, str]], order: Sequence[str]) -> list[list[str]]:
@@ -117,7 +157,14 @@ def _seen(plugged: dict[str, dict[int, str]], order: Sequence[str]) -> list[list
         leaves = plugged[node]
         if not leaves:
             continue
-        plan = next((plan for plan in plans if _belongs(leaves, plan[0], [other[0] for other in plans if other is not plan])), None)
+        plan = next(
+            (
+                plan
+                for plan in plans
+                if _belongs(leaves, plan[0], [other[0] for other in plans if other is not plan])
+            ),
+            None,
+        )
         if plan is None:
             plans.append((dict(leaves), [node]))
         else:
@@ -126,16 +173,24 @@ def _seen(plugged: dict[str, dict[int, str]], order: Sequence[str]) -> list[list
 
 
 def _weight(plugged: dict[str, dict[int, str]], node: str) -> int:
-    """How many nodes are cabled exactly like this one: the commonest cabling makes the first plans."""
+    """How many nodes are cabled exactly like this one: the commonest cabling makes the first
+    plans."""
     return sum(leaves == plugged[node] for leaves in plugged.values())
 
 
-def _belongs(leaves: dict[int, str], plan: dict[int, str], others: Sequence[dict[int, str]]) -> bool:
-    """Most rails are where the plan has them; or half of them and fewer elsewhere; or all its leaves are the plan's, in another order."""
+def _belongs(
+    leaves: dict[int, str], plan: dict[int, str], others: Sequence[dict[int, str]]
+) -> bool:
+    """Most rails are where the plan has them; or half of them and fewer elsewhere; or all its
+    leaves are the plan's, in another order."""
     agreed = _agreement(plan, leaves)
     elsewhere = max((_agreement(other, leaves) for other in others), default=0)
     reordered = len(leaves) > 1 and sorted(leaves.values()) == sorted(plan.values())
-    return 2 * agreed > len(leaves) or (2 * agreed == len(leaves) and agreed > elsewhere) or (reordered and not elsewhere)
+    return (
+        2 * agreed > len(leaves)
+        or (2 * agreed == len(leaves) and agreed > elsewhere)
+        or (reordered and not elsewhere)
+    )
 
 
 def _agreement(plan: dict[int, str], leaves: dict[int, str]) -> int:
@@ -146,7 +201,11 @@ def _odd(members: Sequence[str], rails: dict[str, dict[int, TopologyNic]]) -> li
     found = []
     usual: dict[int, tuple[str, int]] = {}
     for rail in sorted({rail for node in members for rail in rails[node]}):
-        counts = Counter(nic.leaf for node in members if (nic := rails[node].get(rail)) is not None and nic.leaf is not None)
+        counts = Counter(
+            nic.leaf
+            for node in members
+            if (nic := rails[node].get(rail)) is not None and nic.leaf is not None
+        )
         if counts:
             leaf, count = counts.most_common(1)[0]
             if 2 * count > sum(counts.values()):
@@ -155,7 +214,14 @@ def _odd(members: Sequence[str], rails: dict[str, dict[int, TopologyNic]]) -> li
         for rail, nic in rails[node].items():
             if rail not in usual or nic.leaf is None or nic.leaf == usual[rail][0]:
                 continue
-            other = next((o for r, o in rails[node].items() if o.leaf == usual[rail][0] and usual.get(r, ("",))[0] == nic.leaf), None)
+            other = next(
+                (
+                    o
+                    for r, o in rails[node].items()
+                    if o.leaf == usual[rail][0] and usual.get(r, ("",))[0] == nic.leaf
+                ),
+                None,
+            )
             found.append(Odd(nic, *usual[rail], other))
     return found
 
@@ -173,15 +239,29 @@ def _kind(plugged: dict[str, dict[int, str]]) -> str:
 
 
 def places(topology: Topology) -> tuple[tuple[str, str], ...]:
-    """(node, name of its group) for every node: who shares a leaf, as surveys need it; () = not known of all of them.
+    """(node, name of its group) for every node: who shares a leaf, as surveys need it; () = not
+    known of all of them.
 
     A group is named after the leaf that most of its first rails are on.
     """
     found: dict[str, str] = {}
     for group in examine(topology).groups:
-        leaves = Counter(nic.leaf for nic in topology.nics if nic.node in group and nic.leaf is not None and nic.rail == 0)
+        leaves = Counter(
+            nic.leaf
+            for nic in topology.nics
+            if nic.node in group and nic.leaf is not None and nic.rail == 0
+        )
         if leaves:
-            found.update(dict.fromkeys(group, min(leaf for leaf, count in leaves.items() if leaf and count == max(leaves.values()))))
+            found.update(
+                dict.fromkeys(
+                    group,
+                    min(
+                        leaf
+                        for leaf, count in leaves.items()
+                        if leaf and count == max(leaves.values())
+                    ),
+                )
+            )
     if topology.missing or len(found) < len(topology.nodes):
         return ()
     return tuple((node, found[node]) for node in topology.nodes)

@@ -1,4 +1,5 @@
-"""What the fabric's own view of the links comes to: states, rates against the majority, error counters, cabling; each with both ends."""
+"""What the fabric's own view of the links comes to: states, rates against the majority, error
+counters, cabling; each with both ends."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ from busbw.model.topology import EndKind, FabricLink, PortErrors, Topology
 from busbw.parsers.fabric import cabling
 from busbw.parsers.fabric.cabling import Cabling
 
-CABLING, LINK_STATE, LINK_RATE, ERRORS, SEEN = "cross.rail_map", "fabric.link_state", "fabric.link_rate", "fabric.errors", "fabric.nodes"
+CABLING, LINK_STATE, LINK_RATE, ERRORS, SEEN = (
+    "cross.rail_map",
+    "fabric.link_state",
+    "fabric.link_rate",
+    "fabric.errors",
+    "fabric.nodes",
+)
 IDS = (CABLING, ERRORS, LINK_RATE, LINK_STATE, SEEN)
 FABRIC = "(fabric)"
 """Where a finding is of no node: links between switches."""
@@ -21,35 +28,69 @@ _COMMANDS = {
     LINK_STATE: "iblinkinfo",
     SEEN: "iblinkinfo",
 }
-_CONGESTION = ("PortXmitWait", "PortSwHOQLifetimeLimitDiscards", "PortRcvSwitchRelayErrors", "PortXmitData", "PortRcvData")
-"""Not of a link's health: waits for credits, and drops of looped multicast (ibqueryerrors(8) leaves them out with --suppress-common)."""
+_CONGESTION = (
+    "PortXmitWait",
+    "PortSwHOQLifetimeLimitDiscards",
+    "PortRcvSwitchRelayErrors",
+    "PortXmitData",
+    "PortRcvData",
+)
+"""Not of a link's health: waits for credits, and drops of looped multicast (ibqueryerrors(8) leaves
+them out with --suppress-common)."""
 _UP = ("Active", None)
 
 
 def judge(topology: Topology) -> tuple[CheckResult, ...]:
-    """Every check, per node that it is about; links between switches under `FABRIC`. A check whose tool was not read is UNKNOWN."""
+    """Every check, per node that it is about; links between switches under `FABRIC`. A check whose
+    tool was not read is UNKNOWN."""
     tools = {source.partition(":")[0] for source in topology.sources}
-    found = [*_seen(topology), *_states(topology), *_rates(topology), *_errors(topology, tools), *_cabling(topology)]
+    found = [
+        *_seen(topology),
+        *_states(topology),
+        *_rates(topology),
+        *_errors(topology, tools),
+        *_cabling(topology),
+    ]
     place = {name: position for position, name in enumerate((*topology.nodes, *topology.missing))}
-    return tuple(sorted(found, key=lambda result: (result.check_id, place.get(result.node, len(place)))))
+    return tuple(
+        sorted(found, key=lambda result: (result.check_id, place.get(result.node, len(place))))
+    )
 
 
 def _result(
-    check_id: str, node: str, status: Status, found: str, expected: str, evidence: Evidence | None = None, reason: str = ""
+    check_id: str,
+    node: str,
+    status: Status,
+    found: str,
+    expected: str,
+    evidence: Evidence | None = None,
+    reason: str = "",
 ) -> CheckResult:
     # What only another tool tells is a gap, not a reason to withhold a verdict on the rest.
     required = status is not Status.UNKNOWN or check_id not in (ERRORS, LINK_RATE)
-    return CheckResult(check_id, node, status, found, expected, _COMMANDS[check_id], reason, evidence, required)
+    return CheckResult(
+        check_id, node, status, found, expected, _COMMANDS[check_id], reason, evidence, required
+    )
 
 
 def _by_node(
-    check_id: str, topology: Topology, bad: Sequence[tuple[str, Status, str, Evidence | None]], expected: str
+    check_id: str,
+    topology: Topology,
+    bad: Sequence[tuple[str, Status, str, Evidence | None]],
+    expected: str,
 ) -> list[CheckResult]:
     """One result per node: all that is wrong there, or that nothing is."""
     found = []
-    for node in (*topology.nodes, *([FABRIC] if any(name == FABRIC for name, _, _, _ in bad) else [])):
+    for node in (
+        *topology.nodes,
+        *([FABRIC] if any(name == FABRIC for name, _, _, _ in bad) else []),
+    ):
         own = [item for item in bad if item[0] == node]
-        status = max((item[1] for item in own), key=(Status.PASS, Status.WARN, Status.FAIL).index, default=Status.PASS)
+        status = max(
+            (item[1] for item in own),
+            key=(Status.PASS, Status.WARN, Status.FAIL).index,
+            default=Status.PASS,
+        )
         text = "; ".join(item[2] for item in own) or "as expected"
         found.append(_result(check_id, node, status, text, expected, own[0][3] if own else None))
     return found
@@ -68,22 +109,31 @@ def _seen(topology: Topology) -> list[CheckResult]:
     why = "another name in the fabric, its ports down, or a part of the fabric that was not read"
     return [
         *(_result(SEEN, node, Status.PASS, "found", expected) for node in topology.nodes),
-        *(_result(SEEN, node, Status.UNKNOWN, "not found", expected, reason=why) for node in topology.missing),
+        *(
+            _result(SEEN, node, Status.UNKNOWN, "not found", expected, reason=why)
+            for node in topology.missing
+        ),
     ]
 
 
 def _ours(topology: Topology) -> list[FabricLink]:
-    """Links of the nodes, and between switches; those of machines that are not ours are not judged."""
-    return [link for link in topology.links if link.a.node is not None or link.a.kind is not EndKind.NIC]
+    """Links of the nodes, and between switches; those of machines that are not ours are not
+    judged."""
+    return [
+        link for link in topology.links if link.a.node is not None or link.a.kind is not EndKind.NIC
+    ]
 
 
 def _states(topology: Topology) -> list[CheckResult]:
     bad: list[tuple[str, Status, str, Evidence | None]] = []
     for link in _ours(topology):
-        # An empty port of a switch is down by right; a port that has a far end, or belongs to a node, is not.
+        # An empty port of a switch is down by right; a port that has a far end, or belongs to a
+        # node, is not.
         if link.state in _UP or (link.a.node is None and link.b is None):
             continue
-        text = f"{link.told()}: {link.state}" + (f" / {link.physical_state}" if link.physical_state else "")
+        text = f"{link.told()}: {link.state}" + (
+            f" / {link.physical_state}" if link.physical_state else ""
+        )
         bad.append((_node_of(link), Status.FAIL, text, _evidence(link, text)))
     return _by_node(LINK_STATE, topology, bad, "every link of a node Active")
 
@@ -93,17 +143,29 @@ def _rates(topology: Topology) -> list[CheckResult]:
     expected = "the rate of most links of the same kind, all lanes"
     if not links:
         why = "no text that was read has rates"
-        return [_result(LINK_RATE, node, Status.UNKNOWN, "not known", expected, reason=why) for node in topology.nodes]
+        return [
+            _result(LINK_RATE, node, Status.UNKNOWN, "not known", expected, reason=why)
+            for node in topology.nodes
+        ]
     usual = _usual(links)
     bad: list[tuple[str, Status, str, Evidence | None]] = []
     for link in links:
         most, count, total = usual[_kind(link)]
         told = f"{link.told()}: {_rate(link)}"
         if link.rate_gbit_s is not None and link.rate_gbit_s < most:
-            text = f"{told}, {count} of {total} of its like run at {most:g} Gb/s" + (f" ({link.hint})" if link.hint else "")
+            text = f"{told}, {count} of {total} of its like run at {most:g} Gb/s" + (
+                f" ({link.hint})" if link.hint else ""
+            )
             bad.append((_node_of(link), Status.FAIL, text, _evidence(link, text)))
         elif link.hint:
-            bad.append((_node_of(link), Status.WARN, f"{told}; {link.hint}", _evidence(link, f"{told}; {link.hint}")))
+            bad.append(
+                (
+                    _node_of(link),
+                    Status.WARN,
+                    f"{told}; {link.hint}",
+                    _evidence(link, f"{told}; {link.hint}"),
+                )
+            )
     return _by_node(LINK_RATE, topology, bad, expected)
 
 
@@ -113,7 +175,8 @@ def _kind(link: FabricLink) -> str:
 
 
 def _usual(links: Iterable[FabricLink]) -> dict[str, tuple[float, int, int]]:
-    """Kind → (most common rate, how many have it, how many there are). Without a majority the higher rate: it was reached."""
+    """Kind → (most common rate, how many have it, how many there are). Without a majority the
+    higher rate: it was reached."""
     rates: dict[str, Counter[float]] = {}
     for link in links:
         if link.rate_gbit_s is not None:
@@ -133,7 +196,10 @@ def _errors(topology: Topology, tools: set[str]) -> list[CheckResult]:
     expected = "no error counter of a link above ibqueryerrors' thresholds"
     if not tools & {"ibqueryerrors", "ibdiagnet"} and not topology.errors:
         why = "neither ibqueryerrors nor ibdiagnet was read"
-        return [_result(ERRORS, node, Status.UNKNOWN, "not known", expected, reason=why) for node in topology.nodes]
+        return [
+            _result(ERRORS, node, Status.UNKNOWN, "not known", expected, reason=why)
+            for node in topology.nodes
+        ]
     links = {end_key: link for link in topology.links for end_key in _end_keys(link)}
     bad: list[tuple[str, Status, str, Evidence | None]] = []
     for error in topology.errors:
@@ -146,27 +212,45 @@ def _errors(topology: Topology, tools: set[str]) -> list[CheckResult]:
         where = f"{error.end.told()} (link {link.told()})" if link else error.end.told()
         text = f"{where}: " + ", ".join(f"{name} {value}" for name, value in counters)
         node = (link.a.node if link else error.end.node) or FABRIC
-        # They count since somebody cleared them: that they rise now is for the snapshots around a benchmark to say.
+        # They count since somebody cleared them: that they rise now is for the snapshots around a
+        # benchmark to say.
         bad.append((node, Status.WARN, text, _evidence(error, text)))
     return _by_node(ERRORS, topology, bad, expected)
 
 
 def _end_keys(link: FabricLink) -> list[tuple[str, str]]:
-    return [(end.node or end.name, end.device or end.port) for end in (link.a, link.b) if end is not None]
+    return [
+        (end.node or end.name, end.device or end.port)
+        for end in (link.a, link.b)
+        if end is not None
+    ]
 
 
 def _cabling(topology: Topology) -> list[CheckResult]:
     found = cabling.examine(topology)
     expected = "each rail on the leaf of its group"
-    if found.kind == "unknown" and not found.odd and len(topology.nodes) > 0 and not any(nic.leaf for nic in topology.nics):
+    if (
+        found.kind == "unknown"
+        and not found.odd
+        and len(topology.nodes) > 0
+        and not any(nic.leaf for nic in topology.nics)
+    ):
         why = "no far end of any rail is known"
-        return [_result(CABLING, node, Status.UNKNOWN, "not known", expected, reason=why) for node in topology.nodes]
+        return [
+            _result(CABLING, node, Status.UNKNOWN, "not known", expected, reason=why)
+            for node in topology.nodes
+        ]
     bad: list[tuple[str, Status, str, Evidence | None]] = []
     for odd in found.odd:
         nic = odd.nic
-        text = f"rail {nic.rail} ({nic.device}) on {nic.leaf} port {nic.leaf_port}; {odd.agreeing} nodes of its group have it on {odd.expected}"
+        text = (
+            f"rail {nic.rail} ({nic.device}) on {nic.leaf} port {nic.leaf_port}; {odd.agreeing}"
+            f" nodes of its group have it on {odd.expected}"
+        )
         if odd.swapped_with is not None:
-            text += f"; changed places with rail {odd.swapped_with.rail} ({odd.swapped_with.device})"
+            text += (
+                f"; changed places with rail {odd.swapped_with.rail} ({odd.swapped_with.device})"
+            )
         bad.append((nic.node, Status.FAIL, text, _where(topology, nic.node, nic.device, text)))
     for nic in found.unplugged:
         text = f"rail {nic.rail} ({nic.device}): nothing at its far end"
@@ -177,9 +261,14 @@ def _cabling(topology: Topology) -> list[CheckResult]:
 def describe(found: Cabling) -> str:
     """The cabling in a few words: `rail-optimised, 2 groups of 32 and 31 nodes`."""
     sizes = [str(len(group)) for group in found.groups]
-    return f"{found.kind}, {len(sizes)} {'group' if len(sizes) == 1 else 'groups'} of {' and '.join(sizes) or 'no'} nodes"
+    return (
+        f"{found.kind}, {len(sizes)} {'group' if len(sizes) == 1 else 'groups'} of"
+        f" {' and '.join(sizes) or 'no'} nodes"
+    )
 
 
 def _where(topology: Topology, node: str, device: str, text: str) -> Evidence | None:
-    link = next((link for link in topology.links if (link.a.node, link.a.device) == (node, device)), None)
+    link = next(
+        (link for link in topology.links if (link.a.node, link.a.device) == (node, device)), None
+    )
     return _evidence(link, text) if link else None

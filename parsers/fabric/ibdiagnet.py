@@ -1,4 +1,5 @@
-"""What `ibdiagnet` leaves: its tables (`ibdiagnet2.db_csv`) with nodes, ports, links and counters, and its log with what it complains of."""
+"""What `ibdiagnet` leaves: its tables (`ibdiagnet2.db_csv`) with nodes, ports, links and counters,
+and its log with what it complains of."""
 
 from __future__ import annotations
 
@@ -15,13 +16,43 @@ _COMPLAINT = re.compile(r"^-([EW])- +(.*\S)", re.M)
 _LOG = re.compile(r"^-[IEWF]- |^Discovery$|Running version: +\"IBDIAGNET", re.M)
 _KINDS = {"1": EndKind.NIC, "2": EndKind.SWITCH, "3": EndKind.ROUTER}
 _WIDTHS = {1: "1X", 2: "4X", 4: "8X", 8: "12X", 16: "2X"}
-_SPEEDS = {1: "SDR", 2: "DDR", 4: "QDR", 1 << 8: "FDR", 1 << 9: "EDR", 1 << 10: "HDR", 1 << 11: "NDR", 1 << 12: "XDR", 1 << 16: "FDR10"}
-"""LinkWidthActv and LinkSpeedActv of the PORTS table: ibutils2's ibdm, IBLinkWidth and IBLinkSpeed."""
+_SPEEDS = {
+    1: "SDR",
+    2: "DDR",
+    4: "QDR",
+    1 << 8: "FDR",
+    1 << 9: "EDR",
+    1 << 10: "HDR",
+    1 << 11: "NDR",
+    1 << 12: "XDR",
+    1 << 16: "FDR10",
+}
+"""LinkWidthActv and LinkSpeedActv of the PORTS table: ibutils2's ibdm, IBLinkWidth and
+IBLinkSpeed."""
 _STATES = {1: "Down", 2: "Initialize", 3: "Armed", 4: "Active"}
-_PHYSICAL = {1: "Sleep", 2: "Polling", 3: "Disabled", 4: "PortConfigurationTraining", 5: "LinkUp", 6: "LinkErrorRecovery"}
+_PHYSICAL = {
+    1: "Sleep",
+    2: "Polling",
+    3: "Disabled",
+    4: "PortConfigurationTraining",
+    5: "LinkUp",
+    6: "LinkErrorRecovery",
+}
 _ERRORS = (
-    *("SymbolErrorCounter", "LinkErrorRecoveryCounter", "LinkDownedCounter", "PortRcvErrors", "PortRcvRemotePhysicalErrors"),
-    *("PortXmitDiscard", "PortXmitDiscards", "PortXmitConstraintErrors", "PortRcvConstraintErrors", "LocalLinkIntegrityErrors"),
+    *(
+        "SymbolErrorCounter",
+        "LinkErrorRecoveryCounter",
+        "LinkDownedCounter",
+        "PortRcvErrors",
+        "PortRcvRemotePhysicalErrors",
+    ),
+    *(
+        "PortXmitDiscard",
+        "PortXmitDiscards",
+        "PortXmitConstraintErrors",
+        "PortRcvConstraintErrors",
+        "LocalLinkIntegrityErrors",
+    ),
     *("ExcessiveBufferOverrunErrors", "ExcBufOverrunErrors", "VL15Dropped"),
 )
 _MOST_COMPLAINTS = 200
@@ -43,7 +74,8 @@ def looks_like(text: str) -> bool:
 
 
 def parse(text: str) -> Reading:
-    """The links of the tables, once each, and the ports whose error counters are not 0; of the log its warnings and errors.
+    """The links of the tables, once each, and the ports whose error counters are not 0; of the log
+    its warnings and errors.
 
     >>> parse("-I- Links\\n-W- leaf01/U1/P12 - Unexpected actual link speed 53.125 (enable_speed1=\\"106.25\\")\\n").problems
     ('ibdiagnet warns: leaf01/U1/P12 - Unexpected actual link speed 53.125 (enable_speed1="106.25")',)
@@ -51,16 +83,31 @@ def parse(text: str) -> Reading:
     tables = dict(_tables(text))
     if not tables:
         words = {"E": "complains", "W": "warns"}
-        told = tuple(dict.fromkeys(f"ibdiagnet {words[m[1]]}: {m[2]}" for m in _COMPLAINT.finditer(text)))
-        more = (f"ibdiagnet: {len(told) - _MOST_COMPLAINTS} more",) if len(told) > _MOST_COMPLAINTS else ()
+        told = tuple(
+            dict.fromkeys(f"ibdiagnet {words[m[1]]}: {m[2]}" for m in _COMPLAINT.finditer(text))
+        )
+        more = (
+            (f"ibdiagnet: {len(told) - _MOST_COMPLAINTS} more",)
+            if len(told) > _MOST_COMPLAINTS
+            else ()
+        )
         return Reading("ibdiagnet", problems=(*told[:_MOST_COMPLAINTS], *more))
     nodes = {_guid(row): row for _, row in tables.get("NODES", ())}
     ports = {(_guid(row), row.get("PortNum", "")): _port(row) for _, row in tables.get("PORTS", ())}
     ends = _Ends(nodes, ports)
     links = tuple(_link(line_no, row, ends) for line_no, row in tables.get("LINKS", ()))
-    errors = tuple(found for line_no, row in tables.get("PM_INFO", ()) if (found := _errors(line_no, row, ends)))
+    errors = tuple(
+        found
+        for line_no, row in tables.get("PM_INFO", ())
+        if (found := _errors(line_no, row, ends))
+    )
     lacking = [name for name in ("NODES", "PORTS", "LINKS") if name not in tables]
-    return Reading("ibdiagnet", links, errors, tuple(f"ibdiagnet: the tables have no whole section {name}" for name in lacking))
+    return Reading(
+        "ibdiagnet",
+        links,
+        errors,
+        tuple(f"ibdiagnet: the tables have no whole section {name}" for name in lacking),
+    )
 
 
 def _tables(text: str) -> Iterator[tuple[str, tuple[tuple[int, dict[str, str]], ...]]]:
@@ -72,7 +119,12 @@ def _tables(text: str) -> Iterator[tuple[str, tuple[tuple[int, dict[str, str]], 
         first = text.count("\n", 0, start.end()) + 2
         rows = list(csv.reader(text[start.end() : end].strip("\n").splitlines()))
         head = [name.strip() for name in rows[0]] if rows else []
-        yield start[1], tuple((first + n, dict(zip(head, row, strict=False))) for n, row in enumerate(rows[1:], 1))
+        yield (
+            start[1],
+            tuple(
+                (first + n, dict(zip(head, row, strict=False))) for n, row in enumerate(rows[1:], 1)
+            ),
+        )
 
 
 def _guid(row: Mapping[str, str]) -> str | None:
@@ -90,7 +142,13 @@ class _Ends:
         # A switch has one LID, that of its port 0.
         numbered = self.ports.get((guid, "0")) or self.ports.get((guid, port))
         lid = numbered.lid if numbered is not None else None
-        return LinkEnd(_KINDS.get(row.get("NodeType", ""), EndKind.UNKNOWN), row.get("NodeDesc", guid or "").strip(), port, guid, lid)
+        return LinkEnd(
+            _KINDS.get(row.get("NodeType", ""), EndKind.UNKNOWN),
+            row.get("NodeDesc", guid or "").strip(),
+            port,
+            guid,
+            lid,
+        )
 
 
 def _port(row: Mapping[str, str]) -> _Port:
@@ -116,7 +174,17 @@ def _link(line_no: int, row: Mapping[str, str], ends: _Ends) -> FabricLink:
     two = (names.guid(row.get("NodeGuid2", "")), row.get("PortNum2", "").strip())
     port = ends.ports.get(one) or ends.ports.get(two) or _Port(None, None, None, None, None)
     rate = names.rate_gbit_s(port.width, port.speed)
-    return FabricLink(ends.end(*one), ends.end(*two), port.state, port.physical_state, port.width, port.speed, rate, "", line_no)
+    return FabricLink(
+        ends.end(*one),
+        ends.end(*two),
+        port.state,
+        port.physical_state,
+        port.width,
+        port.speed,
+        rate,
+        "",
+        line_no,
+    )
 
 
 def _errors(line_no: int, row: Mapping[str, str], ends: _Ends) -> PortErrors | None:
@@ -127,4 +195,8 @@ def _errors(line_no: int, row: Mapping[str, str], ends: _Ends) -> PortErrors | N
         if plain in _ERRORS:
             found[plain] = max(found.get(plain, 0), _number(value))
     counters = tuple((name, value) for name, value in found.items() if value)
-    return PortErrors(ends.end(_guid(row), row.get("PortNumber", "").strip()), counters, line_no) if counters else None
+    return (
+        PortErrors(ends.end(_guid(row), row.get("PortNumber", "").strip()), counters, line_no)
+        if counters
+        else None
+    )

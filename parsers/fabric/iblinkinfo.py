@@ -1,4 +1,5 @@
-"""What `iblinkinfo` prints: every port of every node with its far end, in blocks per node or, with `--line`, one line per port."""
+"""What `iblinkinfo` prints: every port of every node with its far end, in blocks per node or, with
+`--line`, one line per port."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from busbw.model.topology import EndKind, FabricLink, LinkEnd
 from busbw.parsers.fabric import Reading, names
 
 _HEAD = re.compile(r"^(Switch|CA|Router): (?:0x([0-9a-f]+) )?(.*):$")
-_LOCAL = re.compile(r'^\s*(?:0x([0-9a-f]+) +)?(?:"(.*)" +)?(\d+) +(\d+)\[ *(\d*)\] ==\((.*)\)==>\s*(.*)$')
+_LOCAL = re.compile(
+    r'^\s*(?:0x([0-9a-f]+) +)?(?:"(.*)" +)?(\d+) +(\d+)\[ *(\d*)\] ==\((.*)\)==>\s*(.*)$'
+)
 _FAR = re.compile(r'^(?:0x([0-9a-f]+) +)?(\d+) +(\d+)\[ *(\d*)\] "(.*)" \((.*)\)$')
 _UP = re.compile(r"^ *(\d+X) +(.+?) +(\w+)/ *(.+?) *$")
 _DOWN = re.compile(r"^ *(\w+)/ *(\w+) *$")
@@ -45,7 +48,9 @@ def parse(text: str) -> Reading:
     return Reading("iblinkinfo", tuple(links), problems=tuple(problems))
 
 
-def _link(line: str, line_no: int, head: tuple[EndKind, str | None, str] | None) -> FabricLink | None:
+def _link(
+    line: str, line_no: int, head: tuple[EndKind, str | None, str] | None
+) -> FabricLink | None:
     local = _LOCAL.match(line)
     if local is None:
         return None
@@ -81,4 +86,6 @@ def _link(line: str, line_no: int, head: tuple[EndKind, str | None, str] | None)
 
 def _far(match: re.Match[str]) -> LinkEnd:
     kind = EndKind.NIC if names.adapter(match[5]) else EndKind.UNKNOWN
-    return LinkEnd(kind, match[5], match[4] or match[3], names.guid(match[1] or ""), int(match[2]) or None)
+    return LinkEnd(
+        kind, match[5], match[4] or match[3], names.guid(match[1] or ""), int(match[2]) or None
+    )

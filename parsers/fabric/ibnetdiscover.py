@@ -1,4 +1,5 @@
-"""What `ibnetdiscover` prints (the topology file): every node with the ports that are up, their far ends, width and speed."""
+"""What `ibnetdiscover` prints (the topology file): every node with the ports that are up, their far
+ends, width and speed."""
 
 from __future__ import annotations
 
@@ -7,9 +8,12 @@ import re
 from busbw.model.topology import EndKind, FabricLink, LinkEnd
 from busbw.parsers.fabric import Reading, names
 
-_NODE = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([SHR?]-[0-9a-f]{16})"\s*#\s*"(.*?)"(?:.* lid (\d+) lmc \d+)?')
+_NODE = re.compile(
+    r'^(Switch|Ca|Rt)\s+\d+\s+"([SHR?]-[0-9a-f]{16})"\s*#\s*"(.*?)"(?:.* lid (\d+) lmc \d+)?'
+)
 _PORT = re.compile(
-    r'^\[(\d+)\](?:\[ext (\d+)\])?(?:\(([0-9a-f]+)\))?\s+"([SHR?])-([0-9a-f]{16})"\[(\d+)\](?:\[ext (\d+)\])?\s*(?:\(([0-9a-f]+)\))?\s*#\s*(.*)$'
+    r'^\[(\d+)\](?:\[ext (\d+)\])?(?:\(([0-9a-f]+)\))?\s+"([SHR?])-([0-9a-f]{16})"\[(\d+)\](?:\[ext'
+    r" (\d+)\])?\s*(?:\(([0-9a-f]+)\))?\s*#\s*(.*)$"
 )
 _NOTE = re.compile(r'^(?:lid (\d+) lmc \d+ )?"(.*)" lid (\d+) (\d+x|\?\?)(\w+|\?\?\?)')
 _KINDS = {"S": EndKind.SWITCH, "H": EndKind.NIC, "R": EndKind.ROUTER}
@@ -36,7 +40,9 @@ def parse(text: str) -> Reading:
         head = _NODE.match(line)
         if head:
             lid = int(head[4]) if head[4] else None
-            node = LinkEnd(_KINDS.get(head[2][0], EndKind.UNKNOWN), head[3], "", names.guid(head[2]), lid)
+            node = LinkEnd(
+                _KINDS.get(head[2][0], EndKind.UNKNOWN), head[3], "", names.guid(head[2]), lid
+            )
         elif line.startswith("["):
             link = _link(line, line_no, node) if node is not None else None
             if link is None:
@@ -55,7 +61,13 @@ def _link(line: str, line_no: int, node: LinkEnd) -> FabricLink | None:
     own_lid = int(note[1]) if note[1] else node.lid
     return FabricLink(
         a=LinkEnd(node.kind, node.name, match[2] or match[1], node.guid, own_lid or None),
-        b=LinkEnd(_KINDS.get(match[4], EndKind.UNKNOWN), note[2], match[7] or match[6], match[5], int(note[3]) or None),
+        b=LinkEnd(
+            _KINDS.get(match[4], EndKind.UNKNOWN),
+            note[2],
+            match[7] or match[6],
+            match[5],
+            int(note[3]) or None,
+        ),
         width=lanes,
         speed=lane,
         rate_gbit_s=names.rate_gbit_s(lanes, lane),

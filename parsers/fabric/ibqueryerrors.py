@@ -1,4 +1,5 @@
-"""What `ibqueryerrors` prints: ports whose error counters are above its thresholds, with `--report-port` their links."""
+"""What `ibqueryerrors` prints: ports whose error counters are above its thresholds, with
+`--report-port` their links."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ _WHOLE = re.compile(r"^## Summary: \d+ nodes checked", re.M)
 
 def looks_like(text: str) -> bool:
     """Whether the text is of this tool."""
-    return bool(re.search(r'^Errors for (?:0x[0-9a-f]+ )?"|^## Summary: \d+ nodes checked', text, re.M))
+    return bool(
+        re.search(r'^Errors for (?:0x[0-9a-f]+ )?"|^## Summary: \d+ nodes checked', text, re.M)
+    )
 
 
 def parse(text: str) -> Reading:
@@ -39,16 +42,36 @@ def parse(text: str) -> Reading:
             head = (EndKind.SWITCH if block[1] else EndKind.NIC, block[2])
         elif (port := _PORT.match(line)) and head is not None and port[2] != "ALL":
             counters = tuple((name, int(value)) for name, value in _COUNTER.findall(port[3]))
-            errors.append(PortErrors(LinkEnd(head[0], head[1], port[2], names.guid(port[1])), counters, line_no))
+            errors.append(
+                PortErrors(
+                    LinkEnd(head[0], head[1], port[2], names.guid(port[1])), counters, line_no
+                )
+            )
         elif (info := _LINK.match(line)) and head is not None and errors:
-            kind = "Switch: 0x" + (errors[-1].end.guid or "0") + " " if head[0] is EndKind.SWITCH else "CA: "
+            kind = (
+                "Switch: 0x" + (errors[-1].end.guid or "0") + " "
+                if head[0] is EndKind.SWITCH
+                else "CA: "
+            )
             found = iblinkinfo.parse(f"{kind}{head[1]}:\n{info[1]}").links
             links += [_at(link, line_no, errors[-1].end) for link in found]
     problems = [] if _WHOLE.search(text) else ["ibqueryerrors: the text ends before its summary"]
-    problems += [f"ibqueryerrors: {failed[1]} ports did not answer" for failed in _FAILED.finditer(text)]
+    problems += [
+        f"ibqueryerrors: {failed[1]} ports did not answer" for failed in _FAILED.finditer(text)
+    ]
     return Reading("ibqueryerrors", tuple(links), tuple(errors), tuple(problems))
 
 
 def _at(link: FabricLink, line_no: int, end: LinkEnd) -> FabricLink:
     a = LinkEnd(end.kind, link.a.name, link.a.port, end.guid, link.a.lid)
-    return FabricLink(a, link.b, link.state, link.physical_state, link.width, link.speed, link.rate_gbit_s, link.hint, line_no)
+    return FabricLink(
+        a,
+        link.b,
+        link.state,
+        link.physical_state,
+        link.width,
+        link.speed,
+        link.rate_gbit_s,
+        link.hint,
+        line_no,
+    )

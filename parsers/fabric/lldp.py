@@ -1,4 +1,5 @@
-"""What `lldpctl` prints: the switch and its port behind each interface of one node, as keyvalue, json or json0 (lldpd 1.0)."""
+"""What `lldpctl` prints: the switch and its port behind each interface of one node, as keyvalue,
+json or json0 (lldpd 1.0)."""
 
 from __future__ import annotations
 
@@ -8,12 +9,17 @@ from busbw.model.topology import EndKind, FabricLink, LinkEnd
 from busbw.parsers.fabric import Reading
 from busbw.parsers.logs.json_values import loaded, mapping
 
-_KEY = re.compile(r"^lldp\.([^=]+?)\.(chassis\.name|chassis\.mac|port\.ifname|port\.local|port\.mac|port\.descr|via)=(.*)$", re.M)
+_KEY = re.compile(
+    r"^lldp\.([^=]+?)\.(chassis\.name|chassis\.mac|port\.ifname|port\.local|port\.mac|port\.descr|via)=(.*)$",
+    re.M,
+)
 
 
 def looks_like(text: str) -> bool:
     """Whether the text is of this tool."""
-    return _KEY.search(text) is not None or (text.lstrip()[:1] == "{" and re.search(r'^\s*\{\s*"lldp"\s*:', text) is not None)
+    return _KEY.search(text) is not None or (
+        text.lstrip()[:1] == "{" and re.search(r'^\s*\{\s*"lldp"\s*:', text) is not None
+    )
 
 
 def parse(text: str, node: str = "") -> Reading:
@@ -30,19 +36,35 @@ def parse(text: str, node: str = "") -> Reading:
         line_no = text.count("\n", 0, match.start()) + 1
         found.setdefault(match[1], {}).setdefault(match[2], (match[3].strip(), line_no))
     links = [
-        _neighbour(node, name, {key: value for key, (value, _) in said.items()}, next(iter(said.values()))[1])
+        _neighbour(
+            node,
+            name,
+            {key: value for key, (value, _) in said.items()},
+            next(iter(said.values()))[1],
+        )
         for name, said in found.items()
     ]
     return Reading("lldp", tuple(link for link in links if link))
 
 
-def _neighbour(node: str, interface: str, said: dict[str, str], line_no: int | None) -> FabricLink | None:
+def _neighbour(
+    node: str, interface: str, said: dict[str, str], line_no: int | None
+) -> FabricLink | None:
     switch = said.get("chassis.name") or said.get("chassis.mac")
     # A switch may name its port by interface, by a number of its own, by address, or only in words.
-    port = next((said[key] for key in ("port.ifname", "port.local", "port.descr", "port.mac") if said.get(key)), "")
+    port = next(
+        (
+            said[key]
+            for key in ("port.ifname", "port.local", "port.descr", "port.mac")
+            if said.get(key)
+        ),
+        "",
+    )
     if not switch:
         return None
-    a = LinkEnd(EndKind.NIC, f"{node} {interface}".strip(), "1", node=node or None, device=interface)
+    a = LinkEnd(
+        EndKind.NIC, f"{node} {interface}".strip(), "1", node=node or None, device=interface
+    )
     return FabricLink(a, LinkEnd(EndKind.SWITCH, switch, port), line_no=line_no)
 
 
@@ -62,7 +84,10 @@ def _from_json(text: str, node: str) -> Reading:
             for identity in _list(inner.get("id")):
                 kind = str(mapping(identity).get("type", ""))
                 said.setdefault(
-                    {"ifname": "port.ifname", "local": "port.local", "mac": "port.mac"}.get(kind, "port.descr"), _value(identity)
+                    {"ifname": "port.ifname", "local": "port.local", "mac": "port.mac"}.get(
+                        kind, "port.descr"
+                    ),
+                    _value(identity),
                 )
             said.setdefault("port.descr", _value(inner.get("descr")))
         links.append(_neighbour(node, interface, said, None))

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import re
 
-_ADAPTER = re.compile(r"^'?(?P<host>[A-Za-z0-9][\w.-]*)\s+(?P<device>(?:mlx|hfi|bnxt|ib|roce|rdma|irdma)\w*|HCA-\d+)'?$")
+_ADAPTER = re.compile(
+    r"^'?(?P<host>[A-Za-z0-9][\w.-]*)\s+(?P<device>(?:mlx|hfi|bnxt|ib|roce|rdma|irdma)\w*|HCA-\d+)'?$"
+)
 _SWITCH = re.compile(r"^MF0;(?P<name>[^:;]+)(?::(?P<model>[^/]+))?(?:/U\d+)?$")
-_LANES_GBIT_S = {"SDR": 2.5, "DDR": 5.0, "QDR": 10.0, "FDR10": 10.0, "FDR": 14.0, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0, "XDR": 200.0}
+_LANES_GBIT_S = {
+    "SDR": 2.5,
+    "DDR": 5.0,
+    "QDR": 10.0,
+    "FDR10": 10.0,
+    "FDR": 14.0,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
+    "XDR": 200.0,
+}
 """Data rate of one lane in Gb/s (InfiniBand Trade Association, roadmap)."""
 _SIGNALLED = {
     "2.5": "SDR",
@@ -24,7 +36,8 @@ _SIGNALLED = {
 
 
 def adapter(description: str) -> tuple[str, str] | None:
-    """(host, device) of the node description that the kernel gives an adapter; None = a switch's, or a factory's.
+    """(host, device) of the node description that the kernel gives an adapter; None = a switch's,
+    or a factory's.
 
     >>> adapter("gpu-001 mlx5_3"), adapter("gpu-001 HCA-1"), adapter("MT4129 ConnectX7   Mellanox Technologies")
     (('gpu-001', 'mlx5_3'), ('gpu-001', 'HCA-1'), None)
@@ -51,7 +64,9 @@ def guid(text: str) -> str | None:
     ('0002c90300a1b2c0', '0002c90300a1b2c0', 'fc6a1c0300abcdef', None)
     """
     digits = re.sub(r"^(?:0x|[a-z?]-)", "", text.strip().replace(":", "").lower())
-    return digits.zfill(16) if re.fullmatch(r"[0-9a-f]{1,16}", digits) and digits.strip("0") else None
+    return (
+        digits.zfill(16) if re.fullmatch(r"[0-9a-f]{1,16}", digits) and digits.strip("0") else None
+    )
 
 
 def speed(text: str) -> str | None:

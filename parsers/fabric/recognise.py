@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from busbw.parsers.fabric import Reading, ibdiagnet, iblinkinfo, ibnetdiscover, ibqueryerrors, lldp, ufm
+from busbw.parsers.fabric import (
+    Reading,
+    ibdiagnet,
+    iblinkinfo,
+    ibnetdiscover,
+    ibqueryerrors,
+    lldp,
+    ufm,
+)
 
 _TOOLS: tuple[tuple[Callable[[str], bool], Callable[[str], Reading]], ...] = (
     (ibnetdiscover.looks_like, ibnetdiscover.parse),
@@ -16,7 +24,8 @@ _TOOLS: tuple[tuple[Callable[[str], bool], Callable[[str], Reading]], ...] = (
 
 
 def read(text: str, node: str = "") -> Reading | None:
-    """What the text says; None = it is of none of the tools. `node` is whose LLDP neighbours it lists, where it lists any.
+    """What the text says; None = it is of none of the tools. `node` is whose LLDP neighbours it
+    lists, where it lists any.
 
     >>> read("lldp.eth0.chassis.name=leaf01\\n", "gpu-001").tool, read("hello\\n")
     ('lldp', None)

@@ -1,4 +1,5 @@
-"""What UFM exports: `GET /ufmRest/resources/ports` and `…/links` as JSON, and the same tables as CSV (UFM Enterprise REST API 6.14 to 6.22)."""
+"""What UFM exports: `GET /ufmRest/resources/ports` and `…/links` as JSON, and the same tables as
+CSV (UFM Enterprise REST API 6.14 to 6.22)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def looks_like(text: str) -> bool:
     if head.lstrip()[:1] in ("[", "{"):
         return '"source_guid"' in head or '"peer_node_name"' in head or '"peer_guid"' in head
     first = head.lstrip().partition("\n")[0].lower()
-    return "," in first and (all(key in first for key in _LINK_KEYS) or any(key in first for key in _PORT_KEYS))
+    return "," in first and (
+        all(key in first for key in _LINK_KEYS) or any(key in first for key in _PORT_KEYS)
+    )
 
 
 def parse(text: str) -> Reading:
@@ -50,10 +53,14 @@ def parse(text: str) -> Reading:
         elif any(key in row for key in _PORT_KEYS):
             end = _own(row)
             links.append(_port(row, end, line_no))
-            counters = tuple((name, value) for key, name in _ERRORS.items() if (value := whole(row, key)))
+            counters = tuple(
+                (name, value) for key, name in _ERRORS.items() if (value := whole(row, key))
+            )
             if counters:
                 errors.append(PortErrors(end, counters, line_no))
-    problems = (problem,) if problem else () if links else ("ufm: neither ports nor links are in it",)
+    problems = (
+        (problem,) if problem else () if links else ("ufm: neither ports nor links are in it",)
+    )
     return Reading("ufm", tuple(links), tuple(errors), problems)
 
 
@@ -65,7 +72,11 @@ def _rows(text: str) -> tuple[list[tuple[int | None, dict[str, object]]], str]:
         except ValueError as error:
             return [], f"ufm: not whole JSON: {error}"
         inner = mapping(document)
-        found = document if isinstance(document, list) else next((v for v in inner.values() if isinstance(v, list)), [inner])
+        found = (
+            document
+            if isinstance(document, list)
+            else next((v for v in inner.values() if isinstance(v, list)), [inner])
+        )
         return [(None, mapping(row)) for row in found], ""
     try:
         lines = list(csv.reader(text.strip().splitlines()))
@@ -85,7 +96,8 @@ def _said(row: dict[str, object], *keys: str) -> str:
 
 
 def _description(text: str) -> str:
-    """A node description without the port that UFM puts behind it: `gpu-001 mlx5_0:1`, `sw-ndr03:1/3/1`."""
+    """A node description without the port that UFM puts behind it: `gpu-001 mlx5_0:1`,
+    `sw-ndr03:1/3/1`."""
     return re.sub(r":[\d/]+$", "", text)
 
 
@@ -97,11 +109,27 @@ def _end(name: str, port: str, guid: str, lid: int | None, *, switch: bool = Fal
 def _link(row: dict[str, object], line_no: int | None) -> FabricLink:
     ends = []
     for side in ("source", "destination"):
-        name = _description(_said(row, f"{side}_port_node_description")) or _said(row, f"{side}_guid")
-        ends.append(_end(name, _said(row, f"{side}_port_dname", f"{side}_port"), _said(row, f"{side}_guid"), None))
+        name = _description(_said(row, f"{side}_port_node_description")) or _said(
+            row, f"{side}_guid"
+        )
+        ends.append(
+            _end(
+                name,
+                _said(row, f"{side}_port_dname", f"{side}_port"),
+                _said(row, f"{side}_guid"),
+                None,
+            )
+        )
     lanes = names.width(_said(row, "width"))
     lane = names.speed(_said(row, "speed", "active_speed"))
-    return FabricLink(ends[0], ends[1], width=lanes, speed=lane, rate_gbit_s=names.rate_gbit_s(lanes, lane), line_no=line_no)
+    return FabricLink(
+        ends[0],
+        ends[1],
+        width=lanes,
+        speed=lane,
+        rate_gbit_s=names.rate_gbit_s(lanes, lane),
+        line_no=line_no,
+    )
 
 
 def _own(row: dict[str, object]) -> LinkEnd:
@@ -110,14 +138,29 @@ def _own(row: dict[str, object]) -> LinkEnd:
     if switch:
         name = _said(row, "system_name") or name
     # A switch's ports share its GUID; an adapter's port has one of its own.
-    return _end(name, _said(row, "dname", "number"), _said(row, "guid", "systemID", "system_guid"), whole(row, "lid"), switch=switch)
+    return _end(
+        name,
+        _said(row, "dname", "number"),
+        _said(row, "guid", "systemID", "system_guid"),
+        whole(row, "lid"),
+        switch=switch,
+    )
 
 
 def _port(row: dict[str, object], end: LinkEnd, line_no: int | None) -> FabricLink:
     peer = _description(_said(row, "peer_node_description")) or _said(row, "peer_node_name")
     if not names.adapter(peer):
         peer = _said(row, "peer_node_name") or peer
-    far = _end(peer, _said(row, "peer_port_dname"), _said(row, "peer_guid", "peer_node_guid"), whole(row, "peer_lid")) if peer else None
+    far = (
+        _end(
+            peer,
+            _said(row, "peer_port_dname"),
+            _said(row, "peer_guid", "peer_node_guid"),
+            whole(row, "peer_lid"),
+        )
+        if peer
+        else None
+    )
     lanes, lane = names.width(_said(row, "active_width")), names.speed(_said(row, "active_speed"))
     return FabricLink(
         a=end,

@@ -1,4 +1,5 @@
-"""From evidence to causes: the table's signals, the rules, one ranking. A pure function; reading and searching the texts is the caller's.
+"""From evidence to causes: the table's signals, the rules, one ranking. A pure function; reading
+and searching the texts is the caller's.
 
 texts ── search(patterns()) ──▶ hits ─┐
 tables, dumps, checks, counters ──▶ facts ─┴─▶ clues ──▶ rank ──▶ Diagnosis
@@ -54,9 +55,19 @@ from busbw.parsers.logs.scan import Hit, Pattern
 
 _SURE = {Confidence.CERTAIN: 2, Confidence.LIKELY: 1, Confidence.POSSIBLE: 0}
 _ROLES = {Role.CAUSE: 0, Role.STATE: 1, Role.SETTING: 2, Role.ECHO: 3, Role.NOTE: 4}
-_SEVERITIES = {Severity.CRITICAL: 0, Severity.HIGH: 1, Severity.MEDIUM: 2, Severity.LOW: 3, Severity.INFO: 4}
+_SEVERITIES = {
+    Severity.CRITICAL: 0,
+    Severity.HIGH: 1,
+    Severity.MEDIUM: 2,
+    Severity.LOW: 3,
+    Severity.INFO: 4,
+}
 _WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
-_CLOUD_WORDS: Mapping[str, tuple[str, ...]] = {"efa": ("OFI", "Libfabric", "EFA"), "gcp": ("FasTrak", "TCPX", "gIB"), "spectrum-x": ()}
+_CLOUD_WORDS: Mapping[str, tuple[str, ...]] = {
+    "efa": ("OFI", "Libfabric", "EFA"),
+    "gcp": ("FasTrak", "TCPX", "gIB"),
+    "spectrum-x": (),
+}
 _MOST_EVIDENCE = 5
 _MOST_PLACES = 16
 
@@ -78,25 +89,46 @@ class _Candidate:
     def best(self) -> Weight:
         """The weight of its best clue."""
         weights = {clue.weight for clue in self.clues}
-        return next(weight for weight in (Weight.CERTAIN, Weight.STRONG, Weight.WEAK, Weight.REQUIRES) if weight in weights)
+        return next(
+            weight
+            for weight in (Weight.CERTAIN, Weight.STRONG, Weight.WEAK, Weight.REQUIRES)
+            if weight in weights
+        )
 
     def from_kernel(self) -> bool:
         """A strong clue stands in the kernel's log."""
-        return any(family(clue.source) == KERNEL and clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in self.clues)
+        return any(
+            family(clue.source) == KERNEL and clue.weight in (Weight.CERTAIN, Weight.STRONG)
+            for clue in self.clues
+        )
 
 
 def rank(
-    table: SymptomTable, clues: Sequence[Clue], context: Context, *, complaint: bool = False, failed: bool = False
+    table: SymptomTable,
+    clues: Sequence[Clue],
+    context: Context,
+    *,
+    complaint: bool = False,
+    failed: bool = False,
 ) -> tuple[Finding, ...]:
     """The findings that the clues support, best first.
 
     Args:
         complaint: a measured figure is below what is expected.
-        failed: something ended in an error. Settings and conditions that a job can live with are then no answer where something else is plain.
+        failed: something ended in an error. Settings and conditions that a job can live with are
+        then no answer where something else is plain.
     """
     candidates = _candidates(table, clues, context)
-    if failed and not complaint and any(candidate.best() in (Weight.CERTAIN, Weight.STRONG) for candidate in candidates.values()):
-        candidates = {name: candidate for name, candidate in candidates.items() if not _bearable(candidate)}
+    if (
+        failed
+        and not complaint
+        and any(
+            candidate.best() in (Weight.CERTAIN, Weight.STRONG) for candidate in candidates.values()
+        )
+    ):
+        candidates = {
+            name: candidate for name, candidate in candidates.items() if not _bearable(candidate)
+        }
     for candidate in candidates.values():
         candidate.confidence = _confidence(candidate, complaint)
     _explain(candidates)
@@ -105,14 +137,18 @@ def rank(
     return tuple(_finding(candidate, ordered) for candidate in ordered)
 
 
-def _candidates(table: SymptomTable, clues: Sequence[Clue], context: Context) -> dict[str, _Candidate]:
+def _candidates(
+    table: SymptomTable, clues: Sequence[Clue], context: Context
+) -> dict[str, _Candidate]:
     grouped: dict[str, list[Clue]] = {}
     for clue in clues:
         grouped.setdefault(clue.symptom, []).append(clue)
     found = {}
     for symptom_id, own in grouped.items():
         symptom = table.by_id[symptom_id]
-        if any(clue.weight is Weight.EXCLUDES for clue in own) or all(clue.weight is Weight.REQUIRES for clue in own):
+        if any(clue.weight is Weight.EXCLUDES for clue in own) or all(
+            clue.weight is Weight.REQUIRES for clue in own
+        ):
             continue
         if not _applies(symptom, own, context):
             continue
@@ -121,18 +157,29 @@ def _candidates(table: SymptomTable, clues: Sequence[Clue], context: Context) ->
 
 
 def _applies(symptom: Symptom, clues: Sequence[Clue], context: Context) -> bool:
-    """Entries of other fabrics are out; those of one cloud alone need a strong clue, or a line that names it, where the fabric is not known."""
-    if "any" in symptom.fabrics or any(clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in clues):
+    """Entries of other fabrics are out; those of one cloud alone need a strong clue, or a line that
+    names it, where the fabric is not known."""
+    if "any" in symptom.fabrics or any(
+        clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in clues
+    ):
         return True
     if context.fabric is None:
-        named = any(word in clue.evidence.text for clue in clues for fabric in symptom.fabrics for word in _CLOUD_WORDS.get(fabric, ()))
+        named = any(
+            word in clue.evidence.text
+            for clue in clues
+            for fabric in symptom.fabrics
+            for word in _CLOUD_WORDS.get(fabric, ())
+        )
         return named or not set(symptom.fabrics) <= set(_CLOUD_WORDS)
     return context.fabric in symptom.fabrics or bool({"nvlink", "pcie"} & set(symptom.fabrics))
 
 
 def _bearable(candidate: _Candidate) -> bool:
     """A setting or condition that nothing strong speaks for."""
-    return candidate.symptom.role in (Role.SETTING, Role.STATE) and candidate.best() not in (Weight.CERTAIN, Weight.STRONG)
+    return candidate.symptom.role in (Role.SETTING, Role.STATE) and candidate.best() not in (
+        Weight.CERTAIN,
+        Weight.STRONG,
+    )
 
 
 def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
@@ -142,7 +189,9 @@ def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
         return Confidence.POSSIBLE
     if symptom.role is Role.NOTE or (symptom.role is Role.SETTING and not complaint):
         return Confidence.POSSIBLE
-    strong = {family(clue.source) for clue in clues if clue.weight in (Weight.CERTAIN, Weight.STRONG)}
+    strong = {
+        family(clue.source) for clue in clues if clue.weight in (Weight.CERTAIN, Weight.STRONG)
+    }
     if any(clue.weight is Weight.CERTAIN for clue in clues) or len(strong) > 1:
         return Confidence.CERTAIN
     return Confidence.LIKELY if strong else Confidence.POSSIBLE
@@ -158,7 +207,10 @@ def _explain(candidates: Mapping[str, _Candidate]) -> None:
                 continue
             if consequence.from_kernel() and not candidate.from_kernel():
                 continue
-            if name in consequence.symptom.explains and (before[other], consequence.first()) < (before[name], candidate.first()):
+            if name in consequence.symptom.explains and (before[other], consequence.first()) < (
+                before[name],
+                candidate.first(),
+            ):
                 continue
             consequence.explained_by.append(name)
             consequence.confidence = Confidence.POSSIBLE
@@ -177,7 +229,11 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
     role = candidate.symptom.role
     if role is Role.ECHO and candidate.from_kernel():
         role = Role.CAUSE
-    weak = -len({(clue.place, clue.evidence.text) for clue in candidate.clues}) if candidate.confidence is Confidence.POSSIBLE else 0
+    weak = (
+        -len({(clue.place, clue.evidence.text) for clue in candidate.clues})
+        if candidate.confidence is Confidence.POSSIBLE
+        else 0
+    )
     return (
         bool(candidate.explained_by),
         -_SURE[candidate.confidence],
@@ -194,7 +250,11 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
     evidence = _evidence(candidate.clues)
     shown = {(item.artefact, item.line_no, item.text) for item in evidence}
     follows = tuple(other.symptom.id for other in ordered if symptom.id in other.explained_by)
-    also = (other.symptom.id for other in ordered if other is not candidate and other.symptom.id not in follows and _shares(other, shown))
+    also = (
+        other.symptom.id
+        for other in ordered
+        if other is not candidate and other.symptom.id not in follows and _shares(other, shown)
+    )
     return Finding(
         symptom.id,
         _status(symptom.role),
@@ -213,11 +273,19 @@ def _finding(candidate: _Candidate, ordered: Sequence[_Candidate]) -> Finding:
 
 
 def _where(clues: Sequence[Clue]) -> tuple[str, ...]:
-    """Whom the best clues name: what most of them name first (many victims point at one culprit), then in order."""
+    """Whom the best clues name: what most of them name first (many victims point at one culprit),
+    then in order."""
     best = min((_WEIGHTS[clue.weight] for clue in clues), default=0)
-    named = [place for clue in sorted(clues, key=lambda clue: clue.place) if _WEIGHTS[clue.weight] == best for place in clue.where]
+    named = [
+        place
+        for clue in sorted(clues, key=lambda clue: clue.place)
+        if _WEIGHTS[clue.weight] == best
+        for place in clue.where
+    ]
     counts = Counter(named)
-    return tuple(sorted(counts, key=lambda place: (-counts[place], named.index(place))))[:_MOST_PLACES]
+    return tuple(sorted(counts, key=lambda place: (-counts[place], named.index(place))))[
+        :_MOST_PLACES
+    ]
 
 
 def _status(role: Role) -> Status:
@@ -234,7 +302,10 @@ def _evidence(clues: Sequence[Clue]) -> tuple[Evidence, ...]:
 
 
 def _shares(other: _Candidate, shown: set[tuple[str, int | None, str]]) -> bool:
-    return any((clue.evidence.artefact, clue.evidence.line_no, clue.evidence.text) in shown for clue in other.clues)
+    return any(
+        (clue.evidence.artefact, clue.evidence.line_no, clue.evidence.text) in shown
+        for clue in other.clues
+    )
 
 
 def _would_settle(symptom: Symptom, confidence: Confidence) -> tuple[str, ...]:
@@ -256,7 +327,12 @@ _NO_PLACE = Place(1 << 30, 0)
 
 def patterns(table: SymptomTable) -> tuple[Pattern, ...]:
     """The table's expressions, each once; the expression itself is the id."""
-    first = dict.fromkeys(signal.regex for symptom in table.symptoms for signal in symptom.signals if signal.regex is not None)
+    first = dict.fromkeys(
+        signal.regex
+        for symptom in table.symptoms
+        for signal in symptom.signals
+        if signal.regex is not None
+    )
     return tuple(Pattern(regex, regex) for regex in first)
 
 
@@ -266,45 +342,71 @@ def line_clues(table: SymptomTable, texts: Iterable[Text]) -> tuple[Clue, ...]:
     for symptom in table.symptoms:
         for signal in symptom.signals:
             if signal.regex is not None:
-                wanted.setdefault(signal.regex, []).append((symptom.id, signal.weight, signal.source))
+                wanted.setdefault(signal.regex, []).append(
+                    (symptom.id, signal.weight, signal.source)
+                )
     clues = []
     for number, text in enumerate(texts):
         for hit in text.hits:
             for symptom_id, weight, source in wanted.get(hit.pattern, ()):
-                clues += [_clue(symptom_id, weight, source, sighting) for sighting in sightings(text, number, hit)]
+                clues += [
+                    _clue(symptom_id, weight, source, sighting)
+                    for sighting in sightings(text, number, hit)
+                ]
     return tuple(clues)
 
 
 def sightings(text: Text, number: int, hit: Hit) -> tuple[Sighting, ...]:
     """The lines of a hit."""
-    return tuple(Sighting(text.artefact, Place(number, line.line_no), line.text, hit.process, hit.count) for line in hit.examples)
+    return tuple(
+        Sighting(text.artefact, Place(number, line.line_no), line.text, hit.process, hit.count)
+        for line in hit.examples
+    )
 
 
 def _clue(symptom_id: str, weight: Weight, source: str, sighting: Sighting) -> Clue:
-    return Clue(symptom_id, weight, source, sighting.evidence(), sighting.place, places(sighting.text))
+    return Clue(
+        symptom_id, weight, source, sighting.evidence(), sighting.place, places(sighting.text)
+    )
 
 
 def fact_clues(table: SymptomTable, evidence: EvidenceSet) -> tuple[Clue, ...]:
-    """Clues from the facts. A `requires` that holds nowhere excludes; one that is not known gives no clue."""
+    """Clues from the facts. A `requires` that holds nowhere excludes; one that is not known gives
+    no clue."""
     clues: list[Clue] = []
     for symptom in table.symptoms:
         for signal in symptom.signals:
             if signal.expr is not None:
-                found = _signal_clues(symptom.id, signal, expr.parse_expression(signal.expr), evidence.facts)
+                found = _signal_clues(
+                    symptom.id, signal, expr.parse_expression(signal.expr), evidence.facts
+                )
                 met = any(clue.weight is Weight.REQUIRES for clue in found)
                 clues += [clue for clue in found if not (met and clue.weight is Weight.EXCLUDES)]
     return tuple(clues)
 
 
-def _signal_clues(symptom_id: str, signal: Signal, expression: expr.Expression, facts: Iterable[Fact]) -> list[Clue]:
+def _signal_clues(
+    symptom_id: str, signal: Signal, expression: expr.Expression, facts: Iterable[Fact]
+) -> list[Clue]:
     clues = []
     for fact in facts:
         if not _same_source(signal.source, fact.source):
             continue
         values = fact.record()
-        weight = _weight(signal.weight, expr.evaluate(expression, values), str(values.get("status")))
+        weight = _weight(
+            signal.weight, expr.evaluate(expression, values), str(values.get("status"))
+        )
         if weight is not None:
-            clues.append(Clue(symptom_id, weight, signal.source, _told(fact, expression), _NO_PLACE, fact.where))
+            clues.append(
+                Clue(
+                    symptom_id,
+                    weight,
+                    signal.source,
+                    _told(fact, expression),
+                    _NO_PLACE,
+                    fact.where,
+                )
+            )
     return clues
 
 
@@ -328,14 +430,22 @@ def _same_source(wanted: str, given: str) -> bool:
 def _told(fact: Fact, expression: expr.Expression) -> Evidence:
     """The fact with the comparison that held and the values it read."""
     values = fact.record()
-    read = ", ".join(f"{name} = {_shown(values[name])}" for name in expression.names() if name in values)
+    read = ", ".join(
+        f"{name} = {_shown(values[name])}" for name in expression.names() if name in values
+    )
     text = ": ".join(part for part in (fact.evidence.text or fact.source, read) if part)
     return Evidence(fact.evidence.artefact, fact.evidence.line_no, text)
 
 
 def _shown(value: expr.Value) -> str:
     # A count of wrong values stays a count, however large.
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        f"{value:.0f}"
+        if isinstance(value, float) and value.is_integer()
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 # What a rule gets to see: the lines its watches found, in the order of the texts.
@@ -360,15 +470,20 @@ def lines_of(evidence: EvidenceSet, regex: str) -> tuple[Sighting, ...]:
 
 
 FAILURE = (
-    r"NCCL WARN |Test (?:NCCL|CUDA|HIP) failure|Test timeout|DistBackendError|nccl(?:UnhandledCuda|System|Internal|Remote)Error"
-    r"|ncclInvalid(?:Usage|Argument)|NCCL error|Watchdog caught|exited on signal|non-zero (?:status|exit code)|srun: error"
-    r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not found|Exception: |: \d+ FAILED\b"
-    r"|fatal error: |UCX +ERROR|\bXid\b|NET/OFI .*(?:completed with error|Couldn't|[Ff]ailed)|\] Signal: \w[\w ]* \(\d+\)"
+    r"NCCL WARN |Test (?:NCCL|CUDA|HIP) failure|Test"
+    r" timeout|DistBackendError|nccl(?:UnhandledCuda|System|Internal|Remote)Error"
+    r"|ncclInvalid(?:Usage|Argument)|NCCL error|Watchdog caught|exited on signal|non-zero"
+    r" (?:status|exit code)|srun: error"
+    r"|Traceback \(most recent|(?:Runtime|OS|Import)Error: |\bSegmentation fault\b|command not"
+    r" found|Exception: |: \d+ FAILED\b"
+    r"|fatal error: |UCX +ERROR|\bXid\b|NET/OFI .*(?:completed with error|Couldn't|[Ff]ailed)|\]"
+    r" Signal: \w[\w ]* \(\d+\)"
 )
 """Lines that report that something went wrong, whatever it is."""
 RATIOS = ("busbw_ratio", "intranode_busbw_ratio", "alltoall_ratio", "scale_ratio")
 LOW = 0.9
-"""Below this share of the expected bandwidth a setting is worth accusing. The articles' mark for a clear loss is 0.85; noise is within 5 %."""
+"""Below this share of the expected bandwidth a setting is worth accusing. The articles' mark for a
+clear loss is 0.85; noise is within 5 %."""
 SUCCESS = r"# Avg bus bandwidth +: *[\d.]|Destroy COMPLETE|RUNNING +OK\b"
 """Lines that are only printed by work that went well so far."""
 COMPLETE = r"- ?Init COMPLETE"
@@ -380,13 +495,20 @@ _BEFORE_WORK = frozenset({"build", "launch", "init"})
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
     """The rules, sorted by name."""
-    return tuple(rule for rule in plugins.discover(rules, "RULE").values() if isinstance(rule, Rule))
+    return tuple(
+        rule for rule in plugins.discover(rules, "RULE").values() if isinstance(rule, Rule)
+    )
 
 
 def search_patterns() -> tuple[Pattern, ...]:
     """What texts must be searched for: the table's expressions and the rules', each once."""
     found = {pattern.regex: pattern for pattern in patterns(symptoms.load())}
-    for regex in (FAILURE, SUCCESS, COMPLETE, *(watch.regex for rule in all_rules() for watch in rule.watches)):
+    for regex in (
+        FAILURE,
+        SUCCESS,
+        COMPLETE,
+        *(watch.regex for rule in all_rules() for watch in rule.watches),
+    ):
         found.setdefault(regex, Pattern(regex, regex))
     return tuple(found.values())
 
@@ -401,35 +523,61 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     bearable = {
         (clue.evidence.artefact, clue.evidence.line_no)
         for clue in clues
-        if clue.weight is not Weight.EXCLUDES and table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
+        if clue.weight is not Weight.EXCLUDES
+        and table.by_id[clue.symptom].role in (Role.NOTE, Role.STATE)
     }
-    failures = [line for line in lines_of(evidence, FAILURE) if (line.artefact, line.place.line_no) not in bearable]
+    failures = [
+        line
+        for line in lines_of(evidence, FAILURE)
+        if (line.artefact, line.place.line_no) not in bearable
+    ]
     findings = rank(table, clues, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:
         findings = _without_overcome(findings, evidence)
     told = {
-        (item.artefact, item.line_no) for finding in findings for item in finding.evidence if finding.confidence is not Confidence.POSSIBLE
+        (item.artefact, item.line_no)
+        for finding in findings
+        for item in finding.evidence
+        if finding.confidence is not Confidence.POSSIBLE
     }
     unexplained = () if told else tuple(sighting.evidence() for sighting in failures[:3])
-    healthy = not failures and bool(lines_of(evidence, SUCCESS)) and all(finding.confidence is Confidence.POSSIBLE for finding in findings)
+    healthy = (
+        not failures
+        and bool(lines_of(evidence, SUCCESS))
+        and all(finding.confidence is Confidence.POSSIBLE for finding in findings)
+    )
     if healthy:  # what ends a job did not; settings and conditions may still cost bandwidth
-        findings = tuple(finding for finding in findings if table.by_id[finding.id].role not in (Role.CAUSE, Role.ECHO))
+        findings = tuple(
+            finding
+            for finding in findings
+            if table.by_id[finding.id].role not in (Role.CAUSE, Role.ECHO)
+        )
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
 
 
 def _without_overcome(findings: tuple[Finding, ...], evidence: EvidenceSet) -> tuple[Finding, ...]:
-    """The findings less the guesses at what prevents a communicator, where one came about after all lines they rest on."""
+    """The findings less the guesses at what prevents a communicator, where one came about after all
+    lines they rest on."""
     last: dict[str, int] = {}
     for line in lines_of(evidence, COMPLETE):
         last[line.artefact] = max(line.place.line_no, last.get(line.artefact, 0))
-    return tuple(finding for finding in findings if not (_prevents(finding) and _is_before(finding, last)))
+    return tuple(
+        finding for finding in findings if not (_prevents(finding) and _is_before(finding, last))
+    )
 
 
 def _prevents(finding: Finding) -> bool:
-    """It is a guess at a cause that would keep a communicator from coming about, or at why a connection had to be tried again."""
+    """It is a guess at a cause that would keep a communicator from coming about, or at why a
+    connection had to be tried again."""
     symptom = symptoms.load().by_id[finding.id]
-    early = symptom.stage in _BEFORE_WORK or all("retrying" in item.text for item in finding.evidence)
-    return finding.confidence is Confidence.POSSIBLE and symptom.role in (Role.CAUSE, Role.ECHO) and early
+    early = symptom.stage in _BEFORE_WORK or all(
+        "retrying" in item.text for item in finding.evidence
+    )
+    return (
+        finding.confidence is Confidence.POSSIBLE
+        and symptom.role in (Role.CAUSE, Role.ECHO)
+        and early
+    )
 
 
 def _is_before(finding: Finding, last: Mapping[str, int]) -> bool:
@@ -438,7 +586,13 @@ def _is_before(finding: Finding, last: Mapping[str, int]) -> bool:
 
 def _complaint(evidence: EvidenceSet) -> bool:
     """A ratio of measured to expected is below `LOW`."""
-    named = [value for fact in evidence.facts if fact.source == RESULT for name, value in fact.values if name in RATIOS]
+    named = [
+        value
+        for fact in evidence.facts
+        if fact.source == RESULT
+        for name, value in fact.values
+        if name in RATIOS
+    ]
     return any(not isinstance(value, str | bool) and value < LOW for value in named)
 
 
@@ -446,4 +600,9 @@ def _notes(unexplained: tuple[Evidence, ...]) -> tuple[str, ...]:
     if not unexplained:
         return ()
     first = unexplained[0]
-    return (f"the first line that reports a failure is {first.artefact}:{first.line_no}; nothing in the evidence says for certain why",)
+    return (
+        (
+            f"the first line that reports a failure is {first.artefact}:{first.line_no}; nothing in"
+            " the evidence says for certain why"
+        ),
+    )

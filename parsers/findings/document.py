@@ -1,4 +1,5 @@
-"""The symptom table and the rules as one Markdown document, `docs/symptoms.md`: written by `busbw why --list --markdown`."""
+"""The symptom table and the rules as one Markdown document, `docs/symptoms.md`: written by `busbw
+why --list --markdown`."""
 
 from __future__ import annotations
 
@@ -7,7 +8,17 @@ from collections.abc import Sequence
 from busbw.parsers.findings.rules.rule import Rule
 from busbw.parsers.findings.table import Signal, Step, Symptom, SymptomTable, Weight
 
-STAGES = ("build", "launch", "preflight", "init", "bandwidth", "latency", "variance", "correctness", "stall")
+STAGES = (
+    "build",
+    "launch",
+    "preflight",
+    "init",
+    "bandwidth",
+    "latency",
+    "variance",
+    "correctness",
+    "stall",
+)
 """Where a symptom shows, in the order of a day."""
 _WEIGHTS = {
     Weight.CERTAIN: "proves it",
@@ -45,7 +56,10 @@ def _entry(symptom: Symptom) -> str:
     lines = [
         f"### {symptom.id}",
         "",
-        f"**{_plain(symptom.title)}** ({symptom.severity.value}; {symptom.role.value}; shows at {shows}; fabrics: {', '.join(symptom.fabrics)})",
+        (
+            f"**{_plain(symptom.title)}** ({symptom.severity.value}; {symptom.role.value}; shows at"
+            f" {shows}; fabrics: {', '.join(symptom.fabrics)})"
+        ),
         "",
         f"Cause: {_plain(symptom.cause)} {_plain(symptom.explanation)}",
         "",
@@ -61,7 +75,11 @@ def _entry(symptom: Symptom) -> str:
         lines += ["", "Explains: " + ", ".join(f"[{name}](#{name})" for name in symptom.explains)]
     lines += ["", f"Trust: {_plain(symptom.trust)}"]
     if symptom.references:
-        lines += ["", "See: " + "; ".join(_reference(title, address) for title, address in symptom.references)]
+        lines += [
+            "",
+            "See: "
+            + "; ".join(_reference(title, address) for title, address in symptom.references),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -71,13 +89,19 @@ def _sign(signal: Signal) -> str:
 
 
 def _step(number: int, step: Step) -> str:
-    notes = ([f"needs {step.needs}"] if step.needs != "user" else []) + (["disrupts running jobs"] if step.disruptive else [])
+    notes = ([f"needs {step.needs}"] if step.needs != "user" else []) + (
+        ["disrupts running jobs"] if step.disruptive else []
+    )
     commands = "".join(f"\n   `{_code(command)}`  " for command in step.run)
     return f"{number}. {_plain(step.do)}{' (' + ', '.join(notes) + ')' if notes else ''}{commands}"
 
 
 def _reference(title: str, address: str) -> str:
-    return f"[{_plain(title)}]({address})" if address.startswith("http") else f"{_plain(title)} ({_plain(address)})"
+    return (
+        f"[{_plain(title)}]({address})"
+        if address.startswith("http")
+        else f"{_plain(title)} ({_plain(address)})"
+    )
 
 
 def _plain(text: str) -> str:

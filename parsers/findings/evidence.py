@@ -1,4 +1,5 @@
-"""What a diagnosis rests on and what it says: texts that were searched, facts that were measured, clues, and findings."""
+"""What a diagnosis rests on and what it says: texts that were searched, facts that were measured,
+clues, and findings."""
 
 from __future__ import annotations
 
@@ -10,23 +11,43 @@ from busbw.model import Evidence, Finding
 from busbw.parsers.findings.table import Value, Weight
 from busbw.parsers.logs.scan import Hit
 
-KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = "kernel", "ras", "flight-recorder", "counter", "preflight", "result", "log"
-"""Families of sources. Two strong clues of different families are independent of each other; two lines of one log are not."""
+KERNEL, RAS, RECORDER, COUNTER, PREFLIGHT, RESULT, LOG = (
+    "kernel",
+    "ras",
+    "flight-recorder",
+    "counter",
+    "preflight",
+    "result",
+    "log",
+)
+"""Families of sources. Two strong clues of different families are independent of each other; two
+lines of one log are not."""
 _FAMILIES = {"dmesg": KERNEL, "ras": RAS, "flight-recorder": RECORDER, "result": RESULT}
 
 _STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d(?:\.\d+)?)")
 _HOST = re.compile(r"(?:^|[\s>\])])(?P<host>\w[\w.-]*):\d+:\d+ \[-?\d+\]")
-_RANK = re.compile(r"\[(?:rank|Rank |default)(\d+)\]|\bPG [^\]]*Rank (\d+)\]|\bprocess rank (\d+)\b")
+_RANK = re.compile(
+    r"\[(?:rank|Rank |default)(\d+)\]|\bPG [^\]]*Rank (\d+)\]|\bprocess rank (\d+)\b"
+)
 _BLAMED = re.compile(r"\bRanks? (\d+)[\d, ]* failed to pass")
 """A rank that the line is about, whoever wrote it."""
-_DEVICE = re.compile(r"\b(?:hca |dev(?:ice)? |NET/IB ?: )(?P<dev>(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns|rocep)\w*)", re.IGNORECASE)
-_PEER = re.compile(r"(?:peer|connect to|Connect to) (?P<peer>[0-9a-f.:]+|[\w.-]+)<\d+>", re.IGNORECASE)
-_GPU = re.compile(r"\((?:PCI:)?(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?)\)", re.IGNORECASE)
+_DEVICE = re.compile(
+    r"\b(?:hca |dev(?:ice)? |NET/IB ?:"
+    r" )(?P<dev>(?:mlx|roce|ibp?|rdma|erdma|bnxt|irdma|hns|rocep)\w*)",
+    re.IGNORECASE,
+)
+_PEER = re.compile(
+    r"(?:peer|connect to|Connect to) (?P<peer>[0-9a-f.:]+|[\w.-]+)<\d+>", re.IGNORECASE
+)
+_GPU = re.compile(
+    r"\((?:PCI:)?(?P<pci>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?)\)", re.IGNORECASE
+)
 _NODE = re.compile(r"\bon node (?P<node>[\w.-]+)|\berror: (?P<srun>[\w.\[\],-]+): tasks? ")
 
 
 def family(source: str) -> str:
-    """The family of a signal's source: `counter:link_downed` is `counter`; every kind of log is `log`."""
+    """The family of a signal's source: `counter:link_downed` is `counter`; every kind of log is
+    `log`."""
     head = source.partition(":")[0]
     return head if head in (COUNTER, PREFLIGHT) else _FAMILIES.get(head, LOG)
 
@@ -47,7 +68,8 @@ class Fact:
     """Named values of one source, as an expression of the table reads them."""
 
     source: str
-    """`result`, `preflight:rdma.rate`, `counter:link_downed`, `ras`, `watchdog`, `flight-recorder`, `nccl-tests`."""
+    """`result`, `preflight:rdma.rate`, `counter:link_downed`, `ras`, `watchdog`, `flight-recorder`,
+    `nccl-tests`."""
     values: tuple[tuple[str, Value], ...]
     evidence: Evidence
     where: tuple[str, ...] = ()
@@ -70,7 +92,8 @@ class Context:
     """What is known of the cluster beforehand."""
 
     fabric: str | None = None
-    """Profile family: ib, roce, spectrum-x, tcp, efa, gcp; None = not known, or to be seen in the texts."""
+    """Profile family: ib, roce, spectrum-x, tcp, efa, gcp; None = not known, or to be seen in the
+    texts."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -139,7 +162,13 @@ class View:
 
     def values(self, source: str, name: str) -> tuple[Value, ...]:
         """What the facts of a source say of a name; () = nothing."""
-        return tuple(value for fact in self.facts if fact.source == source for key, value in fact.values if key == name)
+        return tuple(
+            value
+            for fact in self.facts
+            if fact.source == source
+            for key, value in fact.values
+            if key == name
+        )
 
 
 def stamp(text: str) -> str | None:

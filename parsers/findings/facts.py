@@ -1,4 +1,5 @@
-"""What records say under the names that the table's expressions read: benchmark results, checks, comparisons."""
+"""What records say under the names that the table's expressions read: benchmark results, checks,
+comparisons."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ _SENT = "port_xmit_data"
 _WAIT = "port_xmit_wait"
 _LEAST_WAIT = 1000
 """Ticks below which waits for credits are not compared: a few are seen on idle ports."""
-_SUMS = {"roce_slow_restart": ("roce_slow_restart", "roce_slow_restart_cnps", "roce_slow_restart_trans")}
+_SUMS = {
+    "roce_slow_restart": ("roce_slow_restart", "roce_slow_restart_cnps", "roce_slow_restart_trans")
+}
 """Names of the table that stand for several files."""
 _WHEN_PAUSED = ("np_cnp_sent", "rp_cnp_handled")
 
@@ -50,26 +53,41 @@ class NodeChanges:
     artefact: str
     """Where the later text is kept, inside the run directory."""
     rails: tuple[str, ...] = ()
-    """RDMA devices or interfaces that the job is to use, as the inventory states them; () = not stated, so that none can be missing."""
+    """RDMA devices or interfaces that the job is to use, as the inventory states them; () = not
+    stated, so that none can be missing."""
 
     def is_rail(self, device: str) -> bool:
         """Whether that RDMA device, or the interface over it, is one of the stated rails."""
-        names = {device, f"{device}:1", *(port.interface for port in self.ports if port.device == device)}
+        names = {
+            device,
+            f"{device}:1",
+            *(port.interface for port in self.ports if port.device == device),
+        }
         return not names.isdisjoint(self.rails)
 
 
 @functools.cache
 def _wanted() -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
-    """Counters that the table reads: plain names, and (start, end) of those with digits in between."""
-    names = {s.source.partition(":")[2] for symptom in load_symptoms().symptoms for s in symptom.signals if s.source.startswith("counter:")}
+    """Counters that the table reads: plain names, and (start, end) of those with digits in
+    between."""
+    names = {
+        s.source.partition(":")[2]
+        for symptom in load_symptoms().symptoms
+        for s in symptom.signals
+        if s.source.startswith("counter:")
+    }
     starred = [name.partition("*") for name in sorted(names) if "*" in name]
-    return frozenset(name for name in names if "*" not in name), tuple((start, end) for start, _, end in starred)
+    return frozenset(name for name in names if "*" not in name), tuple(
+        (start, end) for start, _, end in starred
+    )
 
 
 def _is_wanted(counter: str) -> bool:
     plain, starred = _wanted()
     return counter in plain or any(
-        counter.startswith(start) and counter.endswith(end) and counter[len(start) : len(counter) - len(end)].isdigit()
+        counter.startswith(start)
+        and counter.endswith(end)
+        and counter[len(start) : len(counter) - len(end)].isdigit()
         for start, end in starred
     )
 
@@ -81,22 +99,33 @@ def from_counters(nodes: Sequence[NodeChanges]) -> tuple[Fact, ...]:
         summed = (*node.changes, *_summed(node.changes))
         paused = _paused_devices(node)
         for change in summed:
-            if _is_wanted(change.counter) and change.counter not in (_SENT, _WAIT) and (values := _values(change, node, paused)):
+            if (
+                _is_wanted(change.counter)
+                and change.counter not in (_SENT, _WAIT)
+                and (values := _values(change, node, paused))
+            ):
                 found.append(_fact(change, node, values))
         found += _rails(node)
     return (*found, *_waits(nodes))
 
 
-def _values(change: CounterDelta, node: NodeChanges, paused: frozenset[str]) -> list[tuple[str, Value]]:
+def _values(
+    change: CounterDelta, node: NodeChanges, paused: frozenset[str]
+) -> list[tuple[str, Value]]:
     if change.counter in LEVELS:
         return [("value", float(change.after))] if change.after else []
-    if change.delta is None or (change.delta == 0 and not (change.counter in _WHEN_PAUSED and change.device in paused)):
+    if change.delta is None or (
+        change.delta == 0 and not (change.counter in _WHEN_PAUSED and change.device in paused)
+    ):
         return []
     values: list[tuple[str, Value]] = [("delta", float(change.delta))]
     if change.after is not None:
         values.append(("value", float(change.after)))
     if change.seconds:
-        values += [("rate_per_sec", change.delta / change.seconds), ("rate_per_min", change.delta / change.seconds * 60)]
+        values += [
+            ("rate_per_sec", change.delta / change.seconds),
+            ("rate_per_min", change.delta / change.seconds * 60),
+        ]
         if change.counter.endswith("_pause_duration"):
             # Microseconds on mlx5.
             values.append(("share_of_time", change.delta / (change.seconds * 1e6)))
@@ -117,7 +146,11 @@ def _rdma_bytes(node: NodeChanges, change: CounterDelta) -> float | None:
 
 def _paused_devices(node: NodeChanges) -> frozenset[str]:
     """RDMA devices whose interface the network told to wait."""
-    waiting = {c.device for c in node.changes if c.delta and c.counter.startswith("rx_prio") and c.counter.endswith("_pause")}
+    waiting = {
+        c.device
+        for c in node.changes
+        if c.delta and c.counter.startswith("rx_prio") and c.counter.endswith("_pause")
+    }
     return frozenset(port.device for port in node.ports if port.interface in waiting)
 
 
@@ -131,18 +164,39 @@ def _summed(changes: Iterable[CounterDelta]) -> list[CounterDelta]:
         for device, members in by_device.items():
             total = sum(change.delta or 0 for change in members)
             first = members[0]
-            found.append(CounterDelta(first.node, device, name, None, None, total, seconds=first.seconds, line_no=first.line_no))
+            found.append(
+                CounterDelta(
+                    first.node,
+                    device,
+                    name,
+                    None,
+                    None,
+                    total,
+                    seconds=first.seconds,
+                    line_no=first.line_no,
+                )
+            )
     return found
 
 
 def _rails(node: NodeChanges) -> list[Fact]:
     """How evenly the stated rails sent, and those that sent nothing."""
-    sent = {c.device: c for c in node.changes if c.counter == _SENT and node.is_rail(c.device) and c.delta is not None}
+    sent = {
+        c.device: c
+        for c in node.changes
+        if c.counter == _SENT and node.is_rail(c.device) and c.delta is not None
+    }
     numbers = {device: float(change.delta or 0) for device, change in sent.items()}
     if len(numbers) < 2 or not any(numbers.values()):
         return []
     most = max(numbers, key=lambda device: numbers[device])
-    found = [_fact(sent[most], node, [("delta", numbers[most]), ("imbalance", numbers[most] / fmean(numbers.values()))])]
+    found = [
+        _fact(
+            sent[most],
+            node,
+            [("delta", numbers[most]), ("imbalance", numbers[most] / fmean(numbers.values()))],
+        )
+    ]
     for device, change in sent.items():
         if not numbers[device]:
             least = min(number for other, number in numbers.items() if other != device)
@@ -156,24 +210,40 @@ def _waits(nodes: Sequence[NodeChanges]) -> list[Fact]:
     for node in nodes:
         sent = {c.device: c.delta for c in node.changes if c.counter == _SENT and c.delta}
         for change in node.changes:
-            if change.counter == _WAIT and node.is_rail(change.device) and change.delta is not None and (words := sent.get(change.device)):
+            if (
+                change.counter == _WAIT
+                and node.is_rail(change.device)
+                and change.delta is not None
+                and (words := sent.get(change.device))
+            ):
                 shares.append((change.delta / words, change, node))
     mean = fmean(share for share, _, _ in shares) if len(shares) > 2 else 0.0
     return [
         _fact(change, node, [("delta", float(change.delta or 0)), ("imbalance", share / mean)])
         for share, change, node in shares
-        if mean and (change.delta or 0) >= _LEAST_WAIT and share == max(each for each, _, _ in shares)
+        if mean
+        and (change.delta or 0) >= _LEAST_WAIT
+        and share == max(each for each, _, _ in shares)
     ]
 
 
 def _fact(change: CounterDelta, node: NodeChanges, values: Sequence[tuple[str, Value]]) -> Fact:
-    steps = "" if change.before is None or change.after is None else f" ({change.before} → {change.after})"
+    steps = (
+        ""
+        if change.before is None or change.after is None
+        else f" ({change.before} → {change.after})"
+    )
     time = f" in {change.seconds:g} s" if change.seconds else ""
     moved = "" if change.delta is None else f" +{change.delta}"
     text = f"{change.node} {change.device} {change.counter}{moved}{steps}{time}"
     # The totals of a whole node (TCP) have no device of their own.
     where = (change.node,) if change.device == "tcp" else (change.node, change.device)
-    return Fact(f"{COUNTER}:{change.counter}", tuple(values), Evidence(node.artefact, change.line_no, text), where)
+    return Fact(
+        f"{COUNTER}:{change.counter}",
+        tuple(values),
+        Evidence(node.artefact, change.line_no, text),
+        where,
+    )
 
 
 # What the outputs of a node's tools say, handed in as texts, under the names that the table's
@@ -197,7 +267,13 @@ _MARKS = (
     b"PORT\tINDEX",
     b"Link 0: ",
 )
-_STATES = {"initializing": "INIT", "init": "INIT", "active": "ACTIVE", "down": "DOWN", "armed": "ARMED"}
+_STATES = {
+    "initializing": "INIT",
+    "init": "INIT",
+    "active": "ACTIVE",
+    "down": "DOWN",
+    "armed": "ARMED",
+}
 _ALIKE = 3
 """Ports of one kind, from which on one that differs from them says something."""
 
@@ -226,7 +302,14 @@ def from_nodes(artefact: str, records: Iterable[object], text: str) -> tuple[Fac
         group = record if isinstance(record, tuple) else (record,)
         for source, values, name in _facts_of(group):
             line_no = _line_of(text, name)
-            found.append(Fact(f"preflight:{source}", values, Evidence(artefact, line_no, name), (name,) if name else ()))
+            found.append(
+                Fact(
+                    f"preflight:{source}",
+                    values,
+                    Evidence(artefact, line_no, name),
+                    (name,) if name else (),
+                )
+            )
     return tuple(found)
 
 
@@ -243,15 +326,30 @@ def _facts_of(group: tuple[object, ...]) -> Iterator[_Told]:
     elif isinstance(first, NvlinkGpu):
         yield from _nvlink(group)
     elif isinstance(first, AcsBridge):
-        acting = [each for each in group if isinstance(each, AcsBridge) and "SrcValid+" in (each.control or "")]
-        yield "pci.acs", (("srcvalid_bridges", float(len(acting))),), acting[0].address if acting else ""
+        acting = [
+            each
+            for each in group
+            if isinstance(each, AcsBridge) and "SrcValid+" in (each.control or "")
+        ]
+        yield (
+            "pci.acs",
+            (("srcvalid_bridges", float(len(acting))),),
+            acting[0].address if acting else "",
+        )
     elif isinstance(first, Gid):
-        usable = sum(isinstance(each, Gid) and each.version == "v2" and each.ipv4 is not None for each in group)
+        usable = sum(
+            isinstance(each, Gid) and each.version == "v2" and each.ipv4 is not None
+            for each in group
+        )
         yield "rdma.gid", (("rocev2_ipv4_count", float(usable)),), ""
     elif isinstance(first, Qos):
         yield from _qos(first)
     elif isinstance(first, FabricProvider):
-        domains = {each.domain for each in group if isinstance(each, FabricProvider) and each.provider == "efa"}
+        domains = {
+            each.domain
+            for each in group
+            if isinstance(each, FabricProvider) and each.provider == "efa"
+        }
         yield "efa.provider", (("domains", float(len(domains))),), ""
     elif isinstance(first, PartitionKey):
         limited = first.index == 0 and not first.key & 0x8000
@@ -264,11 +362,25 @@ def _ports(record: object) -> Iterator[_Port]:
     if isinstance(record, Ibstat):
         for device in record.devices:
             for port in device.ports:
-                yield _Port(device.name, device.ca_type or "", _state(port.state), port.physical_state, port.link_layer, None)
+                yield _Port(
+                    device.name,
+                    device.ca_type or "",
+                    _state(port.state),
+                    port.physical_state,
+                    port.link_layer,
+                    None,
+                )
     elif isinstance(record, VerbsInfo):
         for verbs in record.ports:
             state = _state((verbs.state or "").removeprefix("PORT_"))
-            yield _Port(record.name, str(record.vendor_part_id), state, None, verbs.link_layer, verbs.active_mtu)
+            yield _Port(
+                record.name,
+                str(record.vendor_part_id),
+                state,
+                None,
+                verbs.link_layer,
+                verbs.active_mtu,
+            )
 
 
 def _state(printed: str | None) -> str:
@@ -278,28 +390,47 @@ def _state(printed: str | None) -> str:
 def _ports_told(ports: tuple[_Port, ...]) -> Iterator[_Told]:
     active = [port for port in ports if port.state == "ACTIVE"]
     for port in ports:
-        alike = sum(other.kind == port.kind and other.link_layer == port.link_layer for other in active)
+        alike = sum(
+            other.kind == port.kind and other.link_layer == port.link_layer for other in active
+        )
         values: list[tuple[str, Value]] = [("state", port.state)]
         values += [("active_ports", float(len(active))), ("most_alike_active", alike >= _ALIKE)]
-        values += [(name, value) for name, value in (("phys_state", port.physical), ("link_layer", port.link_layer)) if value is not None]
+        values += [
+            (name, value)
+            for name, value in (("phys_state", port.physical), ("link_layer", port.link_layer))
+            if value is not None
+        ]
         yield "rdma.port_state", tuple(values), port.device
         if port.mtu is not None and port.state == "ACTIVE" and port.link_layer is not None:
-            yield "rdma.mtu", (("active_mtu", float(port.mtu)), ("link_layer", port.link_layer)), port.device
+            yield (
+                "rdma.mtu",
+                (("active_mtu", float(port.mtu)), ("link_layer", port.link_layer)),
+                port.device,
+            )
 
 
 def _smi(table: SmiTable) -> Iterator[_Told]:
     yield "gpu.driver", (("version", table.driver),), ""
     for gpu in table.gpus:
         if gpu.persistence is not None:
-            yield "gpu.persistence", (("mode", "Enabled" if gpu.persistence else "Disabled"),), gpu.bus_id
+            yield (
+                "gpu.persistence",
+                (("mode", "Enabled" if gpu.persistence else "Disabled"),),
+                gpu.bus_id,
+            )
         if gpu.mig is not None:
             yield "gpu.mig", (("mode", "Enabled" if gpu.mig else "Disabled"),), gpu.bus_id
         if gpu.ecc_uncorrected_volatile is not None:
-            yield "gpu.ecc", (("uncorrected_volatile", float(gpu.ecc_uncorrected_volatile)),), gpu.bus_id
+            yield (
+                "gpu.ecc",
+                (("uncorrected_volatile", float(gpu.ecc_uncorrected_volatile)),),
+                gpu.bus_id,
+            )
 
 
 def _nvlink(gpus: tuple[object, ...]) -> Iterator[_Told]:
-    """Links that are inactive where others of the same output are active; GPUs that are not bridged have none."""
+    """Links that are inactive where others of the same output are active; GPUs that are not bridged
+    have none."""
     for gpu in gpus:
         if isinstance(gpu, NvlinkGpu) and any(rate is not None for _, rate in gpu.rates_gb_s):
             inactive = sum(rate is None for _, rate in gpu.rates_gb_s)
@@ -312,7 +443,12 @@ def _nvlink(gpus: tuple[object, ...]) -> Iterator[_Told]:
 def _qos(qos: Qos) -> Iterator[_Told]:
     values: list[tuple[str, Value]] = []
     if qos.pfc_priorities is not None:
-        values.append(("pfc_enabled_prio", ",".join(str(priority) for priority in qos.pfc_priorities) or "none"))
+        values.append(
+            (
+                "pfc_enabled_prio",
+                ",".join(str(priority) for priority in qos.pfc_priorities) or "none",
+            )
+        )
     if qos.trust is not None:
         values.append(("trust", qos.trust))
     if values:
@@ -323,7 +459,11 @@ def _topology(topology: Topology) -> Iterator[_Told]:
     """GPUs that reach every NIC only across sockets, where other GPUs have a near one."""
     nics = set(topology.nics)
     whole = [row for row in topology.rows if not row.torn]
-    near = [row for row in whole if any(column in nics and word not in ("SYS", "X") for column, word in row.paths)]
+    near = [
+        row
+        for row in whole
+        if any(column in nics and word not in ("SYS", "X") for column, word in row.paths)
+    ]
     if nics and near:
         yield "os.numa", (("gpus_far_from_nics", float(len(whole) - len(near))),), ""
 
@@ -343,7 +483,11 @@ def across(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     if len(drivers) < 2:
         return ()
     return tuple(
-        Fact("preflight:cross.driver", (("distinct", float(len(drivers))), ("version", version)), fact.evidence)
+        Fact(
+            "preflight:cross.driver",
+            (("distinct", float(len(drivers))), ("version", version)),
+            fact.evidence,
+        )
         for version, fact in sorted(drivers.items())
     )
 
@@ -363,7 +507,13 @@ def from_records(artefact: str, records: Sequence[object]) -> tuple[Fact, ...]:
 
 def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
     values: list[tuple[str, Value]] = []
-    measured = [each for table in tables for row in table.rows for each in (row.out_of_place, row.in_place) if each is not None]
+    measured = [
+        each
+        for table in tables
+        for row in table.rows
+        for each in (row.out_of_place, row.in_place)
+        if each is not None
+    ]
     wrong = [each.wrong for each in measured if each.wrong is not None]
     if wrong:
         values.append(("wrong_count", float(sum(wrong))))
@@ -379,8 +529,13 @@ def _benchmark(artefact: str, tables: Sequence[BenchmarkResult]) -> Fact:
         if largest.iter_cv_percent is not None:
             values.append(("iter_cv", largest.iter_cv_percent / 100))
     values += _spread(tables)
-    values += [(name, float(min(found))) for name, keys in _PLAN if (found := _planned(tables, keys))]
-    for name, numbers in (("nranks", [table.nranks for table in tables]), ("nodes", [table.nodes for table in tables])):
+    values += [
+        (name, float(min(found))) for name, keys in _PLAN if (found := _planned(tables, keys))
+    ]
+    for name, numbers in (
+        ("nranks", [table.nranks for table in tables]),
+        ("nodes", [table.nodes for table in tables]),
+    ):
         known = [number for number in numbers if number is not None]
         if known:
             values.append((name, float(max(known))))
@@ -393,18 +548,29 @@ def _planned(tables: Sequence[BenchmarkResult], names: Sequence[str]) -> list[in
 
 
 def _spread(tables: Sequence[BenchmarkResult]) -> list[tuple[str, Value]]:
-    """How much the processes differ, and the iterations of one process, at the largest size that was timed one by one."""
+    """How much the processes differ, and the iterations of one process, at the largest size that
+    was timed one by one."""
     timed = [each for table in tables for each in table.process_times if not each.in_place]
     largest = max((each.size_bytes for each in timed), default=0)
-    runs = [each.times_us for each in timed if each.size_bytes == largest and len(each.times_us) >= _FEWEST]
+    runs = [
+        each.times_us
+        for each in timed
+        if each.size_bytes == largest and len(each.times_us) >= _FEWEST
+    ]
     found: list[tuple[str, Value]] = []
     if len(runs) >= _FEWEST:
         speeds = [1 / fmean(times) for times in runs]
         found.append(("rank_cv", stdev(speeds) / fmean(speeds)))
-    tails = [quantiles(times, n=100)[-1] / median(times) for times in runs if len(times) >= _ENOUGH_FOR_A_TAIL]
+    tails = [
+        quantiles(times, n=100)[-1] / median(times)
+        for times in runs
+        if len(times) >= _ENOUGH_FOR_A_TAIL
+    ]
     if tails:
         found.append(("iter_p99_over_median", max(tails)))
-    whole = [each.times_us for each in spread.iterations(tuple(timed)) if each.size_bytes == largest]
+    whole = [
+        each.times_us for each in spread.iterations(tuple(timed)) if each.size_bytes == largest
+    ]
     kept = [spikes.period(spikes.spikes((times_us,)), len(times_us)) for times_us in whole]
     found += [("iter_period_s", each.seconds) for each in kept if each is not None]
     return found
@@ -419,7 +585,8 @@ def _at_largest(tables: Sequence[BenchmarkResult]) -> Measurement | None:
 
 
 def from_checks(checks: Iterable[CheckResult]) -> tuple[Fact, ...]:
-    """One fact per check that was answered: its status, what the node said, and the values behind it."""
+    """One fact per check that was answered: its status, what the node said, and the values behind
+    it."""
     return tuple(
         Fact(
             f"preflight:{check.check_id}",

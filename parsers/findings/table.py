@@ -1,7 +1,9 @@
-"""The symptom table: what a cause looks like in logs, numbers and preflight facts, why it happens, and how it is mended.
+"""The symptom table: what a cause looks like in logs, numbers and preflight facts, why it happens,
+and how it is mended.
 
-The entries stand in the YAML files beside this module, one file per layer. This is their one loader: it checks every entry, compiles
-nothing and scans nothing. Adding a symptom is adding one entry; its `matches` and `rejects` are its test.
+The entries stand in the YAML files beside this module, one file per layer. This is their one
+loader: it checks every entry, compiles nothing and scans nothing. Adding a symptom is adding one
+entry; its `matches` and `rejects` are its test.
 """
 
 from __future__ import annotations
@@ -42,7 +44,12 @@ _TERM_SCALED = re.compile(rf"({_NUMBER})\s*\*\s*({_NAME})\Z")
 _TERM_NAME = re.compile(rf"{_NAME}\Z")
 _TERM_TEXT = re.compile(r"[A-Za-z][\w ./-]*\Z")
 
-_ORDERED: Mapping[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_ORDERED: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,9 @@ def parse_expression(text: str) -> Expression:
     Raises:
         ValueError: the text is not of the grammar; the message quotes the part that is not.
     """
-    return Expression(text, tuple(_comparison(part) for part in re.split(r"\s+and\s+", text.strip())))
+    return Expression(
+        text, tuple(_comparison(part) for part in re.split(r"\s+and\s+", text.strip()))
+    )
 
 
 def _comparison(text: str) -> Comparison:
@@ -99,12 +108,15 @@ def _comparison(text: str) -> Comparison:
     if _TERM_NAME.match(term) and (op in _ORDERED or "_" in term):
         return Comparison(name, op, "", term)
     if op in _ORDERED or not _TERM_TEXT.match(term):
-        raise ValueError(f"expected a number, true, false, a name, a word or NUMBER*NAME, found {term!r}")
+        raise ValueError(
+            f"expected a number, true, false, a name, a word or NUMBER*NAME, found {term!r}"
+        )
     return Comparison(name, op, term)
 
 
 def evaluate(expression: Expression, record: Mapping[str, Value]) -> bool | None:
-    """Whether all comparisons hold of the record. None = not decidable: a name is missing and nothing else is false.
+    """Whether all comparisons hold of the record. None = not decidable: a name is missing and
+    nothing else is false.
 
     >>> evaluate(parse_expression("state != ACTIVE"), {"state": "DOWN"}), evaluate(parse_expression("count < expected"), {"count": 7.0})
     (True, None)
@@ -116,7 +128,9 @@ def evaluate(expression: Expression, record: Mapping[str, Value]) -> bool | None
 
 
 def _holds(comparison: Comparison, record: Mapping[str, Value]) -> bool | None:
-    if comparison.name not in record or (comparison.reference is not None and comparison.reference not in record):
+    if comparison.name not in record or (
+        comparison.reference is not None and comparison.reference not in record
+    ):
         return None
     left = record[comparison.name]
     right = comparison.constant if comparison.reference is None else record[comparison.reference]
@@ -130,7 +144,8 @@ def _holds(comparison: Comparison, record: Mapping[str, Value]) -> bool | None:
 
 
 def _text(value: Value) -> str:
-    """The value as == and != compare it: 1 and "1" are the same, true is not 1, words compare without case."""
+    """The value as == and != compare it: 1 and "1" are the same, true is not 1, words compare
+    without case."""
     if isinstance(value, str):
         return value.strip().casefold()
     if isinstance(value, bool):
@@ -148,13 +163,15 @@ class Weight(StrEnum):
     WEAK = "weak"
     """Supports, or raises the question."""
     REQUIRES = "requires"
-    """A condition of the entry: where it is known not to hold the entry is out, where it is not known the entry stays possible."""
+    """A condition of the entry: where it is known not to hold the entry is out, where it is not
+    known the entry stays possible."""
     EXCLUDES = "excludes"
     """Rules the entry out."""
 
 
 class Role(StrEnum):
-    """What kind of thing an entry is; it decides what it may be said of a log in which other things went wrong."""
+    """What kind of thing an entry is; it decides what it may be said of a log in which other things
+    went wrong."""
 
     CAUSE = "cause"
     """Something broke: a line that reports it is a failure."""
@@ -180,10 +197,12 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One thing to look for: a line of a text (`regex`) or a comparison of measured values (`expr`)."""
+    """One thing to look for: a line of a text (`regex`) or a comparison of measured values
+    (`expr`)."""
 
     source: str
-    """Where it is usually found: `nccl-log`, `mpirun`, `dmesg`, `result`, `preflight:<check>`, `counter:<name>`… A line may stand anywhere."""
+    """Where it is usually found: `nccl-log`, `mpirun`, `dmesg`, `result`, `preflight:<check>`,
+    `counter:<name>`… A line may stand anywhere."""
     weight: Weight
     regex: str | None = None
     """Python's syntax, case ignored, searched in one line."""
@@ -213,7 +232,8 @@ class Symptom:
     id: str
     title: str
     stage: str
-    """Where it shows first: build, launch, preflight, init, bandwidth, latency, variance, correctness or stall."""
+    """Where it shows first: build, launch, preflight, init, bandwidth, latency, variance,
+    correctness or stall."""
     fabrics: tuple[str, ...]
     """ib, roce, spectrum-x, tcp, efa, gcp, nvlink, pcie; `any` = all."""
     severity: Severity
@@ -263,7 +283,12 @@ def load() -> SymptomTable:
         ReadError: an entry is wrong; every problem with its file, line and column.
     """
     files = sorted(
-        (file for file in importlib.resources.files(__package__).iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name
+        (
+            file
+            for file in importlib.resources.files(__package__).iterdir()
+            if file.name.endswith(".yaml")
+        ),
+        key=lambda file: file.name,
     )
     symptoms: list[Symptom] = []
     for file in files:
@@ -284,13 +309,20 @@ def table(symptoms: Iterable[Symptom]) -> SymptomTable:
     """A table of these entries, after checking what holds between entries.
 
     Raises:
-        ReadError: an id is there twice, an `explains` names none, a signal is both or neither of regex and expr, or an expression is wrong.
+        ReadError: an id is there twice, an `explains` names none, a signal is both or neither of
+        regex and expr, or an expression is wrong.
     """
     ordered = tuple(sorted(symptoms, key=lambda symptom: symptom.id))
     by_id = {symptom.id: symptom for symptom in ordered}
-    problems = [f"{symptom.id}: defined twice" for symptom in ordered if by_id[symptom.id] is not symptom]
+    problems = [
+        f"{symptom.id}: defined twice" for symptom in ordered if by_id[symptom.id] is not symptom
+    ]
     for symptom in ordered:
-        problems += [f"{symptom.id}: explains {codec.unknown('symptom', name, by_id)}" for name in symptom.explains if name not in by_id]
+        problems += [
+            f"{symptom.id}: explains {codec.unknown('symptom', name, by_id)}"
+            for name in symptom.explains
+            if name not in by_id
+        ]
         for signal in symptom.signals:
             problems += _wrong(symptom.id, signal)
     if problems:
@@ -311,5 +343,6 @@ def _wrong(symptom_id: str, signal: Signal) -> list[str]:
 
 @functools.cache
 def compiled(regex: str) -> re.Pattern[str]:
-    """A signal's pattern, ready to search a line with. Compiled when first needed: all of them would take as long as reading the table."""
+    """A signal's pattern, ready to search a line with. Compiled when first needed: all of them
+    would take as long as reading the table."""
     return re.compile(regex, re.IGNORECASE)

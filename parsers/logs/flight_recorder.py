@@ -1,7 +1,9 @@
-"""What PyTorch's flight recorder held when a rank dumped it: JSON, or a pickle read as plain data. Versions 2.0 to 2.10 of the dump.
+"""What PyTorch's flight recorder held when a rank dumped it: JSON, or a pickle read as plain data.
+Versions 2.0 to 2.10 of the dump.
 
-Fields: `torch/csrc/distributed/c10d/FlightRecorder*` of PyTorch 2.3 to 2.13. The dumps of gloo have the same shape, with a group without a
-name and states that never leave `scheduled`. A dump does not say which rank it is of: its file's name does (`rank_of`).
+Fields: `torch/csrc/distributed/c10d/FlightRecorder*` of PyTorch 2.3 to 2.13. The dumps of gloo have
+the same shape, with a group without a name and states that never leave `scheduled`. A dump does not
+say which rank it is of: its file's name does (`rank_of`).
 """
 
 from __future__ import annotations
@@ -28,12 +30,20 @@ from busbw.parsers.logs.json_values import flag, items, mapping, number, text_of
 
 MOST_BYTES = 256 * 1024 * 1024
 _INTEGERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4")
-_VALUES = frozenset((*_INTEGERS, "FLOAT", "BINFLOAT", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"))
-_BYTES = frozenset(("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"))
+_VALUES = frozenset(
+    (*_INTEGERS, "FLOAT", "BINFLOAT", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8")
+)
+_BYTES = frozenset(
+    ("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8")
+)
 _PUT = frozenset(("PUT", "BINPUT", "LONG_BINPUT"))
 _GET = frozenset(("GET", "BINGET", "LONG_BINGET"))
 _CONSTANTS: dict[str, object] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_NEW: dict[str, Callable[[], object]] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
+_NEW: dict[str, Callable[[], object]] = {
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+    "EMPTY_TUPLE": tuple,
+}
 
 
 class _Mark:
@@ -41,13 +51,17 @@ class _Mark:
 
 
 def loads(data: bytes) -> object:
-    """The value in a pickle, made of None, bool, int, float, str, list, tuple and dict. Containers may be shared, or contain themselves.
+    """The value in a pickle, made of None, bool, int, float, str, list, tuple and dict. Containers
+    may be shared, or contain themselves.
 
     Raises:
-        ReadError: it is cut off, damaged or too large, or it wants to build anything but plain containers; `seen` names the instruction.
+        ReadError: it is cut off, damaged or too large, or it wants to build anything but plain
+        containers; `seen` names the instruction.
     """
     if len(data) > MOST_BYTES:
-        raise ReadError(f"a pickle of more than {MOST_BYTES} bytes is not read", seen=f"{len(data)} bytes")
+        raise ReadError(
+            f"a pickle of more than {MOST_BYTES} bytes is not read", seen=f"{len(data)} bytes"
+        )
     machine = _Machine()
     for name, argument in _instructions(data):
         if name == "STOP":
@@ -88,7 +102,11 @@ class _Machine:
         elif name in _NEW:
             self.stack.append(_NEW[name]())
         elif name in _BYTES:
-            self.stack.append(argument.decode("utf-8", "replace") if isinstance(argument, bytes) else str(argument))
+            self.stack.append(
+                argument.decode("utf-8", "replace")
+                if isinstance(argument, bytes)
+                else str(argument)
+            )
         elif name in _GET:
             self.stack.append(self.memo[_index(argument)])
         elif name in _PUT:
@@ -163,7 +181,11 @@ def _pairs(values: list[object]) -> dict[object, object]:
     """Keys are numbers and strings in a flight recorder; anything else cannot be a key here."""
     if len(values) % 2:
         raise ValueError("a key without a value")
-    return {key: value for key, value in zip(values[::2], values[1::2], strict=True) if key is None or isinstance(key, str | int | float)}
+    return {
+        key: value
+        for key, value in zip(values[::2], values[1::2], strict=True)
+        if key is None or isinstance(key, str | int | float)
+    }
 
 
 _MOST_SHAPES = 4096
@@ -171,20 +193,26 @@ _MOST_SHAPES = 4096
 _MOST_DIMENSIONS = 64
 _MOST_FRAMES = 16
 _RANK = re.compile(r"(?:rank_?|trace_)(\d+)(?:\.\w+)?$|(\d+)$")
-_NEXT = "dump one with TORCH_NCCL_DUMP_ON_TIMEOUT=1 and TORCH_FR_BUFFER_SIZE=2000, or torch._C._distributed_c10d._dump_nccl_trace_json()"
+_NEXT = (
+    "dump one with TORCH_NCCL_DUMP_ON_TIMEOUT=1 and TORCH_FR_BUFFER_SIZE=2000, or"
+    " torch._C._distributed_c10d._dump_nccl_trace_json()"
+)
 
 
 def read(chunks: Iterable[bytes]) -> Document:
     """Read one dump.
 
     Raises:
-        UnknownLayout: it is neither form of a flight recorder's dump, or a pickle that is cut off, damaged or builds more than plain data.
+        UnknownLayout: it is neither form of a flight recorder's dump, or a pickle that is cut off,
+        damaged or builds more than plain data.
     """
     data = bytearray()
     for chunk in chunks:
         data += chunk
         if len(data) > MOST_BYTES:
-            raise UnknownLayout(f"larger than {MOST_BYTES} bytes: not a flight recorder's dump", next_step=_NEXT)
+            raise UnknownLayout(
+                f"larger than {MOST_BYTES} bytes: not a flight recorder's dump", next_step=_NEXT
+            )
     whole_document = True
     if data.lstrip()[:1] == b"{":
         value, whole_document = _json(data.decode("utf-8", "replace"))
@@ -192,11 +220,19 @@ def read(chunks: Iterable[bytes]) -> Document:
         try:
             value = loads(bytes(data))
         except ReadError as error:
-            raise UnknownLayout(error.what, seen=error.seen, next_step=error.next_step or _NEXT) from error
+            raise UnknownLayout(
+                error.what, seen=error.seen, next_step=error.next_step or _NEXT
+            ) from error
     dump = _dump(mapping(value))
     if dump is None:
-        raise UnknownLayout("not a flight recorder's dump", seen=repr(bytes(data[:80])), next_step=_NEXT)
-    problems = () if whole_document else (f"the document is cut off after {len(dump.entries)} entries; its groups are missing",)
+        raise UnknownLayout(
+            "not a flight recorder's dump", seen=repr(bytes(data[:80])), next_step=_NEXT
+        )
+    problems = (
+        ()
+        if whole_document
+        else (f"the document is cut off after {len(dump.entries)} entries; its groups are missing",)
+    )
     return Document("flight-recorder", (dump,), _summary(dump), whole_document, problems)
 
 
@@ -220,12 +256,16 @@ def _json(text: str) -> tuple[object, bool]:
     try:
         return json.loads(text), True
     except RecursionError as error:
-        raise UnknownLayout("not a flight recorder's dump", seen="nested too deeply", next_step=_NEXT) from error
+        raise UnknownLayout(
+            "not a flight recorder's dump", seen="nested too deeply", next_step=_NEXT
+        ) from error
     except ValueError as error:
         start = re.search(r'"entries"\s*:\s*\[', text)
         if start is None:
             raise UnknownLayout(
-                "neither JSON nor the beginning of a flight recorder's dump", seen=text.strip()[:200], next_step=_NEXT
+                "neither JSON nor the beginning of a flight recorder's dump",
+                seen=text.strip()[:200],
+                next_step=_NEXT,
             ) from error
     return {"version": _version_in(text), "entries": _whole_entries(text, start.end())}, False
 
@@ -252,7 +292,9 @@ def _dump(value: dict[str, object]) -> FlightDump | None:
     if "version" not in value or not {"entries", "pg_config", "pg_status"} & value.keys():
         return None
     raw = [mapping(entry) for entry in items(value, "entries")]
-    entries = tuple(sorted((_entry(each) for each in raw if each), key=lambda entry: entry.record_id))
+    entries = tuple(
+        sorted((_entry(each) for each in raw if each), key=lambda entry: entry.record_id)
+    )
     return FlightDump(
         rank=None,
         version=text_of(value, "version") or "",
@@ -263,11 +305,16 @@ def _dump(value: dict[str, object]) -> FlightDump | None:
 
 
 def _groups(value: dict[str, object], raw: list[dict[str, object]]) -> tuple[FlightGroup, ...]:
-    """Status is kept by number, configuration by name; the entries know both. A lone configuration belongs to the lone group."""
+    """Status is kept by number, configuration by name; the entries know both. A lone configuration
+    belongs to the lone group."""
     config = mapping(value.get("pg_config"))
     status = {str(key): mapping(each) for key, each in mapping(value.get("pg_status")).items()}
     names = {text_of(entry, "pg_id"): _names(entry) for entry in raw}
-    ids = list(status) or [each for each in names if each is not None] or [str(each) for each in config]
+    ids = (
+        list(status)
+        or [each for each in names if each is not None]
+        or [str(each) for each in config]
+    )
     groups = []
     for group_id in ids:
         name, description = names.get(group_id, (group_id, ""))
@@ -279,7 +326,9 @@ def _groups(value: dict[str, object], raw: list[dict[str, object]]) -> tuple[Fli
                 id=group_id,
                 name=name,
                 description=text_of(configured, "desc") or description,
-                ranks=tuple(int(each) for each in re.findall(r"\d+", text_of(configured, "ranks") or "")),
+                ranks=tuple(
+                    int(each) for each in re.findall(r"\d+", text_of(configured, "ranks") or "")
+                ),
                 last_enqueued=_sequence(seen, "last_enqueued_collective"),
                 last_started=_sequence(seen, "last_started_collective"),
                 last_completed=_sequence(seen, "last_completed_collective"),
@@ -303,7 +352,9 @@ def _entry(raw: dict[str, object]) -> FlightEntry:
         record_id=whole(raw, "record_id") or 0,
         group=_names(raw)[0],
         name=text_of(raw, "profiling_name") or "",
-        collective_seq=whole(raw, "collective_seq_id") if "collective_seq_id" in raw else whole(raw, "seq_id"),
+        collective_seq=(
+            whole(raw, "collective_seq_id") if "collective_seq_id" in raw else whole(raw, "seq_id")
+        ),
         p2p_seq=whole(raw, "p2p_seq_id"),
         op_id=whole(raw, "op_id"),
         state=text_of(raw, "state") or "",
@@ -325,7 +376,9 @@ def _entry(raw: dict[str, object]) -> FlightEntry:
 def _shapes(raw: dict[str, object], key: str) -> tuple[tuple[int, ...], ...]:
     shapes = items(raw, key)[:_MOST_SHAPES]
     return tuple(
-        tuple(size for size in shape[:_MOST_DIMENSIONS] if isinstance(size, int)) for shape in shapes if isinstance(shape, list | tuple)
+        tuple(size for size in shape[:_MOST_DIMENSIONS] if isinstance(size, int))
+        for shape in shapes
+        if isinstance(shape, list | tuple)
     )
 
 
@@ -339,22 +392,49 @@ def _frame(raw: dict[str, object]) -> str:
 
 def _summary(dump: FlightDump) -> tuple[tuple[str, str], ...]:
     rows = [
-        ("dump", f"version {dump.version}, {len(dump.entries)} entries" + (f", {dump.library_version}" if dump.library_version else ""))
+        (
+            "dump",
+            f"version {dump.version}, {len(dump.entries)} entries"
+            + (f", {dump.library_version}" if dump.library_version else ""),
+        )
     ]
     for group in dump.groups:
         members = f"{len(group.ranks)} ranks" if group.ranks else "ranks not recorded"
-        said = f"enqueued {group.last_enqueued}, started {group.last_started}, completed {group.last_completed}"
-        rows.append(("group", f"{group.name or group.id} {group.description}: {members}, last {said}"))
+        said = (
+            f"enqueued {group.last_enqueued}, started {group.last_started}, completed"
+            f" {group.last_completed}"
+        )
+        rows.append(
+            ("group", f"{group.name or group.id} {group.description}: {members}, last {said}")
+        )
     for entry in dump.entries[-3:]:
-        rows.append(("entry", f"{entry.name} seq {entry.collective_seq} {entry.state} {entry.input_sizes} {' '.join(entry.input_types)}"))
+        rows.append(
+            (
+                "entry",
+                (
+                    f"{entry.name} seq {entry.collective_seq} {entry.state} {entry.input_sizes}"
+                    f" {' '.join(entry.input_types)}"
+                ),
+            )
+        )
     return tuple(rows)
 
 
 def _looks_like(head: bytes) -> float:
     if head.lstrip()[:1] == b"{":
-        return 0.9 if b'"pg_status"' in head or b'"profiling_name"' in head or b'"pg_config"' in head else 0.0
+        return (
+            0.9
+            if b'"pg_status"' in head or b'"profiling_name"' in head or b'"pg_config"' in head
+            else 0.0
+        )
     pickle = head[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
-    return 0.9 if pickle and (b"pg_config" in head or b"profiling_name" in head) else 0.2 if pickle else 0.0
+    return (
+        0.9
+        if pickle and (b"pg_config" in head or b"profiling_name" in head)
+        else 0.2
+        if pickle
+        else 0.0
+    )
 
 
 FORMAT = Format("flight-recorder", "PyTorch flight recorder dump", _looks_like, read)

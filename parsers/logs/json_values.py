@@ -1,4 +1,5 @@
-"""Reading single values out of JSON of unknown truthfulness: of the wanted type, or None; never an exception."""
+"""Reading single values out of JSON of unknown truthfulness: of the wanted type, or None; never an
+exception."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def text_of(value: dict[str, object], key: str) -> str | None:
 
 
 def whole(value: dict[str, object], key: str) -> int | None:
-    """The integer under the key, also when it is written as a string or a whole float; None when there is none.
+    """The integer under the key, also when it is written as a string or a whole float; None when
+    there is none.
 
     >>> whole({"a": "57", "b": 5.0, "c": True, "d": "x"}, "a"), whole({"b": 5.0}, "b"), whole({"c": True}, "c"), whole({}, "d")
     (57, 5, None, None)
@@ -102,7 +104,8 @@ _LONGEST = 1 << 20
 
 
 def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks as they are, or the lines inside where the first line is such an object. A line that is none is given as it stands.
+    """The chunks as they are, or the lines inside where the first line is such an object. A line
+    that is none is given as it stands.
 
     docker cuts lines at 16 KiB: a piece without its line end is joined to the next."""
     rest, wrapped = b"", None

@@ -1,7 +1,9 @@
-"""How a launcher's messages are found in a text and taken apart: a table of rules, one pass of the scanner.
+"""How a launcher's messages are found in a text and taken apart: a table of rules, one pass of the
+scanner.
 
-A rule's `first` is searched line by line. What belongs to the message are the lines behind it up to the next line of dashes; `detail` is
-searched in all of it with white space folded, because versions break the lines differently.
+A rule's `first` is searched line by line. What belongs to the message are the lines behind it up to
+the next line of dashes; `detail` is searched in all of it with white space folded, because versions
+break the lines differently.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from busbw.parsers.logs.scan import Line, Pattern, Scan
 
 _HELP_LINES = 24
 _LONGEST_TEXT = 600
-_TAG = re.compile(r"^\s*(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>: ?")
+_TAG = re.compile(
+    r"^\s*(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8}"
+    r" \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>: ?"
+)
 _GROUPS = ("rank", "node", "code", "detail")
 
 
@@ -29,18 +34,23 @@ class Rule:
     """Expression for a line of it."""
     cause: str
     detail: tuple[str, ...] = ()
-    """Expressions with groups named rank, node, code, detail, each searched in the whole message; () = `first` itself."""
+    """Expressions with groups named rank, node, code, detail, each searched in the whole message;
+    () = `first` itself."""
     help: bool = False
     """True = a help message of several lines."""
 
 
 def patterns(prefix: str, rules: Iterable[Rule]) -> tuple[Pattern, ...]:
     """What the scanner has to look for; ids are `<prefix>.<kind>`."""
-    return tuple(Pattern(f"{prefix}.{rule.kind}", rule.first, keep=16, after=_HELP_LINES if rule.help else 0) for rule in rules)
+    return tuple(
+        Pattern(f"{prefix}.{rule.kind}", rule.first, keep=16, after=_HELP_LINES if rule.help else 0)
+        for rule in rules
+    )
 
 
 def failures(prefix: str, rules: Iterable[Rule], scan: Scan) -> tuple[LauncherFailure, ...]:
-    """What the rules found, in the order of the text; the same message of the same rank and node once."""
+    """What the rules found, in the order of the text; the same message of the same rank and node
+    once."""
     by_id = {f"{prefix}.{rule.kind}": rule for rule in rules}
     found: dict[tuple[str, int | None, str | None, int | None, str | None], LauncherFailure] = {}
     for hit in scan.hits:
@@ -54,7 +64,9 @@ def failures(prefix: str, rules: Iterable[Rule], scan: Scan) -> tuple[LauncherFa
             before = found.get(key)
             count = (before.count if before else 0) + 1 + more
             more = 0
-            found[key] = replace(before if before and before.line_no <= each.line_no else each, count=count)
+            found[key] = replace(
+                before if before and before.line_no <= each.line_no else each, count=count
+            )
     return tuple(sorted(found.values(), key=lambda each: (each.line_no, each.kind)))
 
 
@@ -63,7 +75,9 @@ def _failure(rule: Rule, line: Line) -> LauncherFailure:
     groups: dict[str, str | None] = dict.fromkeys(_GROUPS)
     for expression in rule.detail or (rule.first,):
         told = re.search(expression, text, re.IGNORECASE)
-        groups.update({name: value for name, value in (told.groupdict() if told else {}).items() if value})
+        groups.update(
+            {name: value for name, value in (told.groupdict() if told else {}).items() if value}
+        )
     return LauncherFailure(
         kind=rule.kind,
         cause=rule.cause,

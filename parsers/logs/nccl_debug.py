@@ -1,7 +1,9 @@
-"""What an NCCL_DEBUG log says, process by process: versions, interfaces, transports, communicators, warnings. NCCL 2.4 to 2.32, and RCCL.
+"""What an NCCL_DEBUG log says, process by process: versions, interfaces, transports, communicators,
+warnings. NCCL 2.4 to 2.32, and RCCL.
 
-The log may be of one process or of a thousand, with launcher tags, tables and other programs' lines in it, of gigabytes: it is searched, not
-read line by line (`scan`). A caller that looks for patterns of its own does it in the same pass and has `log_of` make the records:
+The log may be of one process or of a thousand, with launcher tags, tables and other programs' lines
+in it, of gigabytes: it is searched, not read line by line (`scan`). A caller that looks for
+patterns of its own does it in the same pass and has `log_of` make the records:
 
 >>> scanner = Scanner(PATTERNS)
 >>> log = log_of(scanner.scan([b"gpu1:41:42 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>\\n"
@@ -66,7 +68,10 @@ _PREFIX = re.compile(
 _BARE = re.compile(r"(?:^|\s)\[(?P<dev>-?\d+)\](?: (?P<rest>.*))?$")
 _SOURCE = re.compile(r"(?P<src>\S.*?:\d+)(?: \((?P<func>.*)\))?$")
 _FILE = re.compile(r"(?:^|[\s\"])(?P<src>[\w./+-]+:\d+)(?: \((?P<func>.*)\))?$")
-BACKTRACE = re.compile(r"^(?P<src>[\w./+-]+\.\w+:\d+)(?: \((?P<func>.*?)\))? -> (?P<result>\d+)(?: \[(?P<thread>[^\]]+)\])?$")
+BACKTRACE = re.compile(
+    r"^(?P<src>[\w./+-]+\.\w+:\d+)(?: \((?P<func>.*?)\))? -> (?P<result>\d+)(?:"
+    r" \[(?P<thread>[^\]]+)\])?$"
+)
 """The message of an INFO line that passes an error on: where, and which ncclResult_t."""
 
 RESULTS = (
@@ -84,7 +89,8 @@ RESULTS = (
 
 
 def parse_line(text: str, line_no: int = 1) -> LogLine | None:
-    """The line taken apart, as far as the scanner reads a line; None = there is no `NCCL LEVEL` in it."""
+    """The line taken apart, as far as the scanner reads a line; None = there is no `NCCL LEVEL` in
+    it."""
     core = _CORE.search(text, 0, LONGEST_LINE)
     if core is None:
         return None
@@ -119,7 +125,8 @@ class _Where:
 
 
 def _source(text: str | None) -> _Where:
-    """A plugin may print a whole signature as its file: the text up to the last `:number` is taken."""
+    """A plugin may print a whole signature as its file: the text up to the last `:number` is
+    taken."""
     found = _SOURCE.match(text) if text else None
     return _Where(found["src"], found["func"]) if found else _Where(None, None)
 
@@ -131,7 +138,14 @@ def _without_process(head: str, level: str, message: str, line_no: int) -> LogLi
     if found is not None:
         where = _Where(found["src"], found["func"])
     device = int(bare["dev"]) if bare else None
-    return LogLine(line_no=line_no, level=level, message=message, device=device, source=where.source, function=where.function)
+    return LogLine(
+        line_no=line_no,
+        level=level,
+        message=message,
+        device=device,
+        source=where.source,
+        function=where.function,
+    )
 
 
 # Which INFO lines of an NCCL log carry facts, and what each says, in every version's wording (2.4
@@ -146,7 +160,9 @@ _PROTOCOLS = ("LL", "LL128", "SIMPLE")
 _ADDRESS = r"(?P<name>[^\s:<>\[\]]+):(?P<address>[^\s<>]+)<\d+>"
 _INTERFACE = re.compile(r"(?:\[\d+\])?" + _ADDRESS)
 _HCA = re.compile(r"\[(\d+)\](\S+?):(\d+)(?::(-?\d+):(-?\d+))?/([^\s;]+)")
-_NET = re.compile(r"^NET/(?P<network>.+?)/(?P<device>\d+)(?:\((?P<proxy>\d+)\))?(?P<gdr>/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$")
+_NET = re.compile(
+    r"^NET/(?P<network>.+?)/(?P<device>\d+)(?:\((?P<proxy>\d+)\))?(?P<gdr>/GDRDMA)?(?:\(PCI\))?(?:/Shared)?$"
+)
 _COMM_BEHIND = re.compile(r" comm 0x[0-9a-f]+ nRanks \d+\s*$")
 """RCCL's end of the line."""
 _COLLNET = re.compile(r"^COLLNET/(?P<network>.+?)/(?P<device>\d+)(?P<gdr>/GDRDMA)?")
@@ -159,7 +175,9 @@ def _version(found: re.Match[str], line: LogLine) -> ProcessFacts:
 def _environment(found: re.Match[str], line: LogLine) -> ProcessFacts:
     """Integers are printed with a full stop behind them, strings without."""
     value = found["value"].strip()
-    return ProcessFacts(environment=((found["name"], value[:-1] if re.fullmatch(r"-?\d+\.", value) else value),))
+    return ProcessFacts(
+        environment=((found["name"], value[:-1] if re.fullmatch(r"-?\d+\.", value) else value),)
+    )
 
 
 def _bootstrap(found: re.Match[str], line: LogLine) -> ProcessFacts:
@@ -177,7 +195,14 @@ def _interfaces(text: str) -> tuple[Interface, ...]:
 
 def _hcas(found: re.Match[str], line: LogLine) -> ProcessFacts:
     ports = tuple(
-        HcaPort(int(index), device, int(port), link, int(rail) if rail else None, int(plane) if plane else None)
+        HcaPort(
+            int(index),
+            device,
+            int(port),
+            link,
+            int(rail) if rail else None,
+            int(plane) if plane else None,
+        )
         for index, device, port, rail, plane, link in _HCA.findall(found["rest"].partition(";")[0])
     )
     return ProcessFacts(hcas=ports, relaxed_ordering="[RO]" in found["rest"])
@@ -189,11 +214,21 @@ def _network(found: re.Match[str], line: LogLine) -> ProcessFacts:
 
 def _plugin(found: re.Match[str], line: LogLine) -> ProcessFacts:
     text = found["text"].strip()
-    if missing := re.search(r"Could not find:?\s*(\S+?)[.,]?(?:\s|$)|No plugin found(?: \((\S+?)\))?|(\S+?): cannot open shared", text):
-        return ProcessFacts(plugins=(Plugin(found["kind"], next(filter(None, missing.groups()), ""), False, text),))
-    loaded = re.search(r"(?:Loaded (?:net|coll|collnet|tuner|gin|\w+) plugin|Using) (?!internal)(\S+)", text)
+    if missing := re.search(
+        r"Could not find:?\s*(\S+?)[.,]?(?:\s|$)|No plugin found(?: \((\S+?)\))?|(\S+?): cannot"
+        r" open shared",
+        text,
+    ):
+        return ProcessFacts(
+            plugins=(Plugin(found["kind"], next(filter(None, missing.groups()), ""), False, text),)
+        )
+    loaded = re.search(
+        r"(?:Loaded (?:net|coll|collnet|tuner|gin|\w+) plugin|Using) (?!internal)(\S+)", text
+    )
     kind = "COLLNET" if "Loaded coll" in text else found["kind"]
-    return ProcessFacts(plugins=(Plugin(kind, loaded[1].rstrip("."), True, text),) if loaded else ())
+    return ProcessFacts(
+        plugins=(Plugin(kind, loaded[1].rstrip("."), True, text),) if loaded else ()
+    )
 
 
 def _external(found: re.Match[str], line: LogLine) -> ProcessFacts:
@@ -210,12 +245,16 @@ def _no_device(found: re.Match[str], line: LogLine) -> ProcessFacts:
 
 
 def _gdr_hca(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(gdr=(Gdr(found["state"].lower() == "enabled", found["name"] or found["hca"]),))
+    return ProcessFacts(
+        gdr=(Gdr(found["state"].lower() == "enabled", found["name"] or found["hca"]),)
+    )
 
 
 def _gdr_gpu(found: re.Match[str], line: LogLine) -> ProcessFacts:
     state = found["state"].lower() == "enabled"
-    return ProcessFacts(gdr=(Gdr(state, found["hca"], found["gpu"], int(found["distance"]), int(found["limit"])),))
+    return ProcessFacts(
+        gdr=(Gdr(state, found["hca"], found["gpu"], int(found["distance"]), int(found["limit"])),)
+    )
 
 
 def _dmabuf(found: re.Match[str], line: LogLine) -> ProcessFacts:
@@ -230,7 +269,13 @@ def _connection(found: re.Match[str], line: LogLine) -> ProcessFacts:
         return ProcessFacts(connections=(Connection(kind, path),))
     proxy = net.groupdict().get("proxy")
     gdr = net["gdr"] is not None
-    return ProcessFacts(connections=(Connection(kind, path, net["network"], int(net["device"]), int(proxy) if proxy else None, gdr),))
+    return ProcessFacts(
+        connections=(
+            Connection(
+                kind, path, net["network"], int(net["device"]), int(proxy) if proxy else None, gdr
+            ),
+        )
+    )
 
 
 def _channels(found: re.Match[str], line: LogLine) -> ProcessFacts:
@@ -265,18 +310,23 @@ _STATES = {
     "destroy complete": CommState.DESTROYED,
 }
 _COMMUNICATOR = re.compile(
-    r"(?:(nccl\w+) )?comm (0x[0-9a-f]+) rank (\d+) n[rR]anks (\d+)(?: cudaDev (\d+))?(?: nvmlDev (\d+))?(?: busId ([0-9a-f]+))?"
-    r"(?: commId 0x([0-9a-f]+))?(?: parent (0x[0-9a-f]+))?[^-]*- ?(Init START|Init COMPLETE|Abort START|Abort COMPLETE|Destroy COMPLETE)",
+    r"(?:(nccl\w+) )?comm (0x[0-9a-f]+) rank (\d+) n[rR]anks (\d+)(?: cudaDev (\d+))?(?: nvmlDev"
+    r" (\d+))?(?: busId ([0-9a-f]+))?"
+    r"(?: commId 0x([0-9a-f]+))?(?: parent (0x[0-9a-f]+))?[^-]*- ?(Init START|Init COMPLETE|Abort"
+    r" START|Abort COMPLETE|Destroy COMPLETE)",
     re.IGNORECASE,
 )
 
 
 def communicator_of(text: str, line_no: int) -> Communicator | None:
-    """The communicator that a line of its life is about. Not through `take`: a large job has a hundred thousand of these lines."""
+    """The communicator that a line of its life is about. Not through `take`: a large job has a
+    hundred thousand of these lines."""
     found = _COMMUNICATOR.search(text)
     if found is None:
         return None
-    function, pointer, rank, nranks, cuda_dev, nvml_dev, bus_id, comm_id, parent, state = found.groups()
+    function, pointer, rank, nranks, cuda_dev, nvml_dev, bus_id, comm_id, parent, state = (
+        found.groups()
+    )
     return Communicator(
         pointer=pointer,
         rank=int(rank),
@@ -293,13 +343,21 @@ def communicator_of(text: str, line_no: int) -> Communicator | None:
 
 
 def _timings(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    parts = tuple((name, float(value)) for name, value in re.findall(r"(\w+) (\d+\.\d+)", found["parts"]))
-    return ProcessFacts(timings=(InitTimings(int(found["rank"]), int(found["nranks"]), float(found["total"]), parts),))
+    parts = tuple(
+        (name, float(value)) for name, value in re.findall(r"(\w+) (\d+\.\d+)", found["parts"])
+    )
+    return ProcessFacts(
+        timings=(
+            InitTimings(int(found["rank"]), int(found["nranks"]), float(found["total"]), parts),
+        )
+    )
 
 
 def _tuning(found: re.Match[str], line: LogLine) -> ProcessFacts:
     algorithm, protocol = _name(found["algo"], _ALGORITHMS), _name(found["proto"], _PROTOCOLS)
-    return ProcessFacts(tuning=(TuningChoice(found["collective"], int(found["size"]), algorithm, protocol),))
+    return ProcessFacts(
+        tuning=(TuningChoice(found["collective"], int(found["size"]), algorithm, protocol),)
+    )
 
 
 def _name(text: str, names: tuple[str, ...]) -> str:
@@ -309,27 +367,56 @@ def _name(text: str, names: tuple[str, ...]) -> str:
 
 _Take = Callable[[re.Match[str], LogLine], ProcessFacts]
 _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
-    ("version", r"(?:NCCL version (?=\S+\+(?:cuda|hip))|RCCL version ?: ?)(?P<version>\d+\.\d+\.\d+\S*)", 4, _version),
+    (
+        "version",
+        r"(?:NCCL version (?=\S+\+(?:cuda|hip))|RCCL version ?: ?)(?P<version>\d+\.\d+\.\d+\S*)",
+        4,
+        _version,
+    ),
     ("driver", r"cudaDriverVersion (?P<number>\d+)", 2, _driver),
-    ("environment", r"\b(?P<name>(?:NCCL|RCCL|HSA|OFI_NCCL)_\w+) set (?:by environment )?to (?P<value>.*)$", 200, _environment),
+    (
+        "environment",
+        r"\b(?P<name>(?:NCCL|RCCL|HSA|OFI_NCCL)_\w+) set (?:by environment )?to (?P<value>.*)$",
+        200,
+        _environment,
+    ),
     ("bootstrap", r"Bootstrap ?: Using\s+(?P<rest>.+)$", 4, _bootstrap),
     ("network", r"Using network (?P<name>.+)$", 4, _network),
     ("plugin", r"\b(?P<kind>NET|TUNER|PROFILER|ENV|GIN|RMA)/Plugin ?: (?P<text>.*)$", 16, _plugin),
-    ("external", r"(?:Successfully )?(?P<how>loaded) external network plugin (?P<name>\S+)", 4, _external),
+    (
+        "external",
+        r"(?:Successfully )?(?P<how>loaded) external network plugin (?P<name>\S+)",
+        4,
+        _external,
+    ),
     ("refused", r"External network plugin (?P<name>\S+) is (?P<how>unsupported)", 4, _external),
-    ("ofi", r"NET/OFI (?:Initializing aws-ofi-nccl |Selected [Pp]rovider is )(?P<text>.*)$", 8, _ofi),
-    ("hcas", r"NET/\S+(?: v\d+)? ?: Using (?P<rest>\[\d+\]\S+?:\d+(?::-?\d+:-?\d+)?/.*)$", 4, _hcas),
+    (
+        "ofi",
+        r"NET/OFI (?:Initializing aws-ofi-nccl |Selected [Pp]rovider is )(?P<text>.*)$",
+        8,
+        _ofi,
+    ),
+    (
+        "hcas",
+        r"NET/\S+(?: v\d+)? ?: Using (?P<rest>\[\d+\]\S+?:\d+(?::-?\d+:-?\d+)?/.*)$",
+        4,
+        _hcas,
+    ),
     ("sockets", r"NET/Socket ?: Using (?P<rest>\[\d+\].*)$", 4, _sockets),
     ("no-device", r"NET/IB ?: No device found", 2, _no_device),
     (
         "gdr-hca",
-        r"GPU Direct RDMA (?:\(\w+\) )?(?P<state>Enabled|Disabled)(?: \(\w+\))? for HCA (?P<hca>\d+) '(?P<name>[^']*)'",
+        (
+            r"GPU Direct RDMA (?:\(\w+\) )?(?P<state>Enabled|Disabled)(?: \(\w+\))? for HCA"
+            r" (?P<hca>\d+) '(?P<name>[^']*)'"
+        ),
         32,
         _gdr_hca,
     ),
     (
         "gdr-gpu",
-        r"GPU Direct RDMA (?P<state>Enabled|Disabled) for GPU[ /](?P<gpu>\S+).*?(?:HCA |NET/)(?P<hca>\S+)"
+        r"GPU Direct RDMA (?P<state>Enabled|Disabled) for GPU[ /](?P<gpu>\S+).*?(?:HCA"
+        r" |NET/)(?P<hca>\S+)"
         r" \(distance (?P<distance>\d+) [<>]=? (?P<limit>\d+)\)",
         32,
         _gdr_gpu,
@@ -340,15 +427,28 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
     ("peer", r" via (?P<path>P2P/.+)$", 64, _connection),
     ("shared-memory", r" via (?P<path>SHM/.+)$", 64, _connection),
     ("shared-memory-old", r" via (?P<path>direct shared memory.*)$", 64, _connection),
-    ("rccl-path", r" via (?P<path>(?:NET|P2P|SHM|COLLNET)/.+?) comm 0x[0-9a-f]+ nRanks \d+\s*$", 200, _connection),
+    (
+        "rccl-path",
+        r" via (?P<path>(?:NET|P2P|SHM|COLLNET)/.+?) comm 0x[0-9a-f]+ nRanks \d+\s*$",
+        200,
+        _connection,
+    ),
     ("collnet-path", r" via (?P<path>COLLNET/.+)$", 64, _connection),
     ("channels", r"\b(?P<count>\d+) coll channels", 2, _channels),
     ("nvls", r"NVLS multicast support is (?P<no>not )?available", 2, _nvls),
-    ("collnet", r"CollNet \d|CollNet node|Connected CollNet|COLLNET/|initialize CollNet|SHARP coll", 8, _collnet),
+    (
+        "collnet",
+        r"CollNet \d|CollNet node|Connected CollNet|COLLNET/|initialize CollNet|SHARP coll",
+        8,
+        _collnet,
+    ),
     ("p2p", r"Could not enable P2P between dev", 16, _p2p_refused),
     (
         "timings",
-        r"Init timings(?: - \w+)?: rank (?P<rank>\d+) nranks (?P<nranks>\d+) total (?P<total>\d+\.\d+) \((?P<parts>[^)]*)\)",
+        (
+            r"Init timings(?: - \w+)?: rank (?P<rank>\d+) nranks (?P<nranks>\d+) total"
+            r" (?P<total>\d+\.\d+) \((?P<parts>[^)]*)\)"
+        ),
         8,
         _timings,
     ),
@@ -358,15 +458,28 @@ _FACTS: tuple[tuple[str, str, int, _Take], ...] = (
         COMMON_LINES,
         _tuning,
     ),
-    ("layout", r"comm 0x\w+ rank \d+ nRanks \d+ nNodes \d+ localRanks \d+ localRank \d+", 4, _topology),
+    (
+        "layout",
+        r"comm 0x\w+ rank \d+ nRanks \d+ nNodes \d+ localRanks \d+ localRank \d+",
+        4,
+        _topology,
+    ),
     ("rings", r"NCCL INFO Channel \d+/\d+ :(?: |  |   |    )0 ", 1, _topology),
     ("trees", r"NCCL INFO Trees \[0\]", 1, _topology),
     ("search", r"Pattern \d+, crossNic \d+, nChannels \d+", 4, _topology),
-    ("connected", r"Connected all (?:rings|trees)|Connected (?:binomial trees|NVLS tree)", 4, _topology),
+    (
+        "connected",
+        r"Connected all (?:rings|trees)|Connected (?:binomial trees|NVLS tree)",
+        4,
+        _topology,
+    ),
     ("mnnvl", r"MNNVL busId 0x\w+ fabric UUID", 2, _topology),
 )
 _FACT_PREFIX = "nccl-debug."
-_TAKERS = {_FACT_PREFIX + name: (re.compile(pattern, re.IGNORECASE), take_fact) for name, pattern, _, take_fact in _FACTS}
+_TAKERS = {
+    _FACT_PREFIX + name: (re.compile(pattern, re.IGNORECASE), take_fact)
+    for name, pattern, _, take_fact in _FACTS
+}
 _SEVERAL = ("environment", "timings", "gdr-hca", "gdr-gpu", "p2p", "plugin", "tuning", "rccl-path")
 """Facts of which one process has several whose lines may end alike."""
 _ALL_LINES = 10_000_000
@@ -374,7 +487,9 @@ _ALL_LINES = 10_000_000
 
 def _pattern(name: str, expression: str, keep: int) -> Pattern:
     most = _ALL_LINES if name == "environment" else COMMON_LINES
-    return Pattern(_FACT_PREFIX + name, expression, keep, distinct=name not in _SEVERAL, common_after=most)
+    return Pattern(
+        _FACT_PREFIX + name, expression, keep, distinct=name not in _SEVERAL, common_after=most
+    )
 
 
 WARN_ID = _FACT_PREFIX + "warn"
@@ -382,9 +497,17 @@ BACKTRACE_ID = _FACT_PREFIX + "backtrace"
 COMMUNICATOR_ID = _FACT_PREFIX + "communicator"
 PATTERNS: tuple[Pattern, ...] = (
     Pattern(WARN_ID, r"NCCL WARN ", keep=64, common_after=_ALL_LINES),
-    # Every process has these lines for every communicator: the short expression is found four times faster than the whole one.
-    Pattern(COMMUNICATOR_ID, r"- ?(?:Init START|(?:Init|Abort|Destroy) COMPLETE|Abort START)", keep=400, common_after=_ALL_LINES),
-    Pattern(BACKTRACE_ID, r"NCCL INFO \S+\.(?:cc|cu|cpp|cxx|c|h|hpp|hh):\d+(?: \(.*\))? -> \d", keep=16),
+    # Every process has these lines for every communicator: the short expression is found four times
+    # faster than the whole one.
+    Pattern(
+        COMMUNICATOR_ID,
+        r"- ?(?:Init START|(?:Init|Abort|Destroy) COMPLETE|Abort START)",
+        keep=400,
+        common_after=_ALL_LINES,
+    ),
+    Pattern(
+        BACKTRACE_ID, r"NCCL INFO \S+\.(?:cc|cu|cpp|cxx|c|h|hpp|hh):\d+(?: \(.*\))? -> \d", keep=16
+    ),
     *(_pattern(name, expression, keep) for name, expression, keep, _ in _FACTS),
 )
 """What `nccl_debug` looks for; ids begin with `nccl-debug.`."""
@@ -421,50 +544,106 @@ _KINDS: tuple[tuple[str, WarningRole, re.Pattern[str]], ...] = tuple(
         ("ib-open", _CAUSE, r"NET/IB ?: Unable to (?:open|query)|could not open \w+ \(.*errno"),
         ("ib-async-fatal", _CAUSE, r"async fatal event"),
         ("ib-async-event", _CAUSE, r"Got async event"),
-        ("ib-port-event", _NOTE, r"Got non-fatal async event|GID table changed|unknown event type|speed change"),
+        (
+            "ib-port-event",
+            _NOTE,
+            r"Got non-fatal async event|GID table changed|unknown event type|speed change",
+        ),
         ("ib-fatal-detected", _ECHO, r"communicator encountered a fatal error"),
-        ("ib-failover", _CAUSE, r"NET/IB ?: (?:Device \d+ marked as failed|The error is fatal|Fatal error|Maximum number of probing)"),
+        (
+            "ib-failover",
+            _CAUSE,
+            (
+                r"NET/IB ?: (?:Device \d+ marked as failed|The error is fatal|Fatal error|Maximum"
+                r" number of probing)"
+            ),
+        ),
         ("link-type-mix", _CAUSE, r"incompatible devices|Remote \w+ device is incompatible"),
         ("ib-receive-mismatch", _CAUSE, r"posted incorrect receive info|collective mismatch error"),
         (
             "no-interface",
             _CAUSE,
-            r"no (?:socket )?interface found|No IP interface found|No usable listening interface|No interface found in",
+            (
+                r"no (?:socket )?interface found|No IP interface found|No usable listening"
+                r" interface|No interface found in"
+            ),
         ),
-        ("address-family", _CAUSE, r"is neither AF_INET|unsupported IP family|Address family not supported"),
+        (
+            "address-family",
+            _CAUSE,
+            r"is neither AF_INET|unsupported IP family|Address family not supported",
+        ),
         (
             "connect-failed",
             _CAUSE,
-            r"(?:Connect|connect) to .*(?:failed|returned)|connect returned|exceeded (?:error retry|retries|timeouts)",
+            (
+                r"(?:Connect|connect) to .*(?:failed|returned)|connect returned|exceeded (?:error"
+                r" retry|retries|timeouts)"
+            ),
         ),
         ("connection-closed", _ECHO, r"Connection closed by remote peer"),
-        ("connection-lost", _ECHO, r"Call to (?:recv|send|recv from|send to)\b.*failed|ncclSocket\w* failed"),
+        (
+            "connection-lost",
+            _ECHO,
+            r"Call to (?:recv|send|recv from|send to)\b.*failed|ncclSocket\w* failed",
+        ),
         ("accept-failed", _CAUSE, r"Accept failed|Too many open files"),
-        ("foreign-connection", _CAUSE, r"wrong (?:magic|type)|socket magic mismatch|wrong socket type"),
+        (
+            "foreign-connection",
+            _CAUSE,
+            r"wrong (?:magic|type)|socket magic mismatch|wrong socket type",
+        ),
         ("message-mismatch", _CAUSE, r"[Mm]essage truncated"),
-        ("rank-mismatch", _CAUSE, r"Bootstrap Root : (?:mismatch|rank \d+ of)|has already checked in"),
+        (
+            "rank-mismatch",
+            _CAUSE,
+            r"Bootstrap Root : (?:mismatch|rank \d+ of)|has already checked in",
+        ),
         ("version-mismatch", _CAUSE, r"Mismatched NCCL version|NCCL version mismatch"),
-        ("duplicate-gpu", _CAUSE, r"Duplicate GPU detected|ranks (?:detected|are) using the same GPU|using the same GPU"),
+        (
+            "duplicate-gpu",
+            _CAUSE,
+            r"Duplicate GPU detected|ranks (?:detected|are) using the same GPU|using the same GPU",
+        ),
         ("nvls-bind", _CAUSE, r"NVLink SHARP \(NVLS\)|NVLS"),
         ("cuda-failure", _CAUSE, r"Cuda failure|CUDA error"),
         ("cuda-memory", _CAUSE, r"Failed to CUDA (?:malloc|calloc|host alloc)"),
-        ("cuda-driver", _CAUSE, r"CUDA Driver version found|Failed to open libnvidia-ml|nvml\w*\(\) failed"),
-        ("p2p-disabled", _CAUSE, r"P2P is disabled between NVLINK|failed to peer with device|cudaIpcGetMemHandle failed"),
+        (
+            "cuda-driver",
+            _CAUSE,
+            r"CUDA Driver version found|Failed to open libnvidia-ml|nvml\w*\(\) failed",
+        ),
+        (
+            "p2p-disabled",
+            _CAUSE,
+            r"P2P is disabled between NVLINK|failed to peer with device|cudaIpcGetMemHandle failed",
+        ),
         ("no-transport", _CAUSE, r"No transport found for rank"),
         ("topology-file", _CAUSE, r"XML|Attribute \S+ of node|Could not find real path"),
         ("shared-memory", _CAUSE, r"/dev/shm|shared memory|posix_fallocate"),
         (
             "proxy",
             _ECHO,
-            r"\[(?:Service thread|Proxy (?:Service|Progress)[^\]]*)\]|Socket recv failed while polling|ncclProxyCallBlockingUDS|UDS:",
+            (
+                r"\[(?:Service thread|Proxy (?:Service|Progress)[^\]]*)\]|Socket recv failed while"
+                r" polling|ncclProxyCallBlockingUDS|UDS:"
+            ),
         ),
         ("mnnvl", _CAUSE, r"MNNVL"),
         ("collnet-off", _NOTE, r"Cannot initialize CollNet|CollNet.*not"),
         ("no-algorithm", _CAUSE, r"no algorithm/protocol available"),
-        ("net-plugin", _CAUSE, r"network \S.* not found|Failed to initialize any NET plugin|External network plugin"),
+        (
+            "net-plugin",
+            _CAUSE,
+            r"network \S.* not found|Failed to initialize any NET plugin|External network plugin",
+        ),
         ("nic-count", _CAUSE, r"Detected mixed local|has \d+ local (?:Net|CollNet) devices"),
         ("ofi", _CAUSE, r"NET/OFI"),
-        ("invalid-argument", _CAUSE, r"is not a valid pointer|mismatchs with NCCL device|Invalid|invalid"),
+        (
+            "invalid-argument",
+            _CAUSE,
+            r"is not a valid pointer|mismatchs with NCCL device|Invalid|invalid",
+        ),
         ("numa-balancing", _NOTE, r"NUMA auto balancing|iommu=pt"),
         ("hang-hint", _NOTE, r"Your program may be hanging"),
     )
@@ -476,11 +655,16 @@ _LENGTH = re.compile(r"\b(?:len|reqSize)[= ](\d+)")
 _VENDOR = re.compile(r"vendor[_ ]err[= ](\d+)")
 _REQUEST = re.compile(r"\((Send|Recv|Flush)\)|req_type=(Send|Recv|Flush)")
 _WARNED_HCA = re.compile(
-    r"\bhca (\S+)|\bon dev (\S+?)(?::\d+)?[,\s]|could not open (\w+)|NET/IB ?: (?:\[\d+\])?(?:Unable to open device )?(\w+_\d+|\w*mlx5\w*)(?::\d+)?\b"
+    r"\bhca (\S+)|\bon dev (\S+?)(?::\d+)?[,\s]|could not open (\w+)|NET/IB ?:"
+    r" (?:\[\d+\])?(?:Unable to open device )?(\w+_\d+|\w*mlx5\w*)(?::\d+)?\b"
 )
-_ERRNO = re.compile(r"\berrno (\d+)|failed with (?:error )?(\d+)\b|error: [A-Z][^(]* \((\d+)\)$|(?:Cuda failure|CUDA error) (\d+)")
+_ERRNO = re.compile(
+    r"\berrno (\d+)|failed with (?:error )?(\d+)\b|error: [A-Z][^(]* \((\d+)\)$|(?:Cuda"
+    r" failure|CUDA error) (\d+)"
+)
 _ERROR_TEXT = re.compile(
-    r"failed (?:: |with (?:error )?(?:\d+ )?)([A-Z][^,\[(\"]*?)\s*(?:\[|,|\(|\"|errno|$)|returned ([A-Z][\w ]+?)(?:,|$)|error: ([A-Z][^(]*?) \(\d+\)"
+    r"failed (?:: |with (?:error )?(?:\d+ )?)([A-Z][^,\[(\"]*?)\s*(?:\[|,|\(|\"|errno|$)|returned"
+    r" ([A-Z][\w ]+?)(?:,|$)|error: ([A-Z][^(]*?) \(\d+\)"
     r"|(?:Cuda failure|CUDA error)(?: \d+)? '([^']*)'|could not open \w+ \(([^,]*), errno"
 )
 _LOCAL_GID = re.compile(r"local ?GID:? ([0-9a-f:.]+)|localGid ([0-9a-f:.]+)", re.IGNORECASE)
@@ -576,7 +760,9 @@ def split(content: bytes) -> tuple[RankLog, ...]:
 T = TypeVar("T")
 
 
-_LOOKS = re.compile(rb"NCCL (?:INFO|WARN|CALL|TRACE|ABORT) |^NCCL version \d|\bRCCL version", re.MULTILINE)
+_LOOKS = re.compile(
+    rb"NCCL (?:INFO|WARN|CALL|TRACE|ABORT) |^NCCL version \d|\bRCCL version", re.MULTILINE
+)
 _GLUED = re.compile(r"^-?\d+(?=\D)")
 _RANKS = re.compile(r"^rank (\d+)$")
 _ORDER = (CommState.STARTED, CommState.COMPLETE, CommState.ABORTED, CommState.DESTROYED)
@@ -593,12 +779,24 @@ def read(chunks: Iterable[bytes]) -> Document:
         raise UnknownLayout(
             "no line of NCCL's debug log in it",
             seen=scan.first_line,
-            next_step="run with NCCL_DEBUG=INFO (and NCCL_DEBUG_FILE=nccl.%h.%p.log) and read what it writes",
+            next_step=(
+                "run with NCCL_DEBUG=INFO (and NCCL_DEBUG_FILE=nccl.%h.%p.log) and read what it"
+                " writes"
+            ),
         )
     log = log_of(scan)
-    faults = tuple(_told(each) for each in _first_of_each(log.warnings) if each.role is not WarningRole.NOTE)
+    faults = tuple(
+        _told(each) for each in _first_of_each(log.warnings) if each.role is not WarningRole.NOTE
+    )
     problems = (*faults, *log.stuck, *_missing(log), *scan.problems)
-    return Document("nccl-debug", (log,), _summary(log), not scan.problems, problems, (*faults, *log.stuck, *_missing(log)))
+    return Document(
+        "nccl-debug",
+        (log,),
+        _summary(log),
+        not scan.problems,
+        problems,
+        (*faults, *log.stuck, *_missing(log)),
+    )
 
 
 def log_of(scan: Scan) -> NcclLog:
@@ -614,10 +812,14 @@ def log_of(scan: Scan) -> NcclLog:
         parts = facts.setdefault(process, [])
         if hit.pattern == COMMUNICATOR_ID:
             named = (communicator_of(example.text, example.line_no) for example in hit.examples)
-            parts.append(ProcessFacts(communicators=tuple(each for each in named if each is not None)))
+            parts.append(
+                ProcessFacts(communicators=tuple(each for each in named if each is not None))
+            )
             continue
         for example in hit.examples:
-            line = parse_line(example.text, example.line_no) or LogLine(example.line_no, "INFO", example.text.strip())
+            line = parse_line(example.text, example.line_no) or LogLine(
+                example.line_no, "INFO", example.text.strip()
+            )
             if hit.pattern == WARN_ID:
                 warnings.append(warning(line))
             elif hit.pattern == BACKTRACE_ID:
@@ -627,7 +829,9 @@ def log_of(scan: Scan) -> NcclLog:
                     results[name] = results.get(name, 0) + 1
             else:
                 parts.append(take(hit.pattern, line))
-    processes = tuple(sorted((_process(name, parts) for name, parts in facts.items()), key=_by_rank))
+    processes = tuple(
+        sorted((_process(name, parts) for name, parts in facts.items()), key=_by_rank)
+    )
     warnings.sort(key=lambda each: each.line_no)
     return NcclLog(
         lines=scan.lines,
@@ -640,8 +844,13 @@ def log_of(scan: Scan) -> NcclLog:
 
 
 def _unglued(process: str | None, known: set[str]) -> str | None:
-    """A log line glued to a half-written row of a table takes the row's last number into its host name: `-1gpu3`."""
-    if process is not None and (number := _GLUED.match(process)) and process[number.end() :] in known:
+    """A log line glued to a half-written row of a table takes the row's last number into its host
+    name: `-1gpu3`."""
+    if (
+        process is not None
+        and (number := _GLUED.match(process))
+        and process[number.end() :] in known
+    ):
         return process[number.end() :]
     return process
 
@@ -691,13 +900,19 @@ def _first(values: Iterable[T | None]) -> T | None:
 
 
 def _last_states(logged: Iterable[Communicator]) -> tuple[Communicator, ...]:
-    """Each communicator once, with the furthest state it was logged in. A pointer is used again once its communicator is gone."""
+    """Each communicator once, with the furthest state it was logged in. A pointer is used again
+    once its communicator is gone."""
     current: dict[tuple[str, str | None], Communicator] = {}
     for each in sorted(logged, key=lambda communicator: communicator.line_no):
         key = (each.pointer, each.comm_id)
-        before = current.get(key) or (current.get((each.pointer, None)) if each.comm_id is None else None)
+        before = current.get(key) or (
+            current.get((each.pointer, None)) if each.comm_id is None else None
+        )
         if each.comm_id is None and before is None:
-            key, before = next(((known, current[known]) for known in current if known[0] == each.pointer), (key, None))
+            key, before = next(
+                ((known, current[known]) for known in current if known[0] == each.pointer),
+                (key, None),
+            )
         current[key] = each if before is None else _fold(before, each)
     return tuple(current.values())
 
@@ -723,7 +938,9 @@ def _by_rank(process: ProcessFacts) -> tuple[bool, int, str]:
     return (process.rank is None, process.rank or 0, process.process or "")
 
 
-def _groups(processes: Iterable[ProcessFacts]) -> dict[str, list[tuple[ProcessFacts, Communicator]]]:
+def _groups(
+    processes: Iterable[ProcessFacts],
+) -> dict[str, list[tuple[ProcessFacts, Communicator]]]:
     """Members by commId: the only name that is the same in all processes."""
     groups: dict[str, list[tuple[ProcessFacts, Communicator]]] = {}
     for process in processes:
@@ -734,7 +951,8 @@ def _groups(processes: Iterable[ProcessFacts]) -> dict[str, list[tuple[ProcessFa
 
 
 def _missing_ranks(processes: tuple[ProcessFacts, ...]) -> tuple[int, ...]:
-    """Ranks of the largest communicator that did not log its start, where at least half of them did."""
+    """Ranks of the largest communicator that did not log its start, where at least half of them
+    did."""
     groups = _groups(processes)
     members = max(groups.values(), key=lambda group: (group[0][1].nranks, len(group)), default=[])
     if not members:
@@ -747,11 +965,16 @@ def _missing_ranks(processes: tuple[ProcessFacts, ...]) -> tuple[int, ...]:
 def _stuck(processes: tuple[ProcessFacts, ...]) -> tuple[str, ...]:
     told = []
     for comm_id, members in sorted(_groups(processes).items()):
-        waiting = sorted(communicator.rank for _, communicator in members if communicator.state is CommState.STARTED)
+        waiting = sorted(
+            communicator.rank
+            for _, communicator in members
+            if communicator.state is CommState.STARTED
+        )
         if waiting:
             names = ", ".join(map(str, waiting[:16])) + (" …" if len(waiting) > 16 else "")
             told.append(
-                f"communicator {comm_id}: {len(waiting)} of {members[0][1].nranks} ranks began their start and did not complete it ({names})"
+                f"communicator {comm_id}: {len(waiting)} of {members[0][1].nranks} ranks began"
+                f" their start and did not complete it ({names})"
             )
     return tuple(told)
 
@@ -771,7 +994,9 @@ def _told(each: NcclWarning) -> str:
 def _missing(log: NcclLog) -> tuple[str, ...]:
     if not log.missing_ranks:
         return ()
-    names = ", ".join(map(str, log.missing_ranks[:16])) + (" …" if len(log.missing_ranks) > 16 else "")
+    names = ", ".join(map(str, log.missing_ranks[:16])) + (
+        " …" if len(log.missing_ranks) > 16 else ""
+    )
     return (f"{len(log.missing_ranks)} ranks never logged the start of the communicator: {names}",)
 
 
@@ -779,19 +1004,40 @@ def _summary(log: NcclLog) -> tuple[tuple[str, str], ...]:
     """For people: what all processes agree on, once; what differs, with how many say so."""
     rows = [
         ("lines", f"{log.lines}"),
-        ("processes", f"{len(log.processes)} on {len({each.host for each in log.processes if each.host})} hosts"),
+        (
+            "processes",
+            (
+                f"{len(log.processes)} on {len({each.host for each in log.processes if each.host})}"
+                " hosts"
+            ),
+        ),
     ]
     for label, said in (
         ("version", [" ".join(each.versions) for each in log.processes]),
         ("network", [" ".join(each.networks) for each in log.processes]),
-        ("HCAs", [" ".join(f"{hca.device}:{hca.port}/{hca.link}" for hca in each.hcas) for each in log.processes]),
-        ("bootstrap", [" ".join(each.name for each in process.bootstrap) for process in log.processes]),
+        (
+            "HCAs",
+            [
+                " ".join(f"{hca.device}:{hca.port}/{hca.link}" for hca in each.hcas)
+                for each in log.processes
+            ],
+        ),
+        (
+            "bootstrap",
+            [" ".join(each.name for each in process.bootstrap) for process in log.processes],
+        ),
         ("channels", [str(each.channels or "") for each in log.processes]),
     ):
         counts = Counter(text for text in said if text)
         rows += [(label, f"{text} ({count})") for text, count in counts.most_common(4)]
-    transports = Counter(text for process in log.processes for text in {_transport(each) for each in process.connections})
-    rows += [("connections", f"{text} ({count} processes)") for text, count in transports.most_common(8)]
+    transports = Counter(
+        text
+        for process in log.processes
+        for text in {_transport(each) for each in process.connections}
+    )
+    rows += [
+        ("connections", f"{text} ({count} processes)") for text, count in transports.most_common(8)
+    ]
     rows += [("environment", f"{name}={value}") for name, value in _common_environment(log)]
     rows += [("warning", _told(each)) for each in _first_of_each(log.warnings)]
     return tuple(rows)
@@ -800,7 +1046,9 @@ def _summary(log: NcclLog) -> tuple[tuple[str, str], ...]:
 def _transport(connection: Connection) -> str:
     if connection.network is None:
         return connection.path
-    return f"{connection.transport}/{connection.network}" + (" GPUDirect" if connection.gdr else " through host memory")
+    return f"{connection.transport}/{connection.network}" + (
+        " GPUDirect" if connection.gdr else " through host memory"
+    )
 
 
 def _common_environment(log: NcclLog) -> tuple[tuple[str, str], ...]:

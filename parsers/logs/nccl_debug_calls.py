@@ -1,7 +1,9 @@
-"""Every line of an NCCL debug log taken apart: how much each process wrote, and which collective each enqueued last (subsystem COLL).
+"""Every line of an NCCL debug log taken apart: how much each process wrote, and which collective
+each enqueued last (subsystem COLL).
 
-`nccl_debug` looks for lines that say something; this reads all of them, in constant memory. Where a job hangs, the process whose last call is
-behind its peers' has not called what they wait for; equal last calls say that the stall is on the devices or in the network.
+`nccl_debug` looks for lines that say something; this reads all of them, in constant memory. Where a
+job hangs, the process whose last call is behind its peers' has not called what they wait for; equal
+last calls say that the stall is on the devices or in the network.
 
 >>> log = b"n:1:2 [0] NCCL INFO AllReduce: opCount 1f sendbuff 0x1 recvbuff 0x2 count 64 datatype 7 op 0 root 0 comm 0xab [nranks=2] stream 0x3"
 >>> (process,) = read_activity([log])
@@ -20,9 +22,13 @@ from busbw.parsers.logs.scan import process_of
 from busbw.parsers.logs.scan_sieve import blocks
 
 _RUN = re.compile(rb"^(\S*)(?: .*(?:\n\1 .*)*)?", re.MULTILINE)
-"""Lines with the same first word, one behind the other: processes write in bursts, and a run is found three times faster than its lines."""
+"""Lines with the same first word, one behind the other: processes write in bursts, and a run is
+found three times faster than its lines."""
 _OPENING = b": opCount "
-_CALL = re.compile(r"(\w+): opCount ([0-9a-f]+) .*?count (\d+) datatype (\d+) op (\d+) root (-?\d+) comm (0x[0-9a-f]+)")
+_CALL = re.compile(
+    r"(\w+): opCount ([0-9a-f]+) .*?count (\d+) datatype (\d+) op (\d+) root (-?\d+) comm"
+    r" (0x[0-9a-f]+)"
+)
 _MOST_PROCESSES = 200_000
 
 _Last = tuple[int, bytes]
@@ -48,8 +54,11 @@ def read_activity(chunks: Iterable[bytes]) -> tuple[ProcessActivity, ...]:
     return _activities(lines, last)
 
 
-def _take_calls(word: bytes, run: bytes, line_no: int, last: dict[tuple[bytes, bytes], _Last]) -> None:
-    """Book the last call of each communicator in a run whose first line has that number: mostly one call, of one communicator."""
+def _take_calls(
+    word: bytes, run: bytes, line_no: int, last: dict[tuple[bytes, bytes], _Last]
+) -> None:
+    """Book the last call of each communicator in a run whose first line has that number: mostly one
+    call, of one communicator."""
     left, end = run.count(_OPENING), len(run)
     done: set[bytes] = set()
     while left > 0 and (opening := run.rfind(_OPENING, 0, end)) >= 0:
@@ -64,7 +73,9 @@ def _take_calls(word: bytes, run: bytes, line_no: int, last: dict[tuple[bytes, b
             last[word, fields[1]] = (line_no + run.count(b"\n", 0, end), line)
 
 
-def _activities(lines: Counter[bytes], last: dict[tuple[bytes, bytes], _Last]) -> tuple[ProcessActivity, ...]:
+def _activities(
+    lines: Counter[bytes], last: dict[tuple[bytes, bytes], _Last]
+) -> tuple[ProcessActivity, ...]:
     """First words become processes: one has a first word per thread."""
     named = {word: process_of(word + b" ") for word in lines}
     totals: Counter[bytes] = Counter()
@@ -83,7 +94,9 @@ def _activities(lines: Counter[bytes], last: dict[tuple[bytes, bytes], _Last]) -
         ProcessActivity(
             process.decode("utf-8", "replace"),
             count,
-            tuple(CommCalls(pointer, call) for pointer, call in sorted(calls.get(process, {}).items())),
+            tuple(
+                CommCalls(pointer, call) for pointer, call in sorted(calls.get(process, {}).items())
+            ),
         )
         for process, count in sorted(totals.items())
     )

@@ -1,7 +1,9 @@
-"""What NCCL's Inspector plugin recorded: one JSON object per completed operation and line (v4.0 to v5.1), or Prometheus text.
+"""What NCCL's Inspector plugin recorded: one JSON object per completed operation and line (v4.0 to
+v5.1), or Prometheus text.
 
-Sources: `plugins/profiler/inspector` of NCCL 2.28.3 to 2.30.7. A file may hold millions of operations, so the document has one series per
-rank, operation and size; `operations` gives them one by one.
+Sources: `plugins/profiler/inspector` of NCCL 2.28.3 to 2.30.7. A file may hold millions of
+operations, so the document has one series per rank, operation and size; `operations` gives them one
+by one.
 
 >>> line = b'{"header":{"id":"0x5c9a","rank":5,"n_ranks":32},"metadata":{"hostname":"node-b","pid":52017},"coll_perf":{"coll":"AllReduce",' \\
 ...     b'"coll_sn":6649,"coll_msg_size_bytes":1024,"coll_exec_time_us":50,"coll_timing_source":"kernel_gpu","coll_busbw_gbs":4.1}}'
@@ -27,7 +29,10 @@ _LONGEST_LINE = 1024 * 1024
 _METRIC = re.compile(r"^(nccl_\w+)\{(.*)\}\s+([-+.\deE]{1,40}|NaN|[-+]?Inf)(?:\s+\d{1,20})?\s*$")
 _LABEL = re.compile(r'(?<!\w)(\w+)="((?:[^"\\]|\\.)*)"')
 _KINDS = (("coll_perf", "coll"), ("p2p_perf", "p2p"))
-_NEXT = "set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000"
+_NEXT = (
+    "set NCCL_PROFILER_PLUGIN, NCCL_INSPECTOR_ENABLE=1 and"
+    " NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500000"
+)
 
 
 @dataclass(slots=True)
@@ -104,7 +109,9 @@ def read(chunks: Iterable[bytes]) -> Document:
             if key not in sums and len(sums) >= _MOST_SERIES:
                 dropped += 1
                 continue
-            sums.setdefault(key, _Sums(operation, operation.sequence, operation.sequence)).add(operation)
+            sums.setdefault(key, _Sums(operation, operation.sequence, operation.sequence)).add(
+                operation
+            )
             version = version or _version(text)
         elif (metric := metric_of(text)) and len(metrics) < _MOST_METRICS:
             metrics.append(metric)
@@ -113,7 +120,11 @@ def read(chunks: Iterable[bytes]) -> Document:
             unread, last_unread = unread + 1, True
     if not sums and not metrics:
         raise UnknownLayout("no record of NCCL's Inspector in it", seen=first_line, next_step=_NEXT)
-    log = InspectorLog(version, tuple(sorted((each.series() for each in sums.values()), key=_order)), tuple(metrics))
+    log = InspectorLog(
+        version,
+        tuple(sorted((each.series() for each in sums.values()), key=_order)),
+        tuple(metrics),
+    )
     problems = _problems(unread, last_unread, dropped)
     return Document("nccl-inspector", (log,), _summary(log), not problems, problems)
 
@@ -137,8 +148,20 @@ def operation_of(text: str) -> InspectorOp | None:
     perf = mapping(value.get(key))
     name, communicator = text_of(perf, prefix), text_of(header, "id")
     rank, nranks = whole(header, "rank"), whole(header, "n_ranks")
-    sequence, size, time_us = whole(perf, f"{prefix}_sn"), whole(perf, f"{prefix}_msg_size_bytes"), number(perf, f"{prefix}_exec_time_us")
-    if name is None or communicator is None or rank is None or nranks is None or sequence is None or size is None or time_us is None:
+    sequence, size, time_us = (
+        whole(perf, f"{prefix}_sn"),
+        whole(perf, f"{prefix}_msg_size_bytes"),
+        number(perf, f"{prefix}_exec_time_us"),
+    )
+    if (
+        name is None
+        or communicator is None
+        or rank is None
+        or nranks is None
+        or sequence is None
+        or size is None
+        or time_us is None
+    ):
         return None
     return InspectorOp(
         communicator=communicator.removeprefix("0x"),
@@ -168,7 +191,12 @@ def metric_of(text: str) -> InspectorMetric | None:
     found = _METRIC.match(text)
     if found is None:
         return None
-    labels = tuple(sorted((name, value.replace('\\"', '"').replace("\\\\", "\\")) for name, value in _LABEL.findall(found[2])))
+    labels = tuple(
+        sorted(
+            (name, value.replace('\\"', '"').replace("\\\\", "\\"))
+            for name, value in _LABEL.findall(found[2])
+        )
+    )
     try:
         return InspectorMetric(found[1], labels, float(found[3]))
     except ValueError:
@@ -187,18 +215,29 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _version(text: str) -> str | None:
-    return text_of(mapping(mapping(loaded(text)).get("metadata")), "inspector_output_format_version")
+    return text_of(
+        mapping(mapping(loaded(text)).get("metadata")), "inspector_output_format_version"
+    )
 
 
 def _order(series: InspectorSeries) -> tuple[str, int, str, str, int, str]:
-    return (series.communicator, series.rank, series.host or "", series.operation, series.size_bytes, series.timing_source or "")
+    return (
+        series.communicator,
+        series.rank,
+        series.host or "",
+        series.operation,
+        series.size_bytes,
+        series.timing_source or "",
+    )
 
 
 def _problems(unread: int, last_unread: bool, dropped: int) -> tuple[str, ...]:
     problems = []
     if last_unread:
         unread -= 1
-        problems.append("the last line is not a whole record: the file was still being written, or is cut off")
+        problems.append(
+            "the last line is not a whole record: the file was still being written, or is cut off"
+        )
     if unread:
         problems.append(f"{unread} lines are no records of the Inspector")
     if dropped:
@@ -212,11 +251,23 @@ def _summary(log: InspectorLog) -> tuple[tuple[str, str], ...]:
         communicators = {each.communicator for each in log.series}
         count = sum(each.count for each in log.series)
         ranks = len({(each.communicator, each.rank) for each in log.series})
-        rows.append(("operations", f"{count} of {ranks} ranks on {len(communicators)} communicators"))
+        rows.append(
+            ("operations", f"{count} of {ranks} ranks on {len(communicators)} communicators")
+        )
     for each in sorted(log.series, key=lambda series: -series.size_bytes)[:8]:
-        busbw = f", busbw {each.busbw_mean_gb_s:.2f} GB/s" if each.busbw_mean_gb_s is not None else ""
+        busbw = (
+            f", busbw {each.busbw_mean_gb_s:.2f} GB/s" if each.busbw_mean_gb_s is not None else ""
+        )
         time = f"{each.time_min_us:g} / {each.time_mean_us:g} / {each.time_max_us:g} us"
-        rows.append(("series", f"{each.operation} {each.size_bytes} B rank {each.rank}: {each.count} times, {time}{busbw}"))
+        rows.append(
+            (
+                "series",
+                (
+                    f"{each.operation} {each.size_bytes} B rank {each.rank}: {each.count} times,"
+                    f" {time}{busbw}"
+                ),
+            )
+        )
     rows += [("metric", f"{each.name} {each.value:g}") for each in log.metrics[:8]]
     return tuple(rows)
 

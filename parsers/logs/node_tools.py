@@ -1,7 +1,9 @@
-"""Outputs of a node's own tools in a text: nvidia-smi, ibstat, ibv_devinfo, rdma link, ethtool, lspci, dmesg, fi_info, perftest and their like.
+"""Outputs of a node's own tools in a text: nvidia-smi, ibstat, ibv_devinfo, rdma link, ethtool,
+lspci, dmesg, fi_info, perftest and their like.
 
-Which tools, and how each is read, is known to `parsers.tools`; here they become a document that says what they are. A tool prints less than
-`MOST_BYTES`: of a longer text only so much of its beginning is looked at.
+Which tools, and how each is read, is known to `parsers.tools`; here they become a document that
+says what they are. A tool prints less than `MOST_BYTES`: of a longer text only so much of its
+beginning is looked at.
 
 >>> document = read([b"CA 'mlx5_0'\\n\\tCA type: MT4129\\n\\tPort 1:\\n\\t\\tState: Active\\n\\t\\tPhysical state: LinkUp\\n\\t\\tRate: 400\\n"])
 >>> document.kind, document.summary
@@ -52,23 +54,47 @@ def lines_of(record: object) -> Iterator[Line]:
         case Fec():
             yield (
                 "ethtool --show-fec",
-                f"{record.interface}: configured {record.configured or 'not told'}, active {record.active or 'not told'}",
+                (
+                    f"{record.interface}: configured {record.configured or 'not told'}, active"
+                    f" {record.active or 'not told'}"
+                ),
             )
         case LinkAttributes():
-            yield "PCI link", f"{record.address or 'device'}: {record.speed_gt_s:g} GT/s x{record.width}"
+            yield (
+                "PCI link",
+                f"{record.address or 'device'}: {record.speed_gt_s:g} GT/s x{record.width}",
+            )
         case AcsBridge():
-            yield "lspci -vvv", f"{record.address}: ACS {record.control or ('not readable' if record.denied else 'none')}"
+            yield (
+                "lspci -vvv",
+                (
+                    f"{record.address}: ACS"
+                    f" {record.control or ('not readable' if record.denied else 'none')}"
+                ),
+            )
         case KernelEvent():
             yield "kernel log", record.text
         case Perftest():
-            best = "no bandwidth" if record.best_gbit_s is None else f"best {record.best_gbit_s:g} Gb/s"
+            best = (
+                "no bandwidth"
+                if record.best_gbit_s is None
+                else f"best {record.best_gbit_s:g} Gb/s"
+            )
             yield (
                 "perftest",
-                f"{record.operation or 'test'} on {record.device or 'device not told'}: {best}, {len(record.latency)} latencies",
+                (
+                    f"{record.operation or 'test'} on {record.device or 'device not told'}: {best},"
+                    f" {len(record.latency)} latencies"
+                ),
             )
         case Iperf3():
             rates = ", ".join(
-                f"{name} {rate:g} Gb/s" for name, rate in (("sent", record.sent_gbit_s), ("received", record.received_gbit_s)) if rate
+                f"{name} {rate:g} Gb/s"
+                for name, rate in (
+                    ("sent", record.sent_gbit_s),
+                    ("received", record.received_gbit_s),
+                )
+                if rate
             )
             yield "iperf3", rates or "no rates"
         case _:
@@ -81,24 +107,63 @@ def _of_rdma(record: object) -> Iterator[Line]:
             for device in record.devices:
                 for port in device.ports:
                     rate = None if port.rate_gbit_s is None else f"{port.rate_gbit_s:g} Gb/s"
-                    said = ", ".join(each for each in (port.state, port.physical_state, rate, port.link_layer) if each)
-                    yield "ibstat", f"{device.name} {device.ca_type or ''}: port {port.number} {said}"
+                    said = ", ".join(
+                        each
+                        for each in (port.state, port.physical_state, rate, port.link_layer)
+                        if each
+                    )
+                    yield (
+                        "ibstat",
+                        f"{device.name} {device.ca_type or ''}: port {port.number} {said}",
+                    )
         case VerbsDevices():
-            yield "ibv_devices", ", ".join(device.name for device in record.devices) or record.empty_text or "none"
+            yield (
+                "ibv_devices",
+                ", ".join(device.name for device in record.devices) or record.empty_text or "none",
+            )
         case VerbsInfo():
             for verbs in record.ports or (None,):
-                port_text = "no port" if verbs is None else f"port {verbs.number} {verbs.state or 'state not told'}"
-                more = "" if verbs is None else f", MTU {verbs.active_mtu or '?'}, {verbs.link_layer or 'link layer not told'}"
-                yield "ibv_devinfo", f"{record.name} firmware {record.firmware or '?'}: {port_text}{more}"
+                port_text = (
+                    "no port"
+                    if verbs is None
+                    else f"port {verbs.number} {verbs.state or 'state not told'}"
+                )
+                more = (
+                    ""
+                    if verbs is None
+                    else (
+                        f", MTU {verbs.active_mtu or '?'},"
+                        f" {verbs.link_layer or 'link layer not told'}"
+                    )
+                )
+                yield (
+                    "ibv_devinfo",
+                    f"{record.name} firmware {record.firmware or '?'}: {port_text}{more}",
+                )
         case RdmaLink():
             netdev = f", {record.netdev}" if record.netdev else ""
-            yield "rdma link", f"{record.device}/{record.port} {record.state or '?'} {record.physical_state or '?'}{netdev}"
+            yield (
+                "rdma link",
+                (
+                    f"{record.device}/{record.port} {record.state or '?'}"
+                    f" {record.physical_state or '?'}{netdev}"
+                ),
+            )
         case Gid():
-            yield "show_gids", f"{record.device} port {record.port} index {record.index}: {record.gid} {record.version}"
+            yield (
+                "show_gids",
+                (
+                    f"{record.device} port {record.port} index {record.index}: {record.gid}"
+                    f" {record.version}"
+                ),
+            )
         case PartitionKey():
             yield "P_Key table", f"index {record.index}: {record.key:#06x}"
         case FabricProvider():
-            yield "fi_info", f"{record.provider} {record.domain or ''} {record.endpoint or ''}".rstrip()
+            yield (
+                "fi_info",
+                f"{record.provider} {record.domain or ''} {record.endpoint or ''}".rstrip(),
+            )
         case OfedRelease():
             yield "ofed_info -s", record.name
         case RdmaNodes():
@@ -111,22 +176,38 @@ def _of_gpus(record: object) -> Iterator[Line]:
     match record:
         case SmiTable():
             models = ", ".join(dict.fromkeys(gpu.model for gpu in record.gpus))
-            yield "nvidia-smi", f"driver {record.driver}, CUDA {record.cuda}, {len(record.gpus)} GPUs: {models or 'none'}"
+            yield (
+                "nvidia-smi",
+                (
+                    f"driver {record.driver}, CUDA {record.cuda}, {len(record.gpus)} GPUs:"
+                    f" {models or 'none'}"
+                ),
+            )
         case ListedGpu():
             yield "nvidia-smi -L", f"GPU {record.index}: {record.model}"
         case QueryRow():
-            yield "nvidia-smi --query", ", ".join(f"{name} {value}" for name, value in record.values)
+            yield (
+                "nvidia-smi --query",
+                ", ".join(f"{name} {value}" for name, value in record.values),
+            )
         case Topology():
             yield "nvidia-smi topo -m", f"{len(record.gpus)} GPUs, {len(record.nics)} NICs"
         case NvlinkGpu():
             up = sum(rate is not None for _, rate in record.rates_gb_s)
             said = [f"{up} of {len(record.rates_gb_s)} links up"] if record.rates_gb_s else []
-            said += [f"link {e.link} replay {e.replay} recovery {e.recovery} CRC {e.crc}" for e in record.errors]
+            said += [
+                f"link {e.link} replay {e.replay} recovery {e.recovery} CRC {e.crc}"
+                for e in record.errors
+            ]
             yield "nvidia-smi nvlink", f"GPU {record.index} {record.model}: {'; '.join(said)}"
         case CopyRun():
             yield "nvbandwidth", f"{record.version or ''} {len(record.tests)} tests".strip()
         case DiagTest():
-            yield "dcgmi diag", f"{record.name}: {record.result}" + (f" ({record.warning})" if record.warning else "")
+            yield (
+                "dcgmi diag",
+                f"{record.name}: {record.result}"
+                + (f" ({record.warning})" if record.warning else ""),
+            )
         case _:
             return
 
@@ -134,7 +215,9 @@ def _of_gpus(record: object) -> Iterator[Line]:
 def faults_of(record: object) -> Iterator[str]:
     """Errors that the tool itself reports."""
     match record:
-        case KernelEvent() if "corrected error" not in record.text.lower() or "uncorrected" in record.text.lower():
+        case KernelEvent() if (
+            "corrected error" not in record.text.lower() or "uncorrected" in record.text.lower()
+        ):
             yield f"line {record.line_no}: {record.text}"
         case Ibstat() if record.panic:
             yield f"ibstat: {record.panic}"
@@ -143,7 +226,9 @@ def faults_of(record: object) -> Iterator[str]:
         case DiagTest() if record.result.lower().startswith("fail"):
             yield f"dcgmi diag: {record.name}: {record.result}"
         case QueryRow() if record.broken:
-            yield "nvidia-smi --query: " + ", ".join(f"{name} {value}" for name, value in record.values)
+            yield "nvidia-smi --query: " + ", ".join(
+                f"{name} {value}" for name, value in record.values
+            )
         case Perftest() | CopyRun() | Iperf3() if record.problem:
             yield record.problem
         case _:
@@ -153,7 +238,9 @@ def faults_of(record: object) -> Iterator[str]:
 def gaps_of(record: object) -> Iterator[str]:
     """What of the output is missing."""
     if isinstance(record, Topology):
-        yield from (f"nvidia-smi topo -m: the row of {row.name} is torn" for row in record.rows if row.torn)
+        yield from (
+            f"nvidia-smi topo -m: the row of {row.name} is torn" for row in record.rows if row.torn
+        )
 
 
 KIND = "node-tools"
@@ -181,11 +268,16 @@ def read(chunks: Iterable[bytes]) -> Document:
         raise UnknownLayout(
             "no output of a node's tools in it",
             seen=next((line.strip()[:200] for line in text.splitlines() if line.strip()), ""),
-            next_step="known are nvidia-smi, ibstat, ibv_devinfo, rdma link, ethtool, lspci, dmesg and their like: docs/read.md lists them",
+            next_step=(
+                "known are nvidia-smi, ibstat, ibv_devinfo, rdma link, ethtool, lspci, dmesg and"
+                " their like: docs/read.md lists them"
+            ),
         )
     faults = tuple(dict.fromkeys(fault for record in records for fault in faults_of(record)))
     gaps = tuple(dict.fromkeys(gap for record in records for gap in gaps_of(record)))
-    gaps += (f"outputs of tools were looked for in the first {MOST_BYTES} bytes only",) if cut else ()
+    gaps += (
+        (f"outputs of tools were looked for in the first {MOST_BYTES} bytes only",) if cut else ()
+    )
     return Document(KIND, records, told, not gaps, (*faults, *gaps), faults)
 
 

@@ -1,6 +1,8 @@
-"""What Open MPI 4 (ORTE) and 5 (PRRTE) say when a job cannot start or ends badly, with ssh's and UCX's words among theirs.
+"""What Open MPI 4 (ORTE) and 5 (PRRTE) say when a job cannot start or ends badly, with ssh's and
+UCX's words among theirs.
 
-Wordings: help files of Open MPI 4.1.4 and 5.0, PRRTE 3.0, OpenSSH 9.2; recorded ones are in tests/fixtures/open_mpi.
+Wordings: help files of Open MPI 4.1.4 and 5.0, PRRTE 3.0, OpenSSH 9.2; recorded ones are in
+tests/fixtures/open_mpi.
 
 >>> text = b"mpirun noticed that process rank 3 with PID 52017 on node node-b exited on signal 9 (Killed).\\n"
 >>> (log,) = read([text]).records
@@ -297,7 +299,10 @@ def failures_of(scan: Scan) -> tuple[LauncherFailure, ...]:
     found = failures("open-mpi", RULES, scan)
     kinds = {each.kind for each in found}
     follows: set[str] = set()
-    if any(kind.startswith("ssh-") for kind in kinds) or kinds & {"orted-not-found", "library-missing"}:
+    if any(kind.startswith("ssh-") for kind in kinds) or kinds & {
+        "orted-not-found",
+        "library-missing",
+    }:
         follows |= {"daemon-start-failed", "daemon-died"}
     # Who connects to a process that has died is refused.
     if kinds & {"signal", "crash"}:
@@ -314,7 +319,11 @@ def read(chunks: Iterable[bytes]) -> Document:
     scan = Scanner(PATTERNS).scan(chunks)
     found = failures_of(scan)
     if not found:
-        raise UnknownLayout("no message of Open MPI in it", seen=scan.first_line, next_step="give the standard error of mpirun too")
+        raise UnknownLayout(
+            "no message of Open MPI in it",
+            seen=scan.first_line,
+            next_step="give the standard error of mpirun too",
+        )
     return document("open-mpi", found, scan)
 
 
@@ -322,12 +331,24 @@ def document(kind: str, found: tuple[LauncherFailure, ...], scan: Scan) -> Docum
     """The document of a launcher's output."""
     told = tuple(_told(each) for each in found)
     faults = tuple(text for each, text in zip(found, told, strict=True) if each.role is not _NOTE)
-    summary = tuple((each.kind, f"{text} ({each.cause})") for each, text in zip(found, told, strict=True))
-    return Document(kind, (LauncherLog(kind, found),), summary, not scan.problems, (*faults, *scan.problems), faults)
+    summary = tuple(
+        (each.kind, f"{text} ({each.cause})") for each, text in zip(found, told, strict=True)
+    )
+    return Document(
+        kind,
+        (LauncherLog(kind, found),),
+        summary,
+        not scan.problems,
+        (*faults, *scan.problems),
+        faults,
+    )
 
 
 def _told(each: LauncherFailure) -> str:
-    where = [f"rank {each.rank}" if each.rank is not None else "", f"node {each.node}" if each.node else ""]
+    where = [
+        f"rank {each.rank}" if each.rank is not None else "",
+        f"node {each.node}" if each.node else "",
+    ]
     named = ", ".join(text for text in where if text)
     times = f" ({each.count} times)" if each.count > 1 else ""
     return f"line {each.line_no}: {each.text[:240]}{times}" + (f" [{named}]" if named else "")

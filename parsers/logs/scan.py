@@ -1,9 +1,12 @@
-"""Where in gigabytes of text hundreds of regular expressions match: line by line, per process, in constant memory.
+"""Where in gigabytes of text hundreds of regular expressions match: line by line, per process, in
+constant memory.
 
-Running every expression on every line reads 60 MB/s and less. Here a block of lines is first reduced to *shapes*: lines without digits
-and hex letters, in lower case, made by one `bytes.translate` of the block. A log of millions of lines has a few hundred shapes. For each
-new shape it is worked out once which expressions could match a line of that shape (`scan_regex`: what remains of the expression must match
-what remains of the line); only lines of such shapes are looked at again.
+Running every expression on every line reads 60 MB/s and less. Here a block of lines is first
+reduced to *shapes*: lines without digits and hex letters, in lower case, made by one
+`bytes.translate` of the block. A log of millions of lines has a few hundred shapes. For each new
+shape it is worked out once which expressions could match a line of that shape (`scan_regex`: what
+remains of the expression must match what remains of the line); only lines of such shapes are looked
+at again.
 
 A wrapped warning (text that runs on in lines without a prefix) is also searched as one line.
 
@@ -19,10 +22,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from busbw.parsers.logs.scan_sieve import LONGEST_LINE, Alike, Block, Compiled, Sieve, blocks, compiled
+from busbw.parsers.logs.scan_sieve import (
+    LONGEST_LINE,
+    Alike,
+    Block,
+    Compiled,
+    Sieve,
+    blocks,
+    compiled,
+)
 
 COMMON_LINES = 5_000
-"""Default of `Pattern.common_after`. Five lines of each of a thousand ranks say what there is to say."""
+"""Default of `Pattern.common_after`. Five lines of each of a thousand ranks say what there is to
+say."""
 SAMPLED_BLOCKS = 16
 """In every sixteenth block the first match of a common pattern is still taken: one line in 2 MB."""
 _MOST_ENTRIES = 500_000
@@ -34,18 +46,19 @@ _RANK = re.compile(rb"\[(?:\d+,)?(\d+)\](?:\[[^\]\n]*\])?<std|\[(?:rank|default|
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One expression to look for: Python `re`, case ignored, searched line by line, ASCII classes."""
+    """One expression to look for: Python `re`, case ignored, searched line by line, ASCII
+    classes."""
 
     id: str
     regex: str
     keep: int = 4
     """How many lines are kept of each process."""
     distinct: bool = False
-    """True = of each process's lines with the same last word (`… via NET/IB/3/GDRDMA`) only the first is kept; the others are taken to match
-    as it did, and counted."""
+    """True = of each process's lines with the same last word (`… via NET/IB/3/GDRDMA`) only the
+    first is kept; the others are taken to match as it did, and counted."""
     common_after: int = COMMON_LINES
-    """Matching lines (of a distinct pattern: in a row, without anything new) after which it counts as common: from then on only one line in
-    2 MB is taken."""
+    """Matching lines (of a distinct pattern: in a row, without anything new) after which it counts
+    as common: from then on only one line in 2 MB is taken."""
     after: int = 0
     """How many lines behind each kept line are kept with it (fewer at the end of a block)."""
 
@@ -57,7 +70,8 @@ class Line:
     line_no: int
     """From 1."""
     text: str
-    """Without its line end; a wrapped warning is joined by spaces. Undecodable bytes are shown as U+FFFD."""
+    """Without its line end; a wrapped warning is joined by spaces. Undecodable bytes are shown as
+    U+FFFD."""
     after: tuple[str, ...] = ()
     """The lines behind it, where the pattern asked for them."""
 
@@ -69,7 +83,8 @@ class Hit:
     pattern: str
     """Id of the pattern."""
     process: str | None
-    """`host:pid` of the line's NCCL prefix, else `rank N` of its launcher tag; None = the line names neither."""
+    """`host:pid` of the line's NCCL prefix, else `rank N` of its launcher tag; None = the line
+    names neither."""
     count: int
     """Matching lines of this process; a lower bound where the pattern is common."""
     examples: tuple[Line, ...]
@@ -87,23 +102,30 @@ class Scan:
     hits: tuple[Hit, ...]
     """One per pattern and process, by first line."""
     common: tuple[str, ...]
-    """Patterns that became common (`Pattern.common_after`): after that only one line in 2 MB was taken."""
+    """Patterns that became common (`Pattern.common_after`): after that only one line in 2 MB was
+    taken."""
     problems: tuple[str, ...]
     """What was not searched as it should have been, in words."""
 
 
 class Scanner:
-    """A set of patterns, ready to search any number of inputs. It can be pickled: workers of a pool build it from the patterns."""
+    """A set of patterns, ready to search any number of inputs. It can be pickled: workers of a pool
+    build it from the patterns."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        """Raises:
-        ValueError: an expression uses syntax that `scan_regex` does not know; or two patterns share an id.
+        """Raises: ValueError: an expression uses syntax that `scan_regex` does not know; or two
+        patterns share an id.
         """
         ids = [pattern.id for pattern in patterns]
         if len(set(ids)) != len(ids):
-            raise ValueError(f"pattern ids given twice: {sorted({each for each in ids if ids.count(each) > 1})!r}")
+            raise ValueError(
+                "pattern ids given twice:"
+                f" {sorted({each for each in ids if ids.count(each) > 1})!r}"
+            )
         self.patterns = tuple(patterns)
-        self._compiled = tuple(compiled(index, pattern.regex) for index, pattern in enumerate(self.patterns))
+        self._compiled = tuple(
+            compiled(index, pattern.regex) for index, pattern in enumerate(self.patterns)
+        )
         self._sieve = Sieve(self._compiled)
 
     def __reduce__(self) -> tuple[type[Scanner], tuple[tuple[Pattern, ...]]]:
@@ -111,11 +133,13 @@ class Scanner:
 
     @property
     def slow(self) -> tuple[str, ...]:
-        """Ids of patterns whose plain text is almost all digits and letters a-f (`error|802`): each costs a search of every block."""
+        """Ids of patterns whose plain text is almost all digits and letters a-f (`error|802`): each
+        costs a search of every block."""
         return tuple(self.patterns[each.index].id for each in self._compiled if not each.sieved)
 
     def scan(self, chunks: Iterable[bytes]) -> Scan:
-        """Search one input, given in chunks of any size. Memory depends on the number of processes and patterns, not on the length."""
+        """Search one input, given in chunks of any size. Memory depends on the number of processes
+        and patterns, not on the length."""
         tally = _Tally(self.patterns, self._compiled)
         for block in blocks(tally.counted(chunks)):
             tally.begin(block)
@@ -131,7 +155,8 @@ class _Entry:
     def __init__(self) -> None:
         self.count = 0
         self.examples: list[tuple[int, bytes, bytes]] = []
-        """(line number, line, lines behind it). Tuples of plain values: a hundred thousand records here keep the garbage collector busy."""
+        """(line number, line, lines behind it). Tuples of plain values: a hundred thousand records
+        here keep the garbage collector busy."""
 
 
 class _Tally:
@@ -160,7 +185,9 @@ class _Tally:
         self.dropped = 0
         self.processes: dict[bytes, bytes | None] = {}
         """What the first word of a line says of its process."""
-        self.distinct = frozenset(index for index, pattern in enumerate(patterns) if pattern.distinct)
+        self.distinct = frozenset(
+            index for index, pattern in enumerate(patterns) if pattern.distinct
+        )
         self.like: dict[tuple[int, bytes | None, bytes], _Entry] = {}
         """(pattern, process, last word) of the lines that `distinct` patterns matched."""
         self.settled: dict[Alike, tuple[tuple[int, _Entry], ...]] = {}
@@ -185,7 +212,8 @@ class _Tally:
         self.blocks += 1
 
     def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
-        """Run the candidate expressions on a line and book those that match; gives their indexes."""
+        """Run the candidate expressions on a line and book those that match; gives their
+        indexes."""
         low = line.lower()
         matched: list[int] = []
         alike: list[int] = []
@@ -200,15 +228,20 @@ class _Tally:
             self.book(index, ((at, line),))
         return [*matched, *alike] if alike else matched
 
-    def book_alike(self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]) -> None:
-        """As `Booking`. What such lines count for is remembered where the first word tells the process: it is the same for all of them."""
+    def book_alike(
+        self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]
+    ) -> None:
+        """As `Booking`. What such lines count for is remembered where the first word tells the
+        process: it is the same for all of them."""
         known = self.settled.get(key)
         for at in places if known is None else ():
             matched = self.examine(at, lines[at], candidates)
             process = self.processes.get(key[0])
             if process is not None and len(self.settled) < _MOST_ENTRIES:
                 entries = ((index, self.entries.get((index, process))) for index in matched)
-                known = self.settled[key] = tuple((index, entry) for index, entry in entries if entry is not None)
+                known = self.settled[key] = tuple(
+                    (index, entry) for index, entry in entries if entry is not None
+                )
                 places = places[1:]
                 break
         for index, entry in known or ():
@@ -217,9 +250,14 @@ class _Tally:
                 self._count(index, len(places))
 
     def _is_like_another(self, index: int, line: bytes) -> bool:
-        """It is counted with a matching line of the same process and with the same last word: by far the most lines end here."""
+        """It is counted with a matching line of the same process and with the same last word: by
+        far the most lines end here."""
         process = self.processes.get(line[: line.find(b" ") + 1])
-        entry = self.like.get((index, process, line[line.rfind(b" ") :])) if process is not None else None
+        entry = (
+            self.like.get((index, process, line[line.rfind(b" ") :]))
+            if process is not None
+            else None
+        )
         if entry is None:
             return False
         entry.count += 1
@@ -232,7 +270,8 @@ class _Tally:
             self.newly_common |= {index}
 
     def process(self, line: bytes) -> bytes | None:
-        """As `process_of`, remembered by the line's first word or, behind a launcher's tag, its first two."""
+        """As `process_of`, remembered by the line's first word or, behind a launcher's tag, its
+        first two."""
         first = line.find(b" ") + 1
         words = (line[:first], line[: line.find(b" ", first) + 1])
         for word in words:
@@ -267,12 +306,17 @@ class _Tally:
                 self.dropped += 1
             else:
                 self.kept += 1
-                after = b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + pattern.after]) if pattern.after else b""
+                after = (
+                    b"\n".join(self.block.split(b"\n")[at + 1 : at + 1 + pattern.after])
+                    if pattern.after
+                    else b""
+                )
                 entry.examples.append((first_no + at, line, after))
         self._count(index, len(found))
 
     def _is_new(self, index: int, process: bytes | None, line: bytes, entry: _Entry) -> bool:
-        """The first line of the process with this last word. What is new makes a pattern less common."""
+        """The first line of the process with this last word. What is new makes a pattern less
+        common."""
         key = (index, process, line[line.rfind(b" ") :])
         if key in self.like:
             return False
@@ -291,13 +335,24 @@ class _Tally:
         hits.sort(key=lambda hit: (hit.examples[0].line_no, hit.pattern))
         problems = []
         if self.long_lines:
-            problems.append(f"{self.long_lines} lines are longer than {LONGEST_LINE} bytes and were searched only up to there")
+            problems.append(
+                f"{self.long_lines} lines are longer than {LONGEST_LINE} bytes and were searched"
+                " only up to there"
+            )
         if self.uncounted:
-            problems.append(f"{self.uncounted} matches of more than {_MOST_ENTRIES} pairs of pattern and process were not kept")
+            problems.append(
+                f"{self.uncounted} matches of more than {_MOST_ENTRIES} pairs of pattern and"
+                " process were not kept"
+            )
         if self.dropped:
-            problems.append(f"{self.dropped} matching lines beyond the first {_MOST_LINES} were counted and not kept")
+            problems.append(
+                f"{self.dropped} matching lines beyond the first {_MOST_LINES} were counted and not"
+                " kept"
+            )
         common = tuple(self.patterns[index].id for index in sorted(self.common | self.newly_common))
-        return Scan(self.size_bytes, self.lines, self.first_line, tuple(hits), common, tuple(problems))
+        return Scan(
+            self.size_bytes, self.lines, self.first_line, tuple(hits), common, tuple(problems)
+        )
 
 
 def _line(line_no: int, text: bytes, after: bytes) -> Line:
@@ -306,11 +361,19 @@ def _line(line_no: int, text: bytes, after: bytes) -> Line:
 
 
 def _first_line(text: bytes) -> str:
-    return next((line.decode("utf-8", "replace").strip()[:200] for line in text.split(b"\n") if line.strip()), "")
+    return next(
+        (
+            line.decode("utf-8", "replace").strip()[:200]
+            for line in text.split(b"\n")
+            if line.strip()
+        ),
+        "",
+    )
 
 
 def process_of(line: bytes) -> bytes | None:
-    """`host:pid` of an NCCL prefix in the line, else `rank N` of a launcher's or torch's tag; None = neither.
+    """`host:pid` of an NCCL prefix in the line, else `rank N` of a launcher's or torch's tag; None
+    = neither.
 
     >>> process_of(b"[1,3]<stdout>:gpu2:4711:4720 [3] NCCL INFO Using network IB"), process_of(b"[rank7]:[E710 09:00:00 x.cpp:1] y")
     (b'gpu2:4711', b'rank 7')

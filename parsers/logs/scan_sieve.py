@@ -1,4 +1,5 @@
-"""Which lines of a block could match which expressions, with the standard library alone: by shape, by literal, by wrapped warning."""
+"""Which lines of a block could match which expressions, with the standard library alone: by shape,
+by literal, by wrapped warning."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ from typing import Protocol
 # or NULs, no line cut in two.
 
 BLOCK_BYTES = 120 * 1024
-"""Just under glibc's threshold (128 KiB) from which on each buffer is mapped and unmapped anew: larger blocks are a third slower."""
+"""Just under glibc's threshold (128 KiB) from which on each buffer is mapped and unmapped anew:
+larger blocks are a third slower."""
 LONGEST_LINE = 4096
-"""NCCL cuts its own lines at about 1 KiB; what is longer is not a log line, and some expressions take quadratic time on it."""
+"""NCCL cuts its own lines at about 1 KiB; what is longer is not a log line, and some expressions
+take quadratic time on it."""
 WARN = b" NCCL WARN "
 _TAIL = 4096
 _DASHES = b"-" * 50
@@ -34,10 +37,11 @@ class Block:
 
 
 def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Regroup chunks of any size into blocks of at most `size_bytes`. Where they end does not depend on how the input was cut.
+    """Regroup chunks of any size into blocks of at most `size_bytes`. Where they end does not
+    depend on how the input was cut.
 
-    A line longer than a block is given by its beginning only. No warning or help message is near the end of a block: its further lines
-    are with it.
+    A line longer than a block is given by its beginning only. No warning or help message is near
+    the end of a block: its further lines are with it.
     """
     buffer, start, skipping = b"", 0, False
     for chunk in chunks:
@@ -55,18 +59,23 @@ def blocks(chunks: Iterable[bytes], size_bytes: int = BLOCK_BYTES) -> Iterator[B
 
 
 def _border(buffer: bytes, start: int, limit: int) -> int:
-    """Where the block ends: after its last newline, but before a warning or a help message so near the end that it may be cut off."""
+    """Where the block ends: after its last newline, but before a warning or a help message so near
+    the end that it may be cut off."""
     end = buffer.rfind(b"\n", start, limit) + 1
     if end == 0:
         return limit
     tail = max(start, end - _TAIL)
-    opening = min((at for at in (buffer.find(WARN, tail, end), buffer.find(_DASHES, tail, end)) if at >= 0), default=-1)
+    opening = min(
+        (at for at in (buffer.find(WARN, tail, end), buffer.find(_DASHES, tail, end)) if at >= 0),
+        default=-1,
+    )
     line_start = buffer.rfind(b"\n", start, opening) + 1 if opening >= 0 else 0
     return line_start if line_start > start else end
 
 
 def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
-    """The block of these bytes (None = they are all of a line given already), and whether they end inside a line.
+    """The block of these bytes (None = they are all of a line given already), and whether they end
+    inside a line.
 
     `skipping`: they begin inside a line that has been given already.
     """
@@ -90,7 +99,8 @@ def _block(raw: bytes, skipping: bool) -> tuple[Block | None, bool]:
 
 
 def _cut_long_lines(text: bytes) -> tuple[bytes, int]:
-    """The text with lines cut to `LONGEST_LINE`, and how many were. Hopping from newline to newline is cheaper than any search."""
+    """The text with lines cut to `LONGEST_LINE`, and how many were. Hopping from newline to newline
+    is cheaper than any search."""
     kept, copied, at, cut = [], 0, 0, 0
     while len(text) - at > LONGEST_LINE:
         newline = text.rfind(b"\n", at, at + LONGEST_LINE + 1)
@@ -133,7 +143,8 @@ _MOST_ALTERNATIVES = 32
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece of an expression: what it matches exactly, what it must contain, what its shape matches."""
+    """A piece of an expression: what it matches exactly, what it must contain, what its shape
+    matches."""
 
     erased: str
     exact: frozenset[str] | None = None
@@ -156,7 +167,8 @@ def shape_of(text: str) -> str:
 
 
 def required_literals(pattern: str) -> tuple[str, ...]:
-    """Strings, in lower case, of which every line that `pattern` matches contains at least one; () = none could be derived.
+    """Strings, in lower case, of which every line that `pattern` matches contains at least one; ()
+    = none could be derived.
 
     >>> required_literals(r"NET/IB ?: No device found")
     ('net/ib : no device found', 'net/ib: no device found')
@@ -164,7 +176,8 @@ def required_literals(pattern: str) -> tuple[str, ...]:
     ('vendor',)
 
     Raises:
-        ValueError: `pattern` uses syntax this module does not know, or its groups or classes are not closed.
+        ValueError: `pattern` uses syntax this module does not know, or its groups or classes are
+        not closed.
     """
     return tuple(sorted(_parse(pattern).contains() or ()))
 
@@ -191,7 +204,8 @@ def _parse(pattern: str) -> _Part:
 
 
 class _Reader:
-    """Recursive descent over one expression. It is not compiled for that: that takes as long again, and most are never needed."""
+    """Recursive descent over one expression. It is not compiled for that: that takes as long again,
+    and most are never needed."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -239,8 +253,13 @@ class _Reader:
         if inline:
             self.position = inline.end()
             return _Part(erased="", exact=frozenset({""}))
-        if opening is None or (self.pattern.startswith("(?", self.position) and opening.group() == "("):
-            raise ValueError(f"group not known here: {self.pattern[self.position : self.position + 4]!r} in {self.pattern!r}")
+        if opening is None or (
+            self.pattern.startswith("(?", self.position) and opening.group() == "("
+        ):
+            raise ValueError(
+                f"group not known here: {self.pattern[self.position : self.position + 4]!r} in"
+                f" {self.pattern!r}"
+            )
         self.position = opening.end()
         inside = self.alternatives()
         self.position += 1
@@ -261,7 +280,8 @@ class _Reader:
             raise ValueError(f"nothing behind the last character of {self.pattern!r}")
         self.position += 2
         if char in "bBAZ":
-            # Word boundaries move when characters are left out: nothing can be demanded of the shape.
+            # Word boundaries move when characters are left out: nothing can be demanded of the
+            # shape.
             return _Part(erased="" if char in "bB" else "\\" + char)
         if char in "dDwWsS":
             return _class_part("\\" + char)
@@ -323,7 +343,8 @@ def _any_of(parts: list[_Part]) -> _Part:
 
 
 def _in_a_row(parts: list[_Part]) -> _Part:
-    """Neighbouring pieces with short lists of texts become one longer list; the most telling list is what is required."""
+    """Neighbouring pieces with short lists of texts become one longer list; the most telling list
+    is what is required."""
     run = frozenset({""})
     found: list[frozenset[str]] = []
     broken = False
@@ -343,9 +364,18 @@ def _in_a_row(parts: list[_Part]) -> _Part:
 
 
 def _most_telling(lists: Iterable[frozenset[str]]) -> frozenset[str] | None:
-    """The list whose weakest string keeps most of itself in a shape; ties go to the shorter list."""
+    """The list whose weakest string keeps most of itself in a shape; ties go to the shorter
+    list."""
     usable = [strings for strings in lists if "" not in strings]
-    return max(usable, key=lambda strings: (min(len(shape_of(text)) for text in strings), -len(strings), sorted(strings)), default=None)
+    return max(
+        usable,
+        key=lambda strings: (
+            min(len(shape_of(text)) for text in strings),
+            -len(strings),
+            sorted(strings),
+        ),
+        default=None,
+    )
 
 
 _LOWER = bytes(range(256)).lower()
@@ -356,18 +386,24 @@ _MOST_PLANS = 1_000
 _CONTINUATION_LINES = 3
 _CONTINUATION_BYTES = 2048
 _NOT_CONTINUATION = re.compile(
-    rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^  |^\S*\w@\w\S*[ :].*[$#%>] |^Script done on "
+    rb"^\s*(?:#|-?\d|$)|^\W*[\w.-]+:\d+:\d+ | NCCL [A-Z]+ |^-{8}|^\S+: |^ ?\.\. |^Traceback|^ "
+    rb" |^\S*\w@\w\S*[ :].*[$#%>] |^Script done on "
 )
-_CUT = re.compile(rb"(?:failed with(?: error)?(?: \d+)?|[,:;(=-]|\b(?:with|to|for|on|and|of|the|in|from|is|error))\s*$")
+_CUT = re.compile(
+    rb"(?:failed with(?: error)?(?:"
+    rb" \d+)?|[,:;(=-]|\b(?:with|to|for|on|and|of|the|in|from|is|error))\s*$"
+)
 _SECOND = re.compile(rb"[a-z(]|This is usually caused|Disable NVLS|Do not force-enable")
 _TAG = re.compile(
-    rb"^(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>: ?|^\[(?:rank|default)\d+\]: ?"
+    rb"^(?:\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]?)?(?:\[[^\]]{1,80}\]){0,2}<std\w+>:"
+    rb" ?|^\[(?:rank|default)\d+\]: ?"
 )
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """An expression with its necessary conditions. What is compiled, is so when it is first needed: most expressions meet no line like theirs."""
+    """An expression with its necessary conditions. What is compiled, is so when it is first needed:
+    most expressions meet no line like theirs."""
 
     index: int
     text: str
@@ -377,7 +413,8 @@ class Compiled:
     """The shape of a matching line contains one of them; () = none is known."""
     shape_text: str
     sieved: bool
-    """False = its shape says too little (`dead` is all hex letters): its lines are found by its literals instead, which costs more."""
+    """False = its shape says too little (`dead` is all hex letters): its lines are found by its
+    literals instead, which costs more."""
 
     @cached_property
     def regex(self) -> re.Pattern[bytes]:
@@ -386,7 +423,8 @@ class Compiled:
 
     def literal_in(self, low: bytes) -> bool:
         """Whether a text in lower case has what a matching line must have."""
-        for literal in self.literals:  # not any(): this runs a million times, and a generator costs thrice as much
+        # not any(): this runs a million times, and a generator costs thrice as much
+        for literal in self.literals:
             if literal in low:
                 return True
         return not self.literals
@@ -412,11 +450,15 @@ class Booking(Protocol):
     distinct: frozenset[int]
     """Expressions that want each kind of line of a process only once."""
 
-    def book_alike(self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]) -> None:
-        """Lines at these places that the candidates, all of them `distinct`, take for the same: none or the first is examined."""
+    def book_alike(
+        self, key: Alike, lines: Sequence[bytes], places: Sequence[int], candidates: Sequence[int]
+    ) -> None:
+        """Lines at these places that the candidates, all of them `distinct`, take for the same:
+        none or the first is examined."""
 
     def examine(self, at: int, line: bytes, candidates: Sequence[int]) -> Sequence[int]:
-        """Run these expressions on a line (`at` = its index in the block, from 0); gives the indexes of those that match."""
+        """Run these expressions on a line (`at` = its index in the block, from 0); gives the
+        indexes of those that match."""
 
     def book(self, index: int, found: Sequence[tuple[int, bytes]]) -> None:
         """These lines (index in the block, text), ascending, match the expression."""
@@ -453,17 +495,21 @@ class Sieve:
         self.hot: set[bytes] = set()
         """The known shapes that some expression may match, and those of warnings."""
         self.plans: dict[frozenset[int], dict[bytes, tuple[int, ...]]] = {}
-        """For each set of common expressions: what of `known` is still wanted of every line of a hot shape."""
+        """For each set of common expressions: what of `known` is still wanted of every line of a
+        hot shape."""
 
     def search(self, text: bytes, booking: Booking) -> int:
-        """Have every line of the block examined that an expression may match and that is wanted. Gives the number of its lines."""
+        """Have every line of the block examined that an expression may match and that is wanted.
+        Gives the number of its lines."""
         shapes = text.translate(_LOWER, _ERASE).split(b"\n")
         distinct = set(shapes)
         fresh = distinct.difference(self.known)
         if fresh:
             self._learn(fresh)
         hot = distinct & self.hot
-        claimed = self.search_wrapped(text, booking) if any(_WARN_SHAPE in shape for shape in hot) else {}
+        claimed = (
+            self.search_wrapped(text, booking) if any(_WARN_SHAPE in shape for shape in hot) else {}
+        )
         plans = self._plans(hot, booking.once | booking.never)
         if plans or (hot and booking.once):
             block = _Lines(text.split(b"\n"), shapes, claimed)
@@ -476,10 +522,14 @@ class Sieve:
         return len(shapes)
 
     def search_wrapped(self, text: bytes, booking: Booking) -> dict[int, Collection[int]]:
-        """Examine the wrapped warnings of a block, each as one line. Gives what matched, for the index of each line they consist of."""
+        """Examine the wrapped warnings of a block, each as one line. Gives what matched, for the
+        index of each line they consist of."""
         claimed: dict[int, Collection[int]] = {}
         for at, joined, count in _wrapped_warnings(text):
-            indexes = (*self._may_match(joined.translate(_LOWER, _ERASE)), *(each.index for each in self.unsieved))
+            indexes = (
+                *self._may_match(joined.translate(_LOWER, _ERASE)),
+                *(each.index for each in self.unsieved),
+            )
             matched = booking.examine(at, joined, indexes)
             claimed.update((at + step, matched) for step in range(count))
         return claimed
@@ -489,7 +539,8 @@ class Sieve:
         return tuple(
             each.index
             for each in self.sieved
-            if (not each.shape_literals or any(literal in shape for literal in each.shape_literals)) and each.shape.search(shape)
+            if (not each.shape_literals or any(literal in shape for literal in each.shape_literals))
+            and each.shape.search(shape)
         )
 
     def _learn(self, fresh: set[bytes]) -> None:
@@ -511,14 +562,23 @@ class Sieve:
         for shape in hot:
             plan = made.get(shape)
             if plan is None:
-                plan = made[shape] = tuple(index for index in self.known[shape] if index not in common)
+                plan = made[shape] = tuple(
+                    index for index in self.known[shape] if index not in common
+                )
             if plan:
                 plans[shape] = plan
         return plans
 
-    def _search_all(self, block: _Lines, plans: dict[bytes, tuple[int, ...]], booking: Booking) -> None:
-        """Have the lines of these shapes examined, shape by shape; of lines that are alike to all who want them the first, the others counted."""
-        repeatable = {shape for shape, plan in plans.items() if booking.distinct.issuperset(plan) and _WARN_SHAPE not in shape}
+    def _search_all(
+        self, block: _Lines, plans: dict[bytes, tuple[int, ...]], booking: Booking
+    ) -> None:
+        """Have the lines of these shapes examined, shape by shape; of lines that are alike to all
+        who want them the first, the others counted."""
+        repeatable = {
+            shape
+            for shape, plan in plans.items()
+            if booking.distinct.issuperset(plan) and _WARN_SHAPE not in shape
+        }
         groups: dict[bytes, list[int]] = {}
         alike: dict[Alike, list[int]] = {}
         for at in compress(range(len(block.shapes)), map(plans.__contains__, block.shapes)):
@@ -527,7 +587,9 @@ class Sieve:
                 groups.setdefault(shape, []).append(at)
             else:
                 line = block.lines[at]
-                alike.setdefault((line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :]), []).append(at)
+                alike.setdefault(
+                    (line[: line.find(b" ") + 1], shape, line[line.rfind(b" ") :]), []
+                ).append(at)
         for key, places in alike.items():
             booking.book_alike(key, block.lines, places, plans[key[1]])
         matches: dict[int, list[tuple[int, bytes]]] = {}
@@ -538,7 +600,9 @@ class Sieve:
                 expression = self.expressions[index]
                 if expression.literal_in(low):  # shapes are alike that texts are not
                     search = expression.regex.search
-                    found = [(at, line) for at, line in zip(places, group, strict=True) if search(line)]
+                    found = [
+                        (at, line) for at, line in zip(places, group, strict=True) if search(line)
+                    ]
                     matches.setdefault(index, []).extend(block.unclaimed(index, found))
         for index, found in matches.items():
             booking.book(index, sorted(found))
@@ -550,7 +614,9 @@ class Sieve:
             if not shapes:
                 continue
             for at in compress(range(len(block.shapes)), map(shapes.__contains__, block.shapes)):
-                if index not in block.claimed.get(at, ()) and booking.examine(at, block.lines[at], (index,)):
+                if index not in block.claimed.get(at, ()) and booking.examine(
+                    at, block.lines[at], (index,)
+                ):
                     break
 
 
@@ -565,13 +631,23 @@ class _Lines:
 
     def unclaimed(self, index: int, found: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Those of the lines that have not been matched so."""
-        return [(at, line) for at, line in found if index not in self.claimed.get(at, ())] if self.claimed else found
+        return (
+            [(at, line) for at, line in found if index not in self.claimed.get(at, ())]
+            if self.claimed
+            else found
+        )
 
 
 def search_literally(
-    text: bytes, low: bytes, expression: Compiled, literals: Sequence[bytes], claimed: dict[int, Collection[int]], booking: Booking
+    text: bytes,
+    low: bytes,
+    expression: Compiled,
+    literals: Sequence[bytes],
+    claimed: dict[int, Collection[int]],
+    booking: Booking,
 ) -> None:
-    """Have the lines of the block examined that contain one of the expression's literals (all lines where it has none).
+    """Have the lines of the block examined that contain one of the expression's literals (all lines
+    where it has none).
 
     low: the text in lower case. literals: those of the expression that may be in it."""
     index = expression.index
@@ -586,7 +662,8 @@ def search_literally(
 
 
 def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """(index, line) of the lines that contain one of the literals, ascending; all lines when there are none."""
+    """(index, line) of the lines that contain one of the literals, ascending; all lines when there
+    are none."""
     if not literals:
         yield from enumerate(text.split(b"\n"))
         return
@@ -605,7 +682,8 @@ def _lines_with(text: bytes, low: bytes, literals: Sequence[bytes]) -> Iterator[
 
 
 def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """(index of the first line, the warning as one line, how many lines it consists of) of each warning that runs on in further lines."""
+    """(index of the first line, the warning as one line, how many lines it consists of) of each
+    warning that runs on in further lines."""
     at = counted = 0
     found = text.find(WARN)
     while found >= 0:
@@ -614,7 +692,12 @@ def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
         end = text.find(b"\n", found)
         if end < 0:
             return
-        following = [_TAG.sub(b"", line) for line in text[end + 1 : end + 1 + _CONTINUATION_BYTES].split(b"\n")[:_CONTINUATION_LINES]]
+        following = [
+            _TAG.sub(b"", line)
+            for line in text[end + 1 : end + 1 + _CONTINUATION_BYTES].split(b"\n")[
+                :_CONTINUATION_LINES
+            ]
+        ]
         parts = [text[text.rfind(b"\n", 0, found) + 1 : end]]
         for line in following:
             if not _continues(parts[-1], line):
@@ -626,5 +709,8 @@ def _wrapped_warnings(text: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 def _continues(before: bytes, line: bytes) -> bool:
-    """The line goes on where the one before was cut, or is the second of those warnings that consist of several."""
-    return _NOT_CONTINUATION.search(line) is None and (_CUT.search(before) is not None or _SECOND.match(line) is not None)
+    """The line goes on where the one before was cut, or is the second of those warnings that
+    consist of several."""
+    return _NOT_CONTINUATION.search(line) is None and (
+        _CUT.search(before) is not None or _SECOND.match(line) is not None
+    )

@@ -1,4 +1,5 @@
-"""What Slurm's srun and slurmstepd say when a step cannot start or ends badly. Wordings of Slurm 20.02 to 24.05.
+"""What Slurm's srun and slurmstepd say when a step cannot start or ends badly. Wordings of Slurm
+20.02 to 24.05.
 
 >>> (log,) = read([b"srun: error: node-b: task 11: Exited with exit code 3\\n"]).records
 >>> (ended,) = log.failures
@@ -23,13 +24,18 @@ _TASKS = r"srun: error: (?P<node>\S+): tasks? (?P<detail>(?P<rank>\d+)[\d,-]*): 
 _STEP = r"(?:STEP|JOB) [\d.+\w]+ ON (?P<node>\S+) CANCELLED AT \S+"
 
 RULES: tuple[Rule, ...] = (
-    Rule("task-exit-code", _CAUSE, _TASKS + r"Exited with exit code (?P<code>\d+)", "a task ended with an error of its own"),
+    Rule(
+        "task-exit-code",
+        _CAUSE,
+        _TASKS + r"Exited with exit code (?P<code>\d+)",
+        "a task ended with an error of its own",
+    ),
     Rule("task-out-of-memory", _CAUSE, _TASKS + r"Out Of Memory", "the step's memory limit"),
     Rule(
         "task-signal",
         _CAUSE,
-        _TASKS
-        + r"(?:Segmentation fault|Killed|Aborted|Bus error|Terminated|Floating point exception|Illegal instruction|Hangup|Interrupt)",
+        _TASKS + r"(?:Segmentation fault|Killed|Aborted|Bus error|Terminated|Floating point"
+        r" exception|Illegal instruction|Hangup|Interrupt)",
         "a task was ended by a signal; Killed and Terminated may be Slurm's own clean-up",
     ),
     Rule(
@@ -45,46 +51,118 @@ RULES: tuple[Rule, ...] = (
         r"Task launch for (?:StepId=)?\S+ failed on node (?P<node>\S+): (?P<detail>.+?)\s*$",
         "slurmd on that node could not be reached or refused",
     ),
-    Rule("application-launch-failed", _CAUSE, r"srun: error: Application launch failed: (?P<detail>.+?)\s*$", "no task could be started"),
-    Rule("step-wait-timeout", _CAUSE, r"Timed out waiting for job step to complete", "a node is slow or dead"),
+    Rule(
+        "application-launch-failed",
+        _CAUSE,
+        r"srun: error: Application launch failed: (?P<detail>.+?)\s*$",
+        "no task could be started",
+    ),
+    Rule(
+        "step-wait-timeout",
+        _CAUSE,
+        r"Timed out waiting for job step to complete",
+        "a node is slow or dead",
+    ),
     Rule(
         "launch-timeout",
         _CAUSE,
         r"timeout waiting for task launch, started (?P<code>\d+) of (?P<detail>\d+) tasks",
         "some tasks never started: a node is slow or dead",
     ),
-    Rule("step-aborted", _ECHO, r"srun: Job step aborted: Waiting up to \d+ seconds", "the step is being ended"),
     Rule(
-        "step-terminated", _ECHO, r"srun: Force Terminated|_step_signal: Terminating|launch/slurm: .*Terminating", "the step is being ended"
+        "step-aborted",
+        _ECHO,
+        r"srun: Job step aborted: Waiting up to \d+ seconds",
+        "the step is being ended",
     ),
-    Rule("time-limit", _CAUSE, _STEP + r" DUE TO TIME LIMIT", "the job took longer than its time limit: a stall, or too short a limit"),
+    Rule(
+        "step-terminated",
+        _ECHO,
+        r"srun: Force Terminated|_step_signal: Terminating|launch/slurm: .*Terminating",
+        "the step is being ended",
+    ),
+    Rule(
+        "time-limit",
+        _CAUSE,
+        _STEP + r" DUE TO TIME LIMIT",
+        "the job took longer than its time limit: a stall, or too short a limit",
+    ),
     Rule("preempted", _CAUSE, _STEP + r" DUE TO PREEMPTION", "another job took the nodes"),
-    Rule("node-failure", _CAUSE, _STEP + r" DUE TO NODE FAILURE", "a node failed; slurmctld's log names it"),
+    Rule(
+        "node-failure",
+        _CAUSE,
+        _STEP + r" DUE TO NODE FAILURE",
+        "a node failed; slurmctld's log names it",
+    ),
     Rule("requeued", _NOTE, _STEP + r" DUE TO JOB REQUEUE", "the job was put back in the queue"),
-    Rule("memory-error", _CAUSE, r"(?:STEP|JOB) \S+ ON (?P<node>\S+) .*UNCORRECTABLE MEMORY ERROR", "the node's memory failed"),
-    Rule("step-failed", _CAUSE, r"(?:STEP|JOB) \S+ ON (?P<node>\S+) FAILED", "the step ended with an error on that node"),
+    Rule(
+        "memory-error",
+        _CAUSE,
+        r"(?:STEP|JOB) \S+ ON (?P<node>\S+) .*UNCORRECTABLE MEMORY ERROR",
+        "the node's memory failed",
+    ),
+    Rule(
+        "step-failed",
+        _CAUSE,
+        r"(?:STEP|JOB) \S+ ON (?P<node>\S+) FAILED",
+        "the step ended with an error on that node",
+    ),
     Rule("cancelled", _ECHO, _STEP + r" \*\*\*", "cancelled, by somebody or after another failure"),
     Rule(
         "executable-missing",
         _CAUSE,
-        r"execve\(\): (?P<detail>\S+): (?:No such file or directory|Permission denied|Exec format error)",
+        r"execve\(\): (?P<detail>\S+): (?:No such file or directory|Permission denied|Exec format"
+        r" error)",
         "the program is not there, or not executable, on that node",
     ),
     Rule(
-        "step-refused", _CAUSE, r"Unable to create step for job \d+: (?P<detail>.+?)\s*$", "the allocation has not what the step asks for"
+        "step-refused",
+        _CAUSE,
+        r"Unable to create step for job \d+: (?P<detail>.+?)\s*$",
+        "the allocation has not what the step asks for",
     ),
-    Rule("step-waits", _NOTE, r"step creation (?:still |temporarily )?disabled, retrying", "another step holds the resources"),
-    Rule("allocation-refused", _CAUSE, r"Unable to allocate resources: (?P<detail>.+?)\s*$", "the request cannot be met"),
-    Rule("queued", _NOTE, r"srun: job (?P<code>\d+) queued and waiting for resources", "it waits in the queue"),
-    Rule("port-reserved", _NOTE, r"unable to claim reserved port, retrying", "two steps want the same MPI ports"),
+    Rule(
+        "step-waits",
+        _NOTE,
+        r"step creation (?:still |temporarily )?disabled, retrying",
+        "another step holds the resources",
+    ),
+    Rule(
+        "allocation-refused",
+        _CAUSE,
+        r"Unable to allocate resources: (?P<detail>.+?)\s*$",
+        "the request cannot be met",
+    ),
+    Rule(
+        "queued",
+        _NOTE,
+        r"srun: job (?P<code>\d+) queued and waiting for resources",
+        "it waits in the queue",
+    ),
+    Rule(
+        "port-reserved",
+        _NOTE,
+        r"unable to claim reserved port, retrying",
+        "two steps want the same MPI ports",
+    ),
     Rule(
         "mpi-plugin",
         _CAUSE,
         r"Couldn't find the specified plugin name for (?P<detail>mpi/\w+)|Invalid MPI type",
         "this Slurm has no such --mpi= plugin (srun --mpi=list)",
     ),
-    Rule("pmi-failed", _CAUSE, r"PMI2_Init failed|(?P<detail>mpi/pmix\S*): .*(?:error|abort)", "tasks and Slurm speak different PMI"),
-    Rule("no-pmi", _CAUSE, r"OMPI was not built with SLURM'?s? PMI support", "Open MPI was built without the PMI that srun offers"),
+    Rule(
+        "pmi-failed",
+        _CAUSE,
+        r"PMI2_Init failed|(?P<detail>mpi/pmix\S*): .*(?:error|abort)",
+        "tasks and Slurm speak different PMI",
+    ),
+    Rule(
+        "no-pmi",
+        _CAUSE,
+        r"OMPI was not built with SLURM'?s? PMI support",
+        "Open MPI was built without the PMI that srun offers",
+    ),
     Rule(
         "task-states",
         _NOTE,
@@ -110,7 +188,11 @@ def read(chunks: Iterable[bytes]) -> Document:
     scan = Scanner(PATTERNS).scan(chunks)
     found = failures_of(scan)
     if not found:
-        raise UnknownLayout("no message of Slurm in it", seen=scan.first_line, next_step="give the standard error of srun too")
+        raise UnknownLayout(
+            "no message of Slurm in it",
+            seen=scan.first_line,
+            next_step="give the standard error of srun too",
+        )
     return document("slurm", found, scan)
 
 

@@ -1,7 +1,8 @@
-"""What PyTorch's distributed layer writes when a collective hangs or fails: watchdog, heartbeat, barriers, stores, mismatches.
+"""What PyTorch's distributed layer writes when a collective hangs or fails: watchdog, heartbeat,
+barriers, stores, mismatches.
 
-Wordings of `ProcessGroupNCCL.cpp`, `ProcessGroupGloo.cpp`, `ProcessGroupWrapper.cpp` and `TCPStore` of PyTorch 1.13 to 2.13, and of its analyser
-of flight recorder dumps.
+Wordings of `ProcessGroupNCCL.cpp`, `ProcessGroupGloo.cpp`, `ProcessGroupWrapper.cpp` and `TCPStore`
+of PyTorch 1.13 to 2.13, and of its analyser of flight recorder dumps.
 
 >>> (log,) = read([b"[rank3]:[E710 09:00:00.426415540 ProcessGroupNCCL.cpp:629] [PG ID 0 PG GUID 0(default_pg) Rank 3] Watchdog caught "
 ...     b"collective operation timeout: WorkNCCL(SeqNum=57, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) "
@@ -21,55 +22,111 @@ from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.scan import Line, Pattern, Scan, Scanner
 
 _KINDS: tuple[tuple[str, str, int, bool], ...] = (
-    # kind, expression for its first line, lines that may belong to it, whether it is a fault (the others only tell what follows)
+    # kind, expression for its first line, lines that may belong to it, whether it is a fault (the
+    # others only tell what follows)
     ("collective-timeout", r"Watchdog caught collective operation timeout", 2, True),
     ("failure-detected", r"failure detected by watchdog at work sequence id", 1, True),
-    ("work-failed", r"(?:Timeout at NCCL work|detected by watchdog at work): ?\d+, last enqueued", 1, True),
+    (
+        "work-failed",
+        r"(?:Timeout at NCCL work|detected by watchdog at work): ?\d+, last enqueued",
+        1,
+        True,
+    ),
     ("heartbeat", r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out", 0, True),
-    ("dump-signal", r"Received a dump signal|First PG on this rank to signal dumping|Observed flight recorder dump signal", 0, False),
+    (
+        "dump-signal",
+        (
+            r"Received a dump signal|First PG on this rank to signal dumping|Observed flight"
+            r" recorder dump signal"
+        ),
+        0,
+        False,
+    ),
     ("dump", r"preparing to dump debug info", 0, False),
-    ("process-ended", r"we are taking the entire process down|Terminating the process after attempting to dump", 0, False),
+    (
+        "process-ended",
+        r"we are taking the entire process down|Terminating the process after attempting to dump",
+        0,
+        False,
+    ),
     ("no-recorder", r"Stack trace of the failed collective not found", 0, False),
     ("nccl-error", r"NCCL error in: .*NCCL version|NCCL error: ", 8, True),
     ("mismatch", r"Detected mismatch between collectives on ranks", 3, True),
     ("monitored-barrier", r"failed to pass monitoredBarrier", 0, True),
     ("barrier-broken", r"successfully reached monitoredBarrier, but received errors", 0, False),
     ("gloo-timeout", r"Timed out waiting \d+ms for (?:recv|send) operation", 0, True),
-    ("gloo-closed", r"gloo.*Connection closed by peer|Connection closed by peer \[.*remote worker crashing", 0, False),
-    ("store-timeout", r"client socket has timed out after|clients joined|wait timeout after \d+ms", 0, True),
-    ("store-closed", r"TCPStore.*(?:recvValue failed|Broken pipe|Connection reset)|Did the remote server shutdown or crash", 0, False),
+    (
+        "gloo-closed",
+        r"gloo.*Connection closed by peer|Connection closed by peer \[.*remote worker crashing",
+        0,
+        False,
+    ),
+    (
+        "store-timeout",
+        r"client socket has timed out after|clients joined|wait timeout after \d+ms",
+        0,
+        True,
+    ),
+    (
+        "store-closed",
+        (
+            r"TCPStore.*(?:recvValue failed|Broken pipe|Connection reset)|Did the remote server"
+            r" shutdown or crash"
+        ),
+        0,
+        False,
+    ),
     ("analyser-missing", r"Not all ranks joining collective, sequence number", 3, True),
     ("analyser-culprit", r"Culprit rank \d+; Error type", 0, True),
-    ("analyser-mismatch", r"Input/output mismatch in the collective sequence number|Collective sequence number: \d+ has errors", 0, True),
+    (
+        "analyser-mismatch",
+        (
+            r"Input/output mismatch in the collective sequence number|Collective sequence number:"
+            r" \d+ has errors"
+        ),
+        0,
+        True,
+    ),
 )
 PATTERNS: tuple[Pattern, ...] = tuple(
-    Pattern(f"watchdog.{kind}", expression, keep=256, after=after) for kind, expression, after, _ in _KINDS
+    Pattern(f"watchdog.{kind}", expression, keep=256, after=after)
+    for kind, expression, after, _ in _KINDS
 )
 """For the scanner; ids begin with `watchdog.`."""
 _FAULTS = frozenset(kind for kind, _, _, fault in _KINDS if fault)
 _GLOBAL_RANK = re.compile(r"\[(?:rank|default)(\d+)\]")
-_GROUP = re.compile(r"\[PG (?:ID (?P<id>\d+) PG GUID (?P<guid>[^\]]*?)|(?P<name>[^\]]*?)) Rank (?P<rank>\d+)\]")
+_GROUP = re.compile(
+    r"\[PG (?:ID (?P<id>\d+) PG GUID (?P<guid>[^\]]*?)|(?P<name>[^\]]*?)) Rank (?P<rank>\d+)\]"
+)
 _PLAIN_RANK = re.compile(r"\[Rank (\d+)\]")
 _NUMBERS = {
     "sequence": re.compile(
-        r"SeqNum=(\d+)|work sequence id: (\d+)|Timeout at NCCL work: (\d+)|at work: (\d+)|SequenceNumber=(\d+)|sequence number: (\d+)"
+        r"SeqNum=(\d+)|work sequence id: (\d+)|Timeout at NCCL work: (\d+)|at work:"
+        r" (\d+)|SequenceNumber=(\d+)|sequence number: (\d+)"
     ),
     "elements_in": re.compile(r"NumelIn=(\d+)"),
     "elements_out": re.compile(r"NumelOut=(\d+)"),
-    "timeout_ms": re.compile(r"Timeout\(ms\)=(\d+)|monitoredBarrier in (\d+) ms|Timed out waiting (\d+)ms|timed out after (\d+)ms"),
+    "timeout_ms": re.compile(
+        r"Timeout\(ms\)=(\d+)|monitoredBarrier in (\d+) ms|Timed out waiting (\d+)ms|timed out"
+        r" after (\d+)ms"
+    ),
     "elapsed_ms": re.compile(r"ran for (\d+) milliseconds"),
     "last_enqueued": re.compile(r"last enqueued (?:NCCL )?work: (-?\d+)", re.IGNORECASE),
     "last_completed": re.compile(r"last completed (?:NCCL )?work: (-?\d+)", re.IGNORECASE),
 }
 _OPERATION = re.compile(r"OpType=(\w+)|Rank \d+:\s+(\w+), TensorShape")
 _OTHER_RANK = re.compile(
-    r"Rank \d+ is running.*?Rank (\d+) is running|Rank \d+:\s+\w+, Tensor.*?Rank (\d+):\s|Rank (\d+) failed to pass"
+    r"Rank \d+ is running.*?Rank (\d+) is running|Rank \d+:\s+\w+, Tensor.*?Rank (\d+):\s|Rank"
+    r" (\d+) failed to pass"
     r"|Ranks (\d+)[\d, ]* failed to pass|errors while waiting for send/recv from rank (\d+)"
     r"|from\s+rank (\d+) and|Culprit rank (\d+)|missing ranks: \{(\d+)"
 )
-_OWN_RANK = re.compile(r"(?:on ranks\. |^)Rank (\d+)(?: is running collective|: )|^Rank (\d+) successfully")
+_OWN_RANK = re.compile(
+    r"(?:on ranks\. |^)Rank (\d+)(?: is running collective|: )|^Rank (\d+) successfully"
+)
 _DETAIL = re.compile(
-    r"but (Rank \d+ is running collective: .*?TensorShape=\[[^\]]*\])|NCCL version (\S+)|stuck for (\d+ seconds)|Error type: (\w+)"
+    r"but (Rank \d+ is running collective: .*?TensorShape=\[[^\]]*\])|NCCL version (\S+)|stuck for"
+    r" (\d+ seconds)|Error type: (\w+)"
     r"|(\d+/\d+ clients joined)|missing ranks: (\{[^}]*\})|Ranks ([\d, ]+) failed to pass"
 )
 
@@ -84,14 +141,22 @@ def read(chunks: Iterable[bytes]) -> Document:
     log = log_of(scan)
     if not log.events:
         raise UnknownLayout(
-            "no message of PyTorch's watchdog in it", seen=scan.first_line, next_step="give the standard error of all ranks"
+            "no message of PyTorch's watchdog in it",
+            seen=scan.first_line,
+            next_step="give the standard error of all ranks",
         )
     told = tuple(_told(event) for event in log.events)
-    faults = tuple(text for event, text in zip(log.events, told, strict=True) if event.kind in _FAULTS)
+    faults = tuple(
+        text for event, text in zip(log.events, told, strict=True) if event.kind in _FAULTS
+    )
     summary = [(event.kind, text) for event, text in zip(log.events, told, strict=True)]
     if log.behind:
-        summary.append(("behind", f"ranks {', '.join(map(str, log.behind))} had enqueued less than the others"))
-    return Document("watchdog", (log,), tuple(summary), not scan.problems, (*faults, *scan.problems), faults)
+        summary.append(
+            ("behind", f"ranks {', '.join(map(str, log.behind))} had enqueued less than the others")
+        )
+    return Document(
+        "watchdog", (log,), tuple(summary), not scan.problems, (*faults, *scan.problems), faults
+    )
 
 
 def log_of(scan: Scan) -> WatchdogLog:
@@ -101,7 +166,11 @@ def log_of(scan: Scan) -> WatchdogLog:
         if hit.pattern.startswith("watchdog."):
             events += [_event(hit.pattern.removeprefix("watchdog."), line) for line in hit.examples]
     events.sort(key=lambda event: (event.line_no, event.kind))
-    timed_out = {event.rank for event in events if event.kind == "collective-timeout" and event.rank is not None}
+    timed_out = {
+        event.rank
+        for event in events
+        if event.kind == "collective-timeout" and event.rank is not None
+    }
     return WatchdogLog(tuple(events), tuple(sorted(timed_out)), _behind(events))
 
 
@@ -138,7 +207,8 @@ def _event(kind: str, line: Line) -> WatchdogEvent:
 
 
 def _continuation(line: Line) -> tuple[str, ...]:
-    """The lines below that go on with it: none that begins with a tag or another prefix of its own."""
+    """The lines below that go on with it: none that begins with a tag or another prefix of its
+    own."""
     kept = []
     for following in line.after:
         if not following.strip() or re.match(r"\[|\S+:\d+:\d+ |\w+ \d+ \d+:\d+", following):
@@ -162,13 +232,23 @@ def _first_int(expression: re.Pattern[str], text: str) -> int | None:
 
 
 def _behind(events: list[WatchdogEvent]) -> tuple[int, ...]:
-    """Ranks whose highest enqueued work is below that of others in the same group. A group seen by one rank tells nothing."""
+    """Ranks whose highest enqueued work is below that of others in the same group. A group seen by
+    one rank tells nothing."""
     reached: dict[str | None, dict[int, int]] = {}
     for event in events:
         if event.rank is not None and event.last_enqueued is not None:
             ranks = reached.setdefault(event.group, {})
             ranks[event.rank] = max(ranks.get(event.rank, -1), event.last_enqueued)
-    return tuple(sorted({rank for ranks in reached.values() for rank, number in ranks.items() if number < max(ranks.values())}))
+    return tuple(
+        sorted(
+            {
+                rank
+                for ranks in reached.values()
+                for rank, number in ranks.items()
+                if number < max(ranks.values())
+            }
+        )
+    )
 
 
 def _told(event: WatchdogEvent) -> str:
@@ -177,15 +257,28 @@ def _told(event: WatchdogEvent) -> str:
         event.operation or "",
         f"sequence {event.sequence}" if event.sequence is not None else "",
         f"{event.elements_in} elements" if event.elements_in is not None else "",
-        f"last enqueued {event.last_enqueued}, completed {event.last_completed}" if event.last_enqueued is not None else "",
+        (
+            f"last enqueued {event.last_enqueued}, completed {event.last_completed}"
+            if event.last_enqueued is not None
+            else ""
+        ),
         f"rank {event.other_rank} named" if event.other_rank is not None else "",
     ]
     told = ", ".join(word for word in said if word)
-    return f"line {event.line_no}{rank}: {event.kind}" + (f" ({told})" if told else f": {event.text[:160]}")
+    return f"line {event.line_no}{rank}: {event.kind}" + (
+        f" ({told})" if told else f": {event.text[:160]}"
+    )
 
 
 def _looks_like(head: bytes) -> float:
-    return 0.7 if b"ProcessGroupNCCL" in head or b"Watchdog caught" in head or b"monitoredBarrier" in head or b"WorkNCCL(" in head else 0.0
+    return (
+        0.7
+        if b"ProcessGroupNCCL" in head
+        or b"Watchdog caught" in head
+        or b"monitoredBarrier" in head
+        or b"WorkNCCL(" in head
+        else 0.0
+    )
 
 
 FORMAT = Format("watchdog", "PyTorch watchdog messages", _looks_like, read, embedded=True)

@@ -1,7 +1,9 @@
-"""What each group of a survey achieved: per-iteration bus bandwidth, from the per-process times of nccl-tests' JSON (`-I 1 -z 3 -J`).
+"""What each group of a survey achieved: per-iteration bus bandwidth, from the per-process times of
+nccl-tests' JSON (`-I 1 -z 3 -J`).
 
-The printed table speaks for process 0's group only; the JSON gathers the times of all groups. The time of a group in one iteration is the
-maximum over its processes, and its bus bandwidth follows from size, group size and that time.
+The printed table speaks for process 0's group only; the JSON gathers the times of all groups. The
+time of a group in one iteration is the maximum over its processes, and its bus bandwidth follows
+from size, group size and that time.
 """
 
 from __future__ import annotations
@@ -12,7 +14,14 @@ import statistics
 from collections import Counter
 from dataclasses import dataclass
 
-from busbw.model import BenchmarkCase, BenchmarkResult, Measurement, ProcessTimes, RankLine, busbw_factor
+from busbw.model import (
+    BenchmarkCase,
+    BenchmarkResult,
+    Measurement,
+    ProcessTimes,
+    RankLine,
+    busbw_factor,
+)
 from busbw.parsers.nccl_tests import table
 
 # Groups that were measured by launches of their own at the same time, for binaries that cannot
@@ -24,7 +33,8 @@ from busbw.parsers.nccl_tests import table
 # that was asked for.
 
 SINCE = (2, 19, 5)
-"""nccl-tests that times every process and iteration of all groups with a barrier before each (`-I 1 -z 3`)."""
+"""nccl-tests that times every process and iteration of all groups with a barrier before each (`-I 1
+-z 3`)."""
 ROWS = 5
 """Rows of a group: each gives one value out of place and one in place."""
 _LINE = re.compile(r"^@(\d+) ?(.*)$")
@@ -32,7 +42,8 @@ _ENDED = re.compile(r"^exit (\d+)$")
 
 
 def too_old(version: str | None) -> bool:
-    """The binary cannot measure several groups in one launch. None = it prints none, as old ones do.
+    """The binary cannot measure several groups in one launch. None = it prints none, as old ones
+    do.
 
     >>> too_old("2.19.5"), too_old("2.19.4"), too_old("2.20"), too_old("2.19"), too_old(None)
     (False, True, False, True, True)
@@ -42,7 +53,8 @@ def too_old(version: str | None) -> bool:
 
 
 def separated(text: str) -> tuple[tuple[str, int | None], ...]:
-    """(what one group's launch printed, its exit status), in the order of the groups; status None = it did not end.
+    """(what one group's launch printed, its exit status), in the order of the groups; status None =
+    it did not end.
 
     >>> separated("@0 # a\\n@1 # b\\n@0 exit 0\\nstray\\n")
     (('# a\\n', 0), ('# b\\n', None))
@@ -57,7 +69,9 @@ def separated(text: str) -> tuple[tuple[str, int | None], ...]:
             ended[group] = int(status[1])
         else:
             mine.append(line)
-    return tuple(("".join(f"{line}\n" for line in lines[group]), ended.get(group)) for group in sorted(lines))
+    return tuple(
+        ("".join(f"{line}\n" for line in lines[group]), ended.get(group)) for group in sorted(lines)
+    )
 
 
 def merged(text: str, case: BenchmarkCase, groups: int) -> BenchmarkResult | None:
@@ -71,16 +85,28 @@ def merged(text: str, case: BenchmarkCase, groups: int) -> BenchmarkResult | Non
     if len(tables) != groups or not all(found and found[-1].rows for found, _ in tables):
         return None
     results = [found[-1] for found, _ in tables]
-    failed = tuple(f"group {number}: exit status {status}" for number, (_, status) in enumerate(tables) if status != 0)
+    failed = tuple(
+        f"group {number}: exit status {status}"
+        for number, (_, status) in enumerate(tables)
+        if status != 0
+    )
     ranks: list[RankLine] = []
     times: list[ProcessTimes] = []
     for number, result in enumerate(results):
         first = len(ranks)
-        mine = [dataclasses.replace(line, rank=first + line.rank, group=number) for line in result.ranks]
+        mine = [
+            dataclasses.replace(line, rank=first + line.rank, group=number) for line in result.ranks
+        ]
         ranks += mine
         for in_place in (False, True):
             values = _values(result, case.sizes.minimum_bytes, in_place=in_place)
-            times += [ProcessTimes(case.sizes.minimum_bytes, in_place, line.rank, line.host, number, values) for line in mine if values]
+            times += [
+                ProcessTimes(
+                    case.sizes.minimum_bytes, in_place, line.rank, line.host, number, values
+                )
+                for line in mine
+                if values
+            ]
     shortest = min(results, key=lambda result: len(result.rows))
     return dataclasses.replace(
         shortest,
@@ -116,14 +142,16 @@ class GroupSample:
     artefact: str
     line_no: int | None = None
     launch: str = ""
-    """Samples of one launch ran at the same time and shared what they share; empty = the artefact says which."""
+    """Samples of one launch ran at the same time and shared what they share; empty = the artefact
+    says which."""
     rail: int | None = None
     """The one rail the group used, counted from 0; None = all rails of its nodes."""
     collective: str = "all_reduce"
     """`alltoall`, or any other for the bytes of a ring."""
     ranks_per_node: int = 1
     beside: str = ""
-    """Launches with one such name ran side by side, and shared what lies between their nodes; empty = no other ran."""
+    """Launches with one such name ran side by side, and shared what lies between their nodes; empty
+    = no other ran."""
 
     @property
     def median_gb_s(self) -> float:
@@ -132,21 +160,29 @@ class GroupSample:
 
     @property
     def capacity_gb_s(self) -> float:
-        """What the group can do: the upper quartile over the iterations. A passing disturbance lowers the median, not what the links carry."""
-        return statistics.quantiles(self.busbw_gb_s, n=4)[2] if len(self.busbw_gb_s) >= 4 else max(self.busbw_gb_s)
+        """What the group can do: the upper quartile over the iterations. A passing disturbance
+        lowers the median, not what the links carry."""
+        return (
+            statistics.quantiles(self.busbw_gb_s, n=4)[2]
+            if len(self.busbw_gb_s) >= 4
+            else max(self.busbw_gb_s)
+        )
 
     @property
     def spread(self) -> float:
-        """Robust coefficient of variation over the iterations: 1.4826 MAD / median; 0 for a single one."""
+        """Robust coefficient of variation over the iterations: 1.4826 MAD / median; 0 for a single
+        one."""
         middle = self.median_gb_s
         deviations = [abs(value - middle) for value in self.busbw_gb_s]
         return 1.4826 * statistics.median(deviations) / middle if middle else 0.0
 
 
 def group_samples(result: BenchmarkResult, artefact: str) -> tuple[GroupSample, ...]:
-    """The groups of one launch at its largest size, out-of-place and in-place iterations together, by the device table's hosts.
+    """The groups of one launch at its largest size, out-of-place and in-place iterations together,
+    by the device table's hosts.
 
-    () = the result has no per-process times, or they do not say which process belongs to which group.
+    () = the result has no per-process times, or they do not say which process belongs to which
+    group.
 
     Raises:
         ValueError: the collective is not one of nccl-tests'.
@@ -165,20 +201,35 @@ def group_samples(result: BenchmarkResult, artefact: str) -> tuple[GroupSample, 
     for group in sorted({group for group, _ in members}):
         places = [members[key] for key in ((group, False), (group, True)) if key in members]
         factor = busbw_factor(result.collective, ranks_in.get(group) or len(places[0]))
-        slowest = [max(values) for entries in places for values in zip(*(e.times_us for e in entries), strict=False)]
+        slowest = [
+            max(values)
+            for entries in places
+            for values in zip(*(e.times_us for e in entries), strict=False)
+        ]
         nodes = tuple(dict.fromkeys(e.host for e in places[0] if e.host))
-        busbw = tuple(factor * size_bytes / (time_us * 1000.0) for time_us in slowest if time_us > 0)
+        busbw = tuple(
+            factor * size_bytes / (time_us * 1000.0) for time_us in slowest if time_us > 0
+        )
         if busbw:
             per_node = len(places[0]) // max(len(nodes), 1)
             rail = _rail(result, group) if per_node == 1 else None
             samples.append(
-                GroupSample(nodes, size_bytes, busbw, artefact, rail=rail, collective=result.collective, ranks_per_node=per_node)
+                GroupSample(
+                    nodes,
+                    size_bytes,
+                    busbw,
+                    artefact,
+                    rail=rail,
+                    collective=result.collective,
+                    ranks_per_node=per_node,
+                )
             )
     return tuple(samples)
 
 
 def _rail(result: BenchmarkResult, group: int) -> int | None:
-    """The place on their nodes that all ranks of a group have, where nodes have more than one rank; else None.
+    """The place on their nodes that all ranks of a group have, where nodes have more than one rank;
+    else None.
 
     The k-th rank of a node has the k-th GPU, and the NIC beside it.
     """

@@ -1,7 +1,8 @@
-"""nccl-tests' JSON (`-J file.json`), schemas 1 to 3, and what is left of it when the run was killed.
+"""nccl-tests' JSON (`-J file.json`), schemas 1 to 3, and what is left of it when the run was
+killed.
 
-Written against `src/util.cu` of nccl-tests 2.17.3 to 2.19.6. Keys that 2.17.3–2.17.8 misspelt are read too. The environment that the file
-holds is not: it has everybody's tokens in it.
+Written against `src/util.cu` of nccl-tests 2.17.3 to 2.19.6. Keys that 2.17.3–2.17.8 misspelt are
+read too. The environment that the file holds is not: it has everybody's tokens in it.
 
 >>> result = parse('{"version":3,"args":["all_reduce_perf"],"nccl_version":23007,"config":{"nthreads":1,"ngpus":1,"minimum_bytes":8,'
 ...     '"maximum_bytes":8,"step_factor":2,"devices":[]},"results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1",'
@@ -48,7 +49,8 @@ class Loaded(NamedTuple):
 
 
 def load(text: str) -> Loaded | None:
-    """The first JSON value of a text; None = there is none, not even the beginning of one. nan and inf become null.
+    """The first JSON value of a text; None = there is none, not even the beginning of one. nan and
+    inf become null.
 
     A text that ends early is closed behind its last finished element.
     """
@@ -67,7 +69,8 @@ def load(text: str) -> Loaded | None:
 
 
 def _closed(text: str) -> str | None:
-    """The text up to its last finished element, with what is open closed; None = nothing is finished, or nests too deep."""
+    """The text up to its last finished element, with what is open closed; None = nothing is
+    finished, or nests too deep."""
     open_ones: list[str] = []
     best: tuple[int, str] | None = None
     for match in _MARK.finditer(text):
@@ -111,7 +114,12 @@ def number(tree: Tree) -> float | None:
             tree = float(tree)
         except ValueError:
             return None
-    if isinstance(tree, bool) or not isinstance(tree, int | float) or tree != tree or abs(tree) == float("inf"):
+    if (
+        isinstance(tree, bool)
+        or not isinstance(tree, int | float)
+        or tree != tree
+        or abs(tree) == float("inf")
+    ):
         return None
     return float(tree) if isinstance(tree, float) else tree
 
@@ -124,20 +132,34 @@ def whole_number(tree: Tree) -> int | None:
 
 def flag(tree: Tree) -> bool | None:
     """true or false, as nccl-tests writes them too: as strings; None = neither (`unchecked`)."""
-    return tree if isinstance(tree, bool) else {"true": True, "false": False}.get(tree) if isinstance(tree, str) else None
+    return (
+        tree
+        if isinstance(tree, bool)
+        else {"true": True, "false": False}.get(tree)
+        if isinstance(tree, str)
+        else None
+    )
 
 
 _SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
 """Half a unit of the sixth decimal (`%lf`)."""
 _LARGEST = 512 << 20
-_MARKS = (b'"nccl_version"', b'"results"', b'"minimum_bytes"', b'"out_of_place"', b'"alg_bw"', b'"device_hex"')
+_MARKS = (
+    b'"nccl_version"',
+    b'"results"',
+    b'"minimum_bytes"',
+    b'"out_of_place"',
+    b'"alg_bw"',
+    b'"device_hex"',
+)
 
 
 def parse(text: str | bytes | Iterable[bytes]) -> BenchmarkResult:
     """The run of one JSON document.
 
     Raises:
-        UnknownLayout: the text is not such a document, not even the beginning of one, or larger than 512 MiB.
+        UnknownLayout: the text is not such a document, not even the beginning of one, or larger
+        than 512 MiB.
     """
     content = text if isinstance(text, str) else join(text, "an nccl-tests JSON document")
     loaded = load(content)
@@ -146,7 +168,10 @@ def parse(text: str | bytes | Iterable[bytes]) -> BenchmarkResult:
         raise UnknownLayout(
             'not an nccl-tests JSON document: no "config" and no "results" in it',
             seen=content.strip()[:200],
-            next_step="check that the file was written by -J (2.17.3 or newer); its name is in the line '# Writing JSON output to'",
+            next_step=(
+                "check that the file was written by -J (2.17.3 or newer); its name is in the line"
+                " '# Writing JSON output to'"
+            ),
         )
     return result_of(_facts(loaded))
 
@@ -159,7 +184,10 @@ def join(chunks: bytes | Iterable[bytes], what: str) -> str:
         pieces.append(chunk)
         size += len(chunk)
         if size > _LARGEST:
-            raise UnknownLayout(f"larger than {_LARGEST >> 20} MiB: too large for {what}", seen=pieces[0][:200].decode("utf-8", "replace"))
+            raise UnknownLayout(
+                f"larger than {_LARGEST >> 20} MiB: too large for {what}",
+                seen=pieces[0][:200].decode("utf-8", "replace"),
+            )
     return b"".join(pieces).decode("utf-8", "replace")
 
 
@@ -170,15 +198,25 @@ def _facts(loaded: Loaded) -> RunFacts:
     ended = loaded.whole and text_of(get(tree, "end_time")) is not None
     rows, torn, not_finite = _rows(tree)
     devices = tuple(_devices(tree))
-    bound, okay = whole_number(get(tree, "out_of_bounds", "count")), flag(get(tree, "out_of_bounds", "okay"))
+    bound, okay = (
+        whole_number(get(tree, "out_of_bounds", "count")),
+        flag(get(tree, "out_of_bounds", "okay")),
+    )
     return RunFacts(
         rows=rows,
         torn=torn,
         not_finite=not_finite,
         ranks=devices,
-        ranks_per_line=(whole_number(get(tree, "config", "nthreads")) or 1) * (whole_number(get(tree, "config", "ngpus")) or 1),
+        ranks_per_line=(whole_number(get(tree, "config", "nthreads")) or 1)
+        * (whole_number(get(tree, "config", "ngpus")) or 1),
         config=tuple(_config(get(tree, "config"))),
-        program=program_of(re.sub(r"_perf\w*$", "_perf", (text_of(next(iter(items(get(tree, "args"))), None)) or "").rsplit("/", 1)[-1])),
+        program=program_of(
+            re.sub(
+                r"_perf\w*$",
+                "_perf",
+                (text_of(next(iter(items(get(tree, "args"))), None)) or "").rsplit("/", 1)[-1],
+            )
+        ),
         library_code=whole_number(get(tree, "nccl_version")),
         has_header=True,
         out_of_bounds=bound,
@@ -186,11 +224,15 @@ def _facts(loaded: Loaded) -> RunFacts:
         average_gb_s=number(mean if mean is not None else get(average, "bandwidith")),
         average_failed=flag(get(average, "okay")) is False,
         ended=ended,
-        end_missing="no end_time: the run ended early"
-        if loaded.whole
-        else "the document has no end: the run was killed, or the file is cut",
+        end_missing=(
+            "no end_time: the run ended early"
+            if loaded.whole
+            else "the document has no end: the run was killed, or the file is cut"
+        ),
         reduction_is_silent=ended,
-        last_error=next((text for item in items(get(tree, "errors")) if (text := text_of(item))), None),
+        last_error=next(
+            (text for item in items(get(tree, "errors")) if (text := text_of(item))), None
+        ),
         process_times=tuple(_process_times(tree, devices)),
     )
 
@@ -225,7 +267,11 @@ def _rows(tree: Tree) -> tuple[tuple[ReadRow, ...], tuple[Quoted, ...], tuple[Qu
     torn: list[Quoted] = []
     not_finite: list[Quoted] = []
     for position, entry in enumerate(items(get(tree, "results")), 1):
-        size, count, kind = whole_number(get(entry, "size")), whole_number(get(entry, "count")), text_of(get(entry, "type"))
+        size, count, kind = (
+            whole_number(get(entry, "size")),
+            whole_number(get(entry, "count")),
+            text_of(get(entry, "type")),
+        )
         whole = isinstance(entry, dict) and "out_of_place" in entry and "in_place" in entry
         if size is None or count is None or kind is None or not whole:
             torn.append(Quoted(0, f"element {position} of results (size {size})"))
@@ -255,7 +301,9 @@ def _measurement(entry: Tree, name: str) -> Measurement | None:
     """One placement; None = null, or without a finite time and bandwidths."""
     body = get(entry, name)
     cputime = isinstance(body, dict) and "cpu_time" in body
-    time, algbw, busbw = (number(get(body, key)) for key in ("cpu_time" if cputime else "time", "alg_bw", "bus_bw"))
+    time, algbw, busbw = (
+        number(get(body, key)) for key in ("cpu_time" if cputime else "time", "alg_bw", "bus_bw")
+    )
     if time is None or algbw is None or busbw is None:
         return None
     spread = get(entry, f"{name}_per_iter")
@@ -273,12 +321,15 @@ def _measurement(entry: Tree, name: str) -> Measurement | None:
 
 
 def _process_times(tree: Tree, devices: tuple[RankLine, ...]) -> Iterator[ProcessTimes]:
-    """`per_process_max_times_us`, row by row; with one process, which writes none, its `times_us`."""
+    """`per_process_max_times_us`, row by row; with one process, which writes none, its
+    `times_us`."""
     for entry in items(get(tree, "results")):
         size = whole_number(get(entry, "size"))
         for name, in_place in (("out_of_place_per_iter", False), ("in_place_per_iter", True)):
             spread = get(entry, name)
-            matrix = items(get(spread, "per_process_max_times_us")) or ([get(spread, "times_us")] if spread and len(devices) <= 1 else [])
+            matrix = items(get(spread, "per_process_max_times_us")) or (
+                [get(spread, "times_us")] if spread and len(devices) <= 1 else []
+            )
             for process, row in enumerate(matrix):
                 times = tuple(value for item in items(row) if (value := number(item)) is not None)
                 if size is None or not times:

@@ -1,7 +1,8 @@
 """The columns of an nccl-tests table and how one data row is taken apart by them.
 
-Written against nccl-tests 1.0 to 2.19.6 and rccl-tests. A layout comes from the header line (names and right edges); without one it is
-worked out from the row's own anchors: two integers and a type in front, a reduction, a root, and measurements in blocks of four or eight.
+Written against nccl-tests 1.0 to 2.19.6 and rccl-tests. A layout comes from the header line (names
+and right edges); without one it is worked out from the row's own anchors: two integers and a type
+in front, a reduction, a root, and measurements in blocks of four or eight.
 
 >>> layout = header("#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error")
 >>> cells = take_row("           8             2     float     sum    58.23    0.00    0.00  2e-07    56.02    0.00    0.00  4e-07", layout)
@@ -21,7 +22,8 @@ ELEMENT_BYTES = {
     "int8": 1, "char": 1, "uint8": 1, "int32": 4, "int": 4, "uint32": 4, "int64": 8, "uint64": 8, "half": 2, "float": 4, "double": 8,
     "bfloat16": 2, "f8e4m3": 1, "f8e5m2": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8,
 }  # fmt: skip
-"""Size of one element by the name in the type column; `char` and `int` are of NCCL 1, `fp8_*` of RCCL, the last four of relatives."""
+"""Size of one element by the name in the type column; `char` and `int` are of NCCL 1, `fp8_*` of
+RCCL, the last four of relatives."""
 
 REDOPS = ("sum", "prod", "max", "min", "avg", "mulsum", "none")
 
@@ -36,7 +38,8 @@ _TYPES = "|".join(sorted(ELEMENT_BYTES, key=len, reverse=True))
 _ANY_TYPE = r"[a-z]\w{1,15}(?=\s+(?:[a-z]+\s+)?(?:-?\d+\s+)?[\d.]+\s+[\d.]+\s+[\d.]+\s)"
 """A type not known here, where the cells behind it are those of a row."""
 HEAD = re.compile(
-    rf"(?<![\w.])(?P<size>\d{{1,19}})\s+(?P<count>\d{{1,19}})\s+(?P<type>(?:{_TYPES})(?=\s|$|[A-Z\[(<`\"']|[\w.-]+:\d+:\d+ )|{_ANY_TYPE})"
+    rf"(?<![\w.])(?P<size>\d{{1,19}})\s+(?P<count>\d{{1,19}})\s+(?P<type>(?:{_TYPES})(?=\s|$|[A-Z\[(<`\"']|[\w.-]+:\d+:\d+"
+    rf" )|{_ANY_TYPE})"
 )
 """The three cells that make a line a data row."""
 _HOST = r"[\w.-]+:\d+:\d+ "
@@ -57,7 +60,8 @@ _GLUE = re.compile(r"[A-Za-z\[({<`\"'|*#\\]")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its name (as in `_NAMES`' values), which block of measurements it is in, and where it ends."""
+    """One column: its name (as in `_NAMES`' values), which block of measurements it is in, and
+    where it ends."""
 
     name: str
     block: int = -1
@@ -104,7 +108,9 @@ class ReadRow:
     def measured(self) -> tuple[tuple[Measurement, Slack], ...]:
         """The directions that have numbers."""
         pairs = ((self.row.out_of_place, self.out_of_place), (self.row.in_place, self.in_place))
-        return tuple((value, slack) for value, slack in pairs if value is not None and slack is not None)
+        return tuple(
+            (value, slack) for value, slack in pairs if value is not None and slack is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,8 @@ class Cells:
 
 
 def header(text: str) -> Layout | None:
-    """The layout a header line declares; None = it is none, or it is cut before its first measurement column."""
+    """The layout a header line declares; None = it is none, or it is cut before its first
+    measurement column."""
     columns: list[Column] = []
     block = -1
     for match in re.finditer(r"\S+", text.replace("|", " ").replace(",", " ")):
@@ -141,18 +148,33 @@ def header(text: str) -> Layout | None:
         elif name in ("time", "cputime"):
             block += 1
         columns.append(Column(name or "other", -1 if name == "timestamp" else block, match.end()))
-    milliseconds = "bytes" in text.lower().split()  # nccl-tests 1.x, whose columns are bytes, N, type, op, time (ms), algbw, busbw, res
-    blocks = [{column.name for column in columns if column.block == number} for number in range(block + 1)]
+    # nccl-tests 1.x, whose columns are bytes, N, type, op, time (ms), algbw, busbw, res
+    milliseconds = "bytes" in text.lower().split()
+    blocks = [
+        {column.name for column in columns if column.block == number} for number in range(block + 1)
+    ]
     whole = [names for names in blocks if {"algbw", "busbw"} <= names]
     front = [column.name for column in columns if column.block < 0]
-    if front[:3] != ["size", "count", "type"] or len(set(front)) < len(front) or not 1 <= len(whole) <= 2 or blocks[: len(whole)] != whole:
+    if (
+        front[:3] != ["size", "count", "type"]
+        or len(set(front)) < len(front)
+        or not 1 <= len(whole) <= 2
+        or blocks[: len(whole)] != whole
+    ):
         return None
-    return Layout(tuple(c for c in columns if c.block < len(whole)), (False, True)[: len(whole)], 1e3 if milliseconds else 1.0)
+    return Layout(
+        tuple(c for c in columns if c.block < len(whole)),
+        (False, True)[: len(whole)],
+        1e3 if milliseconds else 1.0,
+    )
 
 
 def with_groups(layout: Layout, group_line: str) -> Layout:
-    """The layout with each block's placement as the line above the header gives it (`out-of-place … in-place`)."""
-    placements = tuple(word == "in-place" for word in re.findall(r"out-of-place|in-place", group_line))
+    """The layout with each block's placement as the line above the header gives it (`out-of-place …
+    in-place`)."""
+    placements = tuple(
+        word == "in-place" for word in re.findall(r"out-of-place|in-place", group_line)
+    )
     return replace(layout, in_place=placements) if len(placements) == layout.blocks else layout
 
 
@@ -164,12 +186,15 @@ def with_units(layout: Layout, units_line: str) -> Layout:
     return replace(
         layout,
         time_us=next((time_us[word] for word in words if word in time_us), layout.time_us),
-        bandwidth_gb_s=next((bandwidth[word] for word in words if word in bandwidth), layout.bandwidth_gb_s),
+        bandwidth_gb_s=next(
+            (bandwidth[word] for word in words if word in bandwidth), layout.bandwidth_gb_s
+        ),
     )
 
 
 def guess(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
-    """The layout of a whole row that has no header, from its own anchors; None = the cells do not add up to one."""
+    """The layout of a whole row that has no header, from its own anchors; None = the cells do not
+    add up to one."""
     head = HEAD.search(text)
     if head is None:
         return None
@@ -184,8 +209,14 @@ def guess(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
         words = words[1:]
     if len(words) not in (4, 8, 16):
         return None
-    check = "error" if any(re.fullmatch(r"\de[-+]00|\de-\d+", word) for word in words[3::4]) else "wrong"
-    per_block = ["time", "algbw", "busbw", check] + (["i_min", "i_max", "i_p99", "i_cv"] if len(words) == 16 else [])
+    check = (
+        "error"
+        if any(re.fullmatch(r"\de[-+]00|\de-\d+", word) for word in words[3::4])
+        else "wrong"
+    )
+    per_block = ["time", "algbw", "busbw", check] + (
+        ["i_min", "i_max", "i_p99", "i_cv"] if len(words) == 16 else []
+    )
     blocks = 1 if len(words) == 4 else 2
     columns = [Column(name) for name in front]
     columns += [Column(name, block) for block in range(blocks) for name in per_block]
@@ -196,8 +227,8 @@ def guess(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
 def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> Cells | None:
     """The first data row in a text, whole or torn; None = there is none.
 
-    `hosts` are names that may stand glued to a cell (`-1node-a:41011:…`). They decide first, then the header's edges, then the first
-    character that cannot belong to a number.
+    `hosts` are names that may stand glued to a cell (`-1node-a:41011:…`). They decide first, then
+    the header's edges, then the first character that cannot belong to a number.
     """
     head = HEAD.search(text)
     if head is None:
@@ -215,10 +246,13 @@ def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
         value, position = taken
         values.append(value)
         if value is not None and column.edge is not None and shift is not None:
-            moved = position - column.edge  # a value too wide for its column moves all that follow; one too far left says: re-indented
+            # a value too wide for its column moves all that follow; one too far left says:
+            # re-indented
+            moved = position - column.edge
             shift = moved if moved >= shift else None
     if layout.blocks == 1 and len(_cells(text, position, hosts)[0]) >= 3:
-        wider = guess(text, hosts)  # the header has lost its second half: the row's own anchors decide
+        # the header has lost its second half: the row's own anchors decide
+        wider = guess(text, hosts)
         if wider is not None and wider.blocks == 2:
             return take_row(text, wider, hosts)
     read, not_finite = _build(layout, values)
@@ -226,9 +260,14 @@ def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
 
 
 def _shift(layout: Layout, head: re.Match[str]) -> int | None:
-    """How far the row stands to the right of the header; None = its own columns do not keep the header's distances."""
+    """How far the row stands to the right of the header; None = its own columns do not keep the
+    header's distances."""
     edges = [column.edge for column in layout.columns[:3]]
-    shifts = {head.end(name) - edge for name, edge in zip(("size", "count", "type"), edges, strict=True) if edge is not None}
+    shifts = {
+        head.end(name) - edge
+        for name, edge in zip(("size", "count", "type"), edges, strict=True)
+        if edge is not None
+    }
     return shifts.pop() if len(shifts) == 1 else None
 
 
@@ -245,8 +284,11 @@ def _cells(text: str, position: int, hosts: tuple[str, ...]) -> tuple[list[str],
         position = taken[1]
 
 
-def _take(text: str, position: int, column: Column, shift: int | None, hosts: tuple[str, ...]) -> tuple[str | None, int] | None:
-    """The value of one column and where it ends; (None, position) = left blank; None = the text does not go on with such a value."""
+def _take(
+    text: str, position: int, column: Column, shift: int | None, hosts: tuple[str, ...]
+) -> tuple[str | None, int] | None:
+    """The value of one column and where it ends; (None, position) = left blank; None = the text
+    does not go on with such a value."""
     match = _TOKEN.match(text, position)
     if match is None:
         return None
@@ -258,7 +300,9 @@ def _take(text: str, position: int, column: Column, shift: int | None, hosts: tu
         return f"{token} {clock[1][:8]}", clock.start(1) + 8
     if column.name == "redop" and (_NUMBER.fullmatch(token) or _ROOT.match(token)):
         return None, position
-    pattern = {"redop": _REDOP, "root": _ROOT, "wrong": _COUNT_CELL, "error": _COUNT_CELL}.get(column.name, _NUMBER)
+    pattern = {"redop": _REDOP, "root": _ROOT, "wrong": _COUNT_CELL, "error": _COUNT_CELL}.get(
+        column.name, _NUMBER
+    )
     if column.name == "other":
         return token, match.end()
     if pattern.fullmatch(token):
@@ -267,7 +311,14 @@ def _take(text: str, position: int, column: Column, shift: int | None, hosts: tu
     return (token[:length], begin + length) if length else None
 
 
-def _cut(token: str, begin: int, column: Column, pattern: re.Pattern[str], shift: int | None, hosts: tuple[str, ...]) -> int:
+def _cut(
+    token: str,
+    begin: int,
+    column: Column,
+    pattern: re.Pattern[str],
+    shift: int | None,
+    hosts: tuple[str, ...],
+) -> int:
     """How much of a token that foreign text is glued to is the value; 0 = none of it."""
     for host in hosts:
         length = token.find(host + ":")
@@ -285,13 +336,24 @@ def _cut(token: str, begin: int, column: Column, pattern: re.Pattern[str], shift
 
 
 def _build(layout: Layout, values: list[str | None]) -> tuple[ReadRow | None, bool]:
-    """The row of a full list of values; the flag says that a measurement was not finite and was left out."""
-    front = {column.name: value for column, value in zip(layout.columns, values, strict=True) if column.block < 0}
+    """The row of a full list of values; the flag says that a measurement was not finite and was
+    left out."""
+    front = {
+        column.name: value
+        for column, value in zip(layout.columns, values, strict=True)
+        if column.block < 0
+    }
     measured: dict[bool, tuple[Measurement, Slack]] = {}
     not_finite = False
     for block, in_place in enumerate(layout.in_place):
-        cells = {column.name: value for column, value in zip(layout.columns, values, strict=True) if column.block == block}
-        pair = _measurement(layout, {name: value for name, value in cells.items() if value is not None})
+        cells = {
+            column.name: value
+            for column, value in zip(layout.columns, values, strict=True)
+            if column.block == block
+        }
+        pair = _measurement(
+            layout, {name: value for name, value in cells.items() if value is not None}
+        )
         if pair is None:
             not_finite = True
         else:
@@ -319,7 +381,9 @@ def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Sl
     time, algbw, busbw = printed
     if not all(math.isfinite(float(text)) for text in printed):
         return None
-    minimum, maximum, p99, cv = (_finite(cells.get(name)) for name in ("i_min", "i_max", "i_p99", "i_cv"))
+    minimum, maximum, p99, cv = (
+        _finite(cells.get(name)) for name in ("i_min", "i_max", "i_p99", "i_cv")
+    )
     wrong = _finite(cells.get("wrong"))
     value = Measurement(
         time_us=float(time) * layout.time_us,
@@ -333,7 +397,11 @@ def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Sl
         iter_cv_percent=cv,
         cputime=cputime,
     )
-    slack = Slack(half_unit(time) * layout.time_us, half_unit(algbw) * layout.bandwidth_gb_s, half_unit(busbw) * layout.bandwidth_gb_s)
+    slack = Slack(
+        half_unit(time) * layout.time_us,
+        half_unit(algbw) * layout.bandwidth_gb_s,
+        half_unit(busbw) * layout.bandwidth_gb_s,
+    )
     return value, slack
 
 

@@ -1,7 +1,7 @@
 """rccl-tests' own result files (`-Z json` and `-Z csv`): one record per size and placement.
 
-Written against the records that the 2025 and 2026 releases write, as ROCm/cvs `cvs/schema/rccl.py` reads them; the release that began with them
-is not known here.
+Written against the records that the 2025 and 2026 releases write, as ROCm/cvs `cvs/schema/rccl.py`
+reads them; the release that began with them is not known here.
 
 >>> (result,) = parse('[{"numCycle":0,"name":"AllReduce","nodes":1,"ranks":2,"ranksPerNode":2,"gpusPerRank":1,"size":1048576,"type":"float",'
 ...     '"redop":"sum","inPlace":0,"time":61.200000,"algBw":17.133595,"busBw":17.133595,"wrong":"0"}]')
@@ -19,7 +19,16 @@ from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, Measurement
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.nccl_tests.checks import Quoted, RunFacts, is_scaled, result_of
-from busbw.parsers.nccl_tests.json import Tree, get, items, join, load, number, text_of, whole_number
+from busbw.parsers.nccl_tests.json import (
+    Tree,
+    get,
+    items,
+    join,
+    load,
+    number,
+    text_of,
+    whole_number,
+)
 from busbw.parsers.nccl_tests.layout import ELEMENT_BYTES, ReadRow, Slack
 from busbw.parsers.nccl_tests.table import document
 
@@ -47,13 +56,26 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
         UnknownLayout: no such record is in the text.
     """
     content = text if isinstance(text, str) else join(text, "rccl-tests results")
-    records, whole = _json(content) if content.lstrip()[:1] in ("[", "{") else (_csv(content), False)
-    names = tuple(dict.fromkeys(name for record in records if (name := _collective(record)) is not None))
+    records, whole = (
+        _json(content) if content.lstrip()[:1] in ("[", "{") else (_csv(content), False)
+    )
+    names = tuple(
+        dict.fromkeys(name for record in records if (name := _collective(record)) is not None)
+    )
     if not names:
         raise UnknownLayout("no rccl-tests record in this text", seen=content.strip()[:200])
-    csv_ends = "a CSV file says nowhere that it is whole: whether more sizes were to follow is not known"
-    why = csv_ends if content.lstrip()[:1] not in ("[", "{") else "the list has no end: the run was killed, or the file is cut"
-    return tuple(result_of(_facts(name, [one for one in records if _collective(one) == name], whole, why)) for name in names)
+    csv_ends = (
+        "a CSV file says nowhere that it is whole: whether more sizes were to follow is not known"
+    )
+    why = (
+        csv_ends
+        if content.lstrip()[:1] not in ("[", "{")
+        else "the list has no end: the run was killed, or the file is cut"
+    )
+    return tuple(
+        result_of(_facts(name, [one for one in records if _collective(one) == name], whole, why))
+        for name in names
+    )
 
 
 def _json(content: str) -> tuple[list[Tree], bool]:
@@ -65,7 +87,10 @@ def _csv(content: str) -> list[Tree]:
     lines = [line for line in content.splitlines() if line.strip()]
     if not lines or "busBw" not in lines[0]:
         return []
-    return [{name.strip(): value.strip() for name, value in row.items() if name and value} for row in csv.DictReader(lines)]
+    return [
+        {name.strip(): value.strip() for name, value in row.items() if name and value}
+        for row in csv.DictReader(lines)
+    ]
 
 
 def _collective(record: Tree) -> str | None:
@@ -77,16 +102,29 @@ def _facts(name: str, records: Sequence[Tree], whole: bool, why: str) -> RunFact
     pairs: dict[_Key, dict[bool, Measurement]] = {}
     torn: list[Quoted] = []
     for position, record in enumerate(records, 1):
-        size, kind, value = whole_number(get(record, "size")), text_of(get(record, "type")), _measurement(record)
+        size, kind, value = (
+            whole_number(get(record, "size")),
+            text_of(get(record, "type")),
+            _measurement(record),
+        )
         if size is None or kind is None or value is None:
             torn.append(Quoted(0, f"record {position} of {name}"))
             continue
         in_place = whole_number(get(record, "inPlace")) == 1
-        key = _Key(whole_number(get(record, "numCycle")) or 0, name, kind, text_of(get(record, "redop")) or "none", size, 0)
+        key = _Key(
+            whole_number(get(record, "numCycle")) or 0,
+            name,
+            kind,
+            text_of(get(record, "redop")) or "none",
+            size,
+            0,
+        )
         while in_place in pairs.get(key, {}):
             key = key._replace(nth=key.nth + 1)
         pairs.setdefault(key, {})[in_place] = value
-    ranks = next((number for one in records if (number := whole_number(get(one, "ranks")) or 0) > 0), None)
+    ranks = next(
+        (number for one in records if (number := whole_number(get(one, "ranks")) or 0) > 0), None
+    )
     return RunFacts(
         rows=tuple(_row(key, values, ranks) for key, values in pairs.items()),
         torn=tuple(torn),
@@ -96,12 +134,16 @@ def _facts(name: str, records: Sequence[Tree], whole: bool, why: str) -> RunFact
         end_missing=why,
         footer_is_elsewhere=True,
         logged_ranks=(ranks,) if ranks else (),
-        stated_nodes=next((nodes for one in records if (nodes := whole_number(get(one, "nodes")))), None),
+        stated_nodes=next(
+            (nodes for one in records if (nodes := whole_number(get(one, "nodes")))), None
+        ),
     )
 
 
 def _row(key: _Key, values: dict[bool, Measurement], ranks: int | None) -> ReadRow:
-    element = ELEMENT_BYTES.get(key.kind, 1) * ((ranks or 1) if is_scaled(Collective(key.name)) else 1)
+    element = ELEMENT_BYTES.get(key.kind, 1) * (
+        (ranks or 1) if is_scaled(Collective(key.name)) else 1
+    )
     row = BenchmarkRow(
         size_bytes=key.size_bytes,
         count=key.size_bytes // element,

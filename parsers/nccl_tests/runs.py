@@ -1,7 +1,9 @@
-"""How the lines of a text make up runs of nccl-tests: where one begins, what belongs to it, where it ends.
+"""How the lines of a text make up runs of nccl-tests: where one begins, what belongs to it, where
+it ends.
 
-A run is printed in a fixed order (configuration, devices, column names, rows, out of bounds, average); a line of an earlier phase begins a
-new run. Processes that MPI did not join each print a run of their own into the same text: their heads stand together above mixed rows.
+A run is printed in a fixed order (configuration, devices, column names, rows, out of bounds,
+average); a line of an earlier phase begins a new run. Processes that MPI did not join each print a
+run of their own into the same text: their heads stand together above mixed rows.
 """
 
 from __future__ import annotations
@@ -16,8 +18,26 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from busbw.model.benchmark import RankLine
-from busbw.parsers.nccl_tests.checks import CONFIG, Quoted, RunFacts, algbw_fits, factor_interval, share_interval
-from busbw.parsers.nccl_tests.layout import FRAGMENT, HEAD, START, Cells, Layout, ReadRow, header, take_row, with_groups, with_units
+from busbw.parsers.nccl_tests.checks import (
+    CONFIG,
+    Quoted,
+    RunFacts,
+    algbw_fits,
+    factor_interval,
+    share_interval,
+)
+from busbw.parsers.nccl_tests.layout import (
+    FRAGMENT,
+    HEAD,
+    START,
+    Cells,
+    Layout,
+    ReadRow,
+    header,
+    take_row,
+    with_groups,
+    with_units,
+)
 
 # What launchers, log collectors and people put in front of a line: which process wrote it, when,
 # and the line itself.
@@ -42,35 +62,47 @@ class Prefixed(NamedTuple):
     """A line without what stood in front of it."""
 
     tag: str
-    """Which process wrote it (rank, host, pod, task), "" = nobody says. Time stamps are not part of it."""
+    """Which process wrote it (rank, host, pod, task), "" = nobody says. Time stamps are not part of
+    it."""
     text: str
 
 
 _CTIME = r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\]?"
 _CONTENT = r"(?=\s*(?:#|$|\d+\s+\d+\s+[a-z]|[\d.e+-]+\s+[\d.e+]+\s+[\d.e+]+))"
-"""What a table line goes on with: prefixes that are ordinary words are taken only in front of this."""
+"""What a table line goes on with: prefixes that are ordinary words are taken only in front of
+this."""
 
 _PREFIXES = re.compile(
     "|".join(
         (
-            rf"\s*(?:{_CTIME})?\[(?P<ompi>(?:[^\[\],\s]+,)?\d+)\](?:\[[^\[\]]+\])?<(?:stdout|stderr|stddiag)>:",  # Open MPI 4, 5: tags
+            # Open MPI 4, 5: tags
+            rf"\s*(?:{_CTIME})?\[(?P<ompi>(?:[^\[\],\s]+,)?\d+)\](?:\[[^\[\]]+\])?<(?:stdout|stderr|stddiag)>:",
             rf"\s*{_CTIME}<(?:stdout|stderr|stddiag)>:",  # Open MPI: time stamps alone
             r'\s*<std(?:out|err) rank="(?P<xml>\d+)">',  # Open MPI 5: --output xml
             r"\s*\[(?P<torch>(?:rank|default)\d+)\]:",  # torchrun
             r"\s*\((?P<ray>[^()]{0,120}?\b(?:pid|rank|ip)=[^()]{1,120})\)",  # Ray, SkyPilot
-            r"\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: std(?:out|err) [FP])?(?=\s|$)",  # ISO 8601
+            # ISO 8601
+            (
+                r"\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?:"
+                r" std(?:out|err) [FP])?(?=\s|$)"
+            ),
             r"\s*\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?=\s+\S)",  # time of day
-            r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<syslog>[\w.-]+) [^\s:]+:",  # syslog, journalctl
-            r"(?:- )?(?:[\w.]+ - )?(?:INFO|DEBUG|WARNING)(?: -(?= )|:[\w.]+:|:?(?= ))",  # Python logging
+            # syslog, journalctl
+            r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<syslog>[\w.-]+) [^\s:]+:",
+            # Python logging
+            r"(?:- )?(?:[\w.]+ - )?(?:INFO|DEBUG|WARNING)(?: -(?= )|:[\w.]+:|:?(?= ))",
             r"\s*(?P<srun>\d{1,6}):(?=[ #]|$)",  # srun --label
             r"\s*\[(?P<hydra>\d{1,5})\](?= |$)",  # hydra -l
-            rf"\s*\[(?P<bracket>[A-Za-z][\w.-]*(?:[/:][\w.-]+)*)\]:?{_CONTENT}",  # [node01], [pod/name/container]
+            # [node01], [pod/name/container]
+            rf"\s*\[(?P<bracket>[A-Za-z][\w.-]*(?:[/:][\w.-]+)*)\]:?{_CONTENT}",
             rf"\s*(?P<pdsh>[A-Za-z][\w.-]*):{_CONTENT}",  # pdsh, clush
             rf"\s*(?P<compose>[A-Za-z][\w.-]*)\s*\|{_CONTENT}",  # docker compose
-            rf"(?P<grep>[\w./-]+\.(?:log|out|txt|err|o\d+)(?:\.\d+)?)[:-](?:\d+[:-])?{_CONTENT}",  # grep over several files
+            # grep over several files
+            rf"(?P<grep>[\w./-]+\.(?:log|out|txt|err|o\d+)(?:\.\d+)?)[:-](?:\d+[:-])?{_CONTENT}",
             rf"\s*\d{{1,7}}\t{_CONTENT}",  # cat -n
             r"\s*[>+](?=\s*(?:[#\[(<\d]|$))",  # quoting
-            rf"""\s*(?:[-*•] |["'`]|:mark:`|\{{"log":"){_CONTENT}""",  # lists, strings, docker's JSON log
+            # lists, strings, docker's JSON log
+            rf"""\s*(?:[-*•] |["'`]|:mark:`|\{{"log":"){_CONTENT}""",
         )
     )
 )
@@ -84,7 +116,8 @@ _INVISIBLE = {0: None, 0x200B: None, 0xFEFF: None, 0xA0: " ", 0x202F: " ", 0x300
 def split(line: str) -> Prefixed:
     """The line without its prefixes (up to five stacked ones), and who wrote it.
 
-    A space that a launcher puts behind its tag stays: whether it does is not told by one line, and columns only need all lines alike."""
+    A space that a launcher puts behind its tag stays: whether it does is not told by one line, and
+    columns only need all lines alike."""
     position = 0
     tags: list[str] = []
     for _ in range(_DEEPEST):
@@ -100,7 +133,8 @@ def split(line: str) -> Prefixed:
 
 
 def undecorate(line: str) -> str:
-    """The line without colours, NULs, invisible characters, HTML entities and line ends; no-break spaces become spaces.
+    """The line without colours, NULs, invisible characters, HTML entities and line ends; no-break
+    spaces become spaces.
 
     >>> undecorate("\\x1b[32m[1,0]&lt;stdout&gt;:#\\x1b[0m\\r\\n")
     '[1,0]<stdout>:#'
@@ -128,18 +162,24 @@ def undecorate(line: str) -> str:
 _END = r"[\s\"'`,;\\|]*$"
 """Quotes may follow, but not words: those make it a sentence about such a line."""
 OUT_OF_BOUNDS = re.compile(rf"Out of bounds values\s*:\s*(\d{{1,18}})\s*(OK|FAILED)?{_END}")
-AVERAGE = re.compile(rf"Avg bus bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d{{1,4}})?|nan|inf))(\s*)(?:GB/s)?(OK|FAILED)?{_END}")
+AVERAGE = re.compile(
+    r"Avg bus"
+    rf" bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d{{1,4}})?|nan|inf))(\s*)(?:GB/s)?(OK|FAILED)?{_END}"
+)
 TESTS_VERSION = re.compile(
-    r"nccl-tests version (\S+)(?:\s+nccl-headers=(\d{1,9}))?(?:\s+nccl-library=(\d{1,9}))?|rccl-tests: Version (\S+)"
+    r"nccl-tests version"
+    r" (\S+)(?:\s+nccl-headers=(\d{1,9}))?(?:\s+nccl-library=(\d{1,9}))?|rccl-tests: Version (\S+)"
 )
 NCCL_VERSION = re.compile(r"\b[NR]CCL version ?:? ?(\d\S*)")
 REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18})")
 FAILURE = re.compile(
-    r"Test (?:NCCL|CUDA) failure|Test failure \S+:\d+|Test timeout|Invalid number of GPUs: \d|Incompatible NCCL versions"
+    r"Test (?:NCCL|CUDA) failure|Test failure \S+:\d+|Test timeout|Invalid number of GPUs:"
+    r" \d|Incompatible NCCL versions"
     r"|invalid sizes? (?:for|specified)"
 )
 NOTE = re.compile(
-    r"invalid (?:type|op) \S+, defaulting to|[Oo]ption -\w .*(?:not supported|requires)|\(-\w\) .*Disabling\.|skipping json output"
+    r"invalid (?:type|op) \S+, defaulting to|[Oo]ption -\w .*(?:not supported|requires)|\(-\w\)"
+    r" .*Disabling\.|skipping json output"
 )
 """What was asked for and not done."""
 NRANKS = re.compile(r"\bnranks ([1-9]\d{0,8})")
@@ -199,10 +239,22 @@ _BLOCK_WORDS = tuple(
     word.encode()
     for word in (
         *("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_"),
-        *("algbw", "Pid", "nThread", "bandwidth", "bounds", "_perf", "CCL version", "ccl-tests", "Test ", "Using devices"),
+        *(
+            "algbw",
+            "Pid",
+            "nThread",
+            "bandwidth",
+            "bounds",
+            "_perf",
+            "CCL version",
+            "ccl-tests",
+            "Test ",
+            "Using devices",
+        ),
     )
 )
-"""Words of which every piece of a run has one: a block without any is not looked at. Pieces of torn rows follow a row that has one."""
+"""Words of which every piece of a run has one: a block without any is not looked at. Pieces of torn
+rows follow a row that has one."""
 _PIECE = re.compile(
     r"^\s*[.\d]|^/?A\s|^/?A$|(?:^|\s|>:)(?:-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|N/A|none|sum|prod|max|min|avg|mulsum)(?:\s|$|[A-Za-z\[({<#])"
 )
@@ -226,7 +278,8 @@ class Line(NamedTuple):
 
 
 def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The text again, in blocks that end behind a line end (but the last, and but lines longer than 256 KiB)."""
+    """The text again, in blocks that end behind a line end (but the last, and but lines longer than
+    256 KiB)."""
     kept = b""
     for chunk in chunks:
         kept += chunk
@@ -279,7 +332,8 @@ def _wanted(line: str, in_table: bool) -> bool:
 
 
 def _lines(number: int, raw: str, ended: bool, in_table: bool) -> Iterator[Line]:
-    """One physical line as the lines it holds: usually one; several where line ends were written as `\\r` or as `\\n` in quotes."""
+    """One physical line as the lines it holds: usually one; several where line ends were written as
+    `\\r` or as `\\n` in quotes."""
     raw = raw[:_LONGEST_LINE].rstrip("\r")
     if "\\n" in raw:
         raw = raw.replace("\\r\\n", "\n").replace("\\n", "\n").replace("\\t", "\t")
@@ -299,7 +353,8 @@ def _lines(number: int, raw: str, ended: bool, in_table: bool) -> Iterator[Line]
 
 
 def _unlined(text: str) -> str:
-    """A row or the column names of a Markdown table or a CSV file, with blanks for the bars or commas; other text as it is."""
+    """A row or the column names of a Markdown table or a CSV file, with blanks for the bars or
+    commas; other text as it is."""
     plain = text.replace("|", " ").replace(",", " ")
     return plain if "algbw" in text or HEAD.search(plain) else text
 
@@ -325,7 +380,8 @@ _CELL_END = re.compile(r"(?:\.\d*|/?A|e?[+-]?\d+)(?=\s|$)")
 _LONGEST_CELL = 80
 """Characters with the blanks before it; a column is at most 20 wide."""
 _LONGEST_ROW = 4096
-"""Characters; a whole row has about 300. What is longer is no row that was torn, and to read it again with every line would never end."""
+"""Characters; a whole row has about 300. What is longer is no row that was torn, and to read it
+again with every line would never end."""
 
 
 class Found(NamedTuple):
@@ -343,7 +399,8 @@ class Piece(NamedTuple):
     """What a line gave."""
 
     found: tuple[Found, ...]
-    """Rows that are finished with it, and rows given up because of it; () = it only carried a row on."""
+    """Rows that are finished with it, and rows given up because of it; () = it only carried a row
+    on."""
     rest: str
     """What stands behind the last cell: foreign text, or nothing."""
 
@@ -359,7 +416,8 @@ class _Pending(NamedTuple):
     last: int
     """Number of the last line it was read from."""
     single: ReadRow | None = None
-    """The row it is if nothing follows: without column names, half a row looks like a row of one placement."""
+    """The row it is if nothing follows: without column names, half a row looks like a row of one
+    placement."""
 
 
 @dataclass(slots=True)
@@ -372,7 +430,8 @@ class RowJoiner:
     """The row that was begun and is not finished."""
 
     def take(self, line: Line, layout: Layout | None, one_placement: bool = False) -> Piece:
-        """The rows that begin in a line. `one_placement` = rows of this table measure only one placement."""
+        """The rows that begin in a line. `one_placement` = rows of this table measure only one
+        placement."""
         text = line.text
         found: list[Found] = []
         while (head := HEAD.search(text)) is not None:
@@ -394,10 +453,14 @@ class RowJoiner:
         return Piece(tuple(found), text)
 
     def goes_on(self, line: Line) -> bool:
-        """Whether a line begins as the rest of the row that was begun: with a cell, or, in the very next line, with the end of one."""
+        """Whether a line begins as the rest of the row that was begun: with a cell, or, in the very
+        next line, with the end of one."""
         if self.pending is None:
             return False
-        return bool(FRAGMENT.match(line.text) or (line.number == self.pending.last + 1 and _CELL_END.match(line.text)))
+        return bool(
+            FRAGMENT.match(line.text)
+            or (line.number == self.pending.last + 1 and _CELL_END.match(line.text))
+        )
 
     def resume(self, line: Line, layout: Layout | None) -> Piece | None:
         """What a line adds to the row that was begun; None = it is no part of it."""
@@ -409,14 +472,26 @@ class RowJoiner:
         for joined in (pending.text + pending.begun + line.text, f"{pending.text} {line.text}"):
             cells = take_row(joined, layout, self._hosts())
             if cells is None and (start := START.match(joined)) and start.end() > len(pending.text):
-                longer, rest = _Pending(pending.line, start[0], _begun(joined[start.end() :]), line.number), joined[start.end() :]
+                longer, rest = (
+                    _Pending(pending.line, start[0], _begun(joined[start.end() :]), line.number),
+                    joined[start.end() :],
+                )
             if cells is None:
                 continue
-            if cells.read is not None and _adds_up(cells.read) and (pending.single is None or len(cells.read.measured()) == 2):
+            if (
+                cells.read is not None
+                and _adds_up(cells.read)
+                and (pending.single is None or len(cells.read.measured()) == 2)
+            ):
                 self.pending = None
                 return Piece((_checked(pending.line, cells),), joined[cells.end :])
             if cells.read is None and cells.end > len((longer or pending).text):
-                longer, rest = _Pending(pending.line, joined[: cells.end], _begun(joined[cells.end :]), line.number), joined[cells.end :]
+                longer, rest = (
+                    _Pending(
+                        pending.line, joined[: cells.end], _begun(joined[cells.end :]), line.number
+                    ),
+                    joined[cells.end :],
+                )
         if longer is None:
             return None
         self.pending = longer
@@ -431,7 +506,8 @@ class RowJoiner:
         return True
 
     def give_up(self, one_placement: bool) -> tuple[Found, ...]:
-        """Ends the row that was begun: torn, unless rows of one placement are what this table has."""
+        """Ends the row that was begun: torn, unless rows of one placement are what this table
+        has."""
         pending, self.pending = self.pending, None
         if pending is None or not HEAD.search(pending.text):
             return ()  # numbers that were no row
@@ -447,7 +523,8 @@ def _begun(rest: str) -> str:
 
 
 def _checked(line: Line, cells: Cells) -> Found:
-    """A whole row; torn after all where it has more elements than bytes, so that its size has lost digits."""
+    """A whole row; torn after all where it has more elements than bytes, so that its size has lost
+    digits."""
     read = cells.read
     if read is not None and read.row.size_bytes < read.row.count:
         return Found(line, None)
@@ -455,13 +532,24 @@ def _checked(line: Line, cells: Cells) -> Found:
 
 
 def _adds_up(read: ReadRow) -> bool:
-    """Whether a row that was put together can be one: bandwidth is size / time, or the same share of it in both placements (alltoallv and
-    hypercube count less than the size), and busbw / algbw is one factor in both."""
+    """Whether a row that was put together can be one: bandwidth is size / time, or the same share
+    of it in both placements (alltoallv and hypercube count less than the size), and busbw / algbw
+    is one factor in both."""
     measured = read.measured()
     exact = all(algbw_fits(read.row.size_bytes, value, slack) for value, slack in measured)
-    shares = [share for value, slack in measured if (share := share_interval(read.row.size_bytes, value, slack)) is not None]
-    alike = len(shares) == 2 and max(low for low, _ in shares) <= min(high for _, high in shares) and shares[0][0] <= 1
-    return (exact or alike) and (factor_interval((read,)) is not None or all(value.algbw_gb_s < 1 for value, _ in measured))
+    shares = [
+        share
+        for value, slack in measured
+        if (share := share_interval(read.row.size_bytes, value, slack)) is not None
+    ]
+    alike = (
+        len(shares) == 2
+        and max(low for low, _ in shares) <= min(high for _, high in shares)
+        and shares[0][0] <= 1
+    )
+    return (exact or alike) and (
+        factor_interval((read,)) is not None or all(value.algbw_gb_s < 1 for value, _ in measured)
+    )
 
 
 # One run of nccl-tests while it is being read: how far it has come and what has been seen of it.
@@ -502,7 +590,8 @@ class Run:
         self.facts = replace(self.facts, **changes)  # type: ignore[arg-type]  # dataclasses.replace cannot type a field by its name
 
     def writers(self) -> int:
-        """How many processes say that they are the first one: device lists that name the same rank."""
+        """How many processes say that they are the first one: device lists that name the same
+        rank."""
         return max(Counter(entry.rank for entry in self.ranks).values(), default=1)
 
     def parts(self) -> frozenset[str]:
@@ -545,7 +634,8 @@ class Run:
 
 
 _LONGEST_HEADER = 1000
-"""Characters of column names that may still go on in the next line; a whole header has about 250."""
+"""Characters of column names that may still go on in the next line; a whole header has about
+250."""
 
 
 @dataclass(slots=True)
@@ -555,7 +645,8 @@ class RunReader:
     runs: list[Run] = field(default_factory=list)
     current: Run | None = None
     waiting: list[Run] = field(default_factory=list)
-    """Runs that have a head and no column names yet, since the last run that ended: of other processes, or of a run that died."""
+    """Runs that have a head and no column names yet, since the last run that ended: of other
+    processes, or of a run that died."""
     rows: RowJoiner = field(default_factory=RowJoiner)
     program: str | None = None
     nccl_versions: tuple[str, ...] = ()
@@ -570,14 +661,20 @@ class RunReader:
         text = line.text
         if HEAD.search(text):
             self._rows(line)
-        elif "algbw" in text or "busbw" in text or HEADER_PART.search(text) or self.half_header is not None:
+        elif (
+            "algbw" in text
+            or "busbw" in text
+            or HEADER_PART.search(text)
+            or self.half_header is not None
+        ):
             if not self._header(line):
                 self._other(line)
         else:
             self._other(line)
 
     def goes_on(self, line: Line) -> bool:
-        """Whether a line without a tag is the rest of this writer's last one, which a terminal wrapped."""
+        """Whether a line without a tag is the rest of this writer's last one, which a terminal
+        wrapped."""
         return self.half_header is not None or self.rows.goes_on(line)
 
     def finish(self) -> list[Run]:
@@ -591,7 +688,8 @@ class RunReader:
     # --- runs ---
 
     def _run(self, line: Line, phase: Phase, again: bool = False) -> Run:
-        """The run a line of this phase belongs to; `again` = the run has had a line of this very kind already."""
+        """The run a line of this phase belongs to; `again` = the run has had a line of this very
+        kind already."""
         run = self.current
         if run is not None and (phase < run.phase or again):
             if run.phase < Phase.HEADER:
@@ -625,12 +723,26 @@ class RunReader:
         layout = header(text)
         if self.half_header is not None and len(self.half_header.text) > _LONGEST_HEADER:
             self.half_header = None
-        wrapped = self.half_header is not None and line.number == self.half_header.number + 1 and layout is None and "(" not in text
+        wrapped = (
+            self.half_header is not None
+            and line.number == self.half_header.number + 1
+            and layout is None
+            and "(" not in text
+        )
         if wrapped and self.half_header is not None and not FRAGMENT.match(text):
             joined = (self.half_header.text + text, f"{self.half_header.text} {text.lstrip()}")
             layouts = [found for candidate in joined if (found := header(candidate)) is not None]
-            layout = max(layouts, key=lambda found: sum(column.name != "other" for column in found.columns), default=None)
-            if layout is not None and run is not None and run.phase is Phase.HEADER and run.layout is not None:
+            layout = max(
+                layouts,
+                key=lambda found: sum(column.name != "other" for column in found.columns),
+                default=None,
+            )
+            if (
+                layout is not None
+                and run is not None
+                and run.phase is Phase.HEADER
+                and run.layout is not None
+            ):
                 run.layout, self.half_header = layout, line._replace(text=joined[0])
                 return True
         if layout is None and not HEADER_PART.search(text):
@@ -665,7 +777,9 @@ class RunReader:
 
     def _run_of_rows(self, line: Line) -> Run:
         run = self.current
-        mixed = run is not None and run.phase >= Phase.OUT_OF_BOUNDS and run.footers < run.facts.copies
+        mixed = (
+            run is not None and run.phase >= Phase.OUT_OF_BOUNDS and run.footers < run.facts.copies
+        )
         run = run if run is not None and mixed else self._run(line, Phase.ROWS)
         run.is_table = True
         return run
@@ -691,13 +805,20 @@ class RunReader:
                 run.layout = with_units(run.layout, text)
         elif not self._preface(line) and not self._footer(line):
             self._facts(line, text)
-            if run is not None and run.phase in (Phase.HEADER, Phase.ROWS) and not self.rows.begin(line):
+            if (
+                run is not None
+                and run.phase in (Phase.HEADER, Phase.ROWS)
+                and not self.rows.begin(line)
+            ):
                 self._orphan(line, run)
 
     def _orphan(self, line: Line, run: Run) -> None:
-        """Cells without a row: at least three of them, between column names and footer, beginning the line."""
+        """Cells without a row: at least three of them, between column names and footer, beginning
+        the line."""
         words = line.text.split() if FRAGMENT.match(line.text) else []
-        cells = next((at for at, word in enumerate(words) if not FRAGMENT.fullmatch(word)), len(words))
+        cells = next(
+            (at for at, word in enumerate(words) if not FRAGMENT.fullmatch(word)), len(words)
+        )
         if cells >= 3:
             run.add((Found(line, None),))
 
@@ -706,10 +827,24 @@ class RunReader:
         text = line.text
         if "ersion" in text and (match := TESTS_VERSION.search(text)):
             modern = match[1] is not None
-            run = self._run(line, Phase.PREFACE, again=modern and self.current is not None and self.current.facts.tests_version is not None)
-            run.set(tests_version=match[1] or match[4], headers_code=_int(match[2]), library_code=_int(match[3]))
+            run = self._run(
+                line,
+                Phase.PREFACE,
+                again=modern
+                and self.current is not None
+                and self.current.facts.tests_version is not None,
+            )
+            run.set(
+                tests_version=match[1] or match[4],
+                headers_code=_int(match[2]),
+                library_code=_int(match[3]),
+            )
         elif "nThread" in text and len(pairs := CONFIG.findall(text)) >= 3:
-            run = self._run(line, Phase.PREFACE, again=bool(self.current is not None and self.current.facts.config))
+            run = self._run(
+                line,
+                Phase.PREFACE,
+                again=bool(self.current is not None and self.current.facts.config),
+            )
             run.set(config=tuple((name, value + unit) for name, value, unit in pairs))
             run.is_table = True
         elif "Collective test starting" in text:
@@ -828,14 +963,20 @@ _RANK_TAG = re.compile(r"(?:^|[,/@]|rank|default)\d+$")
 def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
     """The runs in a text, in the order they began.
 
-    Lines are kept apart by who wrote them. Where that tears tables (column names of one writer, rows of another), the tags are no
-    writers after all, and the lines are read as one stream.
+    Lines are kept apart by who wrote them. Where that tears tables (column names of one writer,
+    rows of another), the tags are no writers after all, and the lines are read as one stream.
     """
     kept = tuple(lines)
     by_tag: dict[str, RunReader] = {}
     before = Line(-1, "", "", True)
     for line in kept:
-        tag = before.tag if not line.tag and line.number == before.number + 1 and by_tag[before.tag].goes_on(line) else line.tag
+        tag = (
+            before.tag
+            if not line.tag
+            and line.number == before.number + 1
+            and by_tag[before.tag].goes_on(line)
+            else line.tag
+        )
         before = line._replace(tag=tag)
         by_tag.setdefault(tag, RunReader()).feed(line)
     apart = [reader.finish() for reader in by_tag.values()]
@@ -847,7 +988,10 @@ def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
         apart = min(apart, [reader.finish()], key=_pieces)
     if len(apart) == len(by_tag):
         _share(list(by_tag.values()), apart)
-    return tuple(run.sealed() for run in sorted((run for runs in apart for run in runs), key=lambda run: run.first_line))
+    return tuple(
+        run.sealed()
+        for run in sorted((run for runs in apart for run in runs), key=lambda run: run.first_line)
+    )
 
 
 def _count_writers(tags: Iterable[str], apart: list[list[Run]]) -> None:
@@ -865,7 +1009,8 @@ def _count_writers(tags: Iterable[str], apart: list[list[Run]]) -> None:
 
 
 def _share(readers: list[RunReader], apart: list[list[Run]]) -> None:
-    """Gives what writers without a table said (versions, number of ranks, failures) to the one run there is."""
+    """Gives what writers without a table said (versions, number of ranks, failures) to the one run
+    there is."""
     runs = [run for runs in apart for run in runs]
     if len(runs) != 1:
         return
@@ -890,4 +1035,8 @@ def _torn_apart(apart: list[list[Run]]) -> bool:
     """Whether runs of two writers have no part in common, so that they are pieces of one."""
     parts = [(number, run.parts()) for number, runs in enumerate(apart) for run in runs]
     with_rows = [(number, mine) for number, mine in parts if "rows" in mine]
-    return any(number != other and not mine & theirs for number, mine in with_rows for other, theirs in parts)
+    return any(
+        number != other and not mine & theirs
+        for number, mine in with_rows
+        for other, theirs in parts
+    )

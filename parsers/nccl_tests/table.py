@@ -1,8 +1,9 @@
-"""nccl-tests' table on standard output: every version since 2.0 (and 1.x), every option that changes its columns, rccl-tests.
+"""nccl-tests' table on standard output: every version since 2.0 (and 1.x), every option that
+changes its columns, rccl-tests.
 
-Written against the printf calls of nccl-tests 2.0.0 to 2.19.6 and rccl-tests. Columns are found by name and place, never by counting. What
-launchers put in front, NCCL's log inside rows, wrapped and torn rows, several runs in one text and missing heads are read; what is missing
-is named.
+Written against the printf calls of nccl-tests 2.0.0 to 2.19.6 and rccl-tests. Columns are found by
+name and place, never by counting. What launchers put in front, NCCL's log inside rows, wrapped and
+torn rows, several runs in one text and missing heads are read; what is missing is named.
 
 >>> (result,) = parse('''# Collective test starting: all_reduce_perf
 ... # nThread 1 nGpus 2 minBytes 1048576 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0
@@ -44,11 +45,19 @@ def document(results: tuple[BenchmarkResult, ...]) -> Document:
         problems += [label + text for text in result.problems]
         faults += [label + text for text in result.faults]
         summary += [(label + name, value) for name, value in _summary(result)]
-    return Document(KIND, results, tuple(summary), all(result.complete for result in results), tuple(problems), tuple(faults))
+    return Document(
+        KIND,
+        results,
+        tuple(summary),
+        all(result.complete for result in results),
+        tuple(problems),
+        tuple(faults),
+    )
 
 
 def best_row(result: BenchmarkResult) -> BenchmarkRow | None:
-    """The row with the highest out-of-place busbw (in place where only that was measured); None = no row has one."""
+    """The row with the highest out-of-place busbw (in place where only that was measured); None =
+    no row has one."""
     rows = [row for row in result.rows if row.out_of_place or row.in_place]
     return max(rows, key=_busbw, default=None)
 
@@ -66,12 +75,21 @@ def _summary(result: BenchmarkResult) -> list[tuple[str, str]]:
         ("nodes", "not known" if result.nodes is None else str(result.nodes)),
         ("NCCL", result.nccl_version or "not known"),
         ("rows", str(len(result.rows))),
-        ("best busbw", "no row" if best is None else f"{format_bandwidth(_busbw(best))} at {format_size(best.size_bytes)}"),
+        (
+            "best busbw",
+            (
+                "no row"
+                if best is None
+                else f"{format_bandwidth(_busbw(best))} at {format_size(best.size_bytes)}"
+            ),
+        ),
         ("average busbw", format_bandwidth(result.avg_busbw_gb_s)),
     ]
 
 
-_SURE = re.compile(rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.{0,400}\bPid\s+\d+")
+_SURE = re.compile(
+    rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.{0,400}\bPid\s+\d+"
+)
 _MAYBE = re.compile(
     rb"(?<!\d)\d{1,19}\s+\d{1,19}\s+(?:float|half|double|u?int(?:8|32|64)|bfloat16|f8e\dm\d)\s+(?:sum|prod|max|min|avg|none|-?\d)"
 )
@@ -83,20 +101,30 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
     Raises:
         UnknownLayout: no table, no part of one and no head of a run is in the text.
     """
-    chunks = [text.encode("utf-8", "surrogateescape")] if isinstance(text, str) else [text] if isinstance(text, bytes) else text
+    chunks = (
+        [text.encode("utf-8", "surrogateescape")]
+        if isinstance(text, str)
+        else [text]
+        if isinstance(text, bytes)
+        else text
+    )
     first = _First(chunks)
     results = tuple(result_of(facts) for facts in runs_of(candidates(first)))
     if not results:
         raise UnknownLayout(
             "no nccl-tests table in this text: no column names, no data row and no footer",
             seen=first.line() or "(empty)",
-            next_step="check that the file is the standard output of a *_perf program; a usage text or a launcher's error has no table",
+            next_step=(
+                "check that the file is the standard output of a *_perf program; a usage text or a"
+                " launcher's error has no table"
+            ),
         )
     return results
 
 
 class _First:
-    """Chunks that remember the first line that is not blank, for the message when nothing is found in them."""
+    """Chunks that remember the first line that is not blank, for the message when nothing is found
+    in them."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self.chunks = chunks

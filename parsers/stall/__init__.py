@@ -1,1 +1,2 @@
-"""Why a job makes no progress: one kind of evidence per module, and the judgement over all of it."""
+"""Why a job makes no progress: one kind of evidence per module, and the judgement over all of
+it."""

@@ -1,4 +1,5 @@
-"""What is known of a job that may be stalled: the evidence of every node, and the judgement over all of them."""
+"""What is known of a job that may be stalled: the evidence of every node, and the judgement over
+all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ from enum import IntEnum, StrEnum
 from busbw.errors import ReadError
 from busbw.model import Evidence, Finding, Fix, FlightDump, RasReport, Unreachable
 from busbw.parsers.logs import flight_recorder, nccl_ras
-from busbw.parsers.tools import kernel_log, nvidia_smi, proc_host, proc_ports, proc_ranks, queue_pairs, sockets, stacks
+from busbw.parsers.tools import (
+    kernel_log,
+    nvidia_smi,
+    proc_host,
+    proc_ports,
+    proc_ranks,
+    queue_pairs,
+    sockets,
+    stacks,
+)
 from busbw.parsers.tools.kernel_log import KernelEvent
 from busbw.parsers.tools.nvidia_smi import QueryRow
 from busbw.parsers.tools.proc_host import FileSystem, HostState, OomKill
@@ -172,7 +182,11 @@ class RankSeen:
     @property
     def cpu_ticks(self) -> int | None:
         """CPU time used between the looks, in ticks; None = it was not there in both."""
-        return None if self.first is None or self.second is None else self.second.cpu_ticks - self.first.cpu_ticks
+        return (
+            None
+            if self.first is None or self.second is None
+            else self.second.cpu_ticks - self.first.cpu_ticks
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +216,8 @@ class StallJudgement:
     since_s: float | None
     """Since 1970, by our clock; None = nothing tells."""
     watchdog_left_s: float | None
-    """Until the framework's watchdog ends the job; negative = it should have; None = nothing tells."""
+    """Until the framework's watchdog ends the job; negative = it should have; None = nothing
+    tells."""
     timeline: tuple[Event, ...]
     unreachable: tuple[Unreachable, ...]
     notes: tuple[str, ...]
@@ -262,15 +277,24 @@ def find(nodes: Sequence[NodeEvidence], unreachable: Sequence[str], wanted: Want
         for seen in _on_node(node, ranked):
             jobs[seen.process.job].append(seen)
     name = _choose(jobs, wanted)
-    # A job started twice on the same nodes (a leftover) has ranks twice: the process that started last is the job.
+    # A job started twice on the same nodes (a leftover) has ranks twice: the process that started
+    # last is the job.
     by_rank: dict[int, RankSeen] = {}
     for seen in jobs.get(name, []):
         other = by_rank.get(seen.rank)
         if other is None or _start(seen) > _start(other):
             by_rank[seen.rank] = seen
     ranks = tuple(by_rank[number] for number in sorted(by_rank))
-    world = max((seen.process.world for seen in ranks if seen.process.world is not None), default=None)
-    return Job(name, world, ranks, _missing(ranks, world, nodes, unreachable), tuple(other for other in sorted(jobs) if other != name))
+    world = max(
+        (seen.process.world for seen in ranks if seen.process.world is not None), default=None
+    )
+    return Job(
+        name,
+        world,
+        ranks,
+        _missing(ranks, world, nodes, unreachable),
+        tuple(other for other in sorted(jobs) if other != name),
+    )
 
 
 def _start(seen: RankSeen) -> int:
@@ -282,7 +306,9 @@ def _on_node(node: NodeEvidence, ranked: set[RankProcess]) -> tuple[RankSeen, ..
     first, second = ({s.pid: s for s in look.states} if look else {} for look in node.looks)
     parents = {pid: state.parent for states in (first, second) for pid, state in states.items()}
     chosen = one_per_rank((process for process in node.processes if process in ranked), parents)
-    return tuple(RankSeen(p.rank, node.node, p, first.get(p.pid), second.get(p.pid)) for p in chosen)
+    return tuple(
+        RankSeen(p.rank, node.node, p, first.get(p.pid), second.get(p.pid)) for p in chosen
+    )
 
 
 def _choose(jobs: dict[str, list[RankSeen]], wanted: Wanted) -> str:
@@ -292,17 +318,29 @@ def _choose(jobs: dict[str, list[RankSeen]], wanted: Wanted) -> str:
         return f"busbw {wanted.mark}"
     if wanted.slurm is not None:
         return next(
-            (name for name in jobs if name == f"slurm {wanted.slurm}" or name.startswith(f"slurm {wanted.slurm}_")), f"slurm {wanted.slurm}"
+            (
+                name
+                for name in jobs
+                if name == f"slurm {wanted.slurm}" or name.startswith(f"slurm {wanted.slurm}_")
+            ),
+            f"slurm {wanted.slurm}",
         )
     if wanted.pid is not None:
-        of_pid = [name for name, seen in jobs.items() if any(each.process.pid == wanted.pid for each in seen)]
+        of_pid = [
+            name
+            for name, seen in jobs.items()
+            if any(each.process.pid == wanted.pid for each in seen)
+        ]
         if of_pid:
             return of_pid[0]
     return max(sorted(jobs), key=lambda name: len(jobs[name]), default="")
 
 
 def _missing(
-    ranks: tuple[RankSeen, ...], world: int | None, nodes: Sequence[NodeEvidence], unreachable: Sequence[str]
+    ranks: tuple[RankSeen, ...],
+    world: int | None,
+    nodes: Sequence[NodeEvidence],
+    unreachable: Sequence[str],
 ) -> tuple[Missing, ...]:
     if world is None or not ranks:
         return ()
@@ -311,7 +349,9 @@ def _missing(
     if not gone:
         return ()
     counts = Counter(seen.node for seen in ranks)
-    sizes = {seen.node: seen.process.local_size for seen in ranks if seen.process.local_size is not None}
+    sizes = {
+        seen.node: seen.process.local_size for seen in ranks if seen.process.local_size is not None
+    }
     # Of sizes that are equally frequent the larger: a rank is missing somewhere.
     usual = max((many, size) for size, many in Counter(counts.values()).items())[1]
     room = {node.node: sizes.get(node.node, usual) - counts.get(node.node, 0) for node in nodes}
@@ -322,7 +362,8 @@ def _missing(
 
 
 def _where(number: int, short: list[str], placed: dict[int, str], per_node: int) -> tuple[str, ...]:
-    """The node with room whose ranks are next to it in the usual placements: block by block, or round robin."""
+    """The node with room whose ranks are next to it in the usual placements: block by block, or
+    round robin."""
     if len(short) < 2:
         return tuple(short)
     block = range(number // per_node * per_node, number // per_node * per_node + per_node)
@@ -333,17 +374,28 @@ def _where(number: int, short: list[str], placed: dict[int, str], per_node: int)
 # From the framed answer of a node to its evidence: every section by its parser. A section that is
 # not there leaves its fields empty.
 
-_SELF = re.compile(r"^host (\S+) now (\d+(?:\.\d+)?) up (\d+(?:\.\d+)?) boot (\S+) tick (\d+)", re.M)
+_SELF = re.compile(
+    r"^host (\S+) now (\d+(?:\.\d+)?) up (\d+(?:\.\d+)?) boot (\S+) tick (\d+)", re.M
+)
 _NONE = SectionText("", "", None, 0)
-_RAS_TALK = re.compile(r"^(?:OK|SERVER PROTOCOL \d+|ERROR: Unknown command.*|listens|asked .*)\r?\n", re.M)
+_RAS_TALK = re.compile(
+    r"^(?:OK|SERVER PROTOCOL \d+|ERROR: Unknown command.*|listens|asked .*)\r?\n", re.M
+)
 _SILENT = re.compile(r"^silent for \d+ s\n?", re.M)
 """The script's own word for a server that took the question and acknowledged nothing."""
 _DUMP = re.compile(r"^file (\d+) (\d+) (.+)\n([A-Za-z0-9+/=]*)$", re.M)
 _LOG = re.compile(r"^log (\d+) (\d+) (\d+) (.+)$")
 
 
-def read(node: str, given: Iterable[SectionText], artefact: str, problem: str | None, clock_offset_s: float | None) -> NodeEvidence:
-    """One node's evidence. `artefact` = where its answer is kept; `problem` = why it is not whole."""
+def read(
+    node: str,
+    given: Iterable[SectionText],
+    artefact: str,
+    problem: str | None,
+    clock_offset_s: float | None,
+) -> NodeEvidence:
+    """One node's evidence. `artefact` = where its answer is kept; `problem` = why it is not
+    whole."""
     sections = {section.name: section for section in given}
 
     def section(name: str) -> SectionText:
@@ -363,7 +415,9 @@ def read(node: str, given: Iterable[SectionText], artefact: str, problem: str | 
         up_s=float(own[3]) if own else None,
         tick_hz=int(own[5]) if own else 100,
         clock_offset_s=clock_offset_s,
-        addresses=tuple((m[1], m[2]) for m in re.finditer(r"^address (\S+) (\S+)$", section("self").text, re.M)),
+        addresses=tuple(
+            (m[1], m[2]) for m in re.finditer(r"^address (\S+) (\S+)$", section("self").text, re.M)
+        ),
         login_address=login[1] if login else None,
         processes=proc_ranks.parse(section("ranks").text),
         ranks_line_no=section("ranks").line_no,
@@ -389,7 +443,11 @@ def read(node: str, given: Iterable[SectionText], artefact: str, problem: str | 
         stacks=stacks.parse(section("stacks").text),
         stacks_line_no=section("stacks").line_no,
         unheard=tuple(
-            sorted(name for name, each in sections.items() if each.timed_out or (name.startswith("ras") and _SILENT.search(each.text)))
+            sorted(
+                name
+                for name, each in sections.items()
+                if each.timed_out or (name.startswith("ras") and _SILENT.search(each.text))
+            )
         ),
     )
 
@@ -400,11 +458,19 @@ def _look(section: SectionText) -> Look | None:
         return None
     text = section.text
     owned = tuple(sorted(sockets.owners(text).items()))
-    return Look(float(at[1]), proc_ranks.parse_states(text), sockets.parse(text), owned, proc_ports.parse(text), section.line_no)
+    return Look(
+        float(at[1]),
+        proc_ranks.parse_states(text),
+        sockets.parse(text),
+        owned,
+        proc_ports.parse(text),
+        section.line_no,
+    )
 
 
 def _ras(section: SectionText) -> RasAnswer | None:
-    """The report without what was said around it; older servers answer `ERROR: Unknown command` to SET FORMAT and then print text."""
+    """The report without what was said around it; older servers answer `ERROR: Unknown command` to
+    SET FORMAT and then print text."""
     if section is _NONE:
         return None
     listens = section.text.startswith("listens")
@@ -413,12 +479,21 @@ def _ras(section: SectionText) -> RasAnswer | None:
     silent = _SILENT.search(section.text)
     text = _SILENT.sub("", _RAS_TALK.sub("", section.text)).strip()
     if not text:
-        why = "asked, and did not answer within the limit" if section.timed_out or silent else "nobody answers at its port"
+        why = (
+            "asked, and did not answer within the limit"
+            if section.timed_out or silent
+            else "nobody answers at its port"
+        )
         return RasAnswer(None, listens, why, section.line_no)
     try:
         records = nccl_ras.read([text.encode()]).records
     except ReadError as error:
-        return RasAnswer(None, listens, f"the answer is not readable: {error.seen or error.what}"[:200], section.line_no)
+        return RasAnswer(
+            None,
+            listens,
+            f"the answer is not readable: {error.seen or error.what}"[:200],
+            section.line_no,
+        )
     report = next((each for each in records if isinstance(each, RasReport)), None)
     return RasAnswer(report, True, "" if report else "the answer holds no report", section.line_no)
 
@@ -434,7 +509,9 @@ def _dumps(section: SectionText) -> tuple[DumpFile, ...]:
 
 def _dump(path: str, encoded: str, size: int) -> tuple[FlightDump | None, str]:
     if not encoded:
-        return None, "empty" if size == 0 else f"{size} bytes: too large to bring along, fetch it by hand"
+        return None, (
+            "empty" if size == 0 else f"{size} bytes: too large to bring along, fetch it by hand"
+        )
     try:
         document = flight_recorder.read([base64.b64decode(encoded, validate=True)])
     except (binascii.Error, ReadError) as error:
@@ -442,7 +519,9 @@ def _dump(path: str, encoded: str, size: int) -> tuple[FlightDump | None, str]:
     dump = next((each for each in document.records if isinstance(each, FlightDump)), None)
     if dump is None:
         return None, "holds no dump"
-    return flight_recorder.of_rank(dump, flight_recorder.rank_of(path)), "; ".join(document.problems)
+    return flight_recorder.of_rank(dump, flight_recorder.rank_of(path)), "; ".join(
+        document.problems
+    )
 
 
 def _logs(section: SectionText) -> tuple[LogFile, ...]:
@@ -471,7 +550,8 @@ def _logs(section: SectionText) -> tuple[LogFile, ...]:
 
 
 class Strength(IntEnum):
-    """The order of proof: a fact about one node, what the ranks themselves counted, what merely differs from the rest."""
+    """The order of proof: a fact about one node, what the ranks themselves counted, what merely
+    differs from the rest."""
 
     FACT = 3
     COUNTED = 2
@@ -485,7 +565,8 @@ class Suspect:
     kind: StallClass
     id: str
     source: str
-    """`process`, `kernel`, `gpu`, `link`, `disk`, `ras`, `flight`, `sockets`, `stack`, `qps`: two that agree settle it."""
+    """`process`, `kernel`, `gpu`, `link`, `disk`, `ras`, `flight`, `sockets`, `stack`, `qps`: two
+    that agree settle it."""
     strength: Strength
     title: str
     ranks: tuple[int, ...]
@@ -498,7 +579,8 @@ class Suspect:
     since_s: float | None = None
     """By our clock where offsets are known."""
     awaited: bool = False
-    """Others are seen to wait for a node that did not answer: their kernels or RAS do not reach it either."""
+    """Others are seen to wait for a node that did not answer: their kernels or RAS do not reach it
+    either."""
 
 
 def at(node: NodeEvidence, section_line_no: int, line_no: int, text: str) -> Evidence:
@@ -512,7 +594,8 @@ def our_time(node: NodeEvidence, at_s: float) -> float:
 
 
 def since_boot(node: NodeEvidence, up_s: float | None) -> float | None:
-    """Seconds since the node started as a time by our clock; None = the node did not tell its own."""
+    """Seconds since the node started as a time by our clock; None = the node did not tell its
+    own."""
     if up_s is None or node.now_s is None or node.up_s is None:
         return None
     return our_time(node, node.now_s - node.up_s + up_s)
@@ -520,16 +603,27 @@ def since_boot(node: NodeEvidence, up_s: float | None) -> float | None:
 
 def ranks_told(ranks: tuple[int, ...]) -> str:
     """`rank 3`, `ranks 3, 4`, at most eight of them."""
-    shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
+    shown = ", ".join(map(str, ranks[:8])) + (
+        f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
+    )
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {shown}"
 
 
 def drain(reason: str) -> Fix:
     """Take the node out of service, for whichever scheduler runs it."""
-    commands = (f'scontrol update nodename=NODE state=drain reason="{reason}"', "kubectl cordon NODE")
+    commands = (
+        f'scontrol update nodename=NODE state=drain reason="{reason}"',
+        "kubectl cordon NODE",
+    )
     return Fix("take the node out of service", commands, needs="scheduler-admin")
 
 
-RESTART = Fix("end the job and start it again from its last checkpoint", needs="app-owner", disruptive=True)
-WITHOUT_NODE = Fix("end the job and start it again from its last checkpoint, without this node", needs="app-owner", disruptive=True)
+RESTART = Fix(
+    "end the job and start it again from its last checkpoint", needs="app-owner", disruptive=True
+)
+WITHOUT_NODE = Fix(
+    "end the job and start it again from its last checkpoint, without this node",
+    needs="app-owner",
+    disruptive=True,
+)
 KEEP = Fix("keep the collected files for the vendor's ticket")

@@ -1,4 +1,5 @@
-"""Facts about one node that hold a job up: a process that is stopped, dead or missing, a lost GPU, a full or hung disk, a link that is down."""
+"""Facts about one node that hold a job up: a process that is stopped, dead or missing, a lost GPU,
+a full or hung disk, a link that is down."""
 
 from __future__ import annotations
 
@@ -31,29 +32,51 @@ from busbw.parsers.tools.proc_ports import Port
 # Facts about a node's devices that hold a job up: a GPU that is lost, a port without a link.
 
 _LOST_XIDS = frozenset((48, 62, 64, 74, 79, 95, 119, 120, 140, 143, 145, 149))
-"""Xids after which a GPU or its NVLink does not go on by itself: NVIDIA's Xid catalogue, immediate action «reset» or worse."""
+"""Xids after which a GPU or its NVLink does not go on by itself: NVIDIA's Xid catalogue, immediate
+action «reset» or worse."""
 
 
 def gpus(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
     """GPUs that the kernel or the driver gave up, on nodes of the job, since the job runs."""
     began = started(job, nodes)
     for node in nodes_of(job, nodes):
-        lost = [e for e in node.kernel if e.kind in ("xid", "sxid") and (e.kind == "sxid" or e.number in _LOST_XIDS)]
+        lost = [
+            e
+            for e in node.kernel
+            if e.kind in ("xid", "sxid") and (e.kind == "sxid" or e.number in _LOST_XIDS)
+        ]
         told = [(event, since_boot(node, up_of(event.text))) for event in lost]
         recent = [event for event, when in told if when is None or began is None or when >= began]
         rows = node.gpus or ()
         broken = [row for row in rows if row.broken]
         hangs = [name for name in node.unheard if name.startswith("gpu")]
-        refused = "Unable to determine the device handle" in node.gpu_said or "GPU is lost" in node.gpu_said
+        refused = (
+            "Unable to determine the device handle" in node.gpu_said
+            or "GPU is lost" in node.gpu_said
+        )
         if not (recent or broken or hangs or refused):
             continue
-        evidence = [at(node, node.kernel_line_no, event.line_no, event.text) for event in recent[:3]]
-        evidence += [Evidence(node.artefact, node.gpu_line_no, ", ".join(f"{k} {v}" for k, v in row.values[:5])) for row in broken[:2]]
-        evidence += [Evidence(node.artefact, node.gpu_line_no, f"nvidia-smi did not end within its limit ({name})") for name in hangs[:1]]
+        evidence = [
+            at(node, node.kernel_line_no, event.line_no, event.text) for event in recent[:3]
+        ]
+        evidence += [
+            Evidence(
+                node.artefact, node.gpu_line_no, ", ".join(f"{k} {v}" for k, v in row.values[:5])
+            )
+            for row in broken[:2]
+        ]
+        evidence += [
+            Evidence(
+                node.artefact, node.gpu_line_no, f"nvidia-smi did not end within its limit ({name})"
+            )
+            for name in hangs[:1]
+        ]
         evidence += [Evidence(node.artefact, node.gpu_line_no, node.gpu_said)] if refused else []
         address = next((event.device for event in recent if event.device), None)
         index, ranks = _gpu(job, node, rows, broken, address)
-        device = f"GPU {index}" if index is not None else f"GPU at {address}" if address else "a GPU"
+        device = (
+            f"GPU {index}" if index is not None else f"GPU at {address}" if address else "a GPU"
+        )
         what = (
             f"Xid {recent[0].number}"
             if recent and recent[0].kind == "xid"
@@ -85,24 +108,40 @@ def gpus(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
 
 
 def _gpu(
-    job: Job, node: NodeEvidence, rows: Sequence[QueryRow], broken: Sequence[QueryRow], address: str | None
+    job: Job,
+    node: NodeEvidence,
+    rows: Sequence[QueryRow],
+    broken: Sequence[QueryRow],
+    address: str | None,
 ) -> tuple[int | None, tuple[int, ...]]:
     """Its index and the ranks on it: by the processes the driver lists, else by the local rank."""
     short = address[-7:].lower() if address else None
-    row = next((r for r in rows if short and (r.text("pci.bus_id") or "").lower().startswith(short, -9)), None)
-    row = row or next((r for r in rows if short and short in (r.text("pci.bus_id") or "").lower()), None) or next(iter(broken), None)
+    row = next(
+        (r for r in rows if short and (r.text("pci.bus_id") or "").lower().startswith(short, -9)),
+        None,
+    )
+    row = (
+        row
+        or next((r for r in rows if short and short in (r.text("pci.bus_id") or "").lower()), None)
+        or next(iter(broken), None)
+    )
     if row is None:
         return None, ()
     number = row.number("index")
     index = None if number is None else int(number)
-    pids = {int(u.number("pid") or 0) for u in node.gpu_users if u.text("gpu_uuid") == row.text("uuid")}
+    pids = {
+        int(u.number("pid") or 0) for u in node.gpu_users if u.text("gpu_uuid") == row.text("uuid")
+    }
     here = job.on(node.node)
-    ranks = tuple(rank.rank for rank in here if rank.process.pid in pids) or tuple(r.rank for r in here if r.process.local_rank == index)
+    ranks = tuple(rank.rank for rank in here if rank.process.pid in pids) or tuple(
+        r.rank for r in here if r.process.local_rank == index
+    )
     return index, ranks
 
 
 def links(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
-    """Ports without a link whose namesakes on the other nodes have one, or that lost it between the looks. A port never used is not judged."""
+    """Ports without a link whose namesakes on the other nodes have one, or that lost it between the
+    looks. A port never used is not judged."""
     mine = nodes_of(job, nodes)
     linked: Counter[tuple[str, bool]] = Counter()
     told: Counter[tuple[str, bool]] = Counter()
@@ -116,15 +155,26 @@ def links(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
             key, first = (port.name, port.rdma), before.get(port.name)
             lost = first is not None and first.has_link is True and port.has_link is not True
             odd = told[key] > 1 and 2 * linked[key] > told[key] - 1 and linked[key] > 0
-            if port.has_link is True or not (lost or odd) or (port.state == "down" and port.has_link is None and not lost):
+            if (
+                port.has_link is True
+                or not (lost or odd)
+                or (port.state == "down" and port.has_link is None and not lost)
+            ):
                 continue
             look = node.looks[1] or node.looks[0]
             assert look is not None  # a port was read from it
             carrier = "no" if port.has_link is False else "not told"
-            said = f"{port.name} state {port.state}, link {carrier}; {linked[key]} of {told[key]} nodes have a link on it"
+            said = (
+                f"{port.name} state {port.state}, link {carrier}; {linked[key]} of {told[key]}"
+                " nodes have a link on it"
+            )
             fixes = (
                 drain(f"{port.name} has no link"),
-                Fix("check the cable, the transceiver and the far switch port", (f"ethtool {port.name}", "ip -s link"), needs="root"),
+                Fix(
+                    "check the cable, the transceiver and the far switch port",
+                    (f"ethtool {port.name}", "ip -s link"),
+                    needs="root",
+                ),
                 WITHOUT_NODE,
             )
             yield Suspect(
@@ -137,7 +187,8 @@ def links(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
                 (node.node,),
                 (port.name,),
                 (at(node, look.line_no, port.line_no, said),),
-                "the cable, the port or the far switch port is down; peers see silence, not an error",
+                "the cable, the port or the far switch port is down; peers see silence, not an"
+                " error",
                 fixes,
                 _link_event(node, port.name),
             )
@@ -165,7 +216,9 @@ def started(job: Job, nodes: dict[str, NodeEvidence]) -> float | None:
 
 def nodes_of(job: Job, nodes: dict[str, NodeEvidence]) -> list[NodeEvidence]:
     """The nodes with ranks, and those where a rank should be."""
-    names = {rank.node for rank in job.ranks} | {name for missing in job.missing for name in missing.nodes}
+    names = {rank.node for rank in job.ranks} | {
+        name for missing in job.missing for name in missing.nodes
+    }
     return [nodes[name] for name in nodes if name in names]
 
 
@@ -213,7 +266,9 @@ def gpu_use(job: Job, nodes: Mapping[str, NodeEvidence]) -> Iterator[Suspect]:
 
 
 def _working(used: list[_Used]) -> Iterator[Suspect]:
-    known = sorted(((each.power_w, each) for each in used if each.power_w), key=lambda pair: pair[0])
+    known = sorted(
+        ((each.power_w, each) for each in used if each.power_w), key=lambda pair: pair[0]
+    )
     if len(known) < len(used):
         return
     usual = statistics.median(power for power, _ in known)
@@ -223,7 +278,9 @@ def _working(used: list[_Used]) -> Iterator[Suspect]:
         return
     for each in hot:
         yield _late(
-            each, f"draws {each.power_w:g} W and still computes, while the {len(rest)} others spin at {min(rest):g} to {max(rest):g} W"
+            each,
+            f"draws {each.power_w:g} W and still computes, while the {len(rest)} others spin at"
+            f" {min(rest):g} to {max(rest):g} W",
         )
 
 
@@ -232,17 +289,30 @@ def _few(count: int, total: int) -> bool:
 
 
 def _used(rank: RankSeen, node: NodeEvidence) -> _Used | None:
-    """The GPU of a rank, by the driver's list of processes, else by the local rank; None = not told, or not the same in both looks."""
+    """The GPU of a rank, by the driver's list of processes, else by the local rank; None = not
+    told, or not the same in both looks."""
     first, second = node.gpus or (), node.gpus_after or ()
-    mine = {user.text("gpu_uuid") for user in node.gpu_users if user.number("pid") == rank.process.pid}
+    mine = {
+        user.text("gpu_uuid") for user in node.gpu_users if user.number("pid") == rank.process.pid
+    }
     local = rank.process.local_rank
-    rows = [row for row in first if (row.text("uuid") in mine if node.gpu_users else row.number("index") == local)]
+    rows = [
+        row
+        for row in first
+        if (row.text("uuid") in mine if node.gpu_users else row.number("index") == local)
+    ]
     if len(rows) != 1:
         return None
     later = next((row for row in second if row.text("uuid") == rows[0].text("uuid")), rows[0])
-    both = [value for row in (rows[0], later) if (value := row.number("utilization.gpu")) is not None]
+    both = [
+        value for row in (rows[0], later) if (value := row.number("utilization.gpu")) is not None
+    ]
     powers = [value for row in (rows[0], later) if (value := row.number("power.draw")) is not None]
-    if len(both) < 2 or (min(both) <= _IDLE) != (max(both) <= _IDLE) or (min(both) >= _SPINS) != (max(both) >= _SPINS):
+    if (
+        len(both) < 2
+        or (min(both) <= _IDLE) != (max(both) <= _IDLE)
+        or (min(both) >= _SPINS) != (max(both) >= _SPINS)
+    ):
         return None
     return _Used(rank, node, rows[0], both[0], statistics.fmean(powers) if powers else None)
 
@@ -250,11 +320,21 @@ def _used(rank: RankSeen, node: NodeEvidence) -> _Used | None:
 def _late(each: _Used, does: str) -> Suspect:
     rank, node = each.rank, each.node
     index = each.row.text("index") or "?"
-    line = node.gpu_line_no + 1 + next(i for i, row in enumerate(node.gpus or ()) if row is each.row)
-    said = ", ".join(
-        f"{name} {each.row.text(name)}" for name in ("index", "utilization.gpu", "power.draw", "clocks.sm") if each.row.text(name)
+    line = (
+        node.gpu_line_no + 1 + next(i for i, row in enumerate(node.gpus or ()) if row is each.row)
     )
-    fixes = (Fix("see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)", needs="app-owner"), RESTART)
+    said = ", ".join(
+        f"{name} {each.row.text(name)}"
+        for name in ("index", "utilization.gpu", "power.draw", "clocks.sm")
+        if each.row.text(name)
+    )
+    fixes = (
+        Fix(
+            "see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)",
+            needs="app-owner",
+        ),
+        RESTART,
+    )
     return Suspect(
         StallClass.RANK_BEHIND,
         "stall-rank-behind",
@@ -265,7 +345,8 @@ def _late(each: _Used, does: str) -> Suspect:
         (rank.node,),
         (f"GPU {index}",),
         (Evidence(node.artefact, line if node.gpu_line_no else None, said),),
-        "the program on that rank has not come to the collective: data, disk, a lock, a longer step",
+        "the program on that rank has not come to the collective: data, disk, a lock, a longer"
+        " step",
         fixes,
     )
 
@@ -274,7 +355,9 @@ def ports(job: Job, nodes: Mapping[str, NodeEvidence]) -> Iterator[Suspect]:
     """Ports that lost their link, or received damaged data, between the looks."""
     for node in nodes_of(job, dict(nodes)):
         first, second = node.looks
-        before = {(port.name, port.rdma): dict(port.faults) for port in (first.ports if first else ())}
+        before = {
+            (port.name, port.rdma): dict(port.faults) for port in (first.ports if first else ())
+        }
         for port in second.ports if second else ():
             rose = _rose(before.get((port.name, port.rdma)), port)
             flapped = [name for name in rose if name in _FLAPS]
@@ -301,29 +384,55 @@ def ports(job: Job, nodes: Mapping[str, NodeEvidence]) -> Iterator[Suspect]:
                 tuple(rank.rank for rank in job.on(node.node)),
                 (node.node,),
                 (port.name,),
-                (at(node, second.line_no, port.line_no, f"{port.name}: {counted} since the look before"),),
+                (
+                    at(
+                        node,
+                        second.line_no,
+                        port.line_no,
+                        f"{port.name}: {counted} since the look before",
+                    ),
+                ),
                 "a cable, transceiver or port that fails under load",
                 fixes,
             )
 
 
 def _rose(before: Mapping[str, int] | None, port: Port) -> dict[str, int]:
-    return {} if before is None else {name: value - before[name] for name, value in port.faults if value > before.get(name, value)}
+    return (
+        {}
+        if before is None
+        else {
+            name: value - before[name]
+            for name, value in port.faults
+            if value > before.get(name, value)
+        }
+    )
 
 
 # What each rank does between the looks (waits for a message, uses the CPU, sleeps elsewhere), and
 # who does something else than all others.
 
 _WAITS = frozenset(
-    ("ep_poll", "do_sys_poll", "poll_schedule_timeout", "futex_wait_queue", "futex_do_wait", "do_select", "sk_wait_data", "inet_csk_accept")
+    (
+        "ep_poll",
+        "do_sys_poll",
+        "poll_schedule_timeout",
+        "futex_wait_queue",
+        "futex_do_wait",
+        "do_select",
+        "sk_wait_data",
+        "inet_csk_accept",
+    )
 )
-"""Wait channels of a process that waits for a message or for one of its threads, as Linux 5.10 to 6.18 name them."""
+"""Wait channels of a process that waits for a message or for one of its threads, as Linux 5.10 to
+6.18 name them."""
 _BUSY = 0.5
 """Share of a CPU from which on a rank counts as busy."""
 
 
 def odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
-    """The rank that does something else than all others: they wait for a message and it does not, or they spin and it sleeps."""
+    """The rank that does something else than all others: they wait for a message and it does not,
+    or they spin and it sleeps."""
     seen = [rank for rank in job.ranks if rank.second is not None and rank.first is not None]
     if len(seen) < 3:
         return
@@ -341,10 +450,23 @@ def odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
         look = node.looks[1]
         if state is None or look is None:
             continue
-        title = f"rank {rank.rank} on {rank.node} {ways[rank.rank]} while {many} other ranks {_plural(usual)}"
-        did = f"state {state.state}, {rank.cpu_ticks} ticks of CPU between the looks, wait channel {state.wait_channel}"
+        title = (
+            f"rank {rank.rank} on {rank.node} {ways[rank.rank]} while {many} other ranks"
+            f" {_plural(usual)}"
+        )
+        did = (
+            f"state {state.state}, {rank.cpu_ticks} ticks of CPU between the looks, wait channel"
+            f" {state.wait_channel}"
+        )
         text = f"rank {rank.rank} pid {state.pid} {did}"
-        fixes = (Fix("see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)", needs="app-owner"), RESTART)
+        fixes = (
+            Fix(
+                "see what the rank does: busbw why --live --stacks (it pauses the rank for a"
+                " moment)",
+                needs="app-owner",
+            ),
+            RESTART,
+        )
         yield Suspect(
             StallClass.RANK_BEHIND,
             "stall-rank-behind",
@@ -361,11 +483,13 @@ def odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
 
 
 def way(rank: RankSeen, node: NodeEvidence) -> str:
-    """In words, as they go behind «rank 3»; empty = the looks do not tell: it was about to run in one of them, and hardly got a CPU."""
+    """In words, as they go behind «rank 3»; empty = the looks do not tell: it was about to run in
+    one of them, and hardly got a CPU."""
     first, second = node.looks
     span = (second.at_s or 0) - (first.at_s or 0) if first and second else 0
     state = rank.second
-    # On an oversubscribed node a busy process gets little of a CPU, but is ready to run whenever somebody looks.
+    # On an oversubscribed node a busy process gets little of a CPU, but is ready to run whenever
+    # somebody looks.
     runs = rank.first is not None and state is not None and rank.first.state == state.state == "R"
     busy = span > 0 and ((rank.cpu_ticks or 0) / node.tick_hz / span > _BUSY or runs)
     if busy:
@@ -388,10 +512,14 @@ def _plural(way: str) -> str:
 _WRITES = "the file system that the rank writes to is full, or does not answer"
 
 
-def silent_nodes(unreachable: Sequence[Unreachable], job: Job, *, awaited: bool) -> Iterator[Suspect]:
-    """Nodes that did not answer us and on which ranks of the job should be. One on which none can be is not the job's.
+def silent_nodes(
+    unreachable: Sequence[Unreachable], job: Job, *, awaited: bool
+) -> Iterator[Suspect]:
+    """Nodes that did not answer us and on which ranks of the job should be. One on which none can
+    be is not the job's.
 
-    `awaited` = the others' kernels, or RAS, do not reach a node either that did not answer: it is not only our path to it.
+    `awaited` = the others' kernels, or RAS, do not reach a node either that did not answer: it is
+    not only our path to it.
     """
     for node in unreachable:
         ranks = tuple(missing.rank for missing in job.missing if missing.nodes == (node.node,))
@@ -415,7 +543,11 @@ def silent_nodes(unreachable: Sequence[Unreachable], job: Job, *, awaited: bool)
             (node.node,),
             (),
             (evidence,),
-            "the node is down, or the network to it" if awaited else "the node is down, or only the management network to it",
+            (
+                "the node is down, or the network to it"
+                if awaited
+                else "the node is down, or only the management network to it"
+            ),
             fixes,
             awaited=awaited,
         )
@@ -427,7 +559,11 @@ def stopped(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
     if held and len(held) == len(job.ranks) and len(held) > 1:
         title = f"all {len(held)} ranks are stopped: the job was suspended as a whole"
         evidence = tuple(_state_line(nodes[rank.node], rank) for rank in held[:4])
-        fix = Fix("ask who suspended it; the scheduler resumes it", ("scontrol resume JOB",), needs="scheduler-admin")
+        fix = Fix(
+            "ask who suspended it; the scheduler resumes it",
+            ("scontrol resume JOB",),
+            needs="scheduler-admin",
+        )
         places = tuple(dict.fromkeys(rank.node for rank in held))
         yield Suspect(
             StallClass.HOST,
@@ -445,10 +581,21 @@ def stopped(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
         return
     for rank in held:
         both = _first_state(rank) == _last_state(rank)
-        title = f"rank {rank.rank} on {rank.node} is stopped{'' if both else ' since a moment ago'}; the others wait for it"
+        title = (
+            f"rank {rank.rank} on {rank.node} is stopped{'' if both else ' since a moment ago'};"
+            " the others wait for it"
+        )
         fixes = (
-            Fix("find who stopped it (a debugger, a freezer, a signal)", (f"ps -o pid,stat,wchan,args -p {rank.process.pid}",)),
-            Fix("let it go on, or end the job", (f"kill -CONT {rank.process.pid}",), needs="app-owner", disruptive=True),
+            Fix(
+                "find who stopped it (a debugger, a freezer, a signal)",
+                (f"ps -o pid,stat,wchan,args -p {rank.process.pid}",),
+            ),
+            Fix(
+                "let it go on, or end the job",
+                (f"kill -CONT {rank.process.pid}",),
+                needs="app-owner",
+                disruptive=True,
+            ),
         )
         yield Suspect(
             StallClass.HOST,
@@ -465,13 +612,18 @@ def stopped(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
         )
 
 
-def dead(job: Job, nodes: dict[str, NodeEvidence], silent: Sequence[str], *, connected: bool) -> Iterator[Suspect]:
+def dead(
+    job: Job, nodes: dict[str, NodeEvidence], silent: Sequence[str], *, connected: bool
+) -> Iterator[Suspect]:
     """Ranks that are not there, ended during the looks, or are dead and not collected.
 
-    `connected` = the other ranks have connections with each other: the job was running, so a rank that is not there has died.
+    `connected` = the other ranks have connections with each other: the job was running, so a rank
+    that is not there has died.
     """
     for rank in job.ranks:
-        if _last_state(rank) in ("Z", "X") or (rank.first is not None and rank.second is None and nodes[rank.node].looks[1] is not None):
+        if _last_state(rank) in ("Z", "X") or (
+            rank.first is not None and rank.second is None and nodes[rank.node].looks[1] is not None
+        ):
             said = f"rank {rank.rank} pid {rank.process.pid} has ended"
             yield _gone(Missing(rank.rank, (rank.node,)), job, nodes, said, connected=True)
     for missing in job.missing:
@@ -481,12 +633,17 @@ def dead(job: Job, nodes: dict[str, NodeEvidence], silent: Sequence[str], *, con
         yield _gone(missing, job, nodes, found, connected=connected)
 
 
-def _gone(missing: Missing, job: Job, nodes: dict[str, NodeEvidence], said: str, *, connected: bool) -> Suspect:
+def _gone(
+    missing: Missing, job: Job, nodes: dict[str, NodeEvidence], said: str, *, connected: bool
+) -> Suspect:
     place = ", ".join(missing.nodes) or "an unknown node"
     node = nodes.get(missing.nodes[0]) if len(missing.nodes) == 1 else None
     kill = _oom(node, job, nodes) if node is not None else None
     if node is not None and kill is not None:
-        title = f"rank {missing.rank} on {node.node} was killed for lack of memory; the others wait for it"
+        title = (
+            f"rank {missing.rank} on {node.node} was killed for lack of memory; the others wait"
+            " for it"
+        )
         fixes = (
             Fix(
                 "give the job more memory, or find what grew",
@@ -511,7 +668,11 @@ def _gone(missing: Missing, job: Job, nodes: dict[str, NodeEvidence], said: str,
             since_boot(node, kill.up_s),
         )
     evidence = tuple(
-        Evidence(nodes[name].artefact, nodes[name].ranks_line_no, f"{name}: no process of rank {missing.rank}; {said}")
+        Evidence(
+            nodes[name].artefact,
+            nodes[name].ranks_line_no,
+            f"{name}: no process of rank {missing.rank}; {said}",
+        )
         for name in missing.nodes[:4]
         if name in nodes
     ) or (Evidence("raw/live.json", None, said),)
@@ -551,11 +712,20 @@ def _gone(missing: Missing, job: Job, nodes: dict[str, NodeEvidence], said: str,
 
 
 def _oom(node: NodeEvidence, job: Job, nodes: dict[str, NodeEvidence]) -> OomKill | None:
-    """The last kill on the node since the job started. Nodes that share a kernel share its log: there the control group must name the node."""
+    """The last kill on the node since the job started. Nodes that share a kernel share its log:
+    there the control group must name the node."""
     shared = sum(other.boot_id == node.boot_id for other in nodes.values()) > 1
     began = started(job, nodes)
-    kills = [kill for kill in node.oom if not shared or f"/{node.node}" in kill.group or kill.group.endswith(node.host)]
-    late = [kill for kill in kills if began is None or (when := since_boot(node, kill.up_s)) is None or when >= began]
+    kills = [
+        kill
+        for kill in node.oom
+        if not shared or f"/{node.node}" in kill.group or kill.group.endswith(node.host)
+    ]
+    late = [
+        kill
+        for kill in kills
+        if began is None or (when := since_boot(node, kill.up_s)) is None or when >= began
+    ]
     return late[-1] if late else None
 
 
@@ -564,29 +734,74 @@ def disks(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
     for node in nodes_of(job, nodes):
         for rank in job.on(node.node):
             if _sleeps(rank) and rank.second is not None:
-                place = next((p for pid, p in node.places if pid == rank.process.pid), rank.process.directory)
-                title = f"rank {rank.rank} on {node.node} waits for a disk ({rank.second.wait_channel}); the others wait for it"
+                place = next(
+                    (p for pid, p in node.places if pid == rank.process.pid), rank.process.directory
+                )
+                title = (
+                    f"rank {rank.rank} on {node.node} waits for a disk"
+                    f" ({rank.second.wait_channel}); the others wait for it"
+                )
                 yield _storage(rank, node, title, (_state_line(node, rank),), place)
                 continue
-            on = [mount_of(p, node.file_systems) for pid, p in node.places if pid == rank.process.pid]
+            on = [
+                mount_of(p, node.file_systems) for pid, p in node.places if pid == rank.process.pid
+            ]
             full = next((system for system in on if system is not None and system.full), None)
             if full is not None:
-                title = f"rank {rank.rank} on {node.node} writes to {full.mount}, which is full; the others wait for it"
-                evidence = at(node, node.disks_line_no, full.line_no, f"{full.source} on {full.mount}: {full.available_kib} KiB available")
+                title = (
+                    f"rank {rank.rank} on {node.node} writes to {full.mount}, which is full; the"
+                    " others wait for it"
+                )
+                evidence = at(
+                    node,
+                    node.disks_line_no,
+                    full.line_no,
+                    f"{full.source} on {full.mount}: {full.available_kib} KiB available",
+                )
                 yield _storage(rank, node, title, (evidence,), full.mount)
         if "disks" in node.unheard:
-            evidence = Evidence(node.artefact, node.disks_line_no or None, "df did not end within its limit: a mount does not answer")
+            evidence = Evidence(
+                node.artefact,
+                node.disks_line_no or None,
+                "df did not end within its limit: a mount does not answer",
+            )
             for rank in job.on(node.node)[:1]:
-                yield _storage(rank, node, f"a file system that the ranks on {node.node} use does not answer", (evidence,), "a mount")
+                yield _storage(
+                    rank,
+                    node,
+                    f"a file system that the ranks on {node.node} use does not answer",
+                    (evidence,),
+                    "a mount",
+                )
 
 
-def _storage(rank: RankSeen, node: NodeEvidence, title: str, evidence: tuple[Evidence, ...], place: str) -> Suspect:
+def _storage(
+    rank: RankSeen, node: NodeEvidence, title: str, evidence: tuple[Evidence, ...], place: str
+) -> Suspect:
     fixes = (
-        Fix("ask the owner of the storage; make room, or mend the mount", (f"df -h {place}", "dmesg -T | tail -50"), needs="root"),
-        Fix("the rank goes on by itself once it can write; else end the job", needs="app-owner", disruptive=True),
+        Fix(
+            "ask the owner of the storage; make room, or mend the mount",
+            (f"df -h {place}", "dmesg -T | tail -50"),
+            needs="root",
+        ),
+        Fix(
+            "the rank goes on by itself once it can write; else end the job",
+            needs="app-owner",
+            disruptive=True,
+        ),
     )
     return Suspect(
-        StallClass.HOST, "stall-host-storage", "disk", Strength.FACT, title, (rank.rank,), (node.node,), (place,), evidence, _WRITES, fixes
+        StallClass.HOST,
+        "stall-host-storage",
+        "disk",
+        Strength.FACT,
+        title,
+        (rank.rank,),
+        (node.node,),
+        (place,),
+        evidence,
+        _WRITES,
+        fixes,
     )
 
 
@@ -599,12 +814,19 @@ def _sleeps(rank: RankSeen) -> bool:
 
 
 def _state_line(node: NodeEvidence, rank: RankSeen) -> Evidence:
-    look, state = (node.looks[1], rank.second) if rank.second is not None else (node.looks[0], rank.first)
+    look, state = (
+        (node.looks[1], rank.second) if rank.second is not None else (node.looks[0], rank.first)
+    )
     assert look is not None  # the state was read from it
     assert state is not None  # asked for ranks that have one
-    words = {"T": "stopped", "t": "stopped by a debugger", "D": "disk sleep", "Z": "dead"}.get(state.state, state.state)
+    words = {"T": "stopped", "t": "stopped by a debugger", "D": "disk sleep", "Z": "dead"}.get(
+        state.state, state.state
+    )
     both = "both looks" if _first_state(rank) == _last_state(rank) else "the second look"
-    text = f"rank {rank.rank} pid {state.pid} state {state.state} ({words}) in {both}, wait channel {state.wait_channel}"
+    text = (
+        f"rank {rank.rank} pid {state.pid} state {state.state} ({words}) in {both}, wait channel"
+        f" {state.wait_channel}"
+    )
     return at(node, look.line_no, state.line_no, text)
 
 

@@ -1,7 +1,9 @@
-"""What NCCL's RAS counted: who has not called what others wait in, who called what nobody else did, whether anything moved between two answers.
+"""What NCCL's RAS counted: who has not called what others wait in, who called what nobody else did,
+whether anything moved between two answers.
 
-RAS lists the smaller group apart, whether it is behind or ahead; the numbers tell. A process that waits in one communicator for somebody and is
-waited for in another is a link of a chain: the culprit is whoever is behind somewhere and waits nowhere.
+RAS lists the smaller group apart, whether it is behind or ahead; the numbers tell. A process that
+waits in one communicator for somebody and is waited for in another is a link of a chain: the
+culprit is whoever is behind somewhere and waits nowhere.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from busbw.model import Evidence, Fix, RasFinding, RasRank, RasReport
-from busbw.parsers.stall.evidence import RESTART, Job, NodeEvidence, RasAnswer, StallClass, Strength, Suspect, ranks_told
+from busbw.parsers.stall.evidence import (
+    RESTART,
+    Job,
+    NodeEvidence,
+    RasAnswer,
+    StallClass,
+    Strength,
+    Suspect,
+    ranks_told,
+)
 
 # From a process as RAS names it (address, pid, number in its communicator) to the rank and the
 # node that people know.
@@ -63,12 +74,15 @@ class Where:
         if address is None:
             return None
         for node in self.nodes.values():
-            if address in (node.node, node.host) or any(address == own for _, own in node.addresses if not own.startswith("127.")):
+            if address in (node.node, node.host) or any(
+                address == own for _, own in node.addresses if not own.startswith("127.")
+            ):
                 return node.node
         return address
 
     def rank(self, member: Member) -> int | None:
-        """Its number in the job: by process id on that node, else its number in the communicator."""
+        """Its number in the job: by process id on that node, else its number in the
+        communicator."""
         node = self.node(member.node)
         for rank in self.job.ranks:
             if rank.node == node and rank.process.pid == member.pid:
@@ -78,12 +92,16 @@ class Where:
     def told(self, members: Sequence[Member]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Their ranks and their nodes."""
         ranks = sorted({number for m in members if (number := self.rank(m)) is not None})
-        return tuple(ranks), tuple(dict.fromkeys(name for m in members if (name := self.node(m.node)) is not None))
+        return tuple(ranks), tuple(
+            dict.fromkeys(name for m in members if (name := self.node(m.node)) is not None)
+        )
 
 
 def member_of(each: RasRank) -> Member:
     """One that RAS lists as an outlier."""
-    return Member(process_of(each.node, each.pid, each.rank), each.rank, each.node, each.pid, each.operation)
+    return Member(
+        process_of(each.node, each.pid, each.rank), each.rank, each.node, each.pid, each.operation
+    )
 
 
 def process_of(node: str | None, pid: int | None, rank: int | None) -> Process:
@@ -115,7 +133,8 @@ class _Split:
 
 
 def view(nodes: Sequence[NodeEvidence], job: Job) -> tuple[RasView, ...]:
-    """Every node's answers, the one that heard most ranks first; an answer about other processes than the job's (its port is shared) is left out."""
+    """Every node's answers, the one that heard most ranks first; an answer about other processes
+    than the job's (its port is shared) is left out."""
     pids = {rank.process.pid for rank in job.ranks}
     found = []
     for node in nodes:
@@ -132,7 +151,12 @@ def view(nodes: Sequence[NodeEvidence], job: Job) -> tuple[RasView, ...]:
 
 def _heard(report: RasReport) -> int:
     """How much of the job it speaks for: a node that is cut off takes all others for missing."""
-    missing = {(f.communicator, each.rank) for f in report.findings if f.kind == "INCOMPLETE" for each in f.ranks}
+    missing = {
+        (f.communicator, each.rank)
+        for f in report.findings
+        if f.kind == "INCOMPLETE"
+        for each in f.ranks
+    }
     return sum(not state.missing for state in report.ranks) - len(missing)
 
 
@@ -148,21 +172,41 @@ def unheard(views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence]) 
 
 
 def _answer(node: NodeEvidence) -> RasAnswer | None:
-    return next((answer for answer in reversed(node.ras) if answer is not None and answer.report is not None), None)
+    return next(
+        (
+            answer
+            for answer in reversed(node.ras)
+            if answer is not None and answer.report is not None
+        ),
+        None,
+    )
 
 
 def moved(views: Sequence[RasView]) -> bool:
     """The ranks launched something between two answers that both list them."""
-    return any(v.first is not None and v.second is not None and v.first.ranks and _counts(v.first) != _counts(v.second) for v in views)
+    return any(
+        v.first is not None
+        and v.second is not None
+        and v.first.ranks
+        and _counts(v.first) != _counts(v.second)
+        for v in views
+    )
 
 
 def ran(views: Sequence[RasView]) -> bool:
     """Some rank launched something in a communicator that came about."""
-    return any(s.init_state == 0 and any(n for _, n in s.counts) for v in views if v.last for s in v.last.ranks if not s.missing)
+    return any(
+        s.init_state == 0 and any(n for _, n in s.counts)
+        for v in views
+        if v.last
+        for s in v.last.ranks
+        if not s.missing
+    )
 
 
 def frozen(views: Sequence[RasView]) -> RasView | None:
-    """An answer in which every communicator's counts are equal on all ranks, and the same as before; None = there is none."""
+    """An answer in which every communicator's counts are equal on all ranks, and the same as
+    before; None = there is none."""
     for v in views:
         if v.first is None or v.second is None or not v.second.ranks:
             continue
@@ -172,20 +216,31 @@ def frozen(views: Sequence[RasView]) -> RasView | None:
 
 
 def least_launched(views: Sequence[RasView]) -> tuple[int, int] | None:
-    """(fewest, most) operations that ranks launched, in the communicator that has the fewest; None = no answer lists them."""
+    """(fewest, most) operations that ranks launched, in the communicator that has the fewest; None
+    = no answer lists them."""
     spans = []
     for report in [v.last for v in views[:1] if v.last is not None]:
         for name in {state.communicator for state in report.ranks}:
-            counts = [sum(n for _, n in s.counts) for s in report.ranks if s.communicator == name and not s.missing]
+            counts = [
+                sum(n for _, n in s.counts)
+                for s in report.ranks
+                if s.communicator == name and not s.missing
+            ]
             spans += [(min(counts), max(counts))] if counts else []
     return min(spans, default=None)
 
 
 def _counts(report: RasReport) -> set[tuple[object, ...]]:
-    return {(state.communicator, state.rank, state.counts) for state in report.ranks if not state.missing}
+    return {
+        (state.communicator, state.rank, state.counts)
+        for state in report.ranks
+        if not state.missing
+    }
 
 
-def suspects(views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
+def suspects(
+    views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence]
+) -> Iterator[Suspect]:
     """Whom the fullest answer accuses: first what two looks agree on."""
     for v in views[:1]:
         report = v.last
@@ -193,7 +248,9 @@ def suspects(views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence])
             return
         where = Where(nodes, job, v)
         yield from _absent(report, where)
-        splits = [split for finding in report.findings if (split := _split(report, finding)) is not None]
+        splits = [
+            split for finding in report.findings if (split := _split(report, finding)) is not None
+        ]
         yield from _uneven(splits, where)
 
 
@@ -210,11 +267,16 @@ def _absent(report: RasReport, where: Where) -> Iterator[Suspect]:
             yield _suspect(
                 StallClass.PROCESS_DEAD,
                 "stall-rank-gone",
-                f"{ranks_told(ranks)} on {', '.join(places)} is dead, says RAS; the others wait for it",
+                f"{ranks_told(ranks)} on {', '.join(places)} is dead, says RAS; the others wait"
+                " for it",
                 (ranks, places),
                 where.evidence(finding, _said(finding)),
                 "the process died, or its node left the network",
-                (Fix("read the log of that rank"), Fix("look for the reason on the node", ("dmesg -T | tail -50",)), RESTART),
+                (
+                    Fix("read the log of that rank"),
+                    Fix("look for the reason on the node", ("dmesg -T | tail -50",)),
+                    RESTART,
+                ),
             )
         elif finding.kind == "INCOMPLETE" and finding.ranks and finding.communicator is not None:
             ranks, places = where.told([member_of(each) for each in finding.ranks])
@@ -222,15 +284,26 @@ def _absent(report: RasReport, where: Where) -> Iterator[Suspect]:
             present = [r for r in where.job.ranks if r.rank in ranks and r.second is not None]
             if dead or present:
                 continue
-            kind, name = (StallClass.PROCESS_DEAD, "stall-rank-gone") if running else (StallClass.RANK_MISSING, "stall-rank-missing")
-            title = f"{ranks_told(ranks)}{' on ' + ', '.join(places) if places else ''} does not take part in communicator {finding.communicator}"
+            kind, name = (
+                (StallClass.PROCESS_DEAD, "stall-rank-gone")
+                if running
+                else (StallClass.RANK_MISSING, "stall-rank-missing")
+            )
+            title = (
+                f"{ranks_told(ranks)}{' on ' + ', '.join(places) if places else ''} does not take"
+                f" part in communicator {finding.communicator}"
+            )
             yield _suspect(
                 kind,
                 name,
                 title,
                 (ranks, places),
                 where.evidence(finding, _said(finding)),
-                "its process died" if running else "the launcher did not start it, or it ended before it connected",
+                (
+                    "its process died"
+                    if running
+                    else "the launcher did not start it, or it ended before it connected"
+                ),
                 (Fix("read the launcher's output and the log of that rank"), RESTART),
             )
 
@@ -243,18 +316,32 @@ def _uneven(splits: Sequence[_Split], where: Where) -> Iterator[Suspect]:
     few = [split for split in splits if split.many_behind <= split.many_waiting]
     both_here = [m for split in few for m in split.behind if _ahead_there(m, split, splits)]
     if both_here:
-        yield _disagree(both_here, splits[0], where, "called other collectives than the rest: ahead in one kind, behind in another")
+        yield _disagree(
+            both_here,
+            splits[0],
+            where,
+            "called other collectives than the rest: ahead in one kind, behind in another",
+        )
         return
     roots = [split for split in few if any(m.process not in ahead for m in split.behind)]
     if roots:
-        # The communicator that the others wait for: whose late ranks wait nowhere else; of several the one with fewest.
+        # The communicator that the others wait for: whose late ranks wait nowhere else; of several
+        # the one with fewest.
         split = min(roots, key=lambda s: (s.many_behind, s.communicator or ""))
         late = [m for m in split.behind if m.process not in ahead]
         if len(split.counts) > 2 and split.many_behind > 1 and split.high - split.low > 2:
-            yield _disagree(list(split.behind), split, where, "launched counts that all differ: the program took different branches")
+            yield _disagree(
+                list(split.behind),
+                split,
+                where,
+                "launched counts that all differ: the program took different branches",
+            )
             return
         ranks, places = where.told(late)
-        said = f"{'has' if len(ranks) < 2 else 'have'} not called {split.subject} {split.low + 1}; {split.many_waiting} others wait for it"
+        said = (
+            f"{'has' if len(ranks) < 2 else 'have'} not called {split.subject} {split.low + 1};"
+            f" {split.many_waiting} others wait for it"
+        )
         title = f"{ranks_told(ranks)}{' on ' + ', '.join(places) if places else ''} {said}"
         yield _suspect(
             StallClass.RANK_BEHIND,
@@ -262,8 +349,16 @@ def _uneven(splits: Sequence[_Split], where: Where) -> Iterator[Suspect]:
             title,
             (ranks, places),
             where.evidence(split.finding, _told(split)),
-            "the program on that rank is held up before the collective: data, disk, a lock, an exception, a GPU call that does not return",
-            (Fix("see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)", needs="app-owner"), RESTART),
+            "the program on that rank is held up before the collective: data, disk, a lock, an"
+            " exception, a GPU call that does not return",
+            (
+                Fix(
+                    "see what the rank does: busbw why --live --stacks (it pauses the rank for a"
+                    " moment)",
+                    needs="app-owner",
+                ),
+                RESTART,
+            ),
         )
         return
     unnamed = [split for split in few if not split.behind]
@@ -272,31 +367,63 @@ def _uneven(splits: Sequence[_Split], where: Where) -> Iterator[Suspect]:
         return
     crossed = [m for split in splits for m in split.behind if m.process in ahead]
     if crossed and len({split.communicator for split in splits}) > 1:
-        yield _disagree(crossed, splits[0], where, "wait for each other in different communicators: their order of calls differs")
+        yield _disagree(
+            crossed,
+            splits[0],
+            where,
+            "wait for each other in different communicators: their order of calls differs",
+        )
         return
     split = min(splits, key=lambda s: (s.many_ahead, s.communicator or ""))
-    yield _disagree(list(split.ahead), split, where, f"called {split.subject} {split.high}, which {split.many_behind} others did not")
+    yield _disagree(
+        list(split.ahead),
+        split,
+        where,
+        f"called {split.subject} {split.high}, which {split.many_behind} others did not",
+    )
 
 
 def _unnamed(split: _Split, where: Where) -> Suspect:
     """As text RAS names outliers only where they are fewer than half."""
-    title = f"{split.many_behind} ranks have not called {split.subject} {split.low + 1}; {split.many_waiting} others wait for them"
-    cause = "the program on half of the ranks is held up, or took another branch; RAS names outliers only where they are fewer"
-    fix = Fix("see what the ranks do: busbw why --live --stacks (it pauses them for a moment)", needs="app-owner")
+    title = (
+        f"{split.many_behind} ranks have not called {split.subject} {split.low + 1};"
+        f" {split.many_waiting} others wait for them"
+    )
+    cause = (
+        "the program on half of the ranks is held up, or took another branch; RAS names outliers"
+        " only where they are fewer"
+    )
+    fix = Fix(
+        "see what the ranks do: busbw why --live --stacks (it pauses them for a moment)",
+        needs="app-owner",
+    )
     return _suspect(
-        StallClass.RANK_BEHIND, "stall-rank-behind", title, ((), ()), where.evidence(split.finding, _told(split)), cause, (fix, RESTART)
+        StallClass.RANK_BEHIND,
+        "stall-rank-behind",
+        title,
+        ((), ()),
+        where.evidence(split.finding, _told(split)),
+        cause,
+        (fix, RESTART),
     )
 
 
 def _disagree(members: Sequence[Member], split: _Split, where: Where, what: str) -> Suspect:
     ranks, places = where.told(members)
-    title = f"{ranks_told(ranks) if ranks else 'ranks'}{' on ' + ', '.join(places) if places else ''} {what}"
+    title = (
+        f"{ranks_told(ranks) if ranks else 'ranks'}{' on ' + ', '.join(places) if places else ''}"
+        f" {what}"
+    )
     fixes = (
         Fix(
-            "find the branch that only these ranks take: a condition on the rank, uneven data, an exception that was caught",
+            "find the branch that only these ranks take: a condition on the rank, uneven data, an"
+            " exception that was caught",
             needs="app-owner",
         ),
-        Fix("run again with TORCH_DISTRIBUTED_DEBUG=DETAIL, which names the first difference", needs="app-owner"),
+        Fix(
+            "run again with TORCH_DISTRIBUTED_DEBUG=DETAIL, which names the first difference",
+            needs="app-owner",
+        ),
     )
     evidence = where.evidence(split.finding, _told(split))
     return _suspect(
@@ -319,7 +446,9 @@ def _suspect(
     cause: str,
     fixes: tuple[Fix, ...],
 ) -> Suspect:
-    return Suspect(kind, name, "ras", Strength.COUNTED, title, who[0], who[1], (), (evidence,), cause, fixes)
+    return Suspect(
+        kind, name, "ras", Strength.COUNTED, title, who[0], who[1], (), (evidence,), cause, fixes
+    )
 
 
 def _split(report: RasReport, finding: RasFinding) -> _Split | None:
@@ -328,7 +457,9 @@ def _split(report: RasReport, finding: RasFinding) -> _Split | None:
     counts = {operation: many for many, _, operation in finding.groups if operation is not None}
     for each in finding.ranks:
         if each.operation is not None:
-            counts.setdefault(each.operation, sum(other.operation == each.operation for other in finding.ranks))
+            counts.setdefault(
+                each.operation, sum(other.operation == each.operation for other in finding.ranks)
+            )
     if len(counts) < 2:
         return None
     low, high = min(counts), max(counts)
@@ -364,11 +495,20 @@ def _listed(report: RasReport, finding: RasFinding) -> list[Member]:
 
 def _ahead_there(member: Member, split: _Split, splits: Sequence[_Split]) -> bool:
     """Ahead in another collective of the same communicator."""
-    return any(member.process == a.process for other in splits if other.communicator == split.communicator for a in other.ahead)
+    return any(
+        member.process == a.process
+        for other in splits
+        if other.communicator == split.communicator
+        for a in other.ahead
+    )
 
 
 def _said(finding: RasFinding) -> str:
-    return f"RAS: {finding.kind}{' communicator ' + finding.communicator if finding.communicator else ''}: {finding.text}"
+    return (
+        "RAS:"
+        f" {finding.kind}{' communicator ' + finding.communicator if finding.communicator else ''}:"
+        f" {finding.text}"
+    )
 
 
 def _told(split: _Split) -> str:

@@ -1,7 +1,9 @@
-"""What the flight recorders of all ranks say together: who launched less, who launched something else, since when the others wait.
+"""What the flight recorders of all ranks say together: who launched less, who launched something
+else, since when the others wait.
 
-NCCL's recorder knows what completed; gloo's leaves everything at `scheduled`. So what is compared is what was launched: the same sequence number
-must be the same operation of the same size on every rank of a group.
+NCCL's recorder knows what completed; gloo's leaves everything at `scheduled`. So what is compared
+is what was launched: the same sequence number must be the same operation of the same size on every
+rank of a group.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ from busbw.parsers.tools.stacks import ProcessStack, Thread
 # Wordings of completion errors: NCCL 2.9 to 2.30, `transport/net_ib`; status 12 = no
 # acknowledgement came back within all retries.
 
-_COMPLETION = re.compile(r"Got completion from peer ([\d.]+|[0-9a-f:]+)<\d+> with (?:status=(?:[A-Z_]+\()?|error )12\b")
+_COMPLETION = re.compile(
+    r"Got completion from peer ([\d.]+|[0-9a-f:]+)<\d+> with (?:status=(?:[A-Z_]+\()?|error )12\b"
+)
 _TELLING = ("last enqueued", "Watchdog caught")
 
 
@@ -48,7 +52,8 @@ def log_suspects(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
 
 
 def _peers(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
-    """The node that most others could not reach over RDMA. Two that accuse each other are a path."""
+    """The node that most others could not reach over RDMA. Two that accuse each other are a
+    path."""
     owner = {address: node.node for node in nodes for _, address in node.addresses}
     accused: dict[str, dict[str, Evidence]] = defaultdict(dict)
     for node in nodes:
@@ -57,7 +62,9 @@ def _peers(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
                 found = _COMPLETION.search(text)
                 if found is not None:
                     peer = owner.get(found[1], found[1])
-                    line = Evidence(node.artefact, line_no, f"{log.path}:{number}: {text.strip()}"[:300])
+                    line = Evidence(
+                        node.artefact, line_no, f"{log.path}:{number}: {text.strip()}"[:300]
+                    )
                     accused[peer].setdefault(node.node, line)
     if not accused:
         return
@@ -68,36 +75,78 @@ def _peers(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
     evidence = tuple(item for name in names for item in accused[name].values())[:4]
     if len(names) == 1:
         title = (
-            f"{names[0]} does not acknowledge RDMA writes: {most} {'node has' if most == 1 else 'nodes have'} given up on it (status 12)"
+            f"{names[0]} does not acknowledge RDMA writes: {most}"
+            f" {'node has' if most == 1 else 'nodes have'} given up on it (status 12)"
         )
     else:
-        title = f"the path between {names[0]} and {names[1]} is silent: each has given up on the other (status 12)"
+        title = (
+            f"the path between {names[0]} and {names[1]} is silent: each has given up on the other"
+            " (status 12)"
+        )
     fixes = (
         drain("its RDMA port does not answer"),
-        Fix("check its ports, cables and switch ports", ("ibstat", "rdma link", "ethtool -S INTERFACE"), needs="root"),
+        Fix(
+            "check its ports, cables and switch ports",
+            ("ibstat", "rdma link", "ethtool -S INTERFACE"),
+            needs="root",
+        ),
         WITHOUT_NODE,
     )
     ranks = tuple(rank.rank for rank in job.ranks if rank.node in names)
-    cause = "what is sent to it is lost: its port, its cable, the switch port; a process that died there is seen by itself"
-    yield Suspect(StallClass.NETWORK, "stall-network-silent", "logs", Strength.COUNTED, title, ranks, names, (), evidence, cause, fixes)
+    cause = (
+        "what is sent to it is lost: its port, its cable, the switch port; a process that died"
+        " there is seen by itself"
+    )
+    yield Suspect(
+        StallClass.NETWORK,
+        "stall-network-silent",
+        "logs",
+        Strength.COUNTED,
+        title,
+        ranks,
+        names,
+        (),
+        evidence,
+        cause,
+        fixes,
+    )
 
 
 def _behind(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
     """The ranks whose last enqueued work is below the others'."""
-    lines = [(node, line_no, text) for node in nodes for log in node.logs for _, text, line_no in log.lines]
+    lines = [
+        (node, line_no, text)
+        for node in nodes
+        for log in node.logs
+        for _, text, line_no in log.lines
+    ]
     if not any(word in text for _, _, text in lines for word in _TELLING):
         return
-    log = watchdog.log_of(Scanner(watchdog.PATTERNS).scan(["\n".join(text for _, _, text in lines).encode()]))
+    log = watchdog.log_of(
+        Scanner(watchdog.PATTERNS).scan(["\n".join(text for _, _, text in lines).encode()])
+    )
     if not log.behind:
         return
-    first = {rank: next(e for e in log.events if e.rank == rank and e.last_enqueued is not None) for rank in log.behind}
-    places = tuple(dict.fromkeys(seen.node for rank in log.behind if (seen := job.numbered(rank)) is not None))
-    evidence = tuple(Evidence(lines[e.line_no - 1][0].artefact, lines[e.line_no - 1][1], e.text[:300]) for e in list(first.values())[:3])
+    first = {
+        rank: next(e for e in log.events if e.rank == rank and e.last_enqueued is not None)
+        for rank in log.behind
+    }
+    places = tuple(
+        dict.fromkeys(seen.node for rank in log.behind if (seen := job.numbered(rank)) is not None)
+    )
+    evidence = tuple(
+        Evidence(lines[e.line_no - 1][0].artefact, lines[e.line_no - 1][1], e.text[:300])
+        for e in list(first.values())[:3]
+    )
     have = "has" if len(log.behind) == 1 else "have"
     title = (
-        f"{ranks_told(log.behind)}{' on ' + ', '.join(places) if places else ''} {have} enqueued less than the others, say the watchdogs"
+        f"{ranks_told(log.behind)}{' on ' + ', '.join(places) if places else ''} {have} enqueued"
+        " less than the others, say the watchdogs"
     )
-    cause = "the program on that rank is held up before the collective: data, disk, a lock, an exception, a GPU call that does not return"
+    cause = (
+        "the program on that rank is held up before the collective: data, disk, a lock, an"
+        " exception, a GPU call that does not return"
+    )
     yield Suspect(
         StallClass.RANK_BEHIND,
         "stall-rank-behind",
@@ -126,7 +175,10 @@ _CALLS = (
     ("broadcast", re.compile(r"broadcast|\bP?MPI_Bcast", re.I)),
     ("barrier", re.compile(r"barrier", re.I)),
     ("a collective", re.compile(r"\bnccl[A-Z]|\bP?MPI_\w+|\bgloo::|c10d::|torch/distributed/")),
-    ("a wait for its GPU", re.compile(r"(?:cuda|cu|hip)(?:Stream|Device|Ctx|Event)Synchronize|\bsynchronize \(")),
+    (
+        "a wait for its GPU",
+        re.compile(r"(?:cuda|cu|hip)(?:Stream|Device|Ctx|Event)Synchronize|\bsynchronize \("),
+    ),
 )
 _ANY = ("a collective", "a wait for its GPU")
 _PLUMBING = re.compile(
@@ -183,7 +235,8 @@ def _calls(nodes: Sequence[NodeEvidence], job: Job) -> list[_Call]:
 
 
 def _call(thread: Thread) -> tuple[str, bool]:
-    """The collective it is in, from the innermost frame that names one; else the function it is in."""
+    """The collective it is in, from the innermost frame that names one; else the function it is
+    in."""
     for frame in thread.frames:
         for name, pattern in _CALLS[:-2]:
             if pattern.search(frame):
@@ -207,9 +260,16 @@ def _usual(waiting: Sequence[_Call]) -> str:
 def _late(calls: Sequence[_Call], others: str, strength: Strength) -> Suspect:
     ranks = tuple(call.rank.rank for call in calls)
     verb = "is" if len(calls) == 1 else "are"
-    title = f"{ranks_told(ranks)} on {', '.join(_stack_places(calls))} {verb} in {_telling(calls[0].thread)} while {others}"
+    title = (
+        f"{ranks_told(ranks)} on {', '.join(_stack_places(calls))} {verb} in"
+        f" {_telling(calls[0].thread)} while {others}"
+    )
     fixes = (
-        Fix("look at that line: data, disk, a lock, an exception handler, a GPU call that does not return", needs="app-owner"),
+        Fix(
+            "look at that line: data, disk, a lock, an exception handler, a GPU call that does not"
+            " return",
+            needs="app-owner",
+        ),
         RESTART,
     )
     return Suspect(
@@ -230,7 +290,8 @@ def _late(calls: Sequence[_Call], others: str, strength: Strength) -> Suspect:
 def _differ(calls: Sequence[_Call], others: str) -> Suspect:
     ranks = tuple(call.rank.rank for call in calls)
     title = (
-        f"{ranks_told(ranks)} on {', '.join(_stack_places(calls))} {'is' if len(calls) == 1 else 'are'} in {calls[0].name} while {others}"
+        f"{ranks_told(ranks)} on {', '.join(_stack_places(calls))}"
+        f" {'is' if len(calls) == 1 else 'are'} in {calls[0].name} while {others}"
     )
     fixes = (Fix("find the branch that only these ranks take", needs="app-owner"),)
     return Suspect(
@@ -259,7 +320,8 @@ def _line(call: _Call) -> Evidence:
 
 
 _SAME_SIZE = ("all_reduce", "allreduce", "broadcast", "reduce", "barrier")
-"""Operations whose element count is equal on all ranks; a reduce_scatter's or an alltoall's may differ."""
+"""Operations whose element count is equal on all ranks; a reduce_scatter's or an alltoall's may
+differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +335,8 @@ class RankDump:
 
 
 def gather(nodes: Sequence[NodeEvidence]) -> tuple[RankDump, ...]:
-    """The newest readable dump of every rank, by rank; a shared file system shows one dump on several nodes."""
+    """The newest readable dump of every rank, by rank; a shared file system shows one dump on
+    several nodes."""
     newest: dict[int, RankDump] = {}
     for node in nodes:
         for file in node.dumps:
@@ -310,7 +373,8 @@ def flight_suspects(dumps: Sequence[RankDump], job: Job) -> Iterator[Suspect]:
 
 
 def _first_difference(ranks: dict[int, list[FlightEntry]]) -> int | None:
-    """The first sequence number at which the ranks did not launch the same; only where all their recorders reach back."""
+    """The first sequence number at which the ranks did not launch the same; only where all their
+    recorders reach back."""
     start = max(min(entry.collective_seq or 0 for entry in entries) for entries in ranks.values())
     seen: dict[int, dict[int, tuple[str, int]]] = defaultdict(dict)
     for rank, entries in ranks.items():
@@ -323,7 +387,9 @@ def _first_difference(ranks: dict[int, list[FlightEntry]]) -> int | None:
 
 def _signature(entry: FlightEntry) -> tuple[str, int]:
     name = entry.name.rpartition(":")[2].lstrip("_")
-    elements = sum(_product(shape) for shape in entry.input_sizes) if name.startswith(_SAME_SIZE) else -1
+    elements = (
+        sum(_product(shape) for shape in entry.input_sizes) if name.startswith(_SAME_SIZE) else -1
+    )
     return f"{name} {' '.join(entry.input_types)}".strip(), elements
 
 
@@ -334,8 +400,19 @@ def _product(shape: tuple[int, ...]) -> int:
     return result
 
 
-def _differs(group: str, number: int, ranks: dict[int, list[FlightEntry]], by_rank: dict[int, RankDump], job: Job) -> Suspect:
-    at = {rank: entry for rank, entries in ranks.items() for entry in reversed(entries) if entry.collective_seq == number}
+def _differs(
+    group: str,
+    number: int,
+    ranks: dict[int, list[FlightEntry]],
+    by_rank: dict[int, RankDump],
+    job: Job,
+) -> Suspect:
+    at = {
+        rank: entry
+        for rank, entries in ranks.items()
+        for entry in reversed(entries)
+        if entry.collective_seq == number
+    }
     votes = Counter(_signature(entry) for entry in at.values())
     usual = votes.most_common(1)[0][0]
     odd = sorted(rank for rank, entry in at.items() if _signature(entry) != usual)
@@ -343,49 +420,102 @@ def _differs(group: str, number: int, ranks: dict[int, list[FlightEntry]], by_ra
     what = (
         f"launched {other[0]} where {votes[usual]} others launched {usual[0]}"
         if other[0] != usual[0]
-        else f"launched {other[0]} of {other[1]} elements where {votes[usual]} others have {usual[1]}"
+        else (
+            f"launched {other[0]} of {other[1]} elements where {votes[usual]} others have"
+            f" {usual[1]}"
+        )
     )
-    title = f"{ranks_told(tuple(odd))}{_places(odd, by_rank, job)} {what} (sequence {number} of group {group or '0'})"
+    title = (
+        f"{ranks_told(tuple(odd))}{_places(odd, by_rank, job)} {what} (sequence {number} of group"
+        f" {group or '0'})"
+    )
     fixes = (
         Fix("find the branch or the batch that only these ranks have", needs="app-owner"),
-        Fix("run again with TORCH_DISTRIBUTED_DEBUG=DETAIL, which stops at the first difference", needs="app-owner"),
+        Fix(
+            "run again with TORCH_DISTRIBUTED_DEBUG=DETAIL, which stops at the first difference",
+            needs="app-owner",
+        ),
     )
-    evidence = tuple(_evidence(by_rank[rank], at[rank]) for rank in (*odd[:2], *[r for r in sorted(at) if r not in odd][:1]))
+    evidence = tuple(
+        _evidence(by_rank[rank], at[rank])
+        for rank in (*odd[:2], *[r for r in sorted(at) if r not in odd][:1])
+    )
     since = _time(by_rank[odd[0]].node, at[odd[0]].created_ns)
     return _suspect(
-        StallClass.RANKS_DISAGREE, "stall-ranks-disagree", title, odd, by_rank, job, evidence, "the ranks' programs differ", fixes, since
+        StallClass.RANKS_DISAGREE,
+        "stall-ranks-disagree",
+        title,
+        odd,
+        by_rank,
+        job,
+        evidence,
+        "the ranks' programs differ",
+        fixes,
+        since,
     )
 
 
-def _less(group: str, ranks: dict[int, list[FlightEntry]], by_rank: dict[int, RankDump], job: Job) -> Iterator[Suspect]:
-    last = {rank: max(entry.collective_seq or 0 for entry in entries) for rank, entries in ranks.items()}
+def _less(
+    group: str, ranks: dict[int, list[FlightEntry]], by_rank: dict[int, RankDump], job: Job
+) -> Iterator[Suspect]:
+    last = {
+        rank: max(entry.collective_seq or 0 for entry in entries) for rank, entries in ranks.items()
+    }
     most = max(last.values())
     behind = sorted(rank for rank, number in last.items() if number < most)
     if not behind or len(behind) == len(last):
         return
     lowest = min(last[rank] for rank in behind)
     late = [rank for rank in behind if last[rank] == lowest]
-    waiting = [entry for rank, entries in ranks.items() if last[rank] > lowest for entry in entries if entry.collective_seq == lowest + 1]
+    waiting = [
+        entry
+        for rank, entries in ranks.items()
+        if last[rank] > lowest
+        for entry in entries
+        if entry.collective_seq == lowest + 1
+    ]
     if waiting and all(entry.state == "completed" for entry in waiting):
         return
     operation = waiting[0].name if waiting else "the next collective"
-    said = f"{'has' if len(late) < 2 else 'have'} not launched {operation} {lowest + 1}; {len(last) - len(late)} others wait for it"
+    said = (
+        f"{'has' if len(late) < 2 else 'have'} not launched {operation} {lowest + 1};"
+        f" {len(last) - len(late)} others wait for it"
+    )
     title = f"{ranks_told(tuple(late))}{_places(late, by_rank, job)} {said}"
     fixes = (
-        Fix("see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)", needs="app-owner"),
+        Fix(
+            "see what the rank does: busbw why --live --stacks (it pauses the rank for a moment)",
+            needs="app-owner",
+        ),
         RESTART,
     )
     shown = [_evidence(by_rank[rank], _newest(ranks[rank])) for rank in late[:2]]
-    shown += [_evidence(by_rank[rank], _newest(ranks[rank])) for rank in sorted(last) if last[rank] == most][:1]
+    shown += [
+        _evidence(by_rank[rank], _newest(ranks[rank]))
+        for rank in sorted(last)
+        if last[rank] == most
+    ][:1]
     times = [
         t
         for rank, entries in ranks.items()
         for e in entries
         if e.collective_seq == lowest + 1 and (t := _time(by_rank[rank].node, e.created_ns))
     ]
-    cause = "the program on that rank is held up before the collective: data, disk, a lock, an exception, a GPU call that does not return"
+    cause = (
+        "the program on that rank is held up before the collective: data, disk, a lock, an"
+        " exception, a GPU call that does not return"
+    )
     yield _suspect(
-        StallClass.RANK_BEHIND, "stall-rank-behind", title, late, by_rank, job, tuple(shown), cause, fixes, min(times, default=None)
+        StallClass.RANK_BEHIND,
+        "stall-rank-behind",
+        title,
+        late,
+        by_rank,
+        job,
+        tuple(shown),
+        cause,
+        fixes,
+        min(times, default=None),
     )
 
 
@@ -406,7 +536,20 @@ def _suspect(
     since_s: float | None,
 ) -> Suspect:
     nodes = tuple(dict.fromkeys(_node(rank, by_rank, job) for rank in ranks))
-    return Suspect(kind, name, "flight", Strength.COUNTED, title, tuple(ranks), nodes, (), evidence, cause, fixes, since_s)
+    return Suspect(
+        kind,
+        name,
+        "flight",
+        Strength.COUNTED,
+        title,
+        tuple(ranks),
+        nodes,
+        (),
+        evidence,
+        cause,
+        fixes,
+        since_s,
+    )
 
 
 def _node(rank: int, by_rank: dict[int, RankDump], job: Job) -> str:
@@ -421,7 +564,10 @@ def _places(ranks: Sequence[int], by_rank: dict[int, RankDump], job: Job) -> str
 def _evidence(each: RankDump, entry: FlightEntry) -> Evidence:
     sizes = " ".join(str(list(shape)) for shape in entry.input_sizes[:3])
     frame = f", called from {entry.frames[0]}" if entry.frames else ""
-    text = f"rank {each.rank}, {each.file.path}: last launched {entry.name} {entry.collective_seq} {sizes} ({entry.state}){frame}"
+    text = (
+        f"rank {each.rank}, {each.file.path}: last launched {entry.name} {entry.collective_seq}"
+        f" {sizes} ({entry.state}){frame}"
+    )
     return Evidence(each.node.artefact, each.file.line_no, text[:300])
 
 

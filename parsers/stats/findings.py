@@ -1,7 +1,9 @@
-"""What scatter may mean: advisory findings from the spread of iterations, processes, sizes and repeated launches.
+"""What scatter may mean: advisory findings from the spread of iterations, processes, sizes and
+repeated launches.
 
-Scatter is a symptom and never a cause: everything here is *possible*, decides nothing, and says what would settle it. With fewer than
-`MIN_ITERATIONS` iterations, or fewer than `MIN_PROCESSES` processes, nothing is said.
+Scatter is a symptom and never a cause: everything here is *possible*, decides nothing, and says
+what would settle it. With fewer than `MIN_ITERATIONS` iterations, or fewer than `MIN_PROCESSES`
+processes, nothing is said.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from busbw.parsers.stats import spread as statistics
 from busbw.units import format_bandwidth, format_duration, format_size, format_time_us
 
 MIN_ITERATIONS = 20
-"""Below it a coefficient of variation is mostly chance: with 20 values its own error is about a sixth of it."""
+"""Below it a coefficient of variation is mostly chance: with 20 values its own error is about a
+sixth of it."""
 MIN_PROCESSES = 4
 RANK_SPREAD = 0.10
-"""Standard deviation over mean of the processes: the rule of the GPU-networking articles (rules.yaml, article-rank-spread)."""
+"""Standard deviation over mean of the processes: the rule of the GPU-networking articles
+(rules.yaml, article-rank-spread)."""
 ITERATION_SPREAD = 0.10
 """The same over iterations: a choice, no published rule; tuned fabrics stay under 3 %."""
 OUTLIER_DEVIATIONS = 5.0
@@ -28,9 +32,11 @@ DIP = 0.15
 DIP_FROM_BYTES = 64 << 10
 """Below it NCCL changes protocol and algorithm from size to size."""
 RUN_TO_RUN = 0.05
-"""Of repeated launches: SuperBench calls 5 % under one's own baseline a defect, so a larger spread makes its rule useless (rules.yaml)."""
+"""Of repeated launches: SuperBench calls 5 % under one's own baseline a defect, so a larger spread
+makes its rule useless (rules.yaml)."""
 LATENCY_FACTOR = 10.0
-"""Measured systems lie between 0.85 and 10 times NCCL's model (physical-model, published runs): above it something else is at work."""
+"""Measured systems lie between 0.85 and 10 times NCCL's model (physical-model, published runs):
+above it something else is at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,8 @@ class Measured:
 
 
 def findings(case: Measured) -> tuple[Finding, ...]:
-    """What the numbers of a case may hint at, advisory all of it; () = nothing, or too few numbers to say."""
+    """What the numbers of a case may hint at, advisory all of it; () = nothing, or too few numbers
+    to say."""
     found = [*_run_to_run(case)]
     if case.results and case.iterations >= MIN_ITERATIONS:
         found += [*_processes(case), *_iterations(case), *_dips(case)]
@@ -59,14 +66,26 @@ def findings(case: Measured) -> tuple[Finding, ...]:
 
 
 def _possible(
-    case: Measured, kind: str, title: str, text: str, cause: str, would_settle: tuple[str, ...], where: tuple[str, ...] = ()
+    case: Measured,
+    kind: str,
+    title: str,
+    text: str,
+    cause: str,
+    would_settle: tuple[str, ...],
+    where: tuple[str, ...] = (),
 ) -> Finding:
     return Finding(
         id=kind,
         status=Status.WARN,
         title=f"{case.case_id}: {title}",
         where=where,
-        evidence=(Evidence(case.artefacts[-1] if case.artefacts else f"raw/cases/{case.case_id}/outcome.json", None, text),),
+        evidence=(
+            Evidence(
+                case.artefacts[-1] if case.artefacts else f"raw/cases/{case.case_id}/outcome.json",
+                None,
+                text,
+            ),
+        ),
         cause=cause,
         confidence=Confidence.POSSIBLE,
         would_settle=would_settle,
@@ -83,37 +102,74 @@ def _run_to_run(case: Measured) -> list[Finding]:
     if spread is None or spread <= RUN_TO_RUN:
         return []
     shown = ", ".join(format_bandwidth(value) for value in values)
-    title = f"repeated launches differ by {spread:.0%} (standard deviation over mean) at {format_size(size)}"
-    cause = (
-        "other traffic on the fabric, flows that collide by chance (ECMP), clocks or temperatures; a loss smaller than this cannot be seen"
+    title = (
+        f"repeated launches differ by {spread:.0%} (standard deviation over mean) at"
+        f" {format_size(size)}"
     )
-    return [_possible(case, "run-to-run-spread", title, shown, cause, ("repeat it on an idle cluster", "more trials"))]
+    cause = (
+        "other traffic on the fabric, flows that collide by chance (ECMP), clocks or temperatures;"
+        " a loss smaller than this cannot be seen"
+    )
+    return [
+        _possible(
+            case,
+            "run-to-run-spread",
+            title,
+            shown,
+            cause,
+            ("repeat it on an idle cluster", "more trials"),
+        )
+    ]
 
 
 def _processes(case: Measured) -> list[Finding]:
     spreads = statistics.process_spread(case.results[-1].process_times)
-    wide = [s for s in spreads if len(s.mean_us) >= MIN_PROCESSES and s.variation is not None and s.variation > RANK_SPREAD]
+    wide = [
+        s
+        for s in spreads
+        if len(s.mean_us) >= MIN_PROCESSES and s.variation is not None and s.variation > RANK_SPREAD
+    ]
     if not wide:
         return []
     worst = wide[-1]
     process, host, mean_us = worst.slowest
-    title = f"the processes scatter by {worst.variation:.0%} (standard deviation over mean) at {format_size(worst.size_bytes)}"
-    text = f"slowest: process {process} on {host or 'an unnamed host'}, {format_time_us(mean_us)} a call; {len(worst.mean_us)} processes"
+    title = (
+        f"the processes scatter by {worst.variation:.0%} (standard deviation over mean) at"
+        f" {format_size(worst.size_bytes)}"
+    )
+    text = (
+        f"slowest: process {process} on {host or 'an unnamed host'}, {format_time_us(mean_us)} a"
+        f" call; {len(worst.mean_us)} processes"
+    )
     settle: tuple[str, ...]
     if case.ethernet is None:
-        cause, settle = "one process is late, or one link carries more than the others", ("group surveys and counters of the links",)
+        cause, settle = (
+            "one process is late, or one link carries more than the others",
+            ("group surveys and counters of the links",),
+        )
     elif case.ethernet:
         cause = "possibly head-of-line blocking: paused or dropped packets hold up some flows"
-        settle = ("PFC pause and ECN counters, discards of the switch ports, before and after", "a survey of pairs")
+        settle = (
+            "PFC pause and ECN counters, discards of the switch ports, before and after",
+            "a survey of pairs",
+        )
     else:
         cause = "possibly the configuration of SHARP, or a congested uplink"
-        settle = ("the log of the aggregation manager; port counters (xmit_wait)", "the same without NCCL_COLLNET_ENABLE")
-    # The processes of one collective finish together, so the one that shows it is rarely the one to blame.
+        settle = (
+            "the log of the aggregation manager; port counters (xmit_wait)",
+            "the same without NCCL_COLLNET_ENABLE",
+        )
+    # The processes of one collective finish together, so the one that shows it is rarely the one to
+    # blame.
     return [_possible(case, "process-spread", title, text, cause, settle, (host,) if host else ())]
 
 
 def _iterations(case: Measured) -> list[Finding]:
-    seen = [each for each in statistics.iterations(case.results[-1].process_times) if len(each.times_us) >= MIN_ITERATIONS]
+    seen = [
+        each
+        for each in statistics.iterations(case.results[-1].process_times)
+        if len(each.times_us) >= MIN_ITERATIONS
+    ]
     if not seen:
         return []
     largest = seen[-1]
@@ -122,19 +178,45 @@ def _iterations(case: Measured) -> list[Finding]:
     spread = statistics.variation(largest.times_us)
     if spread is not None and spread > ITERATION_SPREAD:
         far = statistics.outliers(largest.times_us, deviations=OUTLIER_DEVIATIONS)
-        text = f"{len(far)} of {len(largest.times_us)} iterations lie more than {OUTLIER_DEVIATIONS:g} robust deviations from the median"
-        cause = "a few late iterations: something passes by" if far else "all iterations scatter: a shared or throttled part"
+        text = (
+            f"{len(far)} of {len(largest.times_us)} iterations lie more than {OUTLIER_DEVIATIONS:g}"
+            " robust deviations from the median"
+        )
+        cause = (
+            "a few late iterations: something passes by"
+            if far
+            else "all iterations scatter: a shared or throttled part"
+        )
         title = f"iterations scatter by {spread:.0%} (standard deviation over mean) at {size}"
         found.append(
-            _possible(case, "iteration-spread", title, text, cause, ("run it alone on the nodes", "clocks and throttle reasons meanwhile"))
+            _possible(
+                case,
+                "iteration-spread",
+                title,
+                text,
+                cause,
+                ("run it alone on the nodes", "clocks and throttle reasons meanwhile"),
+            )
         )
     found += _period(case, largest)
     tail = largest.tail
     if tail is not None and len(largest.times_us) >= 100 and tail > TAIL:
-        title = f"the slowest hundredth of the iterations takes {tail:.1f} times the median at {size}"
-        cause = "rare delays: retransmissions, pauses, or the operating system on one node; every step of a job waits for the slowest"
+        title = (
+            f"the slowest hundredth of the iterations takes {tail:.1f} times the median at {size}"
+        )
+        cause = (
+            "rare delays: retransmissions, pauses, or the operating system on one node; every step"
+            " of a job waits for the slowest"
+        )
         found.append(
-            _possible(case, "long-tail", title, f"{len(largest.times_us)} iterations", cause, ("retransmission and pause counters",))
+            _possible(
+                case,
+                "long-tail",
+                title,
+                f"{len(largest.times_us)} iterations",
+                cause,
+                ("retransmission and pause counters",),
+            )
         )
     return found
 
@@ -144,13 +226,29 @@ def _period(case: Measured, seen: statistics.Iterations) -> list[Finding]:
     kept = spikes.period(stumbles, len(seen.times_us))
     if kept is None:
         return []
-    title = f"an iteration takes far longer every {format_duration(kept.seconds)} at {format_size(seen.size_bytes)}"
-    text = (
-        f"{kept.spikes} of {len(seen.times_us)} iterations, up to {max(s.times for s in stumbles):.1f} times the median; "
-        f"{kept.even} of {kept.spikes - 1} distances are {kept.iterations:.1f} iterations"
+    title = (
+        f"an iteration takes far longer every {format_duration(kept.seconds)} at"
+        f" {format_size(seen.size_bytes)}"
     )
-    cause = "something wakes by the clock: a monitoring agent, DCGM's profiling, cron, polling of firmware; the period names it"
-    return [_possible(case, "periodic-spikes", title, text, cause, ("agents stopped one at a time", "the same on each node alone"))]
+    text = (
+        f"{kept.spikes} of {len(seen.times_us)} iterations, up to"
+        f" {max(s.times for s in stumbles):.1f} times the median; {kept.even} of {kept.spikes - 1}"
+        f" distances are {kept.iterations:.1f} iterations"
+    )
+    cause = (
+        "something wakes by the clock: a monitoring agent, DCGM's profiling, cron, polling of"
+        " firmware; the period names it"
+    )
+    return [
+        _possible(
+            case,
+            "periodic-spikes",
+            title,
+            text,
+            cause,
+            ("agents stopped one at a time", "the same on each node alone"),
+        )
+    ]
 
 
 def _dips(case: Measured) -> list[Finding]:
@@ -161,7 +259,16 @@ def _dips(case: Measured) -> list[Finding]:
         before, after = (format_bandwidth(value) for value in dip.neighbours_gb_s)
         text = f"{format_bandwidth(dip.busbw_gb_s)} between {before} and {after}"
         cause = "the tuner takes another algorithm or protocol at this size, or something passed by"
-        found.append(_possible(case, "size-dip", title, text, cause, ("the proof launch's TUNING lines at this size", "repeat this size")))
+        found.append(
+            _possible(
+                case,
+                "size-dip",
+                title,
+                text,
+                cause,
+                ("the proof launch's TUNING lines at this size", "repeat this size"),
+            )
+        )
     return found[:3]
 
 
@@ -174,6 +281,21 @@ def _latency(case: Measured) -> list[Finding]:
     if factor <= LATENCY_FACTOR:
         return []
     model = format_time_us(case.model_latency_us)
-    title = f"{format_time_us(time_us)} at {format_size(size)} is {factor:.0f} times what NCCL's model gives ({model})"
-    cause = "possibly TCP in the place of RDMA, a slow protocol, or ranks that share cores; measured systems lie between 0.85 and 10 times the model"
-    return [_possible(case, "high-latency", title, f"{len(band)} sizes up to 64 KiB", cause, ("Using network in the proof launch's log",))]
+    title = (
+        f"{format_time_us(time_us)} at {format_size(size)} is {factor:.0f} times what NCCL's model"
+        f" gives ({model})"
+    )
+    cause = (
+        "possibly TCP in the place of RDMA, a slow protocol, or ranks that share cores; measured"
+        " systems lie between 0.85 and 10 times the model"
+    )
+    return [
+        _possible(
+            case,
+            "high-latency",
+            title,
+            f"{len(band)} sizes up to 64 KiB",
+            cause,
+            ("Using network in the proof launch's log",),
+        )
+    ]

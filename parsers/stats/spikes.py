@@ -1,7 +1,9 @@
-"""Iterations that take far longer than the rest: at even distances, or not; in one group of a launch, or in most at once.
+"""Iterations that take far longer than the rest: at even distances, or not; in one group of a
+launch, or in most at once.
 
-An agent that wakes by the clock leaves spikes at even distances, and the distance names it. Groups of one launch start every iteration together
-(`-z 3`), and their times leave out what a rank came late: a spike in one group is its own, one in most of them is the system's.
+An agent that wakes by the clock leaves spikes at even distances, and the distance names it. Groups
+of one launch start every iteration together (`-z 3`), and their times leave out what a rank came
+late: a spike in one group is its own, one in most of them is the system's.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ FEWEST_ITERATIONS = 10
 """Of one launch, for a median to stand on."""
 FEWEST_GAPS = 4
 ONE_IN = 10_000
-"""A period is told where spikes that come by chance would lie as evenly in fewer than one of so many series."""
+"""A period is told where spikes that come by chance would lie as evenly in fewer than one of so
+many series."""
 UNEVEN = 0.1
-"""Share of the period that a gap may differ by, or one iteration where that is more: it says in which iteration, not when."""
+"""Share of the period that a gap may differ by, or one iteration where that is more: it says in
+which iteration, not when."""
 FEWEST_GROUPS = 4
 """Groups of a launch from which on most of them being slow at once means something."""
 MOST = 0.5
@@ -44,7 +48,8 @@ class Spike:
     iteration: int
     """The first of them, counted from 0."""
     at_s: float
-    """Its start: the sum of the iterations before it. What passes between iterations is not known."""
+    """Its start: the sum of the iterations before it. What passes between iterations is not
+    known."""
     times: float
     """How many times the median the longest took."""
     groups: tuple[int, ...]
@@ -64,7 +69,8 @@ class Period:
 
 
 def spikes(groups: Sequence[Sequence[float]]) -> tuple[Spike, ...]:
-    """The spikes of one launch; `groups`: per group the µs of each of its iterations, as many in each. () also for few iterations.
+    """The spikes of one launch; `groups`: per group the µs of each of its iterations, as many in
+    each. () also for few iterations.
 
     >>> [(s.iteration, s.groups) for s in spikes([[10.0] * 6 + [30.0] + [10.0] * 6, [10.0] * 13])]
     [(6, (0,))]
@@ -99,10 +105,12 @@ def _high(times: Sequence[float]) -> tuple[float, float]:
 
 
 def period(found: Sequence[Spike], iterations: int) -> Period | None:
-    """The period that spikes keep to; None = fewer than five spikes, or they lie as chance would have it.
+    """The period that spikes keep to; None = fewer than five spikes, or they lie as chance would
+    have it.
 
-    Chance: every iteration is as likely to begin a spike, but those right after one, which belong to it: gaps are geometric from two on. The
-    gap that most others equal is the period; one gap chose it and does not count, and it was chosen among as many as there are.
+    Chance: every iteration is as likely to begin a spike, but those right after one, which belong
+    to it: gaps are geometric from two on. The gap that most others equal is the period; one gap
+    chose it and does not count, and it was chosen among as many as there are.
     """
     gaps = [b.iteration - a.iteration for a, b in pairwise(found)]
     if len(gaps) < FEWEST_GAPS:
@@ -110,7 +118,9 @@ def period(found: Sequence[Spike], iterations: int) -> Period | None:
     chosen = max(sorted(set(gaps)), key=lambda gap: sum(_equal(each, gap) for each in gaps))
     even = [i for i, gap in enumerate(gaps) if _equal(gap, chosen)]
     rate = min(1.0, len(found) / (iterations - len(found)))
-    by_chance = sum(rate * (1 - rate) ** (gap - 2) for gap in range(2, 2 * chosen + 2) if _equal(gap, chosen))
+    by_chance = sum(
+        rate * (1 - rate) ** (gap - 2) for gap in range(2, 2 * chosen + 2) if _equal(gap, chosen)
+    )
     if len(set(gaps)) * _at_least(len(even) - 1, len(gaps) - 1, min(1.0, by_chance)) > 1 / ONE_IN:
         return None
     seconds = statistics.median(found[i + 1].at_s - found[i].at_s for i in even)
@@ -123,7 +133,9 @@ def _equal(gap: int, other: int) -> bool:
 
 def _at_least(hits: int, of: int, chance: float) -> float:
     """Probability of so many hits or more."""
-    return math.fsum(math.comb(of, k) * chance**k * (1 - chance) ** (of - k) for k in range(hits, of + 1))
+    return math.fsum(
+        math.comb(of, k) * chance**k * (1 - chance) ** (of - k) for k in range(hits, of + 1)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +151,8 @@ class Together:
 
 
 def together(samples: Iterable[GroupSample]) -> Together:
-    """The spikes of all launches with groups enough to tell what is the system's from what is a group's."""
+    """The spikes of all launches with groups enough to tell what is the system's from what is a
+    group's."""
     launches: dict[str, list[GroupSample]] = {}
     for sample in samples:
         launches.setdefault(sample.launch or sample.artefact, []).append(sample)
@@ -150,7 +163,9 @@ def together(samples: Iterable[GroupSample]) -> Together:
         if len(members) < FEWEST_GROUPS or count < FEWEST_ITERATIONS:
             continue
         launched, iterations = launched + 1, iterations + count
-        for spike in spikes([[1e6 / busbw for busbw in sample.busbw_gb_s[:count]] for sample in members]):
+        for spike in spikes(
+            [[1e6 / busbw for busbw in sample.busbw_gb_s[:count]] for sample in members]
+        ):
             if len(spike.groups) > MOST * len(members):
                 wide.append((members[0].artefact, spike))
             else:
@@ -159,7 +174,8 @@ def together(samples: Iterable[GroupSample]) -> Together:
 
 
 def findings(samples: tuple[GroupSample, ...]) -> tuple[Finding, ...]:
-    """What slows all groups of a survey at once, as a hint; () = too seldom to be told, or nothing."""
+    """What slows all groups of a survey at once, as a hint; () = too seldom to be told, or
+    nothing."""
     seen = together(samples)
     if len(seen.wide) < max(TOLD_FROM, TOLD_SHARE * seen.iterations):
         return ()
@@ -170,15 +186,28 @@ def findings(samples: tuple[GroupSample, ...]) -> tuple[Finding, ...]:
         Finding(
             id="system-wide-spikes",
             status=Status.WARN,
-            title=f"most groups were slow at once in {len(seen.wide)} of {seen.iterations} iterations, up to {longest:.1f} times the median",
+            title=(
+                f"most groups were slow at once in {len(seen.wide)} of {seen.iterations}"
+                f" iterations, up to {longest:.1f} times the median"
+            ),
             where=(),
             evidence=tuple(
-                Evidence(artefact, None, f"{count} times in this launch; over {seen.launches} launches {beside}")
+                Evidence(
+                    artefact,
+                    None,
+                    f"{count} times in this launch; over {seen.launches} launches {beside}",
+                )
                 for artefact, count in counted.most_common(3)
             ),
-            cause="something that all nodes share: a job or an agent that wakes on all of them by the clock, storage, power, switches, other traffic",
+            cause=(
+                "something that all nodes share: a job or an agent that wakes on all of them by the"
+                " clock, storage, power, switches, other traffic"
+            ),
             confidence=Confidence.POSSIBLE,
-            would_settle=("all_reduce_perf -n 500 -I 1 -z 3 -J out.json: its period names who wakes", "agents stopped one at a time"),
+            would_settle=(
+                "all_reduce_perf -n 500 -I 1 -z 3 -J out.json: its period names who wakes",
+                "agents stopped one at a time",
+            ),
             required=False,
         ),
     )

@@ -1,4 +1,5 @@
-"""How far numbers scatter: run to run, iteration to iteration, process to process, size to size. Pure arithmetic, no verdicts.
+"""How far numbers scatter: run to run, iteration to iteration, process to process, size to size.
+Pure arithmetic, no verdicts.
 
 Thresholds are not here: `statistics_findings` has them, each with its source.
 """
@@ -20,7 +21,8 @@ from busbw.model import BenchmarkRow, ProcessTimes
 
 @functools.lru_cache(maxsize=4096)
 def t_quantile(share: float, freedom: float) -> float:
-    """The value below which `share` (0..1) of Student's t distribution with `freedom` (> 0) degrees of freedom lies.
+    """The value below which `share` (0..1) of Student's t distribution with `freedom` (> 0) degrees
+    of freedom lies.
 
     Bisection over the distribution function; exact to nine digits.
 
@@ -31,7 +33,10 @@ def t_quantile(share: float, freedom: float) -> float:
         ValueError: a share outside 0..1, or no degree of freedom.
     """
     if not 0 < share < 1 or not freedom > 0:
-        raise ValueError(f"expected a share between 0 and 1 and degrees of freedom above 0, found {share} and {freedom}")
+        raise ValueError(
+            f"expected a share between 0 and 1 and degrees of freedom above 0, found {share} and"
+            f" {freedom}"
+        )
     if share < 0.5:
         return -t_quantile(1 - share, freedom)
     low, high = 0.0, 1.0
@@ -56,12 +61,22 @@ def below(value: float, freedom: float) -> float:
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """Regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun 26.5.8)."""
+    """Regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun
+    26.5.8)."""
     if x <= 0 or x >= 1:
         return 0.0 if x <= 0 else 1.0
     if x > (a + 1) / (a + b + 2):
         return 1 - _incomplete_beta(1 - x, b, a)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    front = (
+        math.exp(
+            math.lgamma(a + b)
+            - math.lgamma(a)
+            - math.lgamma(b)
+            + a * math.log(x)
+            + b * math.log1p(-x)
+        )
+        / a
+    )
     tiny = 1e-300
     c, d = 1.0, 1 / max(1 - (a + b) * x / (a + 1), tiny)
     total = d
@@ -80,13 +95,15 @@ def _incomplete_beta(x: float, a: float, b: float) -> float:
 
 
 _GAUSS = 1.4826
-"""Makes the median absolute deviation an estimate of the standard deviation of a normal distribution."""
+"""Makes the median absolute deviation an estimate of the standard deviation of a normal
+distribution."""
 CONFIDENCE = 0.95
 """Of every interval here."""
 
 
 def variation(values: tuple[float, ...]) -> float | None:
-    """Coefficient of variation: sample standard deviation over mean; None = fewer than two values, or a mean of 0.
+    """Coefficient of variation: sample standard deviation over mean; None = fewer than two values,
+    or a mean of 0.
 
     >>> variation((99.0, 100.0, 101.0)), variation((5.0,))
     (0.01, None)
@@ -110,7 +127,8 @@ def robust_deviation(values: tuple[float, ...]) -> float | None:
 
 
 def outliers(values: tuple[float, ...], *, deviations: float) -> tuple[int, ...]:
-    """Positions of values further than `deviations` robust deviations from the median; () also where there are fewer than five values.
+    """Positions of values further than `deviations` robust deviations from the median; () also
+    where there are fewer than five values.
 
     Where more than half are equal the deviation is 0, and nothing can be called far: () too.
 
@@ -121,11 +139,16 @@ def outliers(values: tuple[float, ...], *, deviations: float) -> tuple[int, ...]
     if len(values) < 5 or not spread:
         return ()
     middle = statistics.median(values)
-    return tuple(position for position, value in enumerate(values) if abs(value - middle) > deviations * spread)
+    return tuple(
+        position
+        for position, value in enumerate(values)
+        if abs(value - middle) > deviations * spread
+    )
 
 
 def half_interval(values: tuple[float, ...]) -> float | None:
-    """Half of the 95 % confidence interval of the mean, by Student's t; None = fewer than two values.
+    """Half of the 95 % confidence interval of the mean, by Student's t; None = fewer than two
+    values.
 
     >>> round(half_interval((99.0, 100.0, 101.0)), 3)
     2.484
@@ -146,7 +169,9 @@ def quantile(values: tuple[float, ...], share: float) -> float:
         ValueError: no value, or a share outside 0..1.
     """
     if not values or not 0 <= share <= 1:
-        raise ValueError(f"expected values and a share from 0 to 1, found {len(values)} values and {share}")
+        raise ValueError(
+            f"expected values and a share from 0 to 1, found {len(values)} values and {share}"
+        )
     ordered = sorted(values)
     place = share * (len(ordered) - 1)
     low = math.floor(place)
@@ -165,7 +190,8 @@ class Iterations:
 
     @property
     def tail(self) -> float | None:
-        """99th percentile over median from 100 iterations on, below that the maximum over the median; None = fewer than five iterations."""
+        """99th percentile over median from 100 iterations on, below that the maximum over the
+        median; None = fewer than five iterations."""
         if len(self.times_us) < 5:
             return None
         high = quantile(self.times_us, 0.99) if len(self.times_us) >= 100 else max(self.times_us)
@@ -173,11 +199,18 @@ class Iterations:
 
 
 def iterations(times: tuple[ProcessTimes, ...]) -> tuple[Iterations, ...]:
-    """Per size and place, the time of each iteration: the maximum over the processes; in the order of the sizes.
+    """Per size and place, the time of each iteration: the maximum over the processes; in the order
+    of the sizes.
 
     Iterations that not every process recorded are left out."""
     return tuple(
-        Iterations(size, in_place, tuple(max(column) for column in zip(*(entry.times_us for entry in entries), strict=False)))
+        Iterations(
+            size,
+            in_place,
+            tuple(
+                max(column) for column in zip(*(entry.times_us for entry in entries), strict=False)
+            ),
+        )
         for (size, in_place), entries in _by_place(times)
     )
 
@@ -200,12 +233,19 @@ class ProcessSpread:
 
 
 def process_spread(times: tuple[ProcessTimes, ...]) -> tuple[ProcessSpread, ...]:
-    """Per size and place, the mean time of each process and how far they scatter; processes without an iteration are left out."""
+    """Per size and place, the mean time of each process and how far they scatter; processes without
+    an iteration are left out."""
     found = []
     for (size, in_place), entries in _by_place(times):
-        means = tuple((e.process, e.host, statistics.fmean(e.times_us)) for e in sorted(entries, key=lambda e: e.process) if e.times_us)
+        means = tuple(
+            (e.process, e.host, statistics.fmean(e.times_us))
+            for e in sorted(entries, key=lambda e: e.process)
+            if e.times_us
+        )
         if means:
-            found.append(ProcessSpread(size, in_place, means, variation(tuple(mean for _, _, mean in means))))
+            found.append(
+                ProcessSpread(size, in_place, means, variation(tuple(mean for _, _, mean in means)))
+            )
     return tuple(found)
 
 
@@ -228,8 +268,13 @@ class Dip:
 
 
 def dips(rows: tuple[BenchmarkRow, ...], *, depth: float) -> tuple[Dip, ...]:
-    """Sizes whose out-of-place busbw lies more than `depth` (0..1) under the slower of both neighbours, in the order of the rows."""
-    points = [(row.size_bytes, row.out_of_place.busbw_gb_s) for row in rows if row.out_of_place is not None]
+    """Sizes whose out-of-place busbw lies more than `depth` (0..1) under the slower of both
+    neighbours, in the order of the rows."""
+    points = [
+        (row.size_bytes, row.out_of_place.busbw_gb_s)
+        for row in rows
+        if row.out_of_place is not None
+    ]
     found = []
     for (_, before), (size, here), (_, after) in zip(points, points[1:], points[2:], strict=False):
         least = min(before, after)
@@ -245,11 +290,18 @@ LATENCY_BAND = (8, 64 << 10)
 def latency_band(rows: tuple[BenchmarkRow, ...]) -> tuple[tuple[int, float], ...]:
     """(size, out-of-place time in µs) of the rows from 8 B to 64 KiB."""
     low, high = LATENCY_BAND
-    return tuple((row.size_bytes, row.out_of_place.time_us) for row in rows if row.out_of_place and low <= row.size_bytes <= high)
+    return tuple(
+        (row.size_bytes, row.out_of_place.time_us)
+        for row in rows
+        if row.out_of_place and low <= row.size_bytes <= high
+    )
 
 
-def same_size(tables: tuple[tuple[BenchmarkRow, ...], ...]) -> tuple[tuple[int, tuple[float, ...]], ...]:
-    """(size, out-of-place busbw of each table that has it), by size: what repeated launches gave."""
+def same_size(
+    tables: tuple[tuple[BenchmarkRow, ...], ...],
+) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    """(size, out-of-place busbw of each table that has it), by size: what repeated launches
+    gave."""
     found: dict[int, list[float]] = defaultdict(list)
     for row in itertools.chain.from_iterable(tables):
         if row.out_of_place is not None:

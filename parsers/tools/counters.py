@@ -1,7 +1,9 @@
-"""What the script of `busbw.checks.counters` prints: the counters of a node, and what they did between two of its snapshots.
+"""What the script of `busbw.checks.counters` prints: the counters of a node, and what they did
+between two of its snapshots.
 
-A counter that is lower than before was reset, so that its delta is not known; one that ran over 2^32 or stands at its highest value is told
-apart. Nothing that is not there counts as 0, but where the script says that it left out zeros.
+A counter that is lower than before was reset, so that its delta is not known; one that ran over
+2^32 or stands at its highest value is told apart. Nothing that is not there counts as 0, but where
+the script says that it left out zeros.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ from busbw.model.counters import CounterDelta, CounterReading, CounterSnapshot, 
 from busbw.parsers.tools import nvidia_smi
 
 IB_WORD_BYTES = 4
-"""Unit of port_xmit_data and port_rcv_data: InfiniBand Architecture Specification 1.4, PortCountersExtended."""
+"""Unit of port_xmit_data and port_rcv_data: InfiniBand Architecture Specification 1.4,
+PortCountersExtended."""
 LEVELS = frozenset({"outbound_pci_stalled_wr", "outbound_pci_stalled_rd"})
 """Shares of the last second in percent (mlx5), not counts: they have a value and no delta."""
 PCI = "pci"
 """In `CounterSnapshot.sparse`: the PCI Express errors of all devices were read."""
 
 _MARK = re.compile(r"^== (\w+)(?: (.*))?$")
-_RDMA = re.compile(r"^([^/]+)/(?:ports/(\d+)/)?((?:hw_)?counters|link_layer|gid_attrs/ndevs)(?:/([^:/]+))?:(.*)$")
+_RDMA = re.compile(
+    r"^([^/]+)/(?:ports/(\d+)/)?((?:hw_)?counters|link_layer|gid_attrs/ndevs)(?:/([^:/]+))?:(.*)$"
+)
 _FILE = re.compile(r"^([^/:]+)/(\w+):(\d+)$")
 _NET = re.compile(r"^\s*([^\s:]+):\s*((?:\d+\s+){15}\d+)\s*$")
 _NO_STATISTICS = "94"
@@ -29,25 +34,87 @@ _NO_STATISTICS = "94"
 _ETHTOOL = re.compile(r"^ *([A-Za-z]\w*): *(\d+)$")
 _AER = re.compile(r"^/sys/bus/pci/devices/([^/]+)/(aer_dev_\w+):TOTAL_ERR_[A-Z]+ (\d+)$")
 _NET_FIELDS = (
-    *("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo_errors", "rx_frame_errors", "", ""),
-    *("tx_bytes", "tx_packets", "tx_errors", "tx_dropped", "tx_fifo_errors", "collisions", "tx_carrier_errors", ""),
+    *(
+        "rx_bytes",
+        "rx_packets",
+        "rx_errors",
+        "rx_dropped",
+        "rx_fifo_errors",
+        "rx_frame_errors",
+        "",
+        "",
+    ),
+    *(
+        "tx_bytes",
+        "tx_packets",
+        "tx_errors",
+        "tx_dropped",
+        "tx_fifo_errors",
+        "collisions",
+        "tx_carrier_errors",
+        "",
+    ),
 )
 """Columns of /proc/net/dev; compressed and multicast are left out."""
-_TCP = frozenset({"TcpOutSegs", "TcpRetransSegs", "TcpInErrs", "TcpOutRsts", "TcpEstabResets"}) | frozenset(
-    f"TcpExt{name}" for name in ("ListenOverflows", "ListenDrops", "TCPTimeouts", "TCPLostRetransmit", "TCPSynRetrans", "TCPAbortOnTimeout")
+_TCP = frozenset(
+    {"TcpOutSegs", "TcpRetransSegs", "TcpInErrs", "TcpOutRsts", "TcpEstabResets"}
+) | frozenset(
+    f"TcpExt{name}"
+    for name in (
+        "ListenOverflows",
+        "ListenDrops",
+        "TCPTimeouts",
+        "TCPLostRetransmit",
+        "TCPSynRetrans",
+        "TCPAbortOnTimeout",
+    )
 )
 _NOT_COUNTERS = frozenset({"lifespan"})
 _HIGHEST: Mapping[str, int] = {
     **dict.fromkeys(("local_link_integrity_errors", "excessive_buffer_overrun_errors"), 0xF),
-    **dict.fromkeys(("link_error_recovery", "link_downed", "port_rcv_constraint_errors", "port_xmit_constraint_errors"), 0xFF),
-    **dict.fromkeys(("symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors"), 0xFFFF),
+    **dict.fromkeys(
+        (
+            "link_error_recovery",
+            "link_downed",
+            "port_rcv_constraint_errors",
+            "port_xmit_constraint_errors",
+        ),
+        0xFF,
+    ),
+    **dict.fromkeys(
+        (
+            "symbol_error",
+            "port_rcv_errors",
+            "port_rcv_remote_physical_errors",
+            "port_rcv_switch_relay_errors",
+        ),
+        0xFFFF,
+    ),
     **dict.fromkeys(("port_xmit_discards", "VL15_dropped"), 0xFFFF),
-    **dict.fromkeys(("port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets", "port_xmit_wait"), 0xFFFFFFFF),
+    **dict.fromkeys(
+        (
+            "port_xmit_data",
+            "port_rcv_data",
+            "port_xmit_packets",
+            "port_rcv_packets",
+            "port_xmit_wait",
+        ),
+        0xFFFFFFFF,
+    ),
 }
-"""Where the counters of an InfiniBand port stop and stay (PortCounters attribute, same specification); wider ones pass it and go on."""
+"""Where the counters of an InfiniBand port stop and stay (PortCounters attribute, same
+specification); wider ones pass it and go on."""
 _WRAP = 1 << 32
-_KEPT = ("port_xmit_data:", "port_rcv_data:", "tx_bytes:", "rx_bytes:", "np_cnp_sent:", "rp_cnp_handled:")
-"""What says something by standing still: the bytes of a port, and notifications of congestion on a port that was paused."""
+_KEPT = (
+    "port_xmit_data:",
+    "port_rcv_data:",
+    "tx_bytes:",
+    "rx_bytes:",
+    "np_cnp_sent:",
+    "rp_cnp_handled:",
+)
+"""What says something by standing still: the bytes of a port, and notifications of congestion on a
+port that was paused."""
 
 
 def parse(text: str, node: str, artefact: str = "") -> CounterSnapshot:
@@ -60,13 +127,21 @@ def parse(text: str, node: str, artefact: str = "") -> CounterSnapshot:
     return _snapshot(text, node, artefact, frozenset())
 
 
-def parse_pair(before: str, after: str, node: str, artefacts: tuple[str, str] = ("", "")) -> tuple[CounterSnapshot, CounterSnapshot]:
-    """Two snapshots of one node without what stood still in `/sys/class/infiniband`, bytes and congestion notifications left in.
+def parse_pair(
+    before: str, after: str, node: str, artefacts: tuple[str, str] = ("", "")
+) -> tuple[CounterSnapshot, CounterSnapshot]:
+    """Two snapshots of one node without what stood still in `/sys/class/infiniband`, bytes and
+    congestion notifications left in.
 
-    Most of some thousand lines are equal in both, and a thousand nodes have them: reading only the others takes a third of the time.
+    Most of some thousand lines are equal in both, and a thousand nodes have them: reading only the
+    others takes a third of the time.
     """
     same = frozenset(before.splitlines()) & frozenset(after.splitlines())
-    still = frozenset(line for line in same if "counters/" in line and not line.rpartition("/")[2].startswith(_KEPT))
+    still = frozenset(
+        line
+        for line in same
+        if "counters/" in line and not line.rpartition("/")[2].startswith(_KEPT)
+    )
     return _snapshot(before, node, artefacts[0], still), _snapshot(after, node, artefacts[1], still)
 
 
@@ -125,14 +200,20 @@ def _frame(text: str) -> _Frame:
         elif name == "problem":
             problems.append(f"{about}: not read within its time limit")
         elif name == "ended" and not about.endswith(" 0"):
-            problems.append(f"nvidia-smi ({about.partition(' ')[0]}): exit status {about.partition(' ')[2]}")
+            problems.append(
+                f"nvidia-smi ({about.partition(' ')[0]}): exit status {about.partition(' ')[2]}"
+            )
         elif name == "end":
             whole = True
         elif name != "ended":
             sections.append((name, about, []))
     if not whole:
         problems.append("the node did not print all of it")
-    return _Frame(at_s, tuple(_Section(name, about, tuple(lines)) for name, about, lines in sections), tuple(problems))
+    return _Frame(
+        at_s,
+        tuple(_Section(name, about, tuple(lines)) for name, about, lines in sections),
+        tuple(problems),
+    )
 
 
 def _read(section: _Section, still: frozenset[str]) -> _Found:
@@ -150,7 +231,9 @@ def _read(section: _Section, still: frozenset[str]) -> _Found:
         return _ethtool(section)
     if section.name == "aer":
         matches = ((n, m) for n, line in section.lines if (m := _AER.match(line)))
-        return _Found(tuple(CounterReading(m[1], m[2], int(m[3]), n) for n, m in matches), sparse=PCI)
+        return _Found(
+            tuple(CounterReading(m[1], m[2], int(m[3]), n) for n, m in matches), sparse=PCI
+        )
     if section.name == "nvlink":
         return _Found(tuple(_nvlink(section.lines)))
     if section.name == "gpu":
@@ -162,8 +245,13 @@ def _ethtool(section: _Section) -> _Found:
     interface, _, status = section.about.rpartition(" ")
     if status == "0":
         matches = ((n, m) for n, line in section.lines if (m := _ETHTOOL.match(line)))
-        return _Found(tuple(CounterReading(interface, m[1], int(m[2]), n) for n, m in matches), sparse=interface)
-    return _Found(problem="" if status == _NO_STATISTICS else f"ethtool -S {interface}: exit status {status}")
+        return _Found(
+            tuple(CounterReading(interface, m[1], int(m[2]), n) for n, m in matches),
+            sparse=interface,
+        )
+    return _Found(
+        problem="" if status == _NO_STATISTICS else f"ethtool -S {interface}: exit status {status}"
+    )
 
 
 def _rdma(lines: tuple[tuple[int, str], ...]) -> _Found:
@@ -184,7 +272,9 @@ def _rdma(lines: tuple[tuple[int, str], ...]) -> _Found:
             readings.append(CounterReading(name, counter, int(value), line_no))
             if port is not None:
                 layers.setdefault(name, None)
-    ports = tuple(NicPort(name, layer, interfaces.get(name) or None) for name, layer in layers.items())
+    ports = tuple(
+        NicPort(name, layer, interfaces.get(name) or None) for name, layer in layers.items()
+    )
     return _Found(tuple(readings), ports)
 
 
@@ -194,12 +284,17 @@ def _interfaces(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
         match = _NET.match(line)
         if match and match[1] != "lo":
             values = zip(_NET_FIELDS, match[2].split(), strict=True)
-            found += [CounterReading(match[1], field, int(value), line_no) for field, value in values if field]
+            found += [
+                CounterReading(match[1], field, int(value), line_no)
+                for field, value in values
+                if field
+            ]
     return found
 
 
 def _tcp(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
-    """A line of names and a line of values per protocol, as in /proc/net/snmp; named as `nstat` does."""
+    """A line of names and a line of values per protocol, as in /proc/net/snmp; named as `nstat`
+    does."""
     found = []
     names: dict[str, list[str]] = {}
     for line_no, line in lines:
@@ -217,7 +312,8 @@ def _tcp(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
 
 
 def segments(text: str) -> tuple[int, int, int] | None:
-    """(TCP segments sent, those sent again, line of them) of one snapshot, all connections since boot; None = it does not say.
+    """(TCP segments sent, those sent again, line of them) of one snapshot, all connections since
+    boot; None = it does not say.
 
     Nothing else of the text is read: a survey has thousands of them.
     """
@@ -239,28 +335,43 @@ def _nvlink(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
         for kind in ("replay", "recovery", "crc"):
             counts = [count for link in gpu.errors if (count := getattr(link, kind)) is not None]
             if counts:
-                found.append(CounterReading(f"GPU {gpu.index}", f"nvlink_{kind}_errors", sum(counts), line_no))
+                found.append(
+                    CounterReading(
+                        f"GPU {gpu.index}", f"nvlink_{kind}_errors", sum(counts), line_no
+                    )
+                )
     return found
 
 
 def _gpu(lines: tuple[tuple[int, str], ...]) -> list[CounterReading]:
     counters = nvidia_smi.parse_performance("\n".join(line for _, line in lines))
-    return [CounterReading(f"GPU {each.index}", each.counter, each.value, lines[each.line_no - 1][0]) for each in counters]
+    return [
+        CounterReading(f"GPU {each.index}", each.counter, each.value, lines[each.line_no - 1][0])
+        for each in counters
+    ]
 
 
-def deltas(before: CounterSnapshot, after: CounterSnapshot, *, still: bool = True) -> tuple[CounterDelta, ...]:
-    """What every counter did, by device and counter in the order of the later snapshot. Both are of the same node.
+def deltas(
+    before: CounterSnapshot, after: CounterSnapshot, *, still: bool = True
+) -> tuple[CounterDelta, ...]:
+    """What every counter did, by device and counter in the order of the later snapshot. Both are of
+    the same node.
 
-    `still=False` leaves out those that stand where they stood, as far as that says nothing (see `parse_pair`).
+    `still=False` leaves out those that stand where they stood, as far as that says nothing (see
+    `parse_pair`).
 
     Raises:
         ValueError: they are of two nodes.
     """
     if before.node != after.node:
-        raise ValueError(f"expected two snapshots of one node, found {before.node!r} and {after.node!r}")
+        raise ValueError(
+            f"expected two snapshots of one node, found {before.node!r} and {after.node!r}"
+        )
     old = {(r.device, r.counter): r for r in before.readings}
     new = {(r.device, r.counter): r for r in after.readings}
-    seconds = None if before.at_s is None or after.at_s is None else round(after.at_s - before.at_s, 3)
+    seconds = (
+        None if before.at_s is None or after.at_s is None else round(after.at_s - before.at_s, 3)
+    )
     restarted = seconds is not None and seconds < 0
     found = []
     for key in (*new, *(key for key in old if key not in new)):
@@ -268,9 +379,25 @@ def deltas(before: CounterSnapshot, after: CounterSnapshot, *, still: bool = Tru
         now = _value(new.get(key), after, key[0])
         if not still and was == now and not _tells(key[1], now):
             continue
-        delta, reset, note = _change(key[1], was, now) if not restarted else (None, True, "the node was restarted in between")
+        delta, reset, note = (
+            _change(key[1], was, now)
+            if not restarted
+            else (None, True, "the node was restarted in between")
+        )
         line_no = new[key].line_no if key in new else None
-        found.append(CounterDelta(after.node, *key, was, now, delta, reset, note, None if restarted else seconds, line_no))
+        found.append(
+            CounterDelta(
+                after.node,
+                *key,
+                was,
+                now,
+                delta,
+                reset,
+                note,
+                None if restarted else seconds,
+                line_no,
+            )
+        )
     return tuple(found)
 
 
@@ -283,7 +410,9 @@ def _value(reading: CounterReading | None, snapshot: CounterSnapshot, device: st
     """The value; 0 where zeros of that device were left out; None = not read."""
     if reading is not None:
         return reading.value
-    left_out = device in snapshot.sparse or (PCI in snapshot.sparse and re.match(r"[0-9a-f]{4,}:[0-9a-f]{2}:", device) is not None)
+    left_out = device in snapshot.sparse or (
+        PCI in snapshot.sparse and re.match(r"[0-9a-f]{4,}:[0-9a-f]{2}:", device) is not None
+    )
     return 0 if left_out else None
 
 
@@ -307,9 +436,11 @@ _RECEIVED = ("port_rcv_data", "rx_bytes")
 
 
 def rail_bytes(before: CounterSnapshot, after: CounterSnapshot) -> tuple[RailBytes, ...]:
-    """What each port of the node sent and received between the two: RDMA devices first, then network interfaces.
+    """What each port of the node sent and received between the two: RDMA devices first, then
+    network interfaces.
 
-    An InfiniBand or RoCE port counts in words of four bytes, EFA in bytes. A port whose counters were reset in between gives None.
+    An InfiniBand or RoCE port counts in words of four bytes, EFA in bytes. A port whose counters
+    were reset in between gives None.
 
     Raises:
         ValueError: the snapshots are of two nodes.
@@ -318,20 +449,31 @@ def rail_bytes(before: CounterSnapshot, after: CounterSnapshot) -> tuple[RailByt
     rdma = [port for port in after.ports if any((port.device, name) in changes for name in _SENT)]
     devices = [(port.device, port.interface) for port in rdma]
     known = {name for name, _ in devices}
-    devices += [(device, None) for device, counter in changes if counter == "tx_bytes" and device not in known]
+    devices += [
+        (device, None)
+        for device, counter in changes
+        if counter == "tx_bytes" and device not in known
+    ]
     found = []
     for device, interface in devices:
         sent, why_sent = _moved(changes, device, _SENT)
         received, why_received = _moved(changes, device, _RECEIVED)
-        found.append(RailBytes(after.node, device, sent, received, interface, why_sent or why_received))
+        found.append(
+            RailBytes(after.node, device, sent, received, interface, why_sent or why_received)
+        )
     return tuple(found)
 
 
 def _bytes_of(snapshot: CounterSnapshot) -> CounterSnapshot:
-    return replace(snapshot, readings=tuple(each for each in snapshot.readings if each.counter in (*_SENT, *_RECEIVED)))
+    return replace(
+        snapshot,
+        readings=tuple(each for each in snapshot.readings if each.counter in (*_SENT, *_RECEIVED)),
+    )
 
 
-def _moved(changes: Mapping[tuple[str, str], CounterDelta], device: str, names: Iterable[str]) -> tuple[int | None, str]:
+def _moved(
+    changes: Mapping[tuple[str, str], CounterDelta], device: str, names: Iterable[str]
+) -> tuple[int | None, str]:
     for name in names:
         change = changes.get((device, name))
         if change is not None:

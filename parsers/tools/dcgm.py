@@ -1,4 +1,5 @@
-"""What `dcgmi diag -r N` prints (DCGM 3): a table with one row per test, its warnings wrapped in the middle of words."""
+"""What `dcgmi diag -r N` prints (DCGM 3): a table with one row per test, its warnings wrapped in
+the middle of words."""
 
 from __future__ import annotations
 
@@ -49,14 +50,23 @@ def parse(text: str) -> Diag | None:
         document, _ = first_of(text, start)
     except ValueError as error:
         return Diag(None, (), f"not whole JSON: {error}")
-    body = next((mapping(mapping(document).get(root)) for root in _ROOTS if mapping(document).get(root)), {})
+    body = next(
+        (mapping(mapping(document).get(root)) for root in _ROOTS if mapping(document).get(root)), {}
+    )
     found = []
     for category in items(body, "test_categories"):
         for each in items(mapping(category), "tests"):
             test = mapping(each)
-            found += [_result(text_of(test, "name") or "", mapping(result)) for result in items(test, "results")]
+            found += [
+                _result(text_of(test, "name") or "", mapping(result))
+                for result in items(test, "results")
+            ]
     problem = text_of(body, "runtime_error") or ("" if found else "it ran no test")
-    return Diag(text_of(body, "version") or text_of(mapping(body.get("metadata")), "version"), tuple(found), problem)
+    return Diag(
+        text_of(body, "version") or text_of(mapping(body.get("metadata")), "version"),
+        tuple(found),
+        problem,
+    )
 
 
 def _result(test: str, result: dict[str, object]) -> DiagResult:
@@ -111,7 +121,12 @@ def parse_diag(text: str) -> tuple[DiagTest, ...]:
         if label and (result := _RESULT.match(value)):
             found.append(DiagTest(label, result[1], ""))
         elif found and label in ("", "Warning", "Error"):
-            # Cells are 46 wide and cut inside words: a full cell goes on in the next without a blank.
+            # Cells are 46 wide and cut inside words: a full cell goes on in the next without a
+            # blank.
             last = found[-1]
-            found[-1] = DiagTest(last.name, last.result, (last.warning + value.rstrip() if last.warning else value.rstrip()))
+            found[-1] = DiagTest(
+                last.name,
+                last.result,
+                (last.warning + value.rstrip() if last.warning else value.rstrip()),
+            )
     return tuple(found)

@@ -1,4 +1,5 @@
-"""What `ethtool --show-fec IF` prints (5.x, 6.x): the forward error correction configured and in use."""
+"""What `ethtool --show-fec IF` prints (5.x, 6.x): the forward error correction configured and in
+use."""
 
 from __future__ import annotations
 

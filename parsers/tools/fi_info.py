@@ -32,5 +32,13 @@ def parse(text: str) -> tuple[FabricProvider, ...]:
     found = []
     for head, body in blocks(_PROVIDER, text):
         fields = dict(_FIELD.findall(body))
-        found.append(FabricProvider(head[1], fields.get("fabric"), fields.get("domain"), fields.get("version"), fields.get("type")))
+        found.append(
+            FabricProvider(
+                head[1],
+                fields.get("fabric"),
+                fields.get("domain"),
+                fields.get("version"),
+                fields.get("type"),
+            )
+        )
     return tuple(found)

@@ -1,4 +1,5 @@
-"""What `show_gids` of MLNX_OFED prints: one line per GID with its index, IPv4 address, RoCE version and network device."""
+"""What `show_gids` of MLNX_OFED prints: one line per GID with its index, IPv4 address, RoCE version
+and network device."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import re
 from dataclasses import dataclass
 
 _ROW = re.compile(
-    r"^(\S+)[ \t]+(\d+)[ \t]+(\d+)[ \t]+([0-9a-f]{4}(?::[0-9a-f]{4}){7})[ \t]*(\d+\.\d+\.\d+\.\d+)?[ \t]+(v1|v2)(?:[ \t]+(\S+))?[ \t]*$",
+    r"^(\S+)[ \t]+(\d+)[ \t]+(\d+)[ \t]+([0-9a-f]{4}(?::[0-9a-f]{4}){7})["
+    r" \t]*(\d+\.\d+\.\d+\.\d+)?[ \t]+(v1|v2)(?:[ \t]+(\S+))?[ \t]*$",
     re.M,
 )
 

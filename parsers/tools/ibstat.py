@@ -1,4 +1,5 @@
-"""What `ibstat` prints (infiniband-diags 44 to 58): one block per CA, one per port. A device that vanishes ends it with `ibpanic: …` (255)."""
+"""What `ibstat` prints (infiniband-diags 44 to 58): one block per CA, one per port. A device that
+vanishes ends it with `ibpanic: …` (255)."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def parse(text: str) -> Ibstat | None:
     def finish() -> None:
         if name is not None:
             made = tuple(_port(number, values) for number, values in ports)
-            devices.append(IbstatDevice(name, fields.get("CA type"), fields.get("Firmware version"), made))
+            devices.append(
+                IbstatDevice(name, fields.get("CA type"), fields.get("Firmware version"), made)
+            )
 
     for line in text.splitlines():
         if match := _CA.match(line):

@@ -1,7 +1,8 @@
-"""What `ibv_devices` and `ibv_devinfo` print (rdma-core 44 and MLNX_OFED 5/23/24 agree in the layout).
+"""What `ibv_devices` and `ibv_devinfo` print (rdma-core 44 and MLNX_OFED 5/23/24 agree in the
+layout).
 
-No HCA has several texts: only the two header lines (exit status 0); `No IB devices found`; `Failed to get IB devices list: Function
-not implemented` (kernel without the verbs class, exit status 1).
+No HCA has several texts: only the two header lines (exit status 0); `No IB devices found`; `Failed
+to get IB devices list: Function not implemented` (kernel without the verbs class, exit status 1).
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class VerbsPort:
 
 @dataclass(frozen=True, slots=True)
 class VerbsInfo:
-    """One device as `ibv_devinfo` describes it; None = not printed (software devices have no board)."""
+    """One device as `ibv_devinfo` describes it; None = not printed (software devices have no
+    board)."""
 
     name: str
     transport: str | None

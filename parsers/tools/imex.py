@@ -1,4 +1,5 @@
-"""What `nvidia-imex-ctl -N` prints (IMEX 560 to 580): the nodes of the domain with their state, and the state of the whole."""
+"""What `nvidia-imex-ctl -N` prints (IMEX 560 to 580): the nodes of the domain with their state, and
+the state of the whole."""
 
 from __future__ import annotations
 

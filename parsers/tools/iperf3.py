@@ -1,4 +1,5 @@
-"""What `iperf3 --json` prints on the client's side (iperf 3.9 to 3.18): bytes, rates and retransmits of one TCP or UDP test."""
+"""What `iperf3 --json` prints on the client's side (iperf 3.9 to 3.18): bytes, rates and
+retransmits of one TCP or UDP test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the kernel log says of GPUs, NVSwitches, RDMA adapters, PCIe and links (`dmesg -T`, `journalctl -k`)."""
+"""What the kernel log says of GPUs, NVSwitches, RDMA adapters, PCIe and links (`dmesg -T`,
+`journalctl -k`)."""
 
 from __future__ import annotations
 
@@ -11,21 +12,32 @@ _OTHERS = (
     (
         "mlx5",
         re.compile(
-            r"mlx5_core ([0-9a-f:.]+).*(?:health|poll_health|tx timeout|CQE error|syndrome|firmware version.*failed|high temperature).*",
+            r"mlx5_core ([0-9a-f:.]+).*(?:health|poll_health|tx timeout|CQE error|syndrome|firmware"
+            r" version.*failed|high temperature).*",
             re.I,
         ),
     ),
-    ("aer", re.compile(r"(?:AER: |pcieport ([0-9a-f:.]+): AER).*(?:Uncorrected|Uncorrectable|Fatal|Corrected error).*", re.I)),
+    (
+        "aer",
+        re.compile(
+            r"(?:AER: |pcieport ([0-9a-f:.]+): AER).*(?:Uncorrected|Uncorrectable|Fatal|Corrected"
+            r" error).*",
+            re.I,
+        ),
+    ),
     ("link-down", re.compile(r"(?:mlx5_core [0-9a-f:.]+ )?(\S+): (?:Link down|NIC Link is Down)")),
     ("hung-task", re.compile(r"task (\S+?):\d+ blocked for more than \d+ seconds")),
     ("oom", re.compile(r"Out of memory: Killed process (\d+)")),
     ("mce", re.compile(r"mce: .*(Hardware Error|Machine check).*")),
 )
-_TELLING = re.compile(r"Xid \(|mlx5_core|AER|[Ll]ink (?:is )?[Dd]own|blocked for more|Out of memory|mce:")
+_TELLING = re.compile(
+    r"Xid \(|mlx5_core|AER|[Ll]ink (?:is )?[Dd]own|blocked for more|Out of memory|mce:"
+)
 """What no telling line is without: most logs hold none and need no second look."""
 
 _LONGEST_LINE = 2048
-"""Characters; the kernel's own are below 1,024. Some of the expressions above take quadratic time on a line."""
+"""Characters; the kernel's own are below 1,024. Some of the expressions above take quadratic time
+on a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,11 @@ def parse(text: str) -> tuple[KernelEvent, ...]:
     """
     if not _TELLING.search(text):
         return ()
-    lines = ((line_no, line[:_LONGEST_LINE]) for line_no, line in enumerate(text.splitlines(), 1) if _TELLING.search(line))
+    lines = (
+        (line_no, line[:_LONGEST_LINE])
+        for line_no, line in enumerate(text.splitlines(), 1)
+        if _TELLING.search(line)
+    )
     return tuple(event for line_no, line in lines if (event := _event(line, line_no)))
 
 
@@ -60,5 +76,7 @@ def _event(line: str, line_no: int) -> KernelEvent | None:
             return KernelEvent(kind, int(match[2]), match[1], line.strip(), line_no)
     for kind, pattern in _OTHERS:
         if match := pattern.search(line):
-            return KernelEvent(kind, None, match[1] if match.groups() else None, line.strip(), line_no)
+            return KernelEvent(
+                kind, None, match[1] if match.groups() else None, line.strip(), line_no
+            )
     return None

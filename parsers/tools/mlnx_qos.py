@@ -29,13 +29,22 @@ def parse(text: str) -> Qos | None:
     >>> parse("DCBX mode: OS controlled\\nPriority trust state: pcp\\nPFC configuration:\\n\\tenabled     0   0   0   1   0   0   0   0   \\n")
     Qos(dcbx='OS controlled', trust='pcp', pfc_priorities=(3,), dscp_priorities=(), cable_length_m=None)
     """
-    dcbx, trust, length = (_after(label, text) for label in ("DCBX mode", "Priority trust state", "Cable len"))
+    dcbx, trust, length = (
+        _after(label, text) for label in ("DCBX mode", "Priority trust state", "Cable len")
+    )
     row = _ROW.search(text) if "PFC configuration" in text else None
     if dcbx is None and trust is None and row is None:
         return None
     enabled = tuple(i for i, bit in enumerate(row[1].split()) if bit == "1") if row else None
-    mapped = sorted((int(dscp), int(prio)) for prio, numbers in _MAP.findall(text) for dscp in numbers.split(",") if dscp)
-    return Qos(dcbx, trust, enabled, tuple(mapped), int(length) if length and length.isdigit() else None)
+    mapped = sorted(
+        (int(dscp), int(prio))
+        for prio, numbers in _MAP.findall(text)
+        for dscp in numbers.split(",")
+        if dscp
+    )
+    return Qos(
+        dcbx, trust, enabled, tuple(mapped), int(length) if length and length.isdigit() else None
+    )
 
 
 def _after(label: str, text: str) -> str | None:

@@ -1,4 +1,5 @@
-"""What `nvbandwidth` prints, as text or with -j: matrices of copy bandwidths between the host and each GPU, and between GPUs (0.4 to 0.10)."""
+"""What `nvbandwidth` prints, as text or with -j: matrices of copy bandwidths between the host and
+each GPU, and between GPUs (0.4 to 0.10)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from busbw.parsers.logs.json_values import first_of, items, mapping, text_of
 _RUNNING = re.compile(r"^[ \t]*Running (\w+)\.?[ \t\r]*$", re.M)
 _HEAD = re.compile(r"^\s*(?:\d+\s+)*\d+\s*$")
 _ROW = re.compile(r"^\s*(\d+)((?:\s+(?:\d+(?:\.\d+)?|N/A))+)\s*$")
-_ERROR = re.compile(r"^[ \t]*((?:\[?CUDA\w*\]? ?.*(?:error|ERROR)|ERROR:|NVML_ERROR|cudaError|No CUDA).*)$", re.M)
+_ERROR = re.compile(
+    r"^[ \t]*((?:\[?CUDA\w*\]? ?.*(?:error|ERROR)|ERROR:|NVML_ERROR|cudaError|No CUDA).*)$", re.M
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +23,14 @@ class CopyTest:
     name: str
     """`host_to_device_memcpy_ce`, `device_to_device_memcpy_read_ce` …"""
     status: str
-    """`Passed`, `Waived` (not possible on this machine), `Error` … as nvbandwidth says; `Passed` for a text with a matrix."""
+    """`Passed`, `Waived` (not possible on this machine), `Error` … as nvbandwidth says; `Passed`
+    for a text with a matrix."""
     rows_gb_s: tuple[tuple[float | None, ...], ...]
     """Host or GPU (row) × GPU (column), GB/s; None = N/A."""
 
     def per_gpu_gb_s(self) -> tuple[float | None, ...]:
-        """Column by column its mean over the rows that have a value: one number per GPU; None = none has."""
+        """Column by column its mean over the rows that have a value: one number per GPU; None =
+        none has."""
         columns = max((len(row) for row in self.rows_gb_s), default=0)
         found = []
         for column in range(columns):
@@ -68,7 +73,9 @@ def parse(text: str) -> CopyRun | None:
     heads = list(_RUNNING.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
     # One end more than heads where no test was run.
-    tests = tuple(_test(head[1], text[head.end() : end]) for head, end in zip(heads, ends, strict=False))
+    tests = tuple(
+        _test(head[1], text[head.end() : end]) for head, end in zip(heads, ends, strict=False)
+    )
     error = _ERROR.search(text)
     problem = error[1].strip() if error else "" if tests else "it ran no test"
     return CopyRun(version[1], driver[1] if driver else None, tests, problem)
@@ -85,7 +92,9 @@ def _test(name: str, body: str) -> CopyTest:
             rows.append(tuple(None if cell == "N/A" else float(cell) for cell in match[2].split()))
         elif line.strip():
             break
-    return CopyTest(name, "Passed" if rows else "Waived" if "aived" in body else "Error", tuple(rows))
+    return CopyTest(
+        name, "Passed" if rows else "Waived" if "aived" in body else "Error", tuple(rows)
+    )
 
 
 def _from_json(text: str) -> CopyRun | None:
@@ -100,7 +109,11 @@ def _from_json(text: str) -> CopyRun | None:
     tests = []
     for each in items(body, "testcases"):
         case = mapping(each)
-        rows = tuple(tuple(_cell(cell) for cell in row) for row in items(case, "bandwidth_matrix") if isinstance(row, list))
+        rows = tuple(
+            tuple(_cell(cell) for cell in row)
+            for row in items(case, "bandwidth_matrix")
+            if isinstance(row, list)
+        )
         tests.append(CopyTest(text_of(case, "name") or "", text_of(case, "status") or "", rows))
     return CopyRun(
         text_of(body, "git_version") or text_of(body, "version"),

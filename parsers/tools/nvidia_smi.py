@@ -1,4 +1,5 @@
-"""What `nvidia-smi` prints: the plain table (drivers 450 to 580), `-L`, and `-q` as far as the fabric and temperatures go."""
+"""What `nvidia-smi` prints: the plain table (drivers 450 to 580), `-L`, and `-q` as far as the
+fabric and temperatures go."""
 
 from __future__ import annotations
 
@@ -33,7 +34,13 @@ class QueryRow:
         """The value as a number (decimal or 0x…); None = there is none."""
         value = self.text(field)
         try:
-            return None if value is None else float(int(value, 16)) if value.startswith("0x") else float(value)
+            return (
+                None
+                if value is None
+                else float(int(value, 16))
+                if value.startswith("0x")
+                else float(value)
+            )
         except ValueError:
             return None
 
@@ -129,7 +136,9 @@ def _counters(index: int, first: int, block: str) -> list[GpuCounter]:
                 totals[kind] = 0
                 found.append(GpuCounter(index, kind, 0, line_no))
             totals[kind] += int(number[1])
-    return [GpuCounter(c.index, c.counter, totals.get(c.counter, c.value), c.line_no) for c in found]
+    return [
+        GpuCounter(c.index, c.counter, totals.get(c.counter, c.value), c.line_no) for c in found
+    ]
 
 
 def _kind(title: str) -> str | None:
@@ -143,7 +152,9 @@ def _kind(title: str) -> str | None:
 
 _NVLINK_GPU = re.compile(r"^GPU (\d+): (.+?)(?: \(UUID: \S+\))?[ \t\r]*$", re.M)
 _STATUS = re.compile(r"^[ \t]+Link (\d+):\s+(?:<inactive>|inactive|(\d+(?:\.\d+)?) GB/s)", re.M)
-_ERRORS = re.compile(r"^[ \t]+Link (\d+): (Replay|Recovery|CRC)(?: FLIT| Data)? Errors: (\d+)", re.M)
+_ERRORS = re.compile(
+    r"^[ \t]+Link (\d+): (Replay|Recovery|CRC)(?: FLIT| Data)? Errors: (\d+)", re.M
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,20 +190,28 @@ def parse_nvlink(text: str) -> tuple[NvlinkGpu, ...]:
     >>> parse_nvlink("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\\n\\t Link 0: 26.562 GB/s\\n\\t Link 1: <inactive>\\n")[0].inactive
     (1,)
     """
-    found = [NvlinkGpu(int(head[1]), head[2], *_links(block)) for head, block in blocks(_NVLINK_GPU, text)]
+    found = [
+        NvlinkGpu(int(head[1]), head[2], *_links(block))
+        for head, block in blocks(_NVLINK_GPU, text)
+    ]
     return tuple(gpu for gpu in found if gpu.rates_gb_s or gpu.errors)
 
 
 def _links(block: str) -> tuple[tuple[tuple[int, float | None], ...], tuple[NvlinkErrors, ...]]:
     """(rates, errors) of one GPU."""
-    return tuple((int(link), float(rate) if rate else None) for link, rate in _STATUS.findall(block)), _errors(block)
+    return tuple(
+        (int(link), float(rate) if rate else None) for link, rate in _STATUS.findall(block)
+    ), _errors(block)
 
 
 def _errors(block: str) -> tuple[NvlinkErrors, ...]:
     counts: dict[int, dict[str, int]] = {}
     for link, kind, number in _ERRORS.findall(block):
         counts.setdefault(int(link), {})[kind] = int(number)
-    return tuple(NvlinkErrors(link, c.get("Replay"), c.get("Recovery"), c.get("CRC")) for link, c in sorted(counts.items()))
+    return tuple(
+        NvlinkErrors(link, c.get("Replay"), c.get("Recovery"), c.get("CRC"))
+        for link, c in sorted(counts.items())
+    )
 
 
 # What `nvidia-smi topo -m` prints: how each GPU reaches the other GPUs and the NICs (drivers 450
@@ -221,7 +240,9 @@ class TopologyRow:
 
     def nics_at(self, word: str) -> tuple[str, ...]:
         """NIC columns with that word, in order."""
-        return tuple(column for column, said in self.paths if said == word and not column.startswith("GPU"))
+        return tuple(
+            column for column, said in self.paths if said == word and not column.startswith("GPU")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +258,9 @@ class Topology:
     @property
     def nvlinks(self) -> tuple[str, ...]:
         """The NVLink words between GPUs, each once, sorted; () = no NVLink."""
-        return tuple(sorted({word for row in self.rows for _, word in row.paths if word.startswith("NV")}))
+        return tuple(
+            sorted({word for row in self.rows for _, word in row.paths if word.startswith("NV")})
+        )
 
     @property
     def numa_nodes(self) -> tuple[str, ...]:
@@ -253,7 +276,10 @@ def parse_topology(text: str) -> Topology | None:
     (('NIC0',), ('0',))
     """
     lines = text.splitlines()
-    start = next((i for i, line in enumerate(lines) if re.match(r"^\s*\t\s*(?:\x1b\[\d*m)?GPU0\b", line)), None)
+    start = next(
+        (i for i, line in enumerate(lines) if re.match(r"^\s*\t\s*(?:\x1b\[\d*m)?GPU0\b", line)),
+        None,
+    )
     if start is None:
         return None
     head = [cell.strip() for cell in _plain(lines[start]).split("\t")][1:]
@@ -276,7 +302,11 @@ def _row(name: str, cells: list[str], columns: list[str], numa_at: int | None) -
             return TopologyRow(name, tuple(paths), None, torn=True)
         paths.append((column, cell))
     torn = len(paths) < len(columns) or len(whole) != len(cells)
-    numa = cells[numa_at] if numa_at is not None and not torn and len(cells) > numa_at and cells[numa_at].isdigit() else None
+    numa = (
+        cells[numa_at]
+        if numa_at is not None and not torn and len(cells) > numa_at and cells[numa_at].isdigit()
+        else None
+    )
     return TopologyRow(name, tuple(paths), numa, torn)
 
 
@@ -287,13 +317,18 @@ def _parts(cell: str) -> tuple[str, ...]:
 
 
 def _plain(line: str) -> str:
-    """Without the underline codes that newer drivers print around the head line, also into a pipe."""
+    """Without the underline codes that newer drivers print around the head line, also into a
+    pipe."""
     return re.sub(r"\x1b\[\d*m", "", line)
 
 
 _HEAD = re.compile(r"NVIDIA-SMI\s+(\S+)\s+Driver Version:\s*(\S+)\s+CUDA Version:\s*(\S+)")
-_FIRST = re.compile(r"^\|\s+(\d+)\s+(\S.*?)\s+(On|Off|N/A)\s+\|\s+([0-9A-Fa-f:.]+)\s+\S+\s+\|\s+(\S+)\s+\|")
-_SECOND = re.compile(r"^\|\s*\S+\s+(\S+)\s+P\d+\s+(\d+)W\s*/\s*(\d+)W\s+\|\s+(\d+)MiB\s*/\s*(\d+)MiB\s+\|")
+_FIRST = re.compile(
+    r"^\|\s+(\d+)\s+(\S.*?)\s+(On|Off|N/A)\s+\|\s+([0-9A-Fa-f:.]+)\s+\S+\s+\|\s+(\S+)\s+\|"
+)
+_SECOND = re.compile(
+    r"^\|\s*\S+\s+(\S+)\s+P\d+\s+(\d+)W\s*/\s*(\d+)W\s+\|\s+(\d+)MiB\s*/\s*(\d+)MiB\s+\|"
+)
 _MIG = re.compile(r"\|\s+(Enabled|Disabled|N/A)\*?\s+\|\s*$")
 _PROCESS = re.compile(r"^\|\s+\d+\s+\S+\s+\S+\s+(\d+)\s+[CGM+]+\s", re.M)
 _HEAD_CHARACTERS = 4096
@@ -387,11 +422,20 @@ def parse_table(text: str) -> SmiTable | None:
             third = _MIG.search(lines[number + 2]) if number + 2 < len(lines) else None
             gpus.append(_table_gpu(first, second, third))
     listed = "No running processes found" in text or "Processes:" in text
-    return SmiTable(head[2], head[3], tuple(gpus), tuple(int(pid) for pid in _PROCESS.findall(text)) if listed else None)
+    return SmiTable(
+        head[2],
+        head[3],
+        tuple(gpus),
+        tuple(int(pid) for pid in _PROCESS.findall(text)) if listed else None,
+    )
 
 
-def _table_gpu(first: re.Match[str], second: re.Match[str] | None, third: re.Match[str] | None) -> TableGpu:
-    numbers: tuple[int | None, ...] = tuple(int(second[i]) for i in (2, 3, 4, 5)) if second else (None,) * 4
+def _table_gpu(
+    first: re.Match[str], second: re.Match[str] | None, third: re.Match[str] | None
+) -> TableGpu:
+    numbers: tuple[int | None, ...] = (
+        tuple(int(second[i]) for i in (2, 3, 4, 5)) if second else (None,) * 4
+    )
     return TableGpu(
         index=int(first[1]),
         model=first[2],
@@ -407,7 +451,8 @@ def _table_gpu(first: re.Match[str], second: re.Match[str] | None, third: re.Mat
 
 
 def parse_cuda(text: str) -> str | None:
-    """The highest CUDA version that the driver supports, from the head of `nvidia-smi -q`; None = not printed.
+    """The highest CUDA version that the driver supports, from the head of `nvidia-smi -q`; None =
+    not printed.
 
     >>> parse_cuda("Driver Version                            : 550.54.14\\nCUDA Version                              : 12.4\\n")
     '12.4'
@@ -447,8 +492,10 @@ def _details(bus_id: str, text: str) -> GpuDetails:
 
 
 def _group(title: str, text: str) -> dict[str, str]:
-    """The values of one group: the lines behind its title that are indented deeper. A GPU has 250 lines of which these are ten."""
-    # The word alone is what a search skips fastest to; that it is a title is seen from what stands before it.
+    """The values of one group: the lines behind its title that are indented deeper. A GPU has 250
+    lines of which these are ten."""
+    # The word alone is what a search skips fastest to; that it is a title is seen from what stands
+    # before it.
     start = text.find(title)
     while start >= 0 and not text.startswith("\n    ", start - 5):
         start = text.find(title, start + 1)
@@ -456,7 +503,11 @@ def _group(title: str, text: str) -> dict[str, str]:
         return {}
     lines = _DEEPER.match(text, text.find("\n", start))
     pairs = (line.partition(":") for line in lines[0].split("\n")) if lines else ()
-    return {label.strip(): said for label, _, value in pairs if (said := value.strip()) and said != "N/A"}
+    return {
+        label.strip(): said
+        for label, _, value in pairs
+        if (said := value.strip()) and said != "N/A"
+    }
 
 
 def _degrees(text: str | None) -> int | None:

@@ -1,11 +1,16 @@
-"""What `ofed_info -s` prints (MLNX_OFED 4.9 to 24.10, DOCA-OFED 2 and 3): one line, the package's name and mostly a colon."""
+"""What `ofed_info -s` prints (MLNX_OFED 4.9 to 24.10, DOCA-OFED 2 and 3): one line, the package's
+name and mostly a colon."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-_LINE = re.compile(r"^[ \t]*((?:MLNX_OFED_LINUX|MLNX_OFED|OFED-internal|DOCA-OFED|doca-ofed)[-_]?([0-9][^\s:]*)?)\s*:?[ \t\r]*$", re.M)
+_LINE = re.compile(
+    r"^[ \t]*((?:MLNX_OFED_LINUX|MLNX_OFED|OFED-internal|DOCA-OFED|doca-ofed)[-_]?([0-9][^\s:]*)?)\s*:?["
+    r" \t\r]*$",
+    re.M,
+)
 _KERNEL = re.compile(r"^(?:ii\s+)?mlnx-ofed-kernel(?:-dkms|-modules)?\s+(\S+)", re.M)
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d+)\.(\d+)\.(\d+)(\S*)|Open MPI\)?\s+v?(\d+)\.(\d+)\.(\d+)(\S*)")
+_OPEN_MPI = re.compile(
+    r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d+)\.(\d+)\.(\d+)(\S*)|Open"
+    r" MPI\)?\s+v?(\d+)\.(\d+)\.(\d+)(\S*)"
+)
 _OTHER = re.compile(r"(HYDRA build details|Intel\(R\) MPI Library|MVAPICH|mpiexec \(MPICH)[^\n]*")
 
 

@@ -1,4 +1,5 @@
-"""Facts of the operating system from busbw's own section: `name=value` lines out of /proc and /sys, and the limits of the shell."""
+"""Facts of the operating system from busbw's own section: `name=value` lines out of /proc and /sys,
+and the limits of the shell."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ def parse_link_speeds(text: str) -> tuple[InterfaceSpeed, ...]:
     InterfaceSpeed(name='ens5', rate_gbit_s=None, mtu=1460)
     """
     return tuple(
-        InterfaceSpeed(name, int(speed) / 1000 if speed.isdigit() and int(speed) > 0 else None, int(mtu) if mtu.isdigit() else None)
+        InterfaceSpeed(
+            name,
+            int(speed) / 1000 if speed.isdigit() and int(speed) > 0 else None,
+            int(mtu) if mtu.isdigit() else None,
+        )
         for name, speed, mtu in _SPEED_LINE.findall(text)
     )
 
@@ -53,7 +58,8 @@ class RdmaNetdev:
     arp_ignore: int | None
     arp_announce: int | None
     ecn_np: tuple[int, ...] | None
-    """Priorities on which the receiver answers marks with notifications; None = not in sysfs (newer drivers keep it in the firmware)."""
+    """Priorities on which the receiver answers marks with notifications; None = not in sysfs (newer
+    drivers keep it in the firmware)."""
     ecn_rp: tuple[int, ...] | None
     """Priorities on which the sender slows down when notified."""
 
@@ -90,15 +96,29 @@ def networks(text: str) -> tuple[tuple[str, str], ...]:
     >>> networks("2: eth0    inet 10.0.0.1/24 brd 10.0.0.255 scope global eth0\\n")
     (('eth0', '10.0.0.0/24'),)
     """
-    return tuple((name, str(ip_interface(address).network)) for name, address in _ADDRESS.findall(text) if _is_address(address))
+    return tuple(
+        (name, str(ip_interface(address).network))
+        for name, address in _ADDRESS.findall(text)
+        if _is_address(address)
+    )
 
 
 def _is_address(text: str) -> bool:
-    return re.fullmatch(r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)/(?:[12]?\d|3[0-2])", text) is not None
+    return (
+        re.fullmatch(
+            r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)/(?:[12]?\d|3[0-2])",
+            text,
+        )
+        is not None
+    )
 
 
 def _priorities(bits: str) -> tuple[int, ...] | None:
-    return tuple(i for i, bit in enumerate(bits) if bit == "1") if re.fullmatch(r"[01]{8}", bits) else None
+    return (
+        tuple(i for i, bit in enumerate(bits) if bit == "1")
+        if re.fullmatch(r"[01]{8}", bits)
+        else None
+    )
 
 
 # What `ldconfig -p` lists: shared libraries known to the linker, one `name (kind) => path` per
@@ -126,7 +146,11 @@ def majors(names: tuple[str, ...], stem: str) -> tuple[int, ...]:
     >>> majors(("libcudart.so.11.0", "libcudart.so.12", "libm.so.6"), "libcudart")
     (11, 12)
     """
-    found = {int(match[1]) for name in names if (match := re.match(rf"{re.escape(stem)}\.so\.(\d+)", name))}
+    found = {
+        int(match[1])
+        for name in names
+        if (match := re.match(rf"{re.escape(stem)}\.so\.(\d+)", name))
+    }
     return tuple(sorted(found))
 
 
@@ -173,7 +197,14 @@ class OsFacts:
 
     def line_no(self, name: str) -> int | None:
         """The line that tells it, from 1; None = the node did not say."""
-        return next((number for number, (given, value) in enumerate(self.values, 1) if given == name and value), None)
+        return next(
+            (
+                number
+                for number, (given, value) in enumerate(self.values, 1)
+                if given == name and value
+            ),
+            None,
+        )
 
     def number(self, name: str) -> float | None:
         """The value as a number; None = there is none."""
@@ -199,5 +230,8 @@ def count_of(listed: str) -> int | None:
     """
     if not re.fullmatch(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", listed):
         return None
-    ends = ((int(first), int(last or first)) for first, _, last in (part.partition("-") for part in listed.split(",")))
+    ends = (
+        (int(first), int(last or first))
+        for first, _, last in (part.partition("-") for part in listed.split(","))
+    )
     return sum(last - first + 1 for first, last in ends)

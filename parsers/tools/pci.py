@@ -1,4 +1,5 @@
-"""PCI as sysfs and `lspci -vvv` (pciutils 3.7 to 3.13) tell it: link speed and width, NUMA node, access control, read requests, ordering."""
+"""PCI as sysfs and `lspci -vvv` (pciutils 3.7 to 3.13) tell it: link speed and width, NUMA node,
+access control, read requests, ordering."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ _SPEED = re.compile(r"^[ \t]*(\d+(?:\.\d+)?) GT/s PCIe\b", re.M)
 _WIDTH = re.compile(r"^[ \t]*(\d{1,2})[ \t\r]*$", re.M)
 _ADDRESS = re.compile(r"/devices/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/")
 _BRIDGE = re.compile(r"^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.M)
-_OURS = re.compile(r"^pci (\S+) (\S+) (\S+) width (\S+) (\S+) speed (\S+) (\S+) numa (\S+)(?: under (.*))?$", re.M)
+_OURS = re.compile(
+    r"^pci (\S+) (\S+) (\S+) width (\S+) (\S+) speed (\S+) (\S+) numa (\S+)(?: under (.*))?$", re.M
+)
 _BRIDGE_LINK = re.compile(r"([0-9a-f:.]+)=(\d+)/(\d+)")
 _READ_REQUEST = re.compile(r"MaxReadReq (\d+) bytes")
 _ORDERING = re.compile(r"RlxdOrd([+-])")
@@ -88,7 +91,17 @@ def parse_devices(text: str) -> tuple[PciDevice, ...]:
     16
     """
     return tuple(
-        PciDevice(address, vendor, kind, _whole(width), _whole(most), _real(speed), _real(fastest), _whole(numa), _bridges(above))
+        PciDevice(
+            address,
+            vendor,
+            kind,
+            _whole(width),
+            _whole(most),
+            _real(speed),
+            _real(fastest),
+            _whole(numa),
+            _bridges(above),
+        )
         for address, vendor, kind, width, most, speed, fastest, numa, above in _OURS.findall(text)
     )
 
@@ -108,7 +121,8 @@ def parse_link(text: str) -> LinkAttributes | None:
 
 
 def parse_acs(text: str) -> tuple[AcsBridge, ...]:
-    """Devices of `lspci -vvv` with their ACS control, and those whose capabilities are hidden; () = the text is not of `lspci`.
+    """Devices of `lspci -vvv` with their ACS control, and those whose capabilities are hidden; () =
+    the text is not of `lspci`.
 
     >>> parse_acs("40:01.1 PCI bridge: Some\\n\\t\\tACSCtl:\\tSrcValid+ TransBlk-\\n")[0].control
     'SrcValid+ TransBlk-'
@@ -142,7 +156,10 @@ def parse_capabilities(text: str) -> tuple[AcsBridge, ...]:
 
 
 def _bridges(text: str) -> tuple[BridgeLink, ...]:
-    return tuple(BridgeLink(address, int(width), int(most)) for address, width, most in _BRIDGE_LINK.findall(text))
+    return tuple(
+        BridgeLink(address, int(width), int(most))
+        for address, width, most in _BRIDGE_LINK.findall(text)
+    )
 
 
 def _whole(text: str) -> int | None:

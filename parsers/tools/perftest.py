@@ -1,4 +1,5 @@
-"""What perftest prints (`ib_write_bw`, `ib_read_bw`, `ib_send_bw`, `ib_write_lat` …, 4.5 to 6.2), also with --report_gbits and CUDA."""
+"""What perftest prints (`ib_write_bw`, `ib_read_bw`, `ib_send_bw`, `ib_write_lat` …, 4.5 to 6.2),
+also with --report_gbits and CUDA."""
 
 from __future__ import annotations
 
@@ -6,19 +7,28 @@ import re
 from dataclasses import dataclass
 
 _TITLE = re.compile(
-    r"^[ \t]+(?:RDMA_)?(Write|Read|Send|Atomic\w*|Raw\w*)[ _](?:Post List |Bidirectional |IPoIB )*.*?(BW|Latency)(?: Post List)? Test[ \t\r]*$",
+    r"^[ \t]+(?:RDMA_)?(Write|Read|Send|Atomic\w*|Raw\w*)[ _](?:Post List |Bidirectional |IPoIB"
+    r" )*.*?(BW|Latency)(?: Post List)? Test[ \t\r]*$",
     re.M | re.I,
 )
-_FIELD = re.compile(r"(?:^[ \t]*|[ \t]{2,})([A-Za-z][\w.-]{0,30}(?: [\w.-]{1,30}){0,4})[ \t]*: +(\S.*?)(?=\s{2,}|\t|$)", re.M)
-_BW_HEAD = re.compile(r"^[ \t]*#bytes\s+#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\]", re.M)
+_FIELD = re.compile(
+    r"(?:^[ \t]*|[ \t]{2,})([A-Za-z][\w.-]{0,30}(?: [\w.-]{1,30}){0,4})[ \t]*:"
+    r" +(\S.*?)(?=\s{2,}|\t|$)",
+    re.M,
+)
+_BW_HEAD = re.compile(
+    r"^[ \t]*#bytes\s+#iterations\s+BW peak\[(\w+)/sec\]\s+BW average\[\w+/sec\]", re.M
+)
 _LAT_HEAD = re.compile(r"^[ \t]*#bytes\s+#iterations\s+(t_min|t_avg)\[usec\]", re.M)
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)((?:\s+-?\d+(?:\.\d+)?)+)\s*$")
 _ERROR = re.compile(
-    r"^[ \t]*((?:Couldn't|Can't|Failed|Unable|Did not detect|Completion with error|Problems? with|Invalid|ERR(?:OR)?\b|cuMemAlloc|CUDA error).*)$",
+    r"^[ \t]*((?:Couldn't|Can't|Failed|Unable|Did not detect|Completion with error|Problems?"
+    r" with|Invalid|ERR(?:OR)?\b|cuMemAlloc|CUDA error).*)$",
     re.M,
 )
 _LONGEST_LINE = 1000
-"""Characters; its own are below 200. Some of the expressions above take quadratic time on a line."""
+"""Characters; its own are below 200. Some of the expressions above take quadratic time on a
+line."""
 _MEGABYTE = 1 << 20
 """perftest's MB (perftest_parameters.c: MEGABYTE 0x100000); its Gb are 10^9 bits."""
 
@@ -93,12 +103,22 @@ def parse(text: str) -> Perftest | None:
     bw_head, lat_head = _BW_HEAD.search(text), _LAT_HEAD.search(text)
     error = _ERROR.search(text)
     if title is None and bw_head is None and lat_head is None:
-        failed = error is not None and ("Infiniband/RoCE device" in text or "Did not detect devices" in text)
+        failed = error is not None and (
+            "Infiniband/RoCE device" in text or "Did not detect devices" in text
+        )
         return _nothing(error[1].strip()) if failed and error else None
     fields = {name.strip(): value.strip() for name, value in _FIELD.findall(text)}
     bandwidth = _bandwidth(text, bw_head) if bw_head else ()
     latency = _latency(text, lat_head) if lat_head else ()
-    problem = error[1].strip() if error else "" if bandwidth or latency else "no row of results: it was ended early, or the text is cut off"
+    problem = (
+        error[1].strip()
+        if error
+        else (
+            ""
+            if bandwidth or latency
+            else "no row of results: it was ended early, or the text is cut off"
+        )
+    )
     return Perftest(
         operation=title[1].lower() if title else None,
         device=fields.get("Device"),
@@ -106,7 +126,9 @@ def parse(text: str) -> Perftest | None:
         mtu_bytes=_number(fields.get("Mtu", "").removesuffix("[B]")),
         queue_pairs=_number(fields.get("Number of qps", "")),
         bidirectional="Bidirectional" in text,
-        cuda=bool(re.search(r"initializing CUDA|CUDA device|cuda_dmabuf|using GPU|GPU DMA", text, re.I)),
+        cuda=bool(
+            re.search(r"initializing CUDA|CUDA device|cuda_dmabuf|using GPU|GPU DMA", text, re.I)
+        ),
         gid_index=_number(fields.get("GID index", "")),
         bandwidth=bandwidth,
         latency=latency,
@@ -123,7 +145,8 @@ def _number(text: str) -> int | None:
 
 
 def _rows(text: str, head: re.Match[str]) -> list[tuple[int, int, int, list[float]]]:
-    """(line, size, iterations, values) of the rows under a head; warnings may stand between them."""
+    """(line, size, iterations, values) of the rows under a head; warnings may stand between
+    them."""
     first = text.count("\n", 0, head.end()) + 1
     lines = text[head.end() :].splitlines()
     matches = ((first + n, m) for n, line in enumerate(lines) if (m := _ROW.match(line)))
@@ -138,17 +161,41 @@ def _bandwidth(text: str, head: re.Match[str]) -> tuple[BandwidthRow, ...]:
     for line_no, size, iterations, values in _rows(text, head):
         if len(values) >= 2:
             rate = values[2] if len(values) > 2 else None
-            found.append(BandwidthRow(size, iterations, values[0] * unit if values[0] else None, values[1] * unit, rate, line_no))
+            found.append(
+                BandwidthRow(
+                    size,
+                    iterations,
+                    values[0] * unit if values[0] else None,
+                    values[1] * unit,
+                    rate,
+                    line_no,
+                )
+            )
     return tuple(found)
 
 
 def _latency(text: str, head: re.Match[str]) -> tuple[LatencyRow, ...]:
-    """Columns: t_min t_max t_typical t_avg t_stdev 99 % 99.9 %; tests that run for a time (-D) have t_avg and a rate instead."""
+    """Columns: t_min t_max t_typical t_avg t_stdev 99 % 99.9 %; tests that run for a time (-D) have
+    t_avg and a rate instead."""
     found = []
     for line_no, size, iterations, values in _rows(text, head):
         cells: list[float | None] = [*values, *[None] * 7]
         if head[1] == "t_avg":
-            found.append(LatencyRow(size, iterations, None, None, None, cells[0], None, None, line_no))
+            found.append(
+                LatencyRow(size, iterations, None, None, None, cells[0], None, None, line_no)
+            )
         elif len(values) >= 2:
-            found.append(LatencyRow(size, iterations, cells[0], cells[1], cells[2], cells[3], cells[5], cells[6], line_no))
+            found.append(
+                LatencyRow(
+                    size,
+                    iterations,
+                    cells[0],
+                    cells[1],
+                    cells[2],
+                    cells[3],
+                    cells[5],
+                    cells[6],
+                    line_no,
+                )
+            )
     return tuple(found)

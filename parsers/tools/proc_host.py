@@ -1,4 +1,5 @@
-"""How a node itself is: memory, pressure, held-up processes, control groups that killed, file systems; as busbw's own script prints them.
+"""How a node itself is: memory, pressure, held-up processes, control groups that killed, file
+systems; as busbw's own script prints them.
 
 >>> host = parse("0.5 0.4 0.3 1/300 9\\noom_kill 2\\nheld 77 D wchan nfs_wait_bit name python\\n")
 >>> host.oom_kills, host.held[0].wait_channel
@@ -67,15 +68,25 @@ def parse(text: str) -> HostState:
         load=float(load[1]) if load else None,
         memory_available_kib=int(available[1]) if available else None,
         oom_kills=int(kills[1]) if kills else None,
-        group_kills=tuple((int(m[1]), m[2], int(m[3])) for line in lines if (m := _GROUP.match(line))),
-        held=tuple(Held(int(m[1]), m[2], m[3], m[4], n) for n, line in enumerate(lines, 1) if (m := _HELD.match(line))),
+        group_kills=tuple(
+            (int(m[1]), m[2], int(m[3])) for line in lines if (m := _GROUP.match(line))
+        ),
+        held=tuple(
+            Held(int(m[1]), m[2], m[3], m[4], n)
+            for n, line in enumerate(lines, 1)
+            if (m := _HELD.match(line))
+        ),
         full_pressure=tuple((m[1], float(m[2])) for line in lines if (m := _PRESSURE.match(line))),
     )
 
 
 def places(text: str) -> tuple[tuple[int, str], ...]:
     """(pid, directory or open file) of the ranks."""
-    return tuple((int(m[1]), m[2]) for line in text.splitlines() if (m := re.match(r"place (\d+) (/.*)", line)))
+    return tuple(
+        (int(m[1]), m[2])
+        for line in text.splitlines()
+        if (m := re.match(r"place (\d+) (/.*)", line))
+    )
 
 
 def file_systems(text: str) -> tuple[FileSystem, ...]:
@@ -89,7 +100,11 @@ def file_systems(text: str) -> tuple[FileSystem, ...]:
 
 def mount_of(path: str, systems: tuple[FileSystem, ...]) -> FileSystem | None:
     """The file system a path is on; None = not told."""
-    on = [each for each in systems if path == each.mount or path.startswith(each.mount.rstrip("/") + "/")]
+    on = [
+        each
+        for each in systems
+        if path == each.mount or path.startswith(each.mount.rstrip("/") + "/")
+    ]
     return max(on, key=lambda each: len(each.mount), default=None)
 
 
@@ -112,7 +127,8 @@ _UP = re.compile(r"^\s*\[\s*(\d+\.\d+)\]")
 
 
 def oom_kills(kernel_log: str) -> tuple[OomKill, ...]:
-    """Who was killed, by the kernel's own summary line (Linux 5.0 and later), of the whole machine or of a control group.
+    """Who was killed, by the kernel's own summary line (Linux 5.0 and later), of the whole machine
+    or of a control group.
 
     >>> oom_kills("[ 9.5] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/a,task_memcg=/a/b,task=python,pid=7,uid=0\\n")[0].group
     '/a/b'
@@ -125,6 +141,7 @@ def oom_kills(kernel_log: str) -> tuple[OomKill, ...]:
 
 
 def up_of(line: str) -> float | None:
-    """The time in front of a line of the kernel log, in seconds since the machine started; None = another form of time."""
+    """The time in front of a line of the kernel log, in seconds since the machine started; None =
+    another form of time."""
     m = _UP.match(line)
     return float(m[1]) if m else None

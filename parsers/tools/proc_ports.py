@@ -1,4 +1,5 @@
-"""Network interfaces and RDMA ports with their counters, as `grep -H ''` over /sys/class/net and /sys/class/infiniband prints them.
+"""Network interfaces and RDMA ports with their counters, as `grep -H ''` over /sys/class/net and
+/sys/class/infiniband prints them.
 
 >>> text = "eth0/operstate:up\\neth0/carrier:1\\neth0/statistics/rx_bytes:70\\n"
 >>> text += "mlx5_0/ports/1/state:4: ACTIVE\\nmlx5_0/ports/1/counters/port_rcv_data:9\\n"
@@ -71,15 +72,29 @@ def parse(text: str) -> tuple[Port, ...]:
 
 def _port(key: tuple[str, bool], said: dict[str, str], line_no: int) -> Port:
     name, rdma = key
-    faults = tuple((fault, number) for fault in _FAULTS if (number := _number(said, fault)) is not None)
+    faults = tuple(
+        (fault, number) for fault in _FAULTS if (number := _number(said, fault)) is not None
+    )
     if rdma:
         state = said.get("state", "").partition(":")[2].strip()
         link = None if not state else state == "ACTIVE"
-        sent, received = (None if (n := _number(said, c)) is None else n * _WORDS for c in ("port_xmit_data", "port_rcv_data"))
+        sent, received = (
+            None if (n := _number(said, c)) is None else n * _WORDS
+            for c in ("port_xmit_data", "port_rcv_data")
+        )
         return Port(name, True, state, link, sent, received, faults, line_no)
     state, carrier = said.get("operstate", ""), {"1": True, "0": False}.get(said.get("carrier", ""))
     link = carrier and state not in ("down", "lowerlayerdown") if carrier is not None else None
-    return Port(name, False, state, link, _number(said, "tx_bytes"), _number(said, "rx_bytes"), faults, line_no)
+    return Port(
+        name,
+        False,
+        state,
+        link,
+        _number(said, "tx_bytes"),
+        _number(said, "rx_bytes"),
+        faults,
+        line_no,
+    )
 
 
 def _number(said: dict[str, str], name: str) -> int | None:

@@ -1,4 +1,5 @@
-"""The processes of a parallel job on one node, as busbw's own script prints them from /proc: who is which rank, and what each does.
+"""The processes of a parallel job on one node, as busbw's own script prints them from /proc: who is
+which rank, and what each does.
 
 >>> text = "pid 41\\nWORLD_SIZE=4\\nRANK=3\\nexe /usr/bin/python3.11\\ncommand python train.py \\nlibrary libnccl.so.2\\n"
 >>> (rank,) = parse(text)
@@ -14,9 +15,13 @@ from dataclasses import dataclass
 
 NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 """Variables with a rank's number, the innermost launcher's first."""
-_STATE = re.compile(r"^state (\d+) (\S) parent (\d+) ticks (\d+) start (\d+) rss (-?\d+) io (\d+) wchan (\S+)$")
+_STATE = re.compile(
+    r"^state (\d+) (\S) parent (\d+) ticks (\d+) start (\d+) rss (-?\d+) io (\d+) wchan (\S+)$"
+)
 _TASK = re.compile(r"^task (\d+) (\d+) (\S) wchan (\S+)$")
-_SHELLS = re.compile(r"/(?:ba|da|z|k|c|tc|fi)?sh$|/busybox$|/(?:srun|mpirun|orterun|prterun|orted|prted|torchrun|numactl|env|timeout)$")
+_SHELLS = re.compile(
+    r"/(?:ba|da|z|k|c|tc|fi)?sh$|/busybox$|/(?:srun|mpirun|orterun|prterun|orted|prted|torchrun|numactl|env|timeout)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +37,16 @@ class RankProcess:
     local_rank: int | None
     local_size: int | None
     job: str
-    """What tells this job from others: `slurm 881234`, `mpi 2914648065`, `10.0.0.1:29500`; empty = nothing does."""
+    """What tells this job from others: `slurm 881234`, `mpi 2914648065`, `10.0.0.1:29500`; empty =
+    nothing does."""
     executable: str
     command: str
     directory: str
     namespace: str
     """Network namespace, as the kernel names it."""
     library: str | None
-    """The communication library it has loaded: `libnccl.so.2`; None = none of the known ones, or not readable."""
+    """The communication library it has loaded: `libnccl.so.2`; None = none of the known ones, or
+    not readable."""
     environment: tuple[tuple[str, str], ...]
     """The variables that were kept, sorted."""
     line_no: int
@@ -106,22 +113,33 @@ def parse_states(text: str) -> tuple[ProcessState, ...]:
             tasks = tuple(held.get(pid, ()))
             # The kernel prints 0 for a process that runs.
             channel = "-" if m[8] == "0" else m[8]
-            found.append(ProcessState(pid, m[2], int(m[3]), int(m[4]), int(m[5]), int(m[7]), channel, line_no, tasks))
+            found.append(
+                ProcessState(
+                    pid, m[2], int(m[3]), int(m[4]), int(m[5]), int(m[7]), channel, line_no, tasks
+                )
+            )
     return tuple(found)
 
 
 def innermost(processes: Sequence[RankProcess]) -> tuple[RankProcess, ...]:
-    """Of every job the processes that its innermost launcher numbered: an agent that srun started is no rank of torchrun's job."""
+    """Of every job the processes that its innermost launcher numbered: an agent that srun started
+    is no rank of torchrun's job."""
     best: dict[str, int] = {}
     for process in processes:
         best[process.job] = min(NAMES.index(process.named_by), best.get(process.job, len(NAMES)))
-    return tuple(process for process in processes if NAMES.index(process.named_by) == best[process.job])
+    return tuple(
+        process for process in processes if NAMES.index(process.named_by) == best[process.job]
+    )
 
 
-def one_per_rank(processes: Iterable[RankProcess], parents: dict[int, int]) -> tuple[RankProcess, ...]:
-    """Of the processes that carry one rank's number (wrappers, data loaders and the rank itself), the rank: sorted by job and rank.
+def one_per_rank(
+    processes: Iterable[RankProcess], parents: dict[int, int]
+) -> tuple[RankProcess, ...]:
+    """Of the processes that carry one rank's number (wrappers, data loaders and the rank itself),
+    the rank: sorted by job and rank.
 
-    It is the outermost one that loaded a communication library, else the outermost one that is no shell or launcher. `parents`: pid → parent.
+    It is the outermost one that loaded a communication library, else the outermost one that is no
+    shell or launcher. `parents`: pid → parent.
     """
     groups: dict[tuple[str, int], list[RankProcess]] = {}
     for process in processes:
@@ -130,7 +148,11 @@ def one_per_rank(processes: Iterable[RankProcess], parents: dict[int, int]) -> t
     for key in sorted(groups):
         members = groups[key]
         pids = {member.pid for member in members}
-        best = [m for m in members if m.library] or [m for m in members if not _SHELLS.search(m.executable)] or members
+        best = (
+            [m for m in members if m.library]
+            or [m for m in members if not _SHELLS.search(m.executable)]
+            or members
+        )
         chosen.append(min(best, key=lambda m: (_depth(m.pid, pids, parents), m.pid)))
     return tuple(chosen)
 
@@ -147,8 +169,16 @@ def _process(block: dict[str, str], line_no: int) -> RankProcess | None:
     if not block["pid"].isdigit():
         return None
     variables = {name[1:]: value for name, value in block.items() if name.startswith("$")}
-    # torchrun's workers have the number of their whole job in RANK; what srun or mpirun gave to the agent is not theirs.
-    name = next((n for n in NAMES if _number(variables, n) is not None and (n != "RANK" or "WORLD_SIZE" in variables)), None)
+    # torchrun's workers have the number of their whole job in RANK; what srun or mpirun gave to the
+    # agent is not theirs.
+    name = next(
+        (
+            n
+            for n in NAMES
+            if _number(variables, n) is not None and (n != "RANK" or "WORLD_SIZE" in variables)
+        ),
+        None,
+    )
     rank = None if name is None else _number(variables, name)
     if name is None or rank is None:
         return None
@@ -185,7 +215,9 @@ def _job(variables: dict[str, str]) -> str:
 
 
 def _first(variables: dict[str, str], *names: str) -> int | None:
-    return next((number for name in names if (number := _number(variables, name)) is not None), None)
+    return next(
+        (number for name in names if (number := _number(variables, name)) is not None), None
+    )
 
 
 def _number(variables: dict[str, str], name: str) -> int | None:

@@ -31,5 +31,13 @@ def parse(text: str) -> tuple[RdmaLink, ...]:
     for device, port, rest in _LINE.findall(text):
         words = rest.split()
         fields = dict(zip(words[::2], words[1::2], strict=False))
-        found.append(RdmaLink(device, int(port), fields.get("state"), fields.get("physical_state"), fields.get("netdev")))
+        found.append(
+            RdmaLink(
+                device,
+                int(port),
+                fields.get("state"),
+                fields.get("physical_state"),
+                fields.get("netdev"),
+            )
+        )
     return tuple(found)

@@ -1,5 +1,5 @@
-"""RDMA devices as `/sys/class/infiniband` tells them, from busbw's own loop: lines of `rdma DEV KEY VALUE`, `port DEV N KEY VALUE`,
-`gid DEV N INDEX GID TYPE` and `pkey DEV N pkeys/INDEX KEY`."""
+"""RDMA devices as `/sys/class/infiniband` tells them, from busbw's own loop: lines of `rdma DEV KEY
+VALUE`, `port DEV N KEY VALUE`, `gid DEV N INDEX GID TYPE` and `pkey DEV N pkeys/INDEX KEY`."""
 
 from __future__ import annotations
 
@@ -98,7 +98,12 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
             name, number = words[0], int(words[1])
             if kind == "port":
                 ports.setdefault(name, {}).setdefault(number, {})[words[2]] = words[3].strip()
-            elif kind == "gid" and words[2].isdigit() and words[3].startswith(_IPV4) and words[3].endswith(" RoCE v2"):
+            elif (
+                kind == "gid"
+                and words[2].isdigit()
+                and words[3].startswith(_IPV4)
+                and words[3].endswith(" RoCE v2")
+            ):
                 gids.setdefault((name, number), []).append(int(words[2]))
             elif kind == "pkey":
                 keys.setdefault((name, number), []).extend(parse_pkeys(f"{words[2]} {words[3]}"))
@@ -110,7 +115,12 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
             hca_type=said.get("hca_type") or None,
             numa=said.get("numa_node") or None,
             ports=tuple(
-                _port(number, values, tuple(sorted(gids.get((name, number), ()))), tuple(keys.get((name, number), ())))
+                _port(
+                    number,
+                    values,
+                    tuple(sorted(gids.get((name, number), ()))),
+                    tuple(keys.get((name, number), ())),
+                )
                 for number, values in sorted(ports.get(name, {}).items())
             ),
         )
@@ -118,7 +128,9 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
     )
 
 
-def _port(number: int, values: dict[str, str], rocev2: tuple[int, ...], keys: tuple[PartitionKey, ...]) -> SysfsPort:
+def _port(
+    number: int, values: dict[str, str], rocev2: tuple[int, ...], keys: tuple[PartitionKey, ...]
+) -> SysfsPort:
     rate = _RATE.match(values.get("rate", ""))
     lid = values.get("sm_lid", "")
     return SysfsPort(

@@ -1,6 +1,8 @@
-"""From any text of a node to the records in it: every parser of this package is tried, and one text may hold several outputs.
+"""From any text of a node to the records in it: every parser of this package is tried, and one text
+may hold several outputs.
 
-For texts that people hand in (a ticket's attachment, a forum post). The preflight script knows which section it asked and needs none of this.
+For texts that people hand in (a ticket's attachment, a forum post). The preflight script knows
+which section it asked and needs none of this.
 """
 
 from __future__ import annotations
@@ -59,4 +61,7 @@ def read(text: str) -> tuple[object, ...]:
         nvidia_smi.parse_query(text) or (),
         kernel_log.parse(text),
     )
-    return (*(record for record in whole if record is not None), *(group for group in several if group))
+    return (
+        *(record for record in whole if record is not None),
+        *(group for group in several if group),
+    )

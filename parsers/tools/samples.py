@@ -1,6 +1,8 @@
-"""Two looks at a node in which a job makes no progress: ranks of the job and network interfaces, twice.
+"""Two looks at a node in which a job makes no progress: ranks of the job and network interfaces,
+twice.
 
-`parse` reads the plain form that runs recorded before the looks were part of the collecting script; `busbw.triage.samples` reads both.
+`parse` reads the plain form that runs recorded before the looks were part of the collecting script;
+`busbw.triage.samples` reads both.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class InterfaceState:
 
     @property
     def has_link(self) -> bool:
-        """The kernel says that there is a link. `operstate unknown` with a carrier is a link (tunnels, loopback, some virtual ports)."""
+        """The kernel says that there is a link. `operstate unknown` with a carrier is a link
+        (tunnels, loopback, some virtual ports)."""
         return self.carrier is True and self.operstate not in ("down", "lowerlayerdown")
 
 
@@ -52,7 +55,8 @@ class Looks:
     complete: bool
     """False = the node stopped answering in between."""
     moved_bytes: int | None = None
-    """Bytes that the job moved between the looks, where that is known better than from all interfaces; None = it is not."""
+    """Bytes that the job moved between the looks, where that is known better than from all
+    interfaces; None = it is not."""
 
 
 def parse(text: str) -> Looks:
@@ -80,7 +84,9 @@ def parse(text: str) -> Looks:
 
 def parse_interfaces(text: str) -> tuple[InterfaceState, ...]:
     """The interface lines alone, wherever they stand."""
-    return tuple(i for line_no, line in enumerate(text.splitlines(), 1) if (i := _interface(line, line_no)))
+    return tuple(
+        i for line_no, line in enumerate(text.splitlines(), 1) if (i := _interface(line, line_no))
+    )
 
 
 def _interface(line: str, line_no: int) -> InterfaceState | None:
@@ -88,7 +94,9 @@ def _interface(line: str, line_no: int) -> InterfaceState | None:
     if not match:
         return None
     carrier = {"1": True, "0": False}.get(match[3])
-    return InterfaceState(match[1], match[2], carrier, _number(match[4]), _number(match[5]), line_no)
+    return InterfaceState(
+        match[1], match[2], carrier, _number(match[4]), _number(match[5]), line_no
+    )
 
 
 def _number(text: str) -> int | None:

@@ -1,4 +1,5 @@
-"""TCP connections with what waits in them: `ss -tineo` (iproute2 5.10 to 6.9), or the kernel's own table where there is no ss.
+"""TCP connections with what waits in them: `ss -tineo` (iproute2 5.10 to 6.9), or the kernel's own
+table where there is no ss.
 
 >>> one = "ESTAB 0 65536 10.0.0.1:40140 10.0.0.2:5001 timer:(on,1.2sec,4) ino:77 sk:1 <->\\t cubic bytes_acked:10 bytes_received:5"
 >>> (socket,) = parse(one)
@@ -15,10 +16,19 @@ _SS = re.compile(
     r"^(ESTAB|SYN-SENT|SYN-RECV|FIN-WAIT-1|FIN-WAIT-2|CLOSE-WAIT|CLOSING|LAST-ACK|TIME-WAIT)\s+(\d+)\s+(\d+)\s+(\S+):(\d+)\s+(\S+):(\d+)(.*)$"
 )
 _TABLE = re.compile(
-    r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) ([0-9A-F]+):([0-9A-F]{4}) ([0-9A-F]{2}) ([0-9A-F]{8}):([0-9A-F]{8})"
+    r"^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) ([0-9A-F]+):([0-9A-F]{4}) ([0-9A-F]{2})"
+    r" ([0-9A-F]{8}):([0-9A-F]{8})"
     r" ([0-9A-F]{2}):[0-9A-F]+ ([0-9A-F]{8})\s+\d+\s+\d+ (\d+)"
 )
-_STATES = {"01": "ESTAB", "02": "SYN-SENT", "03": "SYN-RECV", "04": "FIN-WAIT-1", "05": "FIN-WAIT-2", "08": "CLOSE-WAIT", "09": "LAST-ACK"}
+_STATES = {
+    "01": "ESTAB",
+    "02": "SYN-SENT",
+    "03": "SYN-RECV",
+    "04": "FIN-WAIT-1",
+    "05": "FIN-WAIT-2",
+    "08": "CLOSE-WAIT",
+    "09": "LAST-ACK",
+}
 _OWN = re.compile(r"^own (\d+)$")
 
 
@@ -37,7 +47,8 @@ class Socket:
     send_queue: int
     """Bytes that were written and not acknowledged."""
     retries: int
-    """Retransmissions in a row without an answer; 0 = the peer's kernel answers. A window probe counts as none."""
+    """Retransmissions in a row without an answer; 0 = the peer's kernel answers. A window probe
+    counts as none."""
     moved_bytes: int | None
     """Acknowledged and received since it was opened; None = not told."""
     inode: int | None
@@ -60,7 +71,19 @@ def parse(text: str) -> tuple[Socket, ...]:
             local, peer = _address(m[1]), _address(m[3])
             queues = int(m[7], 16), int(m[6], 16)
             found.append(
-                Socket(_STATES[m[5]], local, int(m[2], 16), peer, int(m[4], 16), *queues, retries, None, int(m[10]), None, line_no)
+                Socket(
+                    _STATES[m[5]],
+                    local,
+                    int(m[2], 16),
+                    peer,
+                    int(m[4], 16),
+                    *queues,
+                    retries,
+                    None,
+                    int(m[10]),
+                    None,
+                    line_no,
+                )
             )
     return tuple(found)
 
@@ -98,7 +121,13 @@ def _of_ss(m: re.Match[str], line_no: int) -> Socket:
         receive_queue=int(m[2]),
         send_queue=int(m[3]),
         retries=int(timer[2]) if timer and timer[1] == "on" else 0,
-        moved_bytes=sum(moved) if moved else 0 if "cubic" in rest or "bbr" in rest or "rto:" in rest else None,
+        moved_bytes=(
+            sum(moved)
+            if moved
+            else 0
+            if "cubic" in rest or "bbr" in rest or "rto:" in rest
+            else None
+        ),
         inode=int(inode[1]) if inode else None,
         idle_ms=min(idle) if idle else None,
         line_no=line_no,
@@ -110,7 +139,8 @@ def _plain(address: str) -> str:
 
 
 def _address(hexadecimal: str) -> str:
-    """An IPv4 address as the kernel's table writes it on little-endian machines; IPv6 ones that are mapped IPv4 too; others stay as they are."""
+    """An IPv4 address as the kernel's table writes it on little-endian machines; IPv6 ones that are
+    mapped IPv4 too; others stay as they are."""
     if len(hexadecimal) == 32 and hexadecimal.startswith("0000000000000000FFFF0000"):
         hexadecimal = hexadecimal[24:]
     if len(hexadecimal) != 8:

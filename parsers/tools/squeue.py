@@ -1,4 +1,5 @@
-"""What `squeue` prints in busbw's own format (Slurm 20.11 to 25.05): one line per job that holds nodes."""
+"""What `squeue` prints in busbw's own format (Slurm 20.11 to 25.05): one line per job that holds
+nodes."""
 
 from __future__ import annotations
 
@@ -28,4 +29,6 @@ def parse(text: str) -> tuple[Job, ...]:
     >>> parse("8812 1001 ana gpu-[003-004]\\n")
     (Job(number='8812', user_id=1001, user='ana', nodes='gpu-[003-004]'),)
     """
-    return tuple(Job(number, int(uid), user, nodes) for number, uid, user, nodes in _LINE.findall(text))
+    return tuple(
+        Job(number, int(uid), user, nodes) for number, uid, user, nodes in _LINE.findall(text)
+    )

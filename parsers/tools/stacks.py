@@ -1,4 +1,5 @@
-"""Stacks of processes as `py-spy dump` (0.3, 0.4), `gdb -batch -ex 'thread apply all bt'` (10 to 15) and /proc/PID/stack print them.
+"""Stacks of processes as `py-spy dump` (0.3, 0.4), `gdb -batch -ex 'thread apply all bt'` (10 to
+15) and /proc/PID/stack print them.
 
 >>> text = "stack 41\\nProcess 41: python train.py\\n\\nThread 41 (idle): \\"MainThread\\"\\n"
 >>> text += "    all_reduce (torch/c10d.py:9)\\n    main (train.py:3)\\n"
@@ -25,9 +26,11 @@ class Thread:
     """One thread of a process."""
 
     name: str
-    """As the tool calls it: `MainThread`, `python3`; `kernel` = the kernel's own stack of the process."""
+    """As the tool calls it: `MainThread`, `python3`; `kernel` = the kernel's own stack of the
+    process."""
     frames: tuple[str, ...]
-    """Innermost first: `wait (threading.py:320)`, `ncclAllReduce from /usr/lib/libnccl.so.2`, `ep_poll+0x3a/0x90`."""
+    """Innermost first: `wait (threading.py:320)`, `ncclAllReduce from /usr/lib/libnccl.so.2`,
+    `ep_poll+0x3a/0x90`."""
     line_no: int
 
 
@@ -45,7 +48,10 @@ class ProcessStack:
     @property
     def main(self) -> Thread | None:
         """The thread that runs the program: py-spy names it, gdb lists it last."""
-        return next((t for t in self.threads if t.name == "MainThread"), self.threads[-1] if self.threads else None)
+        return next(
+            (t for t in self.threads if t.name == "MainThread"),
+            self.threads[-1] if self.threads else None,
+        )
 
 
 def parse(text: str) -> tuple[ProcessStack, ...]:
@@ -77,7 +83,9 @@ def _threads(body: list[str], first_line_no: int) -> tuple[Thread, ...]:
             found[-1][1].append(_plain(m[1]))
         elif found and line.startswith("    ") and line.strip():
             found[-1][1].append(line.strip())
-    return tuple(Thread(name, tuple(frames[:_MOST]), number) for name, frames, number in found if frames)
+    return tuple(
+        Thread(name, tuple(frames[:_MOST]), number) for name, frames, number in found if frames
+    )
 
 
 def _plain(frame: str) -> str:

@@ -38,7 +38,8 @@ class Lanes:
 
 
 def draw(lanes: Lanes) -> svg.Drawing:
-    """The picture: circles for events, squares for those of the accused, a band where nothing came."""
+    """The picture: circles for events, squares for those of the accused, a band where nothing
+    came."""
     left = 20 + _LETTER * max((len(name) for name in lanes.names), default=0)
     right, top = _WIDTH - 60, 26.0
     bottom = top + _LANE * len(lanes.names)
@@ -47,13 +48,25 @@ def draw(lanes: Lanes) -> svg.Drawing:
     if lanes.quiet is not None:
         begin, end = (left + span * at for at in lanes.quiet)
         parts.append(
-            svg.tag("rect", x=begin, y=top, width=max(1.0, end - begin), height=bottom - top, class_="f-mark", fill=svg.COLOURS["mark"])
+            svg.tag(
+                "rect",
+                x=begin,
+                y=top,
+                width=max(1.0, end - begin),
+                height=bottom - top,
+                class_="f-mark",
+                fill=svg.COLOURS["mark"],
+            )
         )
-        parts.append(svg.words(lanes.quiet_label, (begin + end) / 2, top - 8, "middle", "bad", 12, True))
+        parts.append(
+            svg.words(lanes.quiet_label, (begin + end) / 2, top - 8, "middle", "bad", 12, True)
+        )
     for number, name in enumerate(lanes.names):
         y = top + _LANE * (number + 0.5)
         accused = number in lanes.accused
-        parts.append(svg.words(name, left - 10, y + 4, "end", "bad" if accused else "muted", 12, accused))
+        parts.append(
+            svg.words(name, left - 10, y + 4, "end", "bad" if accused else "muted", 12, accused)
+        )
         parts.append(svg.line(left, y, right, y, "grid", 0.75))
     for at, text in lanes.ticks:
         x = left + span * at
@@ -62,7 +75,13 @@ def draw(lanes: Lanes) -> svg.Drawing:
     for number in range(len(lanes.names)):
         accused = number in lanes.accused
         y = top + _LANE * (number + 0.5)
-        d = "".join(f"M{svg.coordinate(left + span * mark.at)} {svg.coordinate(y)}h0" for mark in lanes.marks if mark.lane == number)
+        d = "".join(
+            f"M{svg.coordinate(left + span * mark.at)} {svg.coordinate(y)}h0"
+            for mark in lanes.marks
+            if mark.lane == number
+        )
         if d:
-            parts.append(svg.path(d, "bad" if accused else "good", 10, cap="square" if accused else "round"))
+            parts.append(
+                svg.path(d, "bad" if accused else "good", 10, cap="square" if accused else "round")
+            )
     return svg.frame(lanes.key, _WIDTH, bottom + 26, lanes.title, lanes.description, "".join(parts))

@@ -1,7 +1,8 @@
-"""Node × node bandwidth as a small image: dark is slow, grey is not measured, and one slow node never disappears.
+"""Node × node bandwidth as a small image: dark is slow, grey is not measured, and one slow node
+never disappears.
 
-Where there are more nodes than pixels, a pixel shows the slowest pair of its block. Colours follow cividis (Nuñez, Anderton and Renslow 2018),
-which reads the same for colour-blind eyes and in grey.
+Where there are more nodes than pixels, a pixel shows the slowest pair of its block. Colours follow
+cividis (Nuñez, Anderton and Renslow 2018), which reads the same for colour-blind eyes and in grey.
 """
 
 from __future__ import annotations
@@ -19,16 +20,22 @@ from busbw.reports.charts import svg
 
 
 def encode(rows: tuple[bytes, ...], palette: tuple[tuple[int, int, int], ...]) -> bytes:
-    """The file. `rows` hold one palette index per pixel, all rows of one length; the palette has 1 to 256 colours.
+    """The file. `rows` hold one palette index per pixel, all rows of one length; the palette has 1
+    to 256 colours.
 
     Raises:
         ValueError: there are no pixels, rows differ in length, or an index has no colour.
     """
     width = len(rows[0]) if rows else 0
     if not width or any(len(row) != width for row in rows):
-        raise ValueError(f"expected rows of one length, at least one pixel; found {len(rows)} rows, the first of {width} pixels")
+        raise ValueError(
+            f"expected rows of one length, at least one pixel; found {len(rows)} rows, the first of"
+            f" {width} pixels"
+        )
     if not 1 <= len(palette) <= 256 or max(max(row) for row in rows) >= len(palette):
-        raise ValueError(f"expected indices below the {len(palette)} colours of the palette (1 to 256)")
+        raise ValueError(
+            f"expected indices below the {len(palette)} colours of the palette (1 to 256)"
+        )
     header = struct.pack(">IIBBBBB", width, len(rows), 8, 3, 0, 0, 0)
     # Each line begins with its filter type: 0 = none, best for palette images.
     pixels = zlib.compress(b"".join(b"\0" + row for row in rows), 9)
@@ -102,8 +109,11 @@ def block(count: int) -> int:
     return -(-count // _MOST_PIXELS)
 
 
-def pooled(count: int, values: Iterable[tuple[int, int, float]]) -> tuple[tuple[float | None, ...], ...]:
-    """The values as a square of pixels, each the least of its block; None = nothing in it was measured."""
+def pooled(
+    count: int, values: Iterable[tuple[int, int, float]]
+) -> tuple[tuple[float | None, ...], ...]:
+    """The values as a square of pixels, each the least of its block; None = nothing in it was
+    measured."""
     step = block(count)
     side = -(-count // step)
     cells: list[list[float | None]] = [[None] * side for _ in range(side)]
@@ -127,26 +137,46 @@ def shade(value: float | None, low: float, high: float) -> int:
 def draw(matrix: Matrix) -> svg.Drawing:
     """The picture: the image, names beside it, and the colour scale below."""
     cells = pooled(len(matrix.names), matrix.values)
-    image = encode(tuple(bytes(shade(v, matrix.low, matrix.high) for v in line) for line in cells), palette())
+    image = encode(
+        tuple(bytes(shade(v, matrix.low, matrix.high) for v in line) for line in cells), palette()
+    )
     parts = [_image(image, _LEFT, _TOP, SIDE, SIDE)]
     step = SIDE / len(cells)
     per_pixel = block(len(matrix.names))
     for row in _labelled(matrix, step / per_pixel):
         y = _TOP + step * (row // per_pixel + 0.5)
         worst = row in matrix.named
-        parts.append(svg.words(matrix.names[row], _LEFT - 6, y + 4, "end", "bad" if worst else "muted", 11, worst))
+        parts.append(
+            svg.words(
+                matrix.names[row], _LEFT - 6, y + 4, "end", "bad" if worst else "muted", 11, worst
+            )
+        )
     below = _TOP + SIDE + 16
-    parts += [svg.words(matrix.names[0], _LEFT, below, "start"), svg.words(matrix.names[-1], _LEFT + SIDE, below, "end")]
+    parts += [
+        svg.words(matrix.names[0], _LEFT, below, "start"),
+        svg.words(matrix.names[-1], _LEFT + SIDE, below, "end"),
+    ]
     scale = encode((bytes(range(1, 256)),), palette())
     parts.append(_image(scale, _LEFT, below + 12, 200, 10))
-    parts += [svg.words(matrix.ends[0], _LEFT, below + 38), svg.words(matrix.ends[1], _LEFT + 200, below + 38, "end")]
+    parts += [
+        svg.words(matrix.ends[0], _LEFT, below + 38),
+        svg.words(matrix.ends[1], _LEFT + 200, below + 38, "end"),
+    ]
     parts.append(svg.tag("rect", x=_LEFT + 260, y=below + 12, width=14, height=10, fill="#bdbdbd"))
     parts.append(svg.words("not measured", _LEFT + 280, below + 21))
-    return svg.frame(matrix.key, _LEFT + SIDE + _RIGHT, _TOP + SIDE + _BOTTOM, matrix.title, matrix.description, "".join(parts))
+    return svg.frame(
+        matrix.key,
+        _LEFT + SIDE + _RIGHT,
+        _TOP + SIDE + _BOTTOM,
+        matrix.title,
+        matrix.description,
+        "".join(parts),
+    )
 
 
 def _labelled(matrix: Matrix, height: float) -> tuple[int, ...]:
-    """Rows whose names are written: the named first, others where at least twelve units lie between two names."""
+    """Rows whose names are written: the named first, others where at least twelve units lie between
+    two names."""
     chosen: list[int] = []
     for row in (*matrix.named, *range(len(matrix.names))):
         if all(abs(row - other) * height >= 12 for other in chosen):
@@ -156,5 +186,12 @@ def _labelled(matrix: Matrix, height: float) -> tuple[int, ...]:
 
 def _image(data: bytes, x: float, y: float, width: float, height: float) -> str:
     return svg.tag(
-        "image", x=x, y=y, width=width, height=height, href=data_address(data), preserveAspectRatio="none", image_rendering="pixelated"
+        "image",
+        x=x,
+        y=y,
+        width=width,
+        height=height,
+        href=data_address(data),
+        preserveAspectRatio="none",
+        image_rendering="pixelated",
     )

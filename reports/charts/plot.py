@@ -1,4 +1,5 @@
-"""Lines over message size: busbw (linear) and time (logarithmic), with bands, reference lines and labels at the lines' ends."""
+"""Lines over message size: busbw (linear) and time (logarithmic), with bands, reference lines and
+labels at the lines' ends."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def place(plot: Plot, size_bytes: float, value: float) -> tuple[float, float]:
 
 
 def draw(plot: Plot) -> svg.Drawing:
-    """The picture: grid and axes, bands, lines the first of them on top, labels, a cursor that a script may show."""
+    """The picture: grid and axes, bands, lines the first of them on top, labels, a cursor that a
+    script may show."""
     parts = [_axes(plot)]
     parts += [_band(plot, band) for band in plot.bands]
     parts += [_line(plot, line) for line in reversed(plot.lines)]
@@ -90,12 +92,17 @@ def _axes(plot: Plot) -> str:
         parts += [svg.line(LEFT, y, right, y), svg.words(label, LEFT - 8, y + 4, "end")]
     for value, label in plot.x.ticks:
         x, _ = place(plot, value, plot.y.low)
-        parts += [svg.line(x, bottom, x, bottom + 5, "muted"), svg.words(label, x, bottom + 19, "middle")]
+        parts += [
+            svg.line(x, bottom, x, bottom + 5, "muted"),
+            svg.words(label, x, bottom + 19, "middle"),
+        ]
     parts.append(svg.line(LEFT, bottom, right, bottom, "muted"))
     parts.append(svg.words(plot.x_label, (LEFT + right) / 2, HEIGHT - 8, "middle"))
     middle = (TOP + bottom) / 2
     text = svg.words(plot.y_label, 0, 0, "middle")
-    parts.append(svg.tag("g", text, transform=f"translate(14 {svg.coordinate(middle)}) rotate(-90)"))
+    parts.append(
+        svg.tag("g", text, transform=f"translate(14 {svg.coordinate(middle)}) rotate(-90)")
+    )
     return "".join(parts)
 
 
@@ -111,11 +118,15 @@ def _band(plot: Plot, band: Band) -> str:
 
 def _line(plot: Plot, line: Line) -> str:
     at = [place(plot, x, y) for x, y in line.points]
-    drawn = svg.path(_d(at), line.colour, 2.5 if line.bold else 1.75, line.dash) if len(at) > 1 else ""
+    drawn = (
+        svg.path(_d(at), line.colour, 2.5 if line.bold else 1.75, line.dash) if len(at) > 1 else ""
+    )
     if not line.markers and len(at) > 1:
         return drawn
     dots = "".join(f"M{svg.coordinate(x)} {svg.coordinate(y)}h0" for x, y in at)
-    return drawn + svg.path(dots, line.colour, 6 if line.bold else 5, cap="round" if line.bold else "square")
+    return drawn + svg.path(
+        dots, line.colour, 6 if line.bold else 5, cap="round" if line.bold else "square"
+    )
 
 
 def _labels(plot: Plot) -> str:
@@ -135,5 +146,15 @@ def _labels(plot: Plot) -> str:
     for (y, x, line), spot in zip(ends, spots, strict=True):
         at = WIDTH - RIGHT + 12
         parts.append(svg.line(x + 4, y, at - 3, spot - over, line.colour, 0.75, "1 2"))
-        parts.append(svg.words(line.label, at, spot - over + 4, "start", line.colour, 13 if line.bold else 12, line.bold))
+        parts.append(
+            svg.words(
+                line.label,
+                at,
+                spot - over + 4,
+                "start",
+                line.colour,
+                13 if line.bold else 12,
+                line.bold,
+            )
+        )
     return "".join(parts)

@@ -1,4 +1,5 @@
-"""One mark per process (or node) in order: who stands apart, and how far each one's own iterations spread."""
+"""One mark per process (or node) in order: who stands apart, and how far each one's own iterations
+spread."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Members:
 
 
 def draw_members(members: Members) -> svg.Drawing:
-    """The picture: a column per node, a row per group with a mark under each of its nodes, and a bar of what it gave."""
+    """The picture: a column per node, a row per group with a mark under each of its nodes, and a
+    bar of what it gave."""
     top = 16 + _LETTER * max((len(name) for name in members.columns), default=0)
     left = 12.0
     grid = left + _CELL * len(members.columns)
@@ -56,9 +58,28 @@ def draw_members(members: Members) -> svg.Drawing:
         x = left + _CELL * (column + 0.5)
         accused = column in members.accused
         if accused:
-            parts.append(svg.tag("rect", x=x - _CELL / 2, y=0, width=_CELL, height=height, class_="f-mark", fill=svg.COLOURS["mark"], rx=3))
+            parts.append(
+                svg.tag(
+                    "rect",
+                    x=x - _CELL / 2,
+                    y=0,
+                    width=_CELL,
+                    height=height,
+                    class_="f-mark",
+                    fill=svg.COLOURS["mark"],
+                    rx=3,
+                )
+            )
         text = svg.words(name, 0, 0, "start", "bad" if accused else "muted", 12, accused)
-        parts.append(svg.tag("g", text, transform=f"translate({svg.coordinate(x + 4)} {svg.coordinate(top - 8)}) rotate(-90)"))
+        parts.append(
+            svg.tag(
+                "g",
+                text,
+                transform=(
+                    f"translate({svg.coordinate(x + 4)} {svg.coordinate(top - 8)}) rotate(-90)"
+                ),
+            )
+        )
     for number, row in enumerate(members.rows):
         parts.append(_row(row, left, top + _ROW * (number + 0.5), grid))
     return svg.frame(members.key, width, height, members.title, members.description, "".join(parts))
@@ -73,12 +94,27 @@ def _row(row: Row, left: float, y: float, grid: float) -> str:
     # Squares for the accusing, circles for the clearing: the difference is not one of colour only.
     parts.append(
         svg.path(
-            "".join(f"M{svg.coordinate(x)} {svg.coordinate(y)}h0" for x in spots), colour, 10, cap="square" if row.accusing else "round"
+            "".join(f"M{svg.coordinate(x)} {svg.coordinate(y)}h0" for x in spots),
+            colour,
+            10,
+            cap="square" if row.accusing else "round",
         )
     )
     bar = max(1.0, min(1.0, row.share) * _BAR)
-    parts.append(svg.tag("rect", x=grid + 24, y=y - 6, width=bar, height=12, class_=f"f-{colour}", fill=svg.COLOURS[colour]))
-    parts.append(svg.words(row.label, grid + 24 + bar + 6, y + 4, "start", colour, 12, row.accusing))
+    parts.append(
+        svg.tag(
+            "rect",
+            x=grid + 24,
+            y=y - 6,
+            width=bar,
+            height=12,
+            class_=f"f-{colour}",
+            fill=svg.COLOURS[colour],
+        )
+    )
+    parts.append(
+        svg.words(row.label, grid + 24 + bar + 6, y + 4, "start", colour, 12, row.accusing)
+    )
     return "".join(parts)
 
 
@@ -137,14 +173,18 @@ def _y(strip: Strip, value: float) -> float:
 
 
 def draw(strip: Strip) -> svg.Drawing:
-    """The picture: marks of one kind are one path, so five thousand of them stay a handful of elements."""
+    """The picture: marks of one kind are one path, so five thousand of them stay a handful of
+    elements."""
     parts = []
     for value, label in strip.y.ticks:
         y = _y(strip, value)
         parts += [svg.line(LEFT, y, WIDTH - RIGHT, y), svg.words(label, LEFT - 8, y + 4, "end")]
     for rule in strip.rules:
         y = _y(strip, rule.value)
-        parts += [svg.line(LEFT, y, WIDTH - RIGHT, y, "limit", 1.25, "6 4"), svg.words(rule.label, WIDTH - RIGHT, y - 4, "end", size=11)]
+        parts += [
+            svg.line(LEFT, y, WIDTH - RIGHT, y, "limit", 1.25, "6 4"),
+            svg.words(rule.label, WIDTH - RIGHT, y - 4, "end", size=11),
+        ]
     if len(strip.marks) <= _WHISKERS_UP_TO:
         for apart, colour in ((False, "good"), (True, "bad")):
             parts.append(_whiskers(strip, apart, colour))
@@ -153,9 +193,18 @@ def draw(strip: Strip) -> svg.Drawing:
     parts.append(_dots(strip, True, "bad", max(4.0, small + 1), "square"))
     parts += _names(strip)
     bottom = HEIGHT - BOTTOM + 18
-    parts += [svg.words(strip.first, LEFT, bottom), svg.words(strip.last, WIDTH - RIGHT, bottom, "end")]
+    parts += [
+        svg.words(strip.first, LEFT, bottom),
+        svg.words(strip.last, WIDTH - RIGHT, bottom, "end"),
+    ]
     text = svg.words(strip.y_label, 0, 0, "middle")
-    parts.append(svg.tag("g", text, transform=f"translate(14 {svg.coordinate((HEIGHT - BOTTOM + TOP) / 2)}) rotate(-90)"))
+    parts.append(
+        svg.tag(
+            "g",
+            text,
+            transform=f"translate(14 {svg.coordinate((HEIGHT - BOTTOM + TOP) / 2)}) rotate(-90)",
+        )
+    )
     parts.append(
         svg.tag(
             "line",
@@ -173,7 +222,11 @@ def draw(strip: Strip) -> svg.Drawing:
 
 
 def _dots(strip: Strip, apart: bool, colour: str, width: float, cap: str) -> str:
-    spots = [f"M{place(strip, i):.1f} {_y(strip, mark.value):.1f}h0" for i, mark in enumerate(strip.marks) if mark.apart is apart]
+    spots = [
+        f"M{place(strip, i):.1f} {_y(strip, mark.value):.1f}h0"
+        for i, mark in enumerate(strip.marks)
+        if mark.apart is apart
+    ]
     return svg.path("".join(spots), colour, width, cap=cap) if spots else ""
 
 
@@ -184,10 +237,22 @@ def _names(strip: Strip) -> list[str]:
             first.setdefault(mark.name, index)
     if len(first) > _NAMES_UP_TO:
         return []
-    spots = ((name, place(strip, index), _y(strip, strip.marks[index].value)) for name, index in first.items())
+    spots = (
+        (name, place(strip, index), _y(strip, strip.marks[index].value))
+        for name, index in first.items()
+    )
     # Left of the mark where the text would run out of the picture.
     return [
-        svg.words(name, x - 8 if x > WIDTH / 2 else x, y - 9, "end" if x > WIDTH / 2 else "start", "bad", 12, True) for name, x, y in spots
+        svg.words(
+            name,
+            x - 8 if x > WIDTH / 2 else x,
+            y - 9,
+            "end" if x > WIDTH / 2 else "start",
+            "bad",
+            12,
+            True,
+        )
+        for name, x, y in spots
     ]
 
 

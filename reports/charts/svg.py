@@ -1,7 +1,7 @@
 """SVG as text: elements whose attributes and texts are escaped, and the frame every picture shares.
 
-Colours stand as presentation attributes, so that a picture keeps them where style sheets are forbidden; classes let the page's style
-sheet override them for dark pages and for print.
+Colours stand as presentation attributes, so that a picture keeps them where style sheets are
+forbidden; classes let the page's style sheet override them for dark pages and for print.
 """
 
 from __future__ import annotations
@@ -27,8 +27,13 @@ class Scale:
     """Value and its label, from low to high."""
 
     def place(self, value: float) -> float:
-        """Where the value lies between the ends, 0 to 1; outside them it is held at the nearer end."""
-        low, high, at = (math.log(v) for v in (self.low, self.high, max(value, self.low))) if self.log else (self.low, self.high, value)
+        """Where the value lies between the ends, 0 to 1; outside them it is held at the nearer
+        end."""
+        low, high, at = (
+            (math.log(v) for v in (self.low, self.high, max(value, self.low)))
+            if self.log
+            else (self.low, self.high, value)
+        )
         if high <= low:
             return 0.5
         return min(1.0, max(0.0, (at - low) / (high - low)))
@@ -41,7 +46,10 @@ def sizes(low_bytes: int, high_bytes: int, most: int = 7) -> Scale:
     powers = list(range(first, last + 1, step))
     ticks = tuple((float(1 << power), format_size(1 << power)) for power in powers)
     return Scale(
-        float(max(low_bytes, 1)), float(max(high_bytes, 2)), True, tuple(tick for tick in ticks if low_bytes <= tick[0] <= high_bytes)
+        float(max(low_bytes, 1)),
+        float(max(high_bytes, 2)),
+        True,
+        tuple(tick for tick in ticks if low_bytes <= tick[0] <= high_bytes),
     )
 
 
@@ -53,19 +61,32 @@ def linear(high: float, low: float = 0.0, most: int = 6) -> Scale:
     step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= raw * (1 - 1e-9))
     start, stop = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    ticks = tuple((index * step, f"{index * step:.{digits}f}") for index in range(start, max(stop, start + 1) + 1))
+    ticks = tuple(
+        (index * step, f"{index * step:.{digits}f}")
+        for index in range(start, max(stop, start + 1) + 1)
+    )
     return Scale(ticks[0][0], ticks[-1][0], False, ticks)
 
 
 def times(low_us: float, high_us: float) -> Scale:
     """Times, base 10, a tick at each power of ten."""
-    first, last = math.floor(math.log10(max(low_us, 1e-3))), math.ceil(math.log10(max(high_us, 1e-2)))
+    first, last = (
+        math.floor(math.log10(max(low_us, 1e-3))),
+        math.ceil(math.log10(max(high_us, 1e-2))),
+    )
     last = max(last, first + 1)
-    return Scale(10.0**first, 10.0**last, True, tuple((10.0**power, _time(power)) for power in range(first, last + 1)))
+    return Scale(
+        10.0**first,
+        10.0**last,
+        True,
+        tuple((10.0**power, _time(power)) for power in range(first, last + 1)),
+    )
 
 
 def _time(power: int) -> str:
-    unit, base = next((u, b) for u, b in (("s", 6), ("ms", 3), ("µs", 0), ("ns", -3)) if power >= b or u == "ns")
+    unit, base = next(
+        (u, b) for u, b in (("s", 6), ("ms", 3), ("µs", 0), ("ns", -3)) if power >= b or u == "ns"
+    )
     return f"{10 ** (power - base)} {unit}"
 
 
@@ -81,11 +102,13 @@ COLOURS = {
     "limit": "#5c6066",
     "mark": "#fff3e8",
 }
-"""Of the light page; Okabe–Ito blue and a vermilion darkened for contrast, so that no pair of them differs by hue alone."""
+"""Of the light page; Okabe–Ito blue and a vermilion darkened for contrast, so that no pair of them
+differs by hue alone."""
 
 
 _WIDE = 600.0
-"""From this width on a picture keeps a readable size on a narrow screen and is scrolled sideways there."""
+"""From this width on a picture keeps a readable size on a narrow screen and is scrolled sideways
+there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +128,8 @@ def coordinate(value: float) -> str:
 
 
 def tag(name: str, content: str = "", **attributes: str | float) -> str:
-    """One element. `stroke_width=2` becomes `stroke-width="2"`, `class_` becomes `class`; `content` is markup already."""
+    """One element. `stroke_width=2` becomes `stroke-width="2"`, `class_` becomes `class`; `content`
+    is markup already."""
     parts = [name]
     for key, value in attributes.items():
         shown = value if isinstance(value, str) else coordinate(value)
@@ -113,18 +137,52 @@ def tag(name: str, content: str = "", **attributes: str | float) -> str:
     return f"<{' '.join(parts)}>{content}</{name}>" if content else f"<{' '.join(parts)}/>"
 
 
-def words(text: str, x: float, y: float, anchor: str = "start", colour: str = "muted", size: float = 12, bold: bool = False) -> str:
+def words(
+    text: str,
+    x: float,
+    y: float,
+    anchor: str = "start",
+    colour: str = "muted",
+    size: float = 12,
+    bold: bool = False,
+) -> str:
     """A line of text at a point."""
     weight = {"font_weight": "700"} if bold else {}
     return tag(
-        "text", escape(one_line(text)), x=x, y=y, text_anchor=anchor, class_=f"t-{colour}", fill=COLOURS[colour], font_size=size, **weight
+        "text",
+        escape(one_line(text)),
+        x=x,
+        y=y,
+        text_anchor=anchor,
+        class_=f"t-{colour}",
+        fill=COLOURS[colour],
+        font_size=size,
+        **weight,
     )
 
 
-def line(x1: float, y1: float, x2: float, y2: float, colour: str = "grid", width: float = 1, dash: str = "") -> str:
+def line(
+    x1: float,
+    y1: float,
+    x2: float,
+    y2: float,
+    colour: str = "grid",
+    width: float = 1,
+    dash: str = "",
+) -> str:
     """A straight line; `dash` as in `stroke-dasharray`."""
     dashed = {"stroke_dasharray": dash} if dash else {}
-    return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=f"s-{colour}", stroke=COLOURS[colour], stroke_width=width, **dashed)
+    return tag(
+        "line",
+        x1=x1,
+        y1=y1,
+        x2=x2,
+        y2=y2,
+        class_=f"s-{colour}",
+        stroke=COLOURS[colour],
+        stroke_width=width,
+        **dashed,
+    )
 
 
 def path(d: str, colour: str, width: float = 2, dash: str = "", cap: str = "round") -> str:
@@ -143,13 +201,20 @@ def path(d: str, colour: str, width: float = 2, dash: str = "", cap: str = "roun
     )
 
 
-def frame(key: str, width: float, height: float, title: str, description: str, body: str) -> Drawing:
-    """The whole picture: `key` makes its ids, `chart-<key>` and two more, unique; `description` says in words and numbers what it shows."""
+def frame(
+    key: str, width: float, height: float, title: str, description: str, body: str
+) -> Drawing:
+    """The whole picture: `key` makes its ids, `chart-<key>` and two more, unique; `description`
+    says in words and numbers what it shows."""
     key = f"chart-{key}"
-    named = f'<title id="{key}-t">{escape(one_line(title))}</title><desc id="{key}-d">{escape(one_line(description))}</desc>'
+    named = (
+        f'<title id="{key}-t">{escape(one_line(title))}</title><desc'
+        f' id="{key}-d">{escape(one_line(description))}</desc>'
+    )
     kind = "chart wide" if width > _WIDE else "chart"
     size = f'viewBox="0 0 {coordinate(width)} {coordinate(height)}" width="{coordinate(width)}"'
     return Drawing(
-        f'<svg id="{key}" class="{kind}" {size} role="img" preserveAspectRatio="xMinYMin" aria-labelledby="{key}-t {key}-d" '
-        f'font-family="system-ui, sans-serif" xmlns="http://www.w3.org/2000/svg">{named}{body}</svg>'
+        f'<svg id="{key}" class="{kind}" {size} role="img" preserveAspectRatio="xMinYMin"'
+        f' aria-labelledby="{key}-t {key}-d" font-family="system-ui, sans-serif"'
+        f' xmlns="http://www.w3.org/2000/svg">{named}{body}</svg>'
     )

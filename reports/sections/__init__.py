@@ -1,1 +1,2 @@
-"""What each section of the page shows, computed: one module per section that needs more than the record itself."""
+"""What each section of the page shows, computed: one module per section that needs more than the
+record itself."""

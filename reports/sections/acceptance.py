@@ -1,4 +1,5 @@
-"""The acceptance block: every criterion of the contract with its limit, what was measured, and whether it is met; and what it does not say."""
+"""The acceptance block: every criterion of the contract with its limit, what was measured, and
+whether it is met; and what it does not say."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Criterion:
     launches: int
     status: Status
     state: str
-    """Beside an unknown status: `not measured`, or `not decided` where it was; empty for pass and fail."""
+    """Beside an unknown status: `not measured`, or `not decided` where it was; empty for pass and
+    fail."""
     reason: str
     proofs: tuple[Proof, ...]
 
@@ -60,7 +62,10 @@ def view(report: ReportInput) -> Acceptance | None:
     if made is None:
         return None
     nodes = len({part.node for part in made.hardware})
-    seen = f"{phrases.count(len(made.hardware), 'part')} of {phrases.count(nodes, 'node')}, SHA-256 over their serial numbers {made.fingerprint}"
+    seen = (
+        f"{phrases.count(len(made.hardware), 'part')} of {phrases.count(nodes, 'node')}, SHA-256"
+        f" over their serial numbers {made.fingerprint}"
+    )
     return Acceptance(
         made.word,
         made.status,
@@ -77,7 +82,11 @@ def view(report: ReportInput) -> Acceptance | None:
 def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
     sums = {excerpt.artefact: excerpt.sha256 for excerpt in report.excerpts}
     # All nodes is the rule, and told below the table.
-    where = f", {phrases.count(each.nodes, 'node')}" if each.nodes not in (0, len(report.result.nodes)) else ""
+    where = (
+        f", {phrases.count(each.nodes, 'node')}"
+        if each.nodes not in (0, len(report.result.nodes))
+        else ""
+    )
     return Criterion(
         each.id,
         f"{each.collective} {format_size(each.size_bytes)}{where}",
@@ -85,7 +94,13 @@ def _criterion(report: ReportInput, each: CriterionResult) -> Criterion:
         phrases.measured(each),
         each.launches,
         each.status,
-        "" if each.status in (Status.PASS, Status.FAIL) else "not measured" if each.measured is None else "not decided",
+        (
+            ""
+            if each.status in (Status.PASS, Status.FAIL)
+            else "not measured"
+            if each.measured is None
+            else "not decided"
+        ),
         each.reason,
         tuple(Proof(path, sums.get(path, "")) for path in each.artefacts),
     )

@@ -1,4 +1,5 @@
-"""The run against the accepted runs on record: each number with its change and interval, then what changed in the machine."""
+"""The run against the accepted runs on record: each number with its change and interval, then what
+changed in the machine."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from busbw.reports import phrases
 from busbw.reports.input import ReportInput
 from busbw.units import format_size
 
-_STATUS = {Change.SLOWER: Status.FAIL, Change.FASTER: Status.PASS, Change.SAME: Status.PASS, Change.INCONCLUSIVE: Status.UNKNOWN}
+_STATUS = {
+    Change.SLOWER: Status.FAIL,
+    Change.FASTER: Status.PASS,
+    Change.SAME: Status.PASS,
+    Change.INCONCLUSIVE: Status.UNKNOWN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +55,11 @@ def view(report: ReportInput) -> Compared | None:
     named = (
         runs[0]
         if len(runs) == 1
-        else f"{len(runs)} accepted runs, {runs[0]} to {runs[-1]}"
-        if runs
-        else "no run that it may be compared with"
+        else (
+            f"{len(runs)} accepted runs, {runs[0]} to {runs[-1]}"
+            if runs
+            else "no run that it may be compared with"
+        )
     )
     return Compared(
         named,
@@ -64,7 +72,12 @@ def view(report: ReportInput) -> Compared | None:
 def _row(each: NumberShift) -> Row:
     shift = each.shift
     known = shift.ratio is not None and shift.low is not None and shift.high is not None
-    change = f"{(shift.ratio or 1) - 1:+.1%} ({(shift.low or 1) - 1:+.1%} to {(shift.high or 1) - 1:+.1%})" if known else shift.reason
+    change = (
+        f"{(shift.ratio or 1) - 1:+.1%} ({(shift.low or 1) - 1:+.1%} to"
+        f" {(shift.high or 1) - 1:+.1%})"
+        if known
+        else shift.reason
+    )
     return Row(
         _STATUS[shift.change],
         shift.change.value,

@@ -1,4 +1,5 @@
-"""Bus bandwidth against message size, one picture per collective, with what it is compared with and the physical limit."""
+"""Bus bandwidth against message size, one picture per collective, with what it is compared with and
+the physical limit."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from busbw.units import format_size, format_time_us
 # together.
 
 _TIMED = ("bandwidth", "latency")
-"""Purposes whose times may stand in one picture; proof, correctness and diagnosis runs are slowed by what they look at."""
+"""Purposes whose times may stand in one picture; proof, correctness and diagnosis runs are slowed
+by what they look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +59,28 @@ class Sweep:
 
     def pieces(self) -> tuple[tuple[Point, ...], ...]:
         """Points of one case each: lines are drawn within a case, never across."""
-        return tuple(tuple(p for p in self.points if p.case_id == case) for case in dict.fromkeys(p.case_id for p in self.points))
+        return tuple(
+            tuple(p for p in self.points if p.case_id == case)
+            for case in dict.fromkeys(p.case_id for p in self.points)
+        )
 
 
 def sweeps(result: RunResult) -> tuple[Sweep, ...]:
     """One sweep per collective that was timed over all nodes together, in the order of the plan."""
-    timed = [o for o in result.cases if o.case.purpose in _TIMED and not lead.is_survey(o) and any(r.rows for r in o.results)]
+    timed = [
+        o
+        for o in result.cases
+        if o.case.purpose in _TIMED and not lead.is_survey(o) and any(r.rows for r in o.results)
+    ]
     made = []
     for collective in dict.fromkeys(outcome.case.collective.value for outcome in timed):
         own = [outcome for outcome in timed if outcome.case.collective.value == collective]
-        nranks = next((r.nranks for outcome in own for r in outcome.results if r.nranks is not None), None)
-        made.append(Sweep(collective, nranks, tuple(point for outcome in own for point in _points(outcome))))
+        nranks = next(
+            (r.nranks for outcome in own for r in outcome.results if r.nranks is not None), None
+        )
+        made.append(
+            Sweep(collective, nranks, tuple(point for outcome in own for point in _points(outcome)))
+        )
     return tuple(made)
 
 
@@ -108,7 +121,8 @@ def _side(measurements: Iterable[Measurement | None]) -> Side | None:
 
 _SideOf = Callable[[Point], Side | None]
 _LIMIT_IN_SIGHT = 3.0
-"""A limit more than this many times above everything measured would press the curve flat: it is named in words instead."""
+"""A limit more than this many times above everything measured would press the curve flat: it is
+named in words instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +148,10 @@ class Cursor:
 
     def data(self) -> dict[str, object]:
         """As JSON, for the script."""
-        return {"x": [round(at, 1) for at in self.x], "text": [one_line(text) for text in self.text]}
+        return {
+            "x": [round(at, 1) for at in self.x],
+            "text": [one_line(text) for text in self.text],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +161,8 @@ class Curve:
     collective: str
     heading: str
     conclusion: str
-    """What the picture shows, in words and numbers; also its description for those who cannot see it."""
+    """What the picture shows, in words and numbers; also its description for those who cannot see
+    it."""
     picture: Drawing | None
     """None = one size only, which is no curve."""
     cursor: Cursor
@@ -159,7 +177,9 @@ def view(report: ReportInput) -> tuple[Curve, ...] | None:
 
 def _curve(result: RunResult, sweep: Sweep) -> Curve:
     cases = {point.case_id for point in sweep.points}
-    compared = {(c.case_id, c.size_bytes): c for c in lead.whole_cluster(result) if c.case_id in cases}
+    compared = {
+        (c.case_id, c.size_bytes): c for c in lead.whole_cluster(result) if c.case_id in cases
+    }
     conclusion = _conclusion(sweep, tuple(compared.values()))
     ranks = f" on {phrases.count(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
     heading = f"{sweep.collective}{ranks}"
@@ -167,13 +187,21 @@ def _curve(result: RunResult, sweep: Sweep) -> Curve:
     drawn = len({point.size_bytes for point in sweep.points}) > 1
     cursor = Cursor(
         tuple(plot.place(chart, point.size_bytes, 0)[0] for point in sweep.points),
-        tuple(_told(point, compared.get((point.case_id, point.size_bytes))) for point in sweep.points),
+        tuple(
+            _told(point, compared.get((point.case_id, point.size_bytes))) for point in sweep.points
+        ),
     )
-    rows = tuple(_row(point, compared.get((point.case_id, point.size_bytes))) for point in sweep.points)
-    return Curve(sweep.collective, heading, conclusion, plot.draw(chart) if drawn else None, cursor, rows)
+    rows = tuple(
+        _row(point, compared.get((point.case_id, point.size_bytes))) for point in sweep.points
+    )
+    return Curve(
+        sweep.collective, heading, conclusion, plot.draw(chart) if drawn else None, cursor, rows
+    )
 
 
-def _plot(sweep: Sweep, compared: tuple[Comparison, ...], heading: str, conclusion: str) -> plot.Plot:
+def _plot(
+    sweep: Sweep, compared: tuple[Comparison, ...], heading: str, conclusion: str
+) -> plot.Plot:
     sizes = [point.size_bytes for point in sweep.points]
     lines = [*_measured(sweep, "this run", "bad", lambda p: p.out_of_place, bold=True)]
     lines += _measured(sweep, "in place", "other", lambda p: p.in_place, bold=not lines)
@@ -182,7 +210,9 @@ def _plot(sweep: Sweep, compared: tuple[Comparison, ...], heading: str, conclusi
     limit = max((c.limit.value_gb_s for c in compared if c.limit is not None), default=None)
     if limit is not None and limit <= _LIMIT_IN_SIGHT * top:
         ends = ((float(min(sizes)), limit), (float(max(sizes)), limit))
-        lines.append(plot.Line(f"limit {phrases.number(limit)}", ends, "limit", "7 4", markers=False))
+        lines.append(
+            plot.Line(f"limit {phrases.number(limit)}", ends, "limit", "7 4", markers=False)
+        )
         top = max(top, limit)
     return plot.Plot(
         key=f"curve-{sweep.collective.replace('_', '-')}",
@@ -197,17 +227,27 @@ def _plot(sweep: Sweep, compared: tuple[Comparison, ...], heading: str, conclusi
     )
 
 
-def _measured(sweep: Sweep, label: str, colour: str, side: _SideOf, bold: bool = False) -> list[plot.Line]:
+def _measured(
+    sweep: Sweep, label: str, colour: str, side: _SideOf, bold: bool = False
+) -> list[plot.Line]:
     lines: list[plot.Line] = []
     for piece in sweep.pieces():
-        points = tuple((float(p.size_bytes), own.busbw_gb_s) for p in piece if (own := side(p)) is not None)
+        points = tuple(
+            (float(p.size_bytes), own.busbw_gb_s) for p in piece if (own := side(p)) is not None
+        )
         if points:
             lines.append(plot.Line("", points, colour, "" if bold else "5 3", bold=bold))
     if lines:
         # One label for all pieces of the line, at the end of the one that reaches furthest.
         last = max(range(len(lines)), key=lambda index: lines[index].points[-1])
         line = lines[last]
-        lines[last] = plot.Line(f"{label} {phrases.number(line.points[-1][1])}", line.points, line.colour, line.dash, bold=bold)
+        lines[last] = plot.Line(
+            f"{label} {phrases.number(line.points[-1][1])}",
+            line.points,
+            line.colour,
+            line.dash,
+            bold=bold,
+        )
     return lines
 
 
@@ -215,7 +255,11 @@ def _references(compared: tuple[Comparison, ...]) -> list[plot.Line]:
     lines = []
     for kind in dict.fromkeys(c.reference.kind for c in compared):
         own = sorted((c for c in compared if c.reference.kind == kind), key=lambda c: c.size_bytes)
-        points = tuple((float(c.size_bytes), c.reference.busbw_gb_s) for c in own if c.reference.busbw_gb_s is not None)
+        points = tuple(
+            (float(c.size_bytes), c.reference.busbw_gb_s)
+            for c in own
+            if c.reference.busbw_gb_s is not None
+        )
         if points:
             label = f"{phrases.reference(own[-1].reference)} {phrases.number(points[-1][1])}"
             lines.append(plot.Line(label, points, "reference", "2 4"))
@@ -225,7 +269,11 @@ def _references(compared: tuple[Comparison, ...]) -> list[plot.Line]:
 def _bands(sweep: Sweep) -> tuple[plot.Band, ...]:
     bands = []
     for piece in sweep.pieces():
-        points = tuple((float(p.size_bytes), p.out_of_place.low_gb_s, p.out_of_place.high_gb_s) for p in piece if p.out_of_place)
+        points = tuple(
+            (float(p.size_bytes), p.out_of_place.low_gb_s, p.out_of_place.high_gb_s)
+            for p in piece
+            if p.out_of_place
+        )
         if len(points) > 1 and any(p.repetitions > 1 for p in piece):
             bands.append(plot.Band(points))
     return tuple(bands)
@@ -242,24 +290,39 @@ def _conclusion(sweep: Sweep, compared: tuple[Comparison, ...]) -> str:
     text = f"{sweep.collective} reaches {reached} at {format_size(largest.size_bytes)}"
     judged = max(compared, key=lambda c: c.size_bytes, default=None)
     if judged is not None and judged.reference.busbw_gb_s is not None:
-        at = "" if judged.size_bytes == largest.size_bytes else f" at {format_size(judged.size_bytes)}"
+        at = (
+            ""
+            if judged.size_bytes == largest.size_bytes
+            else f" at {format_size(judged.size_bytes)}"
+        )
         expected = phrases.bandwidth(judged.reference.busbw_gb_s)
-        text += f"; {phrases.reference(judged.reference)}{at}: {expected}, of which it is {phrases.percent(judged.ratio)}"
+        text += (
+            f"; {phrases.reference(judged.reference)}{at}: {expected}, of which it is"
+            f" {phrases.percent(judged.ratio)}"
+        )
     limit = next((c.limit for c in compared if c.limit is not None), None)
     if limit is not None:
         text += f"; physical limit {phrases.bandwidth(limit.value_gb_s)} ({limit.formula})"
     repeated = max(point.repetitions for point in sweep.points)
-    return text + (f". Median of {repeated} repetitions, their range shaded." if repeated > 1 else ".")
+    return text + (
+        f". Median of {repeated} repetitions, their range shaded." if repeated > 1 else "."
+    )
 
 
 def _told(point: Point, compared: Comparison | None) -> str:
     parts = []
     if point.out_of_place:
-        parts.append(f"{phrases.bandwidth(point.out_of_place.busbw_gb_s)} in {format_time_us(point.out_of_place.time_us)}")
+        parts.append(
+            f"{phrases.bandwidth(point.out_of_place.busbw_gb_s)} in"
+            f" {format_time_us(point.out_of_place.time_us)}"
+        )
     if point.in_place:
         parts.append(f"in place {phrases.bandwidth(point.in_place.busbw_gb_s)}")
     if compared is not None:
-        parts.append(f"{phrases.reference(compared.reference)} {phrases.bandwidth(compared.reference.busbw_gb_s)}")
+        parts.append(
+            f"{phrases.reference(compared.reference)}"
+            f" {phrases.bandwidth(compared.reference.busbw_gb_s)}"
+        )
     return f"{format_size(point.size_bytes)}: {', '.join(parts)}"
 
 
@@ -270,7 +333,11 @@ def _row(point: Point, compared: Comparison | None) -> Row:
         _cells(point.out_of_place),
         _cells(point.in_place),
         "not checked" if point.wrong is None else str(point.wrong),
-        phrases.bandwidth(compared.reference.busbw_gb_s) if compared and compared.reference.busbw_gb_s is not None else "–",
+        (
+            phrases.bandwidth(compared.reference.busbw_gb_s)
+            if compared and compared.reference.busbw_gb_s is not None
+            else "–"
+        ),
         phrases.percent(compared.ratio) if compared and compared.ratio is not None else "–",
     )
 
@@ -278,4 +345,8 @@ def _row(point: Point, compared: Comparison | None) -> Row:
 def _cells(side: Side | None) -> tuple[str, str, str]:
     if side is None:
         return ("–", "–", "–")
-    return (format_time_us(side.time_us), phrases.number(side.algbw_gb_s), phrases.number(side.busbw_gb_s))
+    return (
+        format_time_us(side.time_us),
+        phrases.number(side.algbw_gb_s),
+        phrases.number(side.busbw_gb_s),
+    )

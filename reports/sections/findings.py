@@ -36,12 +36,18 @@ class Shown:
 
 def view(report: ReportInput) -> tuple[Shown, ...]:
     """Every finding; () is shown too, in words."""
-    return tuple(_shown(finding, number) for number, finding in enumerate(lead.ordered_findings(report.result), 1))
+    return tuple(
+        _shown(finding, number)
+        for number, finding in enumerate(lead.ordered_findings(report.result), 1)
+    )
 
 
 def _shown(finding: Finding, number: int) -> Shown:
     same: dict[str, list[Evidence]] = {}
     for evidence in finding.evidence:
         same.setdefault(evidence.text, []).append(evidence)
-    seen = tuple(Seen(text, tuple(sources[:_SOURCES]), max(0, len(sources) - _SOURCES)) for text, sources in same.items())
+    seen = tuple(
+        Seen(text, tuple(sources[:_SOURCES]), max(0, len(sources) - _SOURCES))
+        for text, sources in same.items()
+    )
     return Shown(f"F{number:02d}", finding, seen[:_TEXTS], max(0, len(seen) - _TEXTS))

@@ -17,7 +17,11 @@ _NODES_IN_GRID = 24
 _GROUPS_IN_GRID = 66
 _TABLE = 40
 _TOLD = 6
-_STATES = {BlameState.SLOW: "slow", BlameState.INTERMITTENT: "slow at times", BlameState.DEAD: "dead"}
+_STATES = {
+    BlameState.SLOW: "slow",
+    BlameState.INTERMITTENT: "slow at times",
+    BlameState.DEAD: "dead",
+}
 _Usual = dict[tuple[bool, bool], float]
 
 
@@ -112,11 +116,17 @@ def _share_in(usual: _Usual) -> Callable[[Group], tuple[float, tuple[str, ...]]]
 
 
 def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Holds) -> Accusation:
-    share = blame.capacity_gb_s / blame.expected_gb_s if blame.capacity_gb_s is not None and blame.expected_gb_s else None
+    share = (
+        blame.capacity_gb_s / blame.expected_gb_s
+        if blame.capacity_gb_s is not None and blame.expected_gb_s
+        else None
+    )
     held = [group for group in groups if group.accused and holds(group.nodes, group.rail)]
     worst = heapq.nsmallest(_TOLD, held, key=_share_in(usual))
     # Without the groups themselves, what the blame kept of them.
-    accusing = tuple(_measured(group, usual) for group in worst) or tuple(Measured(e.text, e.artefact) for e in blame.seen_in[:_TOLD])
+    accusing = tuple(_measured(group, usual) for group in worst) or tuple(
+        Measured(e.text, e.artefact) for e in blame.seen_in[:_TOLD]
+    )
     return Accusation(
         blame.component,
         _STATES[blame.state],
@@ -133,13 +143,16 @@ def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: H
 
 
 def _clearing(blame: Blame, groups: tuple[Group, ...], usual: _Usual) -> tuple[Measured, ...]:
-    """One good group clears all its members: the best group of every cleared node, each group once."""
+    """One good group clears all its members: the best group of every cleared node, each group
+    once."""
     cleared = set(blame.exonerated)
     best: dict[str, Group] = {}
     for group in groups:
         if not group.accused and len(group.nodes) > 1:
             for node in group.nodes:
-                if node in cleared and (node not in best or group.busbw_gb_s > best[node].busbw_gb_s):
+                if node in cleared and (
+                    node not in best or group.busbw_gb_s > best[node].busbw_gb_s
+                ):
                     best[node] = group
     ordered = dict.fromkeys(best[node] for node in blame.exonerated if node in best)
     return tuple(_measured(group, usual) for group in tuple(ordered)[:_TOLD])
@@ -147,9 +160,14 @@ def _clearing(blame: Blame, groups: tuple[Group, ...], usual: _Usual) -> tuple[M
 
 def _measured(group: Group, usual: _Usual) -> Measured:
     rail = "" if group.rail is None else f", rail {group.rail}"
-    share = f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of the usual" if usual[group.kind] else ""
+    share = (
+        f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of the usual"
+        if usual[group.kind]
+        else ""
+    )
     return Measured(
-        f"{' + '.join(group.nodes[:4])}{' …' if group.nodes[4:] else ''}{rail}: {phrases.bandwidth(group.busbw_gb_s)}{share}",
+        f"{' + '.join(group.nodes[:4])}{' …' if group.nodes[4:] else ''}{rail}:"
+        f" {phrases.bandwidth(group.busbw_gb_s)}{share}",
         group.artefact,
     )
 
@@ -165,50 +183,83 @@ def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
     if not accusing:
         low = min(group.busbw_gb_s for group in groups)
         middle = sorted(group.busbw_gb_s for group in groups)[len(groups) // 2]
-        return f"{text}Nothing is accused: the slowest gave {phrases.bandwidth(low)}, the median {phrases.bandwidth(middle)}."
+        return (
+            f"{text}Nothing is accused: the slowest gave {phrases.bandwidth(low)}, the median"
+            f" {phrases.bandwidth(middle)}."
+        )
     range_bad = _range(accusing)
     if not clean:
-        return f"{text}Every group holds what is accused ({range_bad}), so no measurement clears anything."
+        return (
+            f"{text}Every group holds what is accused ({range_bad}), so no measurement clears"
+            " anything."
+        )
     accused = ", ".join(dict.fromkeys(blame.component for blame in result.blame))
-    return f"{text}{len(accusing):,} with {accused}: {range_bad}. {len(clean):,} without: {_range(clean)}."
+    return (
+        f"{text}{len(accusing):,} with {accused}: {range_bad}. {len(clean):,} without:"
+        f" {_range(clean)}."
+    )
 
 
 def _range(groups: list[Group]) -> str:
     low, high = min(g.busbw_gb_s for g in groups), max(g.busbw_gb_s for g in groups)
-    return phrases.bandwidth(low) if low == high else f"{phrases.number(low)} to {phrases.bandwidth(high)}"
+    return (
+        phrases.bandwidth(low)
+        if low == high
+        else f"{phrases.number(low)} to {phrases.bandwidth(high)}"
+    )
 
 
-def _picture(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusion: str) -> tuple[Drawing | None, str]:
+def _picture(
+    result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusion: str
+) -> tuple[Drawing | None, str]:
     if not groups or not all(usual.values()):
         return None, ""
-    nodes = [node for node in result.nodes if any(node in group.nodes for group in groups)] if len(result.nodes) <= _NODES_IN_GRID else []
+    nodes = (
+        [node for node in result.nodes if any(node in group.nodes for group in groups)]
+        if len(result.nodes) <= _NODES_IN_GRID
+        else []
+    )
     if nodes and len(groups) <= _GROUPS_IN_GRID:
         caption = (
-            "One row per group, the slowest first: squares and orange where it holds what is accused, circles and blue where it does not."
+            "One row per group, the slowest first: squares and orange where it holds what is"
+            " accused, circles and blue where it does not."
         )
         return _grid(result, groups, nodes, conclusion), caption
     rails = any(group.rail is not None for group in groups)
     caption = (
-        f"One mark per node: its best group{' on its worst rail' if rails else ''}, as a share of the median of the groups without the "
-        "accused; the thin line reaches down to its worst. One good group clears a node, so only the marks count."
+        f"One mark per node: its best group{' on its worst rail' if rails else ''}, as a share of"
+        " the median of the groups without the accused; the thin line reaches down to its worst."
+        " One good group clears a node, so only the marks count."
     )
     return _strip(result, groups, usual, conclusion), caption
 
 
-def _grid(result: RunResult, groups: tuple[Group, ...], nodes: list[str], conclusion: str) -> Drawing:
+def _grid(
+    result: RunResult, groups: tuple[Group, ...], nodes: list[str], conclusion: str
+) -> Drawing:
     column = {node: index for index, node in enumerate(nodes)}
     full = max(group.busbw_gb_s for group in groups)
     rows = [
         strip.Row(
             tuple(column[node] for node in group.nodes if node in column),
             group.busbw_gb_s / full if full else 0.0,
-            phrases.bandwidth(group.busbw_gb_s) + ("" if group.rail is None else f", rail {group.rail}"),
+            phrases.bandwidth(group.busbw_gb_s)
+            + ("" if group.rail is None else f", rail {group.rail}"),
             group.accused,
         )
         for group in sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes))
     ]
     accused = tuple(column[node] for node in accused_nodes(result) if node in column)
-    return strip.draw_members(strip.Members("groups", "Groups of nodes and what they gave", conclusion, tuple(nodes), accused, tuple(rows)))
+    return strip.draw_members(
+        strip.Members(
+            "groups",
+            "Groups of nodes and what they gave",
+            conclusion,
+            tuple(nodes),
+            accused,
+            tuple(rows),
+        )
+    )
 
 
 def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusion: str) -> Drawing:

@@ -1,4 +1,5 @@
-"""What was run and how each number was judged: the cases, and every comparison of all nodes together with the source of its reference."""
+"""What was run and how each number was judged: the cases, and every comparison of all nodes
+together with the source of its reference."""
 
 from __future__ import annotations
 
@@ -68,7 +69,10 @@ def _numbers(result: RunResult) -> tuple[NumberBlock, ...]:
     for comparison in lead.whole_cluster(result):
         told = f"{phrases.reference(comparison.reference)}: {comparison.reference.source}"
         same.setdefault((comparison.case_id, told), []).append(comparison)
-    return tuple(NumberBlock(case, told, tuple(_number(c) for c in own)) for (case, told), own in same.items())
+    return tuple(
+        NumberBlock(case, told, tuple(_number(c) for c in own))
+        for (case, told), own in same.items()
+    )
 
 
 def _number(comparison: Comparison) -> NumberRow:
@@ -133,4 +137,8 @@ def _case(outcomes: list[CaseOutcome]) -> CaseRow:
 
 
 def _problems(outcomes: Iterable[CaseOutcome]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(p for outcome in outcomes for r in outcome.results for p in (*r.faults, *r.problems)))
+    return tuple(
+        dict.fromkeys(
+            p for outcome in outcomes for r in outcome.results for p in (*r.faults, *r.problems)
+        )
+    )

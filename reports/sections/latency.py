@@ -1,4 +1,5 @@
-"""Time against message size, both logarithmic: where a wrong protocol or a fallback to TCP shows, which GB/s hide."""
+"""Time against message size, both logarithmic: where a wrong protocol or a fallback to TCP shows,
+which GB/s hide."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from busbw.reports.sections.curve import Cursor, Point, Side, Sweep, sweeps
 from busbw.units import format_size, format_time_us
 
 _SMALL_BYTES = 64 * 1024
-"""Up to here time is latency; a collective that was measured at no such size has no latency picture."""
+"""Up to here time is latency; a collective that was measured at no such size has no latency
+picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,9 @@ def view(report: ReportInput) -> tuple[Latency, ...] | None:
 
 
 def _small(sweep: Sweep) -> int:
-    return sum(1 for point in sweep.points if point.size_bytes <= _SMALL_BYTES and _time(point) is not None)
+    return sum(
+        1 for point in sweep.points if point.size_bytes <= _SMALL_BYTES and _time(point) is not None
+    )
 
 
 def _time(point: Point) -> float | None:
@@ -46,10 +50,13 @@ def _time(point: Point) -> float | None:
 def _latency(sweep: Sweep) -> Latency:
     timed = tuple((point, time) for point in sweep.points if (time := _time(point)) is not None)
     first = min(timed, key=lambda pair: pair[0].size_bytes)
-    last = max((pair for pair in timed if pair[0].size_bytes <= _SMALL_BYTES), key=lambda pair: pair[0].size_bytes)
+    last = max(
+        (pair for pair in timed if pair[0].size_bytes <= _SMALL_BYTES),
+        key=lambda pair: pair[0].size_bytes,
+    )
     conclusion = (
-        f"{sweep.collective} takes {format_time_us(first[1])} at {format_size(first[0].size_bytes)} "
-        f"and {format_time_us(last[1])} at {format_size(last[0].size_bytes)}."
+        f"{sweep.collective} takes {format_time_us(first[1])} at {format_size(first[0].size_bytes)}"
+        f" and {format_time_us(last[1])} at {format_size(last[0].size_bytes)}."
     )
     ranks = f" on {phrases.count(sweep.nranks, 'rank')}" if sweep.nranks is not None else ""
     heading = f"{sweep.collective}{ranks}"
@@ -58,7 +65,10 @@ def _latency(sweep: Sweep) -> Latency:
         tuple(plot.place(chart, point.size_bytes, time)[0] for point, time in timed),
         tuple(f"{format_size(point.size_bytes)}: {format_time_us(time)}" for point, time in timed),
     )
-    rows = tuple((format_size(p.size_bytes), _shown(p.out_of_place), _shown(p.in_place)) for p in sweep.points)
+    rows = tuple(
+        (format_size(p.size_bytes), _shown(p.out_of_place), _shown(p.in_place))
+        for p in sweep.points
+    )
     return Latency(sweep.collective, heading, conclusion, plot.draw(chart), cursor, rows)
 
 
@@ -66,9 +76,15 @@ def _plot(sweep: Sweep, times: list[float], heading: str, conclusion: str) -> pl
     sizes = [point.size_bytes for point in sweep.points]
     lines = []
     for piece in sweep.pieces():
-        points = tuple((float(point.size_bytes), time) for point in piece if (time := _time(point)) is not None)
+        points = tuple(
+            (float(point.size_bytes), time) for point in piece if (time := _time(point)) is not None
+        )
         if points:
-            lines.append(plot.Line(f"{piece[0].case_id} {format_time_us(points[-1][1])}", points, "bad", bold=True))
+            lines.append(
+                plot.Line(
+                    f"{piece[0].case_id} {format_time_us(points[-1][1])}", points, "bad", bold=True
+                )
+            )
     return plot.Plot(
         key=f"latency-{sweep.collective.replace('_', '-')}",
         title=f"Time of {heading} against message size",

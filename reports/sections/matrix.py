@@ -56,7 +56,8 @@ def view(report: ReportInput) -> Pairs | None:
     if not groups:
         return None
     size = max(group.size_bytes for group in groups)
-    # Pairs over one rail and over all of them are two scales: the picture has the one that was measured more.
+    # Pairs over one rail and over all of them are two scales: the picture has the one that was
+    # measured more.
     whole = 2 * sum(group.rail is None for group in groups) >= len(groups)
     pairs: dict[tuple[str, str], float] = {}
     for group in groups:
@@ -70,14 +71,22 @@ def view(report: ReportInput) -> Pairs | None:
     if len(names) < _NODES or len(pairs) < _ENOUGH * len(names) * (len(names) - 1) / 2:
         return None
     place = {name: index for index, name in enumerate(names)}
-    values = tuple((place[pair[0]], place[pair[1]], value) for pair, value in pairs.items() if pair[0] in place and pair[1] in place)
+    values = tuple(
+        (place[pair[0]], place[pair[1]], value)
+        for pair, value in pairs.items()
+        if pair[0] in place and pair[1] in place
+    )
     nodes = _nodes(names, values)
     middle = statistics.median(value for _, _, value in values)
     worst = sorted(nodes, key=lambda node: (node.median, node.slowest, node.name))
     conclusion = _conclusion(worst, middle, len(values))
     apart = tuple(place[node.name] for node in worst[:8] if node.median < 0.9 * middle)
     step = matrix.block(len(names))
-    pooled = f"Each dot is the slowest of {step} × {step} pairs, so one slow node cannot disappear. " if step > 1 else ""
+    pooled = (
+        f"Each dot is the slowest of {step} × {step} pairs, so one slow node cannot disappear. "
+        if step > 1
+        else ""
+    )
     return Pairs(
         f"{len(names)} × {len(names)} nodes, {format_size(size)}",
         conclusion,
@@ -108,7 +117,15 @@ def _nodes(names: tuple[str, ...], values: tuple[tuple[int, int, float], ...]) -
     made = []
     for index, name in enumerate(names):
         slowest, partner = min(own[index])
-        made.append(_Node(name, statistics.median(value for value, _ in own[index]), slowest, names[partner], len(own[index])))
+        made.append(
+            _Node(
+                name,
+                statistics.median(value for value, _ in own[index]),
+                slowest,
+                names[partner],
+                len(own[index]),
+            )
+        )
     return made
 
 
@@ -117,9 +134,16 @@ def _conclusion(worst: list[_Node], middle: float, count: int) -> str:
     first = worst[0]
     share = phrases.percent(first.median / middle) if middle else "not known"
     return (
-        text + f"The node with the slowest pairs is {first.name}: median {phrases.bandwidth(first.median)}, {share} of all pairs' median."
+        text + f"The node with the slowest pairs is {first.name}: median"
+        f" {phrases.bandwidth(first.median)}, {share} of all pairs' median."
     )
 
 
 def _row(node: _Node) -> Worst:
-    return Worst(node.name, phrases.bandwidth(node.median), phrases.bandwidth(node.slowest), node.partner, node.pairs)
+    return Worst(
+        node.name,
+        phrases.bandwidth(node.median),
+        phrases.bandwidth(node.slowest),
+        node.partner,
+        node.pairs,
+    )

@@ -82,7 +82,11 @@ def view(report: ReportInput) -> Preflight | None:
         return None
     answers = _answers(checks)
     odd = sorted(
-        (answer for answer in answers if answer.status in (Status.FAIL, Status.UNKNOWN, Status.WARN)),
+        (
+            answer
+            for answer in answers
+            if answer.status in (Status.FAIL, Status.UNKNOWN, Status.WARN)
+        ),
         key=lambda answer: (not answer.required, phrases.SEVERITY[answer.status]),
     )
     by_check = _by_check(checks)
@@ -91,16 +95,31 @@ def view(report: ReportInput) -> Preflight | None:
     shown = {check: row for check, row in by_check.items() if small or not _all_pass(row, nodes)}
     kinds = _kinds(nodes, by_check)
     single, few = len(kinds) == 1, len(kinds) <= _CLASSES
-    states = tuple(status for status in phrases.SEVERITY if any(check.status is status for check in checks))
+    states = tuple(
+        status for status in phrases.SEVERITY if any(check.status is status for check in checks)
+    )
     return Preflight(
         _summary(by_check, len(nodes), len(report.result.nodes), checks),
         tuple(odd),
-        () if single or not few else tuple(Kind(phrases.nodes(members), len(members)) for members in kinds),
-        ()
-        if single or not few
-        else tuple(MatrixRow(check, tuple(row.get(members[0]) for members in kinds)) for check, row in shown.items()),
+        (
+            ()
+            if single or not few
+            else tuple(Kind(phrases.nodes(members), len(members)) for members in kinds)
+        ),
+        (
+            ()
+            if single or not few
+            else tuple(
+                MatrixRow(check, tuple(row.get(members[0]) for members in kinds))
+                for check, row in shown.items()
+            )
+        ),
         states,
-        () if single or few else tuple(_counted(check, row, states) for check, row in shown.items()),
+        (
+            ()
+            if single or few
+            else tuple(_counted(check, row, states) for check, row in shown.items())
+        ),
         len(by_check) - len(shown),
         tuple(answer for answer in answers if answer.status is Status.PASS),
         tuple(answer for answer in answers if answer.status is Status.SKIPPED),
@@ -112,7 +131,9 @@ def _by_check(checks: tuple[CheckResult, ...]) -> dict[str, dict[str, Status]]:
     table: dict[str, dict[str, Status]] = {}
     for check in checks:
         row = table.setdefault(check.check_id, {})
-        row[check.node] = worst((row[check.node], check.status)) if check.node in row else check.status
+        row[check.node] = (
+            worst((row[check.node], check.status)) if check.node in row else check.status
+        )
     return table
 
 
@@ -136,7 +157,14 @@ def _counted(check: str, row: dict[str, Status], states: tuple[Status, ...]) -> 
 def _answers(checks: tuple[CheckResult, ...]) -> tuple[Answer, ...]:
     same: dict[tuple[str, Status, str, str, str, bool], list[CheckResult]] = {}
     for check in checks:
-        key = (check.check_id, check.status, check.found, check.expected, check.reason, check.required)
+        key = (
+            check.check_id,
+            check.status,
+            check.found,
+            check.expected,
+            check.reason,
+            check.required,
+        )
         same.setdefault(key, []).append(check)
     return tuple(
         Answer(
@@ -155,10 +183,17 @@ def _answers(checks: tuple[CheckResult, ...]) -> tuple[Answer, ...]:
     )
 
 
-def _summary(table: dict[str, dict[str, Status]], asked: int, nodes: int, checks: tuple[CheckResult, ...]) -> str:
-    clean = sum(1 for row in table.values() if all(status is Status.PASS for status in row.values()))
+def _summary(
+    table: dict[str, dict[str, Status]], asked: int, nodes: int, checks: tuple[CheckResult, ...]
+) -> str:
+    clean = sum(
+        1 for row in table.values() if all(status is Status.PASS for status in row.values())
+    )
     of = "" if asked == nodes else f" of {nodes}"
-    text = f"{phrases.count(len(table), 'check')} on {phrases.count(asked, 'node')}{of}: {clean} pass everywhere"
+    text = (
+        f"{phrases.count(len(table), 'check')} on {phrases.count(asked, 'node')}{of}: {clean} pass"
+        " everywhere"
+    )
     rest = [
         f"{sum(1 for check in checks if check.status is state):,} × {phrases.WORDS[state]}"
         for state in phrases.SEVERITY

@@ -1,4 +1,5 @@
-"""Each process's time of the same collective, in rank order: who stands apart, and whose iterations spread."""
+"""Each process's time of the same collective, in rank order: who stands apart, and whose iterations
+spread."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from busbw.reports.sections.curve import Cursor
 from busbw.units import format_size, format_time_us
 
 APART = 1.10
-"""The line above which a process is said to stand apart: 10 %, the rule of thumb for spread over ranks (measurement.md, articles)."""
+"""The line above which a process is said to stand apart: 10 %, the rule of thumb for spread over
+ranks (measurement.md, articles)."""
 _WORST = 20
 _CURSOR_UP_TO = 1100
 
@@ -54,34 +56,51 @@ class _Process:
 
 def view(report: ReportInput) -> tuple[Ranks, ...] | None:
     """A picture per case that gave per-process times of one communicator; None = none did."""
-    made = [_ranks(outcome, times) for outcome in report.result.cases if (times := _one_communicator(outcome))]
+    made = [
+        _ranks(outcome, times)
+        for outcome in report.result.cases
+        if (times := _one_communicator(outcome))
+    ]
     return tuple(made) or None
 
 
 def _one_communicator(outcome: CaseOutcome) -> tuple[ProcessTimes, ...]:
-    """Times at the largest size, out of place where there is such; () = none, or of several groups, which the survey shows."""
+    """Times at the largest size, out of place where there is such; () = none, or of several groups,
+    which the survey shows."""
     every = [t for result in outcome.results for t in result.process_times if t.times_us]
     if outcome.case.split is not None or not every:
         return ()
     size = max(t.size_bytes for t in every)
     side = not any(not t.in_place for t in every if t.size_bytes == size)
     own = {t.process: t for t in every if t.size_bytes == size and t.in_place is side}
-    return tuple(own[process] for process in sorted(own)) if len({t.group for t in own.values()}) == 1 and len(own) > 1 else ()
+    return (
+        tuple(own[process] for process in sorted(own))
+        if len({t.group for t in own.values()}) == 1 and len(own) > 1
+        else ()
+    )
 
 
 def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
     medians = [statistics.median(t.times_us) for t in times]
     middle = statistics.median(medians)
-    processes = [_Process(t, median, median / middle if middle else 1.0) for t, median in zip(times, medians, strict=True)]
+    processes = [
+        _Process(t, median, median / middle if middle else 1.0)
+        for t, median in zip(times, medians, strict=True)
+    ]
     apart = [p for p in processes if p.ratio > APART]
-    heading = f"{outcome.case.id}: {phrases.count(len(times), 'process', 'processes')}, {format_size(times[0].size_bytes)}"
+    heading = (
+        f"{outcome.case.id}: {phrases.count(len(times), 'process', 'processes')},"
+        f" {format_size(times[0].size_bytes)}"
+    )
     conclusion = _conclusion(processes, apart, middle)
     marks = tuple(_mark(p, middle) for p in processes)
     picture = strip.Strip(
         key=f"ranks-{_key(outcome.case.id)}",
         title=f"Time per process relative to the median, {heading}",
         description=conclusion,
-        y=svg.linear(max(APART + 0.05, *(m.high for m in marks)), min(0.9, *(m.low for m in marks)), most=5),
+        y=svg.linear(
+            max(APART + 0.05, *(m.high for m in marks)), min(0.9, *(m.low for m in marks)), most=5
+        ),
         y_label="× median",
         marks=marks,
         first=_end(times[0]),
@@ -90,9 +109,14 @@ def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
     )
     cursor = None
     if len(times) <= _CURSOR_UP_TO:
-        cursor = Cursor(tuple(strip.place(picture, i) for i in range(len(times))), tuple(_told(p) for p in processes))
+        cursor = Cursor(
+            tuple(strip.place(picture, i) for i in range(len(times))),
+            tuple(_told(p) for p in processes),
+        )
     worst = sorted(processes, key=lambda p: (-p.ratio, p.times.process))[:_WORST]
-    return Ranks(heading, conclusion, strip.draw(picture), cursor, tuple(_row(p) for p in worst), len(times))
+    return Ranks(
+        heading, conclusion, strip.draw(picture), cursor, tuple(_row(p) for p in worst), len(times)
+    )
 
 
 def _key(text: str) -> str:
@@ -107,14 +131,23 @@ def _mark(process: _Process, middle: float) -> strip.Mark:
 
 
 def _conclusion(processes: list[_Process], apart: list[_Process], middle: float) -> str:
-    spread = statistics.pstdev([p.median_us for p in processes]) / statistics.fmean([p.median_us for p in processes])
-    text = f"Median {format_time_us(middle)}; standard deviation over processes {spread:.1%} of the mean. "
+    spread = statistics.pstdev([p.median_us for p in processes]) / statistics.fmean(
+        [p.median_us for p in processes]
+    )
+    text = (
+        f"Median {format_time_us(middle)}; standard deviation over processes {spread:.1%} of the"
+        " mean. "
+    )
     if not apart:
         return text + f"No process is slower than {APART:.2f} × the median."
     hosts = [p.times.host for p in apart if p.times.host is not None]
     at = f" on {phrases.nodes(hosts)}" if hosts else ""
     worst = max(p.ratio for p in apart)
-    return text + f"{phrases.count(len(apart), 'process', 'processes')}{at} above {APART:.2f} × the median, the slowest at {worst:.2f} ×."
+    return (
+        text
+        + f"{phrases.count(len(apart), 'process', 'processes')}{at} above {APART:.2f} × the median,"
+        f" the slowest at {worst:.2f} ×."
+    )
 
 
 def _end(times: ProcessTimes) -> str:
@@ -122,7 +155,10 @@ def _end(times: ProcessTimes) -> str:
 
 
 def _told(process: _Process) -> str:
-    return f"{_end(process.times)}: {format_time_us(process.median_us)}, {process.ratio:.2f} × the median"
+    return (
+        f"{_end(process.times)}: {format_time_us(process.median_us)}, {process.ratio:.2f} × the"
+        " median"
+    )
 
 
 def _row(process: _Process) -> Row:

@@ -1,4 +1,5 @@
-"""Raw evidence at the end of the page: excerpts as far as the page's size allows, the others by name and sum."""
+"""Raw evidence at the end of the page: excerpts as far as the page's size allows, the others by
+name and sum."""
 
 from __future__ import annotations
 
@@ -34,8 +35,13 @@ def view(report: ReportInput) -> tuple[Shown, ...] | None:
 
 def _shown(excerpt: Excerpt, left: int) -> Shown:
     if excerpt.artefact.endswith(".json"):
-        # nccl-tests writes its whole environment into its JSON: a report that is mailed must not carry that.
-        return Shown(excerpt, "", "It is for programs, and may hold the environment of the launch: see the file.")
+        # nccl-tests writes its whole environment into its JSON: a report that is mailed must not
+        # carry that.
+        return Shown(
+            excerpt,
+            "",
+            "It is for programs, and may hold the environment of the launch: see the file.",
+        )
     text = _cut(excerpt.text)
     if len(text) > left:
         return Shown(excerpt, "", "Left out here to keep the page small: see the file.")
@@ -46,4 +52,7 @@ def _cut(text: str) -> str:
     if len(text) <= _MOST_OF_ONE:
         return text
     half = _MOST_OF_ONE // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out here, see the file …\n{text[-half:]}"
+    return (
+        f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out here, see the file"
+        f" …\n{text[-half:]}"
+    )

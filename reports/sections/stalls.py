@@ -55,7 +55,9 @@ class Stall:
 
 def view(report: ReportInput) -> tuple[Stall, ...] | None:
     """A picture and two tables for each; None = no launch stalled."""
-    return tuple(_stall(story, number) for number, story in enumerate(report.result.stalls, 1)) or None
+    return (
+        tuple(_stall(story, number) for number, story in enumerate(report.result.stalls, 1)) or None
+    )
 
 
 def _stall(story: StallStory, number: int) -> Stall:
@@ -63,11 +65,21 @@ def _stall(story: StallStory, number: int) -> Stall:
     conclusion = _conclusion(story, accused)
     first = story.events[0].at_s if story.events else 0.0
     rows = tuple(
-        EventRow(_clock(event.at_s), f"+{format_duration(event.at_s - first)}", event.who, event.text, event.who in accused)
+        EventRow(
+            _clock(event.at_s),
+            f"+{format_duration(event.at_s - first)}",
+            event.who,
+            event.text,
+            event.who in accused,
+        )
         for event in story.events
     )
     return Stall(
-        f"{story.case_id}: {story.ended.replace('-', ' ')}", conclusion, _picture(story, number, accused, conclusion), rows, _ranks(story)
+        f"{story.case_id}: {story.ended.replace('-', ' ')}",
+        conclusion,
+        _picture(story, number, accused, conclusion),
+        rows,
+        _ranks(story),
     )
 
 
@@ -89,9 +101,19 @@ def _picture(story: StallStory, number: int, accused: set[str], conclusion: str)
     if len({event.at_s for event in story.events}) < 2:
         return None
     begin, end = story.events[0].at_s, story.events[-1].at_s
-    names = sorted({event.who for event in story.events} | accused, key=lambda who: (who != _OURS, who not in accused, who))[:_LANES]
-    marks = tuple(lanes.Mark(names.index(e.who), (e.at_s - begin) / (end - begin)) for e in story.events if e.who in names)
-    ticks = tuple((share, f"+{format_duration((end - begin) * share)}") for share in (n / (_TICKS - 1) for n in range(_TICKS)))
+    names = sorted(
+        {event.who for event in story.events} | accused,
+        key=lambda who: (who != _OURS, who not in accused, who),
+    )[:_LANES]
+    marks = tuple(
+        lanes.Mark(names.index(e.who), (e.at_s - begin) / (end - begin))
+        for e in story.events
+        if e.who in names
+    )
+    ticks = tuple(
+        (share, f"+{format_duration((end - begin) * share)}")
+        for share in (n / (_TICKS - 1) for n in range(_TICKS))
+    )
     quiet = _quiet(story.events)
     return lanes.draw(
         lanes.Lanes(
@@ -102,7 +124,11 @@ def _picture(story: StallStory, number: int, accused: set[str], conclusion: str)
             accused=tuple(index for index, name in enumerate(names) if name in accused),
             marks=marks,
             ticks=ticks,
-            quiet=None if quiet is None else ((quiet[0] - begin) / (end - begin), (quiet[1] - begin) / (end - begin)),
+            quiet=(
+                None
+                if quiet is None
+                else ((quiet[0] - begin) / (end - begin), (quiet[1] - begin) / (end - begin))
+            ),
             quiet_label="no output",
         )
     )
@@ -112,7 +138,11 @@ def _quiet(events: tuple[StoryEvent, ...]) -> tuple[float, float] | None:
     """From the last output, or the start, to the run's next word: it looked at the nodes."""
     ours = [event for event in events if event.who == _OURS]
     looks = [event.at_s for event in ours if event.text.startswith("no output")]
-    before = [event.at_s for event in ours if looks and event.at_s < looks[-1] and not event.text.startswith("no output")]
+    before = [
+        event.at_s
+        for event in ours
+        if looks and event.at_s < looks[-1] and not event.text.startswith("no output")
+    ]
     return (before[-1], looks[-1]) if before else None
 
 
@@ -122,7 +152,14 @@ def _ranks(story: StallStory) -> tuple[RankRow, ...]:
         busy = "not known" if rank.cpu_s is None else "none" if rank.cpu_s == 0 else "some"
         alike.setdefault((rank.state, rank.waits_in, busy, rank.accused), []).append(rank)
     rows = [
-        RankRow(_numbers(own), phrases.nodes(dict.fromkeys(rank.node for rank in own)), state, waits_in or "–", _cpu(own), accused)
+        RankRow(
+            _numbers(own),
+            phrases.nodes(dict.fromkeys(rank.node for rank in own)),
+            state,
+            waits_in or "–",
+            _cpu(own),
+            accused,
+        )
         for (state, waits_in, _, accused), own in alike.items()
     ]
     return tuple(sorted(rows, key=lambda row: not row.accused))

@@ -1,4 +1,5 @@
-"""Which rail of which node ends on which leaf: nodes that are cabled alike are one row, and what is accused stands apart."""
+"""Which rail of which node ends on which leaf: nodes that are cabled alike are one row, and what is
+accused stands apart."""
 
 from __future__ import annotations
 
@@ -82,7 +83,10 @@ def view(report: ReportInput) -> Layout | None:
     rows = _rows(found, count, accused)
     shown = min(_ROWS, max(_OPEN, sum(any(cell.accused for cell in row.cells) for row in rows)))
     leaves = tuple(
-        LeafRow(leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), accused.leaves.get(leaf.name, "")) for leaf in found.leaves
+        LeafRow(
+            leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), accused.leaves.get(leaf.name, "")
+        )
+        for leaf in found.leaves
     )
     return Layout(
         _conclusion(report.result, found, count),
@@ -116,20 +120,29 @@ def _accused(result: RunResult, leaves: set[str]) -> _Accused:
 
 
 def _how(blame: Blame) -> str:
-    return {BlameState.SLOW: "slow", BlameState.INTERMITTENT: "slow at times", BlameState.DEAD: "dead"}[blame.state]
+    return {
+        BlameState.SLOW: "slow",
+        BlameState.INTERMITTENT: "slow at times",
+        BlameState.DEAD: "dead",
+    }[blame.state]
 
 
 def _rows(found: Topology, count: int, accused: _Accused) -> tuple[Row, ...]:
     leaf = {(nic.node, nic.rail): nic.leaf for nic in found.nics if nic.rail is not None}
     alike: dict[tuple[object, ...], list[str]] = {}
     for node in found.nodes:
-        cabled = tuple((leaf.get((node, rail)), accused.rails.get((node, rail), "")) for rail in range(count))
+        cabled = tuple(
+            (leaf.get((node, rail)), accused.rails.get((node, rail), "")) for rail in range(count)
+        )
         alike.setdefault((cabled, accused.nodes.get(node, "")), []).append(node)
     rows = []
     for nodes in alike.values():
         first = nodes[0]
         cells = tuple(
-            Cell(leaf.get((first, rail)) or "not known", accused.rails.get((first, rail)) or accused.nodes.get(first, ""))
+            Cell(
+                leaf.get((first, rail)) or "not known",
+                accused.rails.get((first, rail)) or accused.nodes.get(first, ""),
+            )
             for rail in range(count)
         )
         rows.append(Row(phrases.nodes(nodes), len(nodes), accused.nodes.get(first, ""), cells))
@@ -147,11 +160,20 @@ def _conclusion(result: RunResult, found: Topology, rails: int) -> str:
     for nic in found.nics:
         leaves.setdefault(nic.node, set()).add(nic.leaf)
     crossing = any(len(own) > 1 for own in leaves.values())
-    how = "each rail of a node on a leaf of its own or another node's" if crossing else "all rails of a node on one leaf"
-    cabled = f"{phrases.count(len(found.nodes), 'node')} with {phrases.count(rails, 'rail')} on {_leaves(found)}, {how}."
+    how = (
+        "each rail of a node on a leaf of its own or another node's"
+        if crossing
+        else "all rails of a node on one leaf"
+    )
+    cabled = (
+        f"{phrases.count(len(found.nodes), 'node')} with {phrases.count(rails, 'rail')} on"
+        f" {_leaves(found)}, {how}."
+    )
     if not result.blame:
         return cabled
-    return f"{cabled} Accused: {', '.join(dict.fromkeys(blame.component for blame in result.blame))}."
+    return (
+        f"{cabled} Accused: {', '.join(dict.fromkeys(blame.component for blame in result.blame))}."
+    )
 
 
 def _leaves(found: Topology) -> str:

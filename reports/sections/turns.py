@@ -1,4 +1,5 @@
-"""What was measured in turn: settings tried, changed nodes against unchanged ones, the rounds of a soak with what happened in them."""
+"""What was measured in turn: settings tried, changed nodes against unchanged ones, the rounds of a
+soak with what happened in them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from busbw.units import format_bandwidth, format_duration, format_size
 # What was measured in turn as plain lines: settings tried, changed nodes against unchanged ones,
 # the rounds of a soak.
 
-_WORDS = {Change.FASTER: "gains", Change.SLOWER: "loses", Change.SAME: "no difference", Change.INCONCLUSIVE: "cannot be told"}
+_WORDS = {
+    Change.FASTER: "gains",
+    Change.SLOWER: "loses",
+    Change.SAME: "no difference",
+    Change.INCONCLUSIVE: "cannot be told",
+}
 _MOST_EVENTS = 20
 
 
@@ -26,13 +32,21 @@ def lines(result: RunResult) -> tuple[str, ...]:
     told: list[str] = []
     if result.tried:
         width = max(len(each.setting) for each in result.tried)
-        told += [f"{'setting against unset':<{width}}  {'':<23}{'unset':>12}{'with it':>14}   change"]
-        told += [f"{each.setting:<{width}}  {what(each):<23}{values(each)}   {answer(each)}" for each in result.tried]
+        told += [
+            f"{'setting against unset':<{width}}  {'':<23}{'unset':>12}{'with it':>14}   change"
+        ]
+        told += [
+            f"{each.setting:<{width}}  {what(each):<23}{values(each)}   {answer(each)}"
+            for each in result.tried
+        ]
     contrasts = result.compared.contrasts if result.compared is not None else ()
     for each in contrasts:
         size = f"{each.contrast.collective} {format_size(each.contrast.size_bytes)}"
         before = f", before {each.before:.1%}" if each.before is not None else ""
-        told.append(f"{size}: changed {', '.join(each.contrast.changed)} over unchanged{before}: {each.shift.reason}")
+        told.append(
+            f"{size}: changed {', '.join(each.contrast.changed)} over unchanged{before}:"
+            f" {each.shift.reason}"
+        )
     if result.soak is not None:
         told += soak_lines(result.soak)
     return tuple(one_line(line) for line in told)
@@ -60,18 +74,34 @@ def answer(each: Tried) -> str:
 
 def soak_lines(soak: Soak) -> list[str]:
     """What happened, in the order of time."""
-    told = [f"soak: {format_duration(soak.done_s)} of {format_duration(soak.planned_s)}, {len(soak.rounds)} launches"]
+    told = [
+        f"soak: {format_duration(soak.done_s)} of {format_duration(soak.planned_s)},"
+        f" {len(soak.rounds)} launches"
+    ]
     for event in soak.events[:_MOST_EVENTS]:
         at = f"{event.began}  +{format_duration(event.after_s)}"
         told.append(f"  {at}  round {event.number}  {event.kind}: {event.text}")
     left = len(soak.events) - _MOST_EVENTS
     told += [f"  and {left} more in the report"] if left > 0 else []
-    told += [f"  drift of {each.case_id}: {each.change:+.1%}, chance without a trend {each.chance:.2g}" for each in soak.drifts]
+    told += [
+        f"  drift of {each.case_id}: {each.change:+.1%}, chance without a trend {each.chance:.2g}"
+        for each in soak.drifts
+    ]
     return told
 
 
-_TRIED = {Change.FASTER: Status.PASS, Change.SLOWER: Status.WARN, Change.SAME: Status.PASS, Change.INCONCLUSIVE: Status.UNKNOWN}
-_CONTRAST = {Change.FASTER: Status.PASS, Change.SLOWER: Status.FAIL, Change.SAME: Status.PASS, Change.INCONCLUSIVE: Status.UNKNOWN}
+_TRIED = {
+    Change.FASTER: Status.PASS,
+    Change.SLOWER: Status.WARN,
+    Change.SAME: Status.PASS,
+    Change.INCONCLUSIVE: Status.UNKNOWN,
+}
+_CONTRAST = {
+    Change.FASTER: Status.PASS,
+    Change.SLOWER: Status.FAIL,
+    Change.SAME: Status.PASS,
+    Change.INCONCLUSIVE: Status.UNKNOWN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +169,31 @@ def view(report: ReportInput) -> InTurn | None:
         ),
         _told(soak) if soak is not None else "",
         _rounds(soak) if soak is not None else (),
-        tuple((when(event), event.kind, event.text) for event in soak.events) if soak is not None else (),
+        (
+            tuple((when(event), event.kind, event.text) for event in soak.events)
+            if soak is not None
+            else ()
+        ),
     )
 
 
 def _told(soak: Soak) -> str:
-    drifts = "; ".join(f"{each.case_id} drift {each.change:+.1%}" for each in soak.drifts) or "too few rounds for a trend"
-    return f"{format_duration(soak.done_s)} of {format_duration(soak.planned_s)} in {len(soak.rounds)} launches; {drifts}."
+    drifts = (
+        "; ".join(f"{each.case_id} drift {each.change:+.1%}" for each in soak.drifts)
+        or "too few rounds for a trend"
+    )
+    return (
+        f"{format_duration(soak.done_s)} of {format_duration(soak.planned_s)} in {len(soak.rounds)}"
+        f" launches; {drifts}."
+    )
 
 
 def _rounds(soak: Soak) -> tuple[Rounds, ...]:
     found = []
     for case_id in dict.fromkeys(each.case_id for each in soak.rounds):
-        own = [each for each in soak.rounds if each.case_id == case_id and each.busbw_gb_s is not None]
+        own = [
+            each for each in soak.rounds if each.case_id == case_id and each.busbw_gb_s is not None
+        ]
         if not own:
             continue
         apart = {event.number for event in soak.events}
@@ -160,7 +202,10 @@ def _rounds(soak: Soak) -> tuple[Rounds, ...]:
         picture = strip.Strip(
             key=f"soak-{case_id}",
             title=f"Rounds of {case_id}",
-            description=f"{len(own)} rounds, from {format_bandwidth(min(values))} to {format_bandwidth(max(values))}",
+            description=(
+                f"{len(own)} rounds, from {format_bandwidth(min(values))} to"
+                f" {format_bandwidth(max(values))}"
+            ),
             y=svg.linear(max(values) * 1.02, min(values) * 0.98),
             y_label="busbw, GB/s",
             marks=tuple(

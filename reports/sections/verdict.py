@@ -40,7 +40,8 @@ class Verdict:
     """How many findings there are beside it."""
     facts: tuple[Fact, ...]
     caught: tuple[str, ...]
-    """What a verdict that lets the cluster pass would have caught, and what it could not see; () = it does not let it pass."""
+    """What a verdict that lets the cluster pass would have caught, and what it could not see; () =
+    it does not let it pass."""
 
 
 def view(report: ReportInput) -> Verdict:
@@ -48,14 +49,25 @@ def view(report: ReportInput) -> Verdict:
     result = report.result
     findings = lead.ordered_findings(result)
     deciding = (Status.WARN,) if result.verdict is Status.WARN else (Status.FAIL, Status.UNKNOWN)
-    first = next((finding for finding in findings if finding.status in deciding and finding.required), None)
+    first = next(
+        (finding for finding in findings if finding.status in deciding and finding.required), None
+    )
     compared = lead.lead(result)
     of = ""
     if compared is not None and compared.measured_gb_s is not None:
-        group = f" on {phrases.nodes(compared.nodes)}" if compared.nodes and len(compared.nodes) < len(result.nodes) else ""
-        of = f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}{group}, bus bandwidth in GB/s"
+        group = (
+            f" on {phrases.nodes(compared.nodes)}"
+            if compared.nodes and len(compared.nodes) < len(result.nodes)
+            else ""
+        )
+        of = (
+            f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}{group}, bus"
+            " bandwidth in GB/s"
+        )
     caught = result.sensitivity if result.verdict in (Status.PASS, Status.WARN) else ()
-    return Verdict(_tiles(compared), of, first, len(findings) - (first is not None), _facts(result), caught)
+    return Verdict(
+        _tiles(compared), of, first, len(findings) - (first is not None), _facts(result), caught
+    )
 
 
 def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:
@@ -63,7 +75,11 @@ def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:
         return ()
     tiles = [Tile(phrases.number(compared.measured_gb_s), "this run")]
     if compared.reference.busbw_gb_s is not None:
-        tiles.append(Tile(phrases.number(compared.reference.busbw_gb_s), phrases.reference(compared.reference)))
+        tiles.append(
+            Tile(
+                phrases.number(compared.reference.busbw_gb_s), phrases.reference(compared.reference)
+            )
+        )
     if compared.limit is not None:
         tiles.append(Tile(phrases.number(compared.limit.value_gb_s), "physical limit"))
     return tuple(tiles)
@@ -71,19 +87,28 @@ def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:
 
 def _facts(result: RunResult) -> tuple[Fact, ...]:
     facts = [
-        Fact("nodes", f"{phrases.count(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}".strip()),
+        Fact(
+            "nodes",
+            f"{phrases.count(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}".strip(),
+        ),
         Fact("run", result.run_id),
         Fact("playbook", f"{result.playbook}, profile {result.profile}"),
         Fact("started", result.started + _took(result)),
     ]
-    return (*facts, Fact("with", ", ".join(f"{name} {version}" for name, version in result.versions))) if result.versions else tuple(facts)
+    return (
+        (*facts, Fact("with", ", ".join(f"{name} {version}" for name, version in result.versions)))
+        if result.versions
+        else tuple(facts)
+    )
 
 
 def _took(result: RunResult) -> str:
     if result.finished is None:
         return ", did not finish"
     try:
-        seconds = (datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.started)).total_seconds()
+        seconds = (
+            datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.started)
+        ).total_seconds()
     except (ValueError, TypeError):
         return f", ended {result.finished}"
     return f", took {format_duration(seconds)}"

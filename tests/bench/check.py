@@ -1,12 +1,16 @@
-"""All checks of N lab nodes against one bundled `true` over the same connections, and the same bundle through ssh | xargs, clush and pdsh.
+"""All checks of N lab nodes against one bundled `true` over the same connections, and the same
+bundle through ssh | xargs, clush and pdsh.
 
-As root: `python tests/bench/check.py [N…] [--rounds R]` (32, 5). Measured in turns (A B C, A B C, …), medians:
+As root: `python tests/bench/check.py [N…] [--rounds R]` (32, 5). Measured in turns (A B C, A B C,
+…), medians:
 
-- on one set of kept connections: a script of `true` on every node, then the script of all checks on every node;
-- the commands' own time: from the first section to the last by the clock of the slowest node (the nodes share this machine's CPUs);
-- whole processes: `busbw check`, and the script on standard input (pdsh: as base64) through the other tools, whose output nobody judges.
+- on one set of kept connections: a script of `true` on every node, then the script of all checks on
+every node; - the commands' own time: from the first section to the last by the clock of the slowest
+node (the nodes share this machine's CPUs); - whole processes: `busbw check`, and the script on
+standard input (pdsh: as base64) through the other tools, whose output nobody judges.
 
-`of the bound` is the checks' wall time against 1.3 x true + own time. All nodes share this machine. Nothing is judged.
+`of the bound` is the checks' wall time against 1.3 x true + own time. All nodes share this machine.
+Nothing is judged.
 """
 
 from __future__ import annotations
@@ -44,25 +48,36 @@ _CLOCK = re.compile(r"^@@bench (?:begin \S+|done) (\d+\.\d+)$", re.M)
 def bundle() -> Command:
     """The script of all checks of the profile."""
     wanted = fabric.load(PROFILE).checks
-    return script.build(families(), "bench", 120, demand=Demand(PROFILE, wanted.required, wanted.advisory))
+    return script.build(
+        families(), "bench", 120, demand=Demand(PROFILE, wanted.required, wanted.advisory)
+    )
 
 
 def cpu_s() -> float:
     """CPU seconds of one script, in a shell of this machine."""
     before = os.times()
-    subprocess.run(("sh", "-s"), input=bundle().stdin, capture_output=True, timeout=120, check=False)
+    subprocess.run(
+        ("sh", "-s"), input=bundle().stdin, capture_output=True, timeout=120, check=False
+    )
     after = os.times()
-    return after.children_user - before.children_user + after.children_system - before.children_system
+    return (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
 
 
 def own_s(answer: Answer) -> float:
     """From the first section to the end of the script, by the node's own clock."""
-    clocks = [float(text) for text in _CLOCK.findall(answer.out())] if isinstance(answer, CommandResult) else []
+    clocks = (
+        [float(text) for text in _CLOCK.findall(answer.out())]
+        if isinstance(answer, CommandResult)
+        else []
+    )
     return max(clocks) - min(clocks) if clocks else 0.0
 
 
 def on_kept_connections(config: str, names: tuple[str, ...]) -> tuple[float, float, float]:
-    """Wall seconds of (a script of `true`, the script of all checks) on every node, and the script's own on the slowest node."""
+    """Wall seconds of (a script of `true`, the script of all checks) on every node, and the
+    script's own on the slowest node."""
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "bench", ssh_config=config)
     took, own = [], 0.0
     with open_fleet(cluster, make("ssh", ssh_config=config), forks=FORKS, deadline_s=120) as fleet:
@@ -85,13 +100,22 @@ def tools(config: Path, names: tuple[str, ...], folder: Path) -> dict[str, str]:
     packed = base64.b64encode(bundle().stdin).decode()
     found = {
         "busbw check": f"{sys.executable} {__file__} --check {config} {listed} {folder}",
-        "ssh | xargs": f"printf '%s\\n' {hosts} | xargs -P{FORKS} -I@ sh -c 'ssh -F {plain} @ sh -s <{script_file} >{folder}/@.out 2>&1'",
+        "ssh | xargs": (
+            f"printf '%s\\n' {hosts} | xargs -P{FORKS} -I@ sh -c 'ssh -F {plain} @ sh -s"
+            f" <{script_file} >{folder}/@.out 2>&1'"
+        ),
     }
     if shutil.which("clush"):
-        found["clush"] = f"clush -f{FORKS} -o '-F {plain}' -w {listed} sh -s <{script_file} >{folder}/clush.out 2>&1"
+        found["clush"] = (
+            f"clush -f{FORKS} -o '-F {plain}' -w {listed} sh -s <{script_file} >{folder}/clush.out"
+            " 2>&1"
+        )
     if shutil.which("pdsh"):
         remote = shlex.quote(f"echo {packed} | base64 -d | sh -s")
-        found["pdsh"] = f"PDSH_SSH_ARGS_APPEND='-F {plain}' pdsh -R ssh -f{FORKS} -w {listed} {remote} >{folder}/pdsh.out 2>&1"
+        found["pdsh"] = (
+            f"PDSH_SSH_ARGS_APPEND='-F {plain}' pdsh -R ssh -f{FORKS} -w {listed} {remote}"
+            f" >{folder}/pdsh.out 2>&1"
+        )
     return found
 
 
@@ -100,25 +124,42 @@ def whole_check(config: str, names: str, folder: str) -> None:
     from busbw import inventory
     from busbw.cli import main
 
-    cluster = Cluster(tuple(Node(name) for name in names.split(",")), names.partition(",")[0], "bench", ssh_config=config)
+    cluster = Cluster(
+        tuple(Node(name) for name in names.split(",")),
+        names.partition(",")[0],
+        "bench",
+        ssh_config=config,
+    )
     inventory.resolve = lambda *given: cluster  # type: ignore[assignment]  # the nodes of the lab, without being inside `busbw lab`
-    raise SystemExit(main(["check", "-w", names, "-p", PROFILE, "-f", str(FORKS), "-o", f"{folder}/runs"]))
+    raise SystemExit(
+        main(["check", "-w", names, "-p", PROFILE, "-f", str(FORKS), "-o", f"{folder}/runs"])
+    )
 
 
 def turn(line: str) -> tuple[float, float]:
-    """(wall, CPU) seconds of a shell line with all its processes here; the nodes' sshd are not among them."""
+    """(wall, CPU) seconds of a shell line with all its processes here; the nodes' sshd are not
+    among them."""
     started, before = time.perf_counter(), os.times()
-    done = subprocess.run(("sh", "-c", line), stdin=subprocess.DEVNULL, capture_output=True, timeout=280, check=False)
-    # 1: the lab's nodes have not the hardware of the profile. What did not run at all has no figure.
+    done = subprocess.run(
+        ("sh", "-c", line), stdin=subprocess.DEVNULL, capture_output=True, timeout=280, check=False
+    )
+    # 1: the lab's nodes have not the hardware of the profile. What did not run at all has no
+    # figure.
     if done.returncode not in (0, 1):
-        raise SystemExit(f"exit status {done.returncode}: {line[:120]}\n{done.stderr.decode(errors='replace')[-2000:]}")
+        raise SystemExit(
+            f"exit status {done.returncode}:"
+            f" {line[:120]}\n{done.stderr.decode(errors='replace')[-2000:]}"
+        )
     after = os.times()
-    cpu_s = after.children_user - before.children_user + after.children_system - before.children_system
+    cpu_s = (
+        after.children_user - before.children_user + after.children_system - before.children_system
+    )
     return time.perf_counter() - started, cpu_s
 
 
 def measure(config: Path, names: tuple[str, ...], rounds: int) -> None:
-    """Everything in turns, and the table after every turn: a busy machine may not get to the last."""
+    """Everything in turns, and the table after every turn: a busy machine may not get to the
+    last."""
     with tempfile.TemporaryDirectory(prefix="busbw-check-") as scratch:
         lines = tools(config, names, Path(scratch))
         kept: list[tuple[float, float, float, float]] = []
@@ -130,13 +171,26 @@ def measure(config: Path, names: tuple[str, ...], rounds: int) -> None:
             report(len(names), kept, costs)
 
 
-def report(count: int, kept: list[tuple[float, float, float, float]], costs: dict[str, list[tuple[float, float]]]) -> None:
+def report(
+    count: int,
+    kept: list[tuple[float, float, float, float]],
+    costs: dict[str, list[tuple[float, float]]],
+) -> None:
     """The table."""
     true_s, checks_s, own, cpu = (statistics.median(each[i] for each in kept) for i in range(4))
     shares = sorted(checks / (BOUND * true + own) for true, checks, own, _ in kept)
-    print(f"\n{count} nodes, profile {PROFILE}, round {len(kept)}, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
-    print(f"  bundled true {true_s:.2f} s, all checks {checks_s:.2f} s, their own time on the slowest node {own:.2f} s")
-    print(f"  of the bound {statistics.median(shares):.2f} ({shares[0]:.2f} to {shares[-1]:.2f}); one script takes {cpu:.3f} s of CPU")
+    print(
+        f"\n{count} nodes, profile {PROFILE}, round {len(kept)}, load {os.getloadavg()[0]:.1f},"
+        f" {os.cpu_count()} CPUs"
+    )
+    print(
+        f"  bundled true {true_s:.2f} s, all checks {checks_s:.2f} s, their own time on the slowest"
+        f" node {own:.2f} s"
+    )
+    print(
+        f"  of the bound {statistics.median(shares):.2f} ({shares[0]:.2f} to {shares[-1]:.2f}); one"
+        f" script takes {cpu:.3f} s of CPU"
+    )
     base = statistics.median(wall for wall, _ in costs["busbw check"])
     print("  tool            wall s   CPU s   wall")
     for tool, turns in costs.items():
@@ -168,7 +222,8 @@ if __name__ == "__main__":
     elif sys.argv[1:2] == ["--measure"]:
         measure(Path(sys.argv[2]), tuple(json.loads(sys.argv[3])), int(sys.argv[4]))
     else:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the lab is taken down then, too
+        # so that the lab is taken down then, too
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         parser = argparse.ArgumentParser()
         parser.add_argument("sizes", type=int, nargs="*", default=SIZES)
         parser.add_argument("--rounds", type=int, default=ROUNDS)

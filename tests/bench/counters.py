@@ -1,6 +1,8 @@
-"""What the counters cost: a snapshot of all nodes against `true` over the same connections, in turns; and reading two snapshots of one node.
+"""What the counters cost: a snapshot of all nodes against `true` over the same connections, in
+turns; and reading two snapshots of one node.
 
-Brings up a lab whose nodes show eight InfiniBand adapters and GPUs, and takes it down. As root: `python tests/bench/counters.py [NODES]`.
+Brings up a lab whose nodes show eight InfiniBand adapters and GPUs, and takes it down. As root:
+`python tests/bench/counters.py [NODES]`.
 """
 
 from __future__ import annotations
@@ -33,9 +35,15 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="busbw-bench-") as folder:
         os.environ["BUSBW_LAB_DIR"] = folder
-        lab = bringup.up(LabOptions(nodes=nodes, name=NAME, persona=persona.load("h100")), lambda text: None)
+        lab = bringup.up(
+            LabOptions(nodes=nodes, name=NAME, persona=persona.load("h100")), lambda text: None
+        )
         try:
-            os.spawnvp(os.P_WAIT, "nsenter", list(enter.reexec_argv(lab, (sys.executable, __file__, str(nodes)))))
+            os.spawnvp(
+                os.P_WAIT,
+                "nsenter",
+                list(enter.reexec_argv(lab, (sys.executable, __file__, str(nodes)))),
+            )
         finally:
             bringup.down(NAME)
 
@@ -56,19 +64,27 @@ def measure() -> None:
                 started = time.perf_counter()
                 answers = fleet.run(command, deadline_s=60)
                 seconds[name].append(time.perf_counter() - started)
-                texts[name] += [answer.out() for answer in answers[:1] if isinstance(answer, CommandResult)]
+                texts[name] += [
+                    answer.out() for answer in answers[:1] if isinstance(answer, CommandResult)
+                ]
     base = statistics.median(seconds["true"])
     print(f"{len(cluster.nodes)} nodes, medians of {ROUNDS} rounds in turns")
     for name, values in seconds.items():
         took = statistics.median(values)
-        print(f"  {name:<24} {took * 1e3:7.1f} ms  {took / base:5.1f} x   {len(texts[name][0]) >> 10} KiB per node")
+        print(
+            f"  {name:<24} {took * 1e3:7.1f} ms  {took / base:5.1f} x   {len(texts[name][0]) >> 10}"
+            " KiB per node"
+        )
     first, last = texts["counters"][0], texts["counters"][-1]
     started = time.process_time()
     for _ in range(ROUNDS):
         pair = counters.parse_pair(first, last, "n")
         counters.deltas(*pair, still=False)
         counters.rail_bytes(*pair)
-    print(f"  reading two snapshots of one node: {(time.process_time() - started) / ROUNDS * 1e3:.2f} ms of CPU")
+    print(
+        f"  reading two snapshots of one node: {(time.process_time() - started) / ROUNDS * 1e3:.2f}"
+        " ms of CPU"
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""A link shaped to 97, 95, 90 and 50 % between two runs in a lab of two nodes: what `busbw diff` says each time.
+"""A link shaped to 97, 95, 90 and 50 % between two runs in a lab of two nodes: what `busbw diff`
+says each time.
 
     python tests/bench/diff_lab.py --seconds 280    # as many runs as fit; what was measured is not measured again
     python tests/bench/diff_lab.py --table
 
-Ten seeds, each with one run at every level, `same` among them: nothing was changed there. Each call brings up a lab of its own and accepts its
-first run, over whole links.
+Ten seeds, each with one run at every level, `same` among them: nothing was changed there. Each call
+brings up a lab of its own and accepts its first run, over whole links.
 """
 
 from __future__ import annotations
@@ -32,7 +33,13 @@ LIMIT_S = 150.0
 
 def busbw(*words: str) -> subprocess.CompletedProcess[str]:
     """One command."""
-    return subprocess.run((sys.executable, "-m", "busbw", *words), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    return subprocess.run(
+        (sys.executable, "-m", "busbw", *words),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
 
 
 def measured(out: Path, lab: LabState) -> Path:
@@ -47,13 +54,23 @@ def measured(out: Path, lab: LabState) -> Path:
 def slice_of(out: Path, seconds: float) -> None:
     """Measure what is missing, for so long."""
     results = out / "results.jsonl"
-    known = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    left = [(seed, level) for seed in range(1, SEEDS + 1) for level in _order(seed) if not _there(known, seed, level)]
+    known = (
+        [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    )
+    left = [
+        (seed, level)
+        for seed in range(1, SEEDS + 1)
+        for level in _order(seed)
+        if not _there(known, seed, level)
+    ]
     end = time.monotonic() + seconds
     if not left:
         return
     os.environ["BUSBW_LAB_DIR"] = str(out / "labs")
-    lab = bringup.up(LabOptions(name=f"diff{os.getpid()}", nodes=2, gpus=1, rate_bit_s=RATE_BIT_S), lambda text: None)
+    lab = bringup.up(
+        LabOptions(name=f"diff{os.getpid()}", nodes=2, gpus=1, rate_bit_s=RATE_BIT_S),
+        lambda text: None,
+    )
     runs = out / lab.name
     try:
         accepted = measured(runs, lab)
@@ -67,7 +84,11 @@ def slice_of(out: Path, seconds: float) -> None:
             run = measured(runs, lab)
             told = json.loads(busbw("diff", str(run), str(accepted), "--json").stdout)
             (shift,) = [each["shift"] for each in told["shifts"]]
-            line = {"seed": seed, "level": level, **{key: shift[key] for key in ("change", "ratio", "low", "high", "launches")}}
+            line = {
+                "seed": seed,
+                "level": level,
+                **{key: shift[key] for key in ("change", "ratio", "low", "high", "launches")},
+            }
             with results.open("a") as file:
                 file.write(json.dumps(line | {"load": os.getloadavg()[0]}) + "\n")
             print(seed, level, shift["change"], shift["reason"], flush=True)
@@ -88,7 +109,10 @@ def _there(known: list[dict[str, object]], seed: int, level: str) -> bool:
 def table(out: Path) -> None:
     """What was measured so far."""
     known = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    print("| link | seeds | slower | same | inconclusive | faster | ratio: least, median, most | launches now, mean |")
+    print(
+        "| link | seeds | slower | same | inconclusive | faster | ratio: least, median, most |"
+        " launches now, mean |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for level in LEVELS:
         own = [line for line in known if line["level"] == level]
@@ -98,7 +122,9 @@ def table(out: Path) -> None:
         ratios = sorted(line["ratio"] for line in own if line["ratio"])
         spread = f"{ratios[0]:.3f}, {ratios[len(ratios) // 2]:.3f}, {ratios[-1]:.3f}"
         mean = sum(line["launches"][1] for line in own) / len(own)
-        counts = " | ".join(str(said[word]) for word in ("slower", "same", "inconclusive", "faster"))
+        counts = " | ".join(
+            str(said[word]) for word in ("slower", "same", "inconclusive", "faster")
+        )
         print(f"| {level} | {len(own)} | {counts} | {spread} | {mean:.1f} |")
     loads = sorted(line["load"] for line in known)
     print(f"load average while measuring: {loads[0]:.0f} to {loads[-1]:.0f}")
@@ -106,7 +132,9 @@ def table(out: Path) -> None:
 
 def main() -> None:
     """Measure or print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=280.0)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("runs/diff-lab"))

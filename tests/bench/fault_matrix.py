@@ -1,13 +1,16 @@
-"""The fault matrix: every kind of fault in a lab, many times, and what `busbw run --survey` names (`make fault-matrix`).
+"""The fault matrix: every kind of fault in a lab, many times, and what `busbw run --survey` names
+(`make fault-matrix`).
 
     python tests/bench/fault_matrix.py --minutes 60                 # all kinds, seed after seed, as many as the time allows
     python tests/bench/fault_matrix.py --kinds rail-50,loss-5 --seeds 1-10
     python tests/bench/fault_matrix.py --table                      # what was measured so far
 
-Eight nodes, four rails each, two leaves, every link shaped; `--nodes 4 --rails 2` is the short form. Each survey is one line of the results
-file; what is in it is not measured again, but for surveys without a result. A survey counts as right if what it names first is what was broken
-and nothing else is named for sure, where processes were hit with that as the cause; as not separated if it says that it cannot tell what was
-broken from something else; as wrong if it names for sure what was whole, or another cause.
+Eight nodes, four rails each, two leaves, every link shaped; `--nodes 4 --rails 2` is the short
+form. Each survey is one line of the results file; what is in it is not measured again, but for
+surveys without a result. A survey counts as right if what it names first is what was broken and
+nothing else is named for sure, where processes were hit with that as the cause; as not separated if
+it says that it cannot tell what was broken from something else; as wrong if it names for sure what
+was whole, or another cause.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ class Size:
 
     @property
     def uplink_bit_s(self) -> float:
-        """Twice what the nodes below a leaf can send, so that a healthy uplink is never the limit."""
+        """Twice what the nodes below a leaf can send, so that a healthy uplink is never the
+        limit."""
         return 2 * self.nodes / 2 * RATE_BIT_S
 
 
@@ -60,7 +64,8 @@ class Trouble:
     at_launch: Callable[[LabState, int], None] | None = None
     """Called when a launch of the survey begins, with its number from 1."""
     cause: str = ""
-    """The finding that a right answer begins with. It hits processes: the launch is lost, and no group of it is slow."""
+    """The finding that a right answer begins with. It hits processes: the launch is lost, and no
+    group of it is slow."""
 
 
 def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
@@ -69,7 +74,9 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
     rail = rng.randrange(size.rails)
     name = f"eth{rail}"
 
-    def slow(share: float, *, where: str = node, rail_name: str | None = None, toward: str | None = None) -> Callable[[LabState], object]:
+    def slow(
+        share: float, *, where: str = node, rail_name: str | None = None, toward: str | None = None
+    ) -> Callable[[LabState], object]:
         return lambda lab: faults.slow(lab, where, share * RATE_BIT_S, rail_name, toward)
 
     def flicker(lab: LabState, number: int) -> None:
@@ -79,7 +86,8 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
             faults.clear(lab)
 
     def load(lab: LabState) -> None:
-        # A node of the lab may use what the others leave of the machine's CPUs; a real one has its own and no more.
+        # A node of the lab may use what the others leave of the machine's CPUs; a real one has its
+        # own and no more.
         faults.cpu_limit(lab, node, (os.cpu_count() or 1) / size.nodes)
         faults.cpu_load(lab, node, LIMIT_S, 4)
 
@@ -98,7 +106,10 @@ def trouble(kind: str, rng: random.Random, size: Size) -> Trouble:
         "loss-1": Trouble((node,), lambda lab: faults.loss(lab, node, 1.0)),
         "loss-5": Trouble((node,), lambda lab: faults.loss(lab, node, 5.0)),
         "pair": Trouble((" – ".join(sorted((node, other))),), slow(0.3, toward=other)),
-        "uplink": Trouble(("uplinks between leaf1 and leaf2",), lambda lab: faults.uplink(lab, "leaf1", size.uplink_bit_s / 4)),
+        "uplink": Trouble(
+            ("uplinks between leaf1 and leaf2",),
+            lambda lab: faults.uplink(lab, "leaf1", size.uplink_bit_s / 4),
+        ),
         "two-nodes": Trouble((node, other), lambda lab: slow(0.5, where=other)(slow(0.5)(lab))),  # type: ignore[arg-type]  # both give a lab
         "flicker": Trouble((f"{node} rail {rail}",), lambda lab: None, flicker),
         "cpu-load": Trouble((node,), load),
@@ -114,7 +125,8 @@ KINDS = (
 
 
 def _when_running(lab: LabState, number: int, strike: Callable[[], object]) -> None:
-    """Once that launch's benchmark has printed its ranks: one that dies before has named nobody to the launcher either.
+    """Once that launch's benchmark has printed its ranks: one that dies before has named nobody to
+    the launcher either.
 
     A launch that is over before then goes unhurt, and counts as nothing named.
     """
@@ -122,24 +134,42 @@ def _when_running(lab: LabState, number: int, strike: Callable[[], object]) -> N
     end = time.monotonic() + 30
     while time.monotonic() < end:
         newest = max(jobs.glob("*/"), key=lambda folder: folder.name, default=jobs)
-        if any(b"Rank" in path.read_bytes() for path in newest.glob(f"survey-pairs-{number}/stdout")):
+        if any(
+            b"Rank" in path.read_bytes() for path in newest.glob(f"survey-pairs-{number}/stdout")
+        ):
             with contextlib.suppress(BusbwError):
                 strike()
                 return
         time.sleep(0.1)
 
 
-def survey(lab: LabState, kind: str, seed: int, size: Size, out: Path, budget: str) -> dict[str, object]:
+def survey(
+    lab: LabState, kind: str, seed: int, size: Size, out: Path, budget: str
+) -> dict[str, object]:
     """One survey of the broken lab, as a line of the results. `budget`: "" = the playbook's."""
     chosen = trouble(kind, random.Random(f"{kind} {seed}"), size)
     log = out / f"{kind}-{seed}.txt"
     began = time.monotonic()
     try:
         chosen.begin(lab)
-        words = [sys.executable, "-m", "busbw", "run", PLAYBOOK, "-i", f"lab:{lab.name}", "--survey", "--out", str(out / "runs"), "-q"]
+        words = [
+            sys.executable,
+            "-m",
+            "busbw",
+            "run",
+            PLAYBOOK,
+            "-i",
+            f"lab:{lab.name}",
+            "--survey",
+            "--out",
+            str(out / "runs"),
+            "-q",
+        ]
         words += ["--budget", budget] if budget else []
         with log.open("w") as stream:
-            job = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=out)
+            job = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, cwd=out
+            )
             try:
                 _watch(job, lab, chosen, out / "runs", began)
             finally:
@@ -159,7 +189,8 @@ def survey(lab: LabState, kind: str, seed: int, size: Size, out: Path, budget: s
 
 
 def _end(job: subprocess.Popen[bytes]) -> None:
-    """End a survey that took too long; asked first, so that it ends its benchmark on the nodes too."""
+    """End a survey that took too long; asked first, so that it ends its benchmark on the nodes
+    too."""
     job.terminate()
     try:
         job.wait(timeout=20)
@@ -168,7 +199,9 @@ def _end(job: subprocess.Popen[bytes]) -> None:
         job.wait()
 
 
-def _watch(job: subprocess.Popen[bytes], lab: LabState, chosen: Trouble, runs: Path, began: float) -> None:
+def _watch(
+    job: subprocess.Popen[bytes], lab: LabState, chosen: Trouble, runs: Path, began: float
+) -> None:
     """Until it ends, with the fault's own calls as launches begin."""
     seen = 0
     before = (runs / "latest").resolve() if (runs / "latest").exists() else None
@@ -179,7 +212,9 @@ def _watch(job: subprocess.Popen[bytes], lab: LabState, chosen: Trouble, runs: P
         if chosen.at_launch is None or latest == before or not events.exists():
             continue
         told = dict.fromkeys(
-            step for line in events.read_text().splitlines() if (step := json.loads(line).get("step", "")).startswith("survey-pairs-")
+            step
+            for line in events.read_text().splitlines()
+            if (step := json.loads(line).get("step", "")).startswith("survey-pairs-")
         )
         if len(told) > seen:
             seen = len(told)
@@ -192,14 +227,35 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     launches = sum(1 for c in run["cases"] if c["case"]["id"].startswith("survey-pairs"))
     if not launches:
         # Where nothing was launched, that nothing is named says nothing.
-        return {"result": "no result", "truth": chosen.named, "named": [], "doubtful": [], "first": [], "verdict": "", "launches": 0}
+        return {
+            "result": "no result",
+            "truth": chosen.named,
+            "named": [],
+            "doubtful": [],
+            "first": [],
+            "verdict": "",
+            "launches": 0,
+        }
     sure = [b["component"] for b in run["blame"] if not b["also"]]
     doubtful = [{b["component"], *b["also"]} for b in run["blame"] if b["also"]]
     first = [w for f in run["findings"] if f["status"] == "FAIL" for w in f["where"]]
-    sure += [w for f in run["findings"] if f["id"] == "packets-lost" and len(f["where"]) == 1 for w in f["where"] if w not in sure]
-    # A rank that was stopped or killed is named by findings of its own, not by a slow group; and nobody else may be.
+    sure += [
+        w
+        for f in run["findings"]
+        if f["id"] == "packets-lost" and len(f["where"]) == 1
+        for w in f["where"]
+        if w not in sure
+    ]
+    # A rank that was stopped or killed is named by findings of its own, not by a slow group; and
+    # nobody else may be.
     if chosen.cause:
-        sure += dict.fromkeys(w for f in run["findings"] if f["status"] in ("FAIL", "UNKNOWN") for w in f["where"] if w not in sure)
+        sure += dict.fromkeys(
+            w
+            for f in run["findings"]
+            if f["status"] in ("FAIL", "UNKNOWN")
+            for w in f["where"]
+            if w not in sure
+        )
     cause = next((f["id"] for f in run["findings"]), "")
     named = sure
     # To offer a choice of whole parts only is as wrong as to name one.
@@ -212,7 +268,11 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     elif not chosen.named:
         result = "right" if not doubtful else "not separated"
     elif set(chosen.named) <= set(named):
-        result = "right" if named[: len(chosen.named)] and set(named[: len(chosen.named)]) == set(chosen.named) else "right, not first"
+        result = (
+            "right"
+            if named[: len(chosen.named)] and set(named[: len(chosen.named)]) == set(chosen.named)
+            else "right, not first"
+        )
     elif any(set(chosen.named) & doubt for doubt in doubtful) or (set(chosen.named) & set(named)):
         result = "not separated"
     else:
@@ -234,7 +294,10 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
 
 def table(lines: list[dict[str, object]]) -> str:
     """The results, one line per kind."""
-    text = ["kind        surveys  right  not separated  nothing  wrong  no result  confirmed  launches  seconds (median)"]
+    text = [
+        "kind        surveys  right  not separated  nothing  wrong  no result  confirmed  launches "
+        " seconds (median)"
+    ]
     for kind in KINDS:
         last = {line["seed"]: line for line in lines if line["kind"] == kind}
         mine = list(last.values())
@@ -255,22 +318,38 @@ def table(lines: list[dict[str, object]]) -> str:
 
 def main() -> None:
     """Measure until the time is over, then print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kinds", default=",".join(KINDS), help="comma-separated (default: all)")
     parser.add_argument("--seeds", default="1-10", help="such as 1-10; healthy takes as many")
-    parser.add_argument("--budget", default="", help="of each survey, such as 150s (default: the playbook's)")
+    parser.add_argument(
+        "--budget", default="", help="of each survey, such as 150s (default: the playbook's)"
+    )
     parser.add_argument("--minutes", type=float, default=240.0, help="stop after this time")
-    parser.add_argument("--out", type=Path, help="results.jsonl, logs and runs (default: artefacts/fault-matrix-NODESxRAILS)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="results.jsonl, logs and runs (default: artefacts/fault-matrix-NODESxRAILS)",
+    )
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--rails", type=int, default=4)
-    parser.add_argument("--table", action="store_true", help="print what is there and measure nothing")
-    parser.add_argument("--judge-again", action="store_true", help="judge what was measured by the rules as they are now; measure nothing")
+    parser.add_argument(
+        "--table", action="store_true", help="print what is there and measure nothing"
+    )
+    parser.add_argument(
+        "--judge-again",
+        action="store_true",
+        help="judge what was measured by the rules as they are now; measure nothing",
+    )
     args = parser.parse_args()
     size = Size(args.nodes, args.rails)
     args.out = (args.out or Path(f"artefacts/fault-matrix-{size.nodes}x{size.rails}")).resolve()
     args.out.mkdir(parents=True, exist_ok=True)
     results = args.out / "results.jsonl"
-    lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    lines = (
+        [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    )
     if not (args.table or args.judge_again):
         # Whoever bounds this command in time sends SIGTERM: the lab is taken down all the same.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -300,11 +379,25 @@ def _judged_again(line: dict[str, object], size: Size, out: Path) -> dict[str, o
     kind, seed, run = str(line["kind"]), int(str(line["seed"])), out / "runs" / str(line["run"])
     if line["result"] == "no result":
         return line
-    subprocess.run([sys.executable, "-m", "busbw", "report", str(run)], check=False, capture_output=True, stdin=subprocess.DEVNULL)
-    return {**line, **judged(run / "run.json", trouble(kind, random.Random(f"{kind} {seed}"), size))}
+    subprocess.run(
+        [sys.executable, "-m", "busbw", "report", str(run)],
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+    )
+    return {
+        **line,
+        **judged(run / "run.json", trouble(kind, random.Random(f"{kind} {seed}"), size)),
+    }
 
 
-def _measure(lab: LabState, args: argparse.Namespace, size: Size, lines: list[dict[str, object]], results: Path) -> None:
+def _measure(
+    lab: LabState,
+    args: argparse.Namespace,
+    size: Size,
+    lines: list[dict[str, object]],
+    results: Path,
+) -> None:
     """Seed after seed, all kinds of each, so that a bounded time covers every kind alike."""
     first, _, last = args.seeds.partition("-")
     end = time.monotonic() + 60 * args.minutes

@@ -1,8 +1,9 @@
 """What share of faults a run of day-one would catch, by simulation over every fabric profile.
 
-`python tests/bench/gate_sensitivity.py [RUNS] [PROFILE…]`. A run is composed (NCCL's lines, bytes of the rails, tables, pairs of nodes) with
-noise and one fault on one node, and judged by the code that judges real runs: proofs, gates, blame, verdict. Nothing is measured. The second
-table is of runs whose proofs could not be made: there the verdict has to say itself what it cannot see.
+`python tests/bench/gate_sensitivity.py [RUNS] [PROFILE…]`. A run is composed (NCCL's lines, bytes
+of the rails, tables, pairs of nodes) with noise and one fault on one node, and judged by the code
+that judges real runs: proofs, gates, blame, verdict. Nothing is measured. The second table is of
+runs whose proofs could not be made: there the verdict has to say itself what it cannot see.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from busbw.assess import appraisal, expectation, gates, proof
 from busbw.assess.expectation import Hardware, NodeHardware, Outlook
 from busbw.assess.launches import Launch
 from busbw.fabrics import fabric as profile
-from busbw.model import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Invocation, Measurement, NcclLog, Status
+from busbw.model import (
+    BenchmarkCase,
+    BenchmarkResult,
+    BenchmarkRow,
+    CaseOutcome,
+    Invocation,
+    Measurement,
+    NcclLog,
+    Status,
+)
 from busbw.model.counters import RailBytes
 from busbw.parsers import verdict
 from busbw.parsers.blame import blame
@@ -73,13 +83,19 @@ def fault_names(name: str) -> tuple[str, ...]:
     """The faults that a fabric can have, and none."""
     return (
         HEALTHY,
-        *(fault.id for fault in sensitivity.faults(FABRICS[name].nics.count, FABRICS[name].nics.line_gb_s) if _can(name, fault.id)),
+        *(
+            fault.id
+            for fault in sensitivity.faults(FABRICS[name].nics.count, FABRICS[name].nics.line_gb_s)
+            if _can(name, fault.id)
+        ),
     )
 
 
 def _can(name: str, fault: str) -> bool:
     must_see = profile.load(name).must_see
-    return not (name == "tcp" and fault == sensitivity.TCP) and not (fault == sensitivity.NO_GPUDIRECT and not must_see.gdr)
+    return not (name == "tcp" and fault == sensitivity.TCP) and not (
+        fault == sensitivity.NO_GPUDIRECT and not must_see.gdr
+    )
 
 
 def log_text(name: str, fault: str, bad: str) -> str:
@@ -93,16 +109,25 @@ def log_text(name: str, fault: str, bad: str) -> str:
         network = "Socket" if broken and fault == sensitivity.TCP else fabric.network
         count = fabric.nics.count - (broken and fault == sensitivity.MISSING_RAIL)
         if fabric.rdma:
-            listed = " ".join(f"[{i}]mlx5_{i}:1/{'IB' if fabric.layer == 'InfiniBand' else 'RoCE'}" for i in range(count))
+            listed = " ".join(
+                f"[{i}]mlx5_{i}:1/{'IB' if fabric.layer == 'InfiniBand' else 'RoCE'}"
+                for i in range(count)
+            )
             lines.append(f"{head}NET/IB : Using {listed} [RO]; OOB eth0:10.0.0.1<0>")
         if name == "efa":
             lines.append(f"{head}NET/OFI Initializing aws-ofi-nccl 1.16.2")
         lines.append(f"{head}Using network {network}")
-        direct = profile.load(name).must_see.gdr and not (broken and fault in (sensitivity.NO_GPUDIRECT, sensitivity.TCP))
-        lines.append(
-            f"{head}Channel 00/0 : {rank}[{local}] -> {(rank + 2) % len(ranks)}[{local}] [send] via NET/{network}/0{'/GDRDMA' if direct else ''}"
+        direct = profile.load(name).must_see.gdr and not (
+            broken and fault in (sensitivity.NO_GPUDIRECT, sensitivity.TCP)
         )
-        lines.append(f"{head}ncclCommInitRankConfig comm 0x55 rank {rank} nRanks {len(ranks)} cudaDev {local} commId 0xab - Init COMPLETE")
+        lines.append(
+            f"{head}Channel 00/0 : {rank}[{local}] -> {(rank + 2) % len(ranks)}[{local}] [send] via"
+            f" NET/{network}/0{'/GDRDMA' if direct else ''}"
+        )
+        lines.append(
+            f"{head}ncclCommInitRankConfig comm 0x55 rank {rank} nRanks {len(ranks)} cudaDev"
+            f" {local} commId 0xab - Init COMPLETE"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -116,8 +141,14 @@ def log_of(name: str, fault: str, bad: str) -> NcclLog:
 def cluster(name: str) -> Hardware:
     """What the nodes say they are."""
     fabric = FABRICS[name]
-    rails = tuple((f"mlx5_{i}" if fabric.rdma else f"eth{i + 1}", fabric.nics.rate_gbit_s) for i in range(fabric.nics.count))
-    nodes = tuple(NodeHardware(node, (f"NVIDIA {fabric.gpu}",) * 8, rails, (fabric.layer,), None) for node in NODES)
+    rails = tuple(
+        (f"mlx5_{i}" if fabric.rdma else f"eth{i + 1}", fabric.nics.rate_gbit_s)
+        for i in range(fabric.nics.count)
+    )
+    nodes = tuple(
+        NodeHardware(node, (f"NVIDIA {fabric.gpu}",) * 8, rails, (fabric.layer,), None)
+        for node in NODES
+    )
     return Hardware(nodes, hardware.find_gpu(fabric.gpu), 8, fabric.nics, None, ())
 
 
@@ -132,21 +163,40 @@ def traffic(name: str, fault: str, bad: str) -> tuple[RailBytes, ...]:
     rails = cluster(name).nodes[0].rails
     lost = rails[-1][0] if fault == sensitivity.MISSING_RAIL else ""
     sent = 40 << 30
-    return tuple(RailBytes(node, rail, 0 if (node, rail) == (bad, lost) else sent, sent) for node in NODES for rail, _ in rails)
+    return tuple(
+        RailBytes(node, rail, 0 if (node, rail) == (bad, lost) else sent, sent)
+        for node in NODES
+        for rail, _ in rails
+    )
 
 
 def capacities(name: str, fault: str, bad: str, rng: random.Random) -> dict[str, float]:
     """GB/s of a ring through each node: its network with the fault, as payload, tuned."""
     fabric = FABRICS[name]
-    left = next((f.network_left or 0.0 for f in sensitivity.faults(fabric.nics.count, fabric.nics.line_gb_s) if f.id == fault), 1.0)
+    left = next(
+        (
+            f.network_left or 0.0
+            for f in sensitivity.faults(fabric.nics.count, fabric.nics.line_gb_s)
+            if f.id == fault
+        ),
+        1.0,
+    )
     found = outlook(name).expectation
     model = (
-        next((e.estimate.value_gb_s for e in found.expected if e.name == "ring"), fabric.nics.line_gb_s) if found else fabric.nics.line_gb_s
+        next(
+            (e.estimate.value_gb_s for e in found.expected if e.name == "ring"),
+            fabric.nics.line_gb_s,
+        )
+        if found
+        else fabric.nics.line_gb_s
     )
     if name == "gcp-tcpx":
         # This fabric's published runs give half of the model.
         model *= 0.5
-    return {node: model * TUNED * (left if node == bad else 1.0) * rng.gauss(1, NODE_NOISE) for node in NODES}
+    return {
+        node: model * TUNED * (left if node == bad else 1.0) * rng.gauss(1, NODE_NOISE)
+        for node in NODES
+    }
 
 
 def pair_samples(capacity: dict[str, float], rng: random.Random) -> tuple[GroupSample, ...]:
@@ -156,20 +206,38 @@ def pair_samples(capacity: dict[str, float], rng: random.Random) -> tuple[GroupS
         for group in number.groups:
             rate = min(capacity[node] for node in group) * rng.gauss(1, RUN_NOISE / 2)
             values = tuple(rate * min(1.05, rng.gauss(1, ITERATION_NOISE)) for _ in range(20))
-            sample = GroupSample(tuple(group), 1 << 30, values, f"raw/cases/survey-{number.id}/result.json")
+            sample = GroupSample(
+                tuple(group), 1 << 30, values, f"raw/cases/survey-{number.id}/result.json"
+            )
             fields = {"launch": f"survey-{number.id}", "ranks_per_node": 8}
-            found.append(dataclasses.replace(sample, **{k: v for k, v in fields.items() if hasattr(sample, k)}))  # type: ignore[arg-type]  # by name
+            found.append(
+                dataclasses.replace(
+                    sample, **{k: v for k, v in fields.items() if hasattr(sample, k)}
+                )
+            )  # type: ignore[arg-type]  # by name
     return tuple(found)
 
 
 def launch(case: BenchmarkCase, busbw: float) -> Launch:
     """One launch of a case over all nodes at its largest size."""
     size = case.sizes.maximum_bytes
-    row = BenchmarkRow(size, size // 4, "float", "sum", None, Measurement(1.0, busbw, busbw, 0), None)
-    table = BenchmarkResult(case.collective.value, 64, 8, (row,), (), busbw, 0, "2.30.7", "2.19.6", True, ())
+    row = BenchmarkRow(
+        size, size // 4, "float", "sum", None, Measurement(1.0, busbw, busbw, 0), None
+    )
+    table = BenchmarkResult(
+        case.collective.value, 64, 8, (row,), (), busbw, 0, "2.30.7", "2.19.6", True, ()
+    )
     invocation = Invocation(case.id, (), (), NODES, 60.0, 64)
-    artefact = CaseArtefact(case, invocation, NODES, 8, "ended", 0, 1.0, f"raw/cases/{case.id}/stdout.txt", None, None)
-    return Launch(artefact, (table,), CaseOutcome(case, Status.PASS, "complete", (table,), 0, 1.0, (), NODES), (), ())
+    artefact = CaseArtefact(
+        case, invocation, NODES, 8, "ended", 0, 1.0, f"raw/cases/{case.id}/stdout.txt", None, None
+    )
+    return Launch(
+        artefact,
+        (table,),
+        CaseOutcome(case, Status.PASS, "complete", (table,), 0, 1.0, (), NODES),
+        (),
+        (),
+    )
 
 
 @functools.cache
@@ -193,7 +261,11 @@ def judged(name: str, fault: str, rng: random.Random, *, proven: bool) -> Judged
     samples = pair_samples(capacity, rng)
     outcome = blame.solve(samples)
     case = next(case for case in book().cases if case.id == "all-reduce")
-    made = (dataclasses.replace(launch(case, min(capacity.values()) * rng.gauss(1, RUN_NOISE)), samples=samples),)
+    made = (
+        dataclasses.replace(
+            launch(case, min(capacity.values()) * rng.gauss(1, RUN_NOISE)), samples=samples
+        ),
+    )
     outlooks = {"all-reduce": outlook(name)}
     proofs = proof.proofs(
         profile.load(name).must_see,
@@ -204,11 +276,21 @@ def judged(name: str, fault: str, rng: random.Random, *, proven: bool) -> Judged
         "raw/cases/proof/stdout.txt",
     )
     comparisons = gates.compare(book(), made, outcome, outlooks)
-    decided = verdict.decide((), tuple(each.outcome for each in made), comparisons, proof.findings(proofs), ())
-    watches = (*gates.watches(book(), made, comparisons, outlooks), *appraisal.survey_watch(samples, outcome))
+    decided = verdict.decide(
+        (), tuple(each.outcome for each in made), comparisons, proof.findings(proofs), ()
+    )
+    watches = (
+        *gates.watches(book(), made, comparisons, outlooks),
+        *appraisal.survey_watch(samples, outcome),
+    )
     nics = FABRICS[name].nics
-    senses = sensitivity.sense(sensitivity.faults(nics.count, nics.line_gb_s), watches, proof.excluded(proofs))
-    return Judged(bool(outcome.blames) or decided.status is Status.FAIL, frozenset(each.fault.id for each in senses if each.caught))
+    senses = sensitivity.sense(
+        sensitivity.faults(nics.count, nics.line_gb_s), watches, proof.excluded(proofs)
+    )
+    return Judged(
+        bool(outcome.blames) or decided.status is Status.FAIL,
+        frozenset(each.fault.id for each in senses if each.caught),
+    )
 
 
 def share_failed(name: str, fault: str, runs: int, *, proven: bool = True, seed: int = 1) -> float:
@@ -223,12 +305,27 @@ def share_saying(name: str, fault: str, runs: int, *, proven: bool = True, seed:
     return sum(fault in judged(name, HEALTHY, rng, proven=proven).says for _ in range(runs)) / runs
 
 
-COLUMNS = (HEALTHY, sensitivity.MISSING_RAIL, sensitivity.HALF_RATE, sensitivity.NO_GPUDIRECT, sensitivity.TCP, sensitivity.UPLINK)
-TITLES = ("false alarm", "1 rail lost", "half-rate port", "GPUDirect off", "TCP fallback", "uplink -5%")
+COLUMNS = (
+    HEALTHY,
+    sensitivity.MISSING_RAIL,
+    sensitivity.HALF_RATE,
+    sensitivity.NO_GPUDIRECT,
+    sensitivity.TCP,
+    sensitivity.UPLINK,
+)
+TITLES = (
+    "false alarm",
+    "1 rail lost",
+    "half-rate port",
+    "GPUDirect off",
+    "TCP fallback",
+    "uplink -5%",
+)
 
 
 def row(name: str, runs: int, *, proven: bool) -> tuple[str, int]:
-    """One line of a table, and how many of the first four faults are caught in fewer than 99 of 100 runs while the verdict says they would be."""
+    """One line of a table, and how many of the first four faults are caught in fewer than 99 of 100
+    runs while the verdict says they would be."""
     told, wrong = f"{name:<12}{FABRICS[name].nics.count:>6}", 0
     for fault in COLUMNS:
         if fault not in fault_names(name):
@@ -249,11 +346,15 @@ def main(arguments: list[str]) -> int:
     runs = int(arguments[0]) if arguments else 200
     names = arguments[1:] or list(FABRICS)
     print(
-        f"{runs} runs each, 8 nodes, noise {RUN_NOISE:.0%} a launch, {NODE_NOISE:.0%} between nodes. Share of runs that FAIL, and whether a healthy"
+        f"{runs} runs each, 8 nodes, noise {RUN_NOISE:.0%} a launch, {NODE_NOISE:.0%} between"
+        " nodes. Share of runs that FAIL, and whether a healthy"
     )
     print("run says that it would have caught it.")
     wrong = 0
-    for proven, title in ((True, "all proofs made"), (False, "no proof made: no line of NCCL, no byte counters")):
+    for proven, title in (
+        (True, "all proofs made"),
+        (False, "no proof made: no line of NCCL, no byte counters"),
+    ):
         print(f"\n{title}\n{'profile':<12}{'rails':>6}" + "".join(f"{each:>16}" for each in TITLES))
         for name in names:
             told, missed = row(name, runs, proven=proven)

@@ -1,7 +1,9 @@
-"""Writes an NCCL debug log of a large job: 1,024 ranks, each starting one communicator after the other. Composed, seeded, the same every time.
+"""Writes an NCCL debug log of a large job: 1,024 ranks, each starting one communicator after the
+other. Composed, seeded, the same every time.
 
-At full size (46 communicators) it has the mix that the goals are stated for: about 1.0 GB and 7.16 million lines, 47,104 of them
-`Init COMPLETE` and 506 warnings. Ranks are interleaved in bursts of a few kilobytes, as a launcher merges them.
+At full size (46 communicators) it has the mix that the goals are stated for: about 1.0 GB and 7.16
+million lines, 47,104 of them `Init COMPLETE` and 506 warnings. Ranks are interleaved in bursts of a
+few kilobytes, as a launcher merges them.
 
 usage: python tests/bench/gen_log.py FILE [--communicators 46]
 """
@@ -20,12 +22,24 @@ _CHANNELS = 16
 _CALLS = 58
 _BURST_LINES = 40
 _WARNINGS = (
-    "transport/net_ib.cc:2453 NCCL WARN NET/IB: Got completion from peer 10.1.{peer}.2<{port}> with status=12 opcode=0 len=0 vendor err 129 "
-    "(Send) localGid ::ffff:10.1.0.2 remoteGids::ffff:10.1.{peer}.2 hca mlx5_3",
-    "transport/net_ib.cc:2453 NCCL WARN NET/IB: Got completion from peer 10.1.{peer}.2<{port}> with status=5 opcode=0 len=0 vendor err 249 (Recv)",
-    "misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer node{peer:03d}<{port}>",
+    (
+        "transport/net_ib.cc:2453 NCCL WARN NET/IB: Got completion from peer 10.1.{peer}.2<{port}>"
+        " with status=12 opcode=0 len=0 vendor err 129 (Send) localGid ::ffff:10.1.0.2"
+        " remoteGids::ffff:10.1.{peer}.2 hca mlx5_3"
+    ),
+    (
+        "transport/net_ib.cc:2453 NCCL WARN NET/IB: Got completion from peer 10.1.{peer}.2<{port}>"
+        " with status=5 opcode=0 len=0 vendor err 249 (Recv)"
+    ),
+    (
+        "misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer"
+        " node{peer:03d}<{port}>"
+    ),
     "transport/net_ib.cc:154 NCCL WARN NET/IB : mlx5_3:1 async fatal event: port error",
-    "proxy.cc:1495 NCCL WARN [Service thread] Error encountered progressing operation=Connect, res=3, closing connection",
+    (
+        "proxy.cc:1495 NCCL WARN [Service thread] Error encountered progressing operation=Connect,"
+        " res=3, closing connection"
+    ),
 )
 _ENVIRONMENT = (
     "NCCL_IB_HCA set to mlx5",
@@ -43,7 +57,11 @@ def write(path: Path, communicators: int = COMMUNICATORS, seed: int = 1) -> None
     with path.open("wb") as out:
         warnings_left = WARNINGS * communicators // COMMUNICATORS
         for index in range(communicators):
-            here = warnings_left if index == communicators - 1 else warnings_left // (communicators - index)
+            here = (
+                warnings_left
+                if index == communicators - 1
+                else warnings_left // (communicators - index)
+            )
             warnings_left -= here
             out.write("".join(_interleaved(rng, index, here)).encode())
 
@@ -58,8 +76,15 @@ def _interleaved(rng: random.Random, index: int, warnings: int) -> Iterator[str]
             bursts.append((order + rng.random(), "".join(lines[start : start + _BURST_LINES])))
     for _ in range(warnings):
         rank = rng.randrange(RANKS)
-        text = rng.choice(_WARNINGS).format(peer=rng.randrange(128), port=rng.randrange(32768, 61000))
-        bursts.append((rng.random() * 4, f"\nnode{rank // 8:03d}:{40000 + rank}:{43000 + rank} [{rank % 8}] {text}\n"))
+        text = rng.choice(_WARNINGS).format(
+            peer=rng.randrange(128), port=rng.randrange(32768, 61000)
+        )
+        bursts.append(
+            (
+                rng.random() * 4,
+                f"\nnode{rank // 8:03d}:{40000 + rank}:{43000 + rank} [{rank % 8}] {text}\n",
+            )
+        )
     bursts.sort(key=lambda burst: burst[0])
     return (text for _, text in bursts)
 
@@ -73,21 +98,46 @@ def _lines(rng: random.Random, rank: int, index: int, comm_id: str) -> Iterator[
         hcas = " ".join(f"[{port}]mlx5_{port}:1/IB" for port in range(8))
         yield f"{prefix}NET/IB : Using {hcas} [RO]; OOB eth0:10.0.{node}.{gpu}<0>\n"
         yield from (f"{prefix}{line}\n" for line in _ENVIRONMENT)
-    init = f"comm {comm} rank {rank} nranks {RANKS} cudaDev {gpu} nvmlDev {gpu} busId {0x18000 + gpu * 0x12000:x} commId 0x{comm_id}"
+    init = (
+        f"comm {comm} rank {rank} nranks {RANKS} cudaDev {gpu} nvmlDev {gpu} busId"
+        f" {0x18000 + gpu * 0x12000:x} commId 0x{comm_id}"
+    )
     yield f"{prefix}Using network IB\n"
     yield f"{prefix}ncclCommInitRank {init} - Init START\n"
     yield f"{prefix}Setting affinity for GPU {gpu} to ffffffff,ffffffff\n"
     yield f"{prefix}NVLS multicast support is available on dev {gpu}\n"
-    yield f"{prefix}comm {comm} rank {rank} nRanks {RANKS} nNodes 128 localRanks 8 localRank {gpu} MNNVL 0\n"
-    yield prefix + "Trees " + " ".join(f"[{channel}] {rank + 1}/-1/-1->{rank}->{rank - 1}" for channel in range(_CHANNELS)) + "\n"
+    yield (
+        f"{prefix}comm {comm} rank {rank} nRanks {RANKS} nNodes 128 localRanks 8 localRank {gpu}"
+        " MNNVL 0\n"
+    )
+    yield (
+        prefix
+        + "Trees "
+        + " ".join(
+            f"[{channel}] {rank + 1}/-1/-1->{rank}->{rank - 1}" for channel in range(_CHANNELS)
+        )
+        + "\n"
+    )
     yield f"{prefix}P2P Chunksize set to 131072\n"
     for channel in range(2 * _CHANNELS):
-        yield f"{prefix}Channel {channel:02d}/0 : {rank}[{gpu}] -> {(rank + 1) % RANKS}[{(gpu + 1) % 8}] via P2P/CUMEM\n"
+        yield (
+            f"{prefix}Channel {channel:02d}/0 : {rank}[{gpu}] ->"
+            f" {(rank + 1) % RANKS}[{(gpu + 1) % 8}] via P2P/CUMEM\n"
+        )
     for channel in range(_CHANNELS * 3 // 2):
-        yield f"{prefix}Channel {channel:02d}/0 : {rank}[{gpu}] -> {(rank + 8) % RANKS}[{gpu}] [send] via NET/IB/{channel % 8}/GDRDMA\n"
-        yield f"{prefix}Channel {channel:02d}/0 : {(rank - 8) % RANKS}[{gpu}] -> {rank}[{gpu}] [receive] via NET/IB/{channel % 8}/GDRDMA\n"
+        yield (
+            f"{prefix}Channel {channel:02d}/0 : {rank}[{gpu}] -> {(rank + 8) % RANKS}[{gpu}] [send]"
+            f" via NET/IB/{channel % 8}/GDRDMA\n"
+        )
+        yield (
+            f"{prefix}Channel {channel:02d}/0 : {(rank - 8) % RANKS}[{gpu}] -> {rank}[{gpu}]"
+            f" [receive] via NET/IB/{channel % 8}/GDRDMA\n"
+        )
     yield f"{prefix}threadThresholds 8/8/64 | 8192/8/64 | 512 | 512\n"
-    yield f"{prefix}16 coll channels, 16 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer\n"
+    yield (
+        f"{prefix}16 coll channels, 16 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p"
+        " channels per peer\n"
+    )
     yield f"{prefix}Connected all rings, use ring PXN 0 GDR 1\n"
     yield f"{prefix}Connected all trees\n"
     yield f"{prefix}ncclCommInitRank {init} - Init COMPLETE\n"
@@ -95,8 +145,8 @@ def _lines(rng: random.Random, rank: int, index: int, comm_id: str) -> Iterator[
     for call in range(_CALLS):
         send, receive = (f"0x{0x7F0000000000 + rng.getrandbits(38):x}" for _ in range(2))
         yield (
-            f"{prefix}AllReduce: opCount {call:x} sendbuff {send} recvbuff {receive} count 262144 datatype 7 op 0 root 0 comm {comm} "
-            f"[nranks={RANKS}] stream {stream}\n"
+            f"{prefix}AllReduce: opCount {call:x} sendbuff {send} recvbuff {receive} count 262144"
+            f" datatype 7 op 0 root 0 comm {comm} [nranks={RANKS}] stream {stream}\n"
         )
 
 

@@ -17,7 +17,9 @@ from types import SimpleNamespace
 from busbw.codec import dump_json
 from busbw.compare.history import FILE, History
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 COUNT, SIZES = 10_000, 31
 
 
@@ -43,20 +45,34 @@ def main() -> None:
         history = History(root)
         begun = time.process_time()
         history.refresh()
-        print(f"reading one run directory of 16 nodes into the index: {(time.process_time() - begun) * 1000:.0f} ms of CPU")
+        print(
+            "reading one run directory of 16 nodes into the index:"
+            f" {(time.process_time() - begun) * 1000:.0f} ms of CPU"
+        )
         with sqlite3.connect(root / FILE) as index:
-            runs = [(n, f"run-{n}", 0, f"2026-01-01T{n:08d}", "PASS", 0) for n in range(10, COUNT + 10)]
+            runs = [
+                (n, f"run-{n}", 0, f"2026-01-01T{n:08d}", "PASS", 0) for n in range(10, COUNT + 10)
+            ]
             index.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?)", runs)
-            kinds = [(1000 + size, "all_reduce", 8 << size, "-n 20", "infiniband, 16 nodes, 128 ranks") for size in range(SIZES)]
+            kinds = [
+                (1000 + size, "all_reduce", 8 << size, "-n 20", "infiniband, 16 nodes, 128 ranks")
+                for size in range(SIZES)
+            ]
             index.executemany("INSERT INTO kinds VALUES (?, ?, ?, ?, ?)", kinds)
             rows = [(kind[0], run[0], 300.0 + run[0] % 7, 5) for run in runs for kind in kinds]
             index.executemany("INSERT INTO numbers VALUES (?, ?, ?, ?)", rows)
         kind = next(kind for kind in history.kinds() if kind.runs == COUNT)
-        print(f"{COUNT:,} runs, {COUNT * SIZES:,} numbers: {(root / FILE).stat().st_size / 1e6:.0f} MB")
+        print(
+            f"{COUNT:,} runs, {COUNT * SIZES:,} numbers:"
+            f" {(root / FILE).stat().st_size / 1e6:.0f} MB"
+        )
         print(f"  one number over all runs: {milliseconds(lambda: history.points(kind))}")
         print(f"  what there is: {milliseconds(history.kinds)}")
         _directories(root)
-        print(f"  looking for new or changed runs among {COUNT:,} directories: {milliseconds(history.refresh)}")
+        print(
+            f"  looking for new or changed runs among {COUNT:,} directories:"
+            f" {milliseconds(history.refresh)}"
+        )
 
 
 def _directories(root: Path) -> None:
@@ -67,7 +83,10 @@ def _directories(root: Path) -> None:
             (run / "raw").mkdir(parents=True)
             (run / "raw" / "plan.json").touch()
             (run / "run.json").touch()
-            index.execute("UPDATE runs SET stamp = ? WHERE run = ?", ((run / "run.json").stat().st_mtime_ns, run.name))
+            index.execute(
+                "UPDATE runs SET stamp = ? WHERE run = ?",
+                ((run / "run.json").stat().st_mtime_ns, run.name),
+            )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""What hostile texts cost `busbw read` and `busbw why`: lines of 1 GB, bombs in every compression. Prints CPU seconds and the peak of memory of each.
+"""What hostile texts cost `busbw read` and `busbw why`: lines of 1 GB, bombs in every compression.
+Prints CPU seconds and the peak of memory of each.
 
-    python tests/bench/hostile.py [--gigabytes 1] [--only "NCCL line" | --only bomb] [--most-mib 600]
+    python tests/bench/hostile.py [--gigabytes 1] [--only "NCCL line" | --only bomb] [--most-mib
+    600]
 
 Exit status 1 = a command took more memory than allowed, or ended with a traceback.
 """
@@ -23,7 +25,10 @@ from pathlib import Path
 
 LINES = {
     "one letter": (b"", b"a"),
-    "an NCCL line that never ends": (b"node1:1:2 [0] NCCL INFO ", b"Channel 00/0 : 0[0] -> 1[0] via P2P "),
+    "an NCCL line that never ends": (
+        b"node1:1:2 [0] NCCL INFO ",
+        b"Channel 00/0 : 0[0] -> 1[0] via P2P ",
+    ),
     "JSON that never closes": (b'{"entries": [', b'{"a": 1},'),
     "digits": (b"         8             2     float     sum      -1    ", b"9"),
     "blanks": (b"# nccl-tests version 2.17.6 nccl-headers=22807", b" "),
@@ -61,7 +66,10 @@ def bombs(folder: Path, size_bytes: int) -> dict[str, Path]:
         made[kind] = path
     if shutil.which("zstd"):
         path = folder / "bomb.zst"
-        with path.open("wb") as out, subprocess.Popen(("zstd", "-qc"), stdin=subprocess.PIPE, stdout=out) as packer:
+        with (
+            path.open("wb") as out,
+            subprocess.Popen(("zstd", "-qc"), stdin=subprocess.PIPE, stdout=out) as packer,
+        ):
             assert packer.stdin is not None
             for _ in range(size_bytes // (1024 * len(text))):
                 packer.stdin.write(text * 1024)
@@ -82,7 +90,10 @@ def run(words: tuple[str, ...], pieces: Iterator[bytes] | None) -> tuple[float, 
     """(CPU seconds, peak MiB, exit status, last line) of one busbw command, fed with `pieces`."""
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
-            (sys.executable, "-c", MEASURED, *words), stdin=subprocess.PIPE if pieces else subprocess.DEVNULL, stdout=said, stderr=said
+            (sys.executable, "-c", MEASURED, *words),
+            stdin=subprocess.PIPE if pieces else subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
         )
         try:
             if process.stdin is not None and pieces is not None:
@@ -98,7 +109,12 @@ def run(words: tuple[str, ...], pieces: Iterator[bytes] | None) -> tuple[float, 
     text, _, peak = text.rpartition("peak ")
     line = next((each for each in text.splitlines()[::-1] if each.strip()), "")
     told = "TRACEBACK" if "Traceback" in text or not peak.strip().isdigit() else line
-    return used.ru_utime + used.ru_stime, int(peak or 0) >> 10 if peak.strip().isdigit() else -1, process.returncode, told
+    return (
+        used.ru_utime + used.ru_stime,
+        int(peak or 0) >> 10 if peak.strip().isdigit() else -1,
+        process.returncode,
+        told,
+    )
 
 
 def main() -> int:
@@ -117,13 +133,23 @@ def main() -> int:
                     continue
                 seconds, peak, status, line = run((command, "-"), endless(begin, more, size_bytes))
                 bad += peak > arguments.most_mib or line == "TRACEBACK"
-                print(f"busbw {command:4s} {kind:30s} {seconds:6.1f} s of CPU {peak:5d} MiB, exit status {status}: {line[:90]}", flush=True)
-        for kind, path in bombs(Path(name), size_bytes).items() if arguments.only in ("", "bomb") else ():
+                print(
+                    f"busbw {command:4s} {kind:30s} {seconds:6.1f} s of CPU {peak:5d} MiB, exit"
+                    f" status {status}: {line[:90]}",
+                    flush=True,
+                )
+        for kind, path in (
+            bombs(Path(name), size_bytes).items() if arguments.only in ("", "bomb") else ()
+        ):
             for command in ("read", "why"):
                 seconds, peak, status, line = run((command, str(path)), None)
                 bad += peak > arguments.most_mib or line == "TRACEBACK"
                 told = f"{kind} of {path.stat().st_size >> 10} KiB"
-                print(f"busbw {command:4s} {told:30s} {seconds:6.1f} s of CPU {peak:5d} MiB, exit status {status}: {line[:90]}", flush=True)
+                print(
+                    f"busbw {command:4s} {told:30s} {seconds:6.1f} s of CPU {peak:5d} MiB, exit"
+                    f" status {status}: {line[:90]}",
+                    flush=True,
+                )
     return 1 if bad else 0
 
 

@@ -1,6 +1,8 @@
-"""What each fault of a lab costs an all-reduce over MPI: `python tests/bench/lab_faults.py`, as root. Prints one line per fault; nothing is judged.
+"""What each fault of a lab costs an all-reduce over MPI: `python tests/bench/lab_faults.py`, as
+root. Prints one line per fault; nothing is judged.
 
-Four nodes on two leaves, every rail and uplink at 400 Mb/s (0.05 GB/s), 8 MiB all-reduces in a ring over eth0.
+Four nodes on two leaves, every rail and uplink at 400 Mb/s (0.05 GB/s), 8 MiB all-reduces in a ring
+over eth0.
 """
 
 from __future__ import annotations
@@ -21,24 +23,35 @@ SECONDS = 3
 SIZE_BYTES = 8 << 20
 SOURCE = Path(__file__).parents[1] / "lab/ring_perf.c"
 OPTIONS = (
-    "--mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include mgmt0 --mca mpi_yield_when_idle 1 "
-    "--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4"
+    "--mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include mgmt0 --mca"
+    " mpi_yield_when_idle 1 --mca coll_tuned_use_dynamic_rules 1 --mca"
+    " coll_tuned_allreduce_algorithm 4"
 )
 
 
 def measure(state: LabState) -> str:
     """Median and spread of busbw in GB/s, as text."""
     hosts = ",".join(node.name for node in state.nodes)
-    line = f"mpirun --allow-run-as-root {OPTIONS} -H {hosts} -np 4 --map-by node ./ring_perf {SIZE_BYTES} {SECONDS}"
+    line = (
+        f"mpirun --allow-run-as-root {OPTIONS} -H {hosts} -np 4 --map-by node ./ring_perf"
+        f" {SIZE_BYTES} {SECONDS}"
+    )
     argv = enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), "node1", line))
     ran = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
-    values = [float(line.split()[1]) for line in ran.stdout.splitlines() if line.startswith("busbw ")]
-    return f"{statistics.median(values):.4f}  ({min(values):.4f} to {max(values):.4f}, {len(values)} rounds)"
+    values = [
+        float(line.split()[1]) for line in ran.stdout.splitlines() if line.startswith("busbw ")
+    ]
+    return (
+        f"{statistics.median(values):.4f}  ({min(values):.4f} to {max(values):.4f}, {len(values)}"
+        " rounds)"
+    )
 
 
 def main() -> None:
     """Measure the healthy lab, then each fault by itself, then the mended lab."""
-    state = bringup.up(LabOptions(nodes=4, leaves=2, rate_bit_s=400e6, uplink_rate_bit_s=400e6), lambda text: None)
+    state = bringup.up(
+        LabOptions(nodes=4, leaves=2, rate_bit_s=400e6, uplink_rate_bit_s=400e6), lambda text: None
+    )
     for node in state.nodes:
         program = files.node_directory(state, node) / "home/ring_perf"
         subprocess.run(("mpicc", "-O2", "-o", str(program), str(SOURCE)), check=True)

@@ -1,4 +1,5 @@
-"""How long labs take to come up and go down: `python tests/bench/lab_up.py [N…]`, as root. Prints one line per size; nothing is judged."""
+"""How long labs take to come up and go down: `python tests/bench/lab_up.py [N…]`, as root. Prints
+one line per size; nothing is judged."""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ def main(sizes: tuple[int, ...]) -> None:
             bringup.down(None)
             downs.append(time.perf_counter() - start)
         spread = f"({min(ups):.2f} to {max(ups):.2f})"
-        print(f"{size:5d} {statistics.median(ups):6.2f}  {spread:15s} {statistics.median(downs):7.2f} {memory:14.2f} {load:13.2f}")
+        print(
+            f"{size:5d} {statistics.median(ups):6.2f}  {spread:15s} {statistics.median(downs):7.2f}"
+            f" {memory:14.2f} {load:13.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""How long `busbw why --live` takes from the question to the verdict, one rank of the job being stopped: python tests/bench/live.py [64].
+"""How long `busbw why --live` takes from the question to the verdict, one rank of the job being
+stopped: python tests/bench/live.py [64].
 
-The nodes of a lab share this machine's CPUs: besides the wall time it prints what one node's script costs, busbw itself, and everything together
-(busbw, sshds, scripts, the job), which on nodes of their own would run at once, and here at least half of on each of two CPUs.
+The nodes of a lab share this machine's CPUs: besides the wall time it prints what one node's script
+costs, busbw itself, and everything together (busbw, sshds, scripts, the job), which on nodes of
+their own would run at once, and here at least half of on each of two CPUs.
 """
 
 from __future__ import annotations
@@ -47,14 +49,48 @@ def measure(lab, folder: Path) -> None:  # type: ignore[no-untyped-def]  # a lab
         who = len(lab.nodes) // 2
         job.signal(who, signal.SIGSTOP)
         print(f"one node's script: {_script_cpu_s(lab):.2f} s of CPU", flush=True)
-        argv = (sys.executable, "-m", "busbw", "why", "--live", "-i", "lab:bench", "--json", "--out", f"{folder}/runs")
+        argv = (
+            sys.executable,
+            "-m",
+            "busbw",
+            "why",
+            "--live",
+            "-i",
+            "lab:bench",
+            "--json",
+            "--out",
+            f"{folder}/runs",
+        )
         for _ in range(2):
-            load, began, before, before_all = os.getloadavg()[0], time.monotonic(), _cpu_s(), _all_cpu_s()
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL)
-            took, cpu_s, all_s = time.monotonic() - began, _cpu_s() - before, _all_cpu_s() - before_all
+            load, began, before, before_all = (
+                os.getloadavg()[0],
+                time.monotonic(),
+                _cpu_s(),
+                _all_cpu_s(),
+            )
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                text=True,
+                timeout=200,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+            took, cpu_s, all_s = (
+                time.monotonic() - began,
+                _cpu_s() - before,
+                _all_cpu_s() - before_all,
+            )
             answer = json.loads(done.stdout)
-            said = "right" if (answer["culprit_ranks"], answer["kind"]) == ([who], "host") else answer["headline"]
-            shown = f"{took:.1f} s, 5 of them between the looks; CPU: own {cpu_s:.1f} s, everything {all_s:.1f} s; load {load:.0f}"
+            said = (
+                "right"
+                if (answer["culprit_ranks"], answer["kind"]) == ([who], "host")
+                else answer["headline"]
+            )
+            shown = (
+                f"{took:.1f} s, 5 of them between the looks; CPU: own {cpu_s:.1f} s, everything"
+                f" {all_s:.1f} s; load {load:.0f}"
+            )
             print(f"{len(lab.nodes)} nodes: {shown}; verdict {said}", flush=True)
 
 
@@ -63,7 +99,13 @@ def _script_cpu_s(lab) -> float:  # type: ignore[no-untyped-def]  # a lab as bri
     text, costs = script.text(script.Asking(interval_s=1), "b0undary1").encode(), []
     for _ in range(3):
         before = _cpu_s()
-        subprocess.run(enter.node_argv(lab, lab.nodes[1], ("sh", "-s")), input=text, capture_output=True, timeout=200, check=True)
+        subprocess.run(
+            enter.node_argv(lab, lab.nodes[1], ("sh", "-s")),
+            input=text,
+            capture_output=True,
+            timeout=200,
+            check=True,
+        )
         costs.append(_cpu_s() - before)
     return min(costs)
 

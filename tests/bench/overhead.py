@@ -1,6 +1,8 @@
-"""What `busbw run` costs over the bare mpirun line it starts: the same case, the same nodes, interleaved, wall seconds.
+"""What `busbw run` costs over the bare mpirun line it starts: the same case, the same nodes,
+interleaved, wall seconds.
 
-Brings up a lab of its own and takes it down. Run as root: `python tests/bench/overhead.py [--rounds N] [--nodes N]`.
+Brings up a lab of its own and takes it down. Run as root: `python tests/bench/overhead.py [--rounds
+N] [--nodes N]`.
 """
 
 from __future__ import annotations
@@ -41,23 +43,53 @@ def main() -> None:
         try:
             playbook = Path(folder, "bench.yaml")
             playbook.write_text(PLAYBOOK)
-            run = [sys.executable, "-m", "busbw", "run", str(playbook), "-i", f"lab:{lab.name}", "--out", f"{folder}/runs", "-q"]
+            run = [
+                sys.executable,
+                "-m",
+                "busbw",
+                "run",
+                str(playbook),
+                "-i",
+                f"lab:{lab.name}",
+                "--out",
+                f"{folder}/runs",
+                "-q",
+            ]
             subprocess.run(run, check=True, stdout=subprocess.DEVNULL)
-            outcome = json.loads(Path(folder, "runs/latest/raw/cases/all-reduce/outcome.json").read_text())
-            words = ["/tmp/bench.json" if word.endswith("/result.json") else word for word in outcome["invocation"]["argv"]]
-            bare = enter.reexec_argv(lab, ("ssh", "-F", str(files.ssh_config(lab)), lab.nodes[0].name, shlex.join(words)))
+            outcome = json.loads(
+                Path(folder, "runs/latest/raw/cases/all-reduce/outcome.json").read_text()
+            )
+            words = [
+                "/tmp/bench.json" if word.endswith("/result.json") else word
+                for word in outcome["invocation"]["argv"]
+            ]
+            bare = enter.reexec_argv(
+                lab, ("ssh", "-F", str(files.ssh_config(lab)), lab.nodes[0].name, shlex.join(words))
+            )
             seconds: dict[str, list[float]] = {"bare": [], "busbw": []}
             for _ in range(args.rounds):
                 for name, argv in (("bare", bare), ("busbw", run)):
                     started = time.perf_counter()
-                    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
+                    subprocess.run(
+                        argv,
+                        check=True,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        timeout=300,
+                    )
                     seconds[name].append(time.perf_counter() - started)
         finally:
             bringup.down(lab.name)
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     extra = medians["busbw"] - medians["bare"]
-    print(f"{args.nodes} nodes, {args.rounds} rounds: bare mpirun {medians['bare']:.2f} s, busbw run {medians['busbw']:.2f} s")
-    print(f"overhead {extra:.2f} s = {extra / medians['bare']:.1%}; goal 3 % + 2 s = {0.03 * medians['bare'] + 2:.2f} s")
+    print(
+        f"{args.nodes} nodes, {args.rounds} rounds: bare mpirun {medians['bare']:.2f} s, busbw run"
+        f" {medians['busbw']:.2f} s"
+    )
+    print(
+        f"overhead {extra:.2f} s = {extra / medians['bare']:.1%}; goal 3 % + 2 s ="
+        f" {0.03 * medians['bare'] + 2:.2f} s"
+    )
 
 
 if __name__ == "__main__":

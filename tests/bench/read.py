@@ -2,15 +2,16 @@
 
 usage: python tests/bench/read.py [--size 1000] [--rounds 3] [--keep FILE]
 
-Writes the log (`gen_log.py`), then per round runs, one after the other and each in a process of its own, with grep between them:
+Writes the log (`gen_log.py`), then per round runs, one after the other and each in a process of its
+own, with grep between them:
 
-- grep: `grep -cF 'NCCL WARN' FILE | cat` (into a pipe: with /dev/null behind it, grep stops at the first match)
-- scan: the scanner with all expressions of the symptom table and all that the facts of a log need
-- facts: the facts alone, as `busbw read` has them
-- structure: every line taken apart (`nccl_debug_calls`)
+- grep: `grep -cF 'NCCL WARN' FILE | cat` (into a pipe: with /dev/null behind it, grep stops at the
+first match) - scan: the scanner with all expressions of the symptom table and all that the facts of
+a log need - facts: the facts alone, as `busbw read` has them - structure: every line taken apart
+(`nccl_debug_calls`)
 
-Prints CPU time (user and system) and wall time of each, MB/s, the ratio to grep by CPU time, and the peak memory. CPU time is compared because
-it says nearly the same on a busy machine.
+Prints CPU time (user and system) and wall time of each, MB/s, the ratio to grep by CPU time, and
+the peak memory. CPU time is compared because it says nearly the same on a busy machine.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def scan(path: Path) -> str:
 
     patterns = {pattern.id: pattern for pattern in (*PATTERNS, *search_patterns())}
     found = Scanner(tuple(patterns.values())).scan(chunks(path))
-    return f"{len(patterns)} expressions, {found.lines} lines, {len(found.hits)} hits, {len(found.common)} common"
+    return (
+        f"{len(patterns)} expressions, {found.lines} lines, {len(found.hits)} hits,"
+        f" {len(found.common)} common"
+    )
 
 
 def facts(path: Path) -> str:
@@ -101,7 +105,10 @@ def measured(run: Callable[[Path], str], path: Path) -> tuple[Cost, str]:
     _, status, usage = os.wait4(child, 0)
     if status:
         sys.exit(f"{run} ended with status {status}")
-    return Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - started, usage.ru_maxrss / 1024), told
+    return (
+        Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - started, usage.ru_maxrss / 1024),
+        told,
+    )
 
 
 def main() -> int:
@@ -109,7 +116,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--size", type=int, default=1000, help="MB of log to write")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", help="comma-separated names of the methods to run besides grep")
+    parser.add_argument(
+        "--only", default="", help="comma-separated names of the methods to run besides grep"
+    )
     parser.add_argument("--keep", type=Path, help="write the log here and leave it")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -120,7 +129,8 @@ def main() -> int:
 
 
 def report(path: Path, rounds: int, only: set[str]) -> int:
-    """Measures and prints. Each run is compared with the mean of the grep before and the grep after it."""
+    """Measures and prints. Each run is compared with the mean of the grep before and the grep after
+    it."""
     size_mb = path.stat().st_size / 1e6
     chosen = {name: run for name, run in METHODS.items() if not only or name in only}
     print(f"{path}: {size_mb:.0f} MB, {rounds} rounds")
@@ -133,16 +143,22 @@ def report(path: Path, rounds: int, only: set[str]) -> int:
             greps.append(measured(grep, path)[0])
             costs[name].append(((greps[-1].cpu_s + greps[-2].cpu_s) / 2 / cost.cpu_s, cost))
     best = min(greps, key=lambda cost: cost.cpu_s)
-    print(f"{'grep':15s} cpu {best.cpu_s:6.2f} s {size_mb / best.cpu_s:7.0f} MB/s  wall {best.wall_s:6.2f} s")
+    print(
+        f"{'grep':15s} cpu {best.cpu_s:6.2f} s {size_mb / best.cpu_s:7.0f} MB/s  wall"
+        f" {best.wall_s:6.2f} s"
+    )
     missed = 0
     for name, runs in costs.items():
         ratio, cost = max(runs, key=lambda each: each[0])
         goal = _GOALS.get(name)
-        verdict = "" if goal is None else f"  goal {goal:.2f} {'met' if ratio >= goal else 'MISSED'}"
+        verdict = (
+            "" if goal is None else f"  goal {goal:.2f} {'met' if ratio >= goal else 'MISSED'}"
+        )
         missed += goal is not None and ratio < goal
         ratios = " ".join(f"{each:.3f}" for each, _ in runs)
         print(
-            f"{name:15s} cpu {cost.cpu_s:6.2f} s {size_mb / cost.cpu_s:7.0f} MB/s  wall {cost.wall_s:6.2f} s  {cost.peak_mb:4.0f} MB{verdict}"
+            f"{name:15s} cpu {cost.cpu_s:6.2f} s {size_mb / cost.cpu_s:7.0f} MB/s  wall"
+            f" {cost.wall_s:6.2f} s  {cost.peak_mb:4.0f} MB{verdict}"
         )
         print(f"{'':15s} of grep {ratios}; {told[name]}")
     return 1 if missed else 0

@@ -1,7 +1,9 @@
-"""How fast nccl-tests tables are read out of a job's log. `python tests/bench/read_tables.py [--mb N]` prints MB per second of processor time.
+"""How fast nccl-tests tables are read out of a job's log. `python tests/bench/read_tables.py [--mb
+N]` prints MB per second of processor time.
 
-The log is composed: NCCL lines of 1,024 ranks before and inside one table, other programs' lines, tables alone. Processor time is taken so
-that a busy machine says the same; caches shared with other work still show.
+The log is composed: NCCL lines of 1,024 ranks before and inside one table, other programs' lines,
+tables alone. Processor time is taken so that a busy machine says the same; caches shared with other
+work still show.
 """
 
 from __future__ import annotations
@@ -12,8 +14,14 @@ from collections.abc import Callable
 
 from busbw.parsers.nccl_tests import table
 
-HEADER = b"#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n"
-ROW = b"     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0    95.88   87.49  164.05       0\n"
+HEADER = (
+    b"#       size         count      type   redop    root     time   algbw   busbw  #wrong    "
+    b" time   algbw   busbw  #wrong \n"
+)
+ROW = (
+    b"     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0   "
+    b" 95.88   87.49  164.05       0\n"
+)
 FOOTER = b"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 163.595 \n"
 CHUNK = 1 << 18
 
@@ -81,7 +89,10 @@ def main() -> None:
         seconds = time.process_time() - started
         if len(result.rows) != rows:
             raise SystemExit(f"{name}: {len(result.rows)} rows read, {rows} written")
-        print(f"{name:28} {len(text) / 1e6:6.1f} MB {len(text) / 1e6 / seconds:8.1f} MB/s, complete {result.complete}")
+        print(
+            f"{name:28} {len(text) / 1e6:6.1f} MB {len(text) / 1e6 / seconds:8.1f} MB/s, complete"
+            f" {result.complete}"
+        )
     for name, piece in HOSTILE.items():
         text = HEADER + (piece * (65000 // len(piece)) + b"\n") * 16
         started = time.process_time()

@@ -1,7 +1,9 @@
-"""Size of the report, time to make it, and time to open it in headless Chromium: `python tests/bench/report.py`.
+"""Size of the report, time to make it, and time to open it in headless Chromium: `python
+tests/bench/report.py`.
 
-Goals: 1,000 nodes and 5,000 ranks at most 1.5 MB, 3 s to make, 0.5 s to open; 16 nodes at most 150 KB. "Open" is from the navigation to the
-second frame after the load event, median of five, and includes what an empty page costs, which is printed beside it.
+Goals: 1,000 nodes and 5,000 ranks at most 1.5 MB, 3 s to make, 0.5 s to open; 16 nodes at most 150
+KB. "Open" is from the navigation to the second frame after the load event, median of five, and
+includes what an empty page costs, which is printed beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from busbw.reports import ReportInput, csv, html, junit, markdown, metrics
 HERE = Path(__file__).parent
 RUNS = SimpleNamespace(**runpy.run_path(str(HERE.parent / "fixtures" / "reports" / "runs.py")))
 DEVTOOLS = SimpleNamespace(**runpy.run_path(str(HERE.parent / "browser" / "devtools.py")))
-FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+FRAMES = (
+    "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+)
 CASES: tuple[tuple[str, Callable[[], ReportInput]], ...] = (
     ("16 nodes, 128 ranks, healthy", RUNS.healthy),
     ("16 nodes, 128 ranks, failing", RUNS.failing),
@@ -54,7 +58,11 @@ def measure(name: str, report: ReportInput, browser: Any, folder: Path) -> None:
     path = folder / "report.html"
     path.write_text(html.render(report), encoding="utf-8")
     made = seconds_of(lambda: html.render(report), 3)
-    opened = f"{open_seconds(browser, path.as_uri()):.2f} s to open" if browser else "no Chromium here to open it"
+    opened = (
+        f"{open_seconds(browser, path.as_uri()):.2f} s to open"
+        if browser
+        else "no Chromium here to open it"
+    )
     print(f"{name}: {path.stat().st_size / 1024:.0f} KiB, {made:.2f} s to make, {opened}")
     others: tuple[tuple[str, Callable[[], str]], ...] = (
         ("summary.md", lambda: markdown.render(report)),
@@ -62,7 +70,13 @@ def measure(name: str, report: ReportInput, browser: Any, folder: Path) -> None:
         ("metrics.prom", lambda: metrics.render(report.result)),
         ("csv", lambda: csv.render(report.result)),
     )
-    print("    " + "; ".join(f"{file} {len(write().encode()) / 1024:.0f} KiB, {seconds_of(write, 1):.2f} s" for file, write in others))
+    print(
+        "    "
+        + "; ".join(
+            f"{file} {len(write().encode()) / 1024:.0f} KiB, {seconds_of(write, 1):.2f} s"
+            for file, write in others
+        )
+    )
 
 
 def main() -> None:

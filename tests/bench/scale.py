@@ -1,8 +1,10 @@
-"""Every stage of a run that does not wait for nodes, at 512 to 4,096 nodes: seconds, peak memory, and whether they grow faster than linearly.
+"""Every stage of a run that does not wait for nodes, at 512 to 4,096 nodes: seconds, peak memory,
+and whether they grow faster than linearly.
 
-`python tests/bench/scale.py [N…]` (512 1024 2048 4096). Each number is of a process of its own, so that its peak is its own; the answers of
-the nodes are those of `judge.py`, composed in the documented formats. Memory is the peak over what the process held when the stage began.
-`growth` is the exponent between the smallest and the largest: 1.0 = linear. Nothing is judged.
+`python tests/bench/scale.py [N…]` (512 1024 2048 4096). Each number is of a process of its own, so
+that its peak is its own; the answers of the nodes are those of `judge.py`, composed in the
+documented formats. Memory is the peak over what the process held when the stage began. `growth` is
+the exponent between the smallest and the largest: 1.0 = linear. Nothing is judged.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ GPUS = 8
 def main(sizes: tuple[int, ...], stages: tuple[str, ...], rounds: int) -> None:
     """The table, stage after stage."""
     judge = runpy.run_path(str(Path(__file__).with_name("judge.py")))
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs; seconds of CPU, and peak MB over what the process held before")
+    print(
+        f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs; seconds of CPU, and peak MB over"
+        " what the process held before"
+    )
     print(f"{'stage':24}" + "".join(f"{size:>16}" for size in sizes) + f"{'growth':>16}")
     with tempfile.TemporaryDirectory(prefix="busbw-scale-") as scratch:
         for size in sizes:
@@ -36,10 +41,20 @@ def main(sizes: tuple[int, ...], stages: tuple[str, ...], rounds: int) -> None:
         for stage in stages:
             idle = best(stage, 0, scratch, rounds)
             found = [
-                tuple(max(a - b, least) for a, b, least in zip(best(stage, size, scratch, rounds), idle, (0.01, 1.0), strict=True))
+                tuple(
+                    max(a - b, least)
+                    for a, b, least in zip(
+                        best(stage, size, scratch, rounds), idle, (0.01, 1.0), strict=True
+                    )
+                )
                 for size in sizes
             ]
-            print(f"{stage:24}" + "".join(f"{s:>8.2f} s{mb:>5.0f} MB" for s, mb in found) + f"{growth(sizes, found):>16}", flush=True)
+            print(
+                f"{stage:24}"
+                + "".join(f"{s:>8.2f} s{mb:>5.0f} MB" for s, mb in found)
+                + f"{growth(sizes, found):>16}",
+                flush=True,
+            )
     print(f"load {os.getloadavg()[0]:.1f}")
 
 
@@ -48,7 +63,10 @@ def growth(sizes: tuple[int, ...], found: list[tuple[float, ...]]) -> str:
     if len(sizes) < 2:
         return "-"
     width = math.log(sizes[-1] / sizes[0])
-    return " ".join(f"{math.log(last / first) / width:.2f}" for first, last in zip(found[0], found[-1], strict=True))
+    return " ".join(
+        f"{math.log(last / first) / width:.2f}"
+        for first, last in zip(found[0], found[-1], strict=True)
+    )
 
 
 def best(stage: str, size: int, scratch: str, rounds: int) -> tuple[float, float]:
@@ -84,7 +102,8 @@ def inventory_text(size: int) -> str:
     """An inventory of busbw's own form, every node with an address and its rails."""
     rails = ", ".join(f"mlx5_{rail}" for rail in range(GPUS))
     nodes = "".join(
-        f"  - {{name: gpu-{n:04}, address: 10.{n >> 8}.{n & 255}.1, gpus: {GPUS}, rails: [{rails}], labels: {{leaf: l{n // 32}}}}}\n"
+        f"  - {{name: gpu-{n:04}, address: 10.{n >> 8}.{n & 255}.1, gpus: {GPUS}, rails: [{rails}],"
+        f" labels: {{leaf: l{n // 32}}}}}\n"
         for n in range(1, size + 1)
     )
     return f"fabric: infiniband\nnodes:\n{nodes}"
@@ -122,7 +141,14 @@ def _planning(size: int, scratch: Path) -> Callable[[], object]:
     from busbw.cli import build_parser, commands
     from busbw.run import planning
 
-    words = ["run", "day-one", "-i", str(scratch / f"{size}.yaml"), "--nccl-tests", "/opt/nccl-tests/build"]
+    words = [
+        "run",
+        "day-one",
+        "-i",
+        str(scratch / f"{size}.yaml"),
+        "--nccl-tests",
+        "/opt/nccl-tests/build",
+    ]
     args = build_parser(commands()).parse_args(words)
     return lambda: planning.dry_run(planning.new_plan(args), args)
 
@@ -134,7 +160,9 @@ def _arbitrary(size: int, scratch: Path) -> Callable[[], object]:
     nodes = tuple(Node(f"gpu-{n:04}", gpus=GPUS) for n in range(1, max(size, 1) + 1))
     slurm = SlurmFacts("1", tuple(node.name for node in nodes), "pmix")
     case = BenchmarkCase("a", Collective.ALL_REDUCE, Sizes(8, 1 << 30))
-    request = LaunchRequest(case, nodes, nodes[0].name, "/opt/all_reduce_perf", (), MpiFacts("4.1.4"), slurm=slurm)
+    request = LaunchRequest(
+        case, nodes, nodes[0].name, "/opt/all_reduce_perf", (), MpiFacts("4.1.4"), slurm=slurm
+    )
     launchers = [choose.choose(name) for name in choose.names()]
     return lambda: [launcher.build(request) for launcher in launchers]
 
@@ -176,7 +204,9 @@ def _fan_out(size: int, scratch: Path) -> Callable[[], object]:
     nodes = tuple(Node(f"gpu-{n:04}") for n in range(1, max(size, 1) + 1))
 
     def work() -> None:
-        with open_fleet(Cluster(nodes, nodes[0].name, "bench"), Nodes(), forks=64, deadline_s=120) as fleet:
+        with open_fleet(
+            Cluster(nodes, nodes[0].name, "bench"), Nodes(), forks=64, deadline_s=120
+        ) as fleet:
             assert len(fleet.run(Command(("true",)), deadline_s=120)) == size
 
     return work
@@ -201,7 +231,14 @@ if __name__ == "__main__":
     else:
         parser = argparse.ArgumentParser()
         parser.add_argument("sizes", type=int, nargs="*", default=SIZES)
-        parser.add_argument("--stage", action="append", choices=tuple(STAGES), help="only this one; may be repeated")
-        parser.add_argument("--rounds", type=int, default=2, help="processes per figure, of which the least counts (default 2)")
+        parser.add_argument(
+            "--stage", action="append", choices=tuple(STAGES), help="only this one; may be repeated"
+        )
+        parser.add_argument(
+            "--rounds",
+            type=int,
+            default=2,
+            help="processes per figure, of which the least counts (default 2)",
+        )
         given = parser.parse_args()
         main(tuple(given.sizes), tuple(given.stage or STAGES), given.rounds)

@@ -1,8 +1,11 @@
-"""The computed limit of shaped links against what a ring all-reduce over them reaches: never above, within 15 % from 32 bursts a rank on.
+"""The computed limit of shaped links against what a ring all-reduce over them reaches: never above,
+within 15 % from 32 bursts a rank on.
 
-As root: `python tests/bench/shaped_limit.py [RATE…]` (200mbit 400mbit). For each rate a lab of four nodes, one rail each, is measured with
-`busbw run` at growing sizes; printed are what each rank sends in bursts of the shaper, bus bandwidth by the table (out of place), the limit that the
-formulas give for the rate (`limits_link.tcp_payload`, `limits.ring`), and the share of it. Nothing is judged.
+As root: `python tests/bench/shaped_limit.py [RATE…]` (200mbit 400mbit). For each rate a lab of four
+nodes, one rail each, is measured with `busbw run` at growing sizes; printed are what each rank
+sends in bursts of the shaper, bus bandwidth by the table (out of place), the limit that the
+formulas give for the rate (`limits_link.tcp_payload`, `limits.ring`), and the share of it. Nothing
+is judged.
 """
 
 from __future__ import annotations
@@ -43,7 +46,17 @@ def rows(lab: str, folder: Path) -> list[tuple[int, float]]:
     """(size, bus bandwidth in GB/s) of one run."""
     playbook = folder / "ring.yaml"
     playbook.write_text(PLAYBOOK)
-    argv = (sys.executable, "-m", "busbw", "run", str(playbook), "-i", f"lab:{lab}", "--out", str(folder / "runs"))
+    argv = (
+        sys.executable,
+        "-m",
+        "busbw",
+        "run",
+        str(playbook),
+        "-i",
+        f"lab:{lab}",
+        "--out",
+        str(folder / "runs"),
+    )
     subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=240, check=False)
     result = json.loads((folder / "runs/latest/run.json").read_text())
     table = result["cases"][0]["results"][-1]["rows"]
@@ -53,9 +66,15 @@ def rows(lab: str, folder: Path) -> list[tuple[int, float]]:
 def main(rates: tuple[float, ...]) -> None:
     with tempfile.TemporaryDirectory(prefix="busbw-shaped-") as directory:
         os.environ["BUSBW_LAB_DIR"] = f"{directory}/labs"
-        print(f"{'rate':>9} {'size MiB':>9} {'bursts':>7} {'busbw GB/s':>11} {'limit GB/s':>11} {'share':>6}")
+        print(
+            f"{'rate':>9} {'size MiB':>9} {'bursts':>7} {'busbw GB/s':>11} {'limit GB/s':>11}"
+            f" {'share':>6}"
+        )
         for number, rate in enumerate(rates):
-            lab = bringup.up(LabOptions(nodes=NODES, name=f"shaped{number}", rate_bit_s=rate, cgroups=False), lambda text: None)
+            lab = bringup.up(
+                LabOptions(nodes=NODES, name=f"shaped{number}", rate_bit_s=rate, cgroups=False),
+                lambda text: None,
+            )
             try:
                 folder = Path(directory) / str(number)
                 folder.mkdir()
@@ -63,7 +82,8 @@ def main(rates: tuple[float, ...]) -> None:
                 for size, busbw in rows(lab.name, folder):
                     bursts = 2 * (NODES - 1) / NODES * size / BURST_BYTES
                     print(
-                        f"{rate / 1e6:>5.0f} Mb/s {size / (1 << 20):>8.0f} {bursts:>7.0f} {busbw:>11.4f} {limit:>11.4f} {busbw / limit:>6.1%}",
+                        f"{rate / 1e6:>5.0f} Mb/s {size / (1 << 20):>8.0f} {bursts:>7.0f}"
+                        f" {busbw:>11.4f} {limit:>11.4f} {busbw / limit:>6.1%}",
                         flush=True,
                     )
             finally:
@@ -72,5 +92,6 @@ def main(rates: tuple[float, ...]) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the lab is taken down then, too
+    # so that the lab is taken down then, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main(tuple(float(word.removesuffix("mbit")) * 1e6 for word in sys.argv[1:]) or (200e6, 400e6))

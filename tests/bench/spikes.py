@@ -1,9 +1,11 @@
-"""An agent that wakes by the clock on one node of a lab: whether a run finds the period, and that it finds none where there is no such agent.
+"""An agent that wakes by the clock on one node of a lab: whether a run finds the period, and that
+it finds none where there is no such agent.
 
     python tests/bench/spikes.py --seeds 5
 
-Four nodes at 100 Mb/s, 200 iterations of 256 KiB, each by itself. The agent stops the node's rank for a tenth of a second (SIGSTOP), every
-0.4, 0.7 and 1.1 seconds. Of every seed there is a run without it.
+Four nodes at 100 Mb/s, 200 iterations of 256 KiB, each by itself. The agent stops the node's rank
+for a tenth of a second (SIGSTOP), every 0.4, 0.7 and 1.1 seconds. Of every seed there is a run
+without it.
 """
 
 from __future__ import annotations
@@ -51,7 +53,18 @@ def disturb(lab: LabState, job: subprocess.Popen[str], node: str, period_s: floa
 
 def one(lab: LabState, out: Path, node: str, period_s: float) -> list[str]:
     """What a run says of spikes; raises where it could not measure."""
-    words = (sys.executable, "-m", "busbw", "run", PLAYBOOK, "-i", f"lab:{lab.name}", "-o", str(out), "-q")
+    words = (
+        sys.executable,
+        "-m",
+        "busbw",
+        "run",
+        PLAYBOOK,
+        "-i",
+        f"lab:{lab.name}",
+        "-o",
+        str(out),
+        "-q",
+    )
     job = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     disturb(lab, job, node, period_s)
     said, _ = job.communicate(timeout=LIMIT_S)
@@ -59,24 +72,39 @@ def one(lab: LabState, out: Path, node: str, period_s: float) -> list[str]:
     if job.returncode not in (0, 1, 3) or not told.exists():
         raise RuntimeError(said)
     run = json.loads(told.read_text())
-    return [f"{f['title'].partition(': ')[2]} ({f['evidence'][0]['text']})" for f in run["findings"] if f["id"] == "periodic-spikes"]
+    return [
+        f"{f['title'].partition(': ')[2]} ({f['evidence'][0]['text']})"
+        for f in run["findings"]
+        if f["id"] == "periodic-spikes"
+    ]
 
 
 def main() -> None:
     """Seed after seed, a line for each run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=5)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="busbw-spikes-") as scratch:
         os.environ["BUSBW_LAB_DIR"] = f"{scratch}/labs"
-        lab = bringup.up(LabOptions(name=f"spikes{os.getpid()}", nodes=4, gpus=1, rate_bit_s=100e6), lambda text: None)
+        lab = bringup.up(
+            LabOptions(name=f"spikes{os.getpid()}", nodes=4, gpus=1, rate_bit_s=100e6),
+            lambda text: None,
+        )
         try:
             for seed in range(1, args.seeds + 1):
                 random.seed(seed)
                 for period_s in PERIODS_S:
-                    told = one(lab, Path(scratch) / "runs", f"node{random.randrange(1, 5)}", period_s)
+                    told = one(
+                        lab, Path(scratch) / "runs", f"node{random.randrange(1, 5)}", period_s
+                    )
                     agent = f"every {period_s:g} s" if period_s else "no agent"
-                    print(f"seed {seed}, {agent}, load {os.getloadavg()[0]:.1f}: {'; '.join(told) or 'nothing told'}", flush=True)
+                    print(
+                        f"seed {seed}, {agent}, load {os.getloadavg()[0]:.1f}:"
+                        f" {'; '.join(told) or 'nothing told'}",
+                        flush=True,
+                    )
         finally:
             bringup.down(lab.name)
 

@@ -1,9 +1,12 @@
-"""Kinds of stalls × seeds over 8 lab nodes: is the class right, is the rank or node right, is a slow job ever called stalled?
+"""Kinds of stalls × seeds over 8 lab nodes: is the class right, is the rank or node right, is a
+slow job ever called stalled?
 
-    python tests/bench/stall_matrix.py [--seeds 10] [--kinds stopped,killed] [--minutes 4] [--nodes 8] [--keep outcomes.jsonl]
+    python tests/bench/stall_matrix.py [--seeds 10] [--kinds stopped,killed] [--minutes 4] [--nodes
+    8] [--keep outcomes.jsonl]
 
-Every seed draws another rank, step, size and pause. Prints one line per case, then a table; exit status 1 below 95 % or with a false alarm.
-With --keep it goes on where the file ends: the whole matrix takes an hour, in slices as short as wanted.
+Every seed draws another rank, step, size and pause. Prints one line per case, then a table; exit
+status 1 below 95 % or with a false alarm. With --keep it goes on where the file ends: the whole
+matrix takes an hour, in slices as short as wanted.
 """
 
 from __future__ import annotations
@@ -102,8 +105,17 @@ def draw(kind: str, seed: int, lab: LabState) -> Case:
     step = dice.randrange(6, 14)
     name = lab.nodes[rank // jobs.PER_NODE].name
     ras = dice.choice(("json", "json", "text", "off"))
-    settings = {"RING_BYTES": str(dice.choice((4096, 65536, 300000))), "RING_PAUSE": str(dice.choice((0.01, 0.05)))}
-    own = {"behind": "behind", "spinning": "spin", "extra-call": "extra", "other-call": "wrong", "out-of-memory": "memory"}
+    settings = {
+        "RING_BYTES": str(dice.choice((4096, 65536, 300000))),
+        "RING_PAUSE": str(dice.choice((0.01, 0.05))),
+    }
+    own = {
+        "behind": "behind",
+        "spinning": "spin",
+        "extra-call": "extra",
+        "other-call": "wrong",
+        "out-of-memory": "memory",
+    }
     if kind in own:
         settings["RING_FAULT"] = f"{own[kind]}:{rank}:{step}"
     elif kind == "disk-full":
@@ -112,7 +124,8 @@ def draw(kind: str, seed: int, lab: LabState) -> Case:
         settings["RING_FAULT"] = f"behind:{rank}:{step}"
     elif kind == "no-collective":
         settings["RING_FAULT"], ras = "compute:-1:0", "off"
-    # Who is ahead of whom is only told by RAS; a spinning rank differs from those that wait by itself.
+    # Who is ahead of whom is only told by RAS; a spinning rank differs from those that wait by
+    # itself.
     settings["RING_RAS"] = "json" if kind in ("extra-call", "other-call") and ras == "off" else ras
     if kind in ("slow-link", "lossy-link"):
         settings["RING_BYTES"] = "300000"
@@ -130,16 +143,35 @@ def prepared(case: Case, lab: LabState) -> Iterator[dict[str, object]]:
             group.mkdir(parents=True)
             stack.callback(lambda: (until_empty(group), group.rmdir(), group.parent.rmdir()))
             (group / "memory.limit_in_bytes").write_text(str(64 << 20))
-            words["wrap"] = lambda rank: ("sh", "-c", f'echo 0 >"{group}/cgroup.procs" && exec "$@"', "sh") if rank == case.rank else ()
+            words["wrap"] = lambda rank: (
+                ("sh", "-c", f'echo 0 >"{group}/cgroup.procs" && exec "$@"', "sh")
+                if rank == case.rank
+                else ()
+            )
         elif case.kind == "disk-full":
             full = "/run/node/home/full"
             (files.node_directory(lab, node) / "home/full").mkdir(exist_ok=True)
-            subprocess.run(enter.node_argv(lab, node, ("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", full)), check=True, timeout=60)
-            stack.callback(subprocess.run, enter.node_argv(lab, node, ("umount", "-l", full)), check=False, timeout=60)
+            subprocess.run(
+                enter.node_argv(
+                    lab, node, ("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", full)
+                ),
+                check=True,
+                timeout=60,
+            )
+            stack.callback(
+                subprocess.run,
+                enter.node_argv(lab, node, ("umount", "-l", full)),
+                check=False,
+                timeout=60,
+            )
         elif case.kind == "gpu-gone":
             for other in lab.nodes:
                 tool = files.node_directory(lab, other) / "bin/nvidia-smi"
-                state = "[Unknown Error]" if other.name == case.node and case.rank % jobs.PER_NODE == 0 else "100"
+                state = (
+                    "[Unknown Error]"
+                    if other.name == case.node and case.rank % jobs.PER_NODE == 0
+                    else "100"
+                )
                 text = SMI.replace("{0}", state)
                 if other.name == case.node and case.rank % jobs.PER_NODE == 1:
                     text = text.replace("100, 131.20", "[GPU is lost], [GPU is lost]")
@@ -152,7 +184,9 @@ def prepared(case: Case, lab: LabState) -> Iterator[dict[str, object]]:
 
 
 def until_empty(group: Path) -> None:
-    jobs.until(lambda: not (group / "cgroup.procs").read_text().strip(), 30, "an empty control group")
+    jobs.until(
+        lambda: not (group / "cgroup.procs").read_text().strip(), 30, "an empty control group"
+    )
 
 
 def strike(case: Case, lab: LabState, job: jobs.LiveJob) -> None:
@@ -164,7 +198,9 @@ def strike(case: Case, lab: LabState, job: jobs.LiveJob) -> None:
     elif case.kind == "killed":
         job.signal(case.rank, signal.SIGKILL)
     elif case.kind == "out-of-memory":
-        jobs.until(lambda: job.launchers[case.rank].poll() is not None, 120, "the rank to be killed")
+        jobs.until(
+            lambda: job.launchers[case.rank].poll() is not None, 120, "the rank to be killed"
+        )
     elif case.kind == "link-cut":
         faults.link_down(lab, case.node)
     elif case.kind == "silent-port":
@@ -180,7 +216,16 @@ def strike(case: Case, lab: LabState, job: jobs.LiveJob) -> None:
         faults.cpu_load(lab, case.node, 30.0, 2)
     if case.kind == "missing":
         time.sleep(2)
-    elif case.kind in ("silent-port", "node-gone", "behind", "spinning", "extra-call", "other-call", "disk-full", "gpu-gone"):
+    elif case.kind in (
+        "silent-port",
+        "node-gone",
+        "behind",
+        "spinning",
+        "extra-call",
+        "other-call",
+        "disk-full",
+        "gpu-gone",
+    ):
         # The job must have come to it, and the kernel must have had time to send again.
         before = ""
         while before != job.log(0):
@@ -189,11 +234,29 @@ def strike(case: Case, lab: LabState, job: jobs.LiveJob) -> None:
 
 
 def ask(lab: LabState, out: Path) -> tuple[dict[str, object], float]:
-    argv = (sys.executable, "-m", "busbw", "why", "--live", "-i", f"lab:{lab.name}", "--json", "--out", str(out))
+    argv = (
+        sys.executable,
+        "-m",
+        "busbw",
+        "why",
+        "--live",
+        "-i",
+        f"lab:{lab.name}",
+        "--json",
+        "--out",
+        str(out),
+    )
     began = time.monotonic()
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
+    )
     if not done.stdout:
-        return {"kind": "error", "culprit_ranks": [], "culprit_nodes": [], "headline": done.stderr[-300:]}, time.monotonic() - began
+        return {
+            "kind": "error",
+            "culprit_ranks": [],
+            "culprit_nodes": [],
+            "headline": done.stderr[-300:],
+        }, time.monotonic() - began
     answer: dict[str, object] = json.loads(done.stdout)
     return answer, time.monotonic() - began
 
@@ -201,7 +264,10 @@ def ask(lab: LabState, out: Path) -> tuple[dict[str, object], float]:
 def one(case: Case, lab: LabState, folder: Path) -> Outcome:
     place = folder / f"{case.kind}-{case.seed}"
     try:
-        with prepared(case, lab) as words, jobs.job(lab, place / "job", **words, **case.settings) as job:  # type: ignore[arg-type]
+        with (
+            prepared(case, lab) as words,
+            jobs.job(lab, place / "job", **words, **case.settings) as job,
+        ):  # type: ignore[arg-type]
             strike(case, lab, job)
             answer, seconds = ask(lab, place / "runs")
     finally:
@@ -209,7 +275,9 @@ def one(case: Case, lab: LabState, folder: Path) -> Outcome:
     ranks, nodes = answer["culprit_ranks"], answer["culprit_nodes"]
     assert isinstance(ranks, list)
     assert isinstance(nodes, list)
-    return Outcome(case, str(answer["kind"]), tuple(ranks), tuple(nodes), str(answer["headline"]), seconds)
+    return Outcome(
+        case, str(answer["kind"]), tuple(ranks), tuple(nodes), str(answer["headline"]), seconds
+    )
 
 
 def main() -> int:
@@ -219,9 +287,12 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(EXPECTED))
     parser.add_argument("--minutes", type=float, default=60.0, help="no new case after so long")
     parser.add_argument("--nodes", type=int, default=8)
-    parser.add_argument("--keep", type=Path, help="a file of outcomes: what is in it is not run again")
+    parser.add_argument(
+        "--keep", type=Path, help="a file of outcomes: what is in it is not run again"
+    )
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # a slice that is ended takes its lab down
+    # a slice that is ended takes its lab down
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     kinds = args.kinds.split(",")
     end = time.monotonic() + 60 * args.minutes
     outcomes = kept(args.keep)
@@ -239,11 +310,26 @@ def kept(path: Path | None) -> list[Outcome]:
     for line in path.read_text().splitlines():
         said = json.loads(line)
         case = Case(**said.pop("case"))
-        found.append(Outcome(**{**said, "case": case, "ranks": tuple(said["ranks"]), "nodes": tuple(said["nodes"])}))
+        found.append(
+            Outcome(
+                **{
+                    **said,
+                    "case": case,
+                    "ranks": tuple(said["ranks"]),
+                    "nodes": tuple(said["nodes"]),
+                }
+            )
+        )
     return found
 
 
-def measure(wanted: list[tuple[int, str]], outcomes: list[Outcome], nodes: int, end: float, keep: Path | None) -> None:
+def measure(
+    wanted: list[tuple[int, str]],
+    outcomes: list[Outcome],
+    nodes: int,
+    end: float,
+    keep: Path | None,
+) -> None:
     with tempfile.TemporaryDirectory(prefix="busbw-matrix-") as folder:
         os.environ["BUSBW_LAB_DIR"] = f"{folder}/labs"
         lab = bringup.up(LabOptions(nodes=nodes, name="matrix"), lambda text: None)
@@ -254,7 +340,8 @@ def measure(wanted: list[tuple[int, str]], outcomes: list[Outcome], nodes: int, 
                 try:
                     outcome = one(draw(kind, seed, lab), lab, Path(folder))
                 except (AssertionError, BusbwError, subprocess.SubprocessError) as error:
-                    # The machine was too busy to bring the job as far as its fault, or to answer: nothing was measured.
+                    # The machine was too busy to bring the job as far as its fault, or to answer:
+                    # nothing was measured.
                     print(f"{kind:<14} {seed:>2} NOT MEASURED: {str(error)[:160]}", flush=True)
                     continue
                 outcomes.append(outcome)
@@ -271,7 +358,8 @@ def tell(outcome: Outcome) -> None:
     case = outcome.case
     wanted = f"rank {case.rank} {case.node} ras {case.settings['RING_RAS']}"
     print(
-        f"{case.kind:<14} {case.seed:>2} {sign:<12} {outcome.seconds:5.1f} s  {wanted:<24}  {outcome.kind}: {outcome.headline[:110]}",
+        f"{case.kind:<14} {case.seed:>2} {sign:<12} {outcome.seconds:5.1f} s  {wanted:<24} "
+        f" {outcome.kind}: {outcome.headline[:110]}",
         flush=True,
     )
 
@@ -280,12 +368,17 @@ def summary(outcomes: list[Outcome], kinds: list[str]) -> int:
     print(f"\n{'kind':<16}{'cases':>6}{'class':>7}{'place':>7}")
     for kind in kinds:
         mine = [o for o in outcomes if o.case.kind == kind]
-        print(f"{kind:<16}{len(mine):>6}{sum(o.right_class for o in mine):>7}{sum(o.right_place for o in mine):>7}")
+        print(
+            f"{kind:<16}{len(mine):>6}{sum(o.right_class for o in mine):>7}{sum(o.right_place for o in mine):>7}"
+        )
     total, rights = len(outcomes), sum(o.right_class for o in outcomes)
     places = sum(o.right_place for o in outcomes)
     alarms = sum(not o.right_class for o in outcomes if EXPECTED[o.case.kind] == "slow-but-moving")
     print(f"{'all':<16}{total:>6}{rights:>7}{places:>7}")
-    print(f"class {100 * rights / max(1, total):.1f} %, place {100 * places / max(1, total):.1f} %, slow jobs called stalled: {alarms}")
+    print(
+        f"class {100 * rights / max(1, total):.1f} %, place {100 * places / max(1, total):.1f} %,"
+        f" slow jobs called stalled: {alarms}"
+    )
     return 0 if total and rights >= 0.95 * total and places >= 0.95 * total and not alarms else 1
 
 

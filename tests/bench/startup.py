@@ -1,4 +1,5 @@
-"""How long `busbw --help` takes beside a bare interpreter, interleaved, and what it imports. `python tests/bench/startup.py [--rounds N]`."""
+"""How long `busbw --help` takes beside a bare interpreter, interleaved, and what it imports.
+`python tests/bench/startup.py [--rounds N]`."""
 
 from __future__ import annotations
 
@@ -25,7 +26,17 @@ def main() -> None:
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
         "busbw --help": [*busbw, "--help"],
-        "busbw run --dry-run": [*busbw, "run", "-w", "n[1-4]", "-p", "infiniband", "--dry-run", "--nccl-tests", "/opt/nccl-tests"],
+        "busbw run --dry-run": [
+            *busbw,
+            "run",
+            "-w",
+            "n[1-4]",
+            "-p",
+            "infiniband",
+            "--dry-run",
+            "--nccl-tests",
+            "/opt/nccl-tests",
+        ],
     }
     found: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(rounds):
@@ -34,7 +45,10 @@ def main() -> None:
     base = statistics.median(found["python -c pass"])
     for name, values in found.items():
         middle = statistics.median(values)
-        print(f"{name:22} {middle:6.0f} ms, best {min(values):4.0f} ms, {middle / base:.1f} x a bare interpreter")
+        print(
+            f"{name:22} {middle:6.0f} ms, best {min(values):4.0f} ms, {middle / base:.1f} x a bare"
+            " interpreter"
+        )
 
 
 if __name__ == "__main__":

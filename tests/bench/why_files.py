@@ -1,6 +1,8 @@
-"""`busbw why` and `busbw read` on the same directory of logs, in turns: python tests/bench/why_files.py [--size 1000] [--files 1024] [--rounds 2].
+"""`busbw why` and `busbw read` on the same directory of logs, in turns: python
+tests/bench/why_files.py [--size 1000] [--files 1024] [--rounds 2].
 
-Writes the log of `gen_log.py` in so many files. Prints wall and CPU time of each command, their ratio, and the memory of the largest process.
+Writes the log of `gen_log.py` in so many files. Prints wall and CPU time of each command, their
+ratio, and the memory of the largest process.
 """
 
 from __future__ import annotations
@@ -33,7 +35,11 @@ def split(source: Path, folder: Path, files: int) -> None:
 def measured(command: str, folder: Path) -> tuple[float, float, float]:
     """Wall and CPU seconds, and the largest process in MB, this one's children included."""
     began = time.monotonic()
-    process = subprocess.Popen((sys.executable, "-m", "busbw", command, str(folder)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        (sys.executable, "-m", "busbw", command, str(folder)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     _, _, usage = os.wait4(process.pid, 0)
     return time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
@@ -56,7 +62,11 @@ def main() -> int:
             for command in ("read", "why"):
                 wall_s, cpu_s, peak_mb = measured(command, folder)
                 took[command] = cpu_s
-                print(f"{command:5} {wall_s:6.1f} s wall, {cpu_s:6.1f} s CPU, {peak_mb:4.0f} MB, load {os.getloadavg()[0]:.0f}", flush=True)
+                print(
+                    f"{command:5} {wall_s:6.1f} s wall, {cpu_s:6.1f} s CPU, {peak_mb:4.0f} MB, load"
+                    f" {os.getloadavg()[0]:.0f}",
+                    flush=True,
+                )
             ratios.append(took["why"] / took["read"])
             print(f"why / read: {ratios[-1]:.2f} of CPU, goal {_GOAL}", flush=True)
     return 0 if min(ratios) <= _GOAL else 1

@@ -1,6 +1,8 @@
-"""A headless Chromium driven through `--remote-debugging-pipe`: JSON messages, each ended by NUL, on file descriptors 3 and 4.
+"""A headless Chromium driven through `--remote-debugging-pipe`: JSON messages, each ended by NUL,
+on file descriptors 3 and 4.
 
-Everything has a deadline; the browser runs in a process group of its own, which is killed by its recorded id.
+Everything has a deadline; the browser runs in a process group of its own, which is killed by its
+recorded id.
 """
 
 from __future__ import annotations
@@ -29,7 +31,16 @@ os.execvp(sys.argv[3], sys.argv[3:])
 
 def executable() -> str | None:
     """Path of a Chromium on this machine; None = there is none."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None)
+    return next(
+        filter(
+            None,
+            map(
+                shutil.which,
+                ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+            ),
+        ),
+        None,
+    )
 
 
 class Browser:
@@ -74,9 +85,12 @@ class Browser:
         os.close(theirs_write)
 
     def call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
-        """Send one command and wait for its answer; events that arrive meanwhile are kept in `events`."""
+        """Send one command and wait for its answer; events that arrive meanwhile are kept in
+        `events`."""
         self._number += 1
-        message = {"id": self._number, "method": method, "params": params} | ({"sessionId": session} if session else {})
+        message = {"id": self._number, "method": method, "params": params} | (
+            {"sessionId": session} if session else {}
+        )
         os.write(self._write, json.dumps(message).encode() + b"\0")
         deadline = time.monotonic() + self.timeout_s
         while True:
@@ -98,14 +112,19 @@ class Browser:
     def _next(self, deadline: float, waiting_for: str) -> dict[str, Any]:
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._read], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, f"the browser said nothing within {self.timeout_s} s; waiting for {waiting_for}"
+            assert ready, (
+                f"the browser said nothing within {self.timeout_s} s; waiting for {waiting_for}"
+            )
             chunk = os.read(self._read, 1 << 20)
             assert chunk, f"the browser ended; waiting for {waiting_for}"
             self._buffer += chunk
         message, self._buffer = self._buffer.split(b"\0", 1)
         told = dict(json.loads(message))
-        # An open dialog stops the page for ever: nothing here may open one, so it is a failure at once.
-        assert told.get("method") != "Page.javascriptDialogOpening", f"the page opened a dialog: {told['params']}"
+        # An open dialog stops the page for ever: nothing here may open one, so it is a failure at
+        # once.
+        assert told.get("method") != "Page.javascriptDialogOpening", (
+            f"the page opened a dialog: {told['params']}"
+        )
         return told
 
     def open(self, url: str, **settings: Any) -> Page:
@@ -125,18 +144,36 @@ class Browser:
 
 
 class Page:
-    """One page; what it logged, asked for and opened is in the browser's events under its session."""
+    """One page; what it logged, asked for and opened is in the browser's events under its
+    session."""
 
     def __init__(
-        self, browser: Browser, url: str, width: int = 1120, height: int = 900, scheme: str = "light", scripts: bool = True
+        self,
+        browser: Browser,
+        url: str,
+        width: int = 1120,
+        height: int = 900,
+        scheme: str = "light",
+        scripts: bool = True,
     ) -> None:
         self.browser = browser
         target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = str(browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
+        self.session = str(
+            browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        )
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": scheme}],
+        )
         if not scripts:
             self.call("Emulation.setScriptExecutionDisabled", value=True)
         self.call("Page.navigate", url=url)
@@ -148,24 +185,44 @@ class Page:
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page; promises are awaited."""
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True, userGesture=True)
+        answer = self.call(
+            "Runtime.evaluate",
+            expression=expression,
+            returnByValue=True,
+            awaitPromise=True,
+            userGesture=True,
+        )
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def press(self, key: str, code: int = 0) -> None:
         """One key, down and up."""
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+            self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
+            )
 
     def said(self, *methods: str) -> list[dict[str, Any]]:
         """Parameters of the events of those names that this page sent so far."""
-        return [e["params"] for e in self.browser.events if e.get("sessionId") == self.session and e["method"] in methods]
+        return [
+            e["params"]
+            for e in self.browser.events
+            if e.get("sessionId") == self.session and e["method"] in methods
+        ]
 
     def screenshot(self, path: Path) -> None:
         """The whole page as PNG."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 12000), "scale": 1}
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
+        clip = {
+            "x": 0,
+            "y": 0,
+            "width": size["width"],
+            "height": min(size["height"], 12000),
+            "scale": 1,
+        }
+        data = self.call(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip
+        )["data"]
         path.write_bytes(base64.b64decode(data))
 
     def pdf(self) -> bytes:

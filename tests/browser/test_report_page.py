@@ -1,4 +1,5 @@
-"""The report as a person meets it, in a real Chromium: silent, complete without scripts, usable by keyboard, readable, printable."""
+"""The report as a person meets it, in a real Chromium: silent, complete without scripts, usable by
+keyboard, readable, printable."""
 
 from __future__ import annotations
 
@@ -18,14 +19,29 @@ from busbw.reports import html
 HERE = Path(__file__).parent
 RUNS = SimpleNamespace(**runpy.run_path(str(HERE.parent / "fixtures" / "reports" / "runs.py")))
 DEVTOOLS = SimpleNamespace(**runpy.run_path(str(HERE / "devtools.py")))
-NAMES = ("healthy", "failing", "unreachable", "emulated", "stalled", "acceptance", "every_pair", "hostile", "hostile_lab", "huge")
+NAMES = (
+    "healthy",
+    "failing",
+    "unreachable",
+    "emulated",
+    "stalled",
+    "acceptance",
+    "every_pair",
+    "hostile",
+    "hostile_lab",
+    "huge",
+)
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(DEVTOOLS.executable() is None, reason="no Chromium on this machine: apt-get install chromium"),
+    pytest.mark.skipif(
+        DEVTOOLS.executable() is None,
+        reason="no Chromium on this machine: apt-get install chromium",
+    ),
 ]
 
-# Of every piece of text that is shown: contrast with what lies behind it, and what WCAG AA wants of its size.
+# Of every piece of text that is shown: contrast with what lies behind it, and what WCAG AA wants of
+# its size.
 CONTRAST = """
 (() => {
   const parse = (c) => { const m = c.match(/[\\d.]+/g).map(Number); return m.length > 3 ? m : [...m, 1]; };
@@ -80,18 +96,28 @@ def noise(page: Any) -> list[dict[str, Any]]:
     """Whatever a silent page does not do: log, throw, open dialogs or windows."""
     return list(
         page.said(
-            "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening", "Page.windowOpen"
+            "Runtime.consoleAPICalled",
+            "Runtime.exceptionThrown",
+            "Log.entryAdded",
+            "Page.javascriptDialogOpening",
+            "Page.windowOpen",
         )
     )
 
 
 def asked(page: Any) -> set[str]:
     """Addresses the page asked for, images inside it left out."""
-    return {e["request"]["url"] for e in page.said("Network.requestWillBeSent") if not e["request"]["url"].startswith("data:")}
+    return {
+        e["request"]["url"]
+        for e in page.said("Network.requestWillBeSent")
+        if not e["request"]["url"].startswith("data:")
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_opens_without_request_message_or_dialog(browser: Any, pages: Path, name: str) -> None:
+def test_the_page_opens_without_request_message_or_dialog(
+    browser: Any, pages: Path, name: str
+) -> None:
     page = browser.open(address(pages, name))
     assert asked(page) == {address(pages, name)}
     assert noise(page) == []
@@ -110,24 +136,36 @@ def test_escaping_holds_without_the_policy(browser: Any, pages: Path, name: str)
     page = browser.open(path.as_uri())
     assert asked(page) == {path.as_uri()}
     assert noise(page) == []
-    assert page.evaluate("document.querySelectorAll('img, iframe, object, embed, form, base').length") == 0
+    assert (
+        page.evaluate("document.querySelectorAll('img, iframe, object, embed, form, base').length")
+        == 0
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_headings_are_one_outline_and_landmarks_are_there(browser: Any, pages: Path, name: str) -> None:
+def test_headings_are_one_outline_and_landmarks_are_there(
+    browser: Any, pages: Path, name: str
+) -> None:
     page = browser.open(address(pages, name))
-    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map((h) => Number(h.tagName[1]))")
+    levels = page.evaluate(
+        "[...document.querySelectorAll('h1, h2, h3, h4')].map((h) => Number(h.tagName[1]))"
+    )
     assert levels.count(1) == 1
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    assert page.evaluate("['header', 'nav', 'main', 'footer'].map((tag) => document.querySelectorAll(tag).length)") == [1, 1, 1, 1]
+    assert page.evaluate(
+        "['header', 'nav', 'main', 'footer'].map((tag) => document.querySelectorAll(tag).length)"
+    ) == [1, 1, 1, 1]
 
 
 def test_arrow_keys_move_the_cursor_and_say_the_value(browser: Any, pages: Path) -> None:
     page = browser.open(address(pages, "failing"))
     page.evaluate("document.querySelector('#chart-curve-all-reduce').focus()")
     read = "document.querySelector('#curve .readout').textContent"
-    assert page.evaluate(read) == "8 GiB: 192.0 GB/s in 88.8 ms, in place 191.8 GB/s, accepted run 371.4 GB/s"
+    assert (
+        page.evaluate(read)
+        == "8 GiB: 192.0 GB/s in 88.8 ms, in place 191.8 GB/s, accepted run 371.4 GB/s"
+    )
     page.press("ArrowLeft", 37)
     assert page.evaluate(read).startswith("4 GiB: 193.3 GB/s in ")
     page.press("Home", 36)
@@ -135,16 +173,26 @@ def test_arrow_keys_move_the_cursor_and_say_the_value(browser: Any, pages: Path)
     page.press("ArrowLeft", 37)
     assert page.evaluate(read).startswith("8 B: ")
     cursor = "document.querySelector('#chart-curve-all-reduce .cursor')"
-    assert page.evaluate(f"[{cursor}.getAttribute('visibility'), {cursor}.getAttribute('x1')]") == ["visible", "78"]
-    assert page.evaluate("document.querySelector('#curve .readout').getAttribute('aria-live')") == "polite"
+    assert page.evaluate(f"[{cursor}.getAttribute('visibility'), {cursor}.getAttribute('x1')]") == [
+        "visible",
+        "78",
+    ]
+    assert (
+        page.evaluate("document.querySelector('#curve .readout').getAttribute('aria-live')")
+        == "polite"
+    )
 
 
-def test_every_control_can_be_reached_with_tab_and_shows_its_focus(browser: Any, pages: Path) -> None:
+def test_every_control_can_be_reached_with_tab_and_shows_its_focus(
+    browser: Any, pages: Path
+) -> None:
     page = browser.open(address(pages, "failing"))
     reached = []
     for _ in range(200):
         page.press("Tab", 9)
-        name = page.evaluate("document.activeElement === document.body ? '' : document.activeElement.tagName")
+        name = page.evaluate(
+            "document.activeElement === document.body ? '' : document.activeElement.tagName"
+        )
         if not name:
             break
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
@@ -156,18 +204,21 @@ def test_every_control_can_be_reached_with_tab_and_shows_its_focus(browser: Any,
 
 def test_copy_buttons_fill_the_clipboard_with_the_exact_command(browser: Any, pages: Path) -> None:
     page = browser.open(address(pages, "failing"))
-    browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    browser.call(
+        "Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
+    )
     page.call("Page.bringToFront")
     page.call("Emulation.setFocusEmulationEnabled", enabled=True)
-    assert page.evaluate("document.querySelectorAll('pre.cmd').length === document.querySelectorAll('pre.cmd button').length")
-    done = page.evaluate(
-        """(async () => {
+    assert page.evaluate(
+        "document.querySelectorAll('pre.cmd').length === document.querySelectorAll('pre.cmd"
+        " button').length"
+    )
+    done = page.evaluate("""(async () => {
           const button = document.querySelector('#F01 .fixes li:nth-child(2) pre.cmd button');
           button.click();
           for (let i = 0; i < 100 && button.textContent === 'Copy'; i++) await new Promise((r) => setTimeout(r, 20));
           return [button.textContent, await navigator.clipboard.readText()];
-        })()"""
-    )
+        })()""")
     assert done == ["Copied", "ssh gpu-005 sudo mlxlink -d mlx5_3 -a TG"]
 
 
@@ -176,7 +227,9 @@ def test_the_page_is_complete_without_scripts(browser: Any, pages: Path) -> None
     with_scripts = browser.open(address(pages, "failing"))
     without = browser.open(address(pages, "failing"), scripts=False)
     assert without.evaluate("document.querySelectorAll('button').length") == 0
-    gone = with_scripts.evaluate("document.querySelectorAll('button, .readout').forEach((e) => (e.textContent = '')) ?? true")
+    gone = with_scripts.evaluate(
+        "document.querySelectorAll('button, .readout').forEach((e) => (e.textContent = '')) ?? true"
+    )
     assert gone
     assert without.evaluate(text) == with_scripts.evaluate(text)
     box = "document.querySelector('#chart-curve-all-reduce').getBoundingClientRect().height > 200"
@@ -184,7 +237,9 @@ def test_the_page_is_complete_without_scripts(browser: Any, pages: Path) -> None
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["healthy", "failing", "unreachable", "emulated", "stalled", "acceptance"])
+@pytest.mark.parametrize(
+    "name", ["healthy", "failing", "unreachable", "emulated", "stalled", "acceptance"]
+)
 def test_contrast_is_aa(browser: Any, pages: Path, name: str, scheme: str) -> None:
     page = browser.open(address(pages, name), scheme=scheme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true)) ?? true")
@@ -194,7 +249,12 @@ def test_contrast_is_aa(browser: Any, pages: Path, name: str, scheme: str) -> No
 def test_dark_pages_are_dark(browser: Any, pages: Path) -> None:
     page = browser.open(address(pages, "failing"), scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 23, 26)"
-    assert page.evaluate("getComputedStyle(document.querySelector('#chart-curve-all-reduce path.s-bad')).stroke") == "rgb(255, 156, 90)"
+    assert (
+        page.evaluate(
+            "getComputedStyle(document.querySelector('#chart-curve-all-reduce path.s-bad')).stroke"
+        )
+        == "rgb(255, 156, 90)"
+    )
 
 
 @pytest.mark.parametrize("name", ["failing", "unreachable", "acceptance", "hostile", "huge"])
@@ -203,10 +263,17 @@ def test_a_narrow_screen_scrolls_down_only(browser: Any, pages: Path, name: str)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
-def test_curves_keep_their_colours_where_styles_and_scripts_are_forbidden(browser: Any, pages: Path) -> None:
-    # What Jenkins sends with archived pages (jenkins.io, "Configuring Content Security Policy"), but for `sandbox`, which a page cannot set.
+def test_curves_keep_their_colours_where_styles_and_scripts_are_forbidden(
+    browser: Any, pages: Path
+) -> None:
+    # What Jenkins sends with archived pages (jenkins.io, "Configuring Content Security Policy"),
+    # but for `sandbox`, which a page cannot set.
     text = (pages / "failing.html").read_text(encoding="utf-8")
-    strict = re.sub(r'(Content-Security-Policy" content=")[^"]*', r"\1default-src 'none'; img-src 'self'; style-src 'self'", text)
+    strict = re.sub(
+        r'(Content-Security-Policy" content=")[^"]*',
+        r"\1default-src 'none'; img-src 'self'; style-src 'self'",
+        text,
+    )
     path = pages / "jenkins.html"
     path.write_text(strict, encoding="utf-8")
     page = browser.open(path.as_uri())
@@ -215,10 +282,15 @@ def test_curves_keep_their_colours_where_styles_and_scripts_are_forbidden(browse
     assert page.evaluate("document.querySelector('h1').getBoundingClientRect().height > 0")
 
 
-@pytest.mark.parametrize(("name", "most"), [("failing", 6), ("acceptance", 6), ("unreachable", 2), ("huge", 7)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("failing", 6), ("acceptance", 6), ("unreachable", 2), ("huge", 7)]
+)
 def test_it_prints_on_few_sheets_of_a4(browser: Any, pages: Path, name: str, most: int) -> None:
     data = browser.open(address(pages, name)).pdf()
     sheets = re.findall(rb"/Type\s*/Page\b", data)
     assert 1 <= len(sheets) <= most
-    boxes = {tuple(float(v) for v in box.split()) for box in re.findall(rb"/MediaBox\s*\[([^\]]+)\]", data)}
+    boxes = {
+        tuple(float(v) for v in box.split())
+        for box in re.findall(rb"/MediaBox\s*\[([^\]]+)\]", data)
+    }
     assert {(round(w / 72 * 25.4), round(h / 72 * 25.4)) for _, _, w, h in boxes} == {(210, 297)}

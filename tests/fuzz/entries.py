@@ -1,7 +1,8 @@
-"""Every function that takes text from outside, found by its signature, so that a new parser is fuzzed without being listed.
+"""Every function that takes text from outside, found by its signature, so that a new parser is
+fuzzed without being listed.
 
-A parser is a public `parse…`, `read…` or `load` function of the parsers whose first parameter is text or bytes; the rest (inventories,
-playbooks, recorded artefacts, whole commands) is named below.
+A parser is a public `parse…`, `read…` or `load` function of the parsers whose first parameter is
+text or bytes; the rest (inventories, playbooks, recorded artefacts, whole commands) is named below.
 """
 
 from __future__ import annotations
@@ -52,36 +53,80 @@ class Entry:
     word: str = ""
     """What tests call it by."""
     weight: int = 4
-    """How often it is tried among all, 1 to 4: what costs milliseconds by itself is tried less often."""
+    """How often it is tried among all, 1 to 4: what costs milliseconds by itself is tried less
+    often."""
 
 
 def entries() -> tuple[Entry, ...]:
     """All of them, by name."""
     found = [
         entry
-        for package in (busbw.parsers.logs, busbw.parsers.nccl_tests, busbw.parsers.tools, busbw.parsers.fabric)
+        for package in (
+            busbw.parsers.logs,
+            busbw.parsers.nccl_tests,
+            busbw.parsers.tools,
+            busbw.parsers.fabric,
+        )
         for entry in _of(package)
     ]
     found += [
         Entry("inventory", lambda data: select.read(_text(data), "nodes.yaml"), "own"),
         Entry("hostlist", lambda data: hostlist.expand(_text(data[:400])), "hostlist"),
-        Entry("playbook", lambda data: playbook.parse(_text(data), "plan.yaml", "plan"), "playbook", 1),
-        Entry("contract", _of_file(lambda path: contract.load(path, frozenset({"all-reduce"}))), "contract", 1),
-        Entry("known_hosts", lambda data: host_keys.parse(_text(data), "known_hosts"), "known_hosts"),
+        Entry(
+            "playbook", lambda data: playbook.parse(_text(data), "plan.yaml", "plan"), "playbook", 1
+        ),
+        Entry(
+            "contract",
+            _of_file(lambda path: contract.load(path, frozenset({"all-reduce"}))),
+            "contract",
+            1,
+        ),
+        Entry(
+            "known_hosts", lambda data: host_keys.parse(_text(data), "known_hosts"), "known_hosts"
+        ),
         Entry("ssh -G", _ssh_answer, "ssh_config"),
         Entry("proof of a build", lambda data: parse_proof("node1", decoded(data)), "parse_proof"),
         Entry("login probe", lambda data: network_path.parse_login(decoded(data)), "probe"),
         Entry("hello probe", lambda data: network_path.parse_hello(decoded(data)), "probe"),
-        Entry("listen probe", lambda data: network_path.parse_listen("node1", decoded(data)), "probe"),
-        Entry("connect probe", lambda data: network_path.parse_connect("node1", decoded(data)), "probe"),
-        Entry("nccl probe", lambda data: network_path.parse_nccl(decoded(data)), "probe"),
-        Entry("rails probe", lambda data: network_path.parse("node1", decoded(data)), "probe_rails"),
-        Entry("a node's evidence", lambda data: offline.of_text("node1", data, "node1.txt", None, None), "script"),
-        *(
-            Entry(f"{kind.__name__} as JSON", lambda data, kind=kind: parse_json(data, kind), kind.__name__, 1)  # type: ignore[misc]
-            for kind in (CaseArtefact, PreflightArtefact, offline.LiveArtefact, RunResult, CounterSnapshot, plan.RunPlan)
+        Entry(
+            "listen probe", lambda data: network_path.parse_listen("node1", decoded(data)), "probe"
         ),
-        Entry("busbw read --json", _of_file(lambda path: _command("read", "--json", str(path))), "read", 2),
+        Entry(
+            "connect probe",
+            lambda data: network_path.parse_connect("node1", decoded(data)),
+            "probe",
+        ),
+        Entry("nccl probe", lambda data: network_path.parse_nccl(decoded(data)), "probe"),
+        Entry(
+            "rails probe", lambda data: network_path.parse("node1", decoded(data)), "probe_rails"
+        ),
+        Entry(
+            "a node's evidence",
+            lambda data: offline.of_text("node1", data, "node1.txt", None, None),
+            "script",
+        ),
+        *(
+            Entry(
+                f"{kind.__name__} as JSON",
+                lambda data, kind=kind: parse_json(data, kind),
+                kind.__name__,
+                1,
+            )  # type: ignore[misc]
+            for kind in (
+                CaseArtefact,
+                PreflightArtefact,
+                offline.LiveArtefact,
+                RunResult,
+                CounterSnapshot,
+                plan.RunPlan,
+            )
+        ),
+        Entry(
+            "busbw read --json",
+            _of_file(lambda path: _command("read", "--json", str(path))),
+            "read",
+            2,
+        ),
         Entry("busbw read", _of_file(lambda path: _command("read", str(path))), "read", 1),
         Entry("busbw why", _of_file(lambda path: _command("why", str(path))), "why", 1),
     ]
@@ -102,7 +147,12 @@ def _caller(function: Callable[..., object]) -> Callable[[bytes], object] | None
     """How to give it bytes; None = it does not take text."""
     required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
     kinds = [str(p.annotation) for p in required]
-    if not required or not any(kind in kinds[0] for kind in (_TEXT, _BYTES)) or "dict" in kinds[0] or any(k != _TEXT for k in kinds[1:]):
+    if (
+        not required
+        or not any(kind in kinds[0] for kind in (_TEXT, _BYTES))
+        or "dict" in kinds[0]
+        or any(k != _TEXT for k in kinds[1:])
+    ):
         return None
 
     def given(data: bytes) -> object:
@@ -112,7 +162,10 @@ def _caller(function: Callable[..., object]) -> Callable[[bytes], object] | None
             first = (data[at : at + 1000] for at in range(0, len(data), 1000))
         elif kinds[0] == _BYTES:
             first = data
-        others = [decoded(data) if p.name in ("after", "stderr", "kernel") else "node1" for p in required[1:]]
+        others = [
+            decoded(data) if p.name in ("after", "stderr", "kernel") else "node1"
+            for p in required[1:]
+        ]
         return function(first, *others)
 
     return given
@@ -141,12 +194,15 @@ def _of_file(use: Callable[[Path], object]) -> Callable[[bytes], object]:
 
 
 def _command(*argv: str) -> int:
-    """A whole command, and its exit status; what it prints has no control character but the line's end and the tab."""
+    """A whole command, and its exit status; what it prints has no control character but the line's
+    end and the tab."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         status = main(list(argv))
     printed = out.getvalue()
-    bad = {character for character in printed if character < " " and character not in "\n\t"} | {c for c in printed if "\x7f" <= c < "\xa0"}
+    bad = {character for character in printed if character < " " and character not in "\n\t"} | {
+        c for c in printed if "\x7f" <= c < "\xa0"
+    }
     if bad:
         raise AssertionError(f"busbw {argv[0]} prints the control characters {sorted(bad)!r}")
     if "--json" in argv:

@@ -1,9 +1,12 @@
-"""Fuzzes every reader: nothing but the documented errors may come out, and each text must be read in bounded time.
+"""Fuzzes every reader: nothing but the documented errors may come out, and each text must be read
+in bounded time.
 
-usage: python tests/fuzz [--minutes 60] [--seed 1] [--only PART-OF-A-NAME] [--keep DIR] [--again FILE]
+usage: python tests/fuzz [--minutes 60] [--seed 1] [--only PART-OF-A-NAME] [--keep DIR] [--again
+FILE]
 
-Prints, for each reader: texts, megabytes, how often it refused with a documented error, the slowest text in seconds. A text that breaks a
-reader is kept below `--keep`; `--again FILE` reads it once more. Exit status 1 = some reader broke.
+Prints, for each reader: texts, megabytes, how often it refused with a documented error, the slowest
+text in seconds. A text that breaks a reader is kept below `--keep`; `--again FILE` reads it once
+more. Exit status 1 = some reader broke.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ def _too_slow(signal_number: int, frame: FrameType | None) -> None:
 
 
 def tried(entry: Entry, data: bytes, tally: Tally) -> str:
-    """Gives the traceback; empty = it was read, or refused as documented. A text in which the reader found something is kept to mutate again."""
+    """Gives the traceback; empty = it was read, or refused as documented. A text in which the
+    reader found something is kept to mutate again."""
     tally.texts += 1
     tally.size_bytes += len(data)
     started = time.process_time()
@@ -62,7 +66,8 @@ def tried(entry: Entry, data: bytes, tally: Tally) -> str:
             tally.grown = (*tally.grown[-MOST_GROWN:], data)
     except DOCUMENTED:
         tally.refused += 1
-    except (Exception, TooSlow, SystemExit):  # noqa: BLE001  # whatever else comes out is what is looked for
+    # Whatever else comes out is what is looked for.
+    except (Exception, TooSlow, SystemExit):  # noqa: BLE001
         return traceback.format_exc()
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -72,9 +77,15 @@ def tried(entry: Entry, data: bytes, tally: Tally) -> str:
 
 
 def fuzz(
-    seed: int, *, texts: int | None = None, minutes: float | None = None, only: str = "", keep: Path | None = None
+    seed: int,
+    *,
+    texts: int | None = None,
+    minutes: float | None = None,
+    only: str = "",
+    keep: Path | None = None,
 ) -> dict[str, Tally]:
-    """Try mutated texts, as many as given or for as long as given; the same seed tries the same texts."""
+    """Try mutated texts, as many as given or for as long as given; the same seed tries the same
+    texts."""
 
     chosen = [entry for entry in entries() if only in entry.name]
     weighted = [entry for entry in chosen for _ in range(entry.weight)]
@@ -84,14 +95,17 @@ def fuzz(
     end = time.monotonic() + 60 * (minutes if minutes is not None else 1e6)
     tries = 0
     for entry in chosen:
-        # The first call of some loads tables that all later ones find there: how long that takes is no text's doing.
+        # The first call of some loads tables that all later ones find there: how long that takes is
+        # no text's doing.
         told = tried(entry, b"", Tally())
         tallies[entry.name].broken += [told] if told and "TooSlow" not in told else []
     while time.monotonic() < end and (texts is None or tries < texts):
         tries += 1
         entry = rng.choice(weighted)
         grown = tallies[entry.name].grown
-        known = grown if grown and rng.random() < 0.6 else own[entry.name] if rng.random() < 0.7 else ()
+        known = (
+            grown if grown and rng.random() < 0.6 else own[entry.name] if rng.random() < 0.7 else ()
+        )
         data = mutate.mutated(rng, known or sources)
         told = tried(entry, data, tallies[entry.name])
         if told:
@@ -122,14 +136,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path, default=Path("artefacts/fuzz"))
-    parser.add_argument("--again", type=Path, help="a kept text; with --only the whole name of its reader")
+    parser.add_argument(
+        "--again", type=Path, help="a kept text; with --only the whole name of its reader"
+    )
     arguments = parser.parse_args()
     if arguments.again:
         return again(arguments.only, arguments.again)
-    tallies = fuzz(arguments.seed, minutes=arguments.minutes, only=arguments.only, keep=arguments.keep)
+    tallies = fuzz(
+        arguments.seed, minutes=arguments.minutes, only=arguments.only, keep=arguments.keep
+    )
     for name, tally in tallies.items():
         print(
-            f"{name:50s} {tally.texts:7d} texts {tally.size_bytes / 1e6:8.1f} MB  refused {tally.refused:6d}  slowest {tally.slowest_s:5.2f} s"
+            f"{name:50s} {tally.texts:7d} texts {tally.size_bytes / 1e6:8.1f} MB  refused"
+            f" {tally.refused:6d}  slowest {tally.slowest_s:5.2f} s"
         )
     broken = [(name, told) for name, tally in tallies.items() for told in tally.broken]
     seen: set[str] = set()
@@ -139,5 +158,8 @@ def main() -> int:
             print(f"\n{name} broke:\n{told}")
         seen.add(where)
     texts = sum(tally.texts for tally in tallies.values())
-    print(f"{texts} texts, {sum(t.size_bytes for t in tallies.values()) / 1e6:.0f} MB, {len(tallies)} readers, {len(broken)} broken")
+    print(
+        f"{texts} texts, {sum(t.size_bytes for t in tallies.values()) / 1e6:.0f} MB, {len(tallies)}"
+        f" readers, {len(broken)} broken"
+    )
     return 1 if broken else 0

@@ -1,4 +1,5 @@
-"""Texts that are almost right: real outputs, cut, spliced, doubled, with single bytes changed and hostile pieces put in. Seeded, repeatable."""
+"""Texts that are almost right: real outputs, cut, spliced, doubled, with single bytes changed and
+hostile pieces put in. Seeded, repeatable."""
 
 from __future__ import annotations
 
@@ -21,28 +22,59 @@ _HOSTILE = (
 
 
 def seeds() -> tuple[bytes, ...]:
-    """Beginnings of the project's fixtures and examples, the texts that its tests are made of, and the corpus where it is at hand."""
-    places = [_FIXTURES, _REPOSITORY / "inventories", _REPOSITORY / "playbooks", _REPOSITORY / "docs" / "examples", _CORPUS]
-    files = sorted(file for place in places for file in place.rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc", ".md"))
-    composed = [text for file in sorted((_REPOSITORY / "tests" / "unit").glob("test_*.py")) for text in _texts_in(file)]
+    """Beginnings of the project's fixtures and examples, the texts that its tests are made of, and
+    the corpus where it is at hand."""
+    places = [
+        _FIXTURES,
+        _REPOSITORY / "inventories",
+        _REPOSITORY / "playbooks",
+        _REPOSITORY / "docs" / "examples",
+        _CORPUS,
+    ]
+    files = sorted(
+        file
+        for place in places
+        for file in place.rglob("*")
+        if file.is_file() and file.suffix not in (".py", ".pyc", ".md")
+    )
+    composed = [
+        text
+        for file in sorted((_REPOSITORY / "tests" / "unit").glob("test_*.py"))
+        for text in _texts_in(file)
+    ]
     return (*(file.read_bytes()[:_LARGEST_SEED] for file in files), *composed)
 
 
 def seeds_for(word: str) -> tuple[bytes, ...]:
     """Texts of the tests that speak of this reader, and of its own documentation."""
-    files = [file for part in ("parsers", "harness", "tests/unit") for file in sorted((_REPOSITORY / part).rglob("*.py"))]
+    files = [
+        file
+        for part in ("parsers", "harness", "tests/unit")
+        for file in sorted((_REPOSITORY / part).rglob("*.py"))
+    ]
     named = [
         file
         for file in files
-        if file.stem == word or (file.stem.startswith("test_") and re.search(rf"\b{re.escape(word)}\b", file.read_text()))
+        if file.stem == word
+        or (
+            file.stem.startswith("test_") and re.search(rf"\b{re.escape(word)}\b", file.read_text())
+        )
     ]
     return tuple(text for file in named for text in _texts_in(file))
 
 
 def _texts_in(file: Path) -> list[bytes]:
     """String literals of several lines: what tests compose in the form of some tool."""
-    literals = (node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant))
-    return [each.encode("utf-8", "replace") for each in literals if isinstance(each, str) and each.count("\n") > 1]
+    literals = (
+        node.value
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant)
+    )
+    return [
+        each.encode("utf-8", "replace")
+        for each in literals
+        if isinstance(each, str) and each.count("\n") > 1
+    ]
 
 
 def mutated(rng: random.Random, texts: tuple[bytes, ...]) -> bytes:
@@ -85,7 +117,23 @@ def _for_a_value(rng: random.Random, data: bytes, texts: tuple[bytes, ...]) -> b
     at = rng.randrange(len(lines))
     name, colon, _ = lines[at].partition(b":")
     lines[at] = (
-        name + colon + b" " + rng.choice((b"null", b"[]", b"{}", b"true", b'"x"', b"-1", b"1.5", b"1e400", b"[[1]]", rng.choice(_HOSTILE)))
+        name
+        + colon
+        + b" "
+        + rng.choice(
+            (
+                b"null",
+                b"[]",
+                b"{}",
+                b"true",
+                b'"x"',
+                b"-1",
+                b"1.5",
+                b"1e400",
+                b"[[1]]",
+                rng.choice(_HOSTILE),
+            )
+        )
     )
     return b"\n".join(lines)
 

@@ -1,4 +1,5 @@
-"""Labs for tests: each in a private directory, always taken down. A machine that cannot make them skips with the reason."""
+"""Labs for tests: each in a private directory, always taken down. A machine that cannot make them
+skips with the reason."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def why_no_lab() -> str:
 
 @contextmanager
 def private_labs(directory: Path) -> Iterator[LabFactory]:
-    """A function that brings labs up (`LabOptions` as keywords), all recorded in `directory` and all taken down in the end."""
+    """A function that brings labs up (`LabOptions` as keywords), all recorded in `directory` and
+    all taken down in the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BUSBW_LAB_DIR", str(directory))
 
@@ -68,14 +70,16 @@ def lab_factory(needs_lab: None, tmp_path: Path) -> Iterator[LabFactory]:
 
 @pytest.fixture(scope="module")
 def lab4(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:
-    """A lab of 4 nodes with node-to-node ssh, shared by the tests of a module: leave it as it was."""
+    """A lab of 4 nodes with node-to-node ssh, shared by the tests of a module: leave it as it
+    was."""
     with private_labs(tmp_path_factory.mktemp("lab4") / "labs") as up:
         yield up(nodes=4)
 
 
 @pytest.fixture(scope="module")
 def shaped4(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:
-    """A lab of 4 nodes whose links are shaped well below what the CPUs can push: what is measured is the links. Leave it as it was."""
+    """A lab of 4 nodes whose links are shaped well below what the CPUs can push: what is measured
+    is the links. Leave it as it was."""
     with private_labs(tmp_path_factory.mktemp("shaped4") / "labs") as up:
         yield up(nodes=4, rate_bit_s=300e6)
 
@@ -90,12 +94,20 @@ class Ran:
 
 
 def _in_head(state: LabState, *argv: str, timeout_s: float = 60.0) -> Ran:
-    done = subprocess.run(enter.reexec_argv(state, argv), capture_output=True, text=True, timeout=timeout_s, check=False)
+    done = subprocess.run(
+        enter.reexec_argv(state, argv),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
 def _on_node(state: LabState, node: str, script: str, timeout_s: float = 60.0) -> Ran:
-    return _in_head(state, "ssh", "-F", str(files.ssh_config(state)), node, script, timeout_s=timeout_s)
+    return _in_head(
+        state, "ssh", "-F", str(files.ssh_config(state)), node, script, timeout_s=timeout_s
+    )
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +118,8 @@ def in_head() -> Callable[..., Ran]:
 
 @pytest.fixture(scope="session")
 def on_node() -> Callable[..., Ran]:
-    """Runs a shell script on a node, over ssh from the head: `on_node(state, "node1", script, timeout_s=60.0)`."""
+    """Runs a shell script on a node, over ssh from the head: `on_node(state, "node1", script,
+    timeout_s=60.0)`."""
     return _on_node
 
 
@@ -114,12 +127,17 @@ def on_node() -> Callable[..., Ran]:
 def ring_perf(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small all-reduce program, built here."""
     program = tmp_path_factory.mktemp("ring") / "ring_perf"
-    subprocess.run(("mpicc", "-O2", "-o", str(program), str(Path(__file__).with_name("ring_perf.c"))), check=True, timeout=60)
+    subprocess.run(
+        ("mpicc", "-O2", "-o", str(program), str(Path(__file__).with_name("ring_perf.c"))),
+        check=True,
+        timeout=60,
+    )
     return program
 
 
 def ring_script(state: LabState, program: Path, size_bytes: int, seconds: float) -> str:
-    """A shell line for node1 that runs `ring_perf` over all nodes of the lab, one rank each, over their first rail."""
+    """A shell line for node1 that runs `ring_perf` over all nodes of the lab, one rank each, over
+    their first rail."""
     for node in state.nodes:
         shutil.copy(program, files.node_directory(state, node) / "home/ring_perf")
     hosts = ",".join(node.name for node in state.nodes)
@@ -132,18 +150,44 @@ def ring_script(state: LabState, program: Path, size_bytes: int, seconds: float)
         "coll_tuned_allreduce_algorithm": "4",
         "orte_base_help_aggregate": "0",
     }
-    words = ["mpirun", "--allow-run-as-root", *(word for name, value in options.items() for word in ("--mca", name, value))]
-    program_path = "./ring_perf" if state.mode is not Mode.LOOPBACK else str(files.node_directory(state, state.nodes[0]) / "home/ring_perf")
-    return shlex.join([*words, "-H", hosts, "-np", str(len(state.nodes)), "--map-by", "node", program_path, str(size_bytes), str(seconds)])
+    words = [
+        "mpirun",
+        "--allow-run-as-root",
+        *(word for name, value in options.items() for word in ("--mca", name, value)),
+    ]
+    program_path = (
+        "./ring_perf"
+        if state.mode is not Mode.LOOPBACK
+        else str(files.node_directory(state, state.nodes[0]) / "home/ring_perf")
+    )
+    return shlex.join(
+        [
+            *words,
+            "-H",
+            hosts,
+            "-np",
+            str(len(state.nodes)),
+            "--map-by",
+            "node",
+            program_path,
+            str(size_bytes),
+            str(seconds),
+        ]
+    )
 
 
 @pytest.fixture
 def measured(ring_perf: Path) -> Callable[..., float]:
-    """Median busbw in GB/s of all-reduces over a lab: `measured(state, size_bytes=8 << 20, seconds=1.0)`."""
+    """Median busbw in GB/s of all-reduces over a lab: `measured(state, size_bytes=8 << 20,
+    seconds=1.0)`."""
 
     def measure(state: LabState, size_bytes: int = 8 << 20, seconds: float = 1.0) -> float:
-        ran = _on_node(state, "node1", ring_script(state, ring_perf, size_bytes, seconds), timeout_s=120)
-        values = [float(line.split()[1]) for line in ran.out.splitlines() if line.startswith("busbw ")]
+        ran = _on_node(
+            state, "node1", ring_script(state, ring_perf, size_bytes, seconds), timeout_s=120
+        )
+        values = [
+            float(line.split()[1]) for line in ran.out.splitlines() if line.startswith("busbw ")
+        ]
         assert ran.exit_status == 0, ran
         assert values, ran
         return statistics.median(values)
@@ -153,12 +197,28 @@ def measured(ring_perf: Path) -> Callable[..., float]:
 
 @pytest.fixture
 def running(ring_perf: Path) -> Iterator[Callable[[LabState], subprocess.Popen[str]]]:
-    """A long all-reduce job over a lab, whose lines can be read: `running(state)`. Ended with the test."""
+    """A long all-reduce job over a lab, whose lines can be read: `running(state)`. Ended with the
+    test."""
     started: list[tuple[LabState, subprocess.Popen[str]]] = []
 
     def start(state: LabState) -> subprocess.Popen[str]:
-        argv = enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), "node1", ring_script(state, ring_perf, 1 << 20, 120)))
-        job = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        argv = enter.reexec_argv(
+            state,
+            (
+                "ssh",
+                "-F",
+                str(files.ssh_config(state)),
+                "node1",
+                ring_script(state, ring_perf, 1 << 20, 120),
+            ),
+        )
+        job = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         started.append((state, job))
         return job
 
@@ -171,7 +231,11 @@ def running(ring_perf: Path) -> Iterator[Callable[[LabState], subprocess.Popen[s
 
 
 def _all_killed(state: LabState) -> bool:
-    return not [rank for rank in processes.ranks(state, state.nodes) if processes.send(rank.process, signal.SIGKILL)]
+    return not [
+        rank
+        for rank in processes.ranks(state, state.nodes)
+        if processes.send(rank.process, signal.SIGKILL)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +249,29 @@ class Checked:
 
     def of(self, check_id: str) -> dict[str, str]:
         """{node: status} of one check."""
-        return {check["node"]: check["status"] for check in self.report["checks"] if check["check_id"] == check_id}
+        return {
+            check["node"]: check["status"]
+            for check in self.report["checks"]
+            if check["check_id"] == check_id
+        }
 
     def said(self, check_id: str, node: str) -> tuple[str, str, str]:
         """(status, found, reason) of one check on one node."""
-        (one,) = [check for check in self.report["checks"] if (check["check_id"], check["node"]) == (check_id, node)]
+        (one,) = [
+            check
+            for check in self.report["checks"]
+            if (check["check_id"], check["node"]) == (check_id, node)
+        ]
         return one["status"], one["found"], one["reason"]
 
     @property
     def failed(self) -> set[tuple[str, str]]:
         """(check, node) of everything that failed."""
-        return {(check["check_id"], check["node"]) for check in self.report["checks"] if check["status"] == "FAIL"}
+        return {
+            (check["check_id"], check["node"])
+            for check in self.report["checks"]
+            if check["status"] == "FAIL"
+        }
 
 
 _CHECKER = """
@@ -211,7 +287,8 @@ for line in sys.stdin:
 
 @contextmanager
 def checker(state: LabState, out: Path) -> Iterator[Callable[[], Checked]]:
-    """A function that runs `busbw check -i lab`, again and again in one process inside the lab: without its start, a check of 4 nodes takes 1 s."""
+    """A function that runs `busbw check -i lab`, again and again in one process inside the lab:
+    without its start, a check of 4 nodes takes 1 s."""
     argv = enter.reexec_argv(state, (sys.executable, "-c", _CHECKER))
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
 

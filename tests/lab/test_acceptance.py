@@ -1,7 +1,8 @@
-"""A contract in the lab, on four shaped rails a node: rehearsed, missed because of half a rail, ended by a lost rail.
+"""A contract in the lab, on four shaped rails a node: rehearsed, missed because of half a rail,
+ended by a lost rail.
 
-A rail at half rate halves the whole, whatever else the machine does; the contract asks for a little more than that, so that a busy machine
-neither passes the broken lab nor fails the healthy one.
+A rail at half rate halves the whole, whatever else the machine does; the contract asks for a little
+more than that, so that a busy machine neither passes the broken lab nor fails the healthy one.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Ended:
 
 
 @pytest.fixture(scope="module")
-def rails3(needs_lab: None, tmp_path_factory: pytest.TempPathFactory, make_labs: Callable[..., Any]) -> Iterator[LabState]:
+def rails3(
+    needs_lab: None, tmp_path_factory: pytest.TempPathFactory, make_labs: Callable[..., Any]
+) -> Iterator[LabState]:
     """Three nodes of four rails, shaped so low that the links are what is measured."""
     with make_labs(tmp_path_factory.mktemp("rails3") / "labs") as up:
         yield up(nodes=NODES, rails=RAILS, gpus=RAILS, rate_bit_s=RATE_BIT_S)
@@ -56,7 +59,8 @@ def healed(rails3: LabState) -> Iterator[LabState]:
 
 
 def ring_limit_gb_s(rails: int = RAILS) -> float:
-    """What so many shaped rails of a node carry as TCP payload, by the formulas that judge real clusters."""
+    """What so many shaped rails of a node carry as TCP payload, by the formulas that judge real
+    clusters."""
     payload = limits.tcp_payload(rails * RATE_BIT_S / 8e9, 9000).value_gb_s
     found = limits.ring(Rates(NODES, rails, payload))
     assert found is not None
@@ -67,25 +71,47 @@ def run_in(lab: LabState, out: Path, playbook: str = PLAYBOOK) -> Ended:
     busbw_gb_s = PROMISED * ring_limit_gb_s()
     contract = out / "contract.yaml"
     contract.write_text(
-        f"title: Rehearsal\nnodes: {NODES}\n"
-        f"criteria:\n  - {{id: C1, case: all-reduce, size: 6M, busbw_gb_s: {busbw_gb_s:.6f}, quantile: 1, trials: 1}}\n"
+        f"title: Rehearsal\nnodes: {NODES}\ncriteria:\n  - {{id: C1, case: all-reduce, size: 6M,"
+        f" busbw_gb_s: {busbw_gb_s:.6f}, quantile: 1, trials: 1}}\n"
     )
-    words = ("run", playbook, "-i", f"lab:{lab.name}", "--contract", str(contract), "--out", str(out / "runs"))
+    words = (
+        "run",
+        playbook,
+        "-i",
+        f"lab:{lab.name}",
+        "--contract",
+        str(contract),
+        "--out",
+        str(out / "runs"),
+    )
     done = subprocess.run(
-        (sys.executable, "-m", "busbw", *words), capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL
+        (sys.executable, "-m", "busbw", *words),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     assert (out / "runs/latest/run.json").exists(), done
-    return Ended(done.returncode, done.stdout, json.loads((out / "runs/latest/run.json").read_text()))
+    return Ended(
+        done.returncode, done.stdout, json.loads((out / "runs/latest/run.json").read_text())
+    )
 
 
 def fault(lab: LabState, *words: str) -> None:
     done = subprocess.run(
-        (sys.executable, "-m", "busbw", "lab", "fault", "--name", lab.name, *words), capture_output=True, text=True, timeout=60, check=False
+        (sys.executable, "-m", "busbw", "lab", "fault", "--name", lab.name, *words),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done
 
 
-def test_the_limit_of_a_shaped_link_is_met_and_never_exceeded(healed: LabState, measured: Callable[..., float]) -> None:
+def test_the_limit_of_a_shaped_link_is_met_and_never_exceeded(
+    healed: LabState, measured: Callable[..., float]
+) -> None:
     limit, size_bytes = ring_limit_gb_s(rails=1), 4 << 20
     assert 2 * (NODES - 1) / NODES * size_bytes >= 32 * BURST_BYTES
     values: list[float] = []
@@ -98,11 +124,20 @@ def test_the_limit_of_a_shaped_link_is_met_and_never_exceeded(healed: LabState, 
 def test_a_kept_contract_is_rehearsed(healed: LabState, tmp_path: Path) -> None:
     ended = run_in(healed, tmp_path)
     acceptance = ended.result["acceptance"]
-    assert (acceptance["word"], acceptance["criteria"][0]["status"], ended.exit_status) == ("INCONCLUSIVE", "PASS", 3), ended
-    assert acceptance["told"] == "1 of 1 criteria met, 0 failed, 0 not measured; a rehearsal: emulated hosts accept nothing"
+    assert (acceptance["word"], acceptance["criteria"][0]["status"], ended.exit_status) == (
+        "INCONCLUSIVE",
+        "PASS",
+        3,
+    ), ended
+    assert (
+        acceptance["told"]
+        == "1 of 1 criteria met, 0 failed, 0 not measured; a rehearsal: emulated hosts accept"
+        " nothing"
+    )
     told = [line for line in ended.result["sensitivity"] if "rails lost" in line]
     assert told == [
-        "would have caught: one of 4 rails lost (leaves 75% of the node's network): all 4 rails of every node carried their share of the bytes"
+        "would have caught: one of 4 rails lost (leaves 75% of the node's network): all 4 rails of"
+        " every node carried their share of the bytes"
     ]
     assert ended.out.splitlines()[0].startswith("UNKNOWN  INCONCLUSIVE: 1 of 1 criteria met")
 
@@ -111,10 +146,16 @@ def test_a_rail_at_half_rate_misses_the_contract(healed: LabState, tmp_path: Pat
     fault(healed, "slow", "node3", "50%", "--rail", "2")
     ended = run_in(healed, tmp_path)
     acceptance = ended.result["acceptance"]
-    assert (acceptance["word"], acceptance["criteria"][0]["status"], ended.exit_status) == ("NOT ACCEPTED", "FAIL", 1), ended
+    assert (acceptance["word"], acceptance["criteria"][0]["status"], ended.exit_status) == (
+        "NOT ACCEPTED",
+        "FAIL",
+        1,
+    ), ended
 
 
-def test_a_rail_that_is_down_is_not_accepted_and_never_passes(healed: LabState, tmp_path: Path) -> None:
+def test_a_rail_that_is_down_is_not_accepted_and_never_passes(
+    healed: LabState, tmp_path: Path
+) -> None:
     fault(healed, "link-down", "node2", "--rail", "1")
     ended = run_in(healed, tmp_path)
     acceptance = ended.result["acceptance"]
@@ -124,12 +165,20 @@ def test_a_rail_that_is_down_is_not_accepted_and_never_passes(healed: LabState, 
     assert "node2" in json.dumps(ended.result["findings"][0]), ended.result["findings"][0]
 
 
-def test_after_a_failure_the_run_without_the_suspects_says_that_the_failures_clear(healed: LabState, tmp_path: Path) -> None:
+def test_after_a_failure_the_run_without_the_suspects_says_that_the_failures_clear(
+    healed: LabState, tmp_path: Path
+) -> None:
     playbook = tmp_path / "surveyed.yaml"
     playbook.write_text(Path(PLAYBOOK).read_text().replace("when: never", "when: always"))
     fault(healed, "slow", "node3", "40%")
     ended = run_in(healed, tmp_path, str(playbook))
     acceptance = ended.result["acceptance"]
-    assert (acceptance["word"], acceptance["suspects"], ended.exit_status) == ("NOT ACCEPTED", ["node3"], 1), ended
-    assert acceptance["without_suspects"].startswith("without the suspects, on 2 nodes, the failures clear (C1: "), acceptance
+    assert (acceptance["word"], acceptance["suspects"], ended.exit_status) == (
+        "NOT ACCEPTED",
+        ["node3"],
+        1,
+    ), ended
+    assert acceptance["without_suspects"].startswith(
+        "without the suspects, on 2 nodes, the failures clear (C1: "
+    ), acceptance
     assert acceptance["without_suspects"] in ended.out

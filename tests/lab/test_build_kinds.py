@@ -1,4 +1,5 @@
-"""Nodes of two kinds in one run: two builds, each on all nodes of its kind, one launch; reused by the next run, built again where they are gone."""
+"""Nodes of two kinds in one run: two builds, each on all nodes of its kind, one launch; reused by
+the next run, built again where they are gone."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ MPI = Path("/usr/lib/x86_64-linux-gnu/openmpi")
 def ran(*words: str, out: Path) -> tuple[Path, Any, Any]:
     """(run directory, build.json, outcome of the case)."""
     argv = (sys.executable, "-m", "busbw", "run", *words)
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL
+    )
     run = (out / "latest").resolve()
     case = run / "raw/cases/all-reduce/outcome.json"
     assert case.exists(), done.stderr
@@ -44,7 +47,9 @@ def installed(lab: LabState, node: str) -> set[str]:
     return {path.name for path in (lab.path / "nodes" / node / "home/.cache/busbw/build").iterdir()}
 
 
-def test_two_kinds_of_nodes_are_two_builds_and_one_launch(lab_factory: Callable, tmp_path: Path) -> None:  # type: ignore[type-arg]
+def test_two_kinds_of_nodes_are_two_builds_and_one_launch(
+    lab_factory: Callable, tmp_path: Path
+) -> None:  # type: ignore[type-arg]
     if not MPI.is_dir():
         pytest.skip(f"no {MPI} to give a second name")
     lab = lab_factory(nodes=4)
@@ -60,16 +65,28 @@ def test_two_kinds_of_nodes_are_two_builds_and_one_launch(lab_factory: Callable,
         ("node2", ["node2", "node4"], False),
     ]
     assert (built["problems"], built["usable"]) == ([], ["node1", "node2", "node3", "node4"])
-    assert f"2 kinds of nodes: node[1,3]; node[2,4]: mpi home /run/node/home/mpi (there {MPI})" in said(run)
+    assert (
+        f"2 kinds of nodes: node[1,3]; node[2,4]: mpi home /run/node/home/mpi (there {MPI})"
+        in said(run)
+    )
     chooser = Path(built["folder"]).parent.name
-    stamps = {"node1": first["stamp"], "node2": second["stamp"], "node3": first["stamp"], "node4": second["stamp"]}
-    assert {node: installed(lab, node) for node in stamps} == {node: {stamp, chooser} for node, stamp in stamps.items()}
+    stamps = {
+        "node1": first["stamp"],
+        "node2": second["stamp"],
+        "node3": first["stamp"],
+        "node4": second["stamp"],
+    }
+    assert {node: installed(lab, node) for node in stamps} == {
+        node: {stamp, chooser} for node, stamp in stamps.items()
+    }
     assert [asked(run, node, "build") for node in stamps] == [1, 1, 0, 0]
     assert (case["state"], case["exit_status"], case["invocation"]["nranks"]) == ("ended", 0, 8)
     assert f"{built['folder']}/all_reduce_perf" in case["invocation"]["argv"]
 
     # The same binaries, and MPI's own words through UCX where this Open MPI has it.
-    listed = subprocess.run(("ompi_info",), capture_output=True, text=True, timeout=30, check=False).stdout
+    listed = subprocess.run(
+        ("ompi_info",), capture_output=True, text=True, timeout=30, check=False
+    ).stdout
     ucx = ("--pml", "ucx") if "MCA pml: ucx" in listed else ()
     run, again, case = ran(BOOK, "-i", "lab", "--out", str(out), *ucx, out=out)
     assert ("ucx" in case["invocation"]["argv"]) is bool(ucx)

@@ -1,4 +1,5 @@
-"""`busbw check` in the lab: healthy nodes, one node after another with a tool that misbehaves, and hardware that differs.
+"""`busbw check` in the lab: healthy nodes, one node after another with a tool that misbehaves, and
+hardware that differs.
 
 The GPUs are invented: a shim prints composed `nvidia-smi` output in the documented format.
 """
@@ -21,9 +22,10 @@ from busbw.lab.state import LabState
 pytestmark = pytest.mark.lab
 
 HEAD = (
-    "index, uuid, name, driver_version, persistence_mode, mig.mode.current, power.limit [W], power.default_limit [W], "
-    "pcie.link.width.current, pcie.link.width.max, memory.used [MiB], vbios_version, ecc.errors.uncorrected.volatile.total, "
-    "clocks.current.sm [MHz], clocks.max.sm [MHz], utilization.gpu [%], clocks_event_reasons.active"
+    "index, uuid, name, driver_version, persistence_mode, mig.mode.current, power.limit [W],"
+    " power.default_limit [W], pcie.link.width.current, pcie.link.width.max, memory.used [MiB],"
+    " vbios_version, ecc.errors.uncorrected.volatile.total, clocks.current.sm [MHz], clocks.max.sm"
+    " [MHz], utilization.gpu [%], clocks_event_reasons.active"
 )
 SHIM = """#!/bin/sh
 driver={driver}
@@ -55,7 +57,11 @@ class Ended:
 
     def of(self, check_id: str) -> dict[str, tuple[str, str, str]]:
         """{node: (status, found, reason)} of one check."""
-        return {c["node"]: (c["status"], c["found"], c["reason"]) for c in self.report["checks"] if c["check_id"] == check_id}
+        return {
+            c["node"]: (c["status"], c["found"], c["reason"])
+            for c in self.report["checks"]
+            if c["check_id"] == check_id
+        }
 
     @property
     def failed(self) -> set[tuple[str, str]]:
@@ -64,10 +70,29 @@ class Ended:
 
 
 def check(lab: LabState, out: Path, *words: str) -> Ended:
-    argv = [sys.executable, "-m", "busbw", "check", "-i", f"lab:{lab.name}", "-p", "tcp", "--out", str(out), *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL)
+    argv = [
+        sys.executable,
+        "-m",
+        "busbw",
+        "check",
+        "-i",
+        f"lab:{lab.name}",
+        "-p",
+        "tcp",
+        "--out",
+        str(out),
+        *words,
+    ]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=200, check=False, stdin=subprocess.DEVNULL
+    )
     kept = (out / "latest").resolve() / "check.json"
-    return Ended(done.returncode, done.stdout, done.stderr, json.loads(kept.read_text()) if kept.exists() else None)
+    return Ended(
+        done.returncode,
+        done.stdout,
+        done.stderr,
+        json.loads(kept.read_text()) if kept.exists() else None,
+    )
 
 
 def shim(lab: LabState, position: int, name: str, text: str) -> None:
@@ -92,17 +117,27 @@ def gpus(lab4: LabState) -> Iterator[LabState]:
 
 def test_healthy_nodes_pass_and_nothing_fails(gpus: LabState, tmp_path: Path) -> None:
     ended = check(gpus, tmp_path)
-    assert (ended.exit_status, ended.report["verdict"], ended.failed - {("os.limits.memlock", n.name) for n in gpus.nodes}) == (
+    assert (
+        ended.exit_status,
+        ended.report["verdict"],
+        ended.failed - {("os.limits.memlock", n.name) for n in gpus.nodes},
+    ) == (
         0,
         "PASS",
         set(),
     ), ended
-    assert ended.of("gpu.count") == {f"node{i}": ("PASS", "2 x NVIDIA H100 80GB HBM3", "") for i in range(1, 5)}
-    assert ended.of("cross.driver") == {f"node{i}": ("PASS", "2 x 550.54.14", "") for i in range(1, 5)}
+    assert ended.of("gpu.count") == {
+        f"node{i}": ("PASS", "2 x NVIDIA H100 80GB HBM3", "") for i in range(1, 5)
+    }
+    assert ended.of("cross.driver") == {
+        f"node{i}": ("PASS", "2 x 550.54.14", "") for i in range(1, 5)
+    }
     assert ended.out.splitlines()[-1].startswith("busbw: CHECK PASS ")
 
 
-def test_a_missing_gpu_and_an_odd_driver_are_named_with_their_nodes(gpus: LabState, tmp_path: Path) -> None:
+def test_a_missing_gpu_and_an_odd_driver_are_named_with_their_nodes(
+    gpus: LabState, tmp_path: Path
+) -> None:
     shim(gpus, 1, "nvidia-smi", SHIM.format(driver="550.54.14", gpus="0", head=HEAD))
     shim(gpus, 2, "nvidia-smi", SHIM.format(driver="535.161.08", gpus="0 1", head=HEAD))
     ended = check(gpus, tmp_path)
@@ -116,7 +151,9 @@ def test_a_missing_gpu_and_an_odd_driver_are_named_with_their_nodes(gpus: LabSta
     assert "✖ fail  gpu.count  node2" in ended.out
 
 
-def test_a_tool_that_hangs_costs_its_own_limit_once_and_its_node_says_so(gpus: LabState, tmp_path: Path) -> None:
+def test_a_tool_that_hangs_costs_its_own_limit_once_and_its_node_says_so(
+    gpus: LabState, tmp_path: Path
+) -> None:
     shim(gpus, 2, "nvidia-smi", "#!/bin/sh\nexec sleep 300\n")
     ended = check(gpus, tmp_path)
     assert ended.exit_status == 3, ended
@@ -133,7 +170,9 @@ def test_a_tool_that_hangs_costs_its_own_limit_once_and_its_node_says_so(gpus: L
     assert seconds["node3"] < 60, "nvidia-smi is asked nine times; it hangs once"
 
 
-def test_a_tool_that_prints_megabytes_is_cut_and_the_node_is_otherwise_complete(gpus: LabState, tmp_path: Path) -> None:
+def test_a_tool_that_prints_megabytes_is_cut_and_the_node_is_otherwise_complete(
+    gpus: LabState, tmp_path: Path
+) -> None:
     shim(gpus, 0, "nvidia-smi", "#!/bin/sh\nexec yes 'all work and no play'\n")
     ended = check(gpus, tmp_path)
     assert ended.of("gpu.count")["node1"] == (
@@ -150,11 +189,18 @@ def test_noise_of_a_login_shell_changes_no_answer(gpus: LabState, tmp_path: Path
     for name in (".bashrc", ".profile"):
         (home / name).write_text("echo 'Welcome! Quota: 93 %'; echo 'module: not found' >&2\n")
     ended = check(gpus, tmp_path)
-    assert (ended.exit_status, ended.of("gpu.count")["node4"][0], ended.of("sw.mpirun")["node4"][0]) == (0, "PASS", "PASS"), ended
+    assert (
+        ended.exit_status,
+        ended.of("gpu.count")["node4"][0],
+        ended.of("sw.mpirun")["node4"][0],
+    ) == (0, "PASS", "PASS"), ended
 
 
-def test_a_node_that_dies_half_way_keeps_what_it_said_and_the_others_are_complete(gpus: LabState, tmp_path: Path) -> None:
-    # The shell that runs the script ends, as it does when the node goes down: everything from here on is missing.
+def test_a_node_that_dies_half_way_keeps_what_it_said_and_the_others_are_complete(
+    gpus: LabState, tmp_path: Path
+) -> None:
+    # The shell that runs the script ends, as it does when the node goes down: everything from here
+    # on is missing.
     shim(gpus, 1, "dmesg", KILL_SCRIPT)
     ended = check(gpus, tmp_path)
     assert ended.exit_status == 3, ended

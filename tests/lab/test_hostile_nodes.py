@@ -1,4 +1,5 @@
-"""Nodes that misbehave, all in one lab and one check: it ends within its deadline, the others are complete, each says what happened to it.
+"""Nodes that misbehave, all in one lab and one check: it ends within its deadline, the others are
+complete, each says what happened to it.
 
 The hardware is invented (persona h100); hanging, flooding, noise and death are real.
 """
@@ -28,9 +29,11 @@ echo 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-from-the-banner)'
 stty erase '^H'
 module load nccl
 """
-"""A .bashrc for people: a banner, what looks like an answer, stty without a terminal, a command that is not there."""
+"""A .bashrc for people: a banner, what looks like an answer, stty without a terminal, a command
+that is not there."""
 WITHIN_S = 60.0
-"""The tool that hangs has 15 s, one that ignores SIGTERM 2 s more, the whole script of checks a multiple of that."""
+"""The tool that hangs has 15 s, one that ignores SIGTERM 2 s more, the whole script of checks a
+multiple of that."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,18 @@ class Seen:
 
     def said(self, check_id: str, node: str) -> tuple[str, str, str]:
         """(status, found, reason)."""
-        (one,) = [c for c in self.report["checks"] if (c["check_id"], c["node"]) == (check_id, node)]
+        (one,) = [
+            c for c in self.report["checks"] if (c["check_id"], c["node"]) == (check_id, node)
+        ]
         return one["status"], one["found"], one["reason"]
 
     def statuses(self, node: str, *families: str) -> dict[str, str]:
         """{check: status} of these families on a node, without those that do not apply."""
-        checks = (c for c in self.report["checks"] if c["node"] == node and c["check_id"].startswith(families))
+        checks = (
+            c
+            for c in self.report["checks"]
+            if c["node"] == node and c["check_id"].startswith(families)
+        )
         return {c["check_id"]: c["status"] for c in checks if c["status"] != "SKIPPED"}
 
 
@@ -63,12 +72,18 @@ def program(lab: LabState, node: str, name: str, text: str) -> None:
 
 def wrapped(case: str, action: str) -> str:
     """An nvidia-smi that does something of its own for one question, and answers all others."""
-    return f'#!/bin/sh\ncase "$*" in {case}) {action} ;; esac\nPATH=/run/node/answering:$PATH exec nvidia-smi "$@"\n'
+    return (
+        f'#!/bin/sh\ncase "$*" in {case}) {action} ;; esac\nPATH=/run/node/answering:$PATH exec'
+        ' nvidia-smi "$@"\n'
+    )
 
 
 @pytest.fixture(scope="module")
-def seen(needs_lab: None, make_labs: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    """node1 is well, node2's nvidia-smi hangs, node3's prints 50 MB, node4's shell is noisy, node5 dies half way, node6 never accepted."""
+def seen(
+    needs_lab: None, make_labs: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Seen]:
+    """node1 is well, node2's nvidia-smi hangs, node3's prints 50 MB, node4's shell is noisy, node5
+    dies half way, node6 never accepted."""
     home = tmp_path_factory.mktemp("hostile")
     with make_labs(home / "labs") as up:
         lab = up(nodes=6, persona=persona.load("h100"))
@@ -76,12 +91,26 @@ def seen(needs_lab: None, make_labs: Callable[..., Any], tmp_path_factory: pytes
             directory = files.node_directory(lab, node)
             (directory / "answering").mkdir()
             (directory / "answering/nvidia-smi").symlink_to("../hardware/tool.sh")
-        program(lab, "node2", "nvidia-smi", wrapped('"nvlink -s"', "trap '' TERM; while :; do sleep 1; done"))
-        program(lab, "node3", "nvidia-smi", wrapped("-q", "yes 'GPU 00000000:1B:00.0 says the same again' | head -c 50000000; exit"))
+        program(
+            lab,
+            "node2",
+            "nvidia-smi",
+            wrapped('"nvlink -s"', "trap '' TERM; while :; do sleep 1; done"),
+        )
+        program(
+            lab,
+            "node3",
+            "nvidia-smi",
+            wrapped(
+                "-q", "yes 'GPU 00000000:1B:00.0 says the same again' | head -c 50000000; exit"
+            ),
+        )
         for name in (".bashrc", ".profile"):
             (files.node_directory(lab, lab.node("node4")) / "home" / name).write_text(NOISE)
         reached = files.node_directory(lab, lab.node("node5")) / "home/reached"
-        program(lab, "node5", "ibv_devices", "#!/bin/sh\ntouch /run/node/home/reached\nexec sleep 600\n")
+        program(
+            lab, "node5", "ibv_devices", "#!/bin/sh\ntouch /run/node/home/reached\nexec sleep 600\n"
+        )
         sixth = lab.node("node6").init
         assert sixth is not None
         processes.send(sixth, signal.SIGKILL)
@@ -89,12 +118,24 @@ def seen(needs_lab: None, make_labs: Callable[..., Any], tmp_path_factory: pytes
 
 
 def look(lab: LabState, home: Path, reached: Path) -> Seen:
-    """Check the lab, and end node5 with all its processes as soon as it is half way through the script."""
+    """Check the lab, and end node5 with all its processes as soon as it is half way through the
+    script."""
     fifth = lab.node("node5").init
     assert fifth is not None
-    argv = [sys.executable, "-m", "busbw", "check", "-i", f"lab:{lab.name}", "--out", str(home / "runs")]
+    argv = [
+        sys.executable,
+        "-m",
+        "busbw",
+        "check",
+        "-i",
+        f"lab:{lab.name}",
+        "--out",
+        str(home / "runs"),
+    ]
     began = time.monotonic()
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as job:
         processes.wait_until(reached.exists, WITHIN_S, "node5 to be half way")
         processes.send(fifth, signal.SIGKILL)
         out, _ = job.communicate(timeout=WITHIN_S)
@@ -103,9 +144,18 @@ def look(lab: LabState, home: Path, reached: Path) -> Seen:
     return Seen(job.returncode, seconds, out, report)
 
 
-def test_the_check_ends_within_its_deadline_and_what_could_not_be_checked_decides(seen: Seen) -> None:
-    assert (seen.seconds < WITHIN_S, seen.report["verdict"], seen.exit_status) == (True, "UNKNOWN", 3), seen
-    assert seen.out.splitlines()[0] == "UNKNOWN  2 of 6 nodes could not be checked: node[5-6]; profile infiniband"
+def test_the_check_ends_within_its_deadline_and_what_could_not_be_checked_decides(
+    seen: Seen,
+) -> None:
+    assert (seen.seconds < WITHIN_S, seen.report["verdict"], seen.exit_status) == (
+        True,
+        "UNKNOWN",
+        3,
+    ), seen
+    assert (
+        seen.out.splitlines()[0]
+        == "UNKNOWN  2 of 6 nodes could not be checked: node[5-6]; profile infiniband"
+    )
 
 
 def test_the_well_node_is_complete(seen: Seen) -> None:
@@ -115,15 +165,27 @@ def test_the_well_node_is_complete(seen: Seen) -> None:
     )
 
 
-def test_a_tool_that_hangs_and_ignores_sigterm_is_named_and_all_else_of_its_node_is_answered(seen: Seen) -> None:
-    assert seen.said("gpu.nvlink_status", "node2") == ("UNKNOWN", "timed out", "nvidia-smi nvlink -s did not end within its time limit")
+def test_a_tool_that_hangs_and_ignores_sigterm_is_named_and_all_else_of_its_node_is_answered(
+    seen: Seen,
+) -> None:
+    assert seen.said("gpu.nvlink_status", "node2") == (
+        "UNKNOWN",
+        "timed out",
+        "nvidia-smi nvlink -s did not end within its time limit",
+    )
     others = seen.statuses("node2", "gpu.", "rdma.", "pci.", "sw.")
-    assert {check_id for check_id, status in others.items() if status != "PASS"} == {"gpu.nvlink_status"}
+    assert {check_id for check_id, status in others.items() if status != "PASS"} == {
+        "gpu.nvlink_status"
+    }
     assert others.keys() == seen.statuses("node1", "gpu.", "rdma.", "pci.", "sw.").keys()
 
 
 def test_megabytes_are_cut_and_said_to_be_cut(seen: Seen) -> None:
-    assert seen.said("gpu.temp", "node3") == ("UNKNOWN", "output cut off", "nvidia-smi -q printed more than 256 KiB; the rest was not read")
+    assert seen.said("gpu.temp", "node3") == (
+        "UNKNOWN",
+        "output cut off",
+        "nvidia-smi -q printed more than 256 KiB; the rest was not read",
+    )
     others = seen.statuses("node3", "gpu.", "rdma.", "pci.", "sw.")
     cut = {check_id for check_id, status in others.items() if status != "PASS"}
     assert cut <= {"gpu.temp", "gpu.fabric_state", "gpu.fabricmanager", "sw.cuda"}
@@ -136,7 +198,9 @@ def test_noise_of_a_login_shell_changes_no_answer(seen: Seen) -> None:
     assert seen.said("gpu.count", "node4") == ("PASS", "8 x NVIDIA H100 80GB HBM3", "")
 
 
-def test_a_node_that_dies_half_way_keeps_what_it_said_and_says_that_the_rest_is_missing(seen: Seen) -> None:
+def test_a_node_that_dies_half_way_keeps_what_it_said_and_says_that_the_rest_is_missing(
+    seen: Seen,
+) -> None:
     assert seen.said("gpu.count", "node5")[0] == "PASS"
     status, found, reason = seen.said("rdma.devices", "node5")
     assert (status, found) == ("UNKNOWN", "no answer")

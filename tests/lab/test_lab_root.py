@@ -50,11 +50,21 @@ def traces(directory: Path) -> Traces:
             return False
         return str(directory) in mounts or str(directory) in processes.command_line(pid)
 
-    found = tuple(pid for pid in processes.pids() if pid != os.getpid() and processes.start_ticks(pid) is not None and mentions(pid))
+    found = tuple(
+        pid
+        for pid in processes.pids()
+        if pid != os.getpid() and processes.start_ticks(pid) is not None and mentions(pid)
+    )
     here = Path("/proc/self/mountinfo").read_text().count(str(directory))
     own = processes.netns(os.getpid())
     groups = tuple(cgroups.ROOT.glob(f"**/busbw-*-{marker(directory)}*"))
-    return Traces(len(found), len({processes.netns(pid) for pid in found} - {own, None}), here, len(groups), directory.exists())
+    return Traces(
+        len(found),
+        len({processes.netns(pid) for pid in found} - {own, None}),
+        here,
+        len(groups),
+        directory.exists(),
+    )
 
 
 def test_every_node_has_its_own_name_home_and_process_table(lab4: LabState, on_node: Run) -> None:
@@ -62,24 +72,44 @@ def test_every_node_has_its_own_name_home_and_process_table(lab4: LabState, on_n
         seen = on_node(
             lab4,
             node.name,
-            "hostname; uname -n; pwd; ls -A /tmp; cat /proc/1/comm; ls /sys/class/net; echo $LAB_NGPU; command -v ssh",
+            "hostname; uname -n; pwd; ls -A /tmp; cat /proc/1/comm; ls /sys/class/net; echo"
+            " $LAB_NGPU; command -v ssh",
         )
         assert seen.exit_status == 0, seen
-        assert seen.out.split() == [node.name, node.name, "/run/node/home", "sshd", "eth0", "lo", "mgmt0", "2", "/usr/bin/ssh"]
+        assert seen.out.split() == [
+            node.name,
+            node.name,
+            "/run/node/home",
+            "sshd",
+            "eth0",
+            "lo",
+            "mgmt0",
+            "2",
+            "/usr/bin/ssh",
+        ]
 
 
-def test_nodes_have_different_host_keys_and_the_head_verifies_them(lab4: LabState, in_head: Run) -> None:
-    keys = {(files.node_directory(lab4, node) / "host_key.pub").read_text().split()[1] for node in lab4.nodes}
+def test_nodes_have_different_host_keys_and_the_head_verifies_them(
+    lab4: LabState, in_head: Run
+) -> None:
+    keys = {
+        (files.node_directory(lab4, node) / "host_key.pub").read_text().split()[1]
+        for node in lab4.nodes
+    }
     assert len(keys) == 4
     stranger = lab4.path / "other_known_hosts"
-    stranger.write_text((lab4.path / "known_hosts").read_text().replace("node1,10.77.0.1", "node2,10.77.0.2"))
+    stranger.write_text(
+        (lab4.path / "known_hosts").read_text().replace("node1,10.77.0.1", "node2,10.77.0.2")
+    )
     options = ("-o", f"UserKnownHostsFile={stranger}")
     refused = in_head(lab4, "ssh", "-F", str(files.ssh_config(lab4)), *options, "node1", "true")
     assert refused.exit_status == 255
     assert "Host key verification failed" in refused.err
 
 
-def test_locked_memory_is_unlimited_or_the_lab_says_that_it_is_not(lab4: LabState, on_node: Run) -> None:
+def test_locked_memory_is_unlimited_or_the_lab_says_that_it_is_not(
+    lab4: LabState, on_node: Run
+) -> None:
     refused = any("locked memory" in what for what in lab4.cannot)
     assert (on_node(lab4, "node1", "ulimit -l").out == "unlimited\n") is not refused
 
@@ -89,22 +119,36 @@ def test_nodes_log_in_to_each_other_without_questions(lab4: LabState, on_node: R
     assert (seen.exit_status, seen.out) == (0, "node2\nnode3\nnode4\n")
 
 
-def test_what_a_session_leaves_behind_is_collected_when_it_ends(lab4: LabState, on_node: Run) -> None:
+def test_what_a_session_leaves_behind_is_collected_when_it_ends(
+    lab4: LabState, on_node: Run
+) -> None:
     on_node(lab4, "node1", "setsid sh -c 'sleep 0.2; exit 3' >/dev/null 2>&1 &")
-    processes.wait_until(lambda: on_node(lab4, "node1", "pgrep -c sleep").out == "0\n", 10, "the end of what was left")
+    processes.wait_until(
+        lambda: on_node(lab4, "node1", "pgrep -c sleep").out == "0\n",
+        10,
+        "the end of what was left",
+    )
     assert on_node(lab4, "node1", "ps -eo stat= | grep -c Z").out == "0\n"
 
 
 def test_without_node_ssh_nodes_cannot_log_in_to_each_other(lab_factory: Run, on_node: Run) -> None:
     state = lab_factory(nodes=2, node_ssh=False)
     assert on_node(state, "node1", "true").exit_status == 0
-    refused = on_node(state, "node1", "ls -A ~/.ssh; ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o LogLevel=ERROR node2 true")
+    refused = on_node(
+        state,
+        "node1",
+        "ls -A ~/.ssh; ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o LogLevel=ERROR node2"
+        " true",
+    )
     assert refused.out == "authorized_keys\n"
     assert refused.exit_status == 255
 
 
 def test_no_route_leads_out_of_the_lab(lab4: LabState, on_node: Run, in_head: Run) -> None:
-    for ran in (on_node(lab4, "node1", "ip route get 1.1.1.1"), in_head(lab4, "ip", "route", "get", "1.1.1.1")):
+    for ran in (
+        on_node(lab4, "node1", "ip route get 1.1.1.1"),
+        in_head(lab4, "ip", "route", "get", "1.1.1.1"),
+    ):
         assert ran.exit_status == 2
         assert "Network is unreachable" in ran.err
 
@@ -115,23 +159,40 @@ def test_the_head_resolves_nodes_and_knows_that_it_is_inside(lab4: LabState, in_
 
 
 def test_the_maker_of_a_lab_enters_a_node_as_it_is(lab4: LabState, on_node: Run) -> None:
-    script = "hostname; ip -o -4 address show mgmt0 | grep -o 10.77.0.3; mount -t tmpfs laid-over /mnt; touch /mnt/seen-on-the-node"
+    script = (
+        "hostname; ip -o -4 address show mgmt0 | grep -o 10.77.0.3; mount -t tmpfs laid-over /mnt;"
+        " touch /mnt/seen-on-the-node"
+    )
     argv = enter.node_argv(lab4, lab4.node("node3"), ("sh", "-c", script))
-    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "node3\n10.77.0.3\n"
+    assert (
+        subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        == "node3\n10.77.0.3\n"
+    )
     assert on_node(lab4, "node3", "ls /mnt; umount /mnt").out == "seen-on-the-node\n"
 
 
 def test_files_are_copied_to_a_node_by_sftp(lab4: LabState, in_head: Run, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("carried\n")
-    ran = in_head(lab4, "scp", "-q", "-F", str(files.ssh_config(lab4)), str(tmp_path / "text"), "node2:copied")
+    ran = in_head(
+        lab4, "scp", "-q", "-F", str(files.ssh_config(lab4)), str(tmp_path / "text"), "node2:copied"
+    )
     assert ran.exit_status == 0, ran
-    assert (files.node_directory(lab4, lab4.node("node2")) / "home/copied").read_text() == "carried\n"
+    assert (
+        files.node_directory(lab4, lab4.node("node2")) / "home/copied"
+    ).read_text() == "carried\n"
 
 
-def test_the_inventory_names_every_node_and_that_it_is_emulated(lab4: LabState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_inventory_names_every_node_and_that_it_is_emulated(
+    lab4: LabState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BUSBW_LAB_DIR", str(lab4.path.parent))
     cluster = inventory.load()
-    assert (cluster.head, cluster.source, cluster.emulated, len(cluster.nodes)) == ("node1", "lab lab (emulated)", True, 4)
+    assert (cluster.head, cluster.source, cluster.emulated, len(cluster.nodes)) == (
+        "node1",
+        "lab lab (emulated)",
+        True,
+        4,
+    )
     assert cluster.ssh_config == str(files.ssh_config(lab4))
     assert cluster.node("node3") == Node(
         name="node3",
@@ -145,22 +206,32 @@ def test_the_inventory_names_every_node_and_that_it_is_emulated(lab4: LabState, 
     )
 
 
-def test_inside_a_lab_the_inventory_is_that_lab_whatever_else_runs(lab4: LabState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inside_a_lab_the_inventory_is_that_lab_whatever_else_runs(
+    lab4: LabState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BUSBW_LAB_DIR", str(tmp_path))
     monkeypatch.setenv(enter.INSIDE, lab4.directory)
     assert enter.inside_lab()
     assert len(inventory.load().nodes) == 4
 
 
-def test_no_lab_is_an_inventory_error_that_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_lab_is_an_inventory_error_that_says_how_to_make_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BUSBW_LAB_DIR", str(tmp_path))
     monkeypatch.delenv(enter.INSIDE, raising=False)
     with pytest.raises(InventoryError) as caught:
         inventory.load()
-    assert caught.value.lines() == ("error: there is no lab 'lab'", f"seen: no lab is recorded in {tmp_path}", "next: busbw lab up -n 4")
+    assert caught.value.lines() == (
+        "error: there is no lab 'lab'",
+        f"seen: no lab is recorded in {tmp_path}",
+        "next: busbw lab up -n 4",
+    )
 
 
-def test_a_lab_that_lost_its_processes_is_said_to_be_down_and_can_be_replaced(lab_factory: Run) -> None:
+def test_a_lab_that_lost_its_processes_is_said_to_be_down_and_can_be_replaced(
+    lab_factory: Run,
+) -> None:
     state = lab_factory(nodes=2)
     processes.send(state.holder, signal.SIGKILL)
     processes.wait_until(lambda: not processes.alive(state.init), 10, "the end of the lab")
@@ -173,7 +244,9 @@ def test_a_lab_that_lost_its_processes_is_said_to_be_down_and_can_be_replaced(la
     assert again.holder != state.holder
 
 
-def test_a_second_lab_of_the_same_name_is_refused_and_the_first_stays(lab_factory: Run, on_node: Run) -> None:
+def test_a_second_lab_of_the_same_name_is_refused_and_the_first_stays(
+    lab_factory: Run, on_node: Run
+) -> None:
     state = lab_factory(nodes=1)
     with pytest.raises(LabError, match="is up already"):
         lab_factory(nodes=1)
@@ -184,7 +257,10 @@ def test_two_labs_live_side_by_side_and_do_not_meet(lab_factory: Run, on_node: R
     one, two = lab_factory(nodes=2, name="one"), lab_factory(nodes=3, name="two")
     assert names() == ("one", "two")
     assert on_node(one, "node2", "echo 1 > /tmp/mark; ls /tmp").out == "mark\n"
-    assert on_node(two, "node2", "ls /tmp; ping -c 1 -W 2 10.77.0.3 > /dev/null && echo three").out == "three\n"
+    assert (
+        on_node(two, "node2", "ls /tmp; ping -c 1 -W 2 10.77.0.3 > /dev/null && echo three").out
+        == "three\n"
+    )
     assert on_node(one, "node2", "ping -c 1 -W 1 10.77.0.3").exit_status == 1
     bringup.down("one")
     assert names() == ("two",)
@@ -192,13 +268,21 @@ def test_two_labs_live_side_by_side_and_do_not_meet(lab_factory: Run, on_node: R
     assert load("two") == two
 
 
-def test_down_leaves_no_namespace_process_mount_cgroup_or_directory(lab_factory: Run, on_node: Run) -> None:
+def test_down_leaves_no_namespace_process_mount_cgroup_or_directory(
+    lab_factory: Run, on_node: Run
+) -> None:
     state = lab_factory(nodes=4, rails=2, leaves=2, rate_bit_s=1e9)
     # What a job may leave behind: a detached process that ignores every polite signal.
-    on_node(state, "node2", "setsid sh -c 'trap \"\" HUP INT TERM; while :; do sleep 60; done' >/dev/null 2>&1 &")
+    on_node(
+        state,
+        "node2",
+        "setsid sh -c 'trap \"\" HUP INT TERM; while :; do sleep 60; done' >/dev/null 2>&1 &",
+    )
     during = traces(state.path)
-    assert during.processes >= 2 + 4 * 2 + 2  # holder and first process, two per node, the one left behind and its sleep
-    assert (during.namespaces, during.mounts, during.directory) == (5, 0, True)  # four nodes and the switches; nothing runs in the head's
+    # holder and first process, two per node, the one left behind and its sleep
+    assert during.processes >= 2 + 4 * 2 + 2
+    # four nodes and the switches; nothing runs in the head's
+    assert (during.namespaces, during.mounts, during.directory) == (5, 0, True)
     assert during.cgroups == (4 if state.cgroup is not None else 0)
     links = subprocess.run(("ip", "-o", "link"), capture_output=True, text=True, check=True).stdout
     assert "node1-" not in links
@@ -206,11 +290,17 @@ def test_down_leaves_no_namespace_process_mount_cgroup_or_directory(lab_factory:
     assert traces(state.path) == NOTHING
 
 
-@pytest.mark.parametrize("moment", ["lab.json", "ssh_config", "wiring/head", "holder.pid", "nodes/node9/sshd.pid"])
+@pytest.mark.parametrize(
+    "moment", ["lab.json", "ssh_config", "wiring/head", "holder.pid", "nodes/node9/sshd.pid"]
+)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_up_that_is_stopped_half_way_leaves_nothing_after_down(moment: str, how: signal.Signals, lab_factory: Run, tmp_path: Path) -> None:
+def test_up_that_is_stopped_half_way_leaves_nothing_after_down(
+    moment: str, how: signal.Signals, lab_factory: Run, tmp_path: Path
+) -> None:
     directory = tmp_path / "labs/lab"
-    maker = subprocess.Popen((*BUSBW, "lab", "up", "-n", "32"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    maker = subprocess.Popen(
+        (*BUSBW, "lab", "up", "-n", "32"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         processes.wait_until((directory / moment).exists, 20, moment)
         maker.send_signal(how)
@@ -221,40 +311,74 @@ def test_up_that_is_stopped_half_way_leaves_nothing_after_down(moment: str, how:
     if how is signal.SIGKILL:
         assert status == -signal.SIGKILL
         assert directory.exists()
-        assert subprocess.run((*BUSBW, "lab", "down"), capture_output=True, timeout=60, check=False).returncode == 0
+        assert (
+            subprocess.run(
+                (*BUSBW, "lab", "down"), capture_output=True, timeout=60, check=False
+            ).returncode
+            == 0
+        )
     else:
         assert status == 130
     # Where the maker was killed, the lab may still be ending by itself.
-    processes.wait_until(lambda: traces(directory) == NOTHING, 10, "the end of everything that was made")
+    processes.wait_until(
+        lambda: traces(directory) == NOTHING, 10, "the end of everything that was made"
+    )
 
 
 def test_down_twice_and_down_without_a_lab_are_no_error(lab_factory: Run) -> None:
     lab_factory(nodes=1)
-    said = [subprocess.run((*BUSBW, "lab", "down"), capture_output=True, text=True, timeout=60, check=True).stdout for _ in range(2)]
+    said = [
+        subprocess.run(
+            (*BUSBW, "lab", "down"), capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+        for _ in range(2)
+    ]
     assert said == ["lab lab is down\n", ""]
 
 
 def test_exec_passes_words_and_exit_status_through(lab_factory: Run) -> None:
     lab_factory(nodes=2)
     words = ("sh", "-c", 'echo "$1"; hostname; exit 7', "sh", "two  words")
-    node = subprocess.run((*BUSBW, "lab", "exec", "node2", "--", *words), capture_output=True, text=True, timeout=60, check=False)
+    node = subprocess.run(
+        (*BUSBW, "lab", "exec", "node2", "--", *words),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (node.returncode, node.stdout) == (7, "two  words\nnode2\n")
-    head = subprocess.run((*BUSBW, "lab", "exec", "--", *words), capture_output=True, text=True, timeout=60, check=False)
+    head = subprocess.run(
+        (*BUSBW, "lab", "exec", "--", *words),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (head.returncode, head.stdout) == (7, f"two  words\n{os.uname().nodename}\n")
-    wrong = subprocess.run((*BUSBW, "lab", "exec", "node9", "--", "true"), capture_output=True, text=True, timeout=60, check=False)
+    wrong = subprocess.run(
+        (*BUSBW, "lab", "exec", "node9", "--", "true"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert wrong.returncode == 3
     assert "has no node 'node9'" in wrong.stderr
 
 
 def test_status_as_json_is_the_record_and_what_is_seen(lab_factory: Run) -> None:
     state = lab_factory(nodes=2)
-    told = subprocess.run((*BUSBW, "lab", "status", "--json"), capture_output=True, text=True, timeout=60, check=True).stdout
+    told = subprocess.run(
+        (*BUSBW, "lab", "status", "--json"), capture_output=True, text=True, timeout=60, check=True
+    ).stdout
     status = json.loads(told)
     assert (status["running"], status["without_sshd"]) == (True, [])
     assert [node["name"] for node in status["state"]["nodes"]] == ["node1", "node2"]
     processes.send(state.nodes[1].init, signal.SIGKILL)
     processes.wait_until(lambda: not processes.alive(state.nodes[1].init), 10, "the end of node2")
-    text = subprocess.run((*BUSBW, "lab", "status"), capture_output=True, text=True, timeout=60, check=True).stdout
+    text = subprocess.run(
+        (*BUSBW, "lab", "status"), capture_output=True, text=True, timeout=60, check=True
+    ).stdout
     assert "no sshd    node2" in text
 
 
@@ -263,11 +387,18 @@ def test_each_node_has_a_cpu_group_of_its_own(lab_factory: Run, on_node: Run) ->
     if state.cgroup is None:
         pytest.skip(f"the lab cannot {state.cannot[0]}")
     group = cgroups.of(state, "node2")
-    # Beside everything else: in a group of groups, ranks that wait have starved the whole machine (tests/bench/lab_starved.py).
-    assert not any((group.parent.parent / name).exists() for name in ("cpu.shares", "cgroup.controllers"))
+    # Beside everything else: in a group of groups, ranks that wait have starved the whole machine
+    # (tests/bench/lab_starved.py).
+    assert not any(
+        (group.parent.parent / name).exists() for name in ("cpu.shares", "cgroup.controllers")
+    )
     assert f"/{group.name}\n" in on_node(state, "node2", "cat /proc/self/cgroup").out
     limit = group / "cpu.max"
-    quota = limit.read_text().split()[0] if limit.exists() else (group / "cpu.cfs_quota_us").read_text().strip()
+    quota = (
+        limit.read_text().split()[0]
+        if limit.exists()
+        else (group / "cpu.cfs_quota_us").read_text().strip()
+    )
     assert quota == "50000"
 
 
@@ -305,10 +436,15 @@ def test_rails_and_leaves_are_wired_as_asked(lab_factory: Run, on_node: Run, in_
     state = lab_factory(nodes=5, rails=3, leaves=2)
     assert [node.leaf for node in state.nodes] == ["leaf1", "leaf1", "leaf1", "leaf2", "leaf2"]
     addresses = " ".join(rail.address for rail in state.nodes[4].rails)
-    reached = on_node(state, "node1", f"for a in {addresses}; do ping -c 1 -W 2 $a > /dev/null && echo $a; done")
+    reached = on_node(
+        state, "node1", f"for a in {addresses}; do ping -c 1 -W 2 $a > /dev/null && echo $a; done"
+    )
     assert reached.out.split() == addresses.split()
     switches = subprocess.run(
-        enter.switch_argv(state, ("ip", "-o", "link", "show", "type", "bridge")), capture_output=True, text=True, check=True
+        enter.switch_argv(state, ("ip", "-o", "link", "show", "type", "bridge")),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found = sorted(line.split(": ")[1] for line in switches.stdout.splitlines())
     assert found == [
@@ -335,7 +471,9 @@ def test_rails_and_leaves_are_wired_as_asked(lab_factory: Run, on_node: Run, in_
         ({"uplink_rate_bit_s": 1e9}, "one leaf has no uplinks"),
     ],
 )
-def test_options_that_make_no_lab_are_refused(options: dict[str, float], what: str, lab_factory: Run) -> None:
+def test_options_that_make_no_lab_are_refused(
+    options: dict[str, float], what: str, lab_factory: Run
+) -> None:
     with pytest.raises(UsageError) as caught:
         lab_factory(**options)
     assert caught.value.what == what

@@ -1,4 +1,5 @@
-"""The mpirun command line, run for real over the nodes of a lab: ranks stand where the launch wants them."""
+"""The mpirun command line, run for real over the nodes of a lab: ranks stand where the launch wants
+them."""
 
 from __future__ import annotations
 
@@ -42,17 +43,27 @@ def request(lab: LabState, names: tuple[str, ...]) -> LaunchRequest:
     )
 
 
-@pytest.mark.parametrize("names", [("node1", "node2", "node3"), ("node3", "node1", "node2"), ("node4", "node2")])
-def test_ranks_stand_on_the_nodes_in_the_order_asked_for(lab4: LabState, on_node: Callable[..., object], names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "names", [("node1", "node2", "node3"), ("node3", "node1", "node2"), ("node4", "node2")]
+)
+def test_ranks_stand_on_the_nodes_in_the_order_asked_for(
+    lab4: LabState, on_node: Callable[..., object], names: tuple[str, ...]
+) -> None:
     made = LAUNCHER.build(request(lab4, names))
     argv = (*made.argv[: made.argv.index("/bin/sh")], "/bin/sh", "-c", SAY)
     ran = on_node(lab4, "node1", shlex.join(argv), timeout_s=60.0)
     assert ran.exit_status == 0, ran  # type: ignore[attr-defined]  # the fixture's own record
-    order = [f"rank {2 * place + slot} {name} two words; $(none) 1" for place, name in enumerate(names) for slot in (0, 1)]
+    order = [
+        f"rank {2 * place + slot} {name} two words; $(none) 1"
+        for place, name in enumerate(names)
+        for slot in (0, 1)
+    ]
     assert sorted(line for line in ran.out.splitlines() if line.startswith("rank ")) == order  # type: ignore[attr-defined]  # the same
 
 
-def test_the_shown_text_pasted_into_a_shell_does_the_same(lab4: LabState, on_node: Callable[..., object]) -> None:
+def test_the_shown_text_pasted_into_a_shell_does_the_same(
+    lab4: LabState, on_node: Callable[..., object]
+) -> None:
     text = render(LAUNCHER.build(request(lab4, ("node1", "node2"))))
     script = text[: text.index("/bin/sh")] + f"/bin/sh -c {shlex.quote(SAY)}\n"
     ran = on_node(lab4, "node1", script, timeout_s=60.0)

@@ -1,4 +1,5 @@
-"""One lab, one fault, every launcher: mpirun over ssh, srun, and mpirun whose daemons Slurm starts. The verdict is the cluster's, not theirs."""
+"""One lab, one fault, every launcher: mpirun over ssh, srun, and mpirun whose daemons Slurm starts.
+The verdict is the cluster's, not theirs."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ ASKED = ("--partition", "lab", "--time", "5")
 
 
 @pytest.fixture(scope="module")
-def slow3(needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:  # type: ignore[type-arg]
+def slow3(
+    needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabState]:  # type: ignore[type-arg]
     """A lab of 4 nodes with a Slurm; node3 has a fifth of the others' rate."""
     lacking = requirements.missing(Mode.ROOT, slurm=True)
     if lacking:
@@ -34,12 +37,30 @@ def slow3(needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPat
 
 
 def words(lab: LabState, out: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "busbw", "run", BOOK, "-i", f"lab:{lab.name}", "--out", str(out), *options]
+    return [
+        sys.executable,
+        "-m",
+        "busbw",
+        "run",
+        BOOK,
+        "-i",
+        f"lab:{lab.name}",
+        "--out",
+        str(out),
+        *options,
+    ]
 
 
 def measured(lab: LabState, out: Path, *options: str) -> Any:
     """run.json."""
-    done = subprocess.run(words(lab, out, *options), capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        words(lab, out, *options),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 1, done.stderr + done.stdout
     return json.loads(((out / "latest").resolve() / "run.json").read_text())
 
@@ -57,20 +78,28 @@ def jobs(lab: LabState, in_head: Callable) -> str:  # type: ignore[type-arg]
     ],
     ids=lambda options: options[1],
 )
-def test_every_launcher_ends_in_the_same_verdict(slow3: LabState, tmp_path: Path, in_head: Callable, options: tuple[str, ...]) -> None:  # type: ignore[type-arg]
+def test_every_launcher_ends_in_the_same_verdict(
+    slow3: LabState, tmp_path: Path, in_head: Callable, options: tuple[str, ...]
+) -> None:  # type: ignore[type-arg]
     result = measured(slow3, tmp_path / "runs", *options)
     assert result["verdict"] == "FAIL", result["findings"]
     assert result["findings"][0]["id"] == "slow-node", result["findings"][0]
     # A busy machine may scatter others; what is slow all the time is the one.
-    assert [blame["component"] for blame in result["blame"] if blame["state"] == "slow"] == ["node3"]
-    case = json.loads(((tmp_path / "runs/latest").resolve() / "raw/cases/all-reduce/outcome.json").read_text())
+    assert [blame["component"] for blame in result["blame"] if blame["state"] == "slow"] == [
+        "node3"
+    ]
+    case = json.loads(
+        ((tmp_path / "runs/latest").resolve() / "raw/cases/all-reduce/outcome.json").read_text()
+    )
     assert case["invocation"]["nranks"] == 8
     assert ("srun" in case["invocation"]["argv"]) is (options[1] == "srun")
     assert jobs(slow3, in_head) == "", "the allocation was given back"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
-def test_a_run_that_is_ended_gives_its_allocation_back(slow3: LabState, tmp_path: Path, in_head: Callable, number: signal.Signals) -> None:  # type: ignore[type-arg]
+def test_a_run_that_is_ended_gives_its_allocation_back(
+    slow3: LabState, tmp_path: Path, in_head: Callable, number: signal.Signals
+) -> None:  # type: ignore[type-arg]
     run = subprocess.Popen(
         words(slow3, tmp_path / "runs", "--launcher", "srun", *ASKED),
         stdin=subprocess.DEVNULL,
@@ -82,7 +111,9 @@ def test_a_run_that_is_ended_gives_its_allocation_back(slow3: LabState, tmp_path
     try:
         processes.wait_until(lambda: bool(processes.ranks(slow3, slow3.nodes)), 60, "the ranks")
         (inside,) = processes.children(run.pid)
-        assert processes.command_line(run.pid).startswith("salloc "), "the user's command became salloc"
+        assert processes.command_line(run.pid).startswith("salloc "), (
+            "the user's command became salloc"
+        )
         # A terminal sends Ctrl-C to the command in salloc, which has a process group of its own.
         os.kill(inside, number)
         said, _ = run.communicate(timeout=60)
@@ -90,7 +121,9 @@ def test_a_run_that_is_ended_gives_its_allocation_back(slow3: LabState, tmp_path
         run.kill()
         run.wait()
     processes.wait_until(lambda: jobs(slow3, in_head) == "", 30, "the end of the allocation")
-    processes.wait_until(lambda: not processes.ranks(slow3, slow3.nodes), 30, "the end of the ranks")
+    processes.wait_until(
+        lambda: not processes.ranks(slow3, slow3.nodes), 30, "the end of the ranks"
+    )
     if number is signal.SIGINT:
         assert "busbw run --resume" in said
         assert (tmp_path / "runs/latest/report.html").exists()

@@ -1,4 +1,5 @@
-"""`busbw why --live --job` on jobs of a real Slurm in the lab: its nodes by scontrol, the culprit by what srun started there."""
+"""`busbw why --live --job` on jobs of a real Slurm in the lab: its nodes by scontrol, the culprit
+by what srun started there."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ exec "$0" -c "$RING_PROGRAM"
 
 
 @pytest.fixture(scope="module")
-def slurm3(needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:  # type: ignore[type-arg]
+def slurm3(
+    needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabState]:  # type: ignore[type-arg]
     """A lab of 3 nodes with a Slurm."""
     lacking = requirements.missing(Mode.ROOT, slurm=True)
     if lacking:
@@ -42,8 +45,11 @@ def slurm3(needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPa
 
 
 @contextmanager
-def running(state: LabState, nodes: str, log: Path, **fault: str) -> Iterator[tuple[str, list[int]]]:
-    """A job in lockstep under srun on two nodes: its id, and the process of every rank. `fault` = further variables of the job."""
+def running(
+    state: LabState, nodes: str, log: Path, **fault: str
+) -> Iterator[tuple[str, list[int]]]:
+    """A job in lockstep under srun on two nodes: its id, and the process of every rank. `fault` =
+    further variables of the job."""
     places = [node for node in state.nodes if node.name in nodes.split(",")]
     settings = {
         "RING_PROGRAM": jobs.RING.read_text(encoding="utf-8"),
@@ -69,12 +75,20 @@ def running(state: LabState, nodes: str, log: Path, **fault: str) -> Iterator[tu
         words = enter.reexec_argv(state, ("env", *(f"{k}={v}" for k, v in settings.items()), *srun))
         launcher = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
     try:
-        jobs.until(lambda: log.read_text().count("step 5") >= PER_NODE * len(places), 100, "step 5 of all ranks")
+        jobs.until(
+            lambda: log.read_text().count("step 5") >= PER_NODE * len(places),
+            100,
+            "step 5 of all ranks",
+        )
         ranks = {}
         for node in places:
             for pid in processes.of_node(state, node):
                 told = processes.environment(pid)
-                if told.get("RING_JOB") == str(log) and "RANK" in told and "python" in os.path.basename(processes.executable(pid)):
+                if (
+                    told.get("RING_JOB") == str(log)
+                    and "RANK" in told
+                    and "python" in os.path.basename(processes.executable(pid))
+                ):
                     ranks[int(told["RANK"])] = pid, told["SLURM_JOB_ID"]
         assert sorted(ranks) == list(range(PER_NODE * len(places)))
         yield ranks[0][1], [ranks[rank][0] for rank in sorted(ranks)]
@@ -99,12 +113,15 @@ def why(state: LabState, out: Path, *words: str) -> Any:
         str(out),
         *words,
     ]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL
+    )
     return {**json.loads(done.stdout), "exit_status": done.returncode} if done.stdout else done
 
 
 def standing(state: LabState, tmp_path: Path, job: str) -> Any:
-    """The first answer that does not say that the job still moves: a fault takes a moment to reach every rank."""
+    """The first answer that does not say that the job still moves: a fault takes a moment to reach
+    every rank."""
     for _ in range(10):
         answer = why(state, tmp_path / "runs", "--job", job)
         if not isinstance(answer, dict) or answer["kind"] != "slow-but-moving":
@@ -112,7 +129,9 @@ def standing(state: LabState, tmp_path: Path, job: str) -> Any:
     return answer
 
 
-def test_a_slurm_job_is_found_by_its_number_and_its_stopped_rank_is_named(slurm3: LabState, tmp_path: Path, in_head: Callable) -> None:  # type: ignore[type-arg]
+def test_a_slurm_job_is_found_by_its_number_and_its_stopped_rank_is_named(
+    slurm3: LabState, tmp_path: Path, in_head: Callable
+) -> None:  # type: ignore[type-arg]
     with running(slurm3, "node2,node3", tmp_path / "job.log") as (job, pids):
         moving = why(slurm3, tmp_path / "runs", "--job", job)
         stopped = processes.identify(pids[3])
@@ -124,38 +143,68 @@ def test_a_slurm_job_is_found_by_its_number_and_its_stopped_rank_is_named(slurm3
         finally:
             processes.send(stopped, signal.SIGCONT)
         held = in_head(slurm3, "scontrol", "show", "job", "-o", job).out
-    assert (moving["kind"], moving["exit_status"], moving["nodes"]) == ("slow-but-moving", 0, ["node2", "node3"])
-    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == ("host", [3], ["node3"])
+    assert (moving["kind"], moving["exit_status"], moving["nodes"]) == (
+        "slow-but-moving",
+        0,
+        ["node2", "node3"],
+    )
+    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == (
+        "host",
+        [3],
+        ["node3"],
+    )
     assert (answer["job"], answer["world"], answer["ranks_found"]) == (f"slurm {job}", 4, 4)
     assert re.search(r"JobState=RUNNING\b", held), "it was looked at, and goes on"
 
 
-def test_a_killed_rank_of_a_slurm_job_is_dead_and_its_node_gets_a_line_for_scontrol(slurm3: LabState, tmp_path: Path) -> None:
+def test_a_killed_rank_of_a_slurm_job_is_dead_and_its_node_gets_a_line_for_scontrol(
+    slurm3: LabState, tmp_path: Path
+) -> None:
     with running(slurm3, "node1,node2", tmp_path / "job.log") as (job, pids):
         killed = processes.identify(pids[2])
         assert killed is not None
         processes.send(killed, signal.SIGKILL)
         processes.wait_until(lambda: processes.gone(killed), 20, "the rank to end")
         answer = why(slurm3, tmp_path / "runs", "--job", job)
-    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == ("process-dead", [2], ["node2"])
+    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == (
+        "process-dead",
+        [2],
+        ["node2"],
+    )
     assert answer["drain"][0].startswith("scontrol update nodename=node2 state=drain reason=")
     assert len(answer["drain"]) == 1
 
 
-def test_a_rank_of_a_slurm_job_that_writes_to_a_full_disk_is_named_with_the_disk(slurm3: LabState, tmp_path: Path) -> None:
+def test_a_rank_of_a_slurm_job_that_writes_to_a_full_disk_is_named_with_the_disk(
+    slurm3: LabState, tmp_path: Path
+) -> None:
     node, full = slurm3.node("node3"), "/run/node/home/full"
     (files.node_directory(slurm3, node) / "home/full").mkdir(exist_ok=True)
-    subprocess.run(enter.node_argv(slurm3, node, ("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full)), check=True, timeout=30)
+    subprocess.run(
+        enter.node_argv(slurm3, node, ("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full)),
+        check=True,
+        timeout=30,
+    )
     try:
-        with running(slurm3, "node2,node3", tmp_path / "job.log", RING_FAULT=f"disk:2:12:{full}/checkpoint") as (job, _):
+        with running(
+            slurm3, "node2,node3", tmp_path / "job.log", RING_FAULT=f"disk:2:12:{full}/checkpoint"
+        ) as (job, _):
             answer = standing(slurm3, tmp_path, job)
     finally:
-        subprocess.run(enter.node_argv(slurm3, node, ("umount", "-l", full)), check=True, timeout=30)
-    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == ("host", [2], ["node3"])
+        subprocess.run(
+            enter.node_argv(slurm3, node, ("umount", "-l", full)), check=True, timeout=30
+        )
+    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == (
+        "host",
+        [2],
+        ["node3"],
+    )
     assert full in answer["headline"]
 
 
-def test_the_node_of_a_slurm_job_that_lost_its_link_is_named(slurm3: LabState, tmp_path: Path) -> None:
+def test_the_node_of_a_slurm_job_that_lost_its_link_is_named(
+    slurm3: LabState, tmp_path: Path
+) -> None:
     try:
         with running(slurm3, "node1,node3", tmp_path / "job.log") as (job, _):
             faults.link_down(slurm3, "node3")
@@ -165,7 +214,9 @@ def test_the_node_of_a_slurm_job_that_lost_its_link_is_named(slurm3: LabState, t
     assert (answer["kind"], answer["culprit_nodes"]) == ("network", ["node3"])
 
 
-def test_a_rank_of_a_slurm_job_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(slurm3: LabState, tmp_path: Path) -> None:
+def test_a_rank_of_a_slurm_job_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(
+    slurm3: LabState, tmp_path: Path
+) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{slurm3.marker}" / "node2"
     try:
         group.mkdir(parents=True)
@@ -176,17 +227,29 @@ def test_a_rank_of_a_slurm_job_that_was_killed_for_lack_of_memory_is_told_from_o
         limited = {"RING_LIMITED": "1", "RING_GROUP": str(group), "RING_FAULT": "memory:1:12"}
         with running(slurm3, "node2,node3", tmp_path / "job.log", **limited) as (job, pids):
             victim = processes.identify(pids[1])
-            processes.wait_until(lambda: victim is None or processes.gone(victim), 60, "the rank to be killed")
+            processes.wait_until(
+                lambda: victim is None or processes.gone(victim), 60, "the rank to be killed"
+            )
             answer = standing(slurm3, tmp_path, job)
     finally:
-        jobs.until(lambda: not (group / "cgroup.procs").read_text().strip(), 20, "the control group to be empty")
+        jobs.until(
+            lambda: not (group / "cgroup.procs").read_text().strip(),
+            20,
+            "the control group to be empty",
+        )
         group.rmdir()
         group.parent.rmdir()
-    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == ("host", [1], ["node2"])
+    assert (answer["kind"], answer["culprit_ranks"], answer["culprit_nodes"]) == (
+        "host",
+        [1],
+        ["node2"],
+    )
     assert answer["findings"][0]["id"] == "stall-rank-out-of-memory"
 
 
-def test_a_job_that_slurm_does_not_know_is_an_error_with_its_words(slurm3: LabState, tmp_path: Path) -> None:
+def test_a_job_that_slurm_does_not_know_is_an_error_with_its_words(
+    slurm3: LabState, tmp_path: Path
+) -> None:
     refused = why(slurm3, tmp_path / "runs", "--job", "999999")
     assert refused.returncode == 2
     assert "slurm: job 999999 cannot be looked up" in refused.stderr

@@ -1,4 +1,5 @@
-"""`busbw why --live` on real jobs of a lab: stopped, killed, out of memory, disk full, behind, cut off, only slow. It reads and changes nothing."""
+"""`busbw why --live` on real jobs of a lab: stopped, killed, out of memory, disk full, behind, cut
+off, only slow. It reads and changes nothing."""
 
 from __future__ import annotations
 
@@ -25,14 +26,35 @@ WHO, NODE = 5, "node3"
 
 def why(lab: LabState, out: Path, *words: str) -> Any:
     """The JSON answer about the lab's job, with the exit status."""
-    argv = [sys.executable, "-m", "busbw", "why", "--live", "-i", f"lab:{lab.name}", "--json", "--interval", "2", "--out", str(out), *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
+    argv = [
+        sys.executable,
+        "-m",
+        "busbw",
+        "why",
+        "--live",
+        "-i",
+        f"lab:{lab.name}",
+        "--json",
+        "--interval",
+        "2",
+        "--out",
+        str(out),
+        *words,
+    ]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL
+    )
     assert done.stdout, done
     return {**json.loads(done.stdout), "exit_status": done.returncode}
 
 
 def told(answer: Any) -> tuple[str, str, list[int], list[str]]:
-    return answer["kind"], answer["findings"][0]["id"], answer["culprit_ranks"], answer["culprit_nodes"]
+    return (
+        answer["kind"],
+        answer["findings"][0]["id"],
+        answer["culprit_ranks"],
+        answer["culprit_nodes"],
+    )
 
 
 @pytest.fixture
@@ -45,10 +67,16 @@ def test_a_job_that_runs_is_never_called_stalled(lab4: LabState, tmp_path: Path)
     with jobs.job(lab4, tmp_path / "job") as job:
         job.await_log("step 5")
         answer = why(lab4, tmp_path / "runs")
-    assert (answer["kind"], answer["exit_status"], answer["ranks_found"]) == ("slow-but-moving", 0, 8)
+    assert (answer["kind"], answer["exit_status"], answer["ranks_found"]) == (
+        "slow-but-moving",
+        0,
+        8,
+    )
 
 
-def test_a_job_on_a_link_slowed_a_thousandfold_is_slow_and_not_stalled(healed: LabState, tmp_path: Path) -> None:
+def test_a_job_on_a_link_slowed_a_thousandfold_is_slow_and_not_stalled(
+    healed: LabState, tmp_path: Path
+) -> None:
     with jobs.job(healed, tmp_path / "job", RING_RAS="off", RING_BYTES="2000000") as job:
         job.await_log("step 5")
         faults.slow(healed, NODE, 1e6)
@@ -75,15 +103,22 @@ def test_a_killed_rank_is_dead_and_its_node_is_known(lab4: LabState, tmp_path: P
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_the_rank_that_did_not_call_the_operation_is_named_from_both_forms_of_ras(lab4: LabState, tmp_path: Path, form: str) -> None:
+def test_the_rank_that_did_not_call_the_operation_is_named_from_both_forms_of_ras(
+    lab4: LabState, tmp_path: Path, form: str
+) -> None:
     with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"behind:{WHO}:8", RING_RAS=form) as job:
         job.await_log("step 5")
         answer = why(lab4, tmp_path / "runs")
     assert told(answer) == ("rank-behind", "stall-rank-behind", [WHO], [NODE])
-    assert "launched AllReduce: 1 ranks up to 7, 7 ranks up to 8" in answer["findings"][0]["evidence"][0]["text"]
+    assert (
+        "launched AllReduce: 1 ranks up to 7, 7 ranks up to 8"
+        in answer["findings"][0]["evidence"][0]["text"]
+    )
 
 
-def test_the_node_without_a_link_is_named_and_the_same_verdict_comes_from_the_directory(healed: LabState, tmp_path: Path) -> None:
+def test_the_node_without_a_link_is_named_and_the_same_verdict_comes_from_the_directory(
+    healed: LabState, tmp_path: Path
+) -> None:
     with jobs.job(healed, tmp_path / "job", RING_RAS="off") as job:
         job.await_log("step 5")
         faults.link_down(healed, NODE)
@@ -92,14 +127,20 @@ def test_the_node_without_a_link_is_named_and_the_same_verdict_comes_from_the_di
     assert answer["culprit_nodes"] == [NODE]
     assert answer["drain"][0].startswith(f"scontrol update nodename={NODE} state=drain reason=")
     again = subprocess.run(
-        [sys.executable, "-m", "busbw", "why", str(tmp_path / "runs" / "latest"), "--json"], capture_output=True, text=True
+        [sys.executable, "-m", "busbw", "why", str(tmp_path / "runs" / "latest"), "--json"],
+        capture_output=True,
+        text=True,
     )
     assert {**json.loads(again.stdout), "directory": "", "ticket": ""} == {
-        k: v if k not in ("directory", "ticket") else "" for k, v in answer.items() if k != "exit_status"
+        k: v if k not in ("directory", "ticket") else ""
+        for k, v in answer.items()
+        if k != "exit_status"
     }
 
 
-def test_a_watcher_looks_until_the_job_stalls_and_keeps_that_evidence_alone(lab4: LabState, tmp_path: Path) -> None:
+def test_a_watcher_looks_until_the_job_stalls_and_keeps_that_evidence_alone(
+    lab4: LabState, tmp_path: Path
+) -> None:
     runs, said = tmp_path / "runs", tmp_path / "said"
     argv = [
         sys.executable,
@@ -118,9 +159,15 @@ def test_a_watcher_looks_until_the_job_stalls_and_keeps_that_evidence_alone(lab4
     ]
     with jobs.job(lab4, tmp_path / "job") as job, said.open("w") as err:
         job.await_log("step 5")
-        watcher = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL, text=True)
+        watcher = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL, text=True
+        )
         try:
-            jobs.until(lambda: said.read_text().count("busbw: MOVING") >= 2, 100, "two looks at a job that moves")
+            jobs.until(
+                lambda: said.read_text().count("busbw: MOVING") >= 2,
+                100,
+                "two looks at a job that moves",
+            )
             assert watcher.poll() is None
             job.signal(WHO, signal.SIGSTOP)
             told_at_last, _ = watcher.communicate(timeout=100)
@@ -136,25 +183,41 @@ def test_a_watcher_looks_until_the_job_stalls_and_keeps_that_evidence_alone(lab4
     assert (runs / "latest/raw/live" / f"{NODE}.txt").is_file()
 
 
-def test_what_a_site_collected_by_its_own_means_gives_the_same_verdict(lab4: LabState, tmp_path: Path) -> None:
+def test_what_a_site_collected_by_its_own_means_gives_the_same_verdict(
+    lab4: LabState, tmp_path: Path
+) -> None:
     folder = tmp_path / "collected"
     folder.mkdir()
     with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"behind:{WHO}:8", RING_RAS="json") as job:
         job.await_log("step 5")
         printed = subprocess.run(
-            [sys.executable, "-m", "busbw", "why", "--live", "--print-script", "--interval", "1"], capture_output=True, check=True
+            [sys.executable, "-m", "busbw", "why", "--live", "--print-script", "--interval", "1"],
+            capture_output=True,
+            check=True,
         ).stdout
         for node in lab4.nodes:
-            done = subprocess.run(enter.node_argv(lab4, node, ("sh", "-s")), input=printed, capture_output=True, timeout=100, check=True)
+            done = subprocess.run(
+                enter.node_argv(lab4, node, ("sh", "-s")),
+                input=printed,
+                capture_output=True,
+                timeout=100,
+                check=True,
+            )
             (folder / f"{node.name}.txt").write_bytes(done.stdout)
         live = why(lab4, tmp_path / "runs")
-    offline = subprocess.run([sys.executable, "-m", "busbw", "why", str(folder), "--json"], capture_output=True, text=True)
+    offline = subprocess.run(
+        [sys.executable, "-m", "busbw", "why", str(folder), "--json"],
+        capture_output=True,
+        text=True,
+    )
     answer = {**json.loads(offline.stdout), "exit_status": offline.returncode}
     assert told(answer) == told(live) == ("rank-behind", "stall-rank-behind", [WHO], [NODE])
     assert answer["headline"] == live["headline"]
 
 
-def test_a_rank_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(lab4: LabState, tmp_path: Path) -> None:
+def test_a_rank_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(
+    lab4: LabState, tmp_path: Path
+) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"busbw-live-{lab4.marker}" / NODE
     try:
         group.mkdir(parents=True)
@@ -164,24 +227,40 @@ def test_a_rank_that_was_killed_for_lack_of_memory_is_told_from_one_that_died(la
     try:
 
         def limited(rank: int) -> tuple[str, ...]:
-            return ("sh", "-c", f'echo 0 >"{group}/cgroup.procs" && exec "$@"', "sh") if rank == WHO else ()
+            return (
+                ("sh", "-c", f'echo 0 >"{group}/cgroup.procs" && exec "$@"', "sh")
+                if rank == WHO
+                else ()
+            )
 
-        with jobs.job(lab4, tmp_path / "job", wrap=limited, RING_FAULT=f"memory:{WHO}:8", RING_RAS="off") as job:
+        with jobs.job(
+            lab4, tmp_path / "job", wrap=limited, RING_FAULT=f"memory:{WHO}:8", RING_RAS="off"
+        ) as job:
             job.await_log("step 5")
             jobs.until(lambda: job.launchers[WHO].poll() is not None, 60, "the rank to be killed")
             answer = why(lab4, tmp_path / "runs")
     finally:
-        jobs.until(lambda: not (group / "cgroup.procs").read_text().strip(), 20, "the control group to be empty")
+        jobs.until(
+            lambda: not (group / "cgroup.procs").read_text().strip(),
+            20,
+            "the control group to be empty",
+        )
         group.rmdir()
         group.parent.rmdir()
     assert told(answer) == ("host", "stall-rank-out-of-memory", [WHO], [NODE])
 
 
-def test_a_rank_that_cannot_write_to_a_full_disk_is_named_with_the_disk(lab4: LabState, tmp_path: Path) -> None:
+def test_a_rank_that_cannot_write_to_a_full_disk_is_named_with_the_disk(
+    lab4: LabState, tmp_path: Path
+) -> None:
     node = lab4.node(NODE)
     full = "/run/node/home/full"
     (files.node_directory(lab4, node) / "home/full").mkdir(exist_ok=True)
-    subprocess.run(enter.node_argv(lab4, node, ("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full)), check=True, timeout=30)
+    subprocess.run(
+        enter.node_argv(lab4, node, ("mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", full)),
+        check=True,
+        timeout=30,
+    )
     try:
         with jobs.job(lab4, tmp_path / "job", RING_FAULT=f"disk:{WHO}:8:{full}/checkpoint") as job:
             job.await_log("step 5")

@@ -1,4 +1,5 @@
-"""`busbw run --launcher mpijob` with a stand-in for kubectl whose pods are nodes of a lab: no real cluster, but real ssh, mpirun and ranks."""
+"""`busbw run --launcher mpijob` with a stand-in for kubectl whose pods are nodes of a lab: no real
+cluster, but real ssh, mpirun and ranks."""
 
 from __future__ import annotations
 
@@ -60,8 +61,27 @@ class Pods:
 
     def new(self, book: str) -> subprocess.Popen[str]:
         """A run of its own in an MPIJob of two workers."""
-        words = (book, "--launcher", "mpijob", "--image", "registry/nccl:1", "--node-count", "2", "--pod-gpus", "2", "-p", "lab")
-        where = ("--namespace", "bench", "--nccl-tests", "/run/node/home/tests", "--out", str(self.scratch / "runs"))
+        words = (
+            book,
+            "--launcher",
+            "mpijob",
+            "--image",
+            "registry/nccl:1",
+            "--node-count",
+            "2",
+            "--pod-gpus",
+            "2",
+            "-p",
+            "lab",
+        )
+        where = (
+            "--namespace",
+            "bench",
+            "--nccl-tests",
+            "/run/node/home/tests",
+            "--out",
+            str(self.scratch / "runs"),
+        )
         return self.start(*words, *where)
 
     def case(self, name: str) -> Any:
@@ -74,8 +94,20 @@ def binaries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The payload, built as an image would have it."""
     folder, home = tmp_path_factory.mktemp("image") / "build", "/usr/lib/x86_64-linux-gnu/openmpi"
     sources = str(resources.files("busbw.lab") / "payload")
-    build = ("make", "-C", sources, "MPI=1", f"BUILDDIR={folder}", "BIN_FILES_LIST=all_reduce all_gather")
-    subprocess.run((*build, *((f"MPI_HOME={home}",) if Path(home).is_dir() else ())), check=True, capture_output=True, timeout=100)
+    build = (
+        "make",
+        "-C",
+        sources,
+        "MPI=1",
+        f"BUILDDIR={folder}",
+        "BIN_FILES_LIST=all_reduce all_gather",
+    )
+    subprocess.run(
+        (*build, *((f"MPI_HOME={home}",) if Path(home).is_dir() else ())),
+        check=True,
+        capture_output=True,
+        timeout=100,
+    )
     return folder
 
 
@@ -108,7 +140,9 @@ def test_a_run_in_the_pods_of_an_mpijob_keeps_their_logs_and_deletes_it(pods: Po
     assert "StrictHostKeyChecking=accept-new" in " ".join(case["invocation"]["argv"])
     checks = json.loads((pods.run / "run.json").read_text())["checks"]
     assert [check["node"] for check in checks if check["check_id"] == "sw.mpirun"] == case["nodes"]
-    assert (pods.run / f"raw/kubernetes/{name}-worker-1.log").read_text() == "Server listening on 0.0.0.0 port 22.\n"
+    assert (
+        pods.run / f"raw/kubernetes/{name}-worker-1.log"
+    ).read_text() == "Server listening on 0.0.0.0 port 22.\n"
     assert "Started container" in (pods.run / "raw/kubernetes/events.txt").read_text()
     assert name in (pods.kube / "deleted").read_text()
 
@@ -121,10 +155,16 @@ def steps(run: Path) -> list[str]:
     return [str(json.loads(line)["step"]) for line in lines if line.endswith("}")]
 
 
-def test_a_run_that_is_killed_among_its_pods_goes_on_there_and_picks_up_the_benchmark(pods: Pods) -> None:
+def test_a_run_that_is_killed_among_its_pods_goes_on_there_and_picks_up_the_benchmark(
+    pods: Pods,
+) -> None:
     first = pods.new(KILLED)
     try:
-        processes.wait_until(lambda: "first" in steps(pods.run) and bool(processes.ranks(pods.lab, pods.lab.nodes)), 100, "the first case")
+        processes.wait_until(
+            lambda: "first" in steps(pods.run) and bool(processes.ranks(pods.lab, pods.lab.nodes)),
+            100,
+            "the first case",
+        )
     finally:
         os.killpg(first.pid, signal.SIGKILL)
         first.communicate()
@@ -134,7 +174,9 @@ def test_a_run_that_is_killed_among_its_pods_goes_on_there_and_picks_up_the_benc
     said, _ = pods.start("--resume", str(run)).communicate(timeout=200)
     assert (run / "raw/cases/second/outcome.json").exists(), said
     assert pods.run == run
-    assert [(pods.case(name)["state"], pods.case(name)["exit_status"]) for name in ("first", "second")] == [("ended", 0)] * 2, said
+    assert [
+        (pods.case(name)["state"], pods.case(name)["exit_status"]) for name in ("first", "second")
+    ] == [("ended", 0)] * 2, said
     head = pods.case("first")["nodes"][0]
     started = [
         (meta["stdout"], (run / "raw" / meta["stdout"]).read_text())
@@ -153,12 +195,17 @@ def test_a_run_that_is_killed_among_its_pods_goes_on_there_and_picks_up_the_benc
 
 def commands(run: Path, node: str, label: str, about: str) -> list[Any]:
     """What a node was asked under that label for one case, in order."""
-    found = [json.loads(path.read_text()) for path in sorted((run / "raw/nodes" / node).glob(f"*-{label}.json"))]
+    found = [
+        json.loads(path.read_text())
+        for path in sorted((run / "raw/nodes" / node).glob(f"*-{label}.json"))
+    ]
     case = about.rpartition("/")[2]
     return [meta for meta in found if any(word.endswith(f"/{case}") for word in meta["argv"])]
 
 
-def test_a_job_that_ended_while_nobody_watched_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_ended_while_nobody_watched_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bin_, kube = tmp_path / "bin", tmp_path / "kube"
     bin_.mkdir()
     kube.mkdir()
@@ -175,4 +222,10 @@ def test_a_job_that_ended_while_nobody_watched_is_made_anew(tmp_path: Path, monk
         with kubernetes.running(job, None, lambda step, text: told.append(text)):
             assert not (kube / "ended").exists()
     made = "MPIJob busbw-1: waiting for 1 workers"
-    assert told == [made, "MPIJob busbw-1 deleted", "MPIJob busbw-1 has ended: made anew", made, "MPIJob busbw-1 deleted"]
+    assert told == [
+        made,
+        "MPIJob busbw-1 deleted",
+        "MPIJob busbw-1 has ended: made anew",
+        made,
+        "MPIJob busbw-1 deleted",
+    ]

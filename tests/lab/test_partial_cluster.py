@@ -1,4 +1,5 @@
-"""Clusters of which a part is dead, hung, slow, full or lying: the rest is measured, each of the others is named with its reason, in time.
+"""Clusters of which a part is dead, hung, slow, full or lying: the rest is measured, each of the
+others is named with its reason, in time.
 
 `tests/bench/partial.py` does the same with 64 nodes and prints the figures.
 """
@@ -67,21 +68,40 @@ def _garbage(lab: LabState, node: str) -> None:
 
 def _no_inodes(lab: LabState, node: str) -> None:
     _there("mkdir", "-p", "/run/node/home/.cache")(lab, node)
-    _there("mount", "-t", "tmpfs", "-o", "size=100m,nr_inodes=4", "inodes", "/run/node/home/.cache")(lab, node)
+    _there(
+        "mount", "-t", "tmpfs", "-o", "size=100m,nr_inodes=4", "inodes", "/run/node/home/.cache"
+    )(lab, node)
 
 
 KINDS: dict[str, tuple[Callable[[LabState, str], None], str, str]] = {
     "dead": (_dead, "refused", "refused"),
-    "hung": (lambda lab, node: void(faults.hang_ssh(lab, node)), "never sends a banner", "never sends a banner"),
+    "hung": (
+        lambda lab, node: void(faults.hang_ssh(lab, node)),
+        "never sends a banner",
+        "never sends a banner",
+    ),
     "crawls": (_login(_CRAWL), "given up", "given up"),
-    "full": (_there("mount", "-t", "tmpfs", "-o", "size=64k", "full", "/tmp"), "no room: /tmp", "no room: /tmp"),
+    "full": (
+        _there("mount", "-t", "tmpfs", "-o", "size=64k", "full", "/tmp"),
+        "no room: /tmp",
+        "no room: /tmp",
+    ),
     "no inodes": (_no_inodes, "", "does not have the binaries"),
-    "another's name": (_there("hostname", "node1"), "node1, the name of node1", "node1, the name of node1"),
-    "endless": (_login("yes 'the same again'\n"), "output over 64 MiB, cut", "output over 64 MiB, cut"),
+    "another's name": (
+        _there("hostname", "node1"),
+        "node1, the name of node1",
+        "node1, the name of node1",
+    ),
+    "endless": (
+        _login("yes 'the same again'\n"),
+        "output over 64 MiB, cut",
+        "output over 64 MiB, cut",
+    ),
     "silent": (_login("exit 0\n"), "before the command began", "before the command began"),
     "garbage": (_garbage, "sw.mpirun", "sw.mpirun"),
 }
-"""{what is wrong: (how it is made, what `busbw check` says of it, what `busbw run` says)}; empty = it cannot be told without writing."""
+"""{what is wrong: (how it is made, what `busbw check` says of it, what `busbw run` says)}; empty =
+it cannot be told without writing."""
 
 
 def void(_: object) -> None:
@@ -104,7 +124,9 @@ def command(lab: LabState, out: Path, *words: str) -> Ended:
     """`busbw WORDS…` on the lab, and what its result says of which node."""
     argv = (sys.executable, "-m", "busbw", *words, "-i", f"lab:{lab.name}", "--out", str(out))
     began = time.monotonic()
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=280, check=False, stdin=subprocess.DEVNULL
+    )
     took = time.monotonic() - began
     name = "check.json" if words[0] == "check" else "run.json"
     assert ((out / "latest").resolve() / name).exists(), done
@@ -114,7 +136,10 @@ def command(lab: LabState, out: Path, *words: str) -> Ended:
         told[missing["node"]] = missing["reason"]
     for check in result["checks"]:
         if check["status"] in ("FAIL", "UNKNOWN"):
-            told[check["node"]] = f"{told.get(check['node'], '')}; {check['check_id']}: {check['found']} {check['reason']}"
+            told[check["node"]] = (
+                f"{told.get(check['node'], '')}; {check['check_id']}: {check['found']}"
+                f" {check['reason']}"
+            )
     for finding in result.get("findings", ()):
         named = {node for node in result["nodes"] if re.search(rf"\b{node}\b", finding["title"])}
         for node in {*finding["where"], *named}:
@@ -123,9 +148,14 @@ def command(lab: LabState, out: Path, *words: str) -> Ended:
 
 
 def unnamed(ended: Ended, bad: dict[str, str], column: int) -> dict[str, str]:
-    """The bad nodes ({node: kind}) of which the result does not say what is wrong, with all that it says."""
+    """The bad nodes ({node: kind}) of which the result does not say what is wrong, with all that it
+    says."""
     wanted = {node: str(KINDS[kind][column]) for node, kind in bad.items()}
-    return {node: ended.told.get(node, "") for node, words in wanted.items() if words not in ended.told.get(node, "")}
+    return {
+        node: ended.told.get(node, "")
+        for node, words in wanted.items()
+        if words not in ended.told.get(node, "")
+    }
 
 
 def broken(lab: LabState, bad: dict[str, str]) -> None:
@@ -134,8 +164,11 @@ def broken(lab: LabState, bad: dict[str, str]) -> None:
         KINDS[kind][0](lab, node)
 
 
-def test_the_sound_nodes_are_measured_and_the_others_named(make_labs: Callable[..., Any], needs_lab: None, tmp_path: Path) -> None:
-    """Of 8 nodes: the first one is full, so that another becomes the head; one dead, one with another's name, one without inodes."""
+def test_the_sound_nodes_are_measured_and_the_others_named(
+    make_labs: Callable[..., Any], needs_lab: None, tmp_path: Path
+) -> None:
+    """Of 8 nodes: the first one is full, so that another becomes the head; one dead, one with
+    another's name, one without inodes."""
     bad = {"node1": "full", "node3": "dead", "node5": "another's name", "node7": "no inodes"}
     sound = ["node2", "node4", "node6", "node8"]
     book = tmp_path / "part.yaml"
@@ -149,6 +182,11 @@ def test_the_sound_nodes_are_measured_and_the_others_named(make_labs: Callable[.
     assert unnamed(ran, bad, 2) == {}
     assert [case["nodes"] for case in ran.result["cases"]] == [sound, sound], ran
     assert [case["status"] for case in ran.result["cases"]] == ["PASS", "PASS"], ran
-    accused = {node for finding in ran.result["findings"] if finding["required"] for node in finding["where"]}
+    accused = {
+        node
+        for finding in ran.result["findings"]
+        if finding["required"]
+        for node in finding["where"]
+    }
     assert not accused & set(sound), ran.result["findings"]
     assert (checked.exit_status, ran.result["verdict"], ran.exit_status) == (3, "UNKNOWN", 3), ran

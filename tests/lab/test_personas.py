@@ -1,6 +1,8 @@
-"""Invented hardware in the lab: nothing fails while it is whole; each fault, one at a time, is found by the right check on the right node.
+"""Invented hardware in the lab: nothing fails while it is whole; each fault, one at a time, is
+found by the right check on the right node.
 
-GPUs, adapters and what the shims print are invented; `ibstat`, `ibstatus`, `ibv_devices`, `lspci` and everything busbw does are real.
+GPUs, adapters and what the shims print are invented; `ibstat`, `ibstatus`, `ibv_devices`, `lspci`
+and everything busbw does are real.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ pytestmark = pytest.mark.lab
 
 MACHINE = {"os.cgroup", "os.cpu_load", "os.dstate", "os.psi", "os.time", "ssh.cmd_time"}
 """What depends on the machine that carries the lab and on its load."""
-WITHOUT_ADAPTERS = {f"rdma.{name}": "UNKNOWN" for name in ("gid", "mtu", "port_state", "rate", "sm")} | {
-    f"cross.{name}": "UNKNOWN" for name in ("active_ports", "mtu", "nic_fw", "pkey", "rate")
-}
+WITHOUT_ADAPTERS = {
+    f"rdma.{name}": "UNKNOWN" for name in ("gid", "mtu", "port_state", "rate", "sm")
+} | {f"cross.{name}": "UNKNOWN" for name in ("active_ports", "mtu", "nic_fw", "pkey", "rate")}
 INFINIBAND = {
     "gpu-missing": {
         "gpu.count": "FAIL",
@@ -72,12 +74,29 @@ INFINIBAND = {
         "cross.rate": "FAIL",
         "os.numa": "WARN",
     },
-    "hcas-missing": WITHOUT_ADAPTERS
-    | {"rdma.devices": "FAIL", "rdma.container_dev": "FAIL", "cross.rail_map": "UNKNOWN", "os.numa": "SKIPPED"}
-    | {f"pci.{name}": "SKIPPED" for name in ("link_nic", "maxreadreq", "relaxed_ordering")},
+    "hcas-missing": (
+        WITHOUT_ADAPTERS
+        | {
+            "rdma.devices": "FAIL",
+            "rdma.container_dev": "FAIL",
+            "cross.rail_map": "UNKNOWN",
+            "os.numa": "SKIPPED",
+        }
+        | {f"pci.{name}": "SKIPPED" for name in ("link_nic", "maxreadreq", "relaxed_ordering")}
+    ),
     "rdma-unloaded": WITHOUT_ADAPTERS | {"rdma.devices": "FAIL", "rdma.container_dev": "FAIL"},
-    "port-down": {"rdma.port_state": "FAIL", "cross.active_ports": "FAIL", "cross.pkey": "FAIL", "cross.rate": "FAIL"},
-    "port-init": {"rdma.port_state": "FAIL", "cross.active_ports": "FAIL", "cross.pkey": "FAIL", "cross.rate": "FAIL"},
+    "port-down": {
+        "rdma.port_state": "FAIL",
+        "cross.active_ports": "FAIL",
+        "cross.pkey": "FAIL",
+        "cross.rate": "FAIL",
+    },
+    "port-init": {
+        "rdma.port_state": "FAIL",
+        "cross.active_ports": "FAIL",
+        "cross.pkey": "FAIL",
+        "cross.rate": "FAIL",
+    },
     "half-rate": {"rdma.rate": "FAIL", "cross.rate": "FAIL"},
     "mtu-small": {"rdma.mtu": "WARN", "cross.mtu": "FAIL"},
     "pkey-odd": {"cross.pkey": "FAIL"},
@@ -92,7 +111,12 @@ ROCE = {
     "gid-missing": {"rdma.gid": "FAIL"},
     "pfc-off": {"eth.qos": "WARN"},
     "trust-pcp": {"eth.qos": "FAIL"},
-    "port-down": {"rdma.port_state": "FAIL", "cross.active_ports": "FAIL", "cross.pkey": "FAIL", "cross.rate": "FAIL"},
+    "port-down": {
+        "rdma.port_state": "FAIL",
+        "cross.active_ports": "FAIL",
+        "cross.pkey": "FAIL",
+        "cross.rate": "FAIL",
+    },
 }
 
 
@@ -106,23 +130,33 @@ class Bench:
 
     def changed(self) -> dict[str, dict[str, str]]:
         """{node: {check: status}} of what is different from the whole lab."""
-        before = {(check["check_id"], check["node"]): check["status"] for check in self.whole.report["checks"]}
+        before = {
+            (check["check_id"], check["node"]): check["status"]
+            for check in self.whole.report["checks"]
+        }
         found: dict[str, dict[str, str]] = {}
         for check in self.check().report["checks"]:
-            if check["check_id"] not in MACHINE and before.get((check["check_id"], check["node"])) != check["status"]:
+            if (
+                check["check_id"] not in MACHINE
+                and before.get((check["check_id"], check["node"])) != check["status"]
+            ):
                 found.setdefault(check["node"], {})[check["check_id"]] = check["status"]
         return found
 
 
 @pytest.fixture(scope="module")
-def labs(needs_lab: None, make_labs: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def labs(
+    needs_lab: None, make_labs: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
     """Brings labs up for the whole module."""
     with make_labs(tmp_path_factory.mktemp("personas") / "labs") as up:
         yield up
 
 
 @pytest.fixture(scope="module")
-def h100(labs: Any, start_checker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def h100(
+    labs: Any, start_checker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
     """Four nodes of eight H100 on InfiniBand. Leave them as they were."""
     lab = labs(nodes=4, name="h100", persona=persona.load("h100"))
     with start_checker(lab, tmp_path_factory.mktemp("h100")) as check:
@@ -130,7 +164,9 @@ def h100(labs: Any, start_checker: Any, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def roce(labs: Any, start_checker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def roce(
+    labs: Any, start_checker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
     """Three nodes of eight H100 on RoCE. Leave them as they were."""
     lab = labs(nodes=3, name="roce", persona=persona.load("h100-roce"))
     with start_checker(lab, tmp_path_factory.mktemp("roce")) as check:
@@ -139,11 +175,21 @@ def roce(labs: Any, start_checker: Any, tmp_path_factory: pytest.TempPathFactory
 
 def test_whole_hardware_fails_nothing_and_is_declared_invented(h100: Bench) -> None:
     report = h100.whole.report
-    assert (h100.whole.failed, h100.whole.exit_status, report["verdict"], report["profile"]) == (set(), 0, "PASS", "infiniband")
+    assert (h100.whole.failed, h100.whole.exit_status, report["verdict"], report["profile"]) == (
+        set(),
+        0,
+        "PASS",
+        "infiniband",
+    )
     invented = "8 x NVIDIA H100 80GB HBM3, 8 x ConnectX-7 (400 Gb/s InfiniBand) per node"
-    assert report["emulated"] == f"Emulated: the nodes are not real hardware. Invented is what they show: {invented}."
+    assert (
+        report["emulated"]
+        == f"Emulated: the nodes are not real hardware. Invented is what they show: {invented}."
+    )
     answered = {check["check_id"] for check in report["checks"] if check["status"] == "PASS"}
-    assert set().union(*INFINIBAND.values()) - answered == {"rdma.gid"}, "a check that cannot pass proves nothing when it fails"
+    assert set().union(*INFINIBAND.values()) - answered == {"rdma.gid"}, (
+        "a check that cannot pass proves nothing when it fails"
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(INFINIBAND))
@@ -174,14 +220,19 @@ def test_every_fault_is_tried_here_and_its_text_names_the_device(h100: Bench) ->
         "node4: port-down mlx5_5: no link",
     ]
     try:
-        assert h100.check().said("rdma.port_state", "node4")[1] == "mlx5_3 DOWN / Polling, mlx5_5 DOWN / Polling"
+        assert (
+            h100.check().said("rdma.port_state", "node4")[1]
+            == "mlx5_3 DOWN / Polling, mlx5_5 DOWN / Polling"
+        )
     finally:
         faults.clear(h100.lab, "node4")
     assert h100.changed() == {}
 
 
 @pytest.mark.parametrize("name", ["a100", "b200", "ethernet", "h200"])
-def test_every_other_persona_is_whole_too(labs: Any, start_checker: Any, tmp_path: Path, name: str) -> None:
+def test_every_other_persona_is_whole_too(
+    labs: Any, start_checker: Any, tmp_path: Path, name: str
+) -> None:
     lab = labs(nodes=2, name=name, persona=persona.load(name))
     with start_checker(lab, tmp_path) as check:
         seen = check()
@@ -191,7 +242,9 @@ def test_every_other_persona_is_whole_too(labs: Any, start_checker: Any, tmp_pat
         assert seen.report["profile"] == lab.persona.fabric
 
 
-def test_no_adapter_has_three_texts_and_all_are_read_right(h100: Bench, on_node: Callable[..., Any]) -> None:
+def test_no_adapter_has_three_texts_and_all_are_read_right(
+    h100: Bench, on_node: Callable[..., Any]
+) -> None:
     def said(command: str) -> tuple[int, str, str]:
         ran = on_node(h100.lab, "node1", command)
         return ran.exit_status, ran.out, ran.err.strip()
@@ -207,7 +260,10 @@ def test_no_adapter_has_three_texts_and_all_are_read_right(h100: Bench, on_node:
         faults.clear(h100.lab)
         faults.hardware(h100.lab, "hcas-missing", "node1")
         empty = said("ibv_devices"), said("ibstat"), said("/usr/bin/ibv_devinfo")
-        assert h100.check().said("rdma.devices", "node1")[:2] == ("FAIL", "no RDMA device (only the header lines)")
+        assert h100.check().said("rdma.devices", "node1")[:2] == (
+            "FAIL",
+            "no RDMA device (only the header lines)",
+        )
     finally:
         faults.clear(h100.lab)
     assert unloaded == (
@@ -230,17 +286,30 @@ def test_the_real_tools_tell_what_the_record_says(h100: Bench, on_node: Callable
     described = ibverbs.parse_devinfo(on_node(h100.lab, "node3", "ibv_devinfo").out)
     assert listed is not None
     assert devices is not None
-    assert [(d.name, d.ca_type, d.firmware, d.ports[0].state, d.ports[0].rate_gbit_s, d.ports[0].base_lid) for d in listed.devices] == [
-        (a.name, "MT4129", "28.39.1002", "Active", 400.0, a.lid) for a in shown.adapters
-    ]
+    assert [
+        (
+            d.name,
+            d.ca_type,
+            d.firmware,
+            d.ports[0].state,
+            d.ports[0].rate_gbit_s,
+            d.ports[0].base_lid,
+        )
+        for d in listed.devices
+    ] == [(a.name, "MT4129", "28.39.1002", "Active", 400.0, a.lid) for a in shown.adapters]
     guids = {a.name: a.guid.replace(":", "") for a in shown.adapters}
     assert {device.name: device.node_guid for device in devices.devices} == guids
     assert {info.name: (info.node_guid or "").replace(":", "") for info in described} == guids
     opened = on_node(h100.lab, "node3", "/usr/bin/ibv_devinfo -d mlx5_0")
-    assert (opened.exit_status, opened.err.strip()) == (1, "Failed to open device"), "nobody takes these for real devices"
+    assert (opened.exit_status, opened.err.strip()) == (
+        1,
+        "Failed to open device",
+    ), "nobody takes these for real devices"
 
 
-def test_error_counters_grow_until_the_fault_is_cleared(h100: Bench, on_node: Callable[..., Any]) -> None:
+def test_error_counters_grow_until_the_fault_is_cleared(
+    h100: Bench, on_node: Callable[..., Any]
+) -> None:
     script = (snapshot("").stdin or b"").decode()
 
     def look() -> CounterSnapshot:
@@ -248,9 +317,15 @@ def test_error_counters_grow_until_the_fault_is_cleared(h100: Bench, on_node: Ca
 
     def moved(before: CounterSnapshot) -> set[tuple[str, str]]:
         changes = counters.deltas(before, look())
-        return {(change.device, change.counter) for change in changes if change.device.startswith("mlx5") and change.delta}
+        return {
+            (change.device, change.counter)
+            for change in changes
+            if change.device.startswith("mlx5") and change.delta
+        }
 
-    growing = {("mlx5_6", name) for name in ("symbol_error", "port_rcv_errors", "local_ack_timeout_err")}
+    growing = {
+        ("mlx5_6", name) for name in ("symbol_error", "port_rcv_errors", "local_ack_timeout_err")
+    }
     before = look()
     faults.hardware(h100.lab, "errors-grow", "node2", 6, seconds=60)
     try:
@@ -276,7 +351,11 @@ def test_a_lab_without_hardware_refuses_its_faults_and_says_how_to_have_some(lab
     assert states.load_directory(lab.path).faults == ()
 
 
-def test_a_record_of_what_runs_where_reaches_nothing_outside(h100: Bench, in_head: Callable[..., Any]) -> None:
+def test_a_record_of_what_runs_where_reaches_nothing_outside(
+    h100: Bench, in_head: Callable[..., Any]
+) -> None:
     assert enter.inside_lab() is False
     head = in_head(h100.lab, "ls", "/sys/class")
-    assert "infiniband" not in head.out.split() or Path("/sys/class/infiniband").exists(), "only nodes show invented hardware"
+    assert "infiniband" not in head.out.split() or Path("/sys/class/infiniband").exists(), (
+        "only nodes show invented hardware"
+    )

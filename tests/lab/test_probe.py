@@ -1,4 +1,5 @@
-"""`busbw check --path` over ssh in the lab: a healthy one passes, a firewall and a missing login are named with their node."""
+"""`busbw check --path` over ssh in the lab: a healthy one passes, a firewall and a missing login
+are named with their node."""
 
 from __future__ import annotations
 
@@ -17,29 +18,51 @@ from busbw.lab.state import LabState
 pytestmark = pytest.mark.lab
 
 BLOCK = (
-    "nft 'add table inet probe_test; add chain inet probe_test in { type filter hook input priority 0; policy accept; }; "
-    "add rule inet probe_test in tcp dport 32768-61000 ct state new drop'"
+    "nft 'add table inet probe_test; add chain inet probe_test in { type filter hook input priority"
+    " 0; policy accept; }; add rule inet probe_test in tcp dport 32768-61000 ct state new drop'"
 )
 
 
 def check(lab: LabState, out: Path, *words: str) -> tuple[int, Any]:
-    argv = [sys.executable, "-m", "busbw", "check", "--path", "-i", f"lab:{lab.name}", "-o", str(out), *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+    argv = [
+        sys.executable,
+        "-m",
+        "busbw",
+        "check",
+        "--path",
+        "-i",
+        f"lab:{lab.name}",
+        "-o",
+        str(out),
+        *words,
+    ]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL
+    )
     report = out / "latest/path.json"
     assert report.exists(), done
     return done.returncode, json.loads(report.read_text())
 
 
 def switch_port(lab: LabState, port: str, mtu: int) -> None:
-    """The far end of a node's cable: frames above its MTU are dropped there, as on a switch that was left at 1500."""
-    subprocess.run(enter.switch_argv(lab, ("ip", "link", "set", port, "mtu", str(mtu))), check=True, timeout=20)
+    """The far end of a node's cable: frames above its MTU are dropped there, as on a switch that
+    was left at 1500."""
+    subprocess.run(
+        enter.switch_argv(lab, ("ip", "link", "set", port, "mtu", str(mtu))), check=True, timeout=20
+    )
 
 
 def failed(report: Any) -> list[tuple[str, str]]:
-    return [(found["check_id"], found["node"]) for found in report["checks"] if found["status"] == "FAIL"]
+    return [
+        (found["check_id"], found["node"])
+        for found in report["checks"]
+        if found["status"] == "FAIL"
+    ]
 
 
-def test_a_healthy_lab_passes_and_no_listener_is_left(lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]) -> None:
+def test_a_healthy_lab_passes_and_no_listener_is_left(
+    lab4: LabState, tmp_path: Path, on_node: Callable[..., Any]
+) -> None:
     status, report = check(lab4, tmp_path, "-p", "tcp")
     assert (status, failed(report)) == (0, [])
     passed = {found["check_id"] for found in report["checks"] if found["status"] == "PASS"}
@@ -49,7 +72,9 @@ def test_a_healthy_lab_passes_and_no_listener_is_left(lab4: LabState, tmp_path: 
     }
     for node in lab4.nodes:
         left = on_node(lab4, node.name, "cat /proc/net/tcp")
-        listening = [line.split()[1] for line in left.out.splitlines()[1:] if line.split()[3] == "0A"]
+        listening = [
+            line.split()[1] for line in left.out.splitlines()[1:] if line.split()[3] == "0A"
+        ]
         assert all(int(place.partition(":")[2], 16) < 1024 for place in listening), listening
 
 
@@ -80,6 +105,12 @@ def test_a_firewall_a_missing_login_and_a_small_mtu_on_the_switch_are_named_with
         ("sw.mpi_hello", "node1"),
     ]
     said = {(found["check_id"], found["node"]): found["found"] for found in report["checks"]}
-    assert said["cross.tcp_ports", "node3"] == "6 of 6 connections from 3 nodes (node1, node2, node4) failed: timed out"
-    assert said["eth.ping_jumbo", "node2"] == f"eth0 to node3 (10.100.0.3): {wiring.RAIL_MTU} bytes do not arrive"
+    assert (
+        said["cross.tcp_ports", "node3"]
+        == "6 of 6 connections from 3 nodes (node1, node2, node4) failed: timed out"
+    )
+    assert (
+        said["eth.ping_jumbo", "node2"]
+        == f"eth0 to node3 (10.100.0.3): {wiring.RAIL_MTU} bytes do not arrive"
+    )
     assert "Permission denied" in said["ssh.node_to_node", "node2"]

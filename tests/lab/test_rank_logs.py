@@ -1,4 +1,5 @@
-"""NCCL's log of every rank, over ssh from lab nodes: emulated by a program before the lab's payload, which has no NCCL and writes none."""
+"""NCCL's log of every rank, over ssh from lab nodes: emulated by a program before the lab's
+payload, which has no NCCL and writes none."""
 
 from __future__ import annotations
 
@@ -34,16 +35,25 @@ printf '%s:%s:%s [0] NCCL INFO Using network IB\\n%s:%s:%s [0] NCCL INFO Channel
   $h $$ $$ $h $$ $$ >"$f" || exit 9
 exec {payload} "$@"
 """
-"""Writes two lines that a rank on InfiniBand logs, where NCCL would write them, and becomes the payload."""
+"""Writes two lines that a rank on InfiniBand logs, where NCCL would write them, and becomes the
+payload."""
 
 
 @pytest.fixture
 def binaries() -> Iterator[Path]:
-    """A folder that lab nodes see (their /tmp is their own) with the payload behind the emulation of a log."""
+    """A folder that lab nodes see (their /tmp is their own) with the payload behind the emulation
+    of a log."""
     with tempfile.TemporaryDirectory(prefix="busbw-rank-logs-", dir="/var/tmp") as folder:
         sources = Path(folder) / "payload"
         shutil.copytree(str(resources.files("busbw.lab") / "payload"), sources)
-        subprocess.run(("make", "MPI=1"), cwd=sources, stdin=subprocess.DEVNULL, capture_output=True, timeout=120, check=True)
+        subprocess.run(
+            ("make", "MPI=1"),
+            cwd=sources,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=120,
+            check=True,
+        )
         program = Path(folder) / "bin/all_reduce_perf"
         program.parent.mkdir()
         program.write_text(EMULATED.format(payload=sources / "build/all_reduce_perf"))
@@ -58,7 +68,16 @@ def test_the_logs_of_all_ranks_are_fetched_from_their_nodes_and_prove_transport_
     (tmp_path / "proof.yaml").write_text(PLAYBOOK)
     with make_labs(tmp_path / "labs") as up:  # type: ignore[operator]  # a fixture of conftest
         lab: LabState = up(nodes=2, persona=persona.load("h100"))
-        words = ("run", str(tmp_path / "proof.yaml"), "-i", f"lab:{lab.name}", "-p", "infiniband", "--nccl-tests", str(binaries))
+        words = (
+            "run",
+            str(tmp_path / "proof.yaml"),
+            "-i",
+            f"lab:{lab.name}",
+            "-p",
+            "infiniband",
+            "--nccl-tests",
+            str(binaries),
+        )
         done = subprocess.run(
             (sys.executable, "-m", "busbw", *words, "--out", str(tmp_path / "runs")),
             capture_output=True,
@@ -71,7 +90,12 @@ def test_the_logs_of_all_ranks_are_fetched_from_their_nodes_and_prove_transport_
     assert (run / "run.json").exists(), done
     for node in ("node1", "node2"):
         text = (run / f"raw/cases/proof/nccl/{node}.txt").read_text()
-        assert (text.count(f"# busbw rank log nccl.{node}."), text.count("Using network IB")) == (2, 2)
+        assert (text.count(f"# busbw rank log nccl.{node}."), text.count("Using network IB")) == (
+            2,
+            2,
+        )
     told = json.loads((run / "run.json").read_text())["sensitivity"]
     assert "would have caught: fallback to TCP: every rank says that it uses IB" in told
-    assert any(line.endswith("all 4 kinds of channel between nodes end in /GDRDMA") for line in told), told
+    assert any(
+        line.endswith("all 4 kinds of channel between nodes end in /GDRDMA") for line in told
+    ), told

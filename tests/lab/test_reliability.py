@@ -1,4 +1,5 @@
-"""Disturbances of short runs from outside: full disks, a clock that is set, two at once, impatience. What was measured stays, nothing else does."""
+"""Disturbances of short runs from outside: full disks, a clock that is set, two at once,
+impatience. What was measured stays, nothing else does."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ lab: {{payload: lab, fabric: lab}}
 
 @pytest.fixture(scope="module")
 def small_disk(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A file system of 60 KB for run directories; made before the lab, so that it is seen inside."""
+    """A file system of 60 KB for run directories; made before the lab, so that it is seen
+    inside."""
     place = tmp_path_factory.mktemp("small")
     subprocess.run(("mount", "-t", "tmpfs", "-o", "size=60k", "tmpfs", str(place)), check=True)
     try:
@@ -47,7 +49,9 @@ def small_disk(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture(scope="module")
-def lab(small_disk: Path, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:  # type: ignore[type-arg]
+def lab(
+    small_disk: Path, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabState]:  # type: ignore[type-arg]
     """Two nodes that every test leaves as it found them, the benchmark built."""
     home = tmp_path_factory.mktemp("reliability")
     with make_labs(home / "labs") as up:
@@ -55,7 +59,9 @@ def lab(small_disk: Path, make_labs: Callable, tmp_path_factory: pytest.TempPath
 
 
 def book(folder: Path, iterations: int = 20, stall: str = "30s", timeout: str = "1m") -> str:
-    (folder / "book.yaml").write_text(BOOK.format(iterations=iterations, stall=stall, timeout=timeout))
+    (folder / "book.yaml").write_text(
+        BOOK.format(iterations=iterations, stall=stall, timeout=timeout)
+    )
     return str(folder / "book.yaml")
 
 
@@ -110,7 +116,9 @@ def said(out: Path, step: str, job: subprocess.Popen[str]) -> Path:
 
 
 def cases(run: Path) -> list[tuple[str, str, int | None]]:
-    outcomes = [json.loads(path.read_text()) for path in sorted(run.glob("raw/cases/*/outcome.json"))]
+    outcomes = [
+        json.loads(path.read_text()) for path in sorted(run.glob("raw/cases/*/outcome.json"))
+    ]
     return [(case["case"]["id"], case["state"], case["exit_status"]) for case in outcomes]
 
 
@@ -137,12 +145,22 @@ def test_a_full_disk_here_is_told_in_three_lines_and_the_run_goes_on_once_there_
     assert footprint.left_behind(lab, before).told() == []
 
 
-def test_a_full_disk_on_the_head_is_told_and_the_run_goes_on_once_there_is_room(lab: LabState, tmp_path: Path) -> None:
+def test_a_full_disk_on_the_head_is_told_and_the_run_goes_on_once_there_is_room(
+    lab: LabState, tmp_path: Path
+) -> None:
     init = lab.nodes[0].init
     assert init is not None
     cache = f"{files.home(lab, lab.nodes[0])}/.cache/busbw/jobs"
     inside = ("nsenter", f"--target={init.pid}", "--mount", "--")
-    subprocess.run((*inside, "sh", "-c", f"mkdir -p {cache} && mount -t tmpfs -o size=4k tmpfs {cache} && echo > {cache}/full"), check=True)
+    subprocess.run(
+        (
+            *inside,
+            "sh",
+            "-c",
+            f"mkdir -p {cache} && mount -t tmpfs -o size=4k tmpfs {cache} && echo > {cache}/full",
+        ),
+        check=True,
+    )
     job = started("run", book(tmp_path), "-i", f"lab:{lab.name}", "--out", str(tmp_path / "runs"))
     try:
         told = ended(job)
@@ -168,23 +186,47 @@ time.gmtime = lambda at=None: gmtime(jumping() if at is None else at)
 """
 
 
-def test_a_clock_that_is_set_in_mid_run_changes_no_verdict_no_duration_and_ends_nothing(lab: LabState, tmp_path: Path) -> None:
+def test_a_clock_that_is_set_in_mid_run_changes_no_verdict_no_duration_and_ends_nothing(
+    lab: LabState, tmp_path: Path
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(CLOCK)
-    job = started("run", book(tmp_path, 200, "15s"), "-i", f"lab:{lab.name}", "--out", str(tmp_path / "runs"), PYTHONPATH=str(tmp_path))
+    job = started(
+        "run",
+        book(tmp_path, 200, "15s"),
+        "-i",
+        f"lab:{lab.name}",
+        "--out",
+        str(tmp_path / "runs"),
+        PYTHONPATH=str(tmp_path),
+    )
     told = ended(job)
     run = (tmp_path / "runs/latest").resolve()
     assert (job.returncode, cases(run)) == (3, [("first", "ended", 0)]), told
     result = json.loads((run / "run.json").read_text())
-    moments = [json.loads(line)["at"] for line in (run / "raw/events.jsonl").read_text().splitlines()]
+    moments = [
+        json.loads(line)["at"] for line in (run / "raw/events.jsonl").read_text().splitlines()
+    ]
     assert moments == sorted(moments)
     took = datetime.fromisoformat(result["finished"]) - datetime.fromisoformat(result["started"])
     assert 0 <= took.total_seconds() < LIMIT_S
 
 
-def test_two_runs_in_one_folder_at_once_are_two_runs_and_one_is_never_worked_on_twice(lab: LabState, tmp_path: Path) -> None:
-    words = ("run", endless(tmp_path), "-i", f"lab:{lab.name}", "--out", str(tmp_path / "runs"), "--force")
+def test_two_runs_in_one_folder_at_once_are_two_runs_and_one_is_never_worked_on_twice(
+    lab: LabState, tmp_path: Path
+) -> None:
+    words = (
+        "run",
+        endless(tmp_path),
+        "-i",
+        f"lab:{lab.name}",
+        "--out",
+        str(tmp_path / "runs"),
+        "--force",
+    )
     jobs = [started(*words), started(*words)]
-    processes.wait_until(lambda: len(processes.ranks(lab, lab.nodes)) == 8, LIMIT_S, "the ranks of both")
+    processes.wait_until(
+        lambda: len(processes.ranks(lab, lab.nodes)) == 8, LIMIT_S, "the ranks of both"
+    )
     run = (tmp_path / "runs/latest").resolve()
     others = [started("run", "--resume", str(run)), started("cleanup", str(run))]
     refused = [ended(job) for job in others]
@@ -192,16 +234,26 @@ def test_two_runs_in_one_folder_at_once_are_two_runs_and_one_is_never_worked_on_
         os.killpg(job.pid, signal.SIGINT)
     told = [ended(job) for job in jobs]
     assert [job.returncode for job in (*others, *jobs)] == [2, 2, 130, 130], (refused, told)
-    assert all(f"busbw: error: another busbw works on run {run.name}\nbusbw: seen: process " in text for text in refused), refused
-    runs = sorted(path for path in (tmp_path / "runs").iterdir() if not path.is_symlink() and path.is_dir())
+    assert all(
+        f"busbw: error: another busbw works on run {run.name}\nbusbw: seen: process " in text
+        for text in refused
+    ), refused
+    runs = sorted(
+        path for path in (tmp_path / "runs").iterdir() if not path.is_symlink() and path.is_dir()
+    )
     assert len(runs) == 2, told
     for path in runs:
-        (start,) = (json.loads(record.read_text())["argv"] for record in path.glob("raw/nodes/*/*-start.json"))
+        (start,) = (
+            json.loads(record.read_text())["argv"]
+            for record in path.glob("raw/nodes/*/*-start.json")
+        )
         assert start[-1].endswith(f"/.cache/busbw/jobs/{path.name}/first")
         assert json.loads((path / "raw/plan.json").read_text())["run_id"] == path.name
 
 
-def test_who_presses_ctrl_c_twice_still_leaves_nothing_and_a_killed_run_is_cleaned_up_after(lab: LabState, tmp_path: Path) -> None:
+def test_who_presses_ctrl_c_twice_still_leaves_nothing_and_a_killed_run_is_cleaned_up_after(
+    lab: LabState, tmp_path: Path
+) -> None:
     before = footprint.of(lab)
     words = ("run", endless(tmp_path), "-i", f"lab:{lab.name}", "--out", str(tmp_path / "runs"))
     job = started(*words)
@@ -228,7 +280,9 @@ def test_who_presses_ctrl_c_twice_still_leaves_nothing_and_a_killed_run_is_clean
     assert (ended(again), again.returncode) == ("node[1-2]: nothing was left\n", 0)
 
 
-def test_a_killed_job_is_lost_and_made_again_and_a_node_that_cannot_be_cleaned_is_named(lab: LabState, tmp_path: Path) -> None:
+def test_a_killed_job_is_lost_and_made_again_and_a_node_that_cannot_be_cleaned_is_named(
+    lab: LabState, tmp_path: Path
+) -> None:
     before = footprint.of(lab)
     words = ("run", book(tmp_path, 300), "-i", f"lab:{lab.name}", "--out")
     job = started(*words, str(tmp_path / "killed"))
@@ -247,7 +301,10 @@ def test_a_killed_job_is_lost_and_made_again_and_a_node_that_cannot_be_cleaned_i
     assert footprint.killed(footprint.connections(lab, lab.nodes[1])) >= 1
     told = ended(cut)
     assert (cut.returncode, cases(run)) == (3, [("first", "ended", 0)]), told
-    assert "node2 did not answer at the end, so that something may run on there: busbw cleanup " in told
+    assert (
+        "node2 did not answer at the end, so that something may run on there: busbw cleanup "
+        in told
+    )
     cleanup = started("cleanup", str(run))
     assert (ended(cleanup).splitlines()[-1].startswith("node"), cleanup.returncode) == (True, 0)
     assert footprint.left_behind(lab, before).told() == []

@@ -1,4 +1,5 @@
-"""kill -9 in every stage of a run, then --resume: in the end the same as a run that nobody disturbed, and nothing measured twice."""
+"""kill -9 in every stage of a run, then --resume: in the end the same as a run that nobody
+disturbed, and nothing measured twice."""
 
 from __future__ import annotations
 
@@ -46,8 +47,12 @@ def said(run: Path) -> list[str]:
 
 
 def killed_at(step: str, job: subprocess.Popen[str], out: Path) -> Path:
-    """The run directory, once its newest try has said something of `step` and was killed. What it had said before does not count."""
-    end, before = time.monotonic() + LIMIT_S, len(said((out / "latest").resolve())) if (out / "latest").exists() else 0
+    """The run directory, once its newest try has said something of `step` and was killed. What it
+    had said before does not count."""
+    end, before = (
+        time.monotonic() + LIMIT_S,
+        (len(said((out / "latest").resolve())) if (out / "latest").exists() else 0),
+    )
     while True:
         run = (out / "latest").resolve()
         if any(name.startswith(step) for name in said(run)[before:]):
@@ -66,18 +71,39 @@ def ended(job: subprocess.Popen[str]) -> str:
 
 
 def essence(run: Path) -> Any:
-    """What must not depend on being disturbed: the verdict, what was launched, where, in which order, and what each launch gave."""
+    """What must not depend on being disturbed: the verdict, what was launched, where, in which
+    order, and what each launch gave."""
     result = json.loads((run / "run.json").read_text())
     launches = []
     for path in sorted(run.glob("raw/cases/*/outcome.json")):
         case = json.loads(path.read_text())
         argv = [word.replace(run.name, "RUN") for word in case["invocation"]["argv"]]
-        launches.append((path.parent.name, case["state"], case["exit_status"], case["nodes"], case["order"], argv))
-    sizes = [(case["case"]["id"], [row["size_bytes"] for row in case["rows"]]) for case in result.get("cases", ()) if "rows" in case]
-    return result["verdict"], launches, sizes, json.loads((run / "raw/participants.json").read_text())
+        launches.append(
+            (
+                path.parent.name,
+                case["state"],
+                case["exit_status"],
+                case["nodes"],
+                case["order"],
+                argv,
+            )
+        )
+    sizes = [
+        (case["case"]["id"], [row["size_bytes"] for row in case["rows"]])
+        for case in result.get("cases", ())
+        if "rows" in case
+    ]
+    return (
+        result["verdict"],
+        launches,
+        sizes,
+        json.loads((run / "raw/participants.json").read_text()),
+    )
 
 
-def test_a_run_killed_in_every_stage_ends_as_if_undisturbed(lab_factory: Callable, tmp_path: Path) -> None:  # type: ignore[type-arg]
+def test_a_run_killed_in_every_stage_ends_as_if_undisturbed(
+    lab_factory: Callable, tmp_path: Path
+) -> None:  # type: ignore[type-arg]
     lab = lab_factory(nodes=2, node_ssh=False, rate_bit_s=300e6)
     out, calm, before = tmp_path / "runs", tmp_path / "calm", footprint.of(lab)
     new = (BOOK, "-i", f"lab:{lab.name}", "--temporary-keys", "--out")

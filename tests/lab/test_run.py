@@ -1,4 +1,5 @@
-"""`busbw run` in the lab, end to end: healthy, broken in every way the lab can break, cut off, resumed, replayed."""
+"""`busbw run` in the lab, end to end: healthy, broken in every way the lab can break, cut off,
+resumed, replayed."""
 
 from __future__ import annotations
 
@@ -56,7 +57,14 @@ def latest(out: Path) -> Path:
 
 
 def busbw(out: Path, *words: str, timeout_s: float = LIMIT_S) -> Ended:
-    done = subprocess.run(argv(*words), capture_output=True, text=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv(*words),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     return Ended(done.returncode, done.stdout, done.stderr, latest(out))
 
 
@@ -114,7 +122,13 @@ def slowed_run(shaped4: LabState, tmp_path_factory: pytest.TempPathFactory) -> E
 
 
 def fault(lab: LabState, *words: str) -> None:
-    done = subprocess.run(argv("lab", "fault", "--name", lab.name, *words), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv("lab", "fault", "--name", lab.name, *words),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done
 
 
@@ -123,8 +137,16 @@ def leftovers(lab: LabState) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for node in lab.nodes:
         home = files.node_directory(lab, node) / "home"
-        jobs = [str(p.relative_to(home)) for p in (home / ".cache/busbw/jobs").rglob("*")] if (home / ".cache/busbw/jobs").is_dir() else []
-        keys = [line for line in (home / ".ssh/authorized_keys").read_text().splitlines() if "busbw-" in line]
+        jobs = (
+            [str(p.relative_to(home)) for p in (home / ".cache/busbw/jobs").rglob("*")]
+            if (home / ".cache/busbw/jobs").is_dir()
+            else []
+        )
+        keys = [
+            line
+            for line in (home / ".ssh/authorized_keys").read_text().splitlines()
+            if "busbw-" in line
+        ]
         if jobs or keys:
             found[node.name] = jobs + keys
     marked = [pid for pid in os.listdir("/proc") if pid.isdigit() and _marked(pid, lab)]
@@ -138,10 +160,14 @@ def _marked(pid: str, lab: LabState) -> bool:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    return any(item.startswith(b"BUSBW_JOB=") for item in environment) and str(lab.directory).encode() in b"".join(environment)
+    return any(item.startswith(b"BUSBW_JOB=") for item in environment) and str(
+        lab.directory
+    ).encode() in b"".join(environment)
 
 
-def test_a_healthy_cluster_passes_and_leaves_nothing_behind(healthy_run: Ended, healed: LabState) -> None:
+def test_a_healthy_cluster_passes_and_leaves_nothing_behind(
+    healthy_run: Ended, healed: LabState
+) -> None:
     ended = healthy_run
     assert (ended.exit_status, ended.result["verdict"]) == (0, "PASS"), ended
     assert ended.result["emulated"].startswith("Emulated: host memory over MPI")
@@ -149,15 +175,19 @@ def test_a_healthy_cluster_passes_and_leaves_nothing_behind(healthy_run: Ended, 
     assert {c["status"] for c in ended.result["cases"]} == {"PASS"}
     assert len(ended.result["cases"]) >= 5
     assert ended.result["blame"] == []
-    assert {tuple(sorted(c["nodes"])) for c in ended.result["comparisons"] if c["case_id"].startswith("survey-")} == {
-        (f"node{a}", f"node{b}") for a in range(1, 5) for b in range(a + 1, 5)
-    }
+    assert {
+        tuple(sorted(c["nodes"]))
+        for c in ended.result["comparisons"]
+        if c["case_id"].startswith("survey-")
+    } == {(f"node{a}", f"node{b}") for a in range(1, 5) for b in range(a + 1, 5)}
     assert leftovers(healed) == {}
     assert ended.out.splitlines()[-1].startswith("busbw: PASS ")
     assert (ended.run.parent / "junit.xml").read_bytes() == (ended.run / "junit.xml").read_bytes()
 
 
-def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measurement(slowed_run: Ended) -> None:
+def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measurement(
+    slowed_run: Ended,
+) -> None:
     ended = slowed_run
     assert ended.exit_status == 1, ended
     assert (ended.first["id"], ended.first["where"]) == ("slow-node", ["node3"])
@@ -167,50 +197,102 @@ def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measure
     assert "node3" in (ended.run / "report.html").read_text()
 
 
-def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(healthy_run: Ended, tmp_path: Path) -> None:
+def test_a_report_is_the_same_bytes_every_time_and_a_replay_needs_no_node(
+    healthy_run: Ended, tmp_path: Path
+) -> None:
     ended = healthy_run
-    before = {name: (ended.run / name).read_bytes() for name in ("run.json", "report.html", "summary.md", "commands.sh")}
+    before = {
+        name: (ended.run / name).read_bytes()
+        for name in ("run.json", "report.html", "summary.md", "commands.sh")
+    }
     for name in before:
         (ended.run / name).unlink()
     assert busbw(tmp_path, "report", str(ended.run)).exit_status == ended.exit_status
     assert {name: (ended.run / name).read_bytes() for name in before} == before
-    replayed = busbw(tmp_path / "replayed", "run", "--replay", str(ended.run), "--out", str(tmp_path / "replayed"))
+    replayed = busbw(
+        tmp_path / "replayed",
+        "run",
+        "--replay",
+        str(ended.run),
+        "--out",
+        str(tmp_path / "replayed"),
+    )
     assert replayed.exit_status == ended.exit_status, replayed
-    assert {k: v for k, v in replayed.result.items() if k != "finished"} == {k: v for k, v in ended.result.items() if k != "finished"}
+    assert {k: v for k, v in replayed.result.items() if k != "finished"} == {
+        k: v for k, v in ended.result.items() if k != "finished"
+    }
 
 
-def test_a_redacted_report_has_no_name_or_address_of_the_run_and_the_same_verdict(slowed_run: Ended, tmp_path: Path) -> None:
+def test_a_redacted_report_has_no_name_or_address_of_the_run_and_the_same_verdict(
+    slowed_run: Ended, tmp_path: Path
+) -> None:
     ended = slowed_run
     assert busbw(tmp_path, "report", str(ended.run), "--redact").exit_status == ended.exit_status
     told = {path.name: path.read_text() for path in (ended.run / "redacted").iterdir()}
-    assert set(told) == {"run.json", "report.html", "summary.md", "junit.xml", "metrics.prom", "commands.sh"}
+    assert set(told) == {
+        "run.json",
+        "report.html",
+        "summary.md",
+        "junit.xml",
+        "metrics.prom",
+        "commands.sh",
+    }
     cluster = json.loads((ended.run / "raw/plan.json").read_text())["cluster"]
     names = [word for node in cluster["nodes"] for word in (node["name"], node["address"]) if word]
     assert {"node3", "10.77.0.3"} <= set(names)
     left = {
-        (name, word) for name, text in told.items() for word in names if re.search(rf"(?<![A-Za-z0-9.]){re.escape(word)}(?![0-9])", text)
+        (name, word)
+        for name, text in told.items()
+        for word in names
+        if re.search(rf"(?<![A-Za-z0-9.]){re.escape(word)}(?![0-9])", text)
     }
     assert left == set()
     redacted = json.loads(told["run.json"])
     assert (redacted["verdict"], redacted["findings"][0]["where"]) == ("FAIL", ["node-003"])
-    assert [c["ratio"] for c in redacted["comparisons"]] == [c["ratio"] for c in ended.result["comparisons"]]
+    assert [c["ratio"] for c in redacted["comparisons"]] == [
+        c["ratio"] for c in ended.result["comparisons"]
+    ]
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium on this machine: apt-get install chromium")
-def test_the_reports_of_both_runs_open_without_a_request_and_print(healthy_run: Ended, slowed_run: Ended) -> None:
-    browser = runpy.run_path(str(Path(__file__).parents[1] / "browser" / "devtools.py"))["Browser"]()
+@pytest.mark.skipif(
+    not shutil.which("chromium"), reason="no Chromium on this machine: apt-get install chromium"
+)
+def test_the_reports_of_both_runs_open_without_a_request_and_print(
+    healthy_run: Ended, slowed_run: Ended
+) -> None:
+    browser = runpy.run_path(str(Path(__file__).parents[1] / "browser" / "devtools.py"))[
+        "Browser"
+    ]()
     try:
         for ended, verdict in ((healthy_run, "PASS"), (slowed_run, "FAIL")):
             address = (ended.run / "report.html").as_uri()
             page = browser.open(address)
-            asked = {e["request"]["url"] for e in page.said("Network.requestWillBeSent") if not e["request"]["url"].startswith("data:")}
+            asked = {
+                e["request"]["url"]
+                for e in page.said("Network.requestWillBeSent")
+                if not e["request"]["url"].startswith("data:")
+            }
             assert asked == {address}
-            assert page.said("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.windowOpen") == []
+            assert (
+                page.said(
+                    "Runtime.consoleAPICalled",
+                    "Runtime.exceptionThrown",
+                    "Log.entryAdded",
+                    "Page.windowOpen",
+                )
+                == []
+            )
             assert page.evaluate("document.title").startswith(f"{verdict} – ")
-            headings = page.evaluate("[...document.querySelectorAll('h2')].map((h) => h.textContent)")
+            headings = page.evaluate(
+                "[...document.querySelectorAll('h2')].map((h) => h.textContent)"
+            )
             assert headings[0] == "Findings"
-            assert {"What was measured", "Who is slow: groups of nodes", "What was not checked"} <= set(headings)
+            assert {
+                "What was measured",
+                "Who is slow: groups of nodes",
+                "What was not checked",
+            } <= set(headings)
             assert 1 <= len(re.findall(rb"/Type\s*/Page\b", page.pdf())) <= 8
             assert (ended.run / "report.html").stat().st_size < 150_000
             if kept := os.environ.get("BUSBW_ARTEFACTS"):
@@ -219,12 +301,18 @@ def test_the_reports_of_both_runs_open_without_a_request_and_print(healthy_run: 
         browser.close()
 
 
-def test_an_output_cut_in_the_middle_of_a_row_is_unknown_and_keeps_the_rows_before(healthy_run: Ended, tmp_path: Path) -> None:
+def test_an_output_cut_in_the_middle_of_a_row_is_unknown_and_keeps_the_rows_before(
+    healthy_run: Ended, tmp_path: Path
+) -> None:
     ended = replace(healthy_run, run=tmp_path / healthy_run.run.name)
     shutil.copytree(healthy_run.run, ended.run)
     stdout = ended.run / "raw/cases/all-reduce/stdout.txt"
     whole = stdout.read_text()
-    rows = [line for line in whole.splitlines() if line.strip().startswith(("524288", "1048576", "2097152"))]
+    rows = [
+        line
+        for line in whole.splitlines()
+        if line.strip().startswith(("524288", "1048576", "2097152"))
+    ]
     stdout.write_text(whole[: whole.index(rows[2]) + 40])
     judged = busbw(tmp_path, "report", str(ended.run))
     assert judged.exit_status == 3, judged
@@ -234,7 +322,9 @@ def test_an_output_cut_in_the_middle_of_a_row_is_unknown_and_keeps_the_rows_befo
     assert [row["size_bytes"] for row in case["results"][0]["rows"]][:2] == [524288, 1048576]
 
 
-def test_a_link_that_goes_down_in_mid_run_is_named_within_the_stated_limits(healed: LabState, tmp_path: Path) -> None:
+def test_a_link_that_goes_down_in_mid_run_is_named_within_the_stated_limits(
+    healed: LabState, tmp_path: Path
+) -> None:
     job = run_detached(healed, tmp_path)
     try:
         wait_for(lambda: started(tmp_path, "all-reduce"))
@@ -256,20 +346,37 @@ def test_a_stopped_rank_is_found_before_the_job_is_ended(healed: LabState, tmp_p
     try:
         wait_for(lambda: started(tmp_path, "all-reduce"))
         stop = ("lab", "fault", "--name", healed.name, "stall", "node4")
-        wait_for(lambda: subprocess.run(argv(*stop), capture_output=True, check=False, timeout=60).returncode == 0)
+        wait_for(
+            lambda: (
+                subprocess.run(argv(*stop), capture_output=True, check=False, timeout=60).returncode
+                == 0
+            )
+        )
         out, _ = job.communicate(timeout=LIMIT_S)
     finally:
         job.kill()
         job.wait()
     result = json.loads((latest(tmp_path) / "run.json").read_text())
-    assert (job.returncode, result["findings"][0]["id"], result["findings"][0]["where"]) == (1, "stall-rank-stopped", ["node4"]), out
+    assert (job.returncode, result["findings"][0]["id"], result["findings"][0]["where"]) == (
+        1,
+        "stall-rank-stopped",
+        ["node4"],
+    ), out
     (course,) = result["stalls"]
     assert (course["case_id"], course["ended"]) == ("all-reduce", "stalled")
     assert [rank["rank"] for rank in course["ranks"]] == list(range(8))
     accused = [rank for rank in course["ranks"] if rank["accused"]]
-    assert {(rank["node"], rank["state"], rank["cpu_s"]) for rank in accused} == {("node4", "stopped", 0.0)}
-    assert any(event["who"] == "busbw" and event["text"].startswith("no output for ") for event in course["events"])
-    assert {event["who"] for event in course["events"]} >= {"busbw", "node4"}, "what the nodes said is in the same order of time"
+    assert {(rank["node"], rank["state"], rank["cpu_s"]) for rank in accused} == {
+        ("node4", "stopped", 0.0)
+    }
+    assert any(
+        event["who"] == "busbw" and event["text"].startswith("no output for ")
+        for event in course["events"]
+    )
+    assert {event["who"] for event in course["events"]} >= {
+        "busbw",
+        "node4",
+    }, "what the nodes said is in the same order of time"
     assert "Course of the stall" in (latest(tmp_path) / "report.html").read_text()
     assert leftovers(healed) == {}
 
@@ -279,7 +386,12 @@ def test_a_killed_rank_loses_nothing_that_was_measured(healed: LabState, tmp_pat
     try:
         wait_for(lambda: started(tmp_path, "all-reduce"))
         kill = ("lab", "fault", "--name", healed.name, "kill", "node2")
-        wait_for(lambda: subprocess.run(argv(*kill), capture_output=True, check=False, timeout=60).returncode == 0)
+        wait_for(
+            lambda: (
+                subprocess.run(argv(*kill), capture_output=True, check=False, timeout=60).returncode
+                == 0
+            )
+        )
         out, _ = job.communicate(timeout=LIMIT_S)
     finally:
         job.kill()
@@ -290,11 +402,17 @@ def test_a_killed_rank_loses_nothing_that_was_measured(healed: LabState, tmp_pat
     said = " ".join(e["text"] for f in result["findings"] for e in f["evidence"])
     assert "node2" in said, "mpirun says on which node the process died"
     first = result["findings"][0]
-    assert (first["id"], first["where"], first["status"]) == ("dead-process", ["node2"], "UNKNOWN"), first
+    assert (first["id"], first["where"], first["status"]) == (
+        "dead-process",
+        ["node2"],
+        "UNKNOWN",
+    ), first
     assert first["fixes"], "the symptom table's steps are with it"
 
 
-def test_killing_busbw_itself_and_resuming_ends_in_the_same_verdict(healed: LabState, tmp_path: Path) -> None:
+def test_killing_busbw_itself_and_resuming_ends_in_the_same_verdict(
+    healed: LabState, tmp_path: Path
+) -> None:
     job = run_detached(healed, tmp_path)
     try:
         wait_for(lambda: started(tmp_path, "survey-pairs-1"))
@@ -305,13 +423,22 @@ def test_killing_busbw_itself_and_resuming_ends_in_the_same_verdict(healed: LabS
     measured = {p: p.read_bytes() for p in cut_off.glob("raw/cases/*/outcome.json")}
     assert len(measured) >= 2
     ended = busbw(tmp_path, "run", "--resume", str(cut_off))
-    # A machine that is busy with other things makes a group slow now and then; then it goes on, and may not come to an end of it.
+    # A machine that is busy with other things makes a group slow now and then; then it goes on, and
+    # may not come to an end of it.
     doubtful = "suspected, and not measured often enough" in ended.out
     assert ended.exit_status == (3 if doubtful else 0), ended
-    assert {p: p.read_bytes() for p in measured} == measured, "what was measured is not measured again"
+    assert {p: p.read_bytes() for p in measured} == measured, (
+        "what was measured is not measured again"
+    )
     result = json.loads((cut_off / "run.json").read_text())
     ids = [c["case"]["id"] for c in result["cases"]]
-    assert ids[:5] == ["proof", "all-reduce", "survey-pairs-1", "survey-pairs-2", "survey-pairs-3"], ids
+    assert ids[:5] == [
+        "proof",
+        "all-reduce",
+        "survey-pairs-1",
+        "survey-pairs-2",
+        "survey-pairs-3",
+    ], ids
     assert result["blame"] == []
     assert leftovers(healed) == {}
 
@@ -343,7 +470,9 @@ def test_a_node_that_accepts_and_never_answers_is_named_and_the_others_are_measu
     assert ended.result["cases"][1]["status"] == "PASS"
 
 
-def test_a_changed_host_key_is_refused_with_both_keys_named(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:
+def test_a_changed_host_key_is_refused_with_both_keys_named(
+    lab_factory: Callable[..., LabState], tmp_path: Path
+) -> None:
     lab = lab_factory(nodes=3, rate_bit_s=300e6)
     faults.host_key(lab, "node2")
     ended = run_in(lab, tmp_path)
@@ -353,7 +482,9 @@ def test_a_changed_host_key_is_refused_with_both_keys_named(lab_factory: Callabl
     assert missing["reason"].count("SHA256:") == 2
 
 
-def test_a_node_without_mpirun_takes_no_part_and_is_named(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:
+def test_a_node_without_mpirun_takes_no_part_and_is_named(
+    lab_factory: Callable[..., LabState], tmp_path: Path
+) -> None:
     lab = lab_factory(nodes=3, rate_bit_s=300e6)
     shim = files.node_directory(lab, lab.nodes[1]) / "bin" / "mpirun"
     shim.write_text("#!/bin/sh\necho 'mpirun: command not found' >&2\nexit 127\n")
@@ -365,7 +496,9 @@ def test_a_node_without_mpirun_takes_no_part_and_is_named(lab_factory: Callable[
     assert ended.result["cases"][1]["nodes"] == ["node1", "node3"]
 
 
-def test_a_compile_error_is_told_in_the_compilers_own_words(healed: LabState, tmp_path: Path) -> None:
+def test_a_compile_error_is_told_in_the_compilers_own_words(
+    healed: LabState, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "Makefile").write_text("all: all_reduce_perf\nall_reduce_perf:\n\tgcc -c broken.c\n")
@@ -376,34 +509,50 @@ def test_a_compile_error_is_told_in_the_compilers_own_words(healed: LabState, tm
     assert "oops" in ended.first["evidence"][0]["text"]
 
 
-def test_a_compile_error_that_the_table_knows_gets_its_name_and_the_compilers_line(healed: LabState, tmp_path: Path) -> None:
+def test_a_compile_error_that_the_table_knows_gets_its_name_and_the_compilers_line(
+    healed: LabState, tmp_path: Path
+) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "Makefile").write_text("all: all_reduce_perf\nall_reduce_perf:\n\tgcc -c broken.c\n")
     (broken / "broken.c").write_text("#include <stdio.h>\n#include <nccl.h>\n")
     ended = run_in(healed, tmp_path / "runs", "--nccl-tests", str(broken))
-    assert (ended.exit_status, ended.first["id"], ended.first["confidence"]) == (3, "build-nccl-missing", "certain"), ended.first
+    assert (ended.exit_status, ended.first["id"], ended.first["confidence"]) == (
+        3,
+        "build-nccl-missing",
+        "certain",
+    ), ended.first
     evidence = ended.first["evidence"][0]
     lines = (ended.run / evidence["artefact"]).read_text().splitlines()
     assert "nccl.h" in lines[evidence["line_no"] - 1]
 
 
-def test_without_ssh_between_nodes_a_temporary_key_is_used_only_with_consent(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:
+def test_without_ssh_between_nodes_a_temporary_key_is_used_only_with_consent(
+    lab_factory: Callable[..., LabState], tmp_path: Path
+) -> None:
     lab = lab_factory(nodes=3, rate_bit_s=300e6, node_ssh=False)
-    before = {node.name: (files.node_directory(lab, node) / "home/.ssh/authorized_keys").read_text() for node in lab.nodes}
+    before = {
+        node.name: (files.node_directory(lab, node) / "home/.ssh/authorized_keys").read_text()
+        for node in lab.nodes
+    }
     refused = run_in(lab, tmp_path)
     assert refused.exit_status == 3, refused
     assert "--temporary-keys" in refused.first["would_settle"][0]
     allowed = run_in(lab, tmp_path, "--temporary-keys")
     assert allowed.exit_status == 0, allowed
-    assert {node.name: (files.node_directory(lab, node) / "home/.ssh/authorized_keys").read_text() for node in lab.nodes} == before
+    assert {
+        node.name: (files.node_directory(lab, node) / "home/.ssh/authorized_keys").read_text()
+        for node in lab.nodes
+    } == before
     assert leftovers(lab) == {}
 
 
 def test_a_dry_run_contacts_no_node_and_is_valid_shell(healed: LabState, tmp_path: Path) -> None:
     ended = run_in(healed, tmp_path, "--dry-run")
     assert ended.exit_status == 0, ended
-    checked = subprocess.run(["bash", "-n"], input=ended.out, text=True, capture_output=True, timeout=30, check=False)
+    checked = subprocess.run(
+        ["bash", "-n"], input=ended.out, text=True, capture_output=True, timeout=30, check=False
+    )
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "btl_tcp_if_include" in ended.out
     assert not (tmp_path / "latest").exists()

@@ -1,4 +1,5 @@
-"""A real Slurm in the lab: srun, salloc and sbatch over namespaces, and what busbw does with them."""
+"""A real Slurm in the lab: srun, salloc and sbatch over namespaces, and what busbw does with
+them."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.slurm]
 
 
 @pytest.fixture(scope="module")
-def slurm3(needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabState]:  # type: ignore[type-arg]
+def slurm3(
+    needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabState]:  # type: ignore[type-arg]
     """A lab of 3 nodes with a Slurm."""
     lacking = requirements.missing(Mode.ROOT, slurm=True)
     if lacking:
@@ -26,29 +29,40 @@ def slurm3(needs_lab: None, make_labs: Callable, tmp_path_factory: pytest.TempPa
         yield labs(nodes=3, slurm=True)
 
 
-def test_srun_reaches_every_node_from_the_head_and_from_a_node(slurm3: LabState, in_head: Callable, on_node: Callable) -> None:  # type: ignore[type-arg]
+def test_srun_reaches_every_node_from_the_head_and_from_a_node(
+    slurm3: LabState, in_head: Callable, on_node: Callable
+) -> None:  # type: ignore[type-arg]
     everywhere = "srun --immediate=20 -N3 --ntasks-per-node=2 hostname"
     wanted = sorted(["node1", "node2", "node3"] * 2)
     assert sorted(in_head(slurm3, "sh", "-c", everywhere).out.split()) == wanted
     assert sorted(on_node(slurm3, "node2", everywhere).out.split()) == wanted
 
 
-def test_srun_starts_mpi_ranks_by_pmix_in_the_order_given(slurm3: LabState, on_node: Callable, tmp_path: Path) -> None:  # type: ignore[type-arg]
+def test_srun_starts_mpi_ranks_by_pmix_in_the_order_given(
+    slurm3: LabState, on_node: Callable, tmp_path: Path
+) -> None:  # type: ignore[type-arg]
     source = tmp_path / "who.c"
     source.write_text(
-        "#include <mpi.h>\n#include <stdio.h>\n#include <unistd.h>\n"
-        "int main(int c, char **v) { int r, n; char h[64]; MPI_Init(&c, &v); MPI_Comm_rank(MPI_COMM_WORLD, &r);\n"
-        'MPI_Comm_size(MPI_COMM_WORLD, &n); gethostname(h, 64); printf("%d/%d %s\\n", r, n, h); return MPI_Finalize(); }\n'
+        "#include <mpi.h>\n#include <stdio.h>\n#include <unistd.h>\nint main(int c, char **v) { int"
+        " r, n; char h[64]; MPI_Init(&c, &v); MPI_Comm_rank(MPI_COMM_WORLD,"
+        ' &r);\nMPI_Comm_size(MPI_COMM_WORLD, &n); gethostname(h, 64); printf("%d/%d %s\\n", r, n,'
+        " h); return MPI_Finalize(); }\n"
     )
     for node in slurm3.nodes:
         program = slurm3.path / "nodes" / node.name / "home/who"
         subprocess.run(("mpicc", "-o", str(program), str(source)), check=True, timeout=60)
-    ran = on_node(slurm3, "node1", "srun --immediate=20 --mpi=pmix -m arbitrary -w node3,node1,node3,node2 -n4 ./who")
+    ran = on_node(
+        slurm3,
+        "node1",
+        "srun --immediate=20 --mpi=pmix -m arbitrary -w node3,node1,node3,node2 -n4 ./who",
+    )
     assert sorted(ran.out.splitlines()) == ["0/4 node3", "1/4 node1", "2/4 node3", "3/4 node2"], ran
 
 
 def test_a_job_names_its_nodes_for_a_triage(slurm3: LabState, in_head: Callable) -> None:  # type: ignore[type-arg]
-    made = in_head(slurm3, "salloc", "--no-shell", "-N2", "-w", "node[2-3]", "--immediate=20", "-t", "1")
+    made = in_head(
+        slurm3, "salloc", "--no-shell", "-N2", "-w", "node[2-3]", "--immediate=20", "-t", "1"
+    )
     job = made.err.split("allocation ")[1].split()[0]
     try:
         shown = in_head(slurm3, "scontrol", "show", "job", "-o", job).out
@@ -64,4 +78,7 @@ def test_a_job_names_its_nodes_for_a_triage(slurm3: LabState, in_head: Callable)
 def test_a_lab_without_namespaces_refuses_a_slurm(lab_factory: Callable) -> None:  # type: ignore[type-arg]
     with pytest.raises(LabError) as refused:
         lab_factory(nodes=2, mode=Mode.LOOPBACK, slurm=True)
-    assert refused.value.what in ("this lab cannot have a Slurm", "the lab needs programs that are not installed")
+    assert refused.value.what in (
+        "this lab cannot have a Slurm",
+        "the lab needs programs that are not installed",
+    )

@@ -1,4 +1,5 @@
-"""The survey in the lab, a short form: a slow rail and a slow path. The whole matrix of faults is a command, `make fault-matrix`."""
+"""The survey in the lab, a short form: a slow rail and a slow path. The whole matrix of faults is a
+command, `make fault-matrix`."""
 
 from __future__ import annotations
 
@@ -40,28 +41,48 @@ def survey(lab: LabState, out: Path, *more: str, playbook: str = PLAYBOOK) -> An
         "-q",
         *(more or ("--budget", "90s")),
     ]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
+    )
     assert done.returncode in (0, 1, 3), done
     return json.loads((out / "latest" / "run.json").read_text())
 
 
-def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it_is_named(rails: LabState, tmp_path: Path) -> None:
+def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it_is_named(
+    rails: LabState, tmp_path: Path
+) -> None:
     faults.slow(rails, "node3", 20e6, "eth1")
     with_layers = tmp_path / "layers.yaml"
-    with_layers.write_text(Path(PLAYBOOK).read_text().replace("groups: [pairs]", "groups: [pairs], decompose: on-shortfall"))
+    with_layers.write_text(
+        Path(PLAYBOOK)
+        .read_text()
+        .replace("groups: [pairs]", "groups: [pairs], decompose: on-shortfall")
+    )
     run = survey(rails, tmp_path, "--budget", "180s", playbook=str(with_layers))
     first = run["findings"][0]
     assert (run["verdict"], first["status"]) == ("FAIL", "FAIL"), run["headline"]
     assert "node3 rail 1" in first["title"], first
     named = {b["component"] for b in run["blame"]}
-    assert named <= {"node3 rail 1", "leaf leaf2 rail 1", "node3 rail 1 or leaf leaf2 rail 1"}, run["blame"]
-    slow = {tuple(c["nodes"]) for c in run["comparisons"] if c["case_id"].startswith("survey-pairs-") and c["status"] == "FAIL"}
+    assert named <= {"node3 rail 1", "leaf leaf2 rail 1", "node3 rail 1 or leaf leaf2 rail 1"}, run[
+        "blame"
+    ]
+    slow = {
+        tuple(c["nodes"])
+        for c in run["comparisons"]
+        if c["case_id"].startswith("survey-pairs-") and c["status"] == "FAIL"
+    }
     assert slow
     assert all("node3" in nodes for nodes in slow), slow
-    splits = {c["case"]["split"] for c in run["cases"] if c["case"]["id"].startswith("survey-pairs-")}
+    splits = {
+        c["case"]["split"] for c in run["cases"] if c["case"]["id"].startswith("survey-pairs-")
+    }
     assert splits == {"DIV 2"}, "two ranks of the same rail are a group"
     # The shaper is below NCCL: iperf3 over that rail alone gets as little.
-    links = {(tuple(c["nodes"]), c["reason"].partition(":")[0]): c for c in run["comparisons"] if c["case_id"] == "layers"}
+    links = {
+        (tuple(c["nodes"]), c["reason"].partition(":")[0]): c
+        for c in run["comparisons"]
+        if c["case_id"] == "layers"
+    }
     slow_links = [place for place, c in links.items() if "the link itself is slow" in c["reason"]]
     assert len(links) == 4, links
     assert len(slow_links) == 1, links
@@ -77,16 +98,27 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
         "everything",
     ], table
     assert table["title"].startswith(
-        ("the fabric is slow, NCCL is not: a raw link gives ", "the fabric and NCCL's set-up cannot be told apart")
+        (
+            "the fabric is slow, NCCL is not: a raw link gives ",
+            "the fabric and NCCL's set-up cannot be told apart",
+        )
     ), table
     alone = next(c["case"] for c in run["cases"] if c["case"]["id"] == "survey-network")
-    assert dict(alone["env"]) == {"NCCL_ALGO": "Ring", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
+    assert dict(alone["env"]) == {
+        "NCCL_ALGO": "Ring",
+        "NCCL_P2P_DISABLE": "1",
+        "NCCL_SHM_DISABLE": "1",
+    }
 
 
-def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tmp_path: Path) -> None:
+def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(
+    rails: LabState, tmp_path: Path
+) -> None:
     faults.slow(rails, "node1", 20e6, toward="node4")
     run = survey(rails, tmp_path, "--budget", "150s")
-    assert {(b["kind"], b["component"], *b["also"]) for b in run["blame"]} == {("link", "node1 – node4")}, run["findings"]
+    assert {(b["kind"], b["component"], *b["also"]) for b in run["blame"]} == {
+        ("link", "node1 – node4")
+    }, run["findings"]
     first = run["findings"][0]
     assert (first["id"], run["verdict"]) == ("slow-path", "FAIL")
     assert first["title"].startswith("the path node1 – node4 is slow: ")
@@ -96,7 +128,10 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tm
     assert measured[0] == ["confirmation, measured again", "node1 + node4"], texts
     assert [how for how, _ in measured[1:]] == ["confirmation, with another partner"] * 2, texts
     # Where noise makes one of the others suspicious, the last good node serves both ends in turn.
-    others = [set(pair.split(" + ")) - {end} for (_, pair), end in zip(measured[1:], ("node1", "node4"), strict=True)]
+    others = [
+        set(pair.split(" + ")) - {end}
+        for (_, pair), end in zip(measured[1:], ("node1", "node4"), strict=True)
+    ]
     assert [len(other) for other in others] == [1, 1], texts
     assert set().union(*others) <= {"node2", "node3"}, texts
     assert conclusion.startswith("confirmed: "), texts
@@ -104,40 +139,77 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(rails: LabState, tm
     # One more launch that does not even load the path, with what was measured before: still named.
     again = survey(rails, tmp_path / "again", "--budget", "1s", "--with", str(tmp_path / "latest"))
     assert [c["case"]["id"] for c in again["cases"]] == ["proof", "survey-pairs-1"]
-    assert {(b["kind"], b["component"], *b["also"]) for b in again["blame"]} == {("link", "node1 – node4")}, again["findings"]
+    assert {(b["kind"], b["component"], *b["also"]) for b in again["blame"]} == {
+        ("link", "node1 – node4")
+    }, again["findings"]
     assert not [f for f in again["findings"] if f["id"] == "layers"]
 
 
-def test_a_node_that_loses_one_packet_in_a_hundred_is_named_by_what_is_sent_again(rails: LabState, tmp_path: Path) -> None:
+def test_a_node_that_loses_one_packet_in_a_hundred_is_named_by_what_is_sent_again(
+    rails: LabState, tmp_path: Path
+) -> None:
     faults.loss(rails, "node2", 1.0)
     run = survey(rails, tmp_path)
     lossy = [f for f in run["findings"] if f["id"] == "packets-lost"]
-    # On a busy machine its groups stumble so often that it is accused for that: then its segments need not be counted.
-    assert {tuple(f["where"]) for f in lossy} | {(b["component"],) for b in run["blame"]} == {("node2",)}, run["findings"]
+    # On a busy machine its groups stumble so often that it is accused for that: then its segments
+    # need not be counted.
+    assert {tuple(f["where"]) for f in lossy} | {(b["component"],) for b in run["blame"]} == {
+        ("node2",)
+    }, run["findings"]
     assert run["verdict"] in ("WARN", "FAIL"), run["headline"]
     assert run["headline"].startswith("node2 "), run["headline"]
     for finding in lossy:
         evidence = finding["evidence"][0]
-        line = (tmp_path / "latest" / evidence["artefact"]).read_text().splitlines()[evidence["line_no"] - 1]
+        line = (
+            (tmp_path / "latest" / evidence["artefact"])
+            .read_text()
+            .splitlines()[evidence["line_no"] - 1]
+        )
         assert line.startswith("Tcp: "), line
     # A node whose counters were lost is told, and its pairs are not taken for good ones.
-    for path in (tmp_path / "latest" / "raw" / "cases").glob("survey-pairs-*/counters-after/node2.txt"):
+    for path in (tmp_path / "latest" / "raw" / "cases").glob(
+        "survey-pairs-*/counters-after/node2.txt"
+    ):
         path.unlink()
-    subprocess.run([sys.executable, "-m", "busbw", "report", str(tmp_path / "latest")], check=False, stdin=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "busbw", "report", str(tmp_path / "latest")],
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     blind = json.loads((tmp_path / "latest" / "run.json").read_text())
-    assert [u["what"] for u in blind["uncovered"] if u["what"].startswith("packets lost")] == ["packets lost by the pairs of node2"]
+    assert [u["what"] for u in blind["uncovered"] if u["what"].startswith("packets lost")] == [
+        "packets lost by the pairs of node2"
+    ]
     assert not [f for f in blind["findings"] if f["id"] == "packets-lost"]
 
 
-def test_a_node_that_stops_in_a_launch_is_named_and_no_rank_of_another_is_missed(rails: LabState, tmp_path: Path) -> None:
+def test_a_node_that_stops_in_a_launch_is_named_and_no_rank_of_another_is_missed(
+    rails: LabState, tmp_path: Path
+) -> None:
     quick = tmp_path / "quick.yaml"
     quick.write_text(Path(PLAYBOOK).read_text().replace("stall: 20s", "stall: 6s"))
-    words = [sys.executable, "-m", "busbw", "run", str(quick), "-i", f"lab:{rails.name}", "--survey", "--out", str(tmp_path), "-q"]
+    words = [
+        sys.executable,
+        "-m",
+        "busbw",
+        "run",
+        str(quick),
+        "-i",
+        f"lab:{rails.name}",
+        "--survey",
+        "--out",
+        str(tmp_path),
+        "-q",
+    ]
     job = subprocess.Popen(words, stdin=subprocess.DEVNULL)
     try:
         printed = files.node_directory(rails, rails.nodes[0]) / "home/.cache/busbw/jobs"
         processes.wait_until(
-            lambda: any(b"Rank" in path.read_bytes() for path in printed.glob("*/survey-pairs-1/stdout")), 90, "the survey's first launch"
+            lambda: any(
+                b"Rank" in path.read_bytes() for path in printed.glob("*/survey-pairs-1/stdout")
+            ),
+            90,
+            "the survey's first launch",
         )
         faults.stall(rails, "node3")
         assert job.wait(timeout=120) == 1
@@ -145,18 +217,33 @@ def test_a_node_that_stops_in_a_launch_is_named_and_no_rank_of_another_is_missed
         job.kill()
         job.wait()
     run = json.loads((tmp_path / "latest" / "run.json").read_text())
-    assert {(f["id"], *f["where"]) for f in run["findings"] if f["status"] == "FAIL"} == {("stall-rank-stopped", "node3")}, run["findings"]
-    assert " on node3 are stopped; the others wait for them (survey-pairs-1, " in run["headline"], run["headline"]
+    assert {(f["id"], *f["where"]) for f in run["findings"] if f["status"] == "FAIL"} == {
+        ("stall-rank-stopped", "node3")
+    }, run["findings"]
+    assert " on node3 are stopped; the others wait for them (survey-pairs-1, " in run["headline"], (
+        run["headline"]
+    )
 
 
-def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each_at_the_same_time(rails: LabState, tmp_path: Path) -> None:
+def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each_at_the_same_time(
+    rails: LabState, tmp_path: Path
+) -> None:
     faults.slow(rails, "node3", 20e6)
     older = tmp_path / "older.yaml"
     text = Path(PLAYBOOK).read_text()
-    older.write_text(text.replace("size: 2M", "size: 1M").replace("gates: []", "env: {LAB_SPEAKS: 2.18.3}\ngates: []"))
+    older.write_text(
+        text.replace("size: 2M", "size: 1M").replace(
+            "gates: []", "env: {LAB_SPEAKS: 2.18.3}\ngates: []"
+        )
+    )
     run = survey(rails, tmp_path, "--budget", "1s", playbook=str(older))
-    (_, made) = run["cases"]
-    assert (made["case"]["id"], made["status"], made["case"]["split"], made["case"]["per_iteration"]) == (
+    _, made = run["cases"]
+    assert (
+        made["case"]["id"],
+        made["status"],
+        made["case"]["split"],
+        made["case"]["per_iteration"],
+    ) == (
         "survey-pairs-1",
         "PASS",
         None,
@@ -165,23 +252,36 @@ def test_a_binary_that_cannot_time_all_groups_of_a_launch_gets_a_launch_for_each
     raw = tmp_path / "latest" / "raw"
     told = [json.loads(line) for line in (raw / "events.jsonl").read_text().splitlines()]
     said = next(event["text"] for event in told if event["step"] == "survey")
-    assert said.startswith("each group is a launch of its own: the binary is nccl-tests 2.18.3"), said
+    assert said.startswith("each group is a launch of its own: the binary is nccl-tests 2.18.3"), (
+        said
+    )
     # The tables of both groups came in turn: they ran at the same time.
     lines = (raw / "cases" / "survey-pairs-1" / "stdout.txt").read_text().splitlines()
     groups = [line[:2] for line in lines if line[:2] in ("@0", "@1")]
     assert groups != sorted(groups), "one after the other"
     # Each on the nodes that were planned, with ten values, and the slowed node's took longer.
     times = made["results"][0]["process_times"]
-    hosts = {number: {each["host"] for each in times if each["group"] == number} for number in (0, 1)}
+    hosts = {
+        number: {each["host"] for each in times if each["group"] == number} for number in (0, 1)
+    }
     assert hosts == {0: {"node1", "node2"}, 1: {"node3", "node4"}}
     assert {len(each["times_us"]) for each in times} == {5}
-    medians = {number: statistics.median(t for each in times if each["group"] == number for t in each["times_us"]) for number in (0, 1)}
+    medians = {
+        number: statistics.median(
+            t for each in times if each["group"] == number for t in each["times_us"]
+        )
+        for number in (0, 1)
+    }
     assert medians[1] > 1.5 * medians[0], medians
 
 
-def test_the_shards_of_a_round_are_launched_side_by_side_and_judged_as_one_moment(rails: LabState, tmp_path: Path) -> None:
+def test_the_shards_of_a_round_are_launched_side_by_side_and_judged_as_one_moment(
+    rails: LabState, tmp_path: Path
+) -> None:
     shards = tmp_path / "shards.yaml"
-    shards.write_text(Path(PLAYBOOK).read_text().replace("groups: [pairs]", "groups: [pairs], shard: 2"))
+    shards.write_text(
+        Path(PLAYBOOK).read_text().replace("groups: [pairs]", "groups: [pairs], shard: 2")
+    )
     run = survey(rails, tmp_path, "--budget", "1s", playbook=str(shards))
     made = {c["case"]["id"]: tuple(c["nodes"]) for c in run["cases"][1:]}
     assert made == {"survey-pairs-1-a": ("node1", "node2"), "survey-pairs-1-b": ("node3", "node4")}
@@ -189,12 +289,18 @@ def test_the_shards_of_a_round_are_launched_side_by_side_and_judged_as_one_momen
     raw = tmp_path / "latest" / "raw"
     outcomes = [json.loads((raw / "cases" / name / "outcome.json").read_text()) for name in made]
     assert [each["beside"] for each in outcomes] == ["pairs-1-a", "pairs-1-a"]
-    # The second was started before the first was asked how far it is: commands of one node are numbered in their order.
-    labels = [path.name.split("-", 1)[1].removesuffix(".json") for path in sorted((raw / "nodes" / "node1").glob("*.json"))]
+    # The second was started before the first was asked how far it is: commands of one node are
+    # numbered in their order.
+    labels = [
+        path.name.split("-", 1)[1].removesuffix(".json")
+        for path in sorted((raw / "nodes" / "node1").glob("*.json"))
+    ]
     starts = [number for number, label in enumerate(labels) if label == "start"]
     assert len(starts) == 3, labels
     assert "poll" not in labels[starts[1] : starts[2]], labels
-    assert {tuple(c["nodes"]) for c in run["comparisons"] if c["case_id"].startswith("survey-pairs-1")} <= {
+    assert {
+        tuple(c["nodes"]) for c in run["comparisons"] if c["case_id"].startswith("survey-pairs-1")
+    } <= {
         ("node1", "node2"),
         ("node3", "node4"),
     }

@@ -31,12 +31,18 @@ def verdict(printed: str) -> tuple[str, ...]:
     return (*status, *(" ".join(line.split()[:2]) for line in lines if line.startswith("busbw: ")))
 
 
-def test_the_quick_starts_commands_end_as_they_stand_there(needs_lab: None, transcripts: ModuleType) -> None:
+def test_the_quick_starts_commands_end_as_they_stand_there(
+    needs_lab: None, transcripts: ModuleType
+) -> None:
     wanted = transcripts.steps((ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8"))
     ran = transcripts.run(tuple(step.command for step in wanted))
-    assert [(step.command, verdict(step.printed)) for step in ran] == [(step.command, verdict(step.printed)) for step in wanted]
+    assert [(step.command, verdict(step.printed)) for step in ran] == [
+        (step.command, verdict(step.printed)) for step in wanted
+    ]
     offline = [
-        (old, new) for old, new in zip(wanted, ran, strict=True) if old.command.startswith(("busbw why ", "busbw read ", "busbw init "))
+        (old, new)
+        for old, new in zip(wanted, ran, strict=True)
+        if old.command.startswith(("busbw why ", "busbw read ", "busbw init "))
     ]
     assert len(offline) == 3
     for old, new in offline:

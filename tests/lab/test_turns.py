@@ -1,4 +1,5 @@
-"""`busbw run` in turn, in the lab: a setting that gains and one that does not, changed nodes and the fabric's mood, a soak with a flap."""
+"""`busbw run` in turn, in the lab: a setting that gains and one that does not, changed nodes and
+the fabric's mood, a soak with a flap."""
 
 from __future__ import annotations
 
@@ -23,11 +24,29 @@ LIMIT_S = 300.0
 
 
 def argv(lab: LabState, out: Path, *words: str, playbook: str = str(PLAYBOOK)) -> list[str]:
-    return [sys.executable, "-m", "busbw", "run", playbook, "-i", f"lab:{lab.name}", "--out", str(out), *words]
+    return [
+        sys.executable,
+        "-m",
+        "busbw",
+        "run",
+        playbook,
+        "-i",
+        f"lab:{lab.name}",
+        "--out",
+        str(out),
+        *words,
+    ]
 
 
 def busbw(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def result(out: Path) -> Any:
@@ -37,11 +56,22 @@ def result(out: Path) -> Any:
 def test_a_second_rail_gains_beyond_the_noise_and_the_other_rail_alone_does_not(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    # Links that stay the narrow place on a machine with other work, and one round more than quiet machines need.
+    # Links that stay the narrow place on a machine with other work, and one round more than quiet
+    # machines need.
     lab = lab_factory(nodes=2, rails=2, rate_bit_s=50e6)
     patient = tmp_path / "patient.yaml"
     patient.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 5"))
-    done = busbw(*argv(lab, tmp_path, "--env", "LAB_RAILS=eth0", "--try", r"LAB_RAILS=eth0\,eth1,eth1", playbook=str(patient)))
+    done = busbw(
+        *argv(
+            lab,
+            tmp_path,
+            "--env",
+            "LAB_RAILS=eth0",
+            "--try",
+            r"LAB_RAILS=eth0\,eth1,eth1",
+            playbook=str(patient),
+        )
+    )
     assert done.returncode == 0, done
     told = {each["setting"]: each["shift"] for each in result(tmp_path)["tried"]}
     assert set(told) == {"LAB_RAILS=eth0,eth1", "LAB_RAILS=eth1"}
@@ -54,7 +84,19 @@ def test_a_second_rail_gains_beyond_the_noise_and_the_other_rail_alone_does_not(
 
 
 def test_an_unsafe_setting_is_refused_before_any_node_is_asked(tmp_path: Path) -> None:
-    words = (sys.executable, "-m", "busbw", "run", str(PLAYBOOK), "-w", "nowhere[1-2]", "-p", "infiniband", "--try", "NCCL_PROTO=LL128")
+    words = (
+        sys.executable,
+        "-m",
+        "busbw",
+        "run",
+        str(PLAYBOOK),
+        "-w",
+        "nowhere[1-2]",
+        "-p",
+        "infiniband",
+        "--try",
+        "NCCL_PROTO=LL128",
+    )
     done = busbw(*words, "--nccl-tests", "/nowhere", "--out", str(tmp_path))
     assert (done.returncode, "corrupts data" in done.stderr) == (2, True), done
     assert list(tmp_path.iterdir()) == []
@@ -69,7 +111,18 @@ def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_no
     run = argv(lab, tmp_path / "runs", "--changed", "node4", playbook=str(short))
     before = busbw(*run)
     assert before.returncode in (0, 3), before
-    assert busbw(sys.executable, "-m", "busbw", "baseline", "accept", str(tmp_path / "runs/latest"), "--anyway").returncode == 0
+    assert (
+        busbw(
+            sys.executable,
+            "-m",
+            "busbw",
+            "baseline",
+            "accept",
+            str(tmp_path / "runs/latest"),
+            "--anyway",
+        ).returncode
+        == 0
+    )
     for node in ("node1", "node2", "node3", "node4"):
         faults.slow(lab, node, 36e6)
     moody = busbw(*run)
@@ -78,13 +131,21 @@ def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_no
     assert found["unchanged-nodes-slower"]["status"] == "WARN", moody
     faults.clear(lab)
     faults.slow(lab, "node4", 30e6)
-    # As many rounds as this machine's noise needs: three have two degrees of freedom, so that one disturbed launch leaves even a half undecided.
+    # As many rounds as this machine's noise needs: three have two degrees of freedom, so that one
+    # disturbed launch leaves even a half undecided.
     patient = tmp_path / "patient.yaml"
     patient.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 12"))
     changed = busbw(*argv(lab, tmp_path / "runs", "--changed", "node4", playbook=str(patient)))
     first = result(tmp_path / "runs")["findings"][0]
-    assert (changed.returncode, first["id"], first["where"]) == (1, "changed-nodes-slower", ["node4"]), changed
-    assert "busbw: SLOWER" in busbw(sys.executable, "-m", "busbw", "diff", str(tmp_path / "runs/latest")).stdout
+    assert (changed.returncode, first["id"], first["where"]) == (
+        1,
+        "changed-nodes-slower",
+        ["node4"],
+    ), changed
+    assert (
+        "busbw: SLOWER"
+        in busbw(sys.executable, "-m", "busbw", "diff", str(tmp_path / "runs/latest")).stdout
+    )
 
 
 def test_a_soak_names_a_link_that_flapped_with_its_time_stops_and_goes_on(
@@ -116,7 +177,17 @@ def test_a_soak_names_a_link_that_flapped_with_its_time_stops_and_goes_on(
         job.wait()
     if job.returncode == 130:
         assert "--resume" in out
-        assert busbw(sys.executable, "-m", "busbw", "run", "--resume", str((tmp_path / "latest").resolve())).returncode == 1
+        assert (
+            busbw(
+                sys.executable,
+                "-m",
+                "busbw",
+                "run",
+                "--resume",
+                str((tmp_path / "latest").resolve()),
+            ).returncode
+            == 1
+        )
     told = result(tmp_path)
     assert told["soak"]["done_s"] >= told["soak"]["planned_s"] == 8.0
     (flap,) = [event for event in told["soak"]["events"] if event["kind"] == "link-down"]

@@ -18,15 +18,21 @@ SHORT = str(Path(__file__).with_name("short.yaml"))
 
 def busbw(*words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "busbw", *words]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
+    )
 
 
-def test_a_run_is_explained_by_its_own_findings_and_its_texts(lab_factory: Callable[..., LabState], tmp_path: Path) -> None:
+def test_a_run_is_explained_by_its_own_findings_and_its_texts(
+    lab_factory: Callable[..., LabState], tmp_path: Path
+) -> None:
     lab = lab_factory(nodes=2)
     busbw("run", SHORT, "-i", f"lab:{lab.name}", "-o", str(tmp_path / "runs"), "-q")
     run = tmp_path / "runs" / "latest"
     result = json.loads((run / "run.json").read_text())
     document = json.loads(busbw("why", str(run), "--json", "--all").stdout)
-    assert {finding["id"] for finding in result["findings"]} <= {finding["id"] for finding in document["findings"]}
+    assert {finding["id"] for finding in result["findings"]} <= {
+        finding["id"] for finding in document["findings"]
+    }
     assert any(entry["file"].endswith("stdout.txt") for entry in document["read"])
     assert document["problems"] == []

@@ -1,6 +1,8 @@
-"""Any table nccl-tests can print, in any dialect, is read back exactly or declared incomplete, whatever stands between its lines.
+"""Any table nccl-tests can print, in any dialect, is read back exactly or declared incomplete,
+whatever stands between its lines.
 
-The writer below follows the printf calls of nccl-tests; the NCCL lines put in between are composed in NCCL's documented form.
+The writer below follows the printf calls of nccl-tests; the NCCL lines put in between are composed
+in NCCL's documented form.
 """
 
 from __future__ import annotations
@@ -28,12 +30,27 @@ PREFIXES = (
     "node-a: ", "2026-07-10T09:00:00.25Z ", "    [1,0]<stdout>:", "> ", "worker-0  | ",
 )  # fmt: skip
 LOG = (
-    "node-a:41011:41040 [0] NCCL INFO AllReduce: opCount 1f sendbuff 0x7f00 recvbuff 0x7f10 count 262144 datatype 7 op 0 root 0 comm 0x55",
+    (
+        "node-a:41011:41040 [0] NCCL INFO AllReduce: opCount 1f sendbuff 0x7f00 recvbuff 0x7f10"
+        " count 262144 datatype 7 op 0 root 0 comm 0x55"
+    ),
     "node-b:52017:52100 [3] NCCL INFO Channel 00/16 :    0   1   2   3   4   5",
-    "node-a:41011:41040 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
-    "\nnode-b:52017:52100 [3] transport/net_ib.cc:1234 NCCL WARN NET/IB: Got completion with status=12 opcode=0 len=0 vendor err 129",
-    "node-a:41011:41040 [0] NCCL INFO comm 0x55 rank 0 nranks 16 cudaDev 0 busId 18000 - Init COMPLETE",
-    "[g2f4:0:588 - comm.c:392] INFO [group#:0] group id:0 tree idx:0 quota: (osts:8 user_data_per_ost:1024)",
+    (
+        "node-a:41011:41040 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB"
+        " eth0:10.0.0.1<0>"
+    ),
+    (
+        "\nnode-b:52017:52100 [3] transport/net_ib.cc:1234 NCCL WARN NET/IB: Got completion with"
+        " status=12 opcode=0 len=0 vendor err 129"
+    ),
+    (
+        "node-a:41011:41040 [0] NCCL INFO comm 0x55 rank 0 nranks 16 cudaDev 0 busId 18000 - Init"
+        " COMPLETE"
+    ),
+    (
+        "[g2f4:0:588 - comm.c:392] INFO [group#:0] group id:0 tree idx:0 quota: (osts:8"
+        " user_data_per_ost:1024)"
+    ),
     "mpirun: Forwarding signal 18 to job",
 )
 
@@ -72,7 +89,9 @@ class Written:
 def time_text(dialect: Dialect, value: float) -> str:
     if dialect.era in ("2.17.3", "2.19"):
         return fitted(value, 7)
-    return f"{value:7.0f}" if value >= 10000 else f"{value:7.1f}" if value >= 100 else f"{value:7.2f}"
+    return (
+        f"{value:7.0f}" if value >= 10000 else f"{value:7.1f}" if value >= 100 else f"{value:7.2f}"
+    )
 
 
 def fitted(value: float, width: int) -> str:
@@ -90,9 +109,17 @@ def head_text(dialect: Dialect, size: int, count: int) -> str:
     width = 6 if dialect.era == "2.0" else 8
     front = f"{size:12d}  {count:12d}  {dialect.kind:>{width}}"
     if dialect.era in ("2.0", "2.10"):
-        front += f"  {dialect.redop:>6}" if dialect.redop else f"  {'':>6}" if dialect.collective == "alltoall" else ""
+        front += (
+            f"  {dialect.redop:>6}"
+            if dialect.redop
+            else f"  {'':>6}"
+            if dialect.collective == "alltoall"
+            else ""
+        )
         return front + (f"  {dialect.root:6d}" if dialect.root is not None else "")
-    return front + f"  {dialect.redop or 'none':>6}  {-1 if dialect.root is None else dialect.root:6d}"
+    return (
+        front + f"  {dialect.redop or 'none':>6}  {-1 if dialect.root is None else dialect.root:6d}"
+    )
 
 
 def header_lines(dialect: Dialect) -> list[str]:
@@ -103,37 +130,60 @@ def header_lines(dialect: Dialect) -> list[str]:
         front += f"  {'redop':>6}"
     if not old or dialect.root is not None:
         front += f"  {'root':>6}"
-    check = f"  {'error':>5}" if old else f"  {'#wrong':>6}" if dialect.era in ("2.17.3", "2.19") else f" {'#wrong':>6}"
+    check = (
+        f"  {'error':>5}"
+        if old
+        else f"  {'#wrong':>6}"
+        if dialect.era in ("2.17.3", "2.19")
+        else f" {'#wrong':>6}"
+    )
     block = f"  {'cputime' if dialect.cputime else 'time':>7}  {'algbw':>6}  {'busbw':>6}{check}"
     if dialect.per_iteration:
         block += "".join(f"  {name:>7}" for name in ("i_min", "i_max", "i_p99", "i_cv%"))
-    stamp = " " + f"{'timestamp':>19}" if dialect.timestamps else " " if dialect.era == "2.19" else ""
-    return ["#" + " " * 54 + "out-of-place                       in-place          ", front + block * 2 + stamp]
+    stamp = (
+        " " + f"{'timestamp':>19}" if dialect.timestamps else " " if dialect.era == "2.19" else ""
+    )
+    return [
+        "#" + " " * 54 + "out-of-place                       in-place          ",
+        front + block * 2 + stamp,
+    ]
 
 
 def body_text(dialect: Dialect, value: Measurement, wrong: str) -> str:
     width = 6 if dialect.era in ("2.17.3", "2.19") else 5
     text = (
-        f"  {time_text(dialect, value.time_us)}  {bandwidth_text(dialect, value.algbw_gb_s)}  {bandwidth_text(dialect, value.busbw_gb_s)}"
+        f"  {time_text(dialect, value.time_us)}  {bandwidth_text(dialect, value.algbw_gb_s)} "
+        f" {bandwidth_text(dialect, value.busbw_gb_s)}"
     )
     text += f"  {wrong:>{width}}"
     if dialect.per_iteration:
-        text += "".join(f"  {fitted(number, 7)}" for number in (value.time_us * 0.9, value.time_us * 1.1, value.time_us * 1.1, 1.21))
+        text += "".join(
+            f"  {fitted(number, 7)}"
+            for number in (value.time_us * 0.9, value.time_us * 1.1, value.time_us * 1.1, 1.21)
+        )
     return text
 
 
-def write(dialect: Dialect, plan: list[int], times: list[float], wrongs: list[int], cycles: int) -> Written:
-    """The whole output of one run; each row as a list of pieces joined by \\0, where other text can get in between."""
+def write(
+    dialect: Dialect, plan: list[int], times: list[float], wrongs: list[int], cycles: int
+) -> Written:
+    """The whole output of one run; each row as a list of pieces joined by \\0, where other text can
+    get in between."""
     out = Written()
-    out.lines = [f"# Collective test starting: {dialect.collective}_perf"] if dialect.era in ("2.17.3", "2.19") else []
+    out.lines = (
+        [f"# Collective test starting: {dialect.collective}_perf"]
+        if dialect.era in ("2.17.3", "2.19")
+        else []
+    )
     out.lines.append(
-        f"# nThread 1 nGpus 1 minBytes {plan[0]} maxBytes {plan[-1]} step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 "
-        f"validation: {0 if dialect.unchecked else 1} graph: 0"
+        f"# nThread 1 nGpus 1 minBytes {plan[0]} maxBytes {plan[-1]} step: 2(factor) warmup iters:"
+        f" 5 iters: 20 agg iters: 1 validation: {0 if dialect.unchecked else 1} graph: 0"
     )
     out.lines += ["#", "# Using devices"]
     for rank in range(dialect.nranks):
         out.lines.append(
-            f"#  Rank {rank:2d} Group  0 Pid {41011 + rank:6d} on {'node-a':>10} device {rank:2d} [0000:{rank:02x}:00] NVIDIA H200"
+            f"#  Rank {rank:2d} Group  0 Pid {41011 + rank:6d} on {'node-a':>10} device {rank:2d}"
+            f" [0000:{rank:02x}:00] NVIDIA H200"
         )
     out.lines += ["#", *header_lines(dialect)]
     element, total = ELEMENTS[dialect.kind], []
@@ -147,7 +197,9 @@ def write(dialect: Dialect, plan: list[int], times: list[float], wrongs: list[in
             algbw = moved / time / 1e3
             busbw = algbw * busbw_factor(dialect.collective, dialect.nranks)
             old = dialect.era in ("2.0", "2.10")
-            skipped = dialect.unchecked or (in_place and dialect.collective == "alltoall" and not old)
+            skipped = dialect.unchecked or (
+                in_place and dialect.collective == "alltoall" and not old
+            )
             wrong = "N/A" if skipped else "2e-07" if old else f"{next(counts):g}"
             pieces.append(body_text(dialect, Measurement(time, algbw, busbw, None), wrong))
             values.append(printed(pieces[-1], dialect))
@@ -157,7 +209,11 @@ def write(dialect: Dialect, plan: list[int], times: list[float], wrongs: list[in
         front = (moved, count, dialect.kind, dialect.redop, dialect.root, *values)
         out.rows.append(BenchmarkRow(*front, timestamp=stamp.strip() or None))
     out.average = float(f"{sum(total) / len(total):g}")
-    out.lines += ["# Out of bounds values : 0 OK", f"# Avg bus bandwidth    : {sum(total) / len(total):g} ", "#"]
+    out.lines += [
+        "# Out of bounds values : 0 OK",
+        f"# Avg bus bandwidth    : {sum(total) / len(total):g} ",
+        "#",
+    ]
     return out
 
 
@@ -196,19 +252,26 @@ def dialects(draw: st.DrawFn) -> Dialect:
 
 
 @st.composite
-def tables(draw: st.DrawFn, wrongs: tuple[int, ...] = (0,), most_cycles: int = 2) -> tuple[Dialect, Written]:
+def tables(
+    draw: st.DrawFn, wrongs: tuple[int, ...] = (0,), most_cycles: int = 2
+) -> tuple[Dialect, Written]:
     dialect = draw(dialects())
     first = draw(st.sampled_from((8, 1000, 1 << 16, 1 << 20, 1 << 30)))
     plan = [first << shift for shift in range(draw(st.integers(1, 5)))]
     times = draw(st.lists(st.floats(0.6, 3e6), min_size=2, max_size=8))
     return dialect, write(
-        dialect, plan, times, draw(st.lists(st.sampled_from(wrongs), min_size=1, max_size=4)), draw(st.integers(1, most_cycles))
+        dialect,
+        plan,
+        times,
+        draw(st.lists(st.sampled_from(wrongs), min_size=1, max_size=4)),
+        draw(st.integers(1, most_cycles)),
     )
 
 
 @st.composite
 def texts(draw: st.DrawFn, torn: bool, most_cycles: int = 2) -> tuple[str, Written]:
-    """A table as it may arrive: prefixed, with other lines between its lines (and inside its rows), with foreign line ends."""
+    """A table as it may arrive: prefixed, with other lines between its lines (and inside its rows),
+    with foreign line ends."""
     _, written = draw(tables(most_cycles=most_cycles))
     prefix = draw(st.sampled_from(PREFIXES))
     end = draw(st.sampled_from(("\n", "\n", "\r\n")))
@@ -222,7 +285,9 @@ def texts(draw: st.DrawFn, torn: bool, most_cycles: int = 2) -> tuple[str, Writt
         for piece in pieces[1:]:
             if torn and draw(st.integers(0, 2)) == 0:
                 lines += [prefix + (text + draw(st.sampled_from(LOG[:5]))).split("\n")[0]]
-                lines += [draw(st.sampled_from(LOG[:5])).lstrip("\n")] if draw(st.booleans()) else []
+                lines += (
+                    [draw(st.sampled_from(LOG[:5])).lstrip("\n")] if draw(st.booleans()) else []
+                )
                 text = ""
             text += piece
         lines.append(prefix + text)
@@ -234,15 +299,22 @@ def check(text: str, written: Written) -> None:
     try:
         results = table.parse(text)
     except UnknownLayout:
-        # By these the column names are known; a text that begins inside their line and ends there holds nothing of a table.
+        # By these the column names are known; a text that begins inside their line and ends there
+        # holds nothing of a table.
         assert not re.search(r"\bsize .*algbw +busbw", text)
         return
     if all(result.complete for result in results):
         rows = [
-            BenchmarkRow(*[getattr(row, name) for name in BenchmarkRow.__slots__[:-2]], timestamp=row.timestamp) for row in results[0].rows
+            BenchmarkRow(
+                *[getattr(row, name) for name in BenchmarkRow.__slots__[:-2]],
+                timestamp=row.timestamp,
+            )
+            for row in results[0].rows
         ]
         assert (len(results), rows, results[0].avg_busbw_gb_s) == (1, written.rows, written.average)
-        assert results[0].out_of_bounds == 0 or any("no 'Out of bounds values' line" in problem for problem in results[0].problems)
+        assert results[0].out_of_bounds == 0 or any(
+            "no 'Out of bounds values' line" in problem for problem in results[0].problems
+        )
 
 
 @QUICK
@@ -265,17 +337,22 @@ def test_a_table_torn_by_log_text_is_put_together_exactly(case: tuple[str, Writt
 
 @QUICK
 @given(texts(torn=True), st.data())
-def test_a_table_cut_anywhere_is_exact_or_declared_incomplete(case: tuple[str, Written], data: st.DataObject) -> None:
+def test_a_table_cut_anywhere_is_exact_or_declared_incomplete(
+    case: tuple[str, Written], data: st.DataObject
+) -> None:
     text, written = case
     begin = data.draw(st.one_of(st.just(0), st.integers(0, len(text))))
     end = data.draw(st.one_of(st.just(len(text)), st.integers(begin, len(text))))
     check(text[begin:end], written)
 
 
-# One cycle: how often -N repeats the sizes is printed nowhere, so a whole cycle that is gone cannot be missed.
+# One cycle: how often -N repeats the sizes is printed nowhere, so a whole cycle that is gone cannot
+# be missed.
 @QUICK
 @given(texts(torn=True, most_cycles=1), st.data())
-def test_a_table_that_lost_any_of_its_lines_is_exact_or_declared_incomplete(case: tuple[str, Written], data: st.DataObject) -> None:
+def test_a_table_that_lost_any_of_its_lines_is_exact_or_declared_incomplete(
+    case: tuple[str, Written], data: st.DataObject
+) -> None:
     text, written = case
     lines = text.splitlines(keepends=True)
     begin = data.draw(st.integers(0, len(lines) - 1))
@@ -288,21 +365,41 @@ def test_a_table_that_lost_any_of_its_lines_is_exact_or_declared_incomplete(case
 def test_wrong_elements_are_never_lost(case: tuple[Dialect, Written]) -> None:
     _, written = case
     (result,) = table.parse("\n".join(written.lines).replace("\0", "") + "\n")
-    counted = [value.wrong for row in written.rows for value in (row.out_of_place, row.in_place) if value and value.wrong]
-    assert [value.wrong for row in result.rows for value in (row.out_of_place, row.in_place) if value and value.wrong] == counted
+    counted = [
+        value.wrong
+        for row in written.rows
+        for value in (row.out_of_place, row.in_place)
+        if value and value.wrong
+    ]
+    assert [
+        value.wrong
+        for row in result.rows
+        for value in (row.out_of_place, row.in_place)
+        if value and value.wrong
+    ] == counted
     assert any(fault.startswith("wrong data") for fault in result.faults) == bool(counted)
 
 
 @QUICK
 @given(tables())
-def test_a_table_squeezed_to_single_blanks_or_tabs_is_read_exactly(case: tuple[Dialect, Written]) -> None:
+def test_a_table_squeezed_to_single_blanks_or_tabs_is_read_exactly(
+    case: tuple[Dialect, Written],
+) -> None:
     _, written = case
     for blank in (" ", "\t"):
-        check("\n".join(blank.join(line.replace("\0", "").split()) for line in written.lines) + "\n", written)
+        check(
+            "\n".join(blank.join(line.replace("\0", "").split()) for line in written.lines) + "\n",
+            written,
+        )
 
 
 SPLICES = st.lists(
-    st.tuples(st.integers(0, 5000), st.integers(0, 80), st.text(alphabet='0123456789.e+-# \n|"N/Ainf', max_size=12)), max_size=8
+    st.tuples(
+        st.integers(0, 5000),
+        st.integers(0, 80),
+        st.text(alphabet='0123456789.e+-# \n|"N/Ainf', max_size=12),
+    ),
+    max_size=8,
 )
 
 
@@ -318,11 +415,16 @@ def test_a_mangled_table_raises_nothing_and_gives_only_finite_numbers(
         assert not re.search(r"=-?(?:nan|inf)\b", repr(table.parse(text)))
 
 
-@pytest.mark.parametrize("parse", [table.parse, nccl_tests_json.parse, rccl.parse], ids=["table", "json", "rccl"])
+@pytest.mark.parametrize(
+    "parse", [table.parse, nccl_tests_json.parse, rccl.parse], ids=["table", "json", "rccl"]
+)
 @QUICK
 @given(
     data=st.one_of(
-        st.binary(max_size=2000), st.text(alphabet=' #-.0123456789abefiglnortuswz\n\r\t[]{}":,N/A', max_size=2000).map(str.encode)
+        st.binary(max_size=2000),
+        st.text(alphabet=' #-.0123456789abefiglnortuswz\n\r\t[]{}":,N/A', max_size=2000).map(
+            str.encode
+        ),
     )
 )
 def test_random_bytes_raise_nothing_but_unknown_layout(parse, data: bytes) -> None:  # type: ignore[no-untyped-def]  # one of three parsers

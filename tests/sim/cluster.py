@@ -1,8 +1,10 @@
-"""A cluster that is not there: what groups of its nodes would measure. Shares the records of a measurement with busbw, and nothing else.
+"""A cluster that is not there: what groups of its nodes would measure. Shares the records of a
+measurement with busbw, and nothing else.
 
-Nodes hang on leaves, rail r of all nodes of a leaf on that leaf's switch of rail r, and each such switch has uplinks. Rates are shares of one
-rail's line rate. Groups that share uplinks get max-min fair portions (`adaptive`), or each flow is put on one of the uplinks by a hash, anew
-in each launch, and flows on one uplink share it (`hashed`).
+Nodes hang on leaves, rail r of all nodes of a leaf on that leaf's switch of rail r, and each such
+switch has uplinks. Rates are shares of one rail's line rate. Groups that share uplinks get max-min
+fair portions (`adaptive`), or each flow is put on one of the uplinks by a hash, anew in each
+launch, and flows on one uplink share it (`hashed`).
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ class Culprit:
     """Something that is bad."""
 
     kind: str
-    """`node`, `rail`, `path`, `uplink` (all of a leaf) or `cable` (one of a leaf's uplinks of one rail)."""
+    """`node`, `rail`, `path`, `uplink` (all of a leaf) or `cable` (one of a leaf's uplinks of one
+    rail)."""
     names: tuple[str, ...]
     left: float
     """Share of its capacity that is left."""
@@ -51,7 +54,8 @@ class World:
     spikes: float = 0.02
     """Share of iterations in which the whole system hiccups."""
     jitter: float = 0.0
-    """Share of groups that run 5 to 30 % below their rate for a whole launch, for no reason that any part has (a loaded machine)."""
+    """Share of groups that run 5 to 30 % below their rate for a whole launch, for no reason that
+    any part has (a loaded machine)."""
     wobble: float = 0.0
     """Standard deviation of what all groups of one rail have in common in one launch."""
     culprits: tuple[Culprit, ...] = ()
@@ -74,7 +78,10 @@ class Cluster:
         self.launches += 1
         bad = [c for c in world.culprits if (self.launches - 1) % c.every == 0]
         level = LINE_GB_S * (1 + rng.gauss(0, world.drift))
-        spike = [rng.uniform(0.4, 0.9) if rng.random() < world.spikes else 1.0 for _ in range(world.iterations)]
+        spike = [
+            rng.uniform(0.4, 0.9) if rng.random() < world.spikes else 1.0
+            for _ in range(world.iterations)
+        ]
         lost = {shard for shard in range(0, len(groups), 16) if rng.random() < world.lost_shards}
         samples = []
         for rail in range(world.rails):
@@ -83,9 +90,20 @@ class Cluster:
             for index, group in enumerate(groups):
                 if index - index % 16 in lost:
                     continue
-                times = tuple(level * rates[index] * s * max(0.05, rng.gauss(1, world.cv)) for s in spike)
+                times = tuple(
+                    level * rates[index] * s * max(0.05, rng.gauss(1, world.cv)) for s in spike
+                )
                 name = f"launch-{self.launches}"
-                samples.append(GroupSample(group, 1 << 30, times, f"raw/cases/{name}/result.json", launch=name, rail=rail))
+                samples.append(
+                    GroupSample(
+                        group,
+                        1 << 30,
+                        times,
+                        f"raw/cases/{name}/result.json",
+                        launch=name,
+                        rail=rail,
+                    )
+                )
         return tuple(samples)
 
     def _mood(self) -> float:
@@ -93,7 +111,9 @@ class Cluster:
             return 1.0
         return self.random.uniform(0.7, 0.95)
 
-    def _rates(self, groups: tuple[tuple[str, ...], ...], rail: int, bad: list[Culprit]) -> list[float]:
+    def _rates(
+        self, groups: tuple[tuple[str, ...], ...], rail: int, bad: list[Culprit]
+    ) -> list[float]:
         node_left: dict[str, float] = {}
         path_left: dict[frozenset[str], float] = {}
         for c in bad:
@@ -101,7 +121,10 @@ class Cluster:
                 node_left[c.names[0]] = min(node_left.get(c.names[0], 1.0), c.left)
             if c.kind == "path" and c.rail in (None, rail):
                 path_left[frozenset(c.names)] = c.left
-        wanted = [min(path_left.get(frozenset(g), 1.0), *(node_left.get(node, 1.0) for node in g)) for g in groups]
+        wanted = [
+            min(path_left.get(frozenset(g), 1.0), *(node_left.get(node, 1.0) for node in g))
+            for g in groups
+        ]
         crossing = [i for i, (a, b) in enumerate(groups) if self.leaf[a] != self.leaf[b]]
         for i in crossing:
             wanted[i] *= 1 - self.random.uniform(0, self.world.spine_load)
@@ -120,12 +143,22 @@ class Cluster:
         return cables
 
     def _fair(
-        self, groups: tuple[tuple[str, ...], ...], crossing: list[int], wanted: list[float], rail: int, bad: list[Culprit]
+        self,
+        groups: tuple[tuple[str, ...], ...],
+        crossing: list[int],
+        wanted: list[float],
+        rail: int,
+        bad: list[Culprit],
     ) -> list[float]:
-        """Max-min fair rates by filling: raise all rates together until an uplink or a group is full."""
+        """Max-min fair rates by filling: raise all rates together until an uplink or a group is
+        full."""
         rates = list(wanted)
         open_groups = set(crossing)
-        room = {leaf: self._capacity(leaf, rail, bad) for i in crossing for leaf in map(self.leaf.__getitem__, groups[i])}
+        room = {
+            leaf: self._capacity(leaf, rail, bad)
+            for i in crossing
+            for leaf in map(self.leaf.__getitem__, groups[i])
+        }
         while open_groups:
             users: dict[str, int] = {}
             for i in open_groups:
@@ -134,7 +167,11 @@ class Cluster:
             share = {leaf: room[leaf] / count for leaf, count in users.items()}
             tightest = min(share, key=share.__getitem__)
             small = [i for i in open_groups if wanted[i] <= share[tightest]]
-            done = small or [i for i in open_groups if tightest in (self.leaf[groups[i][0]], self.leaf[groups[i][1]])]
+            done = small or [
+                i
+                for i in open_groups
+                if tightest in (self.leaf[groups[i][0]], self.leaf[groups[i][1]])
+            ]
             for i in done:
                 rates[i] = wanted[i] if small else share[tightest]
                 for node in groups[i]:
@@ -143,7 +180,12 @@ class Cluster:
         return rates
 
     def _hashed(
-        self, groups: tuple[tuple[str, ...], ...], crossing: list[int], wanted: list[float], rail: int, bad: list[Culprit]
+        self,
+        groups: tuple[tuple[str, ...], ...],
+        crossing: list[int],
+        wanted: list[float],
+        rail: int,
+        bad: list[Culprit],
     ) -> list[float]:
         """Each flow on one cable at either end; a cable's flows share it equally."""
         rates = list(wanted)
@@ -155,7 +197,11 @@ class Cluster:
         for (leaf, cable), users in on.items():
             left = 1.0
             for c in bad:
-                if c.names[0] == leaf and c.rail in (None, rail) and (c.kind == "uplink" or (c.kind == "cable" and cable == 0)):
+                if (
+                    c.names[0] == leaf
+                    and c.rail in (None, rail)
+                    and (c.kind == "uplink" or (c.kind == "cable" and cable == 0))
+                ):
                     left = min(left, c.left)
             for i in users:
                 rates[i] = min(rates[i], left / len(users))

@@ -1,4 +1,5 @@
-"""A contract against launches: what counts as met, missed and not measured, and what all of it comes to."""
+"""A contract against launches: what counts as met, missed and not measured, and what all of it
+comes to."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def seen(*values: float, why_not: str = "") -> Launches:
     return Launches(values, 8, ("raw/cases/all-reduce/stdout.txt",), why_not)
 
 
-def judged(*values: float, wanted: Criterion = PROMISE, limit: Limit | None = LIMIT) -> CriterionResult:
+def judged(
+    *values: float, wanted: Criterion = PROMISE, limit: Limit | None = LIMIT
+) -> CriterionResult:
     return acceptance.criterion(wanted, "all_reduce", seen(*values), limit)
 
 
@@ -60,7 +63,9 @@ def test_a_number_that_is_met_says_by_how_much_and_how_sure_it_is() -> None:
          "so nothing is accepted on it"),
     ],
 )  # fmt: skip
-def test_what_is_missed_and_what_is_not_decided(values: tuple[float, ...], status: Status, reason: str) -> None:
+def test_what_is_missed_and_what_is_not_decided(
+    values: tuple[float, ...], status: Status, reason: str
+) -> None:
     found = judged(*values)
     assert (found.status, found.reason) == (status, reason)
 
@@ -68,7 +73,10 @@ def test_what_is_missed_and_what_is_not_decided(values: tuple[float, ...], statu
 def test_a_promise_above_physics_is_never_met_and_says_why() -> None:
     found = judged(380.0, 381.0, 382.0, wanted=dataclasses.replace(PROMISE, busbw_gb_s=480.0))
     assert found.status is Status.UNKNOWN
-    assert found.reason.startswith("480.0 GB/s is above the physical limit of 400.0 GB/s (min(W, N g/(g-1))): no cluster of this hardware")
+    assert found.reason.startswith(
+        "480.0 GB/s is above the physical limit of 400.0 GB/s (min(W, N g/(g-1))): no cluster of"
+        " this hardware"
+    )
 
 
 def test_without_a_known_limit_the_launches_alone_decide() -> None:
@@ -86,10 +94,25 @@ def test_a_time_is_met_from_below_and_its_quantile_counts_the_slow_ones() -> Non
 @pytest.mark.parametrize(
     ("values", "around", "word", "headline"),
     [
-        ((380.0, 381.0, 382.0), AROUND, "ACCEPTED", "1 of 1 criteria met, 0 failed, 0 not measured"),
-        ((350.0, 351.0, 352.0), AROUND, "NOT ACCEPTED", "0 of 1 criteria met, 1 failed, 0 not measured"),
+        (
+            (380.0, 381.0, 382.0),
+            AROUND,
+            "ACCEPTED",
+            "1 of 1 criteria met, 0 failed, 0 not measured",
+        ),
+        (
+            (350.0, 351.0, 352.0),
+            AROUND,
+            "NOT ACCEPTED",
+            "0 of 1 criteria met, 1 failed, 0 not measured",
+        ),
         ((), AROUND, "INCONCLUSIVE", "0 of 1 criteria met, 0 failed, 1 not measured"),
-        ((360.0, 371.0, 382.0), AROUND, "INCONCLUSIVE", "0 of 1 criteria met, 0 failed, 0 not measured, 1 undecided"),
+        (
+            (360.0, 371.0, 382.0),
+            AROUND,
+            "INCONCLUSIVE",
+            "0 of 1 criteria met, 0 failed, 0 not measured, 1 undecided",
+        ),
         (
             (380.0, 381.0, 382.0),
             dataclasses.replace(AROUND, verdict=Status.FAIL, leading="wrong data"),
@@ -106,15 +129,23 @@ def test_a_time_is_met_from_below_and_its_quantile_counts_the_slow_ones() -> Non
             (380.0, 381.0, 382.0),
             dataclasses.replace(AROUND, emulated=True),
             "INCONCLUSIVE",
-            "1 of 1 criteria met, 0 failed, 0 not measured; a rehearsal: emulated hosts accept nothing",
+            (
+                "1 of 1 criteria met, 0 failed, 0 not measured; a rehearsal: emulated hosts accept"
+                " nothing"
+            ),
         ),
     ],
 )
-def test_the_word_and_the_exit_status_say_the_same(values: tuple[float, ...], around: Around, word: str, headline: str) -> None:
+def test_the_word_and_the_exit_status_say_the_same(
+    values: tuple[float, ...], around: Around, word: str, headline: str
+) -> None:
     made = acceptance.conclude((judged(*values),), around)
     assert (made.word, acceptance.headline(made)) == (word, f"{word}: {headline}")
     decided = verdict.Verdict(around.verdict, 0, (), ())
-    assert verdict.of_contract(decided, made).exit_status == {"ACCEPTED": 0, "NOT ACCEPTED": 1, "INCONCLUSIVE": 3}[word]
+    assert (
+        verdict.of_contract(decided, made).exit_status
+        == {"ACCEPTED": 0, "NOT ACCEPTED": 1, "INCONCLUSIVE": 3}[word]
+    )
 
 
 def test_a_contract_without_criteria_is_never_accepted() -> None:
@@ -128,8 +159,9 @@ def test_what_was_not_measured_is_named() -> None:
         "messages above 8 GiB",
         "all_reduce at 8 GiB: at least 370.0 GB/s: not measured",
     )
-    assert acceptance.conclude((), dataclasses.replace(AROUND, wanted_nodes=None)).not_measured[0] == (
-        "more than 8 nodes: the contract names no number of nodes"
+    assert (
+        acceptance.conclude((), dataclasses.replace(AROUND, wanted_nodes=None)).not_measured[0]
+        == "more than 8 nodes: the contract names no number of nodes"
     )
 
 
@@ -141,7 +173,10 @@ def test_other_hardware_has_another_fingerprint() -> None:
 
 def test_a_contract_is_read_from_a_file_in_the_units_people_write(tmp_path: Path) -> None:
     path = tmp_path / "contract.yaml"
-    path.write_text("title: Order 4711\nnodes: 8\ncriteria:\n  - {id: C1, case: all-reduce, size: 8G, busbw_gb_s: 370}\n")
+    path.write_text(
+        "title: Order 4711\nnodes: 8\ncriteria:\n  - {id: C1, case: all-reduce, size: 8G,"
+        " busbw_gb_s: 370}\n"
+    )
     assert contract.load(path, frozenset({"all-reduce"})) == Contract((PROMISE,), "Order 4711", 8)
 
 

@@ -1,4 +1,5 @@
-"""From the launches of a run to a contract's answer: criteria, the run without the suspects, the questions of a buyer, the hardware seen."""
+"""From the launches of a run to a contract's answer: criteria, the run without the suspects, the
+questions of a buyer, the hardware seen."""
 
 from __future__ import annotations
 
@@ -43,29 +44,65 @@ GIB = 1 << 30
 NODES = ("n1", "n2", "n3")
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(GIB, GIB))
 RAILS = tuple((f"mlx5_{i}", 400.0) for i in range(8))
-HARDWARE = Hardware(tuple(NodeHardware(n, (), RAILS, ("InfiniBand",), 4096) for n in NODES), None, None, None, None, ())
+HARDWARE = Hardware(
+    tuple(NodeHardware(n, (), RAILS, ("InfiniBand",), 4096) for n in NODES),
+    None,
+    None,
+    None,
+    None,
+    (),
+)
 APPRAISED = Appraisal(HARDWARE, {}, (), (), (), (), ())
 NOBODY = BlameOutcome((), 380.0, 0.15, NODES, "")
 
 
-def launch(case: BenchmarkCase, busbw: float, nodes: tuple[str, ...] = NODES, status: Status = Status.PASS) -> Launch:
-    row = BenchmarkRow(case.sizes.maximum_bytes, 4, "float", "sum", None, Measurement(50.0, busbw, busbw, 0), None)
-    table = BenchmarkResult(case.collective.value, 24, 3, (row,), (), busbw, 0, "2.30.7", "2.19.6", True, ())
-    artefact = CaseArtefact(
-        case, Invocation(case.id, (), (), nodes, 60.0, 24), nodes, 8, "ended", 0, 1.0, f"raw/cases/{case.id}/stdout.txt", None, None
+def launch(
+    case: BenchmarkCase, busbw: float, nodes: tuple[str, ...] = NODES, status: Status = Status.PASS
+) -> Launch:
+    row = BenchmarkRow(
+        case.sizes.maximum_bytes, 4, "float", "sum", None, Measurement(50.0, busbw, busbw, 0), None
     )
-    return Launch(artefact, (table,), CaseOutcome(case, status, "wrong data", (table,), 0, 1.0, (), nodes), (), ())
+    table = BenchmarkResult(
+        case.collective.value, 24, 3, (row,), (), busbw, 0, "2.30.7", "2.19.6", True, ()
+    )
+    artefact = CaseArtefact(
+        case,
+        Invocation(case.id, (), (), nodes, 60.0, 24),
+        nodes,
+        8,
+        "ended",
+        0,
+        1.0,
+        f"raw/cases/{case.id}/stdout.txt",
+        None,
+        None,
+    )
+    return Launch(
+        artefact,
+        (table,),
+        CaseOutcome(case, status, "wrong data", (table,), 0, 1.0, (), nodes),
+        (),
+        (),
+    )
 
 
 def thrice(*busbw: float) -> tuple[Launch, ...]:
-    cases = (CASE, *(dataclasses.replace(CASE, id=f"all-reduce-trial-{n}", repeats="all-reduce") for n in (2, 3)))
+    cases = (
+        CASE,
+        *(
+            dataclasses.replace(CASE, id=f"all-reduce-trial-{n}", repeats="all-reduce")
+            for n in (2, 3)
+        ),
+    )
     return tuple(launch(case, value) for case, value in zip(cases, busbw, strict=True))
 
 
 CONTRACT = Contract((Criterion("C1", "all-reduce", GIB, busbw_gb_s=370.0),), "Order", 3)
 
 
-def criteria(made: tuple[Launch, ...], contract: Contract = CONTRACT) -> tuple[CriterionResult, ...]:
+def criteria(
+    made: tuple[Launch, ...], contract: Contract = CONTRACT
+) -> tuple[CriterionResult, ...]:
     return acceptance.criteria_of(contract, made, APPRAISED)
 
 
@@ -79,17 +116,29 @@ def test_the_launches_of_a_case_and_its_repeats_measure_a_criterion() -> None:
     ("made", "contract", "reason"),
     [
         ((), CONTRACT, "case all-reduce did not run"),
-        (thrice(380.0, 381.0, 382.0), Contract((Criterion("C1", "all-reduce", 2 * GIB, 370.0),)), "2 GiB is not among its sizes"),
-        ((launch(CASE, 500.0, status=Status.FAIL),), CONTRACT, "a launch is not to be believed: wrong data"),
+        (
+            thrice(380.0, 381.0, 382.0),
+            Contract((Criterion("C1", "all-reduce", 2 * GIB, 370.0),)),
+            "2 GiB is not among its sizes",
+        ),
+        (
+            (launch(CASE, 500.0, status=Status.FAIL),),
+            CONTRACT,
+            "a launch is not to be believed: wrong data",
+        ),
     ],
 )
-def test_what_was_not_measured_says_why(made: tuple[Launch, ...], contract: Contract, reason: str) -> None:
+def test_what_was_not_measured_says_why(
+    made: tuple[Launch, ...], contract: Contract, reason: str
+) -> None:
     (found,) = criteria(made, contract)
     assert (found.measured, found.status, found.reason) == (None, Status.UNKNOWN, reason)
 
 
 def test_a_criterion_of_time_is_of_the_row_of_its_size() -> None:
-    (found,) = criteria(thrice(1.0, 1.0, 1.0), Contract((Criterion("L", "all-reduce", GIB, time_us=60.0),)))
+    (found,) = criteria(
+        thrice(1.0, 1.0, 1.0), Contract((Criterion("L", "all-reduce", GIB, time_us=60.0),))
+    )
     assert (found.measured, found.unit, found.status) == (50.0, "µs", Status.PASS)
 
 
@@ -100,8 +149,12 @@ def test_a_criterion_of_time_is_of_the_row_of_its_size() -> None:
         (200.0, "without the suspects, on 2 nodes, the failures do not clear (C1: 200.0 GB/s)"),
     ],
 )
-def test_the_run_without_the_suspects_says_whether_the_failures_clear(busbw: float, told: str) -> None:
-    again = launch(dataclasses.replace(CASE, id="rest-all-reduce", required=False), busbw, ("n1", "n2"))
+def test_the_run_without_the_suspects_says_whether_the_failures_clear(
+    busbw: float, told: str
+) -> None:
+    again = launch(
+        dataclasses.replace(CASE, id="rest-all-reduce", required=False), busbw, ("n1", "n2")
+    )
     made = (*thrice(190.0, 191.0, 192.0), again)
     assert acceptance.without_suspects(CONTRACT, made, criteria(made), APPRAISED) == told
     assert criteria(made)[0].measured == 191.0, "it is no launch of the contract's own case"
@@ -111,16 +164,28 @@ def test_who_is_left_out_is_a_node_the_node_of_a_rail_or_one_end_of_a_path() -> 
     def blame(kind: str, component: str) -> Blame:
         return Blame(kind, component, BlameState.SLOW, 1.0, 2.0, ())
 
-    accused = (blame("node", "n2"), blame("rail", "n3 rail 2"), blame("link", "n1 – n2"), blame("plane", "rail 1 of all nodes"))
+    accused = (
+        blame("node", "n2"),
+        blame("rail", "n3 rail 2"),
+        blame("link", "n1 – n2"),
+        blame("plane", "rail 1 of all nodes"),
+    )
     assert measure.suspects(accused, NODES) == ("n2", "n3", "n1")
 
 
 def answers(
-    made: tuple[Launch, ...], checks: tuple[CheckResult, ...] = (), leaves: tuple[str, ...] = (), outcome: BlameOutcome = NOBODY
+    made: tuple[Launch, ...],
+    checks: tuple[CheckResult, ...] = (),
+    leaves: tuple[str, ...] = (),
+    outcome: BlameOutcome = NOBODY,
 ) -> tuple[ProviderAnswer, ...]:
     labels = [(("leaf", leaf),) for leaf in leaves] or [()] * len(NODES)
-    cluster = Cluster(tuple(Node(n, labels=own) for n, own in zip(NODES, labels, strict=True)), "n1", "-w")
-    book = Playbook("p", "", None, ChecksPlan(), (CASE,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
+    cluster = Cluster(
+        tuple(Node(n, labels=own) for n, own in zip(NODES, labels, strict=True)), "n1", "-w"
+    )
+    book = Playbook(
+        "p", "", None, ChecksPlan(), (CASE,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
+    )
     plan = RunPlan("busbw.store.plan/1", "0", "r", "", cluster, book, undetected(), "ssh")
     return acceptance.answers(plan, made, (), checks, outcome, APPRAISED)
 
@@ -129,36 +194,68 @@ def test_a_buyers_questions_are_answered_from_measurement_where_it_can() -> None
     made = thrice(380.0, 381.0, 382.0)
     found = answers(made, (CheckResult("roce.pfc", "n1", Status.FAIL, "off", "on", "mlnx_qos"),))
     assert [(each.measured, each.answer) for each in found] == [
-        (True, "a ring over all 3 nodes gives 100% of a good pair; which nodes share a leaf is not known: label them"),
+        (
+            True,
+            (
+                "a ring over all 3 nodes gives 100% of a good pair; which nodes share a leaf is not"
+                " known: label them"
+            ),
+        ),
         (True, "8 x 400 Gb/s InfiniBand on 3 nodes, as the ports say"),
-        (True, "collectives over 3 nodes with every element verified, up to 1 GiB; a training job of yours is still to run"),
+        (
+            True,
+            (
+                "collectives over 3 nodes with every element verified, up to 1 GiB; a training job"
+                " of yours is still to run"
+            ),
+        ),
         (True, "all-reduce: 381.0 GB/s at 1 GiB"),
-        (True, "roce.pfc differ from what is wanted (as the hosts say); the switches are the provider's to show"),
+        (
+            True,
+            (
+                "roce.pfc differ from what is wanted (as the hosts say); the switches are the"
+                " provider's to show"
+            ),
+        ),
         (False, "ask for it: who is called, how fast, and what is paid meanwhile"),
     ]
 
 
 def test_a_slow_node_is_not_taken_for_an_oversubscribed_fabric() -> None:
-    accused = dataclasses.replace(NOBODY, blames=(Blame("node", "n3", BlameState.SLOW, 190.0, 381.0, ()),))
+    accused = dataclasses.replace(
+        NOBODY, blames=(Blame("node", "n3", BlameState.SLOW, 190.0, 381.0, ()),)
+    )
     slow = thrice(190.0, 191.0, 192.0)
     alone = answers(slow, outcome=accused)[0]
     assert (alone.measured, alone.answer[:12]) == (False, "not measured")
 
-    again = launch(dataclasses.replace(CASE, id="rest-all-reduce", required=False), 381.0, ("n1", "n2"))
+    again = launch(
+        dataclasses.replace(CASE, id="rest-all-reduce", required=False), 381.0, ("n1", "n2")
+    )
     found = answers((*slow, again), outcome=accused)[0]
-    assert found.answer == (
-        "a ring over the 2 nodes without the suspects gives 100% of a good pair; which nodes share a leaf is not known: label them"
+    assert (
+        found.answer
+        == "a ring over the 2 nodes without the suspects gives 100% of a good pair; which nodes"
+        " share a leaf is not known: label them"
     )
 
 
 def test_pairs_within_and_across_leaves_tell_of_the_uplinks() -> None:
     survey = launch(dataclasses.replace(CASE, id="survey-pairs-1", split="DIV 16"), 1.0)
     samples = tuple(
-        GroupSample(nodes, GIB, (rate,) * 5, "x") for nodes, rate in ((("n1", "n2"), 400.0), (("n1", "n3"), 200.0), (("n2", "n3"), 210.0))
+        GroupSample(nodes, GIB, (rate,) * 5, "x")
+        for nodes, rate in ((("n1", "n2"), 400.0), (("n1", "n3"), 200.0), (("n2", "n3"), 210.0))
     )
-    survey = dataclasses.replace(survey, artefact=dataclasses.replace(survey.artefact, groups=(("n1", "n2"),)), samples=samples)
+    survey = dataclasses.replace(
+        survey,
+        artefact=dataclasses.replace(survey.artefact, groups=(("n1", "n2"),)),
+        samples=samples,
+    )
     found = answers((survey,), leaves=("a", "a", "b"))[0]
-    assert found.answer == "pairs on one leaf 400.0 GB/s, across leaves 205.0 GB/s (51%), one pair a leaf at a time"
+    assert (
+        found.answer
+        == "pairs on one leaf 400.0 GB/s, across leaves 205.0 GB/s (51%), one pair a leaf at a time"
+    )
 
 
 def test_without_a_measurement_the_questions_say_what_to_ask_for() -> None:
@@ -168,11 +265,23 @@ def test_without_a_measurement_the_questions_say_what_to_ask_for() -> None:
 def test_gpus_and_adapters_are_known_by_what_nobody_can_change() -> None:
     sections = {
         "gpu_query": SectionOutput(
-            "gpu_query", "index, uuid, name\n0, GPU-aa, NVIDIA H100 80GB HBM3\n1, [N/A], NVIDIA H100 80GB HBM3\n", "", 0, 1
+            "gpu_query",
+            "index, uuid, name\n0, GPU-aa, NVIDIA H100 80GB HBM3\n1, [N/A], NVIDIA H100 80GB"
+            " HBM3\n",
+            "",
+            0,
+            1,
         ),
         "ibv_devices": SectionOutput(
-            "ibv_devices", "    device  node GUID\n    mlx5_0  b83fd20300aa0010\n    efa_0  0000000000000000\n", "", 0, 9
+            "ibv_devices",
+            "    device  node GUID\n    mlx5_0  b83fd20300aa0010\n    efa_0  0000000000000000\n",
+            "",
+            0,
+            9,
         ),
     }
     found = acceptance.parts(NodeAnswer(Node("n1"), sections, "raw/preflight/n1.txt", None))
-    assert found == (HardwareId("n1", "GPU 0", "GPU-aa"), HardwareId("n1", "mlx5_0", "b83fd20300aa0010"))
+    assert found == (
+        HardwareId("n1", "GPU 0", "GPU-aa"),
+        HardwareId("n1", "mlx5_0", "b83fd20300aa0010"),
+    )

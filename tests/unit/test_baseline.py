@@ -39,7 +39,10 @@ def test_a_decision_stays_on_record_and_the_last_one_holds(tmp_path: Path) -> No
     accepted.decide(one, BACK)
     assert accepted.standing(one) is None
     assert accepted.read(one) == (FIRST, BACK)
-    assert [run.run_id for run in accepted.runs(tmp_path)] == ["20261120-a", "20261121-b"], "the link is no run of its own"
+    assert [run.run_id for run in accepted.runs(tmp_path)] == [
+        "20261120-a",
+        "20261121-b",
+    ], "the link is no run of its own"
     assert accepted.accepted_runs(tmp_path) == ()
     assert accepted.read(two) == ()
 
@@ -52,7 +55,9 @@ def test_a_broken_record_is_an_error_that_names_the_file(tmp_path: Path) -> None
     assert accepted.accepted_runs(tmp_path / "nowhere") == ()
 
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 RESULT: RunResult = RUNS.healthy().result
 
 
@@ -76,19 +81,32 @@ def test_accepting_keeps_who_when_why_and_showing_tells_it_with_regime_numbers_a
     run = run_of(tmp_path, results, "20261120-a")
     assert main(["baseline", "accept", run, "--note", "firmware 28.43"]) == 0
     (decision,) = accepted.read(RunDir(Path(run)))
-    assert (decision.note, decision.retired, bool(decision.by), decision.at[:2]) == ("firmware 28.43", False, True, "20")
+    assert (decision.note, decision.retired, bool(decision.by), decision.at[:2]) == (
+        "firmware 28.43",
+        False,
+        True,
+        "20",
+    )
     assert main(["baseline", "list", "-o", str(tmp_path)]) == 0
     assert "firmware 28.43" in capsys.readouterr().out
     assert main(["baseline", "show", run]) == 0
     told = capsys.readouterr().out
-    for word in ("infiniband, 16 nodes, 128 ranks", "accepted 20", "all_reduce", "8 GiB", *dict(RESULT.versions).values()):
+    for word in (
+        "infiniband, 16 nodes, 128 ranks",
+        "accepted 20",
+        "all_reduce",
+        "8 GiB",
+        *dict(RESULT.versions).values(),
+    ):
         assert word in told or word == RESULT.tool_version, word
     assert main(["baseline", "retire", run, "--note", "recabled"]) == 0
     assert accepted.standing(RunDir(Path(run))) is None
     assert main(["baseline", "retire", run]) == 2
 
 
-def test_a_run_that_failed_is_not_accepted_unless_somebody_insists(tmp_path: Path, results: dict[str, RunResult]) -> None:
+def test_a_run_that_failed_is_not_accepted_unless_somebody_insists(
+    tmp_path: Path, results: dict[str, RunResult]
+) -> None:
     run = run_of(tmp_path, results, "20261120-a", verdict=Status.FAIL)
     assert main(["baseline", "accept", run]) == 2
     assert accepted.standing(RunDir(Path(run))) is None
@@ -110,13 +128,22 @@ def test_diff_takes_the_accepted_runs_beside_it_or_those_named_and_ends_with_its
     assert capsys.readouterr().out.startswith("busbw: INCONCLUSIVE")
     results["20261120-a"] = dataclasses.replace(results["20261120-a"], profile="rocev2")
     assert main(["diff", now]) == 3
-    assert "not compared with 20261120-a: fabric profile: infiniband here, rocev2 in 20261120-a" in capsys.readouterr().out
+    assert (
+        "not compared with 20261120-a: fabric profile: infiniband here, rocev2 in 20261120-a"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
-    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    results: dict[str, RunResult],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    good, old, now = (run_of(tmp_path, results, name) for name in ("20261119-good", "20261120-old", "20261121-now"))
+    good, old, now = (
+        run_of(tmp_path, results, name)
+        for name in ("20261119-good", "20261120-old", "20261121-now")
+    )
     for run in (good, old):
         accepted.decide(RunDir(Path(run)), FIRST)
     decided = made(tmp_path, "20261118-broken")
@@ -124,18 +151,27 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
 
     def derived(run: RunDir) -> RunResult:
         if run.run_id == "20261120-old":
-            raise RunDirError("raw/build.json: missing key 'builds'\nraw/build.json: unknown key 'stamp'")
+            raise RunDirError(
+                "raw/build.json: missing key 'builds'\nraw/build.json: unknown key 'stamp'"
+            )
         return results[run.run_id]
 
     monkeypatch.setattr(assess, "derive", derived)
     assert main(["diff", now]) == 3, "one launch on either side tells nothing"
     told = capsys.readouterr().out
-    assert f"not compared with 20261120-old: raw/build.json: missing key 'builds'; busbw baseline retire {old}, and accept another" in told
+    assert (
+        "not compared with 20261120-old: raw/build.json: missing key 'builds'; busbw baseline"
+        f" retire {old}, and accept another" in told
+    )
     assert re.search(r"not compared with 20261118-broken: .*accepted\.json", told)
     assert told.startswith("20261121-now against 20261119-good")
     assert main(["baseline", "list", "-o", str(tmp_path)]) == 0
     listed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in listed] == ["20261118-broken", "20261119-good", "20261120-old"]
+    assert [line.split()[0] for line in listed] == [
+        "20261118-broken",
+        "20261119-good",
+        "20261120-old",
+    ]
     assert "stamp" not in listed[2], "the first line says enough"
     assert ["cannot be read" in line for line in listed] == [True, False, True]
     assert main(["baseline", "retire", old]) == 0
@@ -144,7 +180,9 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
     assert "20261120-old" not in capsys.readouterr().out
 
 
-def test_a_run_is_not_held_against_itself(tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_not_held_against_itself(
+    tmp_path: Path, results: dict[str, RunResult], capsys: pytest.CaptureFixture[str]
+) -> None:
     now = run_of(tmp_path, results, "20261121-b")
     assert main(["diff", now, now]) == 2
     assert "cannot be held against itself" in capsys.readouterr().err

@@ -33,14 +33,24 @@ def names(rows: tuple[Row, ...]) -> list[str]:
 
 
 def test_every_table_is_there() -> None:
-    found = (len(TABLES.published), len(TABLES.thresholds), len(TABLES.articles), len(TABLES.curves), len(TABLES.perftest))
+    found = (
+        len(TABLES.published),
+        len(TABLES.thresholds),
+        len(TABLES.articles),
+        len(TABLES.curves),
+        len(TABLES.perftest),
+    )
     assert found == (104, 61, 11, 4, 19)
 
 
 def test_ids_are_unique_and_every_figure_has_a_source_and_a_number() -> None:
     ids = [row.id for row in EVERY_ROW]
     assert len(ids) == len(set(ids))
-    assert [row.id for row in EVERY_ROW if not row.source.title or (row.busbw_gb_s is None and row.latency_us is None)] == []
+    assert [
+        row.id
+        for row in EVERY_ROW
+        if not row.source.title or (row.busbw_gb_s is None and row.latency_us is None)
+    ] == []
 
 
 def test_no_row_claims_an_expectation_that_is_a_complaint_or_impossible() -> None:
@@ -52,11 +62,15 @@ def test_rows_of_one_regime_are_counted_and_their_median_is_the_reference() -> N
     found = baselines.match(TABLES, regime("H100", 8))
     assert names(found.exact) == ["h100-4n-ndr", "h100-4n-vp", "h100-8n-cw"]
     assert names(found.other) == ["h100-32n"]
-    assert baselines.reference(found) == Reference("published", 365.84, "median of 3 published figures of this regime")
+    assert baselines.reference(found) == Reference(
+        "published", 365.84, "median of 3 published figures of this regime"
+    )
 
 
 def test_one_two_three_and_four_nodes_are_regimes_of_their_own() -> None:
-    by_nodes = [names(baselines.match(TABLES, regime("H100", nodes)).exact) for nodes in (2, 3, 4, 64)]
+    by_nodes = [
+        names(baselines.match(TABLES, regime("H100", nodes)).exact) for nodes in (2, 3, 4, 64)
+    ]
     large = ["h100-4n-ndr", "h100-4n-vp", "h100-8n-cw"]
     assert by_nodes == [["h100-2n-ndr", "h100-2n-nebius", "h100-2n-together"], [], large, large]
 
@@ -68,24 +82,37 @@ def test_one_node_needs_no_fabric_and_never_takes_a_loopback_over_nics() -> None
 
 
 def test_trays_joined_by_nvlink_are_one_node() -> None:
-    assert names(baselines.match(TABLES, regime("GB200", 1, None, gpus=72)).exact) == ["gb200-nvl72"]
+    assert names(baselines.match(TABLES, regime("GB200", 1, None, gpus=72)).exact) == [
+        "gb200-nvl72"
+    ]
     assert names(baselines.match(TABLES, regime("GB200", 2, (4, 400.0), gpus=4)).exact) == []
 
 
 def test_the_nearest_row_is_called_nearest_and_is_no_reference() -> None:
     found = baselines.match(TABLES, regime("H200", 64, fabric="roce"))
-    assert (found.exact, [(near.row.id, near.differences) for near in found.nearest]) == ((), [("h100-4n-roce", ("GPU H100",))])
-    assert baselines.reference(found) == Reference("none", None, "no published figure of this regime; the nearest differ in: GPU H100")
+    assert (found.exact, [(near.row.id, near.differences) for near in found.nearest]) == (
+        (),
+        [("h100-4n-roce", ("GPU H100",))],
+    )
+    assert baselines.reference(found) == Reference(
+        "none", None, "no published figure of this regime; the nearest differ in: GPU H100"
+    )
 
 
 def test_nothing_near_is_said_to_be_nothing() -> None:
     found = baselines.match(TABLES, regime("V100", 64, (2, 100.0), "efa"))
     assert (found.exact, found.nearest, found.median_gb_s) == ((), (), None)
-    assert baselines.reference(found) == Reference("none", None, "no published figure of this regime or near it")
+    assert baselines.reference(found) == Reference(
+        "none", None, "no published figure of this regime or near it"
+    )
 
 
 def test_what_a_source_does_not_state_never_matches_exactly() -> None:
-    unsaid = {row.id for row in TABLES.published if row.nodes is None or row.gpu is None or row.gpus_per_node is None}
+    unsaid = {
+        row.id
+        for row in TABLES.published
+        if row.nodes is None or row.gpu is None or row.gpus_per_node is None
+    }
     found = {
         row.id
         for gpu in ("V100", "A100", "H100", "H200", "B200", "MI300X")
@@ -98,7 +125,9 @@ def test_what_a_source_does_not_state_never_matches_exactly() -> None:
     assert unsaid
     assert found & unsaid == set()
     near = baselines.match(TABLES, regime("A100", 2, (8, 200.0))).nearest
-    assert [(item.row.id, item.differences) for item in near][:1] == [("dgxa100-8hdr", ("node count not stated",))]
+    assert [(item.row.id, item.differences) for item in near][:1] == [
+        ("dgxa100-8hdr", ("node count not stated",))
+    ]
 
 
 def test_an_algorithm_that_was_asked_for_is_never_bridged() -> None:
@@ -132,7 +161,10 @@ def test_thresholds_stay_apart_and_say_what_differs() -> None:
     exact = [near.row.id for near in found.thresholds if not near.differences]
     assert exact == ["oci-ncclscout-h200-2n", "oci-active-h200-2n"]
     assert names(found.exact) == ["h200-2n-oci"]
-    assert {near.row.id: near.differences for near in found.thresholds}["oci-active-h100-2n"] == ("GPU H100", "NICs 16 x 200 Gb/s")
+    assert {near.row.id: near.differences for near in found.thresholds}["oci-active-h100-2n"] == (
+        "GPU H100",
+        "NICs 16 x 200 Gb/s",
+    )
 
 
 def test_impossible_thresholds_are_refused_by_name() -> None:
@@ -169,17 +201,29 @@ def test_shipped_thresholds_against_the_limit(
     blind: bool,
 ) -> None:
     limit = expectation(gpu, nodes, nics, fabric, collective, gpus).limit
-    assert (round(threshold / limit.value_gb_s, 2), baselines.blind(threshold, limit)) == (share, blind)
+    assert (round(threshold / limit.value_gb_s, 2), baselines.blind(threshold, limit)) == (
+        share,
+        blind,
+    )
 
 
 def expectation(
-    gpu: str, nodes: int, nics: tuple[int, float] | None, fabric: str, collective: str = "all_reduce", gpus: int = 8
+    gpu: str,
+    nodes: int,
+    nics: tuple[int, float] | None,
+    fabric: str,
+    collective: str = "all_reduce",
+    gpus: int = 8,
 ) -> cluster.Expectation:
     given = None if nics is None else Nics(nics[0], f"{nics[1]:g}", nics[1])
     return cluster.answer(Question(collective, nodes, gpus, fabric, find_gpu(gpu), nics=given))
 
 
-@pytest.mark.parametrize("row", [row for row in TABLES.thresholds if row.grade is Grade.IMPLAUSIBLE], ids=lambda row: str(row.id))
+@pytest.mark.parametrize(
+    "row",
+    [row for row in TABLES.thresholds if row.grade is Grade.IMPLAUSIBLE],
+    ids=lambda row: str(row.id),
+)
 @pytest.mark.parametrize("nodes", [2, 8])
 def test_what_is_marked_impossible_is_above_the_limit_of_every_fabric(row: Row, nodes: int) -> None:
     assert row.gpu is not None
@@ -194,9 +238,15 @@ def test_what_is_marked_impossible_is_above_the_limit_of_every_fabric(row: Row, 
 def test_a_promise_above_physics_is_refused_with_both_numbers() -> None:
     limit = Limit(450.0, "(n-1)/(g(k-1)) W", (("k", "8"), ("W", "400 GB/s")))
     assert (
-        baselines.implausible(800.0, limit) == "800 GB/s is above the physical limit of 450.0 GB/s: (n-1)/(g(k-1)) W, k = 8, W = 400 GB/s"
+        baselines.implausible(800.0, limit)
+        == "800 GB/s is above the physical limit of 450.0 GB/s: (n-1)/(g(k-1)) W, k = 8, W = 400"
+        " GB/s"
     )
-    assert (baselines.implausible(450.0, limit), baselines.implausible(450.1, limit), baselines.implausible(451.0, limit) is None) == (
+    assert (
+        baselines.implausible(450.0, limit),
+        baselines.implausible(450.1, limit),
+        baselines.implausible(451.0, limit) is None,
+    ) == (
         None,
         None,
         False,
@@ -209,10 +259,20 @@ JUDGED = ("H100", 8, (8, 400.0), "infiniband")
 @pytest.mark.parametrize(
     ("measured", "contract", "status", "words"),
     [
-        (338.0, None, Status.UNKNOWN, "as published runs (ring, from 330 GB/s on), which alone prove no fabric"),
+        (
+            338.0,
+            None,
+            Status.UNKNOWN,
+            "as published runs (ring, from 330 GB/s on), which alone prove no fabric",
+        ),
         (386.0, None, Status.UNKNOWN, "which alone prove no fabric"),
         (300.0, None, Status.WARN, "under 330 GB/s, where tuned systems begin (ring): degraded"),
-        (200.0, None, Status.FAIL, "under 70% of 330 GB/s, where tuned systems begin (ring): something is broken"),
+        (
+            200.0,
+            None,
+            Status.FAIL,
+            "under 70% of 330 GB/s, where tuned systems begin (ring): something is broken",
+        ),
         (500.0, None, Status.FAIL, "500 GB/s is above the physical limit of 450.0 GB/s"),
         (500.0, 380.0, Status.FAIL, "the description is wrong"),
         (386.0, 380.0, Status.PASS, "386 GB/s meets the contract's 380 GB/s"),
@@ -223,8 +283,14 @@ def test_a_measured_number_is_judged_and_published_figures_never_pass_it(
     measured: float, contract: float | None, status: Status, words: str
 ) -> None:
     found = baselines.match(TABLES, regime("H100", 8))
-    comparison = judge.judge(measured, 8 << 30, expectation(*JUDGED), baselines.reference(found), contract_gb_s=contract)
-    assert (comparison.status, words in comparison.reason, comparison.measured_gb_s) == (status, True, measured)
+    comparison = judge.judge(
+        measured, 8 << 30, expectation(*JUDGED), baselines.reference(found), contract_gb_s=contract
+    )
+    assert (comparison.status, words in comparison.reason, comparison.measured_gb_s) == (
+        status,
+        True,
+        measured,
+    )
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4, 8, 64])
@@ -232,7 +298,10 @@ def test_a_measured_number_is_judged_and_published_figures_never_pass_it(
 def test_no_number_passes_without_a_contract(gpu: str, nodes: int) -> None:
     asked = expectation(gpu, nodes, (8, 400.0), "infiniband")
     step = asked.limit.value_gb_s / 20
-    statuses = {judge.judge(step * i, 8 << 30, asked, Reference("published", step * i, "itself")).status for i in range(1, 25)}
+    statuses = {
+        judge.judge(step * i, 8 << 30, asked, Reference("published", step * i, "itself")).status
+        for i in range(1, 25)
+    }
     assert Status.PASS not in statuses
     assert Status.FAIL in statuses
 
@@ -255,7 +324,14 @@ def test_small_messages_are_held_to_a_curve_or_to_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "size", "share"), [(0, 1 << 20, 0.083), (0, 1 << 30, 0.96), (1, 1 << 28, 0.76), (2, 1 << 26, 0.41), (3, 1 << 30, 0.82)]
+    ("index", "size", "share"),
+    [
+        (0, 1 << 20, 0.083),
+        (0, 1 << 30, 0.96),
+        (1, 1 << 28, 0.76),
+        (2, 1 << 26, 0.41),
+        (3, 1 << 30, 0.82),
+    ],
 )
 def test_curves_give_the_share_of_the_largest_message(index: int, size: int, share: float) -> None:
     assert baselines.share_at(TABLES.curves[index], size) == pytest.approx(share, abs=0.006)
@@ -271,8 +347,12 @@ def test_curves_give_the_share_of_the_largest_message(index: int, size: int, sha
         ("H100", 2, 8, []),
     ],
 )
-def test_curves_are_those_of_the_same_node_class(gpu: str, nodes: int, gpus: int, found: list[str]) -> None:
-    assert [curve.id for curve in baselines.curves(TABLES, "all_reduce", find_gpu(gpu), nodes, gpus)] == found
+def test_curves_are_those_of_the_same_node_class(
+    gpu: str, nodes: int, gpus: int, found: list[str]
+) -> None:
+    assert [
+        curve.id for curve in baselines.curves(TABLES, "all_reduce", find_gpu(gpu), nodes, gpus)
+    ] == found
     assert baselines.curves(TABLES, "alltoall", find_gpu(gpu), nodes, gpus) == ()
 
 
@@ -282,19 +362,31 @@ def test_curves_are_those_of_the_same_node_class(gpu: str, nodes: int, gpus: int
         (
             JUDGED,
             360.0,
-            ("360 GB/s is 80% of the limit", "meeting it would catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best"),
+            (
+                "360 GB/s is 80% of the limit",
+                "meeting it would catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best",
+            ),
         ),
         (
             JUDGED,
             330.0,
-            ("330 GB/s is 73% of the limit", "meeting it would not catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best"),
+            (
+                "330 GB/s is 73% of the limit",
+                (
+                    "meeting it would not catch the loss of one of 8 NICs, which leaves 347.8 GB/s"
+                    " at best"
+                ),
+            ),
         ),
         (
             JUDGED,
             430.0,
             (
                 "430 GB/s is 96% of the limit",
-                "physics allows it, but NCCL's best algorithm here (ring) is estimated at 397.5 GB/s",
+                (
+                    "physics allows it, but NCCL's best algorithm here (ring) is estimated at 397.5"
+                    " GB/s"
+                ),
                 "meeting it would catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best",
             ),
         ),
@@ -303,14 +395,20 @@ def test_curves_are_those_of_the_same_node_class(gpu: str, nodes: int, gpus: int
             440.0,
             (
                 "440 GB/s is 59% of the limit",
-                "NVLink binds, so no number of this case catches the loss of a NIC; ask for NCCL_ALGO=Ring or alltoall",
+                (
+                    "NVLink binds, so no number of this case catches the loss of a NIC; ask for"
+                    " NCCL_ALGO=Ring or alltoall"
+                ),
             ),
         ),
         (("H100", 1, None, "nvlink-only"), 460.0, ("460 GB/s is 66% of the limit",)),
         (
             ("Rubin", 1, None, "nvlink-only"),
             460.0,
-            ("460 GB/s is 16% of the limit", "NCCL's rate for these links is not known, so what it would catch cannot be told"),
+            (
+                "460 GB/s is 16% of the limit",
+                "NCCL's rate for these links is not known, so what it would catch cannot be told",
+            ),
         ),
     ],
 )
@@ -321,7 +419,10 @@ def test_a_contract_says_what_it_would_catch(
 
 
 def test_a_curve_says_nothing_outside_its_sizes() -> None:
-    assert (baselines.share_at(TABLES.curves[0], 8), baselines.share_at(TABLES.curves[0], 1 << 40)) == (None, None)
+    assert (
+        baselines.share_at(TABLES.curves[0], 8),
+        baselines.share_at(TABLES.curves[0], 1 << 40),
+    ) == (None, None)
 
 
 def test_one_nic_is_shown_with_figures_of_its_rate_only() -> None:
@@ -330,7 +431,11 @@ def test_one_nic_is_shown_with_figures_of_its_rate_only() -> None:
 
 
 def test_the_one_number_of_a_spread_is_typical_else_the_middle() -> None:
-    assert (Spread(1.0, 2.0, 4.0).value, Spread(46.0, None, 48.0).value, Spread(high=200.0).value) == (2.0, 47.0, 200.0)
+    assert (
+        Spread(1.0, 2.0, 4.0).value,
+        Spread(46.0, None, 48.0).value,
+        Spread(high=200.0).value,
+    ) == (2.0, 47.0, 200.0)
 
 
 def test_a_row_is_read_as_it_is_written() -> None:

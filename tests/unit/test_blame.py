@@ -21,9 +21,17 @@ Left = dict[tuple[str, ...], float]
 
 
 def measured(
-    rounds: tuple[Round, ...], left: Left, *, rails: int = 4, cv: float = 0.05, iterations: int = 10, seed: int = 1, bad_in: int = 1
+    rounds: tuple[Round, ...],
+    left: Left,
+    *,
+    rails: int = 4,
+    cv: float = 0.05,
+    iterations: int = 10,
+    seed: int = 1,
+    bad_in: int = 1,
 ) -> tuple[GroupSample, ...]:
-    """Pairs, rail by rail. `left`: what is left of ("node",), ("node", "rail"), or two nodes; in every `bad_in`-th launch."""
+    """Pairs, rail by rail. `left`: what is left of ("node",), ("node", "rail"), or two nodes; in
+    every `bad_in`-th launch."""
     rng = random.Random(seed)
     found = []
     for number, each in enumerate(rounds):
@@ -33,7 +41,16 @@ def measured(
                 keys = ((a,), (b,), (a, str(rail)), (b, str(rail)), tuple(sorted((a, b))))
                 rate = LINE * min(now.get(key, 1.0) for key in keys)
                 busbw = tuple(rate * rng.gauss(1, cv) for _ in range(iterations))
-                found.append(GroupSample((a, b), 1 << 20, busbw, f"raw/cases/{each.id}/result.json", launch=each.id, rail=rail))
+                found.append(
+                    GroupSample(
+                        (a, b),
+                        1 << 20,
+                        busbw,
+                        f"raw/cases/{each.id}/result.json",
+                        launch=each.id,
+                        rail=rail,
+                    )
+                )
     return tuple(found)
 
 
@@ -55,7 +72,9 @@ def test_healthy_nodes_are_never_blamed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_rail_that_lost_half_is_named_as_a_rail_and_not_as_its_node(seed: int) -> None:
-    assert named(measured(ALL_PAIRS, {("node3", "2"): 0.5}, seed=seed)) == [("rail", "node3 rail 2")]
+    assert named(measured(ALL_PAIRS, {("node3", "2"): 0.5}, seed=seed)) == [
+        ("rail", "node3 rail 2")
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -65,12 +84,21 @@ def test_a_node_that_lost_a_tenth_is_named(seed: int) -> None:
 
 def test_a_node_a_rail_and_a_path_at_once_are_all_named() -> None:
     left = {("node2",): 0.7, ("node5", "1"): 0.6, ("node7", "node8"): 0.4}
-    twice = (*ALL_PAIRS, Round("again", (("node7", "node8"), ("node1", "node3"), ("node4", "node6"))))
-    assert set(named(measured(twice, left))) == {("node", "node2"), ("rail", "node5 rail 1"), ("link", "node7 – node8")}
+    twice = (
+        *ALL_PAIRS,
+        Round("again", (("node7", "node8"), ("node1", "node3"), ("node4", "node6"))),
+    )
+    assert set(named(measured(twice, left))) == {
+        ("node", "node2"),
+        ("rail", "node5 rail 1"),
+        ("link", "node7 – node8"),
+    }
 
 
 def test_two_slow_nodes_that_only_met_each_other_cannot_be_separated() -> None:
-    one = Round("pairs-1", (("node1", "node2"), ("node3", "node4"), ("node5", "node6"), ("node7", "node8")))
+    one = Round(
+        "pairs-1", (("node1", "node2"), ("node3", "node4"), ("node5", "node6"), ("node7", "node8"))
+    )
     again = Round("pairs-2", one.groups)
     (accused,) = blame.solve(measured((one, again), {("node1",): 0.5}), TWO_LEAVES).blames
     assert {accused.component, *accused.also} >= {"node1", "node2", "node1 – node2"}
@@ -82,13 +110,24 @@ def test_two_slow_nodes_that_only_met_each_other_cannot_be_separated() -> None:
 def test_one_launch_accuses_nobody_and_leaves_the_suspicion_open() -> None:
     outcome = blame.solve(measured(ALL_PAIRS[:1], {("node3",): 0.5}), TWO_LEAVES)
     assert outcome.blames == ()
-    assert "node3" in {name for doubt in outcome.open for part in (doubt.account.part, *doubt.alike) for name in part.names}
+    assert "node3" in {
+        name
+        for doubt in outcome.open
+        for part in (doubt.account.part, *doubt.alike)
+        for name in part.names
+    }
     assert "node3" not in outcome.exonerated
 
 
 def test_a_rail_that_is_bad_in_every_third_launch_is_intermittent() -> None:
-    (accused,) = blame.solve(measured(ALL_PAIRS, {("node4", "0"): 0.3}, bad_in=3), TWO_LEAVES).blames
-    assert (accused.component, accused.state, accused.launches) == ("node4 rail 0", BlameState.INTERMITTENT, "slow in 3 of 7 launches")
+    (accused,) = blame.solve(
+        measured(ALL_PAIRS, {("node4", "0"): 0.3}, bad_in=3), TWO_LEAVES
+    ).blames
+    assert (accused.component, accused.state, accused.launches) == (
+        "node4 rail 0",
+        BlameState.INTERMITTENT,
+        "slow in 3 of 7 launches",
+    )
 
 
 def test_a_link_that_loses_packets_is_seen_by_its_stumbles() -> None:
@@ -100,7 +139,9 @@ def test_a_link_that_loses_packets_is_seen_by_its_stumbles() -> None:
             GroupSample(
                 sample.nodes,
                 sample.size_bytes,
-                tuple(value * (0.3 if rng.random() < share else 1.0) for value in sample.busbw_gb_s),
+                tuple(
+                    value * (0.3 if rng.random() < share else 1.0) for value in sample.busbw_gb_s
+                ),
                 sample.artefact,
                 launch=sample.launch,
                 rail=sample.rail,
@@ -138,7 +179,16 @@ def test_the_slow_uplinks_of_one_leaf_of_three_are_named_as_such() -> None:
         slow = sample.launch.startswith("ac") and any(node in leaves[2] for node in sample.nodes)
         factor = 0.5 if slow else 1.0
         values = tuple(value * factor for value in sample.busbw_gb_s)
-        samples.append(GroupSample(sample.nodes, sample.size_bytes, values, sample.artefact, launch=sample.launch, rail=sample.rail))
+        samples.append(
+            GroupSample(
+                sample.nodes,
+                sample.size_bytes,
+                values,
+                sample.artefact,
+                launch=sample.launch,
+                rail=sample.rail,
+            )
+        )
     assert named(tuple(samples), THREE_LEAVES) == [("uplink", "uplinks of leaf3")]
 
 
@@ -168,7 +218,13 @@ def test_between_two_leaves_the_ends_are_not_told_apart_and_a_longer_way_is_no_f
 
 def test_hashed_paths_across_leaves_need_five_launches_before_they_are_accused() -> None:
     hashed = Fabric(TWO_LEAVES.leaf_of, hashed=True)
-    again = tuple(Round(f"again-{i}", (("node1", "node8"), ("node2", "node7"), ("node3", "node6"), ("node4", "node5"))) for i in range(6))
+    again = tuple(
+        Round(
+            f"again-{i}",
+            (("node1", "node8"), ("node2", "node7"), ("node3", "node6"), ("node4", "node5")),
+        )
+        for i in range(6)
+    )
     left = {("node1", "node8"): 0.5}
     rounds = (*ALL_PAIRS[1:], *again)
     assert named(measured(rounds[:9], left), TWO_LEAVES) == [("link", "node1 – node8")]
@@ -177,7 +233,9 @@ def test_hashed_paths_across_leaves_need_five_launches_before_they_are_accused()
 
 
 def test_an_alltoall_loads_its_paths_and_nodes_with_their_wire_bytes() -> None:
-    group = GroupSample(("a", "b", "c"), 1 << 20, (1.0,), "", collective="alltoall", ranks_per_node=2)
+    group = GroupSample(
+        ("a", "b", "c"), 1 << 20, (1.0,), "", collective="alltoall", ranks_per_node=2
+    )
     shares = {load.part: load.share for load in loads(group, {}, 0)}
     assert shares[Part(PartKind.NODE, ("a",))] == pytest.approx(2 * 4 / 5)
     assert shares[Part(PartKind.PATH, ("a", "c"))] == pytest.approx(4 / 5)
@@ -187,6 +245,10 @@ def test_groups_are_compared_with_their_peers_by_their_slowest_rail() -> None:
     samples = measured(ALL_PAIRS, {("node3", "2"): 0.5})
     outcome = blame.solve(samples, TWO_LEAVES)
     first = ALL_PAIRS[0]
-    compared = findings.compare_groups("survey-pairs-1", first.groups, f"raw/cases/{first.id}/result.json", outcome)
-    assert {c.nodes: c.status for c in compared} == {g: Status.FAIL if "node3" in g else Status.PASS for g in first.groups}
+    compared = findings.compare_groups(
+        "survey-pairs-1", first.groups, f"raw/cases/{first.id}/result.json", outcome
+    )
+    assert {c.nodes: c.status for c in compared} == {
+        g: Status.FAIL if "node3" in g else Status.PASS for g in first.groups
+    }
     assert any(c.reason.startswith("rail 2: ") for c in compared if c.status is Status.FAIL)

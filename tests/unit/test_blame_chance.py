@@ -1,4 +1,5 @@
-"""Groups that are slow by chance: on loaded machines and where flows collide, nobody is accused for them, and who is bad is still named."""
+"""Groups that are slow by chance: on loaded machines and where flows collide, nobody is accused for
+them, and who is bad is still named."""
 
 from __future__ import annotations
 
@@ -52,13 +53,21 @@ def test_nobody_is_accused_where_every_tenth_group_is_slow_for_a_launch(seed: in
 
 @pytest.mark.parametrize("seed", range(3))
 def test_half_a_rail_is_still_named_where_every_tenth_group_is_slow_for_a_launch(seed: int) -> None:
-    outcome, _ = survey(World(8, 4, 4, cv=0.03, jitter=0.1, seed=seed, culprits=(Culprit("rail", ("n0005",), 0.5, 2),)))
+    outcome, _ = survey(
+        World(
+            8, 4, 4, cv=0.03, jitter=0.1, seed=seed, culprits=(Culprit("rail", ("n0005",), 0.5, 2),)
+        )
+    )
     assert sure(outcome) <= {"n0005 rail 2"}
     assert any("n0005 rail 2" in {b.component, *b.also} for b in outcome.blames)
 
 
-@pytest.mark.parametrize(("jitter", "seed"), [(0.05, 10), (0.05, 17), (0.05, 30), (0.15, 4), (0.15, 7)])
-def test_two_unlucky_launches_of_one_pair_accuse_nobody_in_a_small_cluster(jitter: float, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("jitter", "seed"), [(0.05, 10), (0.05, 17), (0.05, 30), (0.15, 4), (0.15, 7)]
+)
+def test_two_unlucky_launches_of_one_pair_accuse_nobody_in_a_small_cluster(
+    jitter: float, seed: int
+) -> None:
     outcome, _ = survey(World(4, 2, 2, cv=0.03, jitter=jitter, seed=seed))
     assert outcome.blames == ()
 
@@ -78,7 +87,8 @@ def test_few_launches_of_rails_that_wander_far_do_not_accuse_what_many_share(see
 
 @pytest.mark.parametrize(("repeats", "exact"), [(4, 8.69), (6, 6.00), (10, 4.61), (20, 3.86)])
 def test_few_repeats_ask_for_more_deviations(repeats: int, exact: float) -> None:
-    """Against Student's distribution, integrated numerically, at the one chance in 2,069 of 3.3 standard deviations."""
+    """Against Student's distribution, integrated numerically, at the one chance in 2,069 of 3.3
+    standard deviations."""
     assert student(3.3, repeats) == pytest.approx(exact, rel=0.05)
 
 
@@ -123,25 +133,42 @@ def test_colliding_flows_accuse_nobody(seed: int) -> None:
     assert outcome.blames == ()
 
 
-def by_themselves(number: Round, seed: int, left: dict[str, float], unlucky: float = 0.0) -> tuple[GroupSample, ...]:
-    """Every node alone: `left` = what is left of a node's inside, `unlucky` = share of the nodes that lose up to half for this launch."""
+def by_themselves(
+    number: Round, seed: int, left: dict[str, float], unlucky: float = 0.0
+) -> tuple[GroupSample, ...]:
+    """Every node alone: `left` = what is left of a node's inside, `unlucky` = share of the nodes
+    that lose up to half for this launch."""
     rng = random.Random(f"{seed} {number.id}")
     found = []
     for (node,) in number.groups:
-        rate = 30 * left.get(node, 1.0) * (rng.uniform(0.5, 0.85) if rng.random() < unlucky else 1.0)
+        rate = (
+            30 * left.get(node, 1.0) * (rng.uniform(0.5, 0.85) if rng.random() < unlucky else 1.0)
+        )
         values = tuple(rate * rng.gauss(1, 0.02) for _ in range(10))
-        found.append(GroupSample((node,), 1 << 20, values, f"raw/cases/survey-{number.id}/result.json", launch=number.id, ranks_per_node=8))
+        found.append(
+            GroupSample(
+                (node,),
+                1 << 20,
+                values,
+                f"raw/cases/survey-{number.id}/result.json",
+                launch=number.id,
+                ranks_per_node=8,
+            )
+        )
     return tuple(found)
 
 
 def insides(world: World, left: dict[str, float], unlucky: float = 0.0) -> tuple[BlameOutcome, int]:
-    """Two rounds of pairs, then the nodes by themselves as often as they are asked for: what it says, and after how many such launches."""
+    """Two rounds of pairs, then the nodes by themselves as often as they are asked for: what it
+    says, and after how many such launches."""
     cluster = Cluster(world)
     half = len(cluster.nodes) // 2
     samples = tuple(
         s
         for turn in range(2)
-        for s in cluster.measure(tuple((cluster.nodes[i], cluster.nodes[half + (i + turn) % half]) for i in range(half)))
+        for s in cluster.measure(
+            tuple((cluster.nodes[i], cluster.nodes[half + (i + turn) % half]) for i in range(half))
+        )
     )
     number: Round | None = alone(cluster.nodes)
     launches = 0
@@ -157,10 +184,17 @@ def insides(world: World, left: dict[str, float], unlucky: float = 0.0) -> tuple
 def test_what_scatters_inside_the_nodes_keeps_no_slow_node_from_being_named(seed: int) -> None:
     world = World(8, 1, 8, seed=seed, culprits=(Culprit("node", ("n0005",), 0.7),))
     cluster = Cluster(world)
-    rounds = [tuple((cluster.nodes[i], cluster.nodes[4 + (i + turn) % 4]) for i in range(4)) for turn in range(4)]
+    rounds = [
+        tuple((cluster.nodes[i], cluster.nodes[4 + (i + turn) % 4]) for i in range(4))
+        for turn in range(4)
+    ]
     pairs = tuple(s for number in rounds for s in cluster.measure(number))
     nodes = alone(cluster.nodes).groups
-    scattered = tuple(s for i in range(3) for s in by_themselves(Round(f"alone-{i}", nodes), seed, {}, unlucky=0.4))
+    scattered = tuple(
+        s
+        for i in range(3)
+        for s in by_themselves(Round(f"alone-{i}", nodes), seed, {}, unlucky=0.4)
+    )
     assert sure(blame.solve(pairs)) == {"n0005"}
     assert sure(blame.solve(pairs + scattered)) == {"n0005"}
 
@@ -191,17 +225,27 @@ def test_good_insides_are_measured_once() -> None:
         ("node8-half", {"node8"}),
         ("node6-tenth", {"node6"}),
         ("node7-flickers", {"node7 rail 2"}),
-        # In one launch only two pairs of a rail crossed: what two nodes send just fits, and is no sign that the uplinks were good then.
+        # In one launch only two pairs of a rail crossed: what two nodes send just fits, and is no
+        # sign that the uplinks were good then.
         ("uplinks-quarter", {"uplinks between leaf1 and leaf2"}),
         ("uplinks-half-filled", {"uplinks between leaf1 and leaf2"}),
         # Three of the 36 groups of node2 stumbled, by chance.
         ("path-and-hiccups", {"node3 – node5"}),
     ],
 )
-def test_what_a_loaded_machine_measured_names_who_was_slowed_and_nobody_else(name: str, named: set[str]) -> None:
+def test_what_a_loaded_machine_measured_names_who_was_slowed_and_nobody_else(
+    name: str, named: set[str]
+) -> None:
     recorded = json.loads((RECORDED / f"loaded-machine-{name}.json").read_text())
     samples = tuple(
-        GroupSample(tuple(nodes), recorded["size_bytes"], tuple(v / 1000 for v in values), "", launch=launch, rail=rail)
+        GroupSample(
+            tuple(nodes),
+            recorded["size_bytes"],
+            tuple(v / 1000 for v in values),
+            "",
+            launch=launch,
+            rail=rail,
+        )
         for launch, nodes, rail, values in recorded["samples"]
     )
     leaves = Fabric(tuple((f"node{i}", f"leaf{1 + (i > 4)}") for i in range(1, 9)))

@@ -11,22 +11,39 @@ from busbw.survey import link_baseline
 from busbw.survey.link_baseline import RawLink
 
 PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
-IPERF = '{"start": {"version": "iperf 3.12"}, "end": {"sum_sent": {"bits_per_second": 2.1e10}, "sum_received": {"bits_per_second": 2e10}}}'
+IPERF = (
+    '{"start": {"version": "iperf 3.12"}, "end": {"sum_sent": {"bits_per_second": 2.1e10},'
+    ' "sum_received": {"bits_per_second": 2e10}}}'
+)
 
 
 def layer(rail: int, raw: float | None, gets: float | None, problem: str = "") -> Layer:
     ways = () if raw is None else (raw, raw * 1.01)
-    return Layer(("gpu1", "gpu2"), rail, "ib_write_bw", raw, gets, "raw/layers/gpu1-gpu2.txt", problem, ways)
+    return Layer(
+        ("gpu1", "gpu2"), rail, "ib_write_bw", raw, gets, "raw/layers/gpu1-gpu2.txt", problem, ways
+    )
 
 
 def test_a_slow_link_is_told_from_what_lies_above_a_good_one() -> None:
-    rows = compared((layer(0, 49.0, 47.0), layer(1, 24.0, 23.0), layer(2, 49.0, 20.0), layer(3, None, 47.0, "no ib_write_bw")))
+    rows = compared(
+        (
+            layer(0, 49.0, 47.0),
+            layer(1, 24.0, 23.0),
+            layer(2, 49.0, 20.0),
+            layer(3, None, 47.0, "no ib_write_bw"),
+        )
+    )
     assert [row.status for row in rows] == [Status.PASS, Status.PASS, Status.WARN, Status.SKIPPED]
     assert [row.reason for row in rows] == [
         "rail 0: raw link 49.00 GB/s; the benchmark gets 96% of it",
-        "rail 1: raw link 24.00 GB/s, 49% of the best one measured: the link itself is slow; the benchmark gets 96% of it",
-        "rail 2: raw link 49.00 GB/s; the benchmark gets 41% of it: what is lost is lost above the link, in NCCL's set-up, the GPUs' path to "
-        "the NIC or the CPUs",
+        (
+            "rail 1: raw link 24.00 GB/s, 49% of the best one measured: the link itself is slow;"
+            " the benchmark gets 96% of it"
+        ),
+        (
+            "rail 2: raw link 49.00 GB/s; the benchmark gets 41% of it: what is lost is lost above"
+            " the link, in NCCL's set-up, the GPUs' path to the NIC or the CPUs"
+        ),
         "rail 3: the raw link was not measured: no ib_write_bw",
     ]
 
@@ -34,8 +51,13 @@ def test_a_slow_link_is_told_from_what_lies_above_a_good_one() -> None:
 def test_an_accused_rail_gets_the_words_of_its_own_raw_link_only() -> None:
     layers = (layer(0, 49.0, 47.0), layer(1, 24.0, 23.0))
     (found,) = evidence(layers, "gpu1 rail 1")
-    assert found.text == "raw link gpu1 – gpu2 rail 1 by ib_write_bw: 24.00 GB/s, the link itself is slow"
-    assert [e.text.rpartition(", ")[2] for e in evidence(layers, "gpu1 – gpu2 rail 0")] == ["as good as any: the fault lies above the link"]
+    assert (
+        found.text
+        == "raw link gpu1 – gpu2 rail 1 by ib_write_bw: 24.00 GB/s, the link itself is slow"
+    )
+    assert [e.text.rpartition(", ")[2] for e in evidence(layers, "gpu1 – gpu2 rail 0")] == [
+        "as good as any: the fault lies above the link"
+    ]
     assert len(evidence(layers, "gpu1")) == 2
     assert evidence(layers, "gpu7 rail 1") == evidence(layers, "uplinks of leaf1") == ()
 
@@ -45,13 +67,16 @@ def test_only_groups_over_one_rail_say_what_the_benchmark_gets_over_it() -> None
     one = GroupSample(("gpu2", "gpu1"), 1 << 20, (47.0, 46.0, 48.0), "", rail=1)
     assert everything((whole, one), ("gpu1", "gpu2"), 1) == 47.0
     assert everything((whole,), ("gpu1", "gpu2"), 1) is None
-    assert everything((whole, one), ("gpu1", "gpu2"), None) == 90.0, "of nodes with one rail a whole pair is that rail"
+    assert everything((whole, one), ("gpu1", "gpu2"), None) == 90.0, (
+        "of nodes with one rail a whole pair is that rail"
+    )
 
 
 def test_both_ways_of_tcp_are_read_and_a_rail_that_is_missing_says_so() -> None:
     text = (
         f"@@ eth0 tcp\n{IPERF}\n@@ eth0 tcp-R\n"
-        + '{"start": {"version": "iperf 3.12"}, "error": "control socket has closed unexpectedly"}\n'
+        + '{"start": {"version": "iperf 3.12"}, "error": "control socket has closed'
+        ' unexpectedly"}\n'
     )
     assert link_baseline.parse(text, ("eth0", "eth1"), rdma=False) == (
         RawLink(0, "eth0", "iperf3", False, 20.0),
@@ -62,7 +87,9 @@ def test_both_ways_of_tcp_are_read_and_a_rail_that_is_missing_says_so() -> None:
 
 
 def test_perftest_of_a_device_is_read_as_it_prints_and_its_absence_is_told() -> None:
-    (found,) = link_baseline.parse(f"@@ mlx5_0 rdma\n{PERFTEST.read_text()}\n", ("mlx5_0",), rdma=True)
+    (found,) = link_baseline.parse(
+        f"@@ mlx5_0 rdma\n{PERFTEST.read_text()}\n", ("mlx5_0",), rdma=True
+    )
     assert (found.tool, found.back, found.problem) == ("ib_write_bw", False, "")
     assert found.gbit_s is not None
     assert found.gbit_s > 100
@@ -71,7 +98,11 @@ def test_perftest_of_a_device_is_read_as_it_prints_and_its_absence_is_told() -> 
 
 
 def test_only_rails_that_are_served_are_asked_for() -> None:
-    command = link_baseline.ask("eth0 10.0.0.2 18710\neth1 - 18711\nno such line; rm -rf\n", rdma=False, store="layers/a-b.txt")
+    command = link_baseline.ask(
+        "eth0 10.0.0.2 18710\neth1 - 18711\nno such line; rm -rf\n",
+        rdma=False,
+        store="layers/a-b.txt",
+    )
     assert command.stdin == b"eth0 10.0.0.2 18710\n"
     served = link_baseline.serve(("mlx5_0", "mlx5_1"), rdma=True, address="gpu2")
     assert served.stdin == b"mlx5_0 18710\nmlx5_1 18711\n"

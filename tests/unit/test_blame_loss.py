@@ -1,4 +1,5 @@
-"""Who loses packets, by the TCP segments that were sent again: on recorded surveys of the lab, simulated ones, and texts of a node."""
+"""Who loses packets, by the TCP segments that were sent again: on recorded surveys of the lab,
+simulated ones, and texts of a node."""
 
 from __future__ import annotations
 
@@ -25,23 +26,34 @@ SURVEYS = json.loads((FIXTURES / "survey" / "segments-sent-again.json").read_tex
 NODES = tuple(f"n{i}" for i in range(8))
 
 
-@pytest.mark.parametrize("survey", SURVEYS, ids=[f"{s['fault']}-{len(s['leaf_of'])}-{s['load']}" for s in SURVEYS])
+@pytest.mark.parametrize(
+    "survey", SURVEYS, ids=[f"{s['fault']}-{len(s['leaf_of'])}-{s['load']}" for s in SURVEYS]
+)
 def test_recorded_surveys_name_who_loses_packets_and_nobody_else(survey: dict[str, object]) -> None:
-    pairs = tuple(Carried(tuple(nodes), launch, sent, again, "raw/x.txt") for launch, nodes, sent, again in survey["pairs"])  # type: ignore[attr-defined]
+    pairs = tuple(
+        Carried(tuple(nodes), launch, sent, again, "raw/x.txt")
+        for launch, nodes, sent, again in survey["pairs"]
+    )  # type: ignore[attr-defined]
     found = loss.findings(pairs, Fabric(tuple(survey["leaf_of"].items())))  # type: ignore[attr-defined]
     # What narrow uplinks drop is found here too: who calls leaves out what slowness explains.
-    expected = {(str(survey["node"]),)} if str(survey["fault"]).startswith(("loss", "uplink")) else set()
+    expected = (
+        {(str(survey["node"]),)} if str(survey["fault"]).startswith(("loss", "uplink")) else set()
+    )
     assert {finding.where for finding in found} == expected
 
 
-def rounds(count: int, seed: int, lossy: dict[frozenset[str], float], usual: float = 0.0003) -> tuple[Carried, ...]:
+def rounds(
+    count: int, seed: int, lossy: dict[frozenset[str], float], usual: float = 0.0003
+) -> tuple[Carried, ...]:
     """`lossy`: share that is lost more, by a node or by both nodes of a path."""
     dice, found = random.Random(seed), []
     for number in range(count):
         for pair in circle(NODES, number)[0]:
             share = usual + sum(more for names, more in lossy.items() if names <= set(pair))
             again = sum(dice.random() < share for _ in range(6000))
-            found.append(Carried(pair, f"survey-pairs-{number + 1}", 6000, again, f"raw/{number}.txt", 25))
+            found.append(
+                Carried(pair, f"survey-pairs-{number + 1}", 6000, again, f"raw/{number}.txt", 25)
+            )
     return tuple(found)
 
 
@@ -50,22 +62,39 @@ def told(pairs: tuple[Carried, ...]) -> Finding:
     return finding
 
 
-def test_a_node_that_loses_one_packet_in_a_hundred_is_a_warning_with_numbers_of_it_and_of_others() -> None:
+def test_a_node_that_loses_one_packet_in_a_hundred_is_a_warning_with_numbers_of_it_and_of_others() -> (
+    None
+):
     found = told(rounds(4, 1, {frozenset({"n3"}): 0.01}))
-    assert (found.id, found.status, found.where, found.confidence) == ("packets-lost", Status.WARN, ("n3",), Confidence.LIKELY)
+    assert (found.id, found.status, found.where, found.confidence) == (
+        "packets-lost",
+        Status.WARN,
+        ("n3",),
+        Confidence.LIKELY,
+    )
     assert found.title.startswith("n3 loses packets: 1.")
     assert ", in 4 of 4 launches; of the other pairs 0.0" in found.title
     mine, contrast = found.evidence[:4], found.evidence[4:]
     assert all("n3" in e.text and "segments sent again" in e.text for e in mine)
     partners = {name for e in mine for name in e.text.partition(":")[0].split(" + ")} - {"n3"}
-    assert all("n3" not in e.text and partners & set(e.text.partition(":")[0].split(" + ")) for e in contrast), "what they lose with others"
+    assert all(
+        "n3" not in e.text and partners & set(e.text.partition(":")[0].split(" + "))
+        for e in contrast
+    ), "what they lose with others"
 
 
 def test_two_nodes_and_a_path_are_told_apart() -> None:
-    found = loss.findings(rounds(7, 2, {frozenset({"n1"}): 0.02, frozenset({"n6"}): 0.01}), Fabric(()))
+    found = loss.findings(
+        rounds(7, 2, {frozenset({"n1"}): 0.02, frozenset({"n6"}): 0.01}), Fabric(())
+    )
     assert {f.where for f in found} == {("n1",), ("n6",)}
     twice = rounds(7, 3, {frozenset({"n2", "n5"}): 0.02})
-    assert told((*twice, *(Carried(p.nodes, f"{p.launch}-again", p.sent, p.resent, p.artefact) for p in twice))).where == ("n2 – n5",)
+    assert told(
+        (
+            *twice,
+            *(Carried(p.nodes, f"{p.launch}-again", p.sent, p.resent, p.artefact) for p in twice),
+        )
+    ).where == ("n2 – n5",)
 
 
 @pytest.mark.parametrize("usual", [0.0, 0.0005, 0.002, 0.01])
@@ -77,7 +106,9 @@ def test_good_nodes_lose_nothing_that_is_told_whatever_is_usual(usual: float) ->
 def test_one_launch_accuses_nobody_and_little_traffic_says_nothing() -> None:
     lossy = {frozenset({"n3"}): 0.05}
     assert loss.findings(rounds(1, 1, lossy), Fabric(())) == ()
-    few = tuple(Carried(p.nodes, p.launch, 600, p.resent // 10, p.artefact) for p in rounds(4, 1, lossy))
+    few = tuple(
+        Carried(p.nodes, p.launch, 600, p.resent // 10, p.artefact) for p in rounds(4, 1, lossy)
+    )
     assert loss.levels(few, Fabric(())) == ()
     assert loss.findings((), Fabric(())) == ()
 
@@ -94,7 +125,9 @@ def test_the_segments_of_a_node_are_read_with_their_line_and_nothing_is_made_up(
     assert counters.segments(text[: text.index("Tcp: 1 200")]) is None
 
 
-def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_the_others_are_counted(tmp_path: Path) -> None:
+def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_the_others_are_counted(
+    tmp_path: Path,
+) -> None:
     run = run_directory.create(tmp_path, "2026-11-22T09:00:00Z", "survey")
     text = (FIXTURES / "counters" / "virtio.txt").read_text()
     grown = text.replace(" 522416 1252 ", " 532416 1352 ")
@@ -110,14 +143,24 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
         "n8": grown,
     }
     for moment, texts in (("before", dict.fromkeys(after, text)), ("after", after)):
-        paths = {n: run.write_raw(f"cases/a/counters-{moment}/{n}.txt", t) if t else None for n, t in texts.items()}
-        files = tuple(CounterFile(n, path, "" if path else "did not answer within 10 s") for n, path in paths.items())
+        paths = {
+            n: run.write_raw(f"cases/a/counters-{moment}/{n}.txt", t) if t else None
+            for n, t in texts.items()
+        }
+        files = tuple(
+            CounterFile(n, path, "" if path else "did not answer within 10 s")
+            for n, path in paths.items()
+        )
         artefacts.keep(run, f"cases/a/counters-{moment}.json", CountersArtefact(moment, files))
     (run.raw / "cases/a/counters-after/n6.txt").unlink()
     nodes = (("n1", "n2"), ("n3", "n4"), ("n5", "n6"), ("n7", "n8"), ("n9", "n1"))
     case, samples = SimpleNamespace(id="a"), tuple(SimpleNamespace(nodes=pair) for pair in nodes)
-    counted, why = resent.pairs_of(run, SimpleNamespace(artefact=SimpleNamespace(case=case), samples=samples))  # type: ignore[arg-type]
-    assert [(p.nodes, p.sent, p.resent, p.artefact) for p in counted] == [(("n1", "n2"), 20000, 200, "raw/cases/a/counters-after/n1.txt")]
+    counted, why = resent.pairs_of(
+        run, SimpleNamespace(artefact=SimpleNamespace(case=case), samples=samples)
+    )  # type: ignore[arg-type]
+    assert [(p.nodes, p.sent, p.resent, p.artefact) for p in counted] == [
+        (("n1", "n2"), 20000, 200, "raw/cases/a/counters-after/n1.txt")
+    ]
     assert why == {
         "n3": "no counters after: did not answer within 10 s",
         "n6": "no counters after: raw/cases/a/counters-after/n6.txt is not there",
@@ -125,21 +168,43 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
         "n7": "its counters do not say how many TCP segments were sent",
         "n9": "no counters were taken",
     }
-    (said,) = resent.not_counted({node: {"a": "no counters were taken", "b": "no counters were taken"} for node in ("n3", "n4")})
-    assert (said.what, said.why) == ("packets lost by the pairs of n3, n4", "no counters were taken, in 2 launches")
+    (said,) = resent.not_counted(
+        {
+            node: {"a": "no counters were taken", "b": "no counters were taken"}
+            for node in ("n3", "n4")
+        }
+    )
+    assert (said.what, said.why) == (
+        "packets lost by the pairs of n3, n4",
+        "no counters were taken, in 2 launches",
+    )
     (many,) = resent.not_counted({f"n{i}": {"a": "no counters were taken"} for i in range(1000)})
     assert many.what.endswith("n7 and 992 more")
 
 
 def test_what_is_slow_says_whether_packets_are_lost_there_and_beside_what_is_usual() -> None:
     pairs = rounds(4, 5, {frozenset({"n1"}): 0.04, frozenset({"n6"}): 0.03})
-    node, rail, other = Part(PartKind.NODE, ("n1",)), Part(PartKind.RAIL, ("n1",), 2), Part(PartKind.NODE, ("n6",))
+    node, rail, other = (
+        Part(PartKind.NODE, ("n1",)),
+        Part(PartKind.RAIL, ("n1",), 2),
+        Part(PartKind.NODE, ("n6",)),
+    )
     (said,) = loss.beside(pairs, node, (node, other), Fabric(()))
     assert re.fullmatch(
-        r"TCP segments sent again by the pairs of n1: [34]\.\d\d%, in 3 launches; by pairs over nothing accused: 0\.0\d%", said.text
+        r"TCP segments sent again by the pairs of n1: [34]\.\d\d%, in 3 launches; by pairs over"
+        r" nothing accused: 0\.0\d%",
+        said.text,
     ), said.text
     assert loss.beside(pairs, rail, (rail, other), Fabric(())) == (said,), "counted per node"
-    assert loss.beside(pairs, Part(PartKind.NODE, ("n2",)), (node, other, Part(PartKind.NODE, ("n2",))), Fabric(())) == ()
+    assert (
+        loss.beside(
+            pairs,
+            Part(PartKind.NODE, ("n2",)),
+            (node, other, Part(PartKind.NODE, ("n2",))),
+            Fabric(()),
+        )
+        == ()
+    )
     assert loss.beside((), node, (node,), Fabric(())) == ()
     leaves = Fabric(tuple((name, f"leaf{int(name[1:]) // 4}") for name in NODES))
     narrow = rounds(4, 5, {frozenset({a, b}): 0.05 for a in NODES[:4] for b in NODES[4:]})

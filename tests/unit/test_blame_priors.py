@@ -1,4 +1,5 @@
-"""What was found besides breaks ties among accusations that measurements cannot separate, and accuses nobody by itself."""
+"""What was found besides breaks ties among accusations that measurements cannot separate, and
+accuses nobody by itself."""
 
 from __future__ import annotations
 
@@ -11,21 +12,41 @@ NODE, RAIL = Part(PartKind.NODE, ("node7",)), Part(PartKind.RAIL, ("node3",), 1)
 
 
 def accused(component: str, *also: str) -> BlameOutcome:
-    blame = Blame("node", component, BlameState.SLOW, 5.0, 10.0, (Evidence("raw/cases/a.json", None, "slow"),), (), also, "slow in 2 of 2")
+    blame = Blame(
+        "node",
+        component,
+        BlameState.SLOW,
+        5.0,
+        10.0,
+        (Evidence("raw/cases/a.json", None, "slow"),),
+        (),
+        also,
+        "slow in 2 of 2",
+    )
     doubt = Suspicion(Account(NODE, 0.5, 0.5, 60.0, 50.0, (0, 1), (), ()), (RAIL,))
     return BlameOutcome((blame,), 10.0, 0.1, (), "", open=(doubt,))
 
 
 def finding(where: str, status: Status = Status.FAIL) -> Finding:
     return Finding(
-        id="link-rate", status=status, title=f"{where} is at half its rate", where=(where,), evidence=(Evidence("raw/p.txt", 7, "x"),)
+        id="link-rate",
+        status=status,
+        title=f"{where} is at half its rate",
+        where=(where,),
+        evidence=(Evidence("raw/p.txt", 7, "x"),),
     )
 
 
-def test_the_part_that_a_failed_check_names_comes_first_among_those_that_cannot_be_separated() -> None:
+def test_the_part_that_a_failed_check_names_comes_first_among_those_that_cannot_be_separated() -> (
+    None
+):
     (blame,) = with_priors(accused("node7", "node3 rail 1"), (finding("node3 rail 1"),)).blames
     assert (blame.kind, blame.component, blame.also) == ("rail", "node3 rail 1", ("node7",))
-    assert blame.seen_in[-1] == Evidence("raw/p.txt", 7, "comes first because of what was found besides: node3 rail 1 is at half its rate")
+    assert blame.seen_in[-1] == Evidence(
+        "raw/p.txt",
+        7,
+        "comes first because of what was found besides: node3 rail 1 is at half its rate",
+    )
 
 
 def test_what_was_found_on_the_node_of_a_rail_speaks_for_the_rail_too() -> None:

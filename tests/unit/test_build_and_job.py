@@ -1,4 +1,5 @@
-"""Building once, never half; a detached job that can be found again; both by running the real scripts here."""
+"""Building once, never half; a detached job that can be found again; both by running the real
+scripts here."""
 
 from __future__ import annotations
 
@@ -16,24 +17,41 @@ MAKEFILE = b"build/all_reduce_perf: main.c\n\tmkdir -p build && cc -o $@ main.c 
 
 
 def run(command: Command) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False)
+    return subprocess.run(
+        command.argv, input=command.stdin, capture_output=True, timeout=60, check=False
+    )
 
 
-def planned(tmp_path: Path, main: bytes = b"int main(void) { return 0; }\n", mpi: str = "4.1.4") -> recipe.BuildPlan:
-    return recipe.plan(recipe.archive({"Makefile": MAKEFILE, "main.c": main}), ("MPI=1",), mpi, str(tmp_path / "with space"))
+def planned(
+    tmp_path: Path, main: bytes = b"int main(void) { return 0; }\n", mpi: str = "4.1.4"
+) -> recipe.BuildPlan:
+    return recipe.plan(
+        recipe.archive({"Makefile": MAKEFILE, "main.c": main}),
+        ("MPI=1",),
+        mpi,
+        str(tmp_path / "with space"),
+    )
 
 
 def test_a_build_is_made_once_proven_and_copied_whole(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     first, second = run(recipe.build_command(plan)), run(recipe.build_command(plan))
-    assert (first.returncode, first.stdout.splitlines()[-1]) == (0, f"built {plan.directory}".encode())
+    assert (first.returncode, first.stdout.splitlines()[-1]) == (
+        0,
+        f"built {plan.directory}".encode(),
+    )
     assert second.stdout == f"reused {plan.directory}\n".encode()
-    proof = recipe.parse_proof("n1", run(recipe.prove_command(f"{plan.directory}/build")).stdout.decode())
+    proof = recipe.parse_proof(
+        "n1", run(recipe.prove_command(f"{plan.directory}/build")).stdout.decode()
+    )
     assert [name for name, _ in proof.hashes] == ["all_reduce_perf"]
     packed = run(recipe.pack_command(plan.directory)).stdout
     copy = str(tmp_path / "copy")
     assert run(recipe.unpack_command(copy, packed)).returncode == 0
-    assert recipe.parse_proof("n1", run(recipe.prove_command(f"{copy}/build")).stdout.decode()).hashes == proof.hashes
+    assert (
+        recipe.parse_proof("n1", run(recipe.prove_command(f"{copy}/build")).stdout.decode()).hashes
+        == proof.hashes
+    )
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_the_compilers_line(tmp_path: Path) -> None:
@@ -45,14 +63,20 @@ def test_a_build_that_fails_leaves_nothing_and_says_the_compilers_line(tmp_path:
 
 
 def test_other_inputs_are_another_build(tmp_path: Path) -> None:
-    stamps = {planned(tmp_path).stamp, planned(tmp_path, b"int main(void) { return 1; }\n").stamp, planned(tmp_path, mpi="5.0.3").stamp}
+    stamps = {
+        planned(tmp_path).stamp,
+        planned(tmp_path, b"int main(void) { return 1; }\n").stamp,
+        planned(tmp_path, mpi="5.0.3").stamp,
+    }
     assert len(stamps) == 3
     assert planned(tmp_path).stamp == planned(tmp_path).stamp
 
 
 def test_a_job_is_found_again_by_whoever_comes_back(tmp_path: Path) -> None:
     directory = str(tmp_path / "job")
-    started = run(job.start(directory, ("sh", "-c", "echo one; sleep 0.3; echo two; exit 7"), (("A", "b c"),)))
+    started = run(
+        job.start(directory, ("sh", "-c", "echo one; sleep 0.3; echo two; exit 7"), (("A", "b c"),))
+    )
     again = run(job.start(directory, ("sh", "-c", "echo never"), ()))
     assert started.returncode == again.returncode == 0
     assert started.stdout == again.stdout, "a second start finds the first"
@@ -62,14 +86,26 @@ def test_a_job_is_found_again_by_whoever_comes_back(tmp_path: Path) -> None:
         answer = job.parse_poll(run(job.poll(directory, len(seen))).stdout)
         assert answer is not None
         seen, state = seen + answer.output, answer.state
-    assert (state, seen, run(job.fetch(directory, "status", "x")).stdout) == ("ended", b"one\ntwo\n", b"7\n")
+    assert (state, seen, run(job.fetch(directory, "status", "x")).stdout) == (
+        "ended",
+        b"one\ntwo\n",
+        b"7\n",
+    )
 
 
-def test_a_script_that_came_in_part_is_not_run_and_the_next_start_runs_it_whole(tmp_path: Path) -> None:
+def test_a_script_that_came_in_part_is_not_run_and_the_next_start_runs_it_whole(
+    tmp_path: Path,
+) -> None:
     directory = str(tmp_path / "job")
     whole = job.start(directory, ("sh", "-c", "echo one"), (("A", "b c"),))
     for came in (0, 1, 9, len(whole.stdin or b"") - 2):
-        cut = subprocess.run(whole.argv, input=(whole.stdin or b"")[:came], capture_output=True, timeout=60, check=False)
+        cut = subprocess.run(
+            whole.argv,
+            input=(whole.stdin or b"")[:came],
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
         assert (cut.returncode, cut.stdout) == (71, b""), came
         assert not Path(directory, "pid").exists()
     assert run(whole).returncode == 0
@@ -89,7 +125,9 @@ def test_ending_a_job_ends_its_whole_session(tmp_path: Path) -> None:
     run(job.start(directory, ("sh", "-c", "sleep 61 & sleep 62"), ()))
     pid = Path(directory, "pid").read_text().strip()
     assert run(job.end(directory)).returncode == 0
-    left = subprocess.run(["ps", "-o", "pid=", "-g", pid], capture_output=True, text=True, check=False).stdout.split()
+    left = subprocess.run(
+        ["ps", "-o", "pid=", "-g", pid], capture_output=True, text=True, check=False
+    ).stdout.split()
     assert left == []
     run(job.remove(directory))
     assert not Path(directory).exists()
@@ -125,10 +163,14 @@ def test_a_job_that_nobody_watched_says_how_long_it_ran(tmp_path: Path) -> None:
     assert answer.age_s is not None
     assert (answer.state, answer.output, 1.1 < answer.age_s < 20) == ("ended", b"", True), answer
     Path(directory, "began").write_text("99999999.00 1.00\n")
-    assert job.parse_poll(run(job.poll(directory, 0)).stdout) == job.PollAnswer("ended", b"", None), "the node was restarted since"
+    assert job.parse_poll(run(job.poll(directory, 0)).stdout) == job.PollAnswer(
+        "ended", b"", None
+    ), "the node was restarted since"
 
 
-def test_a_process_id_that_came_round_to_somebody_else_is_neither_taken_for_the_job_nor_ended(tmp_path: Path) -> None:
+def test_a_process_id_that_came_round_to_somebody_else_is_neither_taken_for_the_job_nor_ended(
+    tmp_path: Path,
+) -> None:
     directory = tmp_path / "job"
     directory.mkdir()
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
@@ -150,4 +192,6 @@ def test_what_outlived_the_jobs_own_shell_is_ended_too(tmp_path: Path) -> None:
     pid = Path(directory, "pid").read_text().strip()
     subprocess.run(["kill", "-KILL", pid], check=True)
     assert run(job.end(directory)).returncode == 0
-    assert subprocess.run(["ps", "-o", "stat=", "-g", pid], capture_output=True, text=True, check=False).stdout.split() in ([], ["Z"])
+    assert subprocess.run(
+        ["ps", "-o", "stat=", "-g", pid], capture_output=True, text=True, check=False
+    ).stdout.split() in ([], ["Z"])

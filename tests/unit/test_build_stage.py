@@ -1,4 +1,5 @@
-"""The build stage over nodes that share a file system: what each says of its tools is told by the test, what is built is built here for real."""
+"""The build stage over nodes that share a file system: what each says of its tools is told by the
+test, what is built is built here for real."""
 
 from __future__ import annotations
 
@@ -30,16 +31,26 @@ from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
 
 MAKEFILE = (
-    b"build/all_reduce_perf: main.c\n\tmkdir -p build\n\ttest -d $(CUDA_HOME)\n"
-    b"\t$(CC) -o $@ main.c -DTARGET='\"$(NVCC_GENCODE)\"' -L$(NCCL_HOME)/lib -lnccl -L$(MPI_HOME)/lib -lmpi_stub\n"
+    b"build/all_reduce_perf: main.c\n\tmkdir -p build\n\ttest -d $(CUDA_HOME)\n\t$(CC) -o $@ main.c"
+    b" -DTARGET='\"$(NVCC_GENCODE)\"' -L$(NCCL_HOME)/lib -lnccl -L$(MPI_HOME)/lib -lmpi_stub\n"
 )
-MAIN = b"#include <stdio.h>\nint f(void), g(void);\nint main(void) { puts(TARGET); return f() + g(); }\n"
-SOURCES = Benchmark(recipe.archive({"Makefile": MAKEFILE, "main.c": MAIN}), cuda=True, version="2.19.6", origin="n.tar.gz", sha256="ab")
+MAIN = (
+    b"#include <stdio.h>\nint f(void), g(void);\nint main(void) { puts(TARGET); return f() +"
+    b" g(); }\n"
+)
+SOURCES = Benchmark(
+    recipe.archive({"Makefile": MAKEFILE, "main.c": MAIN}),
+    cuda=True,
+    version="2.19.6",
+    origin="n.tar.gz",
+    sha256="ab",
+)
 
 
 @dataclass
 class Here:
-    """A transport to this machine whose nodes say of their tools what the test wants, and count what they are asked."""
+    """A transport to this machine whose nodes say of their tools what the test wants, and count
+    what they are asked."""
 
     tools: dict[str, str]
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -66,7 +77,9 @@ class Told:
     def run(self, command: Command) -> CommandResult:
         self.here.asked.append((command.label, self.node))
         if command.label == "toolchain":
-            return CommandResult(self.node, command.argv, 0, self.here.tools[self.node].encode(), b"", 0.0)
+            return CommandResult(
+                self.node, command.argv, 0, self.here.tools[self.node].encode(), b"", 0.0
+            )
         return self.inner.run(command)
 
     def close(self) -> None:
@@ -80,11 +93,21 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> str:
     for folder in ("lib", "include", "cuda-12.8", "cuda-13.0"):
         (home / folder).mkdir()
     for name, function in (("libnccl.so.2", "f"), ("libmpi_stub.so", "g")):
-        words = ("cc", "-shared", "-o", str(home / "lib" / name), f"-Wl,-soname,{name}", "-x", "c", "-")
+        words = (
+            "cc",
+            "-shared",
+            "-o",
+            str(home / "lib" / name),
+            f"-Wl,-soname,{name}",
+            "-x",
+            "c",
+            "-",
+        )
         subprocess.run(words, input=f"int {function}(void) {{ return 0; }}".encode(), check=True)
     version = "nccl_MAJOR=2\nnccl_MINOR=27\nnccl_PATCH=5\n"
     return (
-        f"machine=x86_64\nlibc=glibc 2.36\ncuda_home={home}/cuda-12.8\ncuda=12.8\nnccl_home={home}\n"
+        "machine=x86_64\nlibc=glibc"
+        f" 2.36\ncuda_home={home}/cuda-12.8\ncuda=12.8\nnccl_home={home}\n"
         f"nccl_library={home}/lib/libnccl.so.2\n{version}capability=9.0\n"
     )
 
@@ -97,53 +120,101 @@ def context(tmp_path: Path, here: Here) -> Iterator[tuple[Context, list[str]]]:
     case = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
     book = dataclasses.replace(playbook.load("quick"), cases=(case,))
     run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
-    plan = RunPlan(SCHEMA, "1", run.run_id, "2026-11-21T12:00:00Z", cluster, book, fabric.load("infiniband"), "local")
+    plan = RunPlan(
+        SCHEMA,
+        "1",
+        run.run_id,
+        "2026-11-21T12:00:00Z",
+        cluster,
+        book,
+        fabric.load("infiniband"),
+        "local",
+    )
     told: list[str] = []
     with open_fleet(cluster, here, deadline_s=30) as fleet:
-        yield Context(run, plan, fleet, lambda: "2026-11-21T12:00:00Z", lambda step, text: told.append(text)), told
+        yield (
+            Context(
+                run,
+                plan,
+                fleet,
+                lambda: "2026-11-21T12:00:00Z",
+                lambda step, text: told.append(text),
+            ),
+            told,
+        )
 
 
 def known(tools: str, names: tuple[str, ...]) -> dict[str, NodeFacts]:
-    home = next(line for line in tools.splitlines() if line.startswith("nccl_home=")).partition("=")[2]
+    home = next(line for line in tools.splitlines() if line.startswith("nccl_home=")).partition(
+        "="
+    )[2]
     mpi = MpiVersion("Open MPI", "4.1.4", 4)
-    return {name: NodeFacts(name, f"host-{name}", "/root", 0, "/usr/bin/mpirun", mpi, home, (), 8, None) for name in names}
+    return {
+        name: NodeFacts(name, f"host-{name}", "/root", 0, "/usr/bin/mpirun", mpi, home, (), 8, None)
+        for name in names
+    }
 
 
-def built(tmp_path: Path, here: Here, tools: str, benchmark: Benchmark = SOURCES) -> tuple[BuildOutcome, list[str], RunDir]:
+def built(
+    tmp_path: Path, here: Here, tools: str, benchmark: Benchmark = SOURCES
+) -> tuple[BuildOutcome, list[str], RunDir]:
     with context(tmp_path, here) as (handed, told):
         names = tuple(here.tools)
-        outcome = stage.build(handed, names[0], names, known(tools, names), benchmark, str(tmp_path / "root"))
+        outcome = stage.build(
+            handed, names[0], names, known(tools, names), benchmark, str(tmp_path / "root")
+        )
         return outcome, told, handed.run
 
 
 def library(tools: str) -> str:
-    return next(line for line in tools.splitlines() if line.startswith("nccl_library=")).partition("=")[2]
+    return next(line for line in tools.splitlines() if line.startswith("nccl_library=")).partition(
+        "="
+    )[2]
 
 
 def printed(program: Path) -> str:
-    return subprocess.run((program,), env={}, capture_output=True, text=True, timeout=10, check=True).stdout
+    return subprocess.run(
+        (program,), env={}, capture_output=True, text=True, timeout=10, check=True
+    ).stdout
 
 
 def counted(here: Here, label: str) -> list[str]:
     return [node for asked, node in here.asked if asked == label]
 
 
-def test_on_a_shared_file_system_one_build_is_all_and_nothing_is_copied(tmp_path: Path, tools: str) -> None:
+def test_on_a_shared_file_system_one_build_is_all_and_nothing_is_copied(
+    tmp_path: Path, tools: str
+) -> None:
     here = Here(dict.fromkeys("abc", tools))
     outcome, _, run = built(tmp_path, here, tools)
     assert (counted(here, "build"), counted(here, "unpack")) == (["a"], [])
-    assert (outcome.usable, outcome.version, outcome.origin, outcome.sha256) == (("a", "b", "c"), "2.19.6", "n.tar.gz", "ab")
+    assert (outcome.usable, outcome.version, outcome.origin, outcome.sha256) == (
+        ("a", "b", "c"),
+        "2.19.6",
+        "n.tar.gz",
+        "ab",
+    )
     assert outcome.problems == ()
-    assert [(proof.mpi_linked, proof.not_found, proof.nccl) for proof in outcome.proofs] == [(True, (), library(tools))] * 3
-    assert printed(Path(outcome.folder) / "all_reduce_perf") == "-gencode=arch=compute_90,code=sm_90\n", "found by its RUNPATH"
+    assert [(proof.mpi_linked, proof.not_found, proof.nccl) for proof in outcome.proofs] == [
+        (True, (), library(tools))
+    ] * 3
+    assert (
+        printed(Path(outcome.folder) / "all_reduce_perf") == "-gencode=arch=compute_90,code=sm_90\n"
+    ), "found by its RUNPATH"
     assert artefacts.load(run, "build.json", BuildOutcome) == outcome
 
 
-def test_kinds_are_built_for_apart_and_what_cannot_stand_beside_the_head_is_left_out_with_its_reason(tmp_path: Path, tools: str) -> None:
+def test_kinds_are_built_for_apart_and_what_cannot_stand_beside_the_head_is_left_out_with_its_reason(
+    tmp_path: Path, tools: str
+) -> None:
     here = Here(
         {
             "a": tools,
-            "b": tools.replace("cuda-12.8\ncuda=12.8", "cuda-13.0\ncuda=13.0").replace("capability=9.0", "capability=10.0"),
+            "b": (
+                tools.replace("cuda-12.8\ncuda=12.8", "cuda-13.0\ncuda=13.0").replace(
+                    "capability=9.0", "capability=10.0"
+                )
+            ),
             "c": tools.replace("nccl_PATCH=5", "nccl_PATCH=3"),
             "d": tools.replace("cuda_home", "no_home"),
             "e": tools.replace("x86_64", "aarch64"),
@@ -158,16 +229,31 @@ def test_kinds_are_built_for_apart_and_what_cannot_stand_beside_the_head_is_left
     ]
     assert (outcome.usable, counted(here, "build")) == (("a", "b", "g"), ["a", "b", "f"])
     assert outcome.problems[:3] == (
-        "c: NCCL 2.27.3, where the head has 2.27.5: NCCL refuses ranks of different versions: not measured in this run",
+        (
+            "c: NCCL 2.27.3, where the head has 2.27.5: NCCL refuses ranks of different versions:"
+            " not measured in this run"
+        ),
         "d: no CUDA toolkit on d, which nccl-tests is built with: not measured in this run",
-        "e: aarch64, where the head is x86_64: Open MPI starts ranks of one kind of processor: not measured in this run",
+        (
+            "e: aarch64, where the head is x86_64: Open MPI starts ranks of one kind of processor:"
+            " not measured in this run"
+        ),
     )
     (failed,) = [text for text in outcome.problems if text.startswith("f")]
     # Make counts itself where another make runs the tests: `make[1]`.
-    assert re.match(r"f: the benchmark does not build on f \(make ended with exit status 2\): make(\[\d\])?: \*\*\* \[Makefile:3:", failed)
+    assert re.match(
+        r"f: the benchmark does not build on f \(make ended with exit status 2\): make(\[\d\])?:"
+        r" \*\*\* \[Makefile:3:",
+        failed,
+    )
     assert told[0].startswith("3 kinds of nodes: a,g; b: cuda 13.0 (there 12.8), cuda home ")
-    targets = [printed(Path(each.directory) / "build/all_reduce_perf").strip() for each in outcome.builds]
-    assert targets == ["-gencode=arch=compute_90,code=sm_90", "-gencode=arch=compute_100,code=sm_100"]
+    targets = [
+        printed(Path(each.directory) / "build/all_reduce_perf").strip() for each in outcome.builds
+    ]
+    assert targets == [
+        "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_100,code=sm_100",
+    ]
     chooser = (Path(outcome.folder) / "all_reduce_perf").read_text()
     first, second = (each.directory for each in outcome.builds)
     assert f"host-a|host-g) dir={first};;\nhost-b) dir={second};;\n" in chooser
@@ -177,24 +263,49 @@ def test_kinds_are_built_for_apart_and_what_cannot_stand_beside_the_head_is_left
 @pytest.mark.parametrize(
     ("cut", "lines"),
     [
-        ("cuda_home", ("no CUDA toolkit on a, which nccl-tests is built with", "no nvcc on PATH, in $CUDA_HOME or /usr/local/cuda")),
-        ("nccl_library", ("no NCCL on a, which nccl-tests is built with", "include/nccl.h with libnccl.so.2: not in $NCCL_HOME, /usr, ")),
+        (
+            "cuda_home",
+            (
+                "no CUDA toolkit on a, which nccl-tests is built with",
+                "no nvcc on PATH, in $CUDA_HOME or /usr/local/cuda",
+            ),
+        ),
+        (
+            "nccl_library",
+            (
+                "no NCCL on a, which nccl-tests is built with",
+                "include/nccl.h with libnccl.so.2: not in $NCCL_HOME, /usr, ",
+            ),
+        ),
     ],
 )
-def test_a_head_that_lacks_what_a_build_takes_ends_it(tmp_path: Path, tools: str, cut: str, lines: tuple[str, str]) -> None:
+def test_a_head_that_lacks_what_a_build_takes_ends_it(
+    tmp_path: Path, tools: str, cut: str, lines: tuple[str, str]
+) -> None:
     with pytest.raises(BuildError) as caught:
         built(tmp_path, Here({"a": tools.replace(cut, "x"), "b": tools}), tools)
     assert (caught.value.what, caught.value.seen[: len(lines[1])]) == lines
 
 
-def test_a_build_that_fails_on_the_head_ends_it_with_the_compilers_line(tmp_path: Path, tools: str) -> None:
-    broken = dataclasses.replace(SOURCES, sources=recipe.archive({"Makefile": MAKEFILE, "main.c": b"int main(void) { return oops; }\n"}))
-    with pytest.raises(BuildError, match=r"the benchmark does not build on a \(make ended with exit status 2\)") as caught:
+def test_a_build_that_fails_on_the_head_ends_it_with_the_compilers_line(
+    tmp_path: Path, tools: str
+) -> None:
+    broken = dataclasses.replace(
+        SOURCES,
+        sources=recipe.archive(
+            {"Makefile": MAKEFILE, "main.c": b"int main(void) { return oops; }\n"}
+        ),
+    )
+    with pytest.raises(
+        BuildError, match=r"the benchmark does not build on a \(make ended with exit status 2\)"
+    ) as caught:
         built(tmp_path, Here({"a": tools}), tools, broken)
     assert "oops" in caught.value.seen
 
 
-def test_binaries_that_are_there_are_proven_and_a_node_without_them_is_left_out(tmp_path: Path, tools: str) -> None:
+def test_binaries_that_are_there_are_proven_and_a_node_without_them_is_left_out(
+    tmp_path: Path, tools: str
+) -> None:
     folder = tmp_path / "there"
     folder.mkdir()
     here = Here(dict.fromkeys("ab", tools))
@@ -204,15 +315,22 @@ def test_binaries_that_are_there_are_proven_and_a_node_without_them_is_left_out(
     assert caught.value.lines() == (
         f"error: no node has the binaries that are to be measured with in {folder}",
         "seen: a: no *_perf",
-        "next: name the folder of all_reduce_perf on the nodes, or the sources of nccl-tests here: --nccl-tests PATH",
+        (
+            "next: name the folder of all_reduce_perf on the nodes, or the sources of nccl-tests"
+            " here: --nccl-tests PATH"
+        ),
     )
     subprocess.run(("cp", "/bin/true", str(folder / "all_reduce_perf")), check=True)
     outcome, _, _ = built(tmp_path, here, tools, given)
     assert (outcome.folder, outcome.builds, outcome.usable) == (str(folder), (), ("a", "b"))
-    assert outcome.problems == ("the binary is not linked to MPI: every process would measure itself alone",)
+    assert outcome.problems == (
+        "the binary is not linked to MPI: every process would measure itself alone",
+    )
 
 
-def test_a_run_that_goes_on_proves_what_was_built_and_builds_it_again_where_it_is_gone(tmp_path: Path, tools: str) -> None:
+def test_a_run_that_goes_on_proves_what_was_built_and_builds_it_again_where_it_is_gone(
+    tmp_path: Path, tools: str
+) -> None:
     here = Here(dict.fromkeys("ab", tools))
     with context(tmp_path, here) as (handed, told):
         arguments = ("a", ("a", "b"), known(tools, ("a", "b")), SOURCES, str(tmp_path / "root"))
@@ -224,10 +342,14 @@ def test_a_run_that_goes_on_proves_what_was_built_and_builds_it_again_where_it_i
     assert counted(here, "build") == ["a", "a"]
     assert "the nodes do not have any more what was built: once more" in told
     assert again.builds == first.builds
-    assert printed(Path(again.folder) / "all_reduce_perf") == "-gencode=arch=compute_90,code=sm_90\n"
+    assert (
+        printed(Path(again.folder) / "all_reduce_perf") == "-gencode=arch=compute_90,code=sm_90\n"
+    )
 
 
 def test_the_stamp_says_what_was_built(tmp_path: Path) -> None:
-    plans: list[BuildPlan] = [recipe.plan(b"x", ("A=1",), kind, "/r") for kind in ("one", "two", "one")]
+    plans: list[BuildPlan] = [
+        recipe.plan(b"x", ("A=1",), kind, "/r") for kind in ("one", "two", "one")
+    ]
     assert plans[0] == plans[2]
     assert plans[0].stamp != plans[1].stamp

@@ -10,11 +10,23 @@ import pytest
 from busbw.assess import builds
 from busbw.assess.launches import Launch
 from busbw.building.recipe import BuildOutcome, KindBuild
-from busbw.model import BenchmarkCase, CaseOutcome, Collective, Confidence, Evidence, Finding, Invocation, Sizes, Status
+from busbw.model import (
+    BenchmarkCase,
+    CaseOutcome,
+    Collective,
+    Confidence,
+    Evidence,
+    Finding,
+    Invocation,
+    Sizes,
+    Status,
+)
 from busbw.parsers.nccl_tests import table
 from busbw.store.artefacts import CaseArtefact
 
-(RESULT,) = table.parse((Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt").read_text())
+(RESULT,) = table.parse(
+    (Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt").read_text()
+)
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 8))
 KIND = KindBuild("1f", "/home/b/build/1f", "n1", False, ("n1", "n2"), "12.8", "2.27.5")
 BUILD = BuildOutcome("/home/b/build/1f/build", (KIND,), (), ("n1", "n2"), (), version="2.19.6")
@@ -34,11 +46,23 @@ def launched(tests: str | None, nccl: str | None) -> tuple[Launch, ...]:
         None,
     )
     result = dataclasses.replace(RESULT, tests_version=tests, nccl_version=nccl)
-    return (Launch(artefact, (result,), CaseOutcome(CASE, Status.PASS, "", (result,), 0, 1.0, (), ("n1",)), (), ()),)
+    return (
+        Launch(
+            artefact,
+            (result,),
+            CaseOutcome(CASE, Status.PASS, "", (result,), 0, 1.0, (), ("n1",)),
+            (),
+            (),
+        ),
+    )
 
 
-@pytest.mark.parametrize(("tests", "nccl"), [("2.19.6", "2.27.5"), ("2.19.6", "2.27.5+cuda12.9"), (None, None)])
-def test_what_ran_is_what_was_built_where_it_says_so_or_says_nothing(tests: str | None, nccl: str | None) -> None:
+@pytest.mark.parametrize(
+    ("tests", "nccl"), [("2.19.6", "2.27.5"), ("2.19.6", "2.27.5+cuda12.9"), (None, None)]
+)
+def test_what_ran_is_what_was_built_where_it_says_so_or_says_nothing(
+    tests: str | None, nccl: str | None
+) -> None:
     assert builds.findings(BUILD, launched(tests, nccl), emulated=False) == ()
     assert builds.findings(None, launched(tests, nccl), emulated=False) == ()
 
@@ -62,7 +86,9 @@ def test_another_nccl_tests_or_nccl_than_was_built_is_a_finding() -> None:
             ("NCCL 2.18.3 was measured, and 2.27.5 was built", "NCCL 2.18.3"),
         )
     )
-    assert [f.title for f in builds.findings(BUILD, launched("2.19.6", "2.32.3"), emulated=True)] == [], "a stand-in proves no NCCL"
+    assert [
+        f.title for f in builds.findings(BUILD, launched("2.19.6", "2.32.3"), emulated=True)
+    ] == [], "a stand-in proves no NCCL"
 
 
 def test_every_problem_of_the_build_is_a_finding() -> None:

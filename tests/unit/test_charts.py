@@ -27,7 +27,15 @@ def texts(drawing: svg.Drawing) -> list[str]:
 
 def test_size_axis_has_round_powers_of_two_and_few_of_them() -> None:
     axis = svg.sizes(8, 8 << 30)
-    assert [label for _, label in axis.ticks] == ["8 B", "256 B", "8 KiB", "256 KiB", "8 MiB", "256 MiB", "8 GiB"]
+    assert [label for _, label in axis.ticks] == [
+        "8 B",
+        "256 B",
+        "8 KiB",
+        "256 KiB",
+        "8 MiB",
+        "256 MiB",
+        "8 GiB",
+    ]
     assert axis.place(8) == 0.0
     assert axis.place(8 << 30) == 1.0
     assert axis.place(256 << 10) == pytest.approx(0.5)
@@ -56,31 +64,51 @@ def test_linear_axis_always_covers_what_is_drawn(high: float, share: float) -> N
 
 
 def test_time_axis_has_every_power_of_ten_with_its_unit() -> None:
-    assert [label for _, label in svg.times(38.0, 88800.0).ticks] == ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]
+    assert [label for _, label in svg.times(38.0, 88800.0).ticks] == [
+        "10 µs",
+        "100 µs",
+        "1 ms",
+        "10 ms",
+        "100 ms",
+    ]
     assert [label for _, label in svg.times(0.5, 0.6).ticks] == ["100 ns", "1 µs"]
 
 
 def _plot(*lines: plot.Line) -> plot.Plot:
-    return plot.Plot("k", "A title", "What it says", svg.sizes(8, 1024), svg.linear(400.0), "size", "GB/s", lines)
+    return plot.Plot(
+        "k", "A title", "What it says", svg.sizes(8, 1024), svg.linear(400.0), "size", "GB/s", lines
+    )
 
 
 def test_plot_names_itself_and_says_what_it_shows() -> None:
     root = parsed(plot.draw(_plot(plot.Line("this run 192", ((8.0, 1.0), (1024.0, 192.0)), "bad"))))
     assert root.attrib["role"] == "img"
     assert root.attrib["aria-labelledby"] == "chart-k-t chart-k-d"
-    assert [root.find(f"{SVG}title").text, root.find(f"{SVG}desc").text] == ["A title", "What it says"]  # type: ignore[union-attr]  # None fails too
+    assert [root.find(f"{SVG}title").text, root.find(f"{SVG}desc").text] == [
+        "A title",
+        "What it says",
+    ]  # type: ignore[union-attr]  # None fails too
 
 
 def test_labels_of_lines_that_end_together_do_not_overlap() -> None:
-    lines = tuple(plot.Line(f"line {n}", ((8.0, 1.0), (1024.0, 192.0 + n / 10)), "bad") for n in range(5))
+    lines = tuple(
+        plot.Line(f"line {n}", ((8.0, 1.0), (1024.0, 192.0 + n / 10)), "bad") for n in range(5)
+    )
     root = parsed(plot.draw(_plot(*lines)))
-    spots = sorted(float(e.attrib["y"]) for e in root.iter(f"{SVG}text") if (e.text or "").startswith("line "))
+    spots = sorted(
+        float(e.attrib["y"]) for e in root.iter(f"{SVG}text") if (e.text or "").startswith("line ")
+    )
     assert all(below - above >= 14.9 for above, below in pairwise(spots))
     assert spots[-1] <= plot.HEIGHT
 
 
 def test_label_of_a_line_that_ends_early_stands_at_its_end() -> None:
-    drawing = plot.draw(_plot(plot.Line("short", ((8.0, 1.0), (16.0, 2.0)), "bad"), plot.Line("long", ((8.0, 1.0), (1024.0, 9.0)), "good")))
+    drawing = plot.draw(
+        _plot(
+            plot.Line("short", ((8.0, 1.0), (16.0, 2.0)), "bad"),
+            plot.Line("long", ((8.0, 1.0), (1024.0, 9.0)), "good"),
+        )
+    )
     places = {e.text: float(e.attrib["x"]) for e in parsed(drawing).iter(f"{SVG}text")}
     assert places["short"] < 300 < places["long"]
 
@@ -88,19 +116,65 @@ def test_label_of_a_line_that_ends_early_stands_at_its_end() -> None:
 def test_pictures_carry_no_style_attribute_and_no_markup_from_texts() -> None:
     drawings = (
         plot.draw(_plot(plot.Line(HOSTILE, ((8.0, 1.0), (1024.0, 2.0)), "bad"))),
-        strip.draw_members(strip.Members("m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (strip.Row((0,), 0.5, HOSTILE, True),))),
-        strip.draw(strip.Strip("s", HOSTILE, HOSTILE, svg.linear(2), HOSTILE, (strip.Mark(1, 1, 1, True, HOSTILE),), HOSTILE, HOSTILE, ())),
-        matrix.draw(matrix.Matrix("x", HOSTILE, HOSTILE, (HOSTILE, "b"), ((0, 1, 5.0),), 1.0, 9.0, (0,), (HOSTILE, "z"))),
+        strip.draw_members(
+            strip.Members(
+                "m", HOSTILE, HOSTILE, (HOSTILE,), (0,), (strip.Row((0,), 0.5, HOSTILE, True),)
+            )
+        ),
+        strip.draw(
+            strip.Strip(
+                "s",
+                HOSTILE,
+                HOSTILE,
+                svg.linear(2),
+                HOSTILE,
+                (strip.Mark(1, 1, 1, True, HOSTILE),),
+                HOSTILE,
+                HOSTILE,
+                (),
+            )
+        ),
+        matrix.draw(
+            matrix.Matrix(
+                "x",
+                HOSTILE,
+                HOSTILE,
+                (HOSTILE, "b"),
+                ((0, 1, 5.0),),
+                1.0,
+                9.0,
+                (0,),
+                (HOSTILE, "z"),
+            )
+        ),
     )
     for drawing in drawings:
         root = parsed(drawing)
-        assert not [element for element in root.iter() if "style" in element.attrib or element.tag == f"{SVG}script"]
+        assert not [
+            element
+            for element in root.iter()
+            if "style" in element.attrib or element.tag == f"{SVG}script"
+        ]
         assert "</text><script>alert(1)</script>\"'␛&" in "".join(root.itertext())
 
 
 def test_five_thousand_processes_stay_a_handful_of_elements() -> None:
-    marks = tuple(strip.Mark(1.9 if n == 40 else 1.0, 0.9, 2.0, n == 40, f"gpu-{n // 8}") for n in range(5000))
-    drawing = strip.draw(strip.Strip("s", "t", "d", svg.linear(2.0), "×", marks, "first", "last", (strip.Rule(1.1, "1.10 ×"),)))
+    marks = tuple(
+        strip.Mark(1.9 if n == 40 else 1.0, 0.9, 2.0, n == 40, f"gpu-{n // 8}") for n in range(5000)
+    )
+    drawing = strip.draw(
+        strip.Strip(
+            "s",
+            "t",
+            "d",
+            svg.linear(2.0),
+            "×",
+            marks,
+            "first",
+            "last",
+            (strip.Rule(1.1, "1.10 ×"),),
+        )
+    )
     assert sum(1 for _ in parsed(drawing).iter()) < 40
     assert len(drawing.markup) < 100_000
     assert "gpu-5" in texts(drawing)
@@ -115,10 +189,17 @@ def test_marks_that_stand_apart_differ_in_shape_not_in_colour_alone() -> None:
 
 def test_groups_show_their_members_and_mark_the_accused_column() -> None:
     picture = strip.Members(
-        "m", "t", "d", ("a", "b", "c"), (1,), (strip.Row((0, 1), 0.5, "24 GB/s", True), strip.Row((0, 2), 1.0, "48 GB/s", False))
+        "m",
+        "t",
+        "d",
+        ("a", "b", "c"),
+        (1,),
+        (strip.Row((0, 1), 0.5, "24 GB/s", True), strip.Row((0, 2), 1.0, "48 GB/s", False)),
     )
     root = parsed(strip.draw_members(picture))
-    bars = [float(e.attrib["width"]) for e in root.iter(f"{SVG}rect") if e.attrib["class"] != "f-mark"]
+    bars = [
+        float(e.attrib["width"]) for e in root.iter(f"{SVG}rect") if e.attrib["class"] != "f-mark"
+    ]
     assert bars == [130.0, 260.0]
     assert [e.attrib["class"] for e in root.iter(f"{SVG}rect")] == ["f-mark", "f-bad", "f-good"]
     assert texts(strip.draw_members(picture)) == ["a", "b", "c", "24 GB/s", "48 GB/s"]
@@ -147,5 +228,8 @@ def test_a_place_outside_the_axis_is_held_at_its_end() -> None:
 
 
 def test_coordinates_have_one_digit() -> None:
-    numbers = re.findall(r"\d+\.\d+", plot.draw(_plot(plot.Line("a", ((8.0, 1.0), (100.0, 3.3), (1024.0, 7.7)), "bad"))).markup)
+    numbers = re.findall(
+        r"\d+\.\d+",
+        plot.draw(_plot(plot.Line("a", ((8.0, 1.0), (100.0, 3.3), (1024.0, 7.7)), "bad"))).markup,
+    )
     assert [n for n in numbers if len(n.split(".")[1]) > 2] == []

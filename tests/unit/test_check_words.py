@@ -11,7 +11,9 @@ from busbw.run.checking import CheckReport
 
 
 def asked(check_id: str, node: str, status: Status) -> CheckResult:
-    return CheckResult(check_id, node, status, "8", "8", "nvidia-smi -L", required=status is not Status.UNKNOWN)
+    return CheckResult(
+        check_id, node, status, "8", "8", "nvidia-smi -L", required=status is not Status.UNKNOWN
+    )
 
 
 CHECKS = tuple(
@@ -24,9 +26,15 @@ CHECKS = tuple(
         ("efa.mtu", Status.SKIPPED),
     )
 )
-CAUGHT = "would have caught: another answer than expected to 2 checks of gpu, sw, on each of 2 nodes, at that moment"
+CAUGHT = (
+    "would have caught: another answer than expected to 2 checks of gpu, sw, on each of 2 nodes, at"
+    " that moment"
+)
 UNSEEN = "could not see: what was not checked on some or all nodes (sw.cuda)"
-MOVES = "could not see: whether data moves, how fast, and what comes and goes: nothing was measured (busbw run)"
+MOVES = (
+    "could not see: whether data moves, how fast, and what comes and goes: nothing was measured"
+    " (busbw run)"
+)
 
 
 def test_a_passing_check_says_what_it_would_have_caught_and_what_it_could_not_see() -> None:
@@ -36,12 +44,26 @@ def test_a_passing_check_says_what_it_would_have_caught_and_what_it_could_not_se
 
 
 def printed(verdict: Status) -> tuple[str, ...]:
-    report = CheckReport("busbw.check/1", "r", "1", "tcp", "2026-11-21T12:00:00Z", verdict, 0, "", ("n1", "n2"), (), CHECKS)
+    report = CheckReport(
+        "busbw.check/1",
+        "r",
+        "1",
+        "tcp",
+        "2026-11-21T12:00:00Z",
+        verdict,
+        0,
+        "",
+        ("n1", "n2"),
+        (),
+        CHECKS,
+    )
     return check.check_lines(report, "runs/r")
 
 
 def test_the_terminal_tells_it_beside_a_pass_and_leaves_it_out_beside_a_failure() -> None:
-    assert [line for line in printed(Status.PASS) if "could not see" in line or "caught" in line] == [
+    assert [
+        line for line in printed(Status.PASS) if "could not see" in line or "caught" in line
+    ] == [
         f"SEES  {CAUGHT}",
         f"      {UNSEEN}",
         f"      {MOVES}",

@@ -1,4 +1,5 @@
-"""The CI examples of docs/ci.md: valid, of commands that exist, and gating on the exit status, where 3 is never a regression."""
+"""The CI examples of docs/ci.md: valid, of commands that exist, and gating on the exit status,
+where 3 is never a regression."""
 
 from __future__ import annotations
 
@@ -25,20 +26,36 @@ WORKFLOW, GITLAB = (yaml.safe_load(text) for kind, text in BLOCKS if kind == "ya
 (MEASURE,) = (step["run"] for step in WORKFLOW["jobs"]["bandwidth"]["steps"] if "run" in step)
 
 
-def ran(script: str, shell: tuple[str, ...], folder: Path, *statuses: int) -> tuple[int, str, list[str]]:
-    """(exit status, output, command lines) of a script where busbw ends with these statuses, the last one from then on."""
+def ran(
+    script: str, shell: tuple[str, ...], folder: Path, *statuses: int
+) -> tuple[int, str, list[str]]:
+    """(exit status, output, command lines) of a script where busbw ends with these statuses, the
+    last one from then on."""
     stub = folder / "busbw"
     counts = " ".join(f"{n}) exit {status};;" for n, status in enumerate(statuses, 1))
-    stub.write_text(f'#!/bin/sh\necho "$*" >> {folder}/calls\ncase $(wc -l < {folder}/calls) in {counts} esac\nexit {statuses[-1]}\n')
+    stub.write_text(
+        f'#!/bin/sh\necho "$*" >> {folder}/calls\ncase $(wc -l < {folder}/calls) in {counts}'
+        f" esac\nexit {statuses[-1]}\n"
+    )
     stub.chmod(0o755)
     environment = {"PATH": f"{folder}:/usr/bin:/bin", "GITHUB_OUTPUT": str(folder / "outputs")}
-    done = subprocess.run((*shell, script), capture_output=True, text=True, env=environment, check=False, timeout=20, cwd=folder)
+    done = subprocess.run(
+        (*shell, script),
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=20,
+        cwd=folder,
+    )
     return done.returncode, done.stdout, (folder / "calls").read_text().splitlines()
 
 
 def test_every_example_measures_with_a_command_line_that_busbw_takes() -> None:
     parser = cli.build_parser(cli.commands())
-    lines = re.findall(r"busbw (run firmware-ci .*?)(?:'\)|$)", "\n".join(text for _, text in BLOCKS), re.MULTILINE)
+    lines = re.findall(
+        r"busbw (run firmware-ci .*?)(?:'\)|$)", "\n".join(text for _, text in BLOCKS), re.MULTILINE
+    )
     assert len(lines) == 4
     for line in lines:
         assert parser.parse_args(shlex.split(line)).playbook == "firmware-ci"
@@ -73,7 +90,10 @@ def github(folder: Path, status: int) -> str:
     (output,) = (folder / "outputs").read_text().splitlines()
     gate, answered = WORKFLOW["jobs"]["bandwidth"], WORKFLOW["jobs"]["answered"]
     assert gate["outputs"] == {"status": "${{ steps.measure.outputs.status }}"}
-    assert (answered["needs"], answered["if"]) == ("bandwidth", "needs.bandwidth.outputs.status == '3'")
+    assert (answered["needs"], answered["if"]) == (
+        "bandwidth",
+        "needs.bandwidth.outputs.status == '3'",
+    )
     assert [step["run"] for step in answered["steps"]] == ["exit 3"]
     return "fail" if ended else "neutral" if output == "status=3" else "pass"
 
@@ -82,13 +102,21 @@ def gitlab(folder: Path, status: int) -> str:
     job = GITLAB["bandwidth"]
     assert job["artifacts"] == {"when": "always", "reports": {"junit": "junit.xml"}}
     ended, _, _ = ran("\n".join(job["script"]), BASH, folder, status)
-    return "pass" if ended == 0 else "neutral" if ended in job["allow_failure"]["exit_codes"] else "fail"
+    return (
+        "pass"
+        if ended == 0
+        else "neutral"
+        if ended in job["allow_failure"]["exit_codes"]
+        else "fail"
+    )
 
 
 def jenkins(folder: Path, status: int) -> str:
     assert all(JENKINS.count(a) == JENKINS.count(b) for a, b in ("{}", "()", "[]"))
     script = re.search(r"sh\(returnStatus: true, script: '([^']*)'\)", JENKINS)
-    told = re.search(r"if \(status == (\d)\) \{ unstable\(.*\) \} else if \(status != (\d)\) \{ error\(", JENKINS)
+    told = re.search(
+        r"if \(status == (\d)\) \{ unstable\(.*\) \} else if \(status != (\d)\) \{ error\(", JENKINS
+    )
     assert script is not None
     assert told is not None
     ended, _, _ = ran(script[1], ("sh", "-xe", "-c"), folder, status)
@@ -96,10 +124,17 @@ def jenkins(folder: Path, status: int) -> str:
 
 
 def slurm(folder: Path, status: int) -> str:
-    assert all(re.match(r"#SBATCH --\w+", line) for line in SLURM.splitlines() if line.startswith("#SBATCH"))
+    assert all(
+        re.match(r"#SBATCH --\w+", line)
+        for line in SLURM.splitlines()
+        if line.startswith("#SBATCH")
+    )
     (folder / "nightly.sh").write_text(SLURM)
     # `sbatch --wait` ends as its job does; here the job runs at once.
-    for name, text in (("sbatch", f"exec sh {folder}/nightly.sh > {folder}/log"), ("mail", f"touch {folder}/mailed")):
+    for name, text in (
+        ("sbatch", f"exec sh {folder}/nightly.sh > {folder}/log"),
+        ("mail", f"touch {folder}/mailed"),
+    ):
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
     fields = CRON.strip().split(maxsplit=5)
@@ -120,5 +155,7 @@ def test_each_gate_fails_for_a_regression_and_neither_fails_nor_passes_where_the
 
 @pytest.mark.parametrize("status", [2, 130])
 @pytest.mark.parametrize("example", [github, gitlab, jenkins, slurm])
-def test_a_wrong_command_or_an_interrupted_run_is_never_a_pass(example: Callable[[Path, int], str], status: int, tmp_path: Path) -> None:
+def test_a_wrong_command_or_an_interrupted_run_is_never_a_pass(
+    example: Callable[[Path, int], str], status: int, tmp_path: Path
+) -> None:
     assert example(tmp_path, status) == "fail"

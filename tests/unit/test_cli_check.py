@@ -1,4 +1,5 @@
-"""`busbw check` on the command line: what is printed, what is refused, the exit status; on this machine through the local transport."""
+"""`busbw check` on the command line: what is printed, what is refused, the exit status; on this
+machine through the local transport."""
 
 from __future__ import annotations
 
@@ -24,12 +25,21 @@ def as_if_just_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "_age_s", lambda: 0.3)
 
 
-def result(check_id: str, node: str, status: Status, found: str, *, reason: str = "", required: bool = True) -> CheckResult:
+def result(
+    check_id: str, node: str, status: Status, found: str, *, reason: str = "", required: bool = True
+) -> CheckResult:
     evidence = Evidence(f"raw/preflight/{node}.txt", 12, "GPU 0: NVIDIA H100 80GB HBM3")
-    return CheckResult(check_id, node, status, found, "8 GPUs", "nvidia-smi -L", reason, evidence, required)
+    return CheckResult(
+        check_id, node, status, found, "8 GPUs", "nvidia-smi -L", reason, evidence, required
+    )
 
 
-def report(*checks: CheckResult, verdict: Status, exit_status: int, unreachable: tuple[Unreachable, ...] = ()) -> CheckReport:
+def report(
+    *checks: CheckResult,
+    verdict: Status,
+    exit_status: int,
+    unreachable: tuple[Unreachable, ...] = (),
+) -> CheckReport:
     return CheckReport(
         schema="busbw.check/1",
         run_id="20261121-1200-check",
@@ -48,8 +58,28 @@ def report(*checks: CheckResult, verdict: Status, exit_status: int, unreachable:
 FAILING = report(
     *(result("gpu.count", n, Status.PASS, "8 x H100") for n in NODES[:2]),
     *(result("gpu.count", n, Status.FAIL, "7 x H100") for n in NODES[2:]),
-    *(result("rdma.mtu", n, Status.UNKNOWN, "tool missing", reason="ibv_devinfo is not installed", required=False) for n in NODES),
-    *(result("efa.devices", n, Status.SKIPPED, "0", reason="not applicable to profile infiniband", required=False) for n in NODES),
+    *(
+        result(
+            "rdma.mtu",
+            n,
+            Status.UNKNOWN,
+            "tool missing",
+            reason="ibv_devinfo is not installed",
+            required=False,
+        )
+        for n in NODES
+    ),
+    *(
+        result(
+            "efa.devices",
+            n,
+            Status.SKIPPED,
+            "0",
+            reason="not applicable to profile infiniband",
+            required=False,
+        )
+        for n in NODES
+    ),
     verdict=Status.FAIL,
     exit_status=1,
 )
@@ -71,16 +101,31 @@ def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and
     )
 
 
-def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_is_told_once() -> None:
+def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_is_told_once() -> (
+    None
+):
     odd = report(
         result("gpu.count", NODES[0], Status.FAIL, "7 x H100"),
         *(result("gpu.count", n, Status.FAIL, "no GPU") for n in NODES[1:3]),
-        *(result(f"gpu.{i}", NODES[3], Status.UNKNOWN, "tool missing", reason="nvidia-smi is not installed") for i in ("driver", "mig")),
+        *(
+            result(
+                f"gpu.{i}",
+                NODES[3],
+                Status.UNKNOWN,
+                "tool missing",
+                reason="nvidia-smi is not installed",
+            )
+            for i in ("driver", "mig")
+        ),
         result("os.psi", NODES[3], Status.WARN, "waiting for cpu", required=False),
         verdict=Status.FAIL,
         exit_status=1,
     )
-    shown = [line for line in check.check_lines(odd, "runs/x") if not line.startswith(("      exp", "      com", "      seen"))]
+    shown = [
+        line
+        for line in check.check_lines(odd, "runs/x")
+        if not line.startswith(("      exp", "      com", "      seen"))
+    ]
     assert shown == [
         "FAIL  3 of 4 nodes not as required: gpu-[001-003]; profile infiniband",
         "  gpu    0/4  ✖ gpu-[001-003] gpu.count   ? gpu-004 gpu.driver, gpu.mig",
@@ -94,8 +139,10 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
         "      found     waiting for cpu",
         "busbw: CHECK FAIL 3 failed, 1 warning, 0 passed, 2 not checked  runs/x",
     ]
-    assert check.drain_reason(odd) == (
-        "busbw: FAIL gpu.count 7 x H100; gpu.count no GPU; gpu.driver, gpu.mig tool missing (nvidia-smi is not installed)"
+    assert (
+        check.drain_reason(odd)
+        == "busbw: FAIL gpu.count 7 x H100; gpu.count no GPU; gpu.driver, gpu.mig tool missing"
+        " (nvidia-smi is not installed)"
     )
 
 
@@ -103,14 +150,22 @@ def test_lines_for_a_terminal_fit_it_and_lose_nothing() -> None:
     plain = check.check_lines(FAILING, "runs/x")
     for width in (60, 80, 120):
         shaped = check.wrapped(plain, width)
-        assert max(len(line.rstrip()) for line in shaped if not line.startswith("busbw: ")) <= width, "the line for grep stays whole"
+        assert (
+            max(len(line.rstrip()) for line in shaped if not line.startswith("busbw: ")) <= width
+        ), "the line for grep stays whole"
         assert "".join("".join(shaped).split()) == "".join("".join(plain).split())
     assert check.wrapped(plain, None) == plain
 
 
-@pytest.mark.parametrize(("framework", "status"), [("busbw", 3), ("nhc", 1), ("nagios", 3), ("npd", 2)])
+@pytest.mark.parametrize(
+    ("framework", "status"), [("busbw", 3), ("nhc", 1), ("nagios", 3), ("npd", 2)]
+)
 def test_a_check_that_could_not_be_made_ends_as_its_framework_wants(
-    framework: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    framework: str,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -118,7 +173,10 @@ def test_a_check_that_could_not_be_made_ends_as_its_framework_wants(
     (tools / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     assert cli.main(["check", "--local", "--framework", framework, "-p", "nvlink-only"]) == status
-    assert "gpu.count timed out (nvidia-smi -L did not end within its time limit)" in capsys.readouterr().out
+    assert (
+        "gpu.count timed out (nvidia-smi -L did not end within its time limit)"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_framework_without_local_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,19 +186,40 @@ def test_a_framework_without_local_is_refused(capsys: pytest.CaptureFixture[str]
 
 def test_a_drain_reason_is_one_line_that_leads_with_what_failed() -> None:
     assert check.drain_reason(FAILING) == "busbw: FAIL gpu.count 7 x H100"
-    well = report(result("gpu.count", NODES[0], Status.PASS, "8 x H100"), verdict=Status.PASS, exit_status=0)
+    well = report(
+        result("gpu.count", NODES[0], Status.PASS, "8 x H100"), verdict=Status.PASS, exit_status=0
+    )
     assert check.drain_reason(well) == "busbw: PASS 1 check passed, 0 warnings"
 
 
 def test_text_of_a_node_can_neither_move_the_cursor_nor_make_a_line() -> None:
-    hostile = report(result("gpu.count", NODES[0], Status.FAIL, "\x1b[2J\nbusbw: PASS"), verdict=Status.FAIL, exit_status=1)
+    hostile = report(
+        result("gpu.count", NODES[0], Status.FAIL, "\x1b[2J\nbusbw: PASS"),
+        verdict=Status.FAIL,
+        exit_status=1,
+    )
     for line in (*check.check_lines(hostile, "runs/x"), check.drain_reason(hostile)):
         assert "\x1b" not in line
         assert "\n" not in line
 
 
-def test_this_machine_is_asked_through_the_local_transport_and_the_run_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = cli.main(["check", "-w", "a,b", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "--json"])
+def test_this_machine_is_asked_through_the_local_transport_and_the_run_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = cli.main(
+        [
+            "check",
+            "-w",
+            "a,b",
+            "--transport",
+            "local",
+            "-p",
+            "tcp",
+            "--out",
+            str(tmp_path),
+            "--json",
+        ]
+    )
     printed = json.loads(capsys.readouterr().out)
     assert printed["schema"] == "busbw.check/1"
     assert printed["exit_status"] == status
@@ -151,12 +230,16 @@ def test_this_machine_is_asked_through_the_local_transport_and_the_run_is_kept(t
     assert json.loads((tmp_path / "latest" / "check.json").read_text()) == printed
 
 
-def test_the_report_of_a_check_is_the_same_bytes_when_it_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_of_a_check_is_the_same_bytes_when_it_is_made_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from busbw.codec import dump_json
     from busbw.run import checking
     from busbw.store import run_directory
 
-    cli.main(["check", "-w", "a", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "-q"])
+    cli.main(
+        ["check", "-w", "a", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "-q"]
+    )
     assert capsys.readouterr().out.startswith("busbw: CHECK ")
     run = run_directory.open_existing(tmp_path / "latest")
     kept = (run.path / "check.json").read_text()
@@ -164,8 +247,12 @@ def test_the_report_of_a_check_is_the_same_bytes_when_it_is_made_again(tmp_path:
     assert dump_json(checking.conclude(run)) == kept
 
 
-def test_busbw_report_on_a_check_comes_to_the_verdict_of_the_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = cli.main(["check", "-w", "a", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "-q"])
+def test_busbw_report_on_a_check_comes_to_the_verdict_of_the_check(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = cli.main(
+        ["check", "-w", "a", "--transport", "local", "-p", "tcp", "--out", str(tmp_path), "-q"]
+    )
     checked = capsys.readouterr().out
     (tmp_path / "latest" / "check.json").unlink()
     assert cli.main(["report", str(tmp_path / "latest"), "-q"]) == status
@@ -194,7 +281,10 @@ def test_local_together_with_a_host_list_is_refused(capsys: pytest.CaptureFixtur
 
 
 def test_without_a_fabric_a_dry_run_asks_for_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", "quick", "-w", "gpu-1", "--dry-run", "--nccl-tests", "/opt/nccl-tests"]) == 2
+    assert (
+        cli.main(["run", "quick", "-w", "gpu-1", "--dry-run", "--nccl-tests", "/opt/nccl-tests"])
+        == 2
+    )
     assert "a dry run asks no node" in capsys.readouterr().err
 
 
@@ -216,6 +306,14 @@ def test_the_age_of_this_process_is_its_own_and_grows() -> None:
 
 
 def test_a_check_of_this_machine_loads_no_ssh_library() -> None:
-    program = "import sys; from busbw import cli; cli.main(['check', '--local', '-p', 'tcp']); sys.exit('paramiko' in sys.modules)"
+    program = (
+        "import sys; from busbw import cli; cli.main(['check', '--local', '-p', 'tcp']);"
+        " sys.exit('paramiko' in sys.modules)"
+    )
 
-    assert subprocess.run((sys.executable, "-c", program), stdout=subprocess.DEVNULL, timeout=60, check=False).returncode == 0
+    assert (
+        subprocess.run(
+            (sys.executable, "-c", program), stdout=subprocess.DEVNULL, timeout=60, check=False
+        ).returncode
+        == 0
+    )

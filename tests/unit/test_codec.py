@@ -14,9 +14,24 @@ from hypothesis import strategies as st
 
 from busbw.codec import dump_json, json_schema, parse_json
 from busbw.errors import ReadError, UsageError
-from busbw.model import Answer, BenchmarkCase, Cluster, Collective, CommandResult, Node, Sizes, Unreachable
+from busbw.model import (
+    Answer,
+    BenchmarkCase,
+    Cluster,
+    Collective,
+    CommandResult,
+    Node,
+    Sizes,
+    Unreachable,
+)
 
-CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(8, 1 << 33), env=(("NCCL_ALGO", "Ring"),), timeout_s=90.5)
+CASE = BenchmarkCase(
+    "all-reduce",
+    Collective.ALL_REDUCE,
+    Sizes(8, 1 << 33),
+    env=(("NCCL_ALGO", "Ring"),),
+    timeout_s=90.5,
+)
 
 
 class Colour(StrEnum):
@@ -33,30 +48,56 @@ class Sample:
 
 
 def test_importing_the_codec_loads_neither_pydantic_nor_yaml() -> None:
-    code = "import sys, busbw.codec; print(sorted({'yaml', 'pydantic', 'pydantic_core'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    code = (
+        "import sys, busbw.codec; print(sorted({'yaml', 'pydantic', 'pydantic_core'} &"
+        " set(sys.modules)))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_writing_json_needs_no_pydantic() -> None:
-    code = "import sys; from busbw.codec import dump_json; from busbw.model import Node; dump_json(Node('a')); print('pydantic' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    code = (
+        "import sys; from busbw.codec import dump_json; from busbw.model import Node;"
+        " dump_json(Node('a')); print('pydantic' in sys.modules)"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "False\n"
+    )
 
 
 def test_a_record_survives_the_way_through_json() -> None:
-    cluster = Cluster(nodes=(Node("a", gpus=8, labels=(("rack", "07"),)), Node("b")), head="a", source="-w a,b", notes=("é µ 𝄞",))
+    cluster = Cluster(
+        nodes=(Node("a", gpus=8, labels=(("rack", "07"),)), Node("b")),
+        head="a",
+        source="-w a,b",
+        notes=("é µ 𝄞",),
+    )
     for record, kind in ((CASE, BenchmarkCase), (cluster, Cluster)):
         assert parse_json(dump_json(record).encode(), kind) == record
 
 
 def test_bytes_and_unions_survive_the_way_through_json() -> None:
-    answers = (CommandResult("a", ("true",), 0, b"\xff\x00\n", b"", 0.25), Unreachable("b", "timed out"))
+    answers = (
+        CommandResult("a", ("true",), 0, b"\xff\x00\n", b"", 0.25),
+        Unreachable("b", "timed out"),
+    )
     assert parse_json(dump_json(answers).encode(), tuple[Answer, ...]) == answers
 
 
 def test_json_text_is_canonical() -> None:
     text = dump_json(Sample(0.1, 'µ "x"\n', b"\xff", {"b": 2, "a": 1}))
-    assert text == (
-        '{\n  "number": 0.1,\n  "text": "µ \\"x\\"\\n",\n  "raw": "/w==",\n  "table": {\n    "a": 1,\n    "b": 2\n  },\n  "colour": "red"\n}\n'
+    assert (
+        text
+        == '{\n  "number": 0.1,\n  "text": "µ \\"x\\"\\n",\n  "raw": "/w==",\n  "table": {\n   '
+        ' "a": 1,\n    "b": 2\n  },\n  "colour": "red"\n}\n'
     )
 
 
@@ -73,7 +114,9 @@ def test_whatever_a_record_holds_comes_back_as_it_was(record: Sample) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_is_not_finite_is_refused_and_its_place_is_named(value: float) -> None:
-    with pytest.raises(ValueError, match=r"\[1\]\.number is (nan|inf|-inf); only finite numbers can be written"):
+    with pytest.raises(
+        ValueError, match=r"\[1\]\.number is (nan|inf|-inf); only finite numbers can be written"
+    ):
         dump_json((Sample(1.0), Sample(value)))
 
 
@@ -105,10 +148,22 @@ def test_json_that_was_cut_short_says_where_it_ends() -> None:
     data = dump_json(CASE).encode()[:60]
     with pytest.raises(ReadError) as caught:
         parse_json(data, BenchmarkCase, "run.json", error=ReadError)
-    assert caught.value.lines() == ("error: run.json:4:3: not JSON, or cut short: Unterminated string starting at",)
+    assert caught.value.lines() == (
+        "error: run.json:4:3: not JSON, or cut short: Unterminated string starting at",
+    )
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"{} {}", b'{"number": 1}, {"number": 2}', b'{"number": 1}]', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xfe",
+        b"{} {}",
+        b'{"number": 1}, {"number": 2}',
+        b'{"number": 1}]',
+        b"[" * 100_000,
+    ],
+)
 def test_what_is_not_one_json_document_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError, match=r"not JSON"):
         parse_json(data, Sample, "x.json")

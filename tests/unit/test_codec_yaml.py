@@ -75,11 +75,17 @@ def test_scalars_are_read_by_the_core_schema(text: str, value: object) -> None:
 
 def test_a_text_field_takes_a_plain_number_as_it_was_written() -> None:
     text = "nodes:\n  - 001\n  - 0x1F\n  - {name: 2.20, labels: {rack: 07, up: true}}\n"
-    assert load_yaml(text, "f.yaml", File).nodes == ("001", "0x1F", Entry("2.20", labels={"rack": "07", "up": "true"}))
+    assert load_yaml(text, "f.yaml", File).nodes == (
+        "001",
+        "0x1F",
+        Entry("2.20", labels={"rack": "07", "up": "true"}),
+    )
 
 
 def test_a_field_with_a_unit_takes_text_or_a_plain_number() -> None:
-    assert [load_yaml(f"nodes: [a]\nsize: {text}", "f", File).size for text in ("512M", "8", "'8'")] == [512 << 20, 8, 8]
+    assert [
+        load_yaml(f"nodes: [a]\nsize: {text}", "f", File).size for text in ("512M", "8", "'8'")
+    ] == [512 << 20, 8, 8]
 
 
 def test_every_mistake_is_told_at_once_with_line_column_and_the_likely_meaning() -> None:
@@ -119,7 +125,9 @@ def test_the_error_is_of_the_class_the_reader_asked_for_and_says_what_to_do() ->
 
 
 def test_a_duplicate_key_is_an_error_that_names_the_first() -> None:
-    assert complaints("nodes: [a]\nratio: 8\n  # again\nratio: 4\n") == ["f.yaml:4:1: duplicate key 'ratio' (first at line 2)"]
+    assert complaints("nodes: [a]\nratio: 8\n  # again\nratio: 4\n") == [
+        "f.yaml:4:1: duplicate key 'ratio' (first at line 2)"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,14 +137,28 @@ def test_a_duplicate_key_is_an_error_that_names_the_first() -> None:
         ("# nothing\n", "f.yaml:1:1: empty"),
         ("- 3", "f.yaml:1:1: expected a mapping, found a list"),
         ("a: b: c", "f.yaml:1:5: not YAML: mapping values are not allowed in this context"),
-        ("nodes: [a]\n---\nnodes: [b]", "f.yaml:2:1: not YAML: but found another document (expected a single document in the stream)"),
-        ("nodes: !!python/name:os.system x", "f.yaml:1:8: tag '!!python/name:os.system' is not read here"),
+        (
+            "nodes: [a]\n---\nnodes: [b]",
+            (
+                "f.yaml:2:1: not YAML: but found another document (expected a single document in"
+                " the stream)"
+            ),
+        ),
+        (
+            "nodes: !!python/name:os.system x",
+            "f.yaml:1:8: tag '!!python/name:os.system' is not read here",
+        ),
         ("nodes: !vault x", "f.yaml:1:8: tag '!vault' is not read here"),
         ("? [a]\n: b", "f.yaml:1:3: a key must be a word, not a list or a mapping"),
-        ("nodes: [a]\n<<: {size: 3}", "f.yaml:2:1: unknown key '<<'; known: collective, fast, nodes, ratio, size, when"),
+        (
+            "nodes: [a]\n<<: {size: 3}",
+            "f.yaml:2:1: unknown key '<<'; known: collective, fast, nodes, ratio, size, when",
+        ),
     ],
 )
-def test_what_is_not_a_plain_yaml_mapping_is_refused_where_it_stands(text: str, complaint: str) -> None:
+def test_what_is_not_a_plain_yaml_mapping_is_refused_where_it_stands(
+    text: str, complaint: str
+) -> None:
     assert complaints(text) == [complaint]
 
 
@@ -152,7 +174,9 @@ def test_an_unprintable_character_is_not_yaml() -> None:
 
 def test_an_alias_that_contains_itself_is_refused() -> None:
     (complaint,) = complaints("nodes: &a [*a]")
-    assert complaint == "f.yaml:1:8: nested deeper than 100 levels, or an alias that contains itself"
+    assert (
+        complaint == "f.yaml:1:8: nested deeper than 100 levels, or an alias that contains itself"
+    )
 
 
 def test_aliases_that_multiply_are_refused() -> None:
@@ -179,21 +203,36 @@ def test_many_mistakes_are_cut_and_counted() -> None:
 
 
 def test_an_opaque_tag_is_kept_unread() -> None:
-    assert read_tree("a: !vault |\n  secret\nb: 1", "f", opaque_tags=("!vault",)).value == {"a": Opaque("!vault"), "b": 1}
+    assert read_tree("a: !vault |\n  secret\nb: 1", "f", opaque_tags=("!vault",)).value == {
+        "a": Opaque("!vault"),
+        "b": 1,
+    }
 
 
 def test_a_reader_can_point_at_any_part_of_the_text() -> None:
     document = read_yaml("nodes:\n  - a\n  - name: b\n    port: 1\n", "f.yaml", File)
     assert str(document.problem(("nodes", 1, "port"), "why")) == "f.yaml:4:11: why"
     assert str(document.problem(("nodes", 1, "port"), "why", key=True)) == "f.yaml:4:5: why"
-    assert str(document.problem(("nodes", 1, "address"), "not given: its holder")) == "f.yaml:3:5: not given: its holder"
+    assert (
+        str(document.problem(("nodes", 1, "address"), "not given: its holder"))
+        == "f.yaml:3:5: not given: its holder"
+    )
 
 
 KEYS = st.text("abcdefghij", min_size=1, max_size=5)
 
 
-@given(st.lists(st.tuples(KEYS, st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=8, unique_by=lambda item: item[0]))
-def test_the_position_of_every_key_and_value_is_that_of_the_text(items: list[tuple[str, int, int]]) -> None:
+@given(
+    st.lists(
+        st.tuples(KEYS, st.integers(0, 4), st.integers(0, 3)),
+        min_size=1,
+        max_size=8,
+        unique_by=lambda item: item[0],
+    )
+)
+def test_the_position_of_every_key_and_value_is_that_of_the_text(
+    items: list[tuple[str, int, int]],
+) -> None:
     text, places, line = "", {}, 1
     for key, blank_lines, blanks in items:
         text += "\n" * blank_lines + f"{key}: " + " " * blanks + "v\n"
@@ -215,5 +254,8 @@ def test_whatever_text_comes_in_it_is_a_value_or_a_usage_error(text: str) -> Non
 
 
 def test_an_unknown_name_without_a_near_one_lists_the_known() -> None:
-    assert unknown("profile", "token-ring", ("tcp", "efa")) == "unknown profile 'token-ring'; known: efa, tcp"
+    assert (
+        unknown("profile", "token-ring", ("tcp", "efa"))
+        == "unknown profile 'token-ring'; known: efa, tcp"
+    )
     assert unknown("node", "x", ()) == "unknown node 'x'; known: none"

@@ -1,4 +1,5 @@
-"""Runs held against runs: what may be compared, what changed in the numbers and in the machine, and how it is told."""
+"""Runs held against runs: what may be compared, what changed in the numbers and in the machine, and
+how it is told."""
 
 from __future__ import annotations
 
@@ -17,14 +18,22 @@ from busbw.model.history import Change, Number, PastRun, Regime
 from busbw.reports import html
 from busbw.reports.compare import lines
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 REGIME = Regime("infiniband", "8 x H100 on 16", "400 Gb/s", 16, 128, False)
 MACHINE = (("NCCL", "2.28.3"), ("rdma.firmware", "28.43.2026 on 16"))
 
 
-def run(name: str, *values: float, machine: tuple[tuple[str, str], ...] = MACHINE, **changes: object) -> PastRun:
-    number = Number("all-reduce", "all_reduce", "bandwidth", 8 << 30, "-n 20 -w 5 -c 1 -z 0 float sum", values)
-    made = PastRun(name, "2026-11-20T02:12:00Z", "PASS", REGIME, (number,), machine, ("gpu-001", "gpu-002"))
+def run(
+    name: str, *values: float, machine: tuple[tuple[str, str], ...] = MACHINE, **changes: object
+) -> PastRun:
+    number = Number(
+        "all-reduce", "all_reduce", "bandwidth", 8 << 30, "-n 20 -w 5 -c 1 -z 0 float sum", values
+    )
+    made = PastRun(
+        name, "2026-11-20T02:12:00Z", "PASS", REGIME, (number,), machine, ("gpu-001", "gpu-002")
+    )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]  # as the test's author wrote them
 
 
@@ -43,7 +52,14 @@ def test_a_result_gives_its_regime_its_numbers_over_launches_and_its_machine() -
 
 
 def test_a_slower_run_is_told_with_the_change_of_the_machine_that_coincides() -> None:
-    now = run("now", 344.1, 343.8, 344.6, 344.2, machine=(("NCCL", "2.28.3"), ("rdma.firmware", "28.45.1020 on 16")))
+    now = run(
+        "now",
+        344.1,
+        343.8,
+        344.6,
+        344.2,
+        machine=(("NCCL", "2.28.3"), ("rdma.firmware", "28.45.1020 on 16")),
+    )
     found = diff(now, GOOD)
     assert found.status is Status.FAIL
     (only,) = found.shifts
@@ -51,7 +67,10 @@ def test_a_slower_run_is_told_with_the_change_of_the_machine_that_coincides() ->
     assert found.machine == (("rdma.firmware", "28.43.2026 on 16", "28.45.1020 on 16"),)
     told = lines(found)
     assert told[0] == "now against 3 runs, good-0 to good-2"
-    assert any(line.startswith("✖ all_reduce 8 GiB") and "slower" in line and "n=12/4" in line for line in told), told
+    assert any(
+        line.startswith("✖ all_reduce 8 GiB") and "slower" in line and "n=12/4" in line
+        for line in told
+    ), told
     assert any("no proof of a cause" in line for line in told)
     assert told[-1].startswith("busbw: SLOWER 1 slower of 1 numbers, worst -7.")
 
@@ -63,11 +82,15 @@ def test_the_same_again_is_no_regression_and_too_few_launches_are_inconclusive()
     assert lines(one)[-1].startswith("busbw: INCONCLUSIVE ")
 
 
-def test_runs_of_another_regime_are_left_out_with_the_reason_and_nothing_is_compared_with_nothing() -> None:
+def test_runs_of_another_regime_are_left_out_with_the_reason_and_nothing_is_compared_with_nothing() -> (
+    None
+):
     other = run("other", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, nodes=8, ranks=64))
     found = diff(run("now", 371.0, 370.0, 372.0), (other,))
     assert (found.against, found.status) == ((), Status.UNKNOWN)
-    assert found.left_out == (("other", ("nodes: 16 here, 8 in other", "ranks: 128 here, 64 in other")),)
+    assert found.left_out == (
+        ("other", ("nodes: 16 here, 8 in other", "ranks: 128 here, 64 in other")),
+    )
     assert lines(found)[-1].startswith("busbw: INCONCLUSIVE nothing to compare with")
 
 
@@ -87,11 +110,26 @@ def test_other_nodes_are_told_as_a_change() -> None:
 
 def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it() -> None:
     report = RUNS.healthy()
-    now = run("now", 344.1, 343.8, 344.6, 344.2, machine=(("NCCL", "2.28.3"), ("rdma.firmware", "<b>28.45</b>")))
-    page = html.render(dataclasses.replace(report, result=dataclasses.replace(report.result, compared=diff(now, GOOD))))
+    now = run(
+        "now",
+        344.1,
+        343.8,
+        344.6,
+        344.2,
+        machine=(("NCCL", "2.28.3"), ("rdma.firmware", "<b>28.45</b>")),
+    )
+    page = html.render(
+        dataclasses.replace(
+            report, result=dataclasses.replace(report.result, compared=diff(now, GOOD))
+        )
+    )
     assert "Since the accepted runs" in page
     section = page[page.rindex("Since the accepted runs") :]
-    assert re.search(r"all_reduce 8 GiB.*370\.\d GB/s.*344\.\d GB/s.*-7\.\d% \(-\d\.\d% to -\d\.\d%\)", section[:4000], re.DOTALL)
+    assert re.search(
+        r"all_reduce 8 GiB.*370\.\d GB/s.*344\.\d GB/s.*-7\.\d% \(-\d\.\d% to -\d\.\d%\)",
+        section[:4000],
+        re.DOTALL,
+    )
     assert "&lt;b&gt;28.45&lt;/b&gt;" in section
     assert "Since the accepted runs" not in html.render(report)
 
@@ -107,28 +145,55 @@ def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it
         ("emulated", True, "emulated: False here, True in other"),
     ],
 )
-def test_each_key_that_two_runs_do_not_share_forbids_the_comparison_and_is_said(key: str, value: object, why: str) -> None:
+def test_each_key_that_two_runs_do_not_share_forbids_the_comparison_and_is_said(
+    key: str, value: object, why: str
+) -> None:
     other = run("other", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, **{key: value}))  # type: ignore[arg-type]  # by name
     found = diff(run("now", 371.0, 370.0, 372.0), (other, *GOOD))
     assert found.left_out == (("other", (why,)),)
-    assert [each.run_id for each in found.against] == [each.run_id for each in GOOD], "the others are still compared"
+    assert [each.run_id for each in found.against] == [each.run_id for each in GOOD], (
+        "the others are still compared"
+    )
 
 
 def test_nics_that_nobody_was_asked_for_forbid_nothing() -> None:
-    unknown = run("unknown", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, nics=comparable.NOT_KNOWN))
+    unknown = run(
+        "unknown",
+        371.0,
+        371.0,
+        371.0,
+        regime=dataclasses.replace(REGIME, nics=comparable.NOT_KNOWN),
+    )
     assert comparable.why_not_comparable(GOOD[0], unknown) == ()
 
 
-@pytest.mark.parametrize(("field", "value"), [("collective", "all_gather"), ("size_bytes", 4 << 30), ("options", "-n 20 -w 5 -c 0")])
-def test_numbers_of_another_collective_size_or_options_are_not_held_against_each_other(field: str, value: object) -> None:
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("collective", "all_gather"), ("size_bytes", 4 << 30), ("options", "-n 20 -w 5 -c 0")],
+)
+def test_numbers_of_another_collective_size_or_options_are_not_held_against_each_other(
+    field: str, value: object
+) -> None:
     now = run("now", 300.0, 300.0, 300.0)
     (number,) = now.numbers
-    found = diff(dataclasses.replace(now, numbers=(dataclasses.replace(number, **{field: value}),)), GOOD)  # type: ignore[arg-type]  # by name
-    assert (found.shifts[0].before_gb_s, found.shifts[0].shift.change) == (None, Change.INCONCLUSIVE)
+    found = diff(
+        dataclasses.replace(now, numbers=(dataclasses.replace(number, **{field: value}),)), GOOD
+    )  # type: ignore[arg-type]  # by name
+    assert (found.shifts[0].before_gb_s, found.shifts[0].shift.change) == (
+        None,
+        Change.INCONCLUSIVE,
+    )
 
 
-def test_every_change_of_the_machine_stands_beside_the_numbers_and_none_is_called_the_cause() -> None:
-    before = (("NCCL", "2.28.3"), ("gpu.driver", "570.86 on 16"), ("os.kernel", "6.8.0-45 on 16"), ("rdma.firmware", "28.43 on 16"))
+def test_every_change_of_the_machine_stands_beside_the_numbers_and_none_is_called_the_cause() -> (
+    None
+):
+    before = (
+        ("NCCL", "2.28.3"),
+        ("gpu.driver", "570.86 on 16"),
+        ("os.kernel", "6.8.0-45 on 16"),
+        ("rdma.firmware", "28.43 on 16"),
+    )
     after = (
         ("NCCL", "2.29.2"),
         ("gpu.driver", "575.51 on 16"),
@@ -137,16 +202,25 @@ def test_every_change_of_the_machine_stands_beside_the_numbers_and_none_is_calle
     )
     good = tuple(dataclasses.replace(each, machine=before) for each in GOOD)
     found = diff(run("now", 344.1, 343.8, 344.6, 344.2, machine=after), good)
-    assert [what for what, _, _ in found.machine] == ["NCCL", "gpu.driver", "os.kernel", "rdma.firmware"]
+    assert [what for what, _, _ in found.machine] == [
+        "NCCL",
+        "gpu.driver",
+        "os.kernel",
+        "rdma.firmware",
+    ]
     told = "\n".join(lines(found))
     assert "28.43 on 16  ->  28.43 on 15; 28.45 on 1" in told
     assert "it coincides; that is no proof of a cause" in told
     (finding,) = earlier.findings(found)
-    assert finding.cause.startswith("changed since then, which coincides and proves nothing: NCCL: 2.28.3 -> 2.29.2")
+    assert finding.cause.startswith(
+        "changed since then, which coincides and proves nothing: NCCL: 2.28.3 -> 2.29.2"
+    )
 
 
 def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None:
-    halved = run("halved", 180.0, 180.0, 180.0, regime=dataclasses.replace(REGIME, nics="8 x 200 Gb/s"))
+    halved = run(
+        "halved", 180.0, 180.0, 180.0, regime=dataclasses.replace(REGIME, nics="8 x 200 Gb/s")
+    )
     found = diff(halved, GOOD)
     (finding,) = earlier.open_finding(found, frozenset({"all-reduce"}))
     assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
@@ -154,12 +228,16 @@ def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None
     assert "none of them may be compared" in earlier.uncovered(found)[0].why
 
 
-def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_it_without_an_answer(tmp_path: Path) -> None:
+def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_it_without_an_answer(
+    tmp_path: Path,
+) -> None:
     for name, content in (("1-torn", '{"half": '), ("2-none", None)):
         directory = tmp_path / name
         (directory / "raw").mkdir(parents=True)
         (directory / "raw" / "plan.json").write_text("{}")
-        (directory / "accepted.json").write_text('[{"at": "2026-11-20T10:00:00Z", "by": "ops", "note": ""}]')
+        (directory / "accepted.json").write_text(
+            '[{"at": "2026-11-20T10:00:00Z", "by": "ops", "note": ""}]'
+        )
         if content is not None:
             (directory / "run.json").write_text(content)
     plan = SimpleNamespace(cluster=SimpleNamespace(nodes=("a", "b"), emulated=False))
@@ -170,7 +248,10 @@ def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_
     assert [name for name, _ in found.left_out] == ["1-torn", "2-none"]
     (finding,) = earlier.open_finding(found, frozenset())
     assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
-    assert earlier.open_finding(diff(run("now", 371.0, 370.0, 372.0), (*GOOD, *kept)), frozenset()) == (), "the others are enough"
+    assert (
+        earlier.open_finding(diff(run("now", 371.0, 370.0, 372.0), (*GOOD, *kept)), frozenset())
+        == ()
+    ), "the others are enough"
 
 
 def test_a_number_that_was_measured_otherwise_says_how_and_a_run_without_numbers_says_so() -> None:
@@ -179,6 +260,11 @@ def test_a_number_that_was_measured_otherwise_says_how_and_a_run_without_numbers
     assert "all_reduce 8 GiB is not held against another measurement: -n 100 -w 5" in told
     assert "-n 20 -w 5 -c 1 -z 0 float sum before" in told
     told = "\n".join(lines(diff(run("soak", 371.0, numbers=()), GOOD)))
-    assert "this run has no number over all nodes that could be compared; before there were all_reduce 8 GiB" in told
-    told = "\n".join(lines(diff(run("now", 371.0, regime=dataclasses.replace(REGIME, nodes=8)), GOOD)))
+    assert (
+        "this run has no number over all nodes that could be compared; before there were all_reduce"
+        " 8 GiB" in told
+    )
+    told = "\n".join(
+        lines(diff(run("now", 371.0, regime=dataclasses.replace(REGIME, nodes=8)), GOOD))
+    )
     assert "next: busbw baseline accept RUN" in told

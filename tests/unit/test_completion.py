@@ -15,9 +15,19 @@ def asked(line: str) -> list[str]:
     """What bash offers at the end of that line."""
     words = line.split(" ")
     array = " ".join(repr(word) for word in words)
-    ask = f'COMP_WORDS=({array}); COMP_CWORD={len(words) - 1}; _busbw 2>/dev/null; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    ask = (
+        f'COMP_WORDS=({array}); COMP_CWORD={len(words) - 1}; _busbw 2>/dev/null; printf "%s\\n"'
+        ' "${COMPREPLY[@]}"'
+    )
     text = script(build_parser(commands()), "bash")
-    done = subprocess.run(["bash", "-c", f"{text}\n{ask}"], capture_output=True, text=True, timeout=30, check=True, cwd="/")
+    done = subprocess.run(
+        ["bash", "-c", f"{text}\n{ask}"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+        cwd="/",
+    )
     return done.stdout.split()
 
 
@@ -45,11 +55,15 @@ def test_where_a_file_may_stand_files_are_offered() -> None:
     assert "etc" in asked("busbw why et")
 
 
-@pytest.mark.parametrize(("shell", "check"), [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])])
+@pytest.mark.parametrize(
+    ("shell", "check"), [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])]
+)
 def test_the_script_is_valid_for_its_shell(shell: str, check: list[str]) -> None:
     text = script(build_parser(commands()), shell)
     assert "busbw" in text
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed here: its script is not parsed")
-    done = subprocess.run([*check, "/dev/stdin"], input=text, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        [*check, "/dev/stdin"], input=text, capture_output=True, text=True, timeout=30, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,5 @@
-"""Confirmation: an accused part against the same without it; what is said where there is no way to."""
+"""Confirmation: an accused part against the same without it; what is said where there is no way
+to."""
 
 from __future__ import annotations
 
@@ -43,19 +44,29 @@ def test_the_ends_of_a_path_get_partners_that_lie_as_the_other_end_does() -> Non
     assert groups(planned) == {
         "confirm-exchanged-1": (("a", "f"), ("e", "b"), ("c", "d"), ("g", "h")),
         "confirm-again-1": (("a", "e"), ("f", "b"), ("c", "d"), ("g", "h")),
-    }, "a reaches over to f as it does to e, e to b as it does to a; the others are measured beside them"
+    }, (
+        "a reaches over to f as it does to e, e to b as it does to a; the others are measured"
+        " beside them"
+    )
     assert planned.cannot == ()
 
 
 def test_paths_that_have_nodes_to_themselves_are_confirmed_at_once_and_others_after_them() -> None:
     planned = confirming(NODES, LEAVES, accusing(path("a", "e"), path("c", "g"), path("a", "h")))
-    assert list(groups(planned)) == ["confirm-exchanged-1", "confirm-again-1", "confirm-exchanged-2", "confirm-again-2"]
+    assert list(groups(planned)) == [
+        "confirm-exchanged-1",
+        "confirm-again-1",
+        "confirm-exchanged-2",
+        "confirm-again-2",
+    ]
     assert {("a", "e"), ("c", "g")} <= set(groups(planned)["confirm-again-1"])
     assert ("a", "h") in groups(planned)["confirm-again-2"]
     bad = [{"a", "e"}, {"c", "g"}, {"a", "h"}]
     for name, made in groups(planned).items():
         if "exchanged" in name:
-            assert not [pair for pair in made if set(pair) in bad], "nobody is exchanged for another accused path"
+            assert not [pair for pair in made if set(pair) in bad], (
+                "nobody is exchanged for another accused path"
+            )
 
 
 def test_one_good_node_serves_one_end_after_the_other_and_none_confirms_nothing() -> None:
@@ -65,7 +76,9 @@ def test_one_good_node_serves_one_end_after_the_other_and_none_confirms_nothing(
         "confirm-exchanged-1-b": (("b", "c"),),
         "confirm-again-1": (("a", "b"),),
     }
-    none = confirming(("a", "b", "c"), Fabric(), accusing(path("a", "b"), Part(PartKind.NODE, ("c",))))
+    none = confirming(
+        ("a", "b", "c"), Fabric(), accusing(path("a", "b"), Part(PartKind.NODE, ("c",)))
+    )
     assert none.cannot == ((path("a", "b"), "no good node is left to be the partner of its ends"),)
     assert [name for name in groups(none) if "confirm" in name] == []
 
@@ -73,17 +86,33 @@ def test_one_good_node_serves_one_end_after_the_other_and_none_confirms_nothing(
 def test_uplinks_are_used_by_the_same_nodes_that_then_stay_inside() -> None:
     between = Part(PartKind.BETWEEN, ("leaf1", "leaf2"))
     planned = confirming(NODES, LEAVES, accusing(between, Part(PartKind.RAIL, ("b",), 1)))
-    assert groups(planned)["confirm-across-1"] == (("a", "e"), ("c", "f"), ("d", "g")), "b is bad by itself"
+    assert groups(planned)["confirm-across-1"] == (
+        ("a", "e"),
+        ("c", "f"),
+        ("d", "g"),
+    ), "b is bad by itself"
     assert groups(planned)["confirm-inside-1"] == (("a", "c"), ("e", "f"))
     small = confirming(("a", "e", "f"), LEAVES, accusing(between))
-    assert (small.rounds, small.cannot) == ((), ((between, "leaf1: fewer than two good nodes, so that no pair stays inside"),))
+    assert (small.rounds, small.cannot) == (
+        (),
+        ((between, "leaf1: fewer than two good nodes, so that no pair stays inside"),),
+    )
 
 
 def test_a_leaf_among_many_is_held_against_leaves_that_nothing_accuses() -> None:
     nodes = tuple(f"n{i:02d}" for i in range(16))
     fabric = Fabric(tuple((node, f"leaf{i // 4}") for i, node in enumerate(nodes)))
-    planned = confirming(nodes, fabric, accusing(Part(PartKind.UPLINK, ("leaf1",)), Part(PartKind.UPLINK, ("leaf2",))))
-    assert groups(planned)["confirm-across-1"] == (("n04", "n00"), ("n05", "n12"), ("n06", "n01"), ("n07", "n13"))
+    planned = confirming(
+        nodes,
+        fabric,
+        accusing(Part(PartKind.UPLINK, ("leaf1",)), Part(PartKind.UPLINK, ("leaf2",))),
+    )
+    assert groups(planned)["confirm-across-1"] == (
+        ("n04", "n00"),
+        ("n05", "n12"),
+        ("n06", "n01"),
+        ("n07", "n13"),
+    )
     assert groups(planned)["confirm-inside-1"] == (("n04", "n05"), ("n06", "n07"))
 
 
@@ -93,7 +122,9 @@ def test_a_ring_of_thousands_is_one_launch_and_two_nodes_have_no_rest() -> None:
     assert (whole.id, len(whole.groups[0]), "n0500" in whole.groups[0]) == ("whole", 32, True)
     assert (rest.id, set(rest.groups[0])) == ("rest", set(whole.groups[0]) - {"n0500"})
     node = Part(PartKind.NODE, ("a",))
-    assert confirming(("a", "b"), Fabric(), accusing(node)).cannot == ((node, "only 1 of 2 nodes would be left for a ring without it"),)
+    assert confirming(("a", "b"), Fabric(), accusing(node)).cannot == (
+        (node, "only 1 of 2 nodes would be left for a ring without it"),
+    )
 
 
 def surveyed(world: World) -> tuple[Fabric, BlameOutcome, tuple[GroupSample, ...], Confirming]:
@@ -117,7 +148,10 @@ def surveyed(world: World) -> tuple[Fabric, BlameOutcome, tuple[GroupSample, ...
 
 def launched(cluster: Cluster, number: Round) -> tuple[GroupSample, ...]:
     where = f"raw/cases/{CASE}{number.id}/result.json"
-    return tuple(dataclasses.replace(s, launch=CASE + number.id, artefact=where) for s in cluster.measure(number.groups))
+    return tuple(
+        dataclasses.replace(s, launch=CASE + number.id, artefact=where)
+        for s in cluster.measure(number.groups)
+    )
 
 
 def concluded(world: World) -> tuple[Finding, Confirmation]:
@@ -143,7 +177,9 @@ def test_a_bad_path_is_confirmed_with_both_numbers_and_the_finding_quotes_them(s
 
 @pytest.mark.parametrize("seed", range(2))
 def test_slow_uplinks_of_one_leaf_are_confirmed_by_pairs_that_stay_inside(seed: int) -> None:
-    finding, found = concluded(World(32, 4, 8, culprits=(Culprit("uplink", ("leaf2",), 0.5),), seed=seed))
+    finding, found = concluded(
+        World(32, 4, 8, culprits=(Culprit("uplink", ("leaf2",), 0.5),), seed=seed)
+    )
     assert finding.title.startswith("uplinks of leaf2 are slow")
     assert [e.text.partition(":")[0] for e in found.evidence][:2] == [
         "confirmation, across",
@@ -155,10 +191,22 @@ def test_slow_uplinks_of_one_leaf_are_confirmed_by_pairs_that_stay_inside(seed: 
 def slow_pair(left: float, ends: float = 1.0) -> tuple[GroupSample, ...]:
     """A confirmation of a path: what is left of the path and of its ends with others."""
     found = []
-    for name, pairs in (("confirm-exchanged-1", (("a", "c"), ("b", "d"))), ("confirm-again-1", (("a", "b"), ("c", "d")))):
+    for name, pairs in (
+        ("confirm-exchanged-1", (("a", "c"), ("b", "d"))),
+        ("confirm-again-1", (("a", "b"), ("c", "d"))),
+    ):
         for pair in pairs:
             rate = 10 * (left if pair == ("a", "b") else ends if pair == ("a", "c") else 1.0)
-            found.append(GroupSample(pair, 1 << 20, (rate, rate), f"raw/cases/survey-{name}/result.json", launch=CASE + name, rail=0))
+            found.append(
+                GroupSample(
+                    pair,
+                    1 << 20,
+                    (rate, rate),
+                    f"raw/cases/survey-{name}/result.json",
+                    launch=CASE + name,
+                    rail=0,
+                )
+            )
     return tuple(found)
 
 
@@ -168,7 +216,13 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
         tuple(
             GroupSample(pair, 1 << 20, (rate,) * 8, f"raw/{launch}", launch=f"{launch}", rail=rail)
             for launch in range(3)
-            for pair, rate in ((("a", "b"), 5.0), (("c", "d"), 10.0), (("a", "c"), 10.0), (("b", "d"), 10.0), (("a", "d"), 10.0))
+            for pair, rate in (
+                (("a", "b"), 5.0),
+                (("c", "d"), 10.0),
+                (("a", "c"), 10.0),
+                (("b", "d"), 10.0),
+                (("a", "d"), 10.0),
+            )
             for rail in range(1)
         ),
         Fabric(),
@@ -176,14 +230,22 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
     (one,) = (b for b in accused if b.component == "a – b")
     told = {
         name: confirmation(one, path("a", "b"), made, Fabric())
-        for name, made in (("slow", samples[:4]), ("good", samples[4:]), ("end", slow_pair(0.5, 0.5)), ("half", samples[2:4]), ("none", ()))
+        for name, made in (
+            ("slow", samples[:4]),
+            ("good", samples[4:]),
+            ("end", slow_pair(0.5, 0.5)),
+            ("half", samples[2:4]),
+            ("none", ()),
+        )
     }
     assert {name: each.evidence[-1].text for name, each in told.items()} == {
         "slow": "confirmed: 50% of what its ends reach with others",
         "good": "not confirmed: the path was good this time, 100% of its ends with others",
         "end": "not confirmed as a path: a slow with another partner too",
         "half": "unconfirmed: not all of its launches could be made",
-        "none": "unconfirmed: its launches were not made: no budget was left for them, or one failed",
+        "none": (
+            "unconfirmed: its launches were not made: no budget was left for them, or one failed"
+        ),
     }
     assert [name for name, each in told.items() if each.against] == ["good", "end"]
     assert [name for name, each in told.items() if not each.would_settle] == ["slow"]
@@ -192,10 +254,20 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
 
 
 def test_a_fleet_that_is_too_small_says_so_and_what_would_settle_it() -> None:
-    fabric, outcome, samples, _ = surveyed(World(8, 4, 4, culprits=(Culprit("node", ("n0002",), 0.5),), seed=1))
+    fabric, outcome, samples, _ = surveyed(
+        World(8, 4, 4, culprits=(Culprit("node", ("n0002",), 0.5),), seed=1)
+    )
     (one,), (part,) = outcome.blames, outcome.accused
-    found = confirmation(one, part, (), fabric, "only 1 of 2 nodes would be left for a ring without it")
-    assert found.evidence[0].text == "unconfirmed: only 1 of 2 nodes would be left for a ring without it"
+    found = confirmation(
+        one, part, (), fabric, "only 1 of 2 nodes would be left for a ring without it"
+    )
+    assert (
+        found.evidence[0].text
+        == "unconfirmed: only 1 of 2 nodes would be left for a ring without it"
+    )
     finding = findings.blame_finding(one, found)
-    assert finding.would_settle[0] == "two good nodes more in the run: a ring over all, and one without what is accused"
+    assert (
+        finding.would_settle[0]
+        == "two good nodes more in the run: a ring over all, and one without what is accused"
+    )
     assert samples

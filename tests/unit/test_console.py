@@ -44,10 +44,15 @@ def test_a_log_gets_a_stamped_line_for_each_event(capsys: pytest.CaptureFixture[
         console.say("reach", "4 nodes: node[1-4]")
         console.say("proof", "a\x1b[2Jb")
     lines = capsys.readouterr().err.splitlines()
-    assert [re.sub(f"^{STAMP}", "T", line) for line in lines] == ["T reach          4 nodes: node[1-4]", "T proof          a␛[2Jb"]
+    assert [re.sub(f"^{STAMP}", "T", line) for line in lines] == [
+        "T reach          4 nodes: node[1-4]",
+        "T proof          a␛[2Jb",
+    ]
 
 
-def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_says_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with Console(quiet=False, heartbeat_s=0.2) as console:
         console.say("all-reduce", "16 nodes")
         deadline, seen = time.monotonic() + 20, ""
@@ -56,7 +61,9 @@ def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_s
             seen += capsys.readouterr().err
     beats = [line for line in seen.splitlines() if "still at it" in line]
     assert len(beats) >= 2, seen
-    assert re.fullmatch(rf"{STAMP} all-reduce     still at it, [\d.]+ m?s since: 16 nodes", beats[0])
+    assert re.fullmatch(
+        rf"{STAMP} all-reduce     still at it, [\d.]+ m?s since: 16 nodes", beats[0]
+    )
     with Console(quiet=True, heartbeat_s=0.01) as console:
         console.say("all-reduce", "16 nodes")
         time.sleep(0.1)
@@ -67,7 +74,9 @@ def in_a_terminal(environment: dict[str, str], program: str = SHOW) -> str:
     """What the program writes to a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24", **environment}
-    job = subprocess.Popen([sys.executable, "-c", program], stderr=theirs, stdout=theirs, stdin=theirs, env=env)
+    job = subprocess.Popen(
+        [sys.executable, "-c", program], stderr=theirs, stdout=theirs, stdin=theirs, env=env
+    )
     os.close(theirs)
     said, deadline = b"", time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -88,11 +97,16 @@ def in_a_terminal(environment: dict[str, str], program: str = SHOW) -> str:
 def test_a_terminal_keeps_one_line_for_each_step_and_nothing_from_a_node_is_markup() -> None:
     said = in_a_terminal({"NO_COLOR": "1"})
     # What was drawn and erased again is gone from the screen; lines that stay end in a line feed.
-    kept = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rpartition("\r")[2].rstrip() for line in said.replace("\r\n", "\n").split("\n")]
+    kept = [
+        re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rpartition("\r")[2].rstrip()
+        for line in said.replace("\r\n", "\n").split("\n")
+    ]
     kept = [line for line in kept if line]
     assert kept[0] == "  note           [red]not markup[/red] :smile:"
     assert re.fullmatch(r"  reach          4 nodes  \d+ ms", kept[1])
-    assert re.fullmatch(r"  proof          \[node3:12\] ␛\]0;title␇ done  [\d.]+ m?s", kept[2]), kept
+    assert re.fullmatch(r"  proof          \[node3:12\] ␛\]0;title␇ done  [\d.]+ m?s", kept[2]), (
+        kept
+    )
     assert "\x1b]0;" not in said
     assert not re.search(r"\x1b\[[0-9;]*3\dm", said), "no colour where NO_COLOR is set"
 

@@ -13,7 +13,10 @@ from busbw.model import worst
 from busbw.parsers.tools import ofed, recognise
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
-pytestmark = [pytest.mark.corpus, pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}")]
+pytestmark = [
+    pytest.mark.corpus,
+    pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}"),
+]
 
 
 def _smi(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
@@ -37,12 +40,17 @@ def _smi(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
 
 def _pkeys(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     (keys,) = records
-    return {f"pkey{k.index}": f"{k.key:#06x}" for k in keys} | {f"pkey{k.index}_full_member": k.full_member for k in keys}
+    return {f"pkey{k.index}": f"{k.key:#06x}" for k in keys} | {
+        f"pkey{k.index}_full_member": k.full_member for k in keys
+    }
 
 
 def _devices(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     (listed,) = records
-    return {"devices": [d.name for d in listed.devices], "node_guid": {d.name: d.node_guid for d in listed.devices}}
+    return {
+        "devices": [d.name for d in listed.devices],
+        "node_guid": {d.name: d.node_guid for d in listed.devices},
+    }
 
 
 def _devinfo(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
@@ -72,7 +80,14 @@ def _devinfo(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
 
 def _links(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     (links,) = records
-    said = {f"{k.device}/{k.port}": {"state": k.state, "physical_state": k.physical_state, "netdev": k.netdev} for k in links}
+    said = {
+        f"{k.device}/{k.port}": {
+            "state": k.state,
+            "physical_state": k.physical_state,
+            "netdev": k.netdev,
+        }
+        for k in links
+    }
     return {"links": said}
 
 
@@ -94,7 +109,11 @@ def _topology(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
 
 def _gids(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     (gids,) = records
-    return {g.device: {"rocev2_ipv4_index": g.index, "ipv4": g.ipv4, "netdev": g.netdev} for g in gids if g.routable}
+    return {
+        g.device: {"rocev2_ipv4_index": g.index, "ipv4": g.ipv4, "netdev": g.netdev}
+        for g in gids
+        if g.routable
+    }
 
 
 def _qos(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
@@ -124,7 +143,14 @@ def _ibstat(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
         # Not in the text: what `ibpanic` ends with.
         "exit_code": 255 if listed.panic else 0,
     }
-    each = {d.name: {"state": d.ports[0].state, "rate": d.ports[0].rate_gbit_s, "lid": d.ports[0].base_lid} for d in listed.devices}
+    each = {
+        d.name: {
+            "state": d.ports[0].state,
+            "rate": d.ports[0].rate_gbit_s,
+            "lid": d.ports[0].base_lid,
+        }
+        for d in listed.devices
+    }
     return facts | each
 
 
@@ -170,7 +196,11 @@ def _fec(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
 def _dcgm(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     ((test,),) = records
     words = test.warning.split()
-    return {test.name.lower().replace(" ", "_") + "_test": test.result, "gpu": int(words[1]), "api": words[words.index("API") + 1]}
+    return {
+        test.name.lower().replace(" ", "_") + "_test": test.result,
+        "gpu": int(words[1]),
+        "api": words[words.index("API") + 1],
+    }
 
 
 FACTS: dict[str, Callable[[str, tuple[Any, ...]], dict[str, Any]]] = {
@@ -207,9 +237,16 @@ def problems(row: dict[str, Any]) -> list[str]:
     expected = row["expected"]
     records = recognise.read(text)
     found = FACTS[row["id"].removeprefix("pf-")](text, records)
-    wrong = [f"{key}: {found.get(key)!r}, not {value!r}" for key, value in expected["facts"].items() if found.get(key) != value]
+    wrong = [
+        f"{key}: {found.get(key)!r}, not {value!r}"
+        for key, value in expected["facts"].items()
+        if found.get(key) != value
+    ]
     rulings = texts.judge(text, records)
-    wrong += [f"check {check_id} says nothing" for check_id in set(expected["check_ids"]) - {r.check_id for r in rulings}]
+    wrong += [
+        f"check {check_id} says nothing"
+        for check_id in set(expected["check_ids"]) - {r.check_id for r in rulings}
+    ]
     status = worst(tuple(r.status for r in rulings)).value.lower()
     allowed = (expected["status"], *expected.get("status_also_ok", ()))
     return wrong + ([] if status in allowed else [f"status {status}, not {' or '.join(allowed)}"])
@@ -218,7 +255,11 @@ def problems(row: dict[str, Any]) -> list[str]:
 def test_every_output_gives_its_facts_checks_and_status(capsys: pytest.CaptureFixture[str]) -> None:
     import yaml
 
-    rows = [r for r in cast("list[dict[str, Any]]", yaml.safe_load((CORPUS / "index.yaml").read_text())) if r["kind"] == "preflight"]
+    rows = [
+        r
+        for r in cast("list[dict[str, Any]]", yaml.safe_load((CORPUS / "index.yaml").read_text()))
+        if r["kind"] == "preflight"
+    ]
     wrong = {row["id"]: found for row in rows if (found := problems(row))}
     with capsys.disabled():
         print(f"\npreflight outputs right: {len(rows) - len(wrong)} of {len(rows)}")

@@ -1,4 +1,5 @@
-"""The diagnosis on real, labelled cases: share right, no forbidden answer, calibrated confidence, no alarm on healthy outputs."""
+"""The diagnosis on real, labelled cases: share right, no forbidden answer, calibrated confidence,
+no alarm on healthy outputs."""
 
 import importlib.util
 from pathlib import Path
@@ -14,7 +15,10 @@ from busbw.parsers.findings.evidence import EvidenceSet
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
-pytestmark = [pytest.mark.corpus, pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}")]
+pytestmark = [
+    pytest.mark.corpus,
+    pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus at {CORPUS}"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +35,18 @@ def bench() -> ModuleType:
     return module
 
 
-def test_real_cases_are_diagnosed_as_their_threads_did(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_real_cases_are_diagnosed_as_their_threads_did(
+    bench: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
     cases = bench.evaluate(CORPUS / "index.yaml")
     with capsys.disabled():
         print("\n" + bench.report(cases, verbose=False))
     assert bench.share(cases, "top1") >= 0.88
     assert bench.share(cases, "top3") >= 0.97
     assert [case.case for case in cases if case.forbidden] == []
-    assert [case.case for case in cases if case.kind in ("unknown", "healthy") and case.stated_wrong] == []
+    assert [
+        case.case for case in cases if case.kind in ("unknown", "healthy") and case.stated_wrong
+    ] == []
     levels = bench.calibration(cases)
     for level, least in ((Confidence.CERTAIN, 0.98), (Confidence.LIKELY, 0.85)):
         right, every = levels[level]
@@ -52,13 +60,19 @@ def test_outputs_of_runs_that_went_well_raise_no_alarm(bench: ModuleType) -> Non
     healthy = [
         row["file"]
         for row in rows
-        if row["kind"] == "nccl-tests" and row["expected"].get("wrong") in (0, "N/A") and (row["expected"].get("max_busbw_oop") or 0) > 0
+        if row["kind"] == "nccl-tests"
+        and row["expected"].get("wrong") in (0, "N/A")
+        and (row["expected"].get("max_busbw_oop") or 0) > 0
     ]
     assert len(healthy) > 20
     loud = []
     for name in healthy:
         reading = why.read([str(CORPUS / name)])
-        stated = [finding.id for finding in diagnose(reading.evidence).findings if finding.confidence is not Confidence.POSSIBLE]
+        stated = [
+            finding.id
+            for finding in diagnose(reading.evidence).findings
+            if finding.confidence is not Confidence.POSSIBLE
+        ]
         loud += [(name, stated)] if stated else []
     assert loud == []
 

@@ -59,19 +59,30 @@ def test_five_percent_of_a_month_of_1024_gpus_in_both_readings() -> None:
 
 def test_without_a_price_no_money_is_told() -> None:
     found = cost.loss(8, 10.0, 0.5)
-    assert (found.lost_cost, found.redone_cost, found.lost_gpu_hours, found.redone_gpu_hours) == (None, None, 40.0, 80.0)
+    assert (found.lost_cost, found.redone_cost, found.lost_gpu_hours, found.redone_gpu_hours) == (
+        None,
+        None,
+        40.0,
+        80.0,
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "capital", "price"), [("InfiniBand NDR", 490e3, 0.29), ("Spectrum-X", 317e3, 0.19), ("RoCE", 175e3, 0.10)]
+    ("name", "capital", "price"),
+    [("InfiniBand NDR", 490e3, 0.29), ("Spectrum-X", 317e3, 0.19), ("RoCE", 175e3, 0.10)],
 )
 def test_fabric_price_per_gpu_hour(name: str, capital: float, price: float) -> None:
     bill = next(bill for bill in articles.BILLS if bill.name == name)
-    assert (bill.capital, round(cost.fabric_per_gpu_hour(bill.capital, 64, 36), 2)) == (capital, price)
+    assert (bill.capital, round(cost.fabric_per_gpu_hour(bill.capital, 64, 36), 2)) == (
+        capital,
+        price,
+    )
 
 
 def test_half_used_hours_cost_twice_as_much() -> None:
-    assert cost.fabric_per_gpu_hour(490e3, 64, 36, 0.5) == pytest.approx(2 * cost.fabric_per_gpu_hour(490e3, 64, 36))
+    assert cost.fabric_per_gpu_hour(490e3, 64, 36, 0.5) == pytest.approx(
+        2 * cost.fabric_per_gpu_hour(490e3, 64, 36)
+    )
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.5, 1.5])
@@ -82,11 +93,14 @@ def test_an_impossible_utilisation_is_refused(wrong: float) -> None:
 
 def test_a_step_shows_what_waits_for_the_network() -> None:
     job = Job(405e9, 2.0, 8, 8, compute_s=10.0, hidden=0.5)
-    assert cost.step(job, 4.0) == Step(all_reduce_s=4.0, exposed_s=2.0, step_s=12.0, share=2.0 / 12.0, ratio=0.4)
+    assert cost.step(job, 4.0) == Step(
+        all_reduce_s=4.0, exposed_s=2.0, step_s=12.0, share=2.0 / 12.0, ratio=0.4
+    )
 
 
 def test_free_communication_gains_no_more_than_its_share() -> None:
-    """15 % of the step: even free communication gains 17.6 %, less than the 18-22 % that one article promises."""
+    """15 % of the step: even free communication gains 17.6 %, less than the 18-22 % that one
+    article promises."""
     job = Job(1e9, 2.0, 8, 8, compute_s=85.0)
     gain = cost.step(job, 15.0).step_s / cost.step(job, 0.0).step_s - 1
     assert round(gain, 3) == 0.176
@@ -108,16 +122,52 @@ def test_the_marks_of_communication_to_compute(ratio: float, words: str) -> None
 @pytest.mark.parametrize(
     ("site", "found"),
     [
-        (Site(512, 405e9), ("InfiniBand", "InfiniBand NDR", "InfiniBand", "InfiniBand", "not decided")),
-        (Site(2048, 405e9), ("InfiniBand", "InfiniBand NDR", "InfiniBand", "InfiniBand", "InfiniBand")),
-        (Site(64, 20e9, shared=True), ("Spectrum-X", "InfiniBand NDR or Spectrum-X", "not decided", "InfiniBand", "RoCE")),
-        (Site(16, 7e9), ("what the team runs better", "Spectrum-X or RoCE", "Ethernet", "not decided", "not decided")),
-        (Site(16, 7e9, Workload.FINE_TUNING), ("what the team runs better", "Spectrum-X or RoCE", "Ethernet", "not decided", "RoCE")),
-        (Site(32, 70e9, Workload.INFERENCE), ("either", "RoCE or Spectrum-X", "Ethernet", "Ethernet", "RoCE")),
-        (Site(16, 7e9, has_infiniband=True), ("InfiniBand", "Spectrum-X or RoCE", "Ethernet", "not decided", "not decided")),
-        (Site(2048, 405e9, qos_team=True), ("InfiniBand", "InfiniBand NDR", "InfiniBand", "InfiniBand", "RoCE")),
-        (Site(8, 70e9), ("what the team runs better", "any", "Ethernet", "not decided", "not decided")),
-        (Site(32, 70e9), ("what the team runs better", "not decided", "Ethernet", "not decided", "not decided")),
+        (
+            Site(512, 405e9),
+            ("InfiniBand", "InfiniBand NDR", "InfiniBand", "InfiniBand", "not decided"),
+        ),
+        (
+            Site(2048, 405e9),
+            ("InfiniBand", "InfiniBand NDR", "InfiniBand", "InfiniBand", "InfiniBand"),
+        ),
+        (
+            Site(64, 20e9, shared=True),
+            ("Spectrum-X", "InfiniBand NDR or Spectrum-X", "not decided", "InfiniBand", "RoCE"),
+        ),
+        (
+            Site(16, 7e9),
+            (
+                "what the team runs better",
+                "Spectrum-X or RoCE",
+                "Ethernet",
+                "not decided",
+                "not decided",
+            ),
+        ),
+        (
+            Site(16, 7e9, Workload.FINE_TUNING),
+            ("what the team runs better", "Spectrum-X or RoCE", "Ethernet", "not decided", "RoCE"),
+        ),
+        (
+            Site(32, 70e9, Workload.INFERENCE),
+            ("either", "RoCE or Spectrum-X", "Ethernet", "Ethernet", "RoCE"),
+        ),
+        (
+            Site(16, 7e9, has_infiniband=True),
+            ("InfiniBand", "Spectrum-X or RoCE", "Ethernet", "not decided", "not decided"),
+        ),
+        (
+            Site(2048, 405e9, qos_team=True),
+            ("InfiniBand", "InfiniBand NDR", "InfiniBand", "InfiniBand", "RoCE"),
+        ),
+        (
+            Site(8, 70e9),
+            ("what the team runs better", "any", "Ethernet", "not decided", "not decided"),
+        ),
+        (
+            Site(32, 70e9),
+            ("what the team runs better", "not decided", "Ethernet", "not decided", "not decided"),
+        ),
     ],
 )
 def test_each_published_procedure_answers_for_itself(site: Site, found: tuple[str, ...]) -> None:
@@ -129,7 +179,10 @@ def test_each_published_procedure_answers_for_itself(site: Site, found: tuple[st
 def test_what_was_not_said_is_named_where_it_decides() -> None:
     because = [choice.because for choice in articles.choices(Site(2048, 405e9))]
     assert (because[0], because[4]) == (
-        "question 2: a dedicated synchronous cluster of 64 GPUs or more (taken as dedicated: not said)",
+        (
+            "question 2: a dedicated synchronous cluster of 64 GPUs or more (taken as dedicated:"
+            " not said)"
+        ),
         "1000 GPUs or more, synchronous, no team for QoS (taken as no team: not said)",
     )
 
@@ -142,51 +195,121 @@ def test_the_command_names_the_mistake_of_one_nic(capsys: pytest.CaptureFixture[
         "       3.54 s  least: each node sends 1,417.5 GB over all of its NICs, 400 GB/s",
         "       3.99 s  as a ring at line rate, busbw 400 GB/s",
         "      28.35 s  over one NIC: not this node's time, which has 8",
-        "  pure data parallelism; tensor and pipeline parallelism shard the gradients: give the parameters of one shard",
+        (
+            "  pure data parallelism; tensor and pipeline parallelism shard the gradients: give the"
+            " parameters of one shard"
+        ),
     ]
     assert "step: unknown without --compute-s" in out
-    assert "for the GPU-hours lost, give --busbw, --compute-s; or the share itself: --lost 0.05" in out
+    assert (
+        "for the GPU-hours lost, give --busbw, --compute-s; or the share itself: --lost 0.05" in out
+    )
 
 
 def test_the_command_tells_both_readings_of_a_loss(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ("--parameters", "7B", "--nodes", "128", "--nics", "8x400", "--lost", "0.05", "--hours", "720", "--price", "3")
+    argv = (
+        "--parameters",
+        "7B",
+        "--nodes",
+        "128",
+        "--nics",
+        "8x400",
+        "--lost",
+        "0.05",
+        "--hours",
+        "720",
+        "--price",
+        "3",
+    )
     out = answered(capsys, *argv)[1]
     assert (
         "lost: 5.0% (given by --lost) of 737,280 GPU-hours in 720 hours, in two readings\n"
         "  time lost         36,864 GPU-hours, cost 110,592\n"
         "  work redone       38,804 GPU-hours, cost 116,413\n"
-        "  redoing the work takes 1.58 days more\n"
-    ) in out
+        "  redoing the work takes 1.58 days more\n" in out
+    )
 
 
-def test_the_command_compares_a_measured_fabric_with_the_expected_one(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ("--parameters", "405B", "--nodes", "8", "--nics", "8x400", "--busbw", "280", "--compute-s", "20", "--premium", "0.15")
+def test_the_command_compares_a_measured_fabric_with_the_expected_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv = (
+        "--parameters",
+        "405B",
+        "--nodes",
+        "8",
+        "--nics",
+        "8x400",
+        "--busbw",
+        "280",
+        "--compute-s",
+        "20",
+        "--premium",
+        "0.15",
+    )
     out = answered(capsys, *argv)[1]
     assert (
-        "step as measured: 25.70 s, of which 5.70 s (22.2%) wait for the network\n"
-        "step as expected: 23.99 s, of which 3.99 s (16.6%) wait for the network\n"
-        "  communication to compute 28.5%: above 25 %: look at InfiniBand (marks of Spheron's decision guide, 2026)\n"
-        "  a premium of 15.0% does not pay: the expected fabric gains 7.1% of throughput\n"
-    ) in out
+        "step as measured: 25.70 s, of which 5.70 s (22.2%) wait for the network\nstep as expected:"
+        " 23.99 s, of which 3.99 s (16.6%) wait for the network\n  communication to compute 28.5%:"
+        " above 25 %: look at InfiniBand (marks of Spheron's decision guide, 2026)\n  a premium of"
+        " 15.0% does not pay: the expected fabric gains 7.1% of throughput\n" in out
+    )
     assert "lost: 6.6% (measured against expected) of 46,720 GPU-hours" in out
 
 
-def test_the_price_of_a_fabric_is_shown_with_its_utilisation(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ("--parameters", "70B", "--nodes", "8", "--nics", "8x400", "--capital", "600000", "--utilisation", "0.5")
+def test_the_price_of_a_fabric_is_shown_with_its_utilisation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv = (
+        "--parameters",
+        "70B",
+        "--nodes",
+        "8",
+        "--nics",
+        "8x400",
+        "--capital",
+        "600000",
+        "--utilisation",
+        "0.5",
+    )
     out = answered(capsys, *argv)[1]
-    assert "price of a fabric per GPU-hour with 50% of the hours used (730 hours a month; no power, no cost of capital)\n" in out
-    assert "    0.71  this fabric: 600,000; given by --capital (0.36 if every hour were used)\n" in out
+    assert (
+        "price of a fabric per GPU-hour with 50% of the hours used (730 hours a month; no power, no"
+        " cost of capital)\n" in out
+    )
+    assert (
+        "    0.71  this fabric: 600,000; given by --capital (0.36 if every hour were used)\n" in out
+    )
     assert "    0.58  InfiniBand NDR: 490,000" in out
 
 
 def test_a_faster_fabric_than_expected_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ("--parameters", "70B", "--nodes", "2", "--nics", "8x400", "--busbw", "480", "--compute-s", "1")
-    assert "nothing is lost: the measured fabric is faster than the expected one" in answered(capsys, *argv)[1]
+    argv = (
+        "--parameters",
+        "70B",
+        "--nodes",
+        "2",
+        "--nics",
+        "8x400",
+        "--busbw",
+        "480",
+        "--compute-s",
+        "1",
+    )
+    assert (
+        "nothing is lost: the measured fabric is faster than the expected one"
+        in answered(capsys, *argv)[1]
+    )
 
 
 def test_json_has_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    document = json.loads(answered(capsys, "--parameters", "405B", "--nodes", "8", "--nics", "8x400", "--json")[1])
-    assert {name: None if value is None else round(value, 2) for name, value in document["times"].items()} == {
+    document = json.loads(
+        answered(capsys, "--parameters", "405B", "--nodes", "8", "--nics", "8x400", "--json")[1]
+    )
+    assert {
+        name: None if value is None else round(value, 2)
+        for name, value in document["times"].items()
+    } == {
         "one_nic_s": 28.35,
         "least_s": 3.54,
         "ring_s": 3.99,
@@ -216,15 +339,27 @@ def test_json_has_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (
             ("--parameters", "many", "--nodes", "8", "--nics", "8x400"),
-            ("busbw: error: --parameters wants a number above 0", "busbw: seen: many", "busbw: next: for example --parameters 405B"),
+            (
+                "busbw: error: --parameters wants a number above 0",
+                "busbw: seen: many",
+                "busbw: next: for example --parameters 405B",
+            ),
         ),
         (
             ("--parameters", "1B", "--nodes", "8", "--nics", "8x400", "--lost", "5"),
-            ("busbw: error: --lost is a share: 0.05 means 5 %", "busbw: seen: 5", "busbw: next: give a number between 0 and 1"),
+            (
+                "busbw: error: --lost is a share: 0.05 means 5 %",
+                "busbw: seen: 5",
+                "busbw: next: give a number between 0 and 1",
+            ),
         ),
         (
             ("--parameters", "1B", "--nodes", "8", "--nics", "8x400", "--compute-s", "nan"),
-            ("busbw: error: --compute-s must be above 0", "busbw: seen: nan", "busbw: next: leave it out where it is not known"),
+            (
+                "busbw: error: --compute-s must be above 0",
+                "busbw: seen: nan",
+                "busbw: next: leave it out where it is not known",
+            ),
         ),
         (
             ("--parameters", "1B", "--nodes", "1", "--gpus-per-node", "1", "--nics", "8x400"),
@@ -236,21 +371,36 @@ def test_json_has_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_bad_input_is_told_in_three_lines(capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], lines: tuple[str, ...]) -> None:
+def test_bad_input_is_told_in_three_lines(
+    capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], lines: tuple[str, ...]
+) -> None:
     assert answered(capsys, *argv) == (2, "", "".join(f"{line}\n" for line in lines))
 
 
 RECORDED = Path(__file__).parents[1] / "fixtures/nccl_tests/all_reduce.txt"
 
 
-def a_run(out: Path, *, emulated: bool = False, collective: Collective = Collective.ALL_REDUCE) -> Path:
+def a_run(
+    out: Path, *, emulated: bool = False, collective: Collective = Collective.ALL_REDUCE
+) -> Path:
     """A run directory with one launch, whose table is a recorded one."""
     nodes = ("n1", "n2")
     case = BenchmarkCase("all-reduce", collective, Sizes(1024, 1 << 20))
-    book = Playbook("p", "", None, ChecksPlan(), (case,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
+    book = Playbook(
+        "p", "", None, ChecksPlan(), (case,), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
+    )
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "p")
     cluster = Cluster(tuple(Node(name) for name in nodes), "n1", "-w", emulated=emulated)
-    plan = RunPlan("busbw.store.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", cluster, book, fabric.load("infiniband"), "ssh")
+    plan = RunPlan(
+        "busbw.store.plan/1",
+        "0",
+        run.run_id,
+        "2026-11-21T10:00:00Z",
+        cluster,
+        book,
+        fabric.load("infiniband"),
+        "ssh",
+    )
     artefacts.keep(run, "plan.json", plan)
     stdout = "cases/all-reduce/stdout.txt"
     run.write_raw(stdout, RECORDED.read_bytes())
@@ -260,17 +410,37 @@ def a_run(out: Path, *, emulated: bool = False, collective: Collective = Collect
     return run.path
 
 
-def test_a_run_gives_its_nodes_and_the_bandwidth_of_its_largest_size(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_run_gives_its_nodes_and_the_bandwidth_of_its_largest_size(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     run = a_run(tmp_path)
-    status, out, err = answered(capsys, str(run), "--parameters", "7B", "--gpus-per-node", "2", "--nics", "1x400", "--json")
+    status, out, err = answered(
+        capsys, str(run), "--parameters", "7B", "--gpus-per-node", "2", "--nics", "1x400", "--json"
+    )
     (table,) = nccl_tests_table.parse(RECORDED.read_text())
     largest = max(table.rows, key=lambda row: row.size_bytes)
     assert largest.out_of_place is not None
     document = json.loads(out)
     assert (status, err, document["job"]["nodes"]) == (0, "", 2)
-    assert document["times"]["measured_s"] == pytest.approx(cost.time_at_busbw_s(Job(7e9, 2.0, 2, 2), largest.out_of_place.busbw_gb_s))
-    given = answered(capsys, str(run), "--parameters", "7B", "--gpus-per-node", "2", "--nics", "1x400", "--busbw", "50", "--json")[1]
-    assert json.loads(given)["times"]["measured_s"] == pytest.approx(cost.time_at_busbw_s(Job(7e9, 2.0, 2, 2), 50.0)), "what is given wins"
+    assert document["times"]["measured_s"] == pytest.approx(
+        cost.time_at_busbw_s(Job(7e9, 2.0, 2, 2), largest.out_of_place.busbw_gb_s)
+    )
+    given = answered(
+        capsys,
+        str(run),
+        "--parameters",
+        "7B",
+        "--gpus-per-node",
+        "2",
+        "--nics",
+        "1x400",
+        "--busbw",
+        "50",
+        "--json",
+    )[1]
+    assert json.loads(given)["times"]["measured_s"] == pytest.approx(
+        cost.time_at_busbw_s(Job(7e9, 2.0, 2, 2), 50.0)
+    ), "what is given wins"
 
 
 def test_an_emulated_run_has_no_price(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -279,7 +449,11 @@ def test_an_emulated_run_has_no_price(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "is of emulated nodes: no number of it has a price" in err
 
 
-def test_a_run_without_all_reduce_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    status, _, err = answered(capsys, str(a_run(tmp_path, collective=Collective.ALLTOALL)), "--parameters", "7B")
+def test_a_run_without_all_reduce_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, _, err = answered(
+        capsys, str(a_run(tmp_path, collective=Collective.ALLTOALL)), "--parameters", "7B"
+    )
     assert status == 2
     assert "measured no all_reduce over all its nodes" in err

@@ -1,4 +1,5 @@
-"""Counters before and after: what the script's text says, what a change is, and what is not known."""
+"""Counters before and after: what the script's text says, what a change is, and what is not
+known."""
 
 from __future__ import annotations
 
@@ -23,11 +24,18 @@ def read(name: str, node: str = "gpu-001") -> CounterSnapshot:
 
 
 def changes() -> dict[tuple[str, str], CounterDelta]:
-    return {(d.device, d.counter): d for d in counters.deltas(read("roce-before.txt"), read("roce-after.txt"))}
+    return {
+        (d.device, d.counter): d
+        for d in counters.deltas(read("roce-before.txt"), read("roce-after.txt"))
+    }
 
 
-def made(*readings: tuple[str, str, int], at_s: float | None = 1.0, sparse: tuple[str, ...] = ()) -> CounterSnapshot:
-    return CounterSnapshot("n", at_s, tuple(CounterReading(*reading, 1) for reading in readings), sparse=sparse)
+def made(
+    *readings: tuple[str, str, int], at_s: float | None = 1.0, sparse: tuple[str, ...] = ()
+) -> CounterSnapshot:
+    return CounterSnapshot(
+        "n", at_s, tuple(CounterReading(*reading, 1) for reading in readings), sparse=sparse
+    )
 
 
 def only(before: CounterSnapshot, after: CounterSnapshot) -> CounterDelta:
@@ -64,7 +72,10 @@ def test_each_family_of_counters_is_read_under_its_own_device() -> None:
         ("GPU 0", "ecc_corrected_volatile"): (3, 69),
         ("GPU 0", "ecc_uncorrected_volatile"): (1, 70),
     }
-    assert read("roce-before.txt").ports == (NicPort("mlx5_0", "Ethernet", "ens1np0"), NicPort("mlx5_1", "Ethernet", "ens2np0"))
+    assert read("roce-before.txt").ports == (
+        NicPort("mlx5_0", "Ethernet", "ens1np0"),
+        NicPort("mlx5_1", "Ethernet", "ens2np0"),
+    )
 
 
 def test_a_line_number_points_at_the_line_that_holds_the_counter() -> None:
@@ -80,7 +91,9 @@ def test_a_line_number_points_at_the_line_that_holds_the_counter() -> None:
 
 
 def test_what_counted_up_is_the_difference_with_the_time_in_between() -> None:
-    assert changes()["mlx5_0", "link_downed"] == CounterDelta("gpu-001", "mlx5_0", "link_downed", 1, 2, 1, seconds=20.0, line_no=5)
+    assert changes()["mlx5_0", "link_downed"] == CounterDelta(
+        "gpu-001", "mlx5_0", "link_downed", 1, 2, 1, seconds=20.0, line_no=5
+    )
 
 
 def test_a_counter_lower_than_before_was_reset_and_its_change_is_not_known() -> None:
@@ -107,7 +120,10 @@ def test_a_counter_of_32_bits_that_ran_over_is_not_taken_for_a_reset() -> None:
 
 def test_a_counter_that_stops_at_its_highest_value_does_not_say_that_nothing_happened() -> None:
     found = changes()["mlx5_0", "symbol_error"]
-    assert (found.delta, found.note) == (None, "stands at its highest value, 65535: it cannot count further")
+    assert (found.delta, found.note) == (
+        None,
+        "stands at its highest value, 65535: it cannot count further",
+    )
 
 
 def test_zeros_that_the_node_left_out_count_as_zero() -> None:
@@ -119,12 +135,23 @@ def test_zeros_that_the_node_left_out_count_as_zero() -> None:
 
 def test_a_counter_that_was_not_there_before_is_unknown_and_not_its_value() -> None:
     found = only(made(), made(("mlx5_0", "link_downed", 4)))
-    assert (found.before, found.after, found.delta, found.reset, found.note) == (None, 4, None, False, "not there before")
+    assert (found.before, found.after, found.delta, found.reset, found.note) == (
+        None,
+        4,
+        None,
+        False,
+        "not there before",
+    )
 
 
 def test_a_device_that_went_away_is_unknown() -> None:
     found = only(made(("mlx5_0", "link_downed", 4)), made())
-    assert (found.after, found.delta, found.note, found.line_no) == (None, None, "not there after", None)
+    assert (found.after, found.delta, found.note, found.line_no) == (
+        None,
+        None,
+        "not there after",
+        None,
+    )
 
 
 def test_a_level_has_no_difference() -> None:
@@ -133,18 +160,32 @@ def test_a_level_has_no_difference() -> None:
 
 
 def test_a_restarted_node_makes_every_change_unknown() -> None:
-    found = only(made(("tcp", "TcpOutSegs", 5), at_s=900.0), made(("tcp", "TcpOutSegs", 7), at_s=3.0))
-    assert (found.delta, found.reset, found.note, found.seconds) == (None, True, "the node was restarted in between", None)
+    found = only(
+        made(("tcp", "TcpOutSegs", 5), at_s=900.0), made(("tcp", "TcpOutSegs", 7), at_s=3.0)
+    )
+    assert (found.delta, found.reset, found.note, found.seconds) == (
+        None,
+        True,
+        "the node was restarted in between",
+        None,
+    )
 
 
 def test_an_answer_that_was_cut_off_says_so() -> None:
     text = (FIXTURES / "roce-before.txt").read_text()
-    assert counters.parse(text[: len(text) // 2], "n").problems == ("the node did not print all of it",)
-    assert counters.parse("", "n") == CounterSnapshot("n", None, (), problems=("the node did not print all of it",))
+    assert counters.parse(text[: len(text) // 2], "n").problems == (
+        "the node did not print all of it",
+    )
+    assert counters.parse("", "n") == CounterSnapshot(
+        "n", None, (), problems=("the node did not print all of it",)
+    )
 
 
 def test_a_tool_that_failed_or_hung_is_a_problem_and_gives_no_zeros() -> None:
-    text = "== time 1.0\n== rdma\n== problem rdma\n== ethtool eth0 96\n== ethtool eth1 94\n== nvlink\n== ended nvlink 124\n== end\n"
+    text = (
+        "== time 1.0\n== rdma\n== problem rdma\n== ethtool eth0 96\n== ethtool eth1 94\n=="
+        " nvlink\n== ended nvlink 124\n== end\n"
+    )
     found = counters.parse(text, "n")
     assert found.problems == (
         "rdma: not read within its time limit",
@@ -171,12 +212,20 @@ def test_bytes_of_each_port_are_told_and_what_was_reset_is_not() -> None:
 
 def test_a_pair_leaves_out_what_stood_still_and_says_the_same_of_the_rest() -> None:
     texts = [(FIXTURES / f"roce-{moment}.txt").read_text() for moment in ("before", "after")]
-    pair = counters.parse_pair(texts[0], texts[1], "gpu-001", ("raw/roce-before.txt", "raw/roce-after.txt"))
+    pair = counters.parse_pair(
+        texts[0], texts[1], "gpu-001", ("raw/roce-before.txt", "raw/roce-after.txt")
+    )
     whole = counters.deltas(read("roce-before.txt"), read("roce-after.txt"))
     left = counters.deltas(*pair)
     moved = counters.deltas(*pair, still=False)
     assert {each.counter for each in left if each not in moved and each.device == "GPU 0"} == {
-        *("nvlink_recovery_errors", "nvlink_crc_errors", "throttle_sync_boost_us", "throttle_sw_thermal_us", "throttle_hw_thermal_us"),
+        *(
+            "nvlink_recovery_errors",
+            "nvlink_crc_errors",
+            "throttle_sync_boost_us",
+            "throttle_sw_thermal_us",
+            "throttle_hw_thermal_us",
+        ),
         *("throttle_hw_power_brake_us", "ecc_corrected_volatile", "ecc_uncorrected_volatile"),
     }
     assert {(each.device, each.counter) for each in moved if each.delta == 0} == {
@@ -190,14 +239,22 @@ def test_a_pair_leaves_out_what_stood_still_and_says_the_same_of_the_rest() -> N
         ("mlx5_1", "link_downed"),
         ("mlx5_1", "symbol_error"),
     }
-    assert counters.rail_bytes(*pair) == counters.rail_bytes(read("roce-before.txt"), read("roce-after.txt"))
+    assert counters.rail_bytes(*pair) == counters.rail_bytes(
+        read("roce-before.txt"), read("roce-after.txt")
+    )
 
 
 def test_efa_counts_bytes_and_a_second_port_has_a_name_of_its_own() -> None:
-    before = "== time 1\n== rdma\nrdmap0s6/ports/1/hw_counters/tx_bytes:10\nrdmap0s6/ports/1/hw_counters/rx_bytes:10\n{}== end\n"
+    before = (
+        "== time 1\n=="
+        " rdma\nrdmap0s6/ports/1/hw_counters/tx_bytes:10\nrdmap0s6/ports/1/hw_counters/rx_bytes:10\n{}=="
+        " end\n"
+    )
     second = "mlx4_0/ports/2/counters/port_xmit_data:1\nmlx4_0/ports/2/counters/port_rcv_data:1\n"
     after = before.replace("bytes:10", "bytes:510")
-    found = counters.rail_bytes(counters.parse(before.format(second), "n"), counters.parse(after.format(second), "n"))
+    found = counters.rail_bytes(
+        counters.parse(before.format(second), "n"), counters.parse(after.format(second), "n")
+    )
     assert found == (RailBytes("n", "rdmap0s6", 500, 500), RailBytes("n", "mlx4_0:2", 0, 0))
 
 
@@ -212,41 +269,74 @@ WANTED = [
 ]
 # fmt: on
 """Of `ethtool -S`: what the symptom table reads (mlx5), and ENA's."""
-IDLE = ["rx_packets", "tx_packets", "rx0_bytes", "ch3_poll", "rx_lro_packets", "tx_tso_bytes", "rx_csum_complete", "tx3_cqes"]
+IDLE = [
+    "rx_packets",
+    "tx_packets",
+    "rx0_bytes",
+    "ch3_poll",
+    "rx_lro_packets",
+    "tx_tso_bytes",
+    "rx_csum_complete",
+    "tx3_cqes",
+]
 
 
 def test_of_ethtool_what_matters_and_is_not_0_is_let_through() -> None:
     script = snapshot("x").stdin.decode()
     names = [line for line in script.splitlines() if line.startswith("names=")]
     cut = next(line.strip() for line in script.splitlines() if "grep -E" in line).partition("| ")[2]
-    stats = "NIC statistics:\n" + "".join(f"     {name}: 12\n     {name}_zero: 0\n" for name in (*WANTED, *IDLE))
-    done = subprocess.run(["sh", "-c", "\n".join([*names, cut])], input=stats, capture_output=True, text=True, timeout=10, check=False)
+    stats = "NIC statistics:\n" + "".join(
+        f"     {name}: 12\n     {name}_zero: 0\n" for name in (*WANTED, *IDLE)
+    )
+    done = subprocess.run(
+        ["sh", "-c", "\n".join([*names, cut])],
+        input=stats,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
     assert [line.split(":")[0].strip() for line in done.stdout.splitlines()] == WANTED
 
 
 def test_every_counter_of_ethtool_that_the_table_reads_is_let_through() -> None:
-    sources = {s.source.partition(":")[2] for symptom in table.load().symptoms for s in symptom.signals if s.source.startswith("counter:")}
+    sources = {
+        s.source.partition(":")[2]
+        for symptom in table.load().symptoms
+        for s in symptom.signals
+        if s.source.startswith("counter:")
+    }
     of_ethtool = {
-        name.replace("*", "3") for name in sources if name.startswith(("rx_", "tx_", "module_", "outbound_")) or name.endswith("_phy")
+        name.replace("*", "3")
+        for name in sources
+        if name.startswith(("rx_", "tx_", "module_", "outbound_")) or name.endswith("_phy")
     }
     assert of_ethtool - set(WANTED) == set()
 
 
 @pytest.mark.parametrize(("gpus", "asked"), [(True, ["gpu", "nvlink"]), (False, [])])
-def test_the_gpus_are_asked_only_where_they_matter(gpus: bool, asked: list[str], tmp_path: Path) -> None:
+def test_the_gpus_are_asked_only_where_they_matter(
+    gpus: bool, asked: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 0\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     command = snapshot("x", gpus=gpus)
     environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False, env=environ)
-    marks = [line.split()[1] for line in done.stdout.decode().splitlines() if line.startswith("== ")]
+    done = subprocess.run(
+        command.argv, input=command.stdin, capture_output=True, timeout=60, check=False, env=environ
+    )
+    marks = [
+        line.split()[1] for line in done.stdout.decode().splitlines() if line.startswith("== ")
+    ]
     assert sorted({*marks} & {"gpu", "nvlink"}) == asked
 
 
 def test_the_script_reads_this_machine_without_a_word_on_standard_error() -> None:
     command = snapshot("cases/x/counters-before/n.txt")
     assert shutil.which(command.argv[0])
-    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        command.argv, input=command.stdin, capture_output=True, timeout=60, check=False
+    )
     found = counters.parse(done.stdout.decode(), "n")
     assert (done.returncode, done.stderr, found.problems) == (0, b"", ())
     assert any(reading.device == "tcp" for reading in found.readings)

@@ -1,4 +1,5 @@
-"""What dumps and RAS answers of a stalled job say together. The dumps and answers are composed in the documented formats, but for gloo's."""
+"""What dumps and RAS answers of a stalled job say together. The dumps and answers are composed in
+the documented formats, but for gloo's."""
 
 import json
 from pathlib import Path
@@ -14,7 +15,9 @@ REDUCE = ("nccl:all_reduce", [4096], "started")
 DONE = ("nccl:all_reduce", [4096], "completed")
 
 
-def dump(rank: int, *operations: tuple[str, list[int], str], ranks: int = 4, first: int = 55) -> tuple[Progress, ...]:
+def dump(
+    rank: int, *operations: tuple[str, list[int], str], ranks: int = 4, first: int = 55
+) -> tuple[Progress, ...]:
     entries = [
         {
             "record_id": at,
@@ -33,7 +36,13 @@ def dump(rank: int, *operations: tuple[str, list[int], str], ranks: int = 4, fir
     text = {
         "version": "2.10",
         "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(ranks)))}},
-        "pg_status": {"0": {"last_enqueued_collective": last, "last_started_collective": last, "last_completed_collective": completed}},
+        "pg_status": {
+            "0": {
+                "last_enqueued_collective": last,
+                "last_started_collective": last,
+                "last_completed_collective": completed,
+            }
+        },
         "entries": entries,
     }
     (found,) = flight_recorder.read([json.dumps(text).encode()]).records
@@ -42,39 +51,67 @@ def dump(rank: int, *operations: tuple[str, list[int], str], ranks: int = 4, fir
 
 
 def told(facts: tuple[Fact, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(each.id, each.confidence.value, each.where) for each in diagnose(EvidenceSet((), facts)).findings]
+    return [
+        (each.id, each.confidence.value, each.where)
+        for each in diagnose(EvidenceSet((), facts)).findings
+    ]
 
 
 def test_the_rank_that_launched_less_than_what_the_others_wait_in_did_not_enter() -> None:
-    facts = from_dumps([*dump(0, DONE, REDUCE), *dump(1, DONE, REDUCE), *dump(2, DONE), *dump(3, DONE, REDUCE)])
+    facts = from_dumps(
+        [*dump(0, DONE, REDUCE), *dump(1, DONE, REDUCE), *dump(2, DONE), *dump(3, DONE, REDUCE)]
+    )
     assert [(fact.evidence.artefact, fact.evidence.text) for fact in facts] == [
-        ("nccl_trace_rank_2", "process group default_pg: 3 ranks wait in operation 56; this rank launched 55")
+        (
+            "nccl_trace_rank_2",
+            "process group default_pg: 3 ranks wait in operation 56; this rank launched 55",
+        )
     ]
     assert told(facts) == [("rank-not-entering", "likely", ("rank 2",))]
 
 
 def test_a_rank_that_runs_another_operation_at_the_same_number_is_out_of_step() -> None:
-    facts = from_dumps([*dump(0, DONE, REDUCE), *dump(1, DONE, ("nccl:broadcast", [1], "scheduled")), *dump(2, DONE, REDUCE)])
+    facts = from_dumps(
+        [
+            *dump(0, DONE, REDUCE),
+            *dump(1, DONE, ("nccl:broadcast", [1], "scheduled")),
+            *dump(2, DONE, REDUCE),
+        ]
+    )
     assert told(facts)[0] == ("collective-desync", "likely", ("rank 1",))
 
 
 def test_a_rank_that_sends_another_size_is_named() -> None:
-    facts = from_dumps([*dump(0, DONE, REDUCE), *dump(1, DONE, REDUCE), *dump(2, DONE, ("nccl:all_reduce", [64, 65], "started"))])
+    facts = from_dumps(
+        [
+            *dump(0, DONE, REDUCE),
+            *dump(1, DONE, REDUCE),
+            *dump(2, DONE, ("nccl:all_reduce", [64, 65], "started")),
+        ]
+    )
     assert told(facts)[0] == ("size-mismatch", "likely", ("rank 2",))
 
 
 def test_unequal_shards_of_an_all_to_all_are_no_mismatch() -> None:
-    unequal = [dump(rank, DONE, ("nccl:all_to_all", [100 + rank], "started"), ranks=2) for rank in range(2)]
-    assert "size-mismatch" not in [finding for finding, _, _ in told(from_dumps(each for one in unequal for each in one))]
+    unequal = [
+        dump(rank, DONE, ("nccl:all_to_all", [100 + rank], "started"), ranks=2) for rank in range(2)
+    ]
+    assert "size-mismatch" not in [
+        finding for finding, _, _ in told(from_dumps(each for one in unequal for each in one))
+    ]
 
 
-def test_an_operation_that_all_ranks_started_and_none_completes_is_stuck_below_the_program() -> None:
+def test_an_operation_that_all_ranks_started_and_none_completes_is_stuck_below_the_program() -> (
+    None
+):
     facts = from_dumps(each for rank in range(4) for each in dump(rank, DONE, REDUCE))
     assert told(facts)[0][:2] == ("all-launched-not-completed", "likely")
 
 
 def test_one_dump_of_four_never_blames_anybody() -> None:
-    assert told(from_dumps(dump(0, DONE, REDUCE))) == [("rank-not-entering", "possible", ("rank 0",))]
+    assert told(from_dumps(dump(0, DONE, REDUCE))) == [
+        ("rank-not-entering", "possible", ("rank 0",))
+    ]
 
 
 def test_dumps_in_which_all_completed_say_nothing() -> None:
@@ -84,20 +121,33 @@ def test_dumps_in_which_all_completed_say_nothing() -> None:
 def test_gloo_never_says_completed_so_who_launched_less_is_only_possible() -> None:
     ranks: list[Progress] = []
     for number in range(4):
-        (found,) = flight_recorder.read([(FIXTURES / f"straggler-rank{number}.json").read_bytes()]).records
+        (found,) = flight_recorder.read(
+            [(FIXTURES / f"straggler-rank{number}.json").read_bytes()]
+        ).records
         assert isinstance(found, FlightDump)
         ranks += progress(f"{number}", flight_recorder.of_rank(found, number))
     assert told(from_dumps(ranks)) == [("rank-not-entering", "possible", ("rank 1",))]
 
 
 def answer(*communicators: tuple[str, list[int]], dead: int | None = None) -> RasReport:
-    """RAS's JSON; rank n of every communicator is process 100+n. A rank that is `dead` is listed as missing."""
+    """RAS's JSON; rank n of every communicator is process 100+n. A rank that is `dead` is listed as
+    missing."""
 
     def rank(number: int, count: int) -> dict[str, object]:
-        where = {"rank": number, "host": f"10.0.0.{number + 1}", "pid": 100 + number, "cuda_dev": 0, "nvml_dev": 0}
+        where = {
+            "rank": number,
+            "host": f"10.0.0.{number + 1}",
+            "pid": 100 + number,
+            "cuda_dev": 0,
+            "nvml_dev": 0,
+        }
         if number == dead:
             return {**where, "status": {"unresponsive": True, "considered_dead": True}}
-        return {**where, "status": {"init_state": 0, "async_error": 0}, "collective_counts": {"AllReduce": count, "Broadcast": 1}}
+        return {
+            **where,
+            "status": {"init_state": 0, "async_error": 0},
+            "collective_counts": {"AllReduce": count, "Broadcast": 1},
+        }
 
     tree = {
         "nccl_version": "2.28.7",
@@ -105,8 +155,12 @@ def answer(*communicators: tuple[str, list[int]], dead: int | None = None) -> Ra
         "communicators": [
             {
                 "hash": name,
-                "ranks": [rank(number, count) for number, count in enumerate(counts) if number != dead],
-                "missing_ranks": [rank(number, count) for number, count in enumerate(counts) if number == dead],
+                "ranks": [
+                    rank(number, count) for number, count in enumerate(counts) if number != dead
+                ],
+                "missing_ranks": [
+                    rank(number, count) for number, count in enumerate(counts) if number == dead
+                ],
             }
             for name, counts in communicators
         ],
@@ -121,7 +175,9 @@ def asked(*reports: RasReport) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def test_of_few_ranks_behind_those_are_named() -> None:
-    assert asked(answer(("0xa1", [64, 64, 64, 60]))) == [("rank-not-entering", "likely", ("rank 3", "10.0.0.4"))]
+    assert asked(answer(("0xa1", [64, 64, 64, 60]))) == [
+        ("rank-not-entering", "likely", ("rank 3", "10.0.0.4"))
+    ]
 
 
 def test_of_few_ranks_ahead_the_ranks_ahead_are_named_and_not_those_who_wait() -> None:
@@ -131,15 +187,22 @@ def test_of_few_ranks_ahead_the_ranks_ahead_are_named_and_not_those_who_wait() -
 
 
 def test_a_process_that_no_longer_answers_is_dead_for_certain() -> None:
-    assert asked(answer(("0xa1", [64, 64, 64]), dead=1)) == [("dead-process", "certain", ("rank 1", "10.0.0.2"))]
+    assert asked(answer(("0xa1", [64, 64, 64]), dead=1)) == [
+        ("dead-process", "certain", ("rank 1", "10.0.0.2"))
+    ]
 
 
 def test_two_processes_behind_in_one_communicator_each_wait_for_each_other() -> None:
-    assert asked(answer(("0xa1", [5, 6]), ("0xb2", [10, 9])))[0][:2] == ("multi-comm-deadlock", "likely")
+    assert asked(answer(("0xa1", [5, 6]), ("0xb2", [10, 9])))[0][:2] == (
+        "multi-comm-deadlock",
+        "likely",
+    )
 
 
 def test_one_process_behind_in_two_communicators_is_late_and_no_deadlock() -> None:
-    assert "multi-comm-deadlock" not in [finding for finding, _, _ in asked(answer(("0xa1", [5, 6]), ("0xb2", [9, 10])))]
+    assert "multi-comm-deadlock" not in [
+        finding for finding, _, _ in asked(answer(("0xa1", [5, 6]), ("0xb2", [9, 10])))
+    ]
 
 
 def test_equal_counts_are_healthy_once_and_worth_a_look_when_they_do_not_move() -> None:

@@ -1,4 +1,5 @@
-"""The documentation: links lead somewhere, commands that stand in it are ones that the command line takes, every page can be found."""
+"""The documentation: links lead somewhere, commands that stand in it are ones that the command line
+takes, every page can be found."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def blocks(text: str) -> str:
     """What stands in code: fenced blocks and indented lines."""
     fenced = "\n".join(re.findall(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     indented = "\n".join(
-        line for line in re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL).splitlines() if line.startswith("    ")
+        line
+        for line in re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL).splitlines()
+        if line.startswith("    ")
     )
     return f"{fenced}\n{indented}"
 
@@ -32,8 +35,12 @@ def blocks(text: str) -> str:
 def commands() -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
-        for line in COMMAND.findall(re.sub(r" *\\\n *", " ", blocks(page.read_text(encoding="utf-8")))):
-            text = re.split(r"\s{2,}#|\s\|\s|\s&&\s|\s\|\|\s|\s2?>|;", line.strip().removeprefix("$ "))[0].strip()
+        for line in COMMAND.findall(
+            re.sub(r" *\\\n *", " ", blocks(page.read_text(encoding="utf-8")))
+        ):
+            text = re.split(
+                r"\s{2,}#|\s\|\s|\s&&\s|\s\|\|\s|\s2?>|;", line.strip().removeprefix("$ ")
+            )[0].strip()
             found.append((page.name, text))
     return found
 

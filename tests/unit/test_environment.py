@@ -1,4 +1,5 @@
-"""`BUSBW_*`: a flag wins over the environment, the environment over busbw.yaml, busbw.yaml over what is built in."""
+"""`BUSBW_*`: a flag wins over the environment, the environment over busbw.yaml, busbw.yaml over
+what is built in."""
 
 from __future__ import annotations
 
@@ -42,11 +43,17 @@ def test_flag_then_environment_then_file_then_what_is_built_in(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "BUSBW_PROFILE" not in os.environ
-    (here / "busbw.yaml").write_text("nodes:\n  - name: gpu-[1-2]\n    gpus: 8\n    rails: [mlx5_0]\nfabric: infiniband\n")
-    assert profile_of(told(capsys, *DRY)) == "infiniband", "the file, over what is built in (to ask the nodes)"
+    (here / "busbw.yaml").write_text(
+        "nodes:\n  - name: gpu-[1-2]\n    gpus: 8\n    rails: [mlx5_0]\nfabric: infiniband\n"
+    )
+    assert profile_of(told(capsys, *DRY)) == "infiniband", (
+        "the file, over what is built in (to ask the nodes)"
+    )
     monkeypatch.setenv("BUSBW_PROFILE", "rocev2")
     assert profile_of(told(capsys, *DRY)) == "rocev2", "the environment, over the file"
-    assert profile_of(told(capsys, *DRY, "-p", "tcp")) == "tcp", "the command line, over the environment"
+    assert profile_of(told(capsys, *DRY, "-p", "tcp")) == "tcp", (
+        "the command line, over the environment"
+    )
 
 
 def test_the_nodes_of_the_environment_are_used_until_the_command_line_names_some(
@@ -72,7 +79,11 @@ def test_the_nodes_of_the_environment_are_used_until_the_command_line_names_some
     ],
 )
 def test_a_value_that_the_option_would_refuse_is_refused_by_name_in_three_lines(
-    name: str, value: str, what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    value: str,
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv(name, value)
     assert cli.main([*DRY, "-w", "gpu-1"]) == 2
@@ -97,7 +108,9 @@ def test_what_changes_what_a_command_does_is_never_taken_from_a_variable() -> No
     parser.add_argument("--resume")
     parser.add_argument("--force", action="store_true")
     assert environment.apply(parser, {"BUSBW_RESUME": "runs/x", "BUSBW_FORCE": "1"}) == {}
-    assert not {"resume", "force", "replay", "dry_run", "redact", "env", "temporary_keys"} & set(environment.OPTIONS)
+    assert not {"resume", "force", "replay", "dry_run", "redact", "env", "temporary_keys"} & set(
+        environment.OPTIONS
+    )
 
 
 def test_a_value_that_cannot_be_read_raises_and_never_passes_silently() -> None:
@@ -115,5 +128,9 @@ def test_every_option_named_here_is_one_of_some_command_and_stands_in_the_docume
         known |= {action.dest for action in parser._actions if action.option_strings}
     assert set(environment.OPTIONS) <= known
     text = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
-    assert [environment.variable(option) for option in environment.OPTIONS if environment.variable(option) not in text] == []
+    assert [
+        environment.variable(option)
+        for option in environment.OPTIONS
+        if environment.variable(option) not in text
+    ] == []
     assert doctest.testmod(environment).failed == 0

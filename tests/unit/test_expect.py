@@ -28,13 +28,18 @@ def answered(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, 
     return status, captured.out, captured.err
 
 
-def test_the_answer_leads_with_the_limit_and_what_tuned_systems_reach(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_leads_with_the_limit_and_what_tuned_systems_reach(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     status, out, err = answered(capsys, *H100, "--nodes", "8")
     assert (status, err) == (0, "")
     assert out.splitlines()[:5] == [
         "all_reduce on 8 nodes of 8 x H100, 8 x 400 Gb/s, infiniband",
         "",
-        "limit       450.0 GB/s  nothing exceeds it: min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))",
+        (
+            "limit       450.0 GB/s  nothing exceeds it: min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1)"
+            " N, N + B))"
+        ),
         "         k = 8, g = 8, W = 400 GB/s, N = 450 GB/s, P = 63.015 GB/s",
         "expect        330 to 378 GB/s where ring runs, for large messages",
     ]
@@ -44,23 +49,39 @@ def test_the_answer_leads_with_the_limit_and_what_tuned_systems_reach(capsys: py
     "line",
     [
         "published, same regime: 3 rows, median 365.8 GB/s",
-        "     386.6 GB/s at 8 GiB  8 nodes; CoreWeave nccl-tests README, https://github.com/coreweave/nccl-tests/blob/master/README.md, 2026-05",
+        (
+            "     386.6 GB/s at 8 GiB  8 nodes; CoreWeave nccl-tests README,"
+            " https://github.com/coreweave/nccl-tests/blob/master/README.md, 2026-05"
+        ),
         "floors that clouds and tools ship (to pass, not to expect)",
-        "     800.0 GB/s  refused, no system of this kind gives it at 128 MiB: AWS distributed training samples",
+        (
+            "     800.0 GB/s  refused, no system of this kind gives it at 128 MiB: AWS distributed"
+            " training samples"
+        ),
         "quoted by articles, without a run's output: never judged by",
         "by message size, share of the figure for the largest",
-        "  B200-SXM6, 4 x 8 GPUs, another GPU: 1 MiB 1% · 16 MiB 17% · 64 MiB 41% · 256 MiB 60% · 1 GiB 95% · 4 GiB 99% · 16 GiB 100%; ",
+        (
+            "  B200-SXM6, 4 x 8 GPUs, another GPU: 1 MiB 1% · 16 MiB 17% · 64 MiB 41% · 256 MiB 60%"
+            " · 1 GiB 95% · 4 GiB 99% · 16 GiB 100%; "
+        ),
         "  384 Gb/s  floor, ib_write_bw, 400G; OCI HPC stack health checks",
         "a few bytes, by NCCL's model: tree 45.2 µs, ring 156.4 µs",
         "source   GPU: 18 NVLinks x 25, NVIDIA H100 data sheet",
     ],
 )
-def test_each_kind_of_figure_stands_apart_with_its_source(capsys: pytest.CaptureFixture[str], line: str) -> None:
+def test_each_kind_of_figure_stands_apart_with_its_source(
+    capsys: pytest.CaptureFixture[str], line: str
+) -> None:
     assert line in answered(capsys, *H100, "--nodes", "8")[1]
 
 
-@pytest.mark.parametrize(("nodes", "limit"), [(1, 700.0), (2, 750.0), (3, 575.0), (4, 516.7), (8, 450.0), (16, 423.3), (64, 405.6)])
-def test_json_carries_the_same_limit_as_the_text(capsys: pytest.CaptureFixture[str], nodes: int, limit: float) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "limit"),
+    [(1, 700.0), (2, 750.0), (3, 575.0), (4, 516.7), (8, 450.0), (16, 423.3), (64, 405.6)],
+)
+def test_json_carries_the_same_limit_as_the_text(
+    capsys: pytest.CaptureFixture[str], nodes: int, limit: float
+) -> None:
     status, out, _ = answered(capsys, *H100, "--nodes", str(nodes), "--json")
     document = json.loads(out)
     assert (status, round(document["expectation"]["limit"]["value_gb_s"], 1)) == (0, limit)
@@ -68,13 +89,17 @@ def test_json_carries_the_same_limit_as_the_text(capsys: pytest.CaptureFixture[s
 
 
 def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert answered(capsys, *H100, "--nodes", "2", "--json") == answered(capsys, *H100, "--nodes", "2", "--json")
+    assert answered(capsys, *H100, "--nodes", "2", "--json") == answered(
+        capsys, *H100, "--nodes", "2", "--json"
+    )
 
 
 def test_two_nodes_end_with_the_trap(capsys: pytest.CaptureFixture[str]) -> None:
-    assert answered(capsys, *H100, "--nodes", "2")[1].splitlines()[-1] == (
-        "note: NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so the number cannot show that the fabric is healthy. "
-        "To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall"
+    assert (
+        answered(capsys, *H100, "--nodes", "2")[1].splitlines()[-1]
+        == "note: NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so"
+        " the number cannot show that the fabric is healthy. To test the fabric: NCCL_ALGO=Ring,"
+        " four nodes or more, or alltoall"
     )
 
 
@@ -82,7 +107,10 @@ def test_a_contract_is_told_what_it_would_catch(capsys: pytest.CaptureFixture[st
     out = answered(capsys, *H100, "--nodes", "8", "--contract", "360")[1]
     assert out.splitlines()[2:4] == [
         "contract: 360 GB/s is 80% of the limit",
-        "contract: meeting it would catch the loss of one of 8 NICs, which leaves 347.8 GB/s at best",
+        (
+            "contract: meeting it would catch the loss of one of 8 NICs, which leaves 347.8 GB/s at"
+            " best"
+        ),
     ]
 
 
@@ -95,19 +123,40 @@ def test_one_node_needs_neither_nics_nor_fabric(capsys: pytest.CaptureFixture[st
 
 
 def test_nearest_rows_are_called_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    out = answered(capsys, "expect", "--gpu", "H200", "--nodes", "64", "--nics", "8x400", "--fabric", "rocev2")[1]
-    assert "published: no row of this regime; 1 nearest (nearest, not the same)\n     320.0 GB/s  differs: GPU H100; 4 nodes; " in out
+    out = answered(
+        capsys, "expect", "--gpu", "H200", "--nodes", "64", "--nics", "8x400", "--fabric", "rocev2"
+    )[1]
+    assert (
+        "published: no row of this regime; 1 nearest (nearest, not the same)\n     320.0 GB/s "
+        " differs: GPU H100; 4 nodes; " in out
+    )
 
 
 def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ("expect", "--nvlink-gb-s", "500", "--gpus-per-node", "8", "--nodes", "4", "--network-gb-s", "300", "--fabric", "rocev2")
+    argv = (
+        "expect",
+        "--nvlink-gb-s",
+        "500",
+        "--gpus-per-node",
+        "8",
+        "--nodes",
+        "4",
+        "--network-gb-s",
+        "300",
+        "--fabric",
+        "rocev2",
+    )
     status, out, _ = answered(capsys, *argv)
     assert status == 0
     assert out.startswith(
-        "all_reduce on 4 nodes of 8 x GPU with 500 GB/s of NVLink, 300 GB/s of network per node, rocev2\n\nlimit       387.5 GB/s"
+        "all_reduce on 4 nodes of 8 x GPU with 500 GB/s of NVLink, 300 GB/s of network per node,"
+        " rocev2\n\nlimit       387.5 GB/s"
     )
     assert "published: no row of this regime or near it" in out
-    assert out.splitlines()[-1] == "note: NCCL's rate for these links is not known: limits only, no estimate"
+    assert (
+        out.splitlines()[-1]
+        == "note: NCCL's rate for these links is not known: limits only, no estimate"
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,28 +165,56 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
         (
             ("--gpu", "H101", "--nodes", "8", "--nics", "8x400"),
             (
-                "busbw: error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200, H800, B200, GB200, B300, GB300, Rubin, MI300X, RTX5090",
+                (
+                    "busbw: error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200, H800,"
+                    " B200, GB200, B300, GB300, Rubin, MI300X, RTX5090"
+                ),
                 "busbw: seen: --gpu H101",
-                "busbw: next: every limit can still be given from rates: --nvlink-gb-s 450 --gpus-per-node 8 in the place of --gpu "
-                "(NVLink of one GPU, one direction); NCCL's own estimate and published rows cannot",
+                (
+                    "busbw: next: every limit can still be given from rates: --nvlink-gb-s 450"
+                    " --gpus-per-node 8 in the place of --gpu (NVLink of one GPU, one direction);"
+                    " NCCL's own estimate and published rows cannot"
+                ),
             ),
         ),
         (
             ("--gpu", "H100", "--nics", "8x400"),
             (
-                "busbw: error: the node count is missing: one node, two, three, and four or more are different regimes",
-                "busbw: seen: without --nodes; the limit in GB/s by node count is 1: 700, 2: 750, 3: 575, 4: 517, 8: 450, 16: 423, 64: 406",
+                (
+                    "busbw: error: the node count is missing: one node, two, three, and four or"
+                    " more are different regimes"
+                ),
+                (
+                    "busbw: seen: without --nodes; the limit in GB/s by node count is 1: 700, 2:"
+                    " 750, 3: 575, 4: 517, 8: 450, 16: 423, 64: 406"
+                ),
                 "busbw: next: --nodes 8",
             ),
         ),
         (
-            ("--gpu", "H100", "--nodes", "8", "--nics", "8x400", "--fabric", "infiniband", "--contract", "800"),
             (
-                "busbw: error: no cluster can meet this contract: 800 GB/s is above the physical limit of 450.0 GB/s: "
-                "min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B)), k = 8, g = 8, W = 400 GB/s, N = 450 GB/s, P = 63.015 GB/s",
+                "--gpu",
+                "H100",
+                "--nodes",
+                "8",
+                "--nics",
+                "8x400",
+                "--fabric",
+                "infiniband",
+                "--contract",
+                "800",
+            ),
+            (
+                (
+                    "busbw: error: no cluster can meet this contract: 800 GB/s is above the"
+                    " physical limit of 450.0 GB/s: min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N"
+                    " + B)), k = 8, g = 8, W = 400 GB/s, N = 450 GB/s, P = 63.015 GB/s"
+                ),
                 "busbw: seen: --contract 800",
-                "busbw: next: ask for the node count, the algorithm and the unit behind the number: Gb/s are eight times GB/s, "
-                "and NVLink sums count both directions",
+                (
+                    "busbw: next: ask for the node count, the algorithm and the unit behind the"
+                    " number: Gb/s are eight times GB/s, and NVLink sums count both directions"
+                ),
             ),
         ),
         (
@@ -151,7 +228,10 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
         (
             ("--gpu", "H100", "--nodes", "8", "--nics", "8x400"),
             (
-                "busbw: error: 8 nodes need a fabric; known: infiniband, azure-ib, rocev2, spectrum-x, gcp-gib, efa, gcp-tcpx, gcp-tcpxo, tcp",
+                (
+                    "busbw: error: 8 nodes need a fabric; known: infiniband, azure-ib, rocev2,"
+                    " spectrum-x, gcp-gib, efa, gcp-tcpx, gcp-tcpxo, tcp"
+                ),
                 "busbw: next: --fabric infiniband",
             ),
         ),
@@ -167,19 +247,48 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
             ),
         ),
         (
-            ("--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--fabric", "infiniband", "--collective", "allreduce"),
+            (
+                "--gpu",
+                "H100",
+                "--nodes",
+                "2",
+                "--nics",
+                "8x400",
+                "--fabric",
+                "infiniband",
+                "--collective",
+                "allreduce",
+            ),
             (
                 "busbw: error: unknown collective 'allreduce'",
                 "busbw: seen: --collective allreduce",
-                "busbw: next: known: all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv, gather, scatter",
+                (
+                    "busbw: next: known: all_reduce, all_gather, reduce_scatter, alltoall,"
+                    " broadcast, reduce, sendrecv, gather, scatter"
+                ),
             ),
         ),
         (
             ("--gpu", "H100", "--nodes", "-2"),
-            ("busbw: error: --nodes must be above 0", "busbw: seen: -2", "busbw: next: leave it out where it is not known"),
+            (
+                "busbw: error: --nodes must be above 0",
+                "busbw: seen: -2",
+                "busbw: next: leave it out where it is not known",
+            ),
         ),
         (
-            ("--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--fabric", "rocev2", "--mtu", "100"),
+            (
+                "--gpu",
+                "H100",
+                "--nodes",
+                "2",
+                "--nics",
+                "8x400",
+                "--fabric",
+                "rocev2",
+                "--mtu",
+                "100",
+            ),
             (
                 "busbw: error: RoCE needs a device MTU of at least 352, found 100",
                 "busbw: seen: --mtu 100",
@@ -188,7 +297,11 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
         ),
         (
             ("--gpu", "H100", "--nodes", "1", "--gpus-per-node", "1"),
-            ("busbw: error: a collective needs two GPUs or more", "busbw: seen: 1 node with 1 GPU", "busbw: next: --nodes 2"),
+            (
+                "busbw: error: a collective needs two GPUs or more",
+                "busbw: seen: 1 node with 1 GPU",
+                "busbw: next: --nodes 2",
+            ),
         ),
     ],
 )
@@ -208,45 +321,104 @@ def test_bad_input_ends_with_what_is_missing_and_what_can_be_said(
         (("--measured", "500"), 1, "FAIL  500.0 GB/s at 8 GiB"),
     ],
 )
-def test_a_measured_number_sets_the_exit_status(capsys: pytest.CaptureFixture[str], extra: tuple[str, ...], status: int, head: str) -> None:
+def test_a_measured_number_sets_the_exit_status(
+    capsys: pytest.CaptureFixture[str], extra: tuple[str, ...], status: int, head: str
+) -> None:
     found, out, _ = answered(capsys, *H100, "--nodes", "8", *extra)
     assert (found, out.splitlines()[2]) == (status, head)
 
 
-@pytest.mark.parametrize("collective", ["all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce", "sendrecv", "gather", "scatter"])
+@pytest.mark.parametrize(
+    "collective",
+    [
+        "all_gather",
+        "reduce_scatter",
+        "alltoall",
+        "broadcast",
+        "reduce",
+        "sendrecv",
+        "gather",
+        "scatter",
+    ],
+)
 @pytest.mark.parametrize("gpu", ["A100", "GB200", "MI300X", "RTX5090", "Rubin"])
 @pytest.mark.parametrize("nodes", ["1", "2", "64"])
 def test_every_collective_is_answered_on_every_kind_of_gpu(
     capsys: pytest.CaptureFixture[str], collective: str, gpu: str, nodes: str
 ) -> None:
-    argv = ("expect", "--gpu", gpu, "--nodes", nodes, "--nics", "8x400", "--fabric", "rocev2", "--collective", collective)
+    argv = (
+        "expect",
+        "--gpu",
+        gpu,
+        "--nodes",
+        nodes,
+        "--nics",
+        "8x400",
+        "--fabric",
+        "rocev2",
+        "--collective",
+        collective,
+    )
     status, out, err = answered(capsys, *argv)
     assert (status, err, out.startswith(f"{collective} on {nodes} node")) == (0, "", True)
 
 
-def test_it_answers_in_a_directory_without_anything(tmp_path_factory: pytest.TempPathFactory) -> None:
-    argv = [sys.executable, "-m", "busbw", "expect", "--gpu", "B200", "--nodes", "2", "--nics", "8x400", "--fabric", "rocev2"]
+def test_it_answers_in_a_directory_without_anything(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "busbw",
+        "expect",
+        "--gpu",
+        "B200",
+        "--nodes",
+        "2",
+        "--nics",
+        "8x400",
+        "--fabric",
+        "rocev2",
+    ]
     result = subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path_factory.mktemp("nowhere"), env={"PATH": "/nonexistent"}
+        argv,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=tmp_path_factory.mktemp("nowhere"),
+        env={"PATH": "/nonexistent"},
     )
-    assert (result.returncode, result.stderr, result.stdout.splitlines()[2][:22]) == (0, "", "limit       750.0 GB/s")
+    assert (result.returncode, result.stderr, result.stdout.splitlines()[2][:22]) == (
+        0,
+        "",
+        "limit       750.0 GB/s",
+    )
 
 
-def test_the_rules_of_others_are_stated_with_what_is_made_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rules_of_others_are_stated_with_what_is_made_of_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     lines = answered(capsys, *H100, "--nodes", "8")[1].splitlines()
     start = lines.index("rules by which others judge")
     assert len(baselines.load().rules) == 6
     assert all(rule.used and rule.source.title for rule in baselines.load().rules)
     assert any(
-        line.startswith("  peak busbw of a ring is 12, 24 or 48 GB/s") and "(here 8 x 48 = 384 GB/s)" in line for line in lines[start:]
+        line.startswith("  peak busbw of a ring is 12, 24 or 48 GB/s")
+        and "(here 8 x 48 = 384 GB/s)" in line
+        for line in lines[start:]
     )
 
 
-def test_the_form_of_a_contract_is_printed_and_is_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_form_of_a_contract_is_printed_and_is_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     status, out, _ = answered(capsys, "expect", "--contract-template")
     path = tmp_path / "contract.yaml"
     path.write_text(out)
-    cases = {case.id: case for case in playbook.load("provider-acceptance").cases if not case.repeats}
+    cases = {
+        case.id: case for case in playbook.load("provider-acceptance").cases if not case.repeats
+    }
     made = contract.load(path, frozenset(cases))
     assert (status, len(made.criteria)) == (0, 7)
     assert all(each.size in cases[each.case].sizes.planned() for each in made.criteria)
@@ -263,11 +435,25 @@ def recorded(out: Path, answers: dict[str, dict[str, str]], *, fabric: str | Non
     named = profile.undetected() if fabric is None else profile.load(fabric)
     run = run_directory.create(out, "2026-11-21T10:00:00Z", "quick")
     book = playbook.load("quick")
-    plan = RunPlan("busbw.store.plan/1", "0", run.run_id, "2026-11-21T10:00:00Z", Cluster(nodes, nodes[0].name, "-w"), book, named, "ssh")
+    plan = RunPlan(
+        "busbw.store.plan/1",
+        "0",
+        run.run_id,
+        "2026-11-21T10:00:00Z",
+        Cluster(nodes, nodes[0].name, "-w"),
+        book,
+        named,
+        "ssh",
+    )
     artefacts.keep(run, "plan.json", plan)
     entries = []
     for name, sections in answers.items():
-        text = "".join(f"\n@@b begin {key}\n{value}\n@@b end {key} 0\n" for key, value in sections.items()) + "\n@@b done\n"
+        text = (
+            "".join(
+                f"\n@@b begin {key}\n{value}\n@@b end {key} 0\n" for key, value in sections.items()
+            )
+            + "\n@@b done\n"
+        )
         run.write_raw(f"preflight/{name}.txt", text)
         entries.append(PreflightEntry(name, f"raw/preflight/{name}.txt", None, 0, None, 0.1))
     artefacts.keep(run, "preflight.json", PreflightArtefact("b", tuple(entries)))
@@ -278,12 +464,22 @@ def node_sections(gpu: str = "NVIDIA H100 80GB HBM3", ports: int = 8) -> dict[st
     query = "index, uuid, name\n" + "".join(f"{i}, GPU-{i}, {gpu}\n" for i in range(8))
     lines = []
     for i in range(ports):
-        lines += [f"rdma mlx5_{i} hca_type MT4129", f"port mlx5_{i} 1 state 4: ACTIVE", f"port mlx5_{i} 1 rate 400 Gb/sec (4X NDR)"]
+        lines += [
+            f"rdma mlx5_{i} hca_type MT4129",
+            f"port mlx5_{i} 1 state 4: ACTIVE",
+            f"port mlx5_{i} 1 rate 400 Gb/sec (4X NDR)",
+        ]
         lines.append(f"port mlx5_{i} 1 link_layer InfiniBand")
-    return {"gpu_query": query, "rdma_sysfs": "\n".join(lines) + "\n", "fabric_marks": "vendor=Supermicro\n"}
+    return {
+        "gpu_query": query,
+        "rdma_sysfs": "\n".join(lines) + "\n",
+        "fabric_marks": "vendor=Supermicro\n",
+    }
 
 
-def test_a_run_describes_its_own_cluster(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_run_describes_its_own_cluster(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     run = recorded(tmp_path, {f"gpu-{n}": node_sections() for n in range(4)})
     status, out, err = answered(capsys, "expect", str(run))
     assert (status, err) == (0, "")
@@ -291,26 +487,51 @@ def test_a_run_describes_its_own_cluster(capsys: pytest.CaptureFixture[str], tmp
         "all_reduce on 4 nodes of 8 x H100, 8 x 400 Gb/s, infiniband",
         f"described by run {run.name}: 8 x H100, 8 x 400 Gb/s, infiniband, on 4 nodes",
         "",
-        "limit       516.7 GB/s  nothing exceeds it: min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1) N, N + B))",
+        (
+            "limit       516.7 GB/s  nothing exceeds it: min((n-1)/(g(k-1)) W, max(2(n-1)/n g/(g+1)"
+            " N, N + B))"
+        ),
     ]
-    assert answered(capsys, "expect", str(run), "--nodes", "8")[1].startswith("all_reduce on 8 nodes"), "what is given wins"
+    assert answered(capsys, "expect", str(run), "--nodes", "8")[1].startswith(
+        "all_reduce on 8 nodes"
+    ), "what is given wins"
 
 
-def test_a_mixed_cluster_says_which_nodes_differ_and_what_would_help(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    run = recorded(tmp_path, {"gpu-1": node_sections(), "gpu-2": node_sections("NVIDIA A100-SXM4-80GB", 7)}, fabric="infiniband")
+def test_a_mixed_cluster_says_which_nodes_differ_and_what_would_help(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = recorded(
+        tmp_path,
+        {"gpu-1": node_sections(), "gpu-2": node_sections("NVIDIA A100-SXM4-80GB", 7)},
+        fabric="infiniband",
+    )
     status, out, err = answered(capsys, "expect", str(run))
     assert (status, out) == (2, "")
     assert err.splitlines() == [
         "busbw: error: what the nodes say is not enough for a limit",
-        "busbw: seen: the nodes do not have the same GPUs: 8 x NVIDIA A100-SXM4-80GB on gpu-2; 8 x NVIDIA H100 80GB HBM3 on gpu-1; "
-        "the nodes do not have the same network: 7 x 400 Gb/s on gpu-2; 8 x 400 Gb/s on gpu-1",
-        "busbw: next: give the rest by hand, it wins over what the nodes say: --gpu H100 --gpus-per-node 8 --nics 8x400",
+        (
+            "busbw: seen: the nodes do not have the same GPUs: 8 x NVIDIA A100-SXM4-80GB on gpu-2;"
+            " 8 x NVIDIA H100 80GB HBM3 on gpu-1; the nodes do not have the same network: 7 x 400"
+            " Gb/s on gpu-2; 8 x 400 Gb/s on gpu-1"
+        ),
+        (
+            "busbw: next: give the rest by hand, it wins over what the nodes say: --gpu H100"
+            " --gpus-per-node 8 --nics 8x400"
+        ),
     ]
-    assert answered(capsys, "expect", str(run), "--gpu", "A100", "--gpus-per-node", "8", "--nics", "8x200")[0] == 0
+    assert (
+        answered(
+            capsys, "expect", str(run), "--gpu", "A100", "--gpus-per-node", "8", "--nics", "8x200"
+        )[0]
+        == 0
+    )
 
 
 def over_tcp(speed: str) -> dict[str, str]:
-    sections = {"interfaces": "default ens5\n", "link_speed": f"link ens5 {speed} 1500\nlink ens6 -1 1500\n"}
+    sections = {
+        "interfaces": "default ens5\n",
+        "link_speed": f"link ens5 {speed} 1500\nlink ens6 -1 1500\n",
+    }
     return node_sections(ports=0) | sections
 
 
@@ -321,24 +542,40 @@ def test_over_tcp_the_rate_and_mtu_of_the_interface_make_the_limit_without_anyth
     status, out, err = answered(capsys, "expect", str(run), "--json")
     assert (status, err) == (0, "")
     found = json.loads(out)
-    # One interface of 100 Gb/s a node carries 12.5 GB/s; over two nodes of eight any algorithm sends 8/15 of the bus bandwidth per node.
+    # One interface of 100 Gb/s a node carries 12.5 GB/s; over two nodes of eight any algorithm
+    # sends 8/15 of the bus bandwidth per node.
     assert found["expectation"]["limit"]["value_gb_s"] == pytest.approx(12.5 * 15 / 8)
     question = found["expectation"]["question"]
-    assert (question["device_mtu"], question["nics"]["count"], question["nics"]["rate_gbit_s"]) == (1500, 1, 100.0)
+    assert (question["device_mtu"], question["nics"]["count"], question["nics"]["rate_gbit_s"]) == (
+        1500,
+        1,
+        100.0,
+    )
     assert answered(capsys, "expect", str(run), "--mtu", "9000")[0] == 0, "what is given wins"
 
 
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        (("-1", "-1"), "the rate of ens5 is not shown on gpu-[0-1] (a virtual machine, or no link): give it with --nics"),
-        (("100000", "25000"), "the interfaces that TCP goes over differ: 1 x 100 Gb/s on gpu-0; 1 x 25 Gb/s on gpu-1"),
+        (
+            ("-1", "-1"),
+            (
+                "the rate of ens5 is not shown on gpu-[0-1] (a virtual machine, or no link): give"
+                " it with --nics"
+            ),
+        ),
+        (
+            ("100000", "25000"),
+            "the interfaces that TCP goes over differ: 1 x 100 Gb/s on gpu-0; 1 x 25 Gb/s on gpu-1",
+        ),
     ],
 )
 def test_over_tcp_a_rate_that_is_not_told_or_differs_is_what_is_missing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, answers: tuple[str, str], told: str
 ) -> None:
-    run = recorded(tmp_path, {f"gpu-{n}": over_tcp(speed) for n, speed in enumerate(answers)}, fabric="tcp")
+    run = recorded(
+        tmp_path, {f"gpu-{n}": over_tcp(speed) for n, speed in enumerate(answers)}, fabric="tcp"
+    )
     status, out, err = answered(capsys, "expect", str(run))
     assert (status, out) == (2, "")
     assert told in err.splitlines()[1]
@@ -346,23 +583,46 @@ def test_over_tcp_a_rate_that_is_not_told_or_differs_is_what_is_missing(
 
 def test_two_sources_of_the_hardware_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = answered(capsys, "expect", "--local", "--node", "gpu-1", "--nodes", "2")
-    assert (status, err.splitlines()[0]) == (2, "busbw: error: one source of the hardware at a time")
+    assert (status, err.splitlines()[0]) == (
+        2,
+        "busbw: error: one source of the hardware at a time",
+    )
 
 
 def test_this_machine_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = answered(capsys, "expect", "--local", "--nodes", "2", "--gpu", "H100", "--nics", "8x400", "--fabric", "infiniband")
-    assert (status, out.splitlines()[0]) == (0, "all_reduce on 2 nodes of 8 x H100, 8 x 400 Gb/s, infiniband"), err
+    status, out, err = answered(
+        capsys,
+        "expect",
+        "--local",
+        "--nodes",
+        "2",
+        "--gpu",
+        "H100",
+        "--nics",
+        "8x400",
+        "--fabric",
+        "infiniband",
+    )
+    assert (status, out.splitlines()[0]) == (
+        0,
+        "all_reduce on 2 nodes of 8 x H100, 8 x 400 Gb/s, infiniband",
+    ), err
     assert out.splitlines()[1].startswith("described by node ")
 
 
 PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
 
 
-def test_the_number_of_nccl_is_held_against_what_the_nics_gave_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_number_of_nccl_is_held_against_what_the_nics_gave_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     argv = (*H100, "--nodes", "8", "--measured", "371", "--rdma", str(PERFTEST))
     lines = answered(capsys, *argv)[1].splitlines()
     assert [line for line in lines if line.startswith("rdma: ")] == [
-        "rdma: 1 of 8 NICs by ib_write_bw: 394.0 GB/s together, 99% of line rate; the other 7 taken as their median",
+        (
+            "rdma: 1 of 8 NICs by ib_write_bw: 394.0 GB/s together, 99% of line rate; the other 7"
+            " taken as their median"
+        ),
         "rdma: NCCL busbw over measured RDMA: 94%",
     ]
 
@@ -375,10 +635,15 @@ def test_one_nic_far_below_the_others_is_named_before_nccl() -> None:
     )
 
 
-def test_a_file_without_bandwidth_or_more_files_than_nics_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_file_without_bandwidth_or_more_files_than_nics_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "empty.txt"
     path.write_text("Couldn't connect to gpu-1:18515\n")
     status, _, err = answered(capsys, *H100, "--nodes", "8", "--rdma", str(path))
     assert (status, err.splitlines()[0]) == (2, f"busbw: error: --rdma {path}: no bandwidth in it")
     many = ("--rdma", str(PERFTEST)) * 9
-    assert "expected 1 to 8 measurements, one per NIC, found 9" in answered(capsys, *H100, "--nodes", "8", *many)[2]
+    assert (
+        "expected 1 to 8 measurements, one per NIC, found 9"
+        in answered(capsys, *H100, "--nodes", "8", *many)[2]
+    )

@@ -10,7 +10,14 @@ from busbw.parsers.findings.explain import MOST_POSSIBLE, explain
 ANSWER = "raw/nodes/node3/0001-preflight.out"
 OUTPUT = "raw/cases/all-reduce/stderr.txt"
 FEEDS = {"path-mtu": frozenset({"rdma.mtu"}), "dead-process": frozenset[str]()}
-CHECK = Finding("rdma.mtu", Status.FAIL, "rdma.mtu: 2048", ("node3",), (Evidence(ANSWER, 40, "active_mtu: 2048"),), cause="expected 4096")
+CHECK = Finding(
+    "rdma.mtu",
+    Status.FAIL,
+    "rdma.mtu: 2048",
+    ("node3",),
+    (Evidence(ANSWER, 40, "active_mtu: 2048"),),
+    cause="expected 4096",
+)
 MTU = Finding(
     "path-mtu",
     Status.FAIL,
@@ -22,7 +29,12 @@ MTU = Finding(
     verify=("ibv_devinfo",),
 )
 NOTHING = Finding(
-    "nothing-measured", Status.UNKNOWN, "all-reduce measured nothing", ("node2",), (Evidence(OUTPUT, 6, "signal 9"),), effect=1.0
+    "nothing-measured",
+    Status.UNKNOWN,
+    "all-reduce measured nothing",
+    ("node2",),
+    (Evidence(OUTPUT, 6, "signal 9"),),
+    effect=1.0,
 )
 DEAD = Finding(
     "dead-process",
@@ -54,16 +66,26 @@ def test_a_cause_on_another_node_is_not_the_cause_of_this_check() -> None:
     assert told(replace(MTU, where=("node4 mlx5_0",)), own=(CHECK,)) == (CHECK,)
 
 
-def test_a_launch_that_failed_gets_the_name_of_its_reason_and_keeps_its_status_and_its_node() -> None:
+def test_a_launch_that_failed_gets_the_name_of_its_reason_and_keeps_its_status_and_its_node() -> (
+    None
+):
     (only,) = told(DEAD, own=(NOTHING,))
-    assert (only.id, only.status, only.where, only.effect) == ("dead-process", Status.UNKNOWN, ("node2",), 1.0)
+    assert (only.id, only.status, only.where, only.effect) == (
+        "dead-process",
+        Status.UNKNOWN,
+        ("node2",),
+        1.0,
+    )
     assert only.title == "A rank died: all-reduce measured nothing"
     assert (only.also, only.explains) == ((), ("nothing-measured",))
 
 
 def test_a_reason_that_stands_in_another_file_is_told_beside_it_as_a_warning() -> None:
     elsewhere = replace(DEAD, evidence=(Evidence("raw/cases/proof/stderr.txt", 2, "signal 9"),))
-    assert told(elsewhere, own=(NOTHING,)) == (NOTHING, replace(elsewhere, status=Status.WARN, required=False))
+    assert told(elsewhere, own=(NOTHING,)) == (
+        NOTHING,
+        replace(elsewhere, status=Status.WARN, required=False),
+    )
 
 
 def test_a_sure_sign_in_a_run_that_is_well_is_a_warning_and_cannot_fail_it() -> None:
@@ -71,7 +93,12 @@ def test_a_sure_sign_in_a_run_that_is_well_is_a_warning_and_cannot_fail_it() -> 
 
 
 def test_what_is_only_possible_is_told_where_something_is_wrong_and_nothing_sure_is_known() -> None:
-    guesses = tuple(replace(DEAD, id=f"guess-{n}", confidence=Confidence.POSSIBLE) for n in range(5))
+    guesses = tuple(
+        replace(DEAD, id=f"guess-{n}", confidence=Confidence.POSSIBLE) for n in range(5)
+    )
     assert told(*guesses, own=()) == ()
-    assert [each.id for each in told(*guesses, own=(NOTHING,))] == ["nothing-measured", *(g.id for g in guesses[:MOST_POSSIBLE])]
+    assert [each.id for each in told(*guesses, own=(NOTHING,))] == [
+        "nothing-measured",
+        *(g.id for g in guesses[:MOST_POSSIBLE]),
+    ]
     assert [each.id for each in told(DEAD, *guesses, own=(NOTHING,))] == ["dead-process"]

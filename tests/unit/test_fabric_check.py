@@ -1,4 +1,5 @@
-"""`busbw check --fabric` from the command line: files alone, and nodes and a host that are asked; without network, GPU or adapter."""
+"""`busbw check --fabric` from the command line: files alone, and nodes and a host that are asked;
+without network, GPU or adapter."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class Done:
 
 
 @pytest.fixture
-def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
     """Runs `busbw check WORDS` in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
@@ -53,29 +56,44 @@ def report(folder: Path) -> Any:
     return json.loads((folder / "runs/latest/fabric.json").read_text())
 
 
-def test_files_alone_give_the_verdict_with_both_ends_and_the_line(tmp_path: Path, check: Callable[..., Done]) -> None:
+def test_files_alone_give_the_verdict_with_both_ends_and_the_line(
+    tmp_path: Path, check: Callable[..., Done]
+) -> None:
     (tmp_path / "link.txt").write_text(LINKS)
     done = check("--fabric-file", "link.txt")
     assert done.returncode == 1, done
     told = done.stdout.splitlines()
     assert told[0] == "FAIL  3 links, 3 nodes: unknown, 1 group of 3 nodes"
-    assert told[1:4] == ["✖ fail  fabric.link_rate  gpu-003", f"      found     {HALF}", "      seen      link.txt:6"]
+    assert told[1:4] == [
+        "✖ fail  fabric.link_rate  gpu-003",
+        f"      found     {HALF}",
+        "      seen      link.txt:6",
+    ]
     assert told[4] == "  leaf01       gpu-[001-003]  rail 0"
-    assert told[5] == "NOT CHECKED  fabric.errors  gpu-[001-003]: neither ibqueryerrors nor ibdiagnet was read"
+    assert (
+        told[5]
+        == "NOT CHECKED  fabric.errors  gpu-[001-003]: neither ibqueryerrors nor ibdiagnet was read"
+    )
     assert told[6].startswith("busbw: FABRIC FAIL 1 failed, 0 warnings, 11 passed, 3 not checked")
 
 
-def test_what_was_concluded_can_be_concluded_again_from_the_run_alone(tmp_path: Path, check: Callable[..., Done]) -> None:
+def test_what_was_concluded_can_be_concluded_again_from_the_run_alone(
+    tmp_path: Path, check: Callable[..., Done]
+) -> None:
     (tmp_path / "link.txt").write_text(LINKS)
     check("--fabric-file", "link.txt")
     (tmp_path / "link.txt").unlink()
     found = fabric.load(run_directory.open_existing(tmp_path / "runs/latest"))
     assert found is not None
     assert [check.found for check in found.checks if check.status == "FAIL"] == [HALF]
-    assert [(leaf.name, leaf.nodes) for leaf in found.topology.leaves] == [("leaf01", ("gpu-001", "gpu-002", "gpu-003"))]
+    assert [(leaf.name, leaf.nodes) for leaf in found.topology.leaves] == [
+        ("leaf01", ("gpu-001", "gpu-002", "gpu-003"))
+    ]
 
 
-def test_json_on_standard_output_is_the_report_and_nothing_else(tmp_path: Path, check: Callable[..., Done]) -> None:
+def test_json_on_standard_output_is_the_report_and_nothing_else(
+    tmp_path: Path, check: Callable[..., Done]
+) -> None:
     (tmp_path / "link.txt").write_text(LINKS)
     done = check("--fabric-file", "link.txt", "--json")
     assert json.loads(done.stdout) == report(tmp_path)
@@ -89,17 +107,25 @@ def test_a_file_of_nothing_known_is_not_a_pass(tmp_path: Path, check: Callable[.
     assert "NOT READ  notes.txt: not of a tool that busbw knows" in done.stdout
 
 
-def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path, check: Callable[..., Done]) -> None:
+def test_a_file_that_is_not_there_is_a_usage_error(
+    tmp_path: Path, check: Callable[..., Done]
+) -> None:
     assert check("--fabric-file", "no-such.txt").returncode == 2
 
 
-def test_lldp_files_belong_to_the_node_of_their_name(tmp_path: Path, check: Callable[..., Done]) -> None:
+def test_lldp_files_belong_to_the_node_of_their_name(
+    tmp_path: Path, check: Callable[..., Done]
+) -> None:
     for node in ("gpu-001", "gpu-002"):
         # As on switches that give every port the same words.
-        (tmp_path / f"{node}.txt").write_text("lldp.ens1.via=LLDP\nlldp.ens1.chassis.name=leaf01\nlldp.ens1.port.descr=to a server\n")
+        (tmp_path / f"{node}.txt").write_text(
+            "lldp.ens1.via=LLDP\nlldp.ens1.chassis.name=leaf01\nlldp.ens1.port.descr=to a server\n"
+        )
     done = check("--fabric-file", "gpu-001.txt", "gpu-002.txt")
     assert done.returncode == 0, done
-    assert report(tmp_path)["topology"]["leaves"] == [{"name": "leaf01", "guid": None, "nodes": ["gpu-001", "gpu-002"]}]
+    assert report(tmp_path)["topology"]["leaves"] == [
+        {"name": "leaf01", "guid": None, "nodes": ["gpu-001", "gpu-002"]}
+    ]
 
 
 @pytest.fixture
@@ -113,34 +139,51 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         program.write_text(f'#!/bin/sh\nexec cat "{folder}/{name}.txt"\n')
         program.chmod(0o755)
     broken = folder / "ibnetdiscover"
-    broken.write_text("#!/bin/sh\necho 'ibpanic: [4] main: client_register for mgmt 1 failed' >&2\nexit 255\n")
+    broken.write_text(
+        "#!/bin/sh\necho 'ibpanic: [4] main: client_register for mgmt 1 failed' >&2\nexit 255\n"
+    )
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return str(folder)
 
 
-def test_a_host_with_the_tools_is_asked_and_what_failed_there_is_told(tmp_path: Path, check: Callable[..., Done], tools: str) -> None:
+def test_a_host_with_the_tools_is_asked_and_what_failed_there_is_told(
+    tmp_path: Path, check: Callable[..., Done], tools: str
+) -> None:
     done = check("--fabric", "-w", "gpu-[001-003]", "--transport", "local")
     assert done.returncode == 1, done
     assert HALF in done.stdout
-    assert "NOT READ  ibnetdiscover on gpu-001: ibpanic: [4] main: client_register for mgmt 1 failed" in done.stdout
+    assert (
+        "NOT READ  ibnetdiscover on gpu-001: ibpanic: [4] main: client_register for mgmt 1 failed"
+        in done.stdout
+    )
     (bad,) = [check for check in report(tmp_path)["checks"] if check["status"] == "FAIL"]
     recorded = (tmp_path / "runs/latest/raw/fabric/host/gpu-001.txt").read_text().splitlines()
     assert bad["evidence"]["artefact"] == "raw/fabric/host/gpu-001.txt"
     assert "53.125" in recorded[bad["evidence"]["line_no"] - 1]
 
 
-def test_a_host_without_the_tools_is_unknown_and_says_which_are_missing(tmp_path: Path, check: Callable[..., Done]) -> None:
-    done = check("--fabric", "-w", "gpu-[001-002]", "--transport", "local", "--fabric-host", "local")
+def test_a_host_without_the_tools_is_unknown_and_says_which_are_missing(
+    tmp_path: Path, check: Callable[..., Done]
+) -> None:
+    done = check(
+        "--fabric", "-w", "gpu-[001-002]", "--transport", "local", "--fabric-host", "local"
+    )
     assert done.returncode == 3, done
-    assert done.stdout.splitlines()[0] == "UNKNOWN  0 links, 0 nodes: nothing was read that tells of a link"
+    assert (
+        done.stdout.splitlines()[0]
+        == "UNKNOWN  0 links, 0 nodes: nothing was read that tells of a link"
+    )
     assert "NOT READ  iblinkinfo on local:" in done.stdout
 
 
 def test_a_report_of_such_a_run_never_says_better_than_the_run_did(
     tmp_path: Path, check: Callable[..., Done], tools: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words, status in ((("--fabric", "-w", "gpu-[001-003]"), 1), (("--fabric", "-w", "gpu-[004-005]"), 3)):
+    for words, status in (
+        (("--fabric", "-w", "gpu-[001-003]"), 1),
+        (("--fabric", "-w", "gpu-[004-005]"), 3),
+    ):
         assert check(*words, "--transport", "local", "-p", "tcp").returncode == status
         assert main(["report", "runs/latest"]) == status
         assert f"busbw: CHECK {'FAIL' if status == 1 else 'UNKNOWN'}" in capsys.readouterr().out
@@ -148,7 +191,10 @@ def test_a_report_of_such_a_run_never_says_better_than_the_run_did(
 
 @pytest.mark.parametrize("words", [(), ("-w", "gpu-[001-003]")])
 def test_a_run_made_of_files_alone_can_be_reported_again(
-    tmp_path: Path, check: Callable[..., Done], capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    tmp_path: Path,
+    check: Callable[..., Done],
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
 ) -> None:
     (tmp_path / "link.txt").write_text(LINKS)
     assert check("--fabric-file", "link.txt", *words).returncode == 1
@@ -160,7 +206,9 @@ def test_a_run_made_of_files_alone_can_be_reported_again(
     assert HALF in (tmp_path / "runs/latest/report.html").read_text()
 
 
-def test_a_dry_run_refuses_a_fabric_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_refuses_a_fabric_file_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     given = tmp_path / "link.txt"
     words = [
         "run",

@@ -1,4 +1,5 @@
-"""The contract of the fabric profiles: every value has a reason and a source, and what does harm is never set."""
+"""The contract of the fabric profiles: every value has a reason and a source, and what does harm is
+never set."""
 
 from __future__ import annotations
 
@@ -59,15 +60,23 @@ def test_no_profile_sets_a_value_that_is_known_to_do_harm(fabric: Profile) -> No
     common = profile.load("infiniband").harmful
     cloud = {"gcp-tcpx", "gcp-tcpxo", "azure-ib"}
     for item in fabric.env:
-        hits = [bad for bad in common if bad.name == item.name and any(fnmatchcase(item.value, glob) for glob in bad.values)]
+        hits = [
+            bad
+            for bad in common
+            if bad.name == item.name and any(fnmatchcase(item.value, glob) for glob in bad.values)
+        ]
         # On these machines eth0 is the provider's own name for the control network.
-        assert hits == [] or (fabric.name in cloud and (item.name, item.value) == ("NCCL_SOCKET_IFNAME", "eth0")), item
+        assert hits == [] or (
+            fabric.name in cloud and (item.name, item.value) == ("NCCL_SOCKET_IFNAME", "eth0")
+        ), item
 
 
 @pytest.mark.parametrize("fabric", PROFILES, ids=ids)
 def test_placeholders_are_known_and_names_are_set_once(fabric: Profile) -> None:
     for item in (*fabric.env, *fabric.mpi):
-        assert {name for _, name, _, _ in Formatter().parse(item.value) if name is not None} <= PLACEHOLDERS
+        assert {
+            name for _, name, _, _ in Formatter().parse(item.value) if name is not None
+        } <= PLACEHOLDERS
     keys = [(item.name, item.purposes) for item in fabric.env]
     assert len(keys) == len(set(keys))
     options = [(item.name, item.since, item.until) for item in fabric.mpi]
@@ -75,7 +84,9 @@ def test_placeholders_are_known_and_names_are_set_once(fabric: Profile) -> None:
 
 
 @pytest.mark.parametrize("fabric", [item for item in PROFILES if item.name != "lab"], ids=ids)
-def test_every_fabric_with_gpus_says_what_the_log_must_show_and_what_must_be_checked(fabric: Profile) -> None:
+def test_every_fabric_with_gpus_says_what_the_log_must_show_and_what_must_be_checked(
+    fabric: Profile,
+) -> None:
     assert fabric.must_see.networks or fabric.name == "nvlink-only"
     assert {"ssh.connect", "gpu.count", "sw.mpirun"} <= set(fabric.checks.required)
 
@@ -94,7 +105,10 @@ def test_every_check_that_a_playbook_requires_exists(name: str) -> None:
 
 
 def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
-    nets = {item.name: [variable.value for variable in item.env if variable.name == "NCCL_NET"] for item in PROFILES}
+    nets = {
+        item.name: [variable.value for variable in item.env if variable.name == "NCCL_NET"]
+        for item in PROFILES
+    }
     assert nets == {
         "azure-ib": ["IB"],
         "efa": ["AWS Libfabric"],
@@ -113,13 +127,19 @@ def test_a_fabric_over_rdma_refuses_to_run_over_tcp() -> None:
 def test_what_a_profile_inherits_can_be_replaced_by_name() -> None:
     plain = {item.name: item.value for item in profile.load("infiniband").env if not item.purposes}
     azure = {item.name: item.value for item in profile.load("azure-ib").env if not item.purposes}
-    assert (plain["NCCL_SOCKET_IFNAME"], azure["NCCL_SOCKET_IFNAME"]) == ("={socket_ifname}", "eth0")
+    assert (plain["NCCL_SOCKET_IFNAME"], azure["NCCL_SOCKET_IFNAME"]) == (
+        "={socket_ifname}",
+        "eth0",
+    )
     assert set(plain) < set(azure)
 
 
 def test_the_lab_sets_no_variable_of_nccl_and_sends_only_the_data_over_its_links() -> None:
     lab = profile.load("lab")
-    assert [(item.name, item.value) for item in lab.env] == [("LAB_RAILS", "{rails}"), ("LAB_RAIL_BY_LOCAL_RANK", "1")]
+    assert [(item.name, item.value) for item in lab.env] == [
+        ("LAB_RAILS", "{rails}"),
+        ("LAB_RAIL_BY_LOCAL_RANK", "1"),
+    ]
     assert [(item.name, item.value) for item in lab.mpi] == [
         ("btl", "tcp,self"),
         ("btl_tcp_if_include", "{socket_ifname}"),
@@ -142,4 +162,6 @@ def test_what_is_only_there_to_be_inherited_cannot_be_chosen() -> None:
 
 def test_the_page_of_the_profiles_is_the_one_made_from_them() -> None:
     page = Path(__file__).parents[2] / "docs" / "fabrics.md"
-    assert page.read_text(encoding="utf-8") == document.render(), "python -m busbw.launch.document > docs/fabrics.md"
+    assert page.read_text(encoding="utf-8") == document.render(), (
+        "python -m busbw.launch.document > docs/fabrics.md"
+    )

@@ -32,7 +32,11 @@ class FakeSession:
     closed: int = 0
 
     def run(self, command: Command) -> CommandResult:
-        return self.act(command) if self.act is not None else CommandResult(self.node, command.argv, 0, self.node.encode(), b"", 0.0)
+        return (
+            self.act(command)
+            if self.act is not None
+            else CommandResult(self.node, command.argv, 0, self.node.encode(), b"", 0.0)
+        )
 
     def close(self) -> None:
         self.closed += 1
@@ -77,7 +81,9 @@ def test_answers_come_in_inventory_order_whatever_finished_first() -> None:
 
 
 def test_an_unreachable_node_is_a_value_and_answers_with_it() -> None:
-    transport = FakeTransport(reach=lambda node, _: gone("b") if node.name == "b" else FakeSession(node.name))
+    transport = FakeTransport(
+        reach=lambda node, _: gone("b") if node.name == "b" else FakeSession(node.name)
+    )
 
     with open_fleet(cluster("a", "b"), transport, deadline_s=5) as fleet:
         answers = fleet.run(TRUE, deadline_s=5)
@@ -92,7 +98,9 @@ def test_every_node_can_be_asked_something_of_its_own_and_others_nothing() -> No
         with pytest.raises(KeyError, match="x, y"):
             fleet.run({"y": TRUE, "x": TRUE}, deadline_s=5)
 
-    assert [(answer.node, answer.argv) for answer in answers if isinstance(answer, CommandResult)] == [("a", ("two",)), ("c", ("one",))]
+    assert [
+        (answer.node, answer.argv) for answer in answers if isinstance(answer, CommandResult)
+    ] == [("a", ("two",)), ("c", ("one",))]
 
 
 def test_a_node_that_never_connects_does_not_hold_the_others_nor_its_late_session() -> None:
@@ -111,7 +119,9 @@ def test_a_node_that_never_connects_does_not_hold_the_others_nor_its_late_sessio
     assert 0.29 < seconds < 2
     assert tuple(fleet.sessions) == ("a",)
     reason = "not connected within the deadline of 0.3 s"
-    assert fleet.unreachable == (Unreachable("b", reason, "allow more time, or more nodes at once (--forks)"),)
+    assert fleet.unreachable == (
+        Unreachable("b", reason, "allow more time, or more nodes at once (--forks)"),
+    )
     release.set()
     deadline = time.monotonic() + 5
     while "b" not in transport.made or not transport.made["b"].closed:
@@ -145,7 +155,9 @@ def test_a_command_that_ignores_its_time_is_given_up_at_the_deadline() -> None:
         release.wait(10)
         return CommandResult("b", command.argv, 0, b"", b"", 0.0)
 
-    transport = FakeTransport(reach=lambda node, _: FakeSession(node.name, act=act if node.name == "b" else None))
+    transport = FakeTransport(
+        reach=lambda node, _: FakeSession(node.name, act=act if node.name == "b" else None)
+    )
     events: list[FleetEvent] = []
     with open_fleet(cluster("a", "b"), transport, deadline_s=5) as fleet:
         started = time.monotonic()
@@ -180,7 +192,9 @@ def test_a_command_with_less_time_than_the_deadline_keeps_its_own_words() -> Non
     assert answer.problem == "timed out after 0.2 s"
 
 
-def test_a_node_far_behind_the_others_is_given_up_and_keeps_what_it_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_far_behind_the_others_is_given_up_and_keeps_what_it_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`d` ends when its session is closed, `e` not even then."""
     monkeypatch.setattr("busbw.transport.fanout._CLOSE_S", 0.5)
     ended = threading.Event()
@@ -202,12 +216,23 @@ def test_a_node_far_behind_the_others_is_given_up_and_keeps_what_it_said(monkeyp
     names = ("a", "b", "c", "d", "e", "f", "g", "h")
     started = time.monotonic()
     with open_fleet(cluster(*names), FakeTransport(reach=reach), deadline_s=5) as fleet:
-        answers = {answer.node: answer for answer in fleet.run(TRUE, deadline_s=60, straggler_s=0.2)}
+        answers = {
+            answer.node: answer for answer in fleet.run(TRUE, deadline_s=60, straggler_s=0.2)
+        }
         assert isinstance(answers["d"], CommandResult)
         assert isinstance(answers["e"], CommandResult)
-        assert [(answers[name].stdout, answers[name].exit_status) for name in "de"] == [(b"early", None), (b"", None)]
-        assert answers["d"].problem == answers["e"].problem == "given up after 0 s: 6 of 8 nodes had answered 0.2 s before"
-        assert [answers[name].problem for name in "abcfgh" if isinstance(answers[name], CommandResult)] == [None] * 6
+        assert [(answers[name].stdout, answers[name].exit_status) for name in "de"] == [
+            (b"early", None),
+            (b"", None),
+        ]
+        assert (
+            answers["d"].problem
+            == answers["e"].problem
+            == "given up after 0 s: 6 of 8 nodes had answered 0.2 s before"
+        )
+        assert [
+            answers[name].problem for name in "abcfgh" if isinstance(answers[name], CommandResult)
+        ] == [None] * 6
     assert time.monotonic() - started < 20
 
 
@@ -221,7 +246,11 @@ def test_without_three_quarters_of_the_answers_nobody_is_given_up() -> None:
 
     with open_fleet(cluster("a", "b", "c"), FakeTransport(reach=reach), deadline_s=5) as fleet:
         answers = fleet.run(TRUE, deadline_s=30, straggler_s=0.01)
-    assert [answer.ok for answer in answers if isinstance(answer, CommandResult)] == [True, True, True]
+    assert [answer.ok for answer in answers if isinstance(answer, CommandResult)] == [
+        True,
+        True,
+        True,
+    ]
 
 
 def test_events_are_told_from_the_thread_that_asked() -> None:
@@ -233,9 +262,15 @@ def test_events_are_told_from_the_thread_that_asked() -> None:
         events.append((event.kind, event.node, event.text))
 
     def reach(node: Node, timeout_s: float) -> FakeSession | Unreachable:
-        return gone("b") if node.name == "b" else FakeSession(node.name, notes=("key accepted", "noisy"))
+        return (
+            gone("b")
+            if node.name == "b"
+            else FakeSession(node.name, notes=("key accepted", "noisy"))
+        )
 
-    with open_fleet(cluster("a", "b"), FakeTransport(reach=reach), forks=1, deadline_s=5, on_event=note) as fleet:
+    with open_fleet(
+        cluster("a", "b"), FakeTransport(reach=reach), forks=1, deadline_s=5, on_event=note
+    ) as fleet:
         fleet.run(TRUE, deadline_s=5, on_event=note)
         assert fleet.notes == (("a", "key accepted"), ("a", "noisy"))
 
@@ -254,7 +289,9 @@ def test_the_connect_timeout_never_exceeds_what_the_deadline_leaves() -> None:
         given.append(timeout_s)
         return FakeSession(node.name)
 
-    open_fleet(cluster("a"), FakeTransport(reach=reach), connect_timeout_s=10, deadline_s=100).close()
+    open_fleet(
+        cluster("a"), FakeTransport(reach=reach), connect_timeout_s=10, deadline_s=100
+    ).close()
     open_fleet(cluster("a"), FakeTransport(reach=reach), connect_timeout_s=10, deadline_s=3).close()
 
     assert given[0] == 10
@@ -357,7 +394,9 @@ fleet = open_fleet(Cluster((Node("a"),), "a", "test"), Hang(), deadline_s=5)
 print(fleet.run(Command(("true",)), deadline_s=0.2)[0].problem)
 """
     started = time.monotonic()
-    done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(
+        (sys.executable, "-c", code), capture_output=True, text=True, timeout=30, check=True
+    )
 
     assert done.stdout == "not finished within the deadline of 0.2 s\n"
     assert time.monotonic() - started < 28

@@ -1,4 +1,5 @@
-"""The JSON of nccl-tests leaves its node without the environment, in which everybody's tokens are."""
+"""The JSON of nccl-tests leaves its node without the environment, in which everybody's tokens
+are."""
 
 from __future__ import annotations
 
@@ -21,19 +22,25 @@ DOCUMENT = {
     "results": [1],
 }
 SHELLS = [
-    pytest.param(shell, marks=pytest.mark.skipif(not shutil.which(shell[0]), reason=f"no {shell[0]}"))
+    pytest.param(
+        shell, marks=pytest.mark.skipif(not shutil.which(shell[0]), reason=f"no {shell[0]}")
+    )
     for shell in (("sh",), ("busybox", "sh"))
 ]
 
 
 def fetched(path: Path, shell: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     command = nccl_tests.fetch_json(str(path), "cases/a/result.json")
-    return subprocess.run((*shell, *command.argv[1:]), capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(
+        (*shell, *command.argv[1:]), capture_output=True, text=True, timeout=30, check=False
+    )
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("indent", [None, 2])
-def test_the_environment_stays_and_all_else_comes(tmp_path: Path, shell: tuple[str, ...], indent: int | None) -> None:
+def test_the_environment_stays_and_all_else_comes(
+    tmp_path: Path, shell: tuple[str, ...], indent: int | None
+) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps(DOCUMENT, indent=indent) + "\n")
     done = fetched(path, shell)
@@ -41,7 +48,9 @@ def test_the_environment_stays_and_all_else_comes(tmp_path: Path, shell: tuple[s
 
 
 @pytest.mark.parametrize("length", range(20, 110, 3))
-def test_wherever_the_file_is_cut_no_part_of_the_environment_comes(tmp_path: Path, length: int) -> None:
+def test_wherever_the_file_is_cut_no_part_of_the_environment_comes(
+    tmp_path: Path, length: int
+) -> None:
     path = tmp_path / "result.json"
     path.write_text(json.dumps(DOCUMENT)[:length])
     done = fetched(path, ("sh",))
@@ -53,7 +62,9 @@ def test_wherever_the_file_is_cut_no_part_of_the_environment_comes(tmp_path: Pat
 @pytest.mark.parametrize("name", ["printer-2.19.6-fast.json", "all_gather-I-S.json"])
 def test_a_real_document_reads_the_same(tmp_path: Path, name: str) -> None:
     done = fetched(FIXTURES / name, ("sh",))
-    assert nccl_tests_json.parse(done.stdout) == nccl_tests_json.parse((FIXTURES / name).read_text())
+    assert nccl_tests_json.parse(done.stdout) == nccl_tests_json.parse(
+        (FIXTURES / name).read_text()
+    )
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

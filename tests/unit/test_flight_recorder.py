@@ -1,4 +1,5 @@
-"""Flight recorder dumps: recorded from a real gloo job (tests/fixtures/flight_recorder/README.md), and composed in NCCL's form of them."""
+"""Flight recorder dumps: recorded from a real gloo job (tests/fixtures/flight_recorder/README.md),
+and composed in NCCL's form of them."""
 
 from __future__ import annotations
 
@@ -18,10 +19,21 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "flight_recorder"
 COMPOSED = {
     "version": "2.10",
     "comm_lib_version": "2.27.5",
-    "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}, "1": {"name": "1", "desc": "dp", "ranks": "[0, 2]"}},
+    "pg_config": {
+        "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"},
+        "1": {"name": "1", "desc": "dp", "ranks": "[0, 2]"},
+    },
     "pg_status": {
-        "0": {"last_enqueued_collective": "57", "last_started_collective": "57", "last_completed_collective": "56"},
-        "1": {"last_enqueued_collective": "-1", "last_started_collective": "-1", "last_completed_collective": "-1"},
+        "0": {
+            "last_enqueued_collective": "57",
+            "last_started_collective": "57",
+            "last_completed_collective": "56",
+        },
+        "1": {
+            "last_enqueued_collective": "-1",
+            "last_started_collective": "-1",
+            "last_completed_collective": "-1",
+        },
     },
     "entries": [
         {
@@ -124,13 +136,29 @@ TRAP = Path("/nonexistent-busbw-test/trap")
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize(
-    "value", [Program(), {"entries": [Program()], "version": "2.10", "pg_status": {}}, Path("/tmp"), {1, 2}, 1j, bytearray(b"x")]
+    "value",
+    [
+        Program(),
+        {"entries": [Program()], "version": "2.10", "pg_status": {}},
+        Path("/tmp"),
+        {1, 2},
+        1j,
+        bytearray(b"x"),
+    ],
 )
-def test_a_pickle_that_builds_anything_else_is_refused_by_the_name_of_its_instruction(protocol: int, value: object) -> None:
+def test_a_pickle_that_builds_anything_else_is_refused_by_the_name_of_its_instruction(
+    protocol: int, value: object
+) -> None:
     with pytest.raises(ReadError) as refused:
         loads(pickle.dumps(value, protocol))
     (line,) = [line for line in refused.value.lines() if line.startswith("seen: ")]
-    allowed = {"instruction GLOBAL", "instruction STACK_GLOBAL", "instruction EMPTY_SET", "instruction FROZENSET", "instruction BYTEARRAY8"}
+    allowed = {
+        "instruction GLOBAL",
+        "instruction STACK_GLOBAL",
+        "instruction EMPTY_SET",
+        "instruction FROZENSET",
+        "instruction BYTEARRAY8",
+    }
     assert line.removeprefix("seen: ") in allowed
     with pytest.raises(UnknownLayout):
         read([pickle.dumps(value, protocol)])
@@ -154,7 +182,9 @@ def test_every_instruction_that_could_call_or_import_is_refused() -> None:
     }
     for opcode in pickletools.opcodes:
         if opcode.name in dangerous:
-            argument = {"GLOBAL": b"os\nsystem\n", "INST": b"os\nsystem\n", "PERSID": b"x\n"}.get(opcode.name, b"\x01\x00\x00\x00")
+            argument = {"GLOBAL": b"os\nsystem\n", "INST": b"os\nsystem\n", "PERSID": b"x\n"}.get(
+                opcode.name, b"\x01\x00\x00\x00"
+            )
             with pytest.raises(ReadError) as refused:
                 loads(b"\x80\x02]" + opcode.code.encode("latin-1") + argument + b".")
             assert refused.value.seen == f"instruction {opcode.name}"
@@ -173,8 +203,13 @@ def test_the_recorded_json_and_pickle_of_one_moment_say_the_same(name: str) -> N
     assert from_pickle.entries[0].frames[-1] == "/tmp/job/train.py:11 <module>"
 
 
-def test_the_recorded_straggler_is_one_sequence_behind_and_never_called_the_last_operation() -> None:
-    dumps = [of_rank(dump_of((FIXTURES / f"straggler-rank{rank}.json").read_bytes()), rank) for rank in range(4)]
+def test_the_recorded_straggler_is_one_sequence_behind_and_never_called_the_last_operation() -> (
+    None
+):
+    dumps = [
+        of_rank(dump_of((FIXTURES / f"straggler-rank{rank}.json").read_bytes()), rank)
+        for rank in range(4)
+    ]
     assert [dump.rank for dump in dumps] == [0, 1, 2, 3]
     assert [dump.groups[0].last_enqueued for dump in dumps] == [6, 5, 6, 6]
     assert {dump.groups[0].ranks for dump in dumps} == {(0, 1, 2, 3)}
@@ -192,7 +227,10 @@ def test_json_that_is_cut_off_gives_its_whole_entries_and_says_so() -> None:
     (dump,) = document.records
     assert isinstance(dump, FlightDump)
     assert [entry.record_id for entry in dump.entries] == [0, 1, 2, 3]
-    assert (document.complete, document.problems) == (False, ("the document is cut off after 4 entries; its groups are missing",))
+    assert (document.complete, document.problems) == (
+        False,
+        ("the document is cut off after 4 entries; its groups are missing",),
+    )
 
 
 def test_a_pickle_that_is_cut_off_anywhere_is_refused_never_half_read() -> None:
@@ -210,7 +248,9 @@ def test_a_pickle_that_contains_itself_or_grows_by_sharing_is_read_in_bounded_ti
         bomb = [bomb, bomb]
     for value in (cyclic, bomb):
         entry = {"record_id": 1, "input_sizes": value, "frames": value, "process_group": value}
-        data = pickle.dumps({"version": "2.4", "entries": [entry], "pg_config": {}, "pg_status": {}})
+        data = pickle.dumps(
+            {"version": "2.4", "entries": [entry], "pg_config": {}, "pg_status": {}}
+        )
         (found,) = dump_of(data).entries
         assert (found.record_id, found.frames) == (1, tuple("None:None None" for _ in value))
 

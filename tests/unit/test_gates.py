@@ -1,4 +1,5 @@
-"""Gates, references, proofs and sensitivity: what a number is compared with, what passes, and what a run would have seen."""
+"""Gates, references, proofs and sensitivity: what a number is compared with, what passes, and what
+a run would have seen."""
 
 from __future__ import annotations
 
@@ -15,7 +16,16 @@ from busbw.assess import appraisal, gates, proof
 from busbw.assess.expectation import NodeHardware, hardware_of, outlook
 from busbw.checks import NodeAnswer, SectionOutput
 from busbw.fabrics.fabric import MustSee
-from busbw.model import BenchmarkCase, Collective, Comparison, NcclLog, Node, Reference, Sizes, Status
+from busbw.model import (
+    BenchmarkCase,
+    Collective,
+    Comparison,
+    NcclLog,
+    Node,
+    Reference,
+    Sizes,
+    Status,
+)
 from busbw.model.counters import RailBytes
 from busbw.model.history import Number, PastRun, Regime
 from busbw.parsers.blame.blame import BlameOutcome
@@ -45,15 +55,24 @@ NO_PEERS = BlameOutcome((), None, 0.15, (), "fewer than three nodes")
 
 
 def book(*gates_: Gate, cases: tuple[BenchmarkCase, ...] = (CASE,)) -> Playbook:
-    return Playbook("p", "", None, ChecksPlan(), cases, gates_, SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
+    return Playbook(
+        "p", "", None, ChecksPlan(), cases, gates_, SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
+    )
 
 
 def launches(*busbw: float, case: BenchmarkCase = CASE) -> tuple[object, ...]:
-    repeats = (dataclasses.replace(case, id=f"{case.id}-trial-{n}", repeats=case.id) for n in range(2, len(busbw) + 1))
-    return tuple(SIM.launch(each, value) for each, value in zip((case, *repeats), busbw, strict=True))
+    repeats = (
+        dataclasses.replace(case, id=f"{case.id}-trial-{n}", repeats=case.id)
+        for n in range(2, len(busbw) + 1)
+    )
+    return tuple(
+        SIM.launch(each, value) for each, value in zip((case, *repeats), busbw, strict=True)
+    )
 
 
-def compared(gate: Gate, *busbw: float, outcome: BlameOutcome = PEERS, **more: object) -> Comparison:
+def compared(
+    gate: Gate, *busbw: float, outcome: BlameOutcome = PEERS, **more: object
+) -> Comparison:
     return gates.compare(book(gate), launches(*busbw), outcome, **more)[0]  # type: ignore[arg-type]  # composed by the simulation
 
 
@@ -62,27 +81,47 @@ BEST = Gate("all-reduce", 0, "best", minimum_ratio=0.8)
 
 def test_repeated_launches_are_one_number_with_an_interval() -> None:
     found = compared(BEST, 370.0, 380.0, 372.0)
-    assert (found.measured_gb_s, found.launches, found.status, found.nodes) == (372.0, 3, Status.PASS, SIM.NODES)
+    assert (found.measured_gb_s, found.launches, found.status, found.nodes) == (
+        372.0,
+        3,
+        Status.PASS,
+        SIM.NODES,
+    )
     assert found.half_interval_gb_s == pytest.approx(13.2, abs=0.1)
     assert found.reason == "98% (median of 3 launches); at least 80% is wanted"
 
 
 def earlier(busbw: float, nodes: tuple[str, ...] = SIM.NODES) -> PastRun:
     regime = Regime("infiniband", "8 x H100", "8 x 400", len(nodes), 64, False)
-    number = Number("all-reduce", "all_reduce", "bandwidth", 8 * GIB, "", (busbw - 1.0, busbw, busbw + 1.0))
+    number = Number(
+        "all-reduce", "all_reduce", "bandwidth", 8 * GIB, "", (busbw - 1.0, busbw, busbw + 1.0)
+    )
     return PastRun("old", "2026-11-20T00:00:00Z", "PASS", regime, (number,), (), nodes)
 
 
 def test_the_clusters_own_accepted_runs_come_before_peers_and_are_stricter() -> None:
     found = compared(BEST, 340.0, 341.0, 342.0, accepted=(earlier(400.0), earlier(380.0)))
-    assert found.reference == Reference("accepted-run", 390.0, "median of 2 accepted runs of these nodes")
-    assert (found.status, found.reason) == (Status.FAIL, "87% (median of 3 launches); at least 95% is wanted")
+    assert found.reference == Reference(
+        "accepted-run", 390.0, "median of 2 accepted runs of these nodes"
+    )
+    assert (found.status, found.reason) == (
+        Status.FAIL,
+        "87% (median of 3 launches); at least 95% is wanted",
+    )
     assert compared(BEST, 340.0, 341.0, 342.0).status is Status.PASS
     scattered = compared(BEST, 330.0, 340.0, 350.0, accepted=(earlier(380.0),))
-    assert (scattered.status, scattered.reason) == (Status.FAIL, "89% (median of 3 launches); at least 91% is wanted")
+    assert (scattered.status, scattered.reason) == (
+        Status.FAIL,
+        "89% (median of 3 launches); at least 91% is wanted",
+    )
     alone = compared(BEST, 340.0, accepted=(earlier(380.0),))
-    assert (alone.status, alone.reason) == (Status.PASS, "89%; at least 85% is wanted"), "one launch does not tell its own noise"
-    assert compared(BEST, 340.0, accepted=(earlier(400.0, SIM.NODES[:4]),)).reference.kind == "peers", "fewer nodes are another thing"
+    assert (alone.status, alone.reason) == (
+        Status.PASS,
+        "89%; at least 85% is wanted",
+    ), "one launch does not tell its own noise"
+    assert (
+        compared(BEST, 340.0, accepted=(earlier(400.0, SIM.NODES[:4]),)).reference.kind == "peers"
+    ), "fewer nodes are another thing"
 
 
 def test_published_figures_alone_never_pass_and_may_fail() -> None:
@@ -97,7 +136,10 @@ def test_published_figures_alone_never_pass_and_may_fail() -> None:
 
 def test_above_physics_is_an_error_of_the_description_even_where_peers_agree() -> None:
     found = compared(
-        BEST, 460.0, outcome=dataclasses.replace(PEERS, reference_gb_s=460.0), outlooks={"all-reduce": SIM.outlook("infiniband")}
+        BEST,
+        460.0,
+        outcome=dataclasses.replace(PEERS, reference_gb_s=460.0),
+        outlooks={"all-reduce": SIM.outlook("infiniband")},
     )
     assert found.status is Status.FAIL
     assert found.reason.startswith("above the physical limit of 450.0 GB/s")
@@ -107,7 +149,11 @@ def test_above_physics_is_an_error_of_the_description_even_where_peers_agree() -
     ("gate", "case", "reason"),
     [
         (dataclasses.replace(BEST, minimum_trials=3), CASE, "1 launches; at least 3 are wanted"),
-        (BEST, dataclasses.replace(CASE, iterations=2), "2 timed iterations; at least 3 are wanted"),
+        (
+            BEST,
+            dataclasses.replace(CASE, iterations=2),
+            "2 timed iterations; at least 3 are wanted",
+        ),
         (
             dataclasses.replace(BEST, reference="accepted-run"),
             CASE,
@@ -115,7 +161,9 @@ def test_above_physics_is_an_error_of_the_description_even_where_peers_agree() -
         ),
     ],
 )
-def test_too_few_samples_or_no_reference_is_unknown(gate: Gate, case: BenchmarkCase, reason: str) -> None:
+def test_too_few_samples_or_no_reference_is_unknown(
+    gate: Gate, case: BenchmarkCase, reason: str
+) -> None:
     (found,) = gates.compare(book(gate, cases=(case,)), launches(375.0, case=case), PEERS)  # type: ignore[arg-type]  # as above
     assert (found.status, found.reason) == (Status.UNKNOWN, reason)
 
@@ -130,14 +178,21 @@ def test_the_level_is_shown_beside_the_gate_and_counts_only_where_it_is_bad() ->
     slow = dataclasses.replace(PEERS, reference_gb_s=150.0)
     everywhere = gates.compare(book(BEST), launches(148.0), slow, known)  # type: ignore[arg-type]  # as above
     fine = gates.compare(book(BEST), launches(375.0), PEERS, known)  # type: ignore[arg-type]  # as above
-    assert [each.status for each in everywhere] == [Status.PASS, Status.FAIL], "all nodes alike slow: peers cannot see it"
+    assert [each.status for each in everywhere] == [
+        Status.PASS,
+        Status.FAIL,
+    ], "all nodes alike slow: peers cannot see it"
     assert [each.status for each in fine] == [Status.PASS, Status.SKIPPED]
 
 
 def test_each_class_of_sizes_is_told_by_its_largest_and_small_ones_warn_at_worst() -> None:
     sizes = (8, 64 << 10, 128 << 10, 256 << 20, GIB, 8 * GIB)
     numbers = tuple(gates.Series(CASE, size, (1.0,), SIM.NODES) for size in sizes)
-    assert [each.size_bytes for each in gates.largest_of_classes(numbers)] == [64 << 10, 256 << 20, 8 * GIB]
+    assert [each.size_bytes for each in gates.largest_of_classes(numbers)] == [
+        64 << 10,
+        256 << 20,
+        8 * GIB,
+    ]
     case = dataclasses.replace(CASE, sizes=Sizes(256 << 20, 256 << 20))
     known = {"all-reduce": SIM.outlook("infiniband")}
     (level,) = gates.compare(book(cases=(case,)), launches(20.0, case=case), PEERS, known)  # type: ignore[arg-type]  # as above
@@ -148,7 +203,11 @@ def test_each_class_of_sizes_is_told_by_its_largest_and_small_ones_warn_at_worst
 def test_a_gate_sees_a_fault_only_where_it_moves_the_number_beyond_the_noise() -> None:
     lost, half = sensitivity.faults(8, 400.0)[:2]
     gate = Watch("all-reduce", 0.8, 0.01)
-    assert (gate.catches(half), gate.catches(lost), gate.resolves) == (True, False, pytest.approx(0.218, abs=1e-3))
+    assert (gate.catches(half), gate.catches(lost), gate.resolves) == (
+        True,
+        False,
+        pytest.approx(0.218, abs=1e-3),
+    )
     assert Watch("all-reduce", 0.9, 0.01).catches(lost)
     assert not Watch("all-reduce", 0.9, 0.05).catches(lost)
 
@@ -164,30 +223,51 @@ def test_where_nvlink_binds_a_lost_rail_leaves_the_number_as_it_was() -> None:
 
 def test_the_words_of_the_sensitivity_carry_the_numbers() -> None:
     known = sensitivity.faults(8, 400.0)
-    told = [each.told() for each in sensitivity.sense(known, (Watch("pairs", 0.85, 0.01),), ((sensitivity.TCP, "every rank uses IB"),))]
+    told = [
+        each.told()
+        for each in sensitivity.sense(
+            known, (Watch("pairs", 0.85, 0.01),), ((sensitivity.TCP, "every rank uses IB"),)
+        )
+    ]
     assert told == [
-        "could not see: one of 8 rails lost (leaves 88% of the node's network): pairs would give 88% of this run's number and fails below 85% "
-        "(noise 1.0%)",
-        "would have caught: a port at half rate (leaves 50% of the node's network): pairs would give 50% and fails below 85%",
-        "would have caught: GPUDirect RDMA off (leaves 35% of the node's network): pairs would give 35% and fails below 85%",
+        (
+            "could not see: one of 8 rails lost (leaves 88% of the node's network): pairs would"
+            " give 88% of this run's number and fails below 85% (noise 1.0%)"
+        ),
+        (
+            "would have caught: a port at half rate (leaves 50% of the node's network): pairs would"
+            " give 50% and fails below 85%"
+        ),
+        (
+            "would have caught: GPUDirect RDMA off (leaves 35% of the node's network): pairs would"
+            " give 35% and fails below 85%"
+        ),
         "would have caught: fallback to TCP (leaves 2% of the node's network): every rank uses IB",
-        "could not see: 5% lost on one uplink (leaves 95% of the node's network): pairs would give 95% of this run's number and fails below 85% "
-        "(noise 1.0%)",
+        (
+            "could not see: 5% lost on one uplink (leaves 95% of the node's network): pairs would"
+            " give 95% of this run's number and fails below 85% (noise 1.0%)"
+        ),
     ]
 
 
 MUST_SEE = MustSee(("IB", "IBext*"), gdr=True)
 
 
-def proofs(fault: str, *, traffic: tuple[RailBytes, ...] = (), ranks: int = 16) -> dict[str, proof.Proof]:
+def proofs(
+    fault: str, *, traffic: tuple[RailBytes, ...] = (), ranks: int = 16
+) -> dict[str, proof.Proof]:
     log = SIM.log_of("infiniband", fault, "gpu-003")
-    made = proof.proofs(MUST_SEE, log, ranks, SIM.cluster("infiniband").nodes, traffic, "raw/cases/proof/stdout.txt")
+    made = proof.proofs(
+        MUST_SEE, log, ranks, SIM.cluster("infiniband").nodes, traffic, "raw/cases/proof/stdout.txt"
+    )
     return {each.id: each for each in made}
 
 
 def test_a_healthy_log_proves_transport_gpudirect_and_rails() -> None:
     made = proofs("none")
-    assert {name: each.status for name, each in made.items()} == dict.fromkeys(("transport", "gpudirect", "rails"), Status.PASS)
+    assert {name: each.status for name, each in made.items()} == dict.fromkeys(
+        ("transport", "gpudirect", "rails"), Status.PASS
+    )
     assert dict(proof.excluded(tuple(made.values()))) == {
         sensitivity.TCP: "every rank says that it uses IB",
         sensitivity.NO_GPUDIRECT: "all 16 kinds of channel between nodes end in /GDRDMA",
@@ -203,29 +283,45 @@ def test_a_healthy_log_proves_transport_gpudirect_and_rails() -> None:
         (
             sensitivity.NO_GPUDIRECT,
             "gpudirect",
-            "2 ranks send over the network through host memory: their channels do not end in /GDRDMA",
+            (
+                "2 ranks send over the network through host memory: their channels do not end in"
+                " /GDRDMA"
+            ),
         ),
         (sensitivity.MISSING_RAIL, "rails", "NCCL does not use mlx5_7 of gpu-003"),
     ],
 )
-def test_a_proof_that_failed_is_a_failure_that_names_the_node(fault: str, id_: str, title: str) -> None:
+def test_a_proof_that_failed_is_a_failure_that_names_the_node(
+    fault: str, id_: str, title: str
+) -> None:
     made = proofs(fault)
     assert (made[id_].status, made[id_].where) == (Status.FAIL, ("gpu-003",))
     found = {finding.id: finding for finding in proof.findings(tuple(made.values()))}
-    assert (found[f"{id_}-not-proven"].status, found[f"{id_}-not-proven"].title) == (Status.FAIL, title)
+    assert (found[f"{id_}-not-proven"].status, found[f"{id_}-not-proven"].title) == (
+        Status.FAIL,
+        title,
+    )
 
 
 def test_ranks_that_said_nothing_leave_a_proof_open_and_named() -> None:
     made = proofs("none", ranks=64)
     assert made["transport"].status is Status.UNKNOWN
-    assert proof.uncovered((made["transport"],))[0].why == "every rank says that it uses IB, but 48 ranks said nothing"
+    assert (
+        proof.uncovered((made["transport"],))[0].why
+        == "every rank says that it uses IB, but 48 ranks said nothing"
+    )
     nothing = proof.proofs(MUST_SEE, None, 16, (), (), "x")
     assert [each.status for each in nothing] == [Status.UNKNOWN, Status.UNKNOWN]
 
 
 def test_bytes_of_the_ports_prove_rails_before_the_log_does() -> None:
-    healthy, lost = (SIM.traffic("infiniband", fault, "gpu-003") for fault in ("none", sensitivity.MISSING_RAIL))
-    assert proofs("none", traffic=healthy)["rails"].told == "all 8 rails of every node carried their share of the bytes"
+    healthy, lost = (
+        SIM.traffic("infiniband", fault, "gpu-003") for fault in ("none", sensitivity.MISSING_RAIL)
+    )
+    assert (
+        proofs("none", traffic=healthy)["rails"].told
+        == "all 8 rails of every node carried their share of the bytes"
+    )
     found = proofs("none", traffic=lost)["rails"]
     assert (found.status, found.where) == (Status.FAIL, ("gpu-003 mlx5_7",))
 
@@ -234,20 +330,35 @@ def test_a_plugin_that_some_ranks_lack_is_a_failure_and_one_that_nobody_names_is
     text = SIM.log_text("efa", "none", "")
     whole = nccl_debug.read([text.encode()]).records[0]
     partly = nccl_debug.read(
-        [text.replace("gpu-002:104:104 [0] NCCL INFO NET/OFI Initializing aws-ofi-nccl 1.16.2\n", "").encode()]
+        [
+            text.replace(
+                "gpu-002:104:104 [0] NCCL INFO NET/OFI Initializing aws-ofi-nccl 1.16.2\n", ""
+            ).encode()
+        ]
     ).records[0]
-    silent = nccl_debug.read(["".join(line for line in text.splitlines(True) if "NET/OFI" not in line).encode()]).records[0]
+    silent = nccl_debug.read(
+        ["".join(line for line in text.splitlines(True) if "NET/OFI" not in line).encode()]
+    ).records[0]
     must_see = MustSee(("AWS Libfabric",), "NET/OFI", gdr=True)
     for log, status in ((whole, Status.PASS), (partly, Status.FAIL), (silent, Status.UNKNOWN)):
         assert isinstance(log, NcclLog)
-        assert {each.id: each.status for each in proof.proofs(must_see, log, 16, (), (), "x")}["plugin"] is status
+        assert {each.id: each.status for each in proof.proofs(must_see, log, 16, (), (), "x")}[
+            "plugin"
+        ] is status
 
 
 def answer(name: str, gpu: str, ports: int) -> NodeAnswer:
     query = "index, uuid, name\n" + "".join(f"{i}, GPU-{name}-{i}, {gpu}\n" for i in range(8))
-    lines = [f"port mlx5_{i} 1 {k} {v}" for i in range(ports) for k, v in (("state", "4: ACTIVE"), ("rate", "400 Gb/sec (4X NDR)"))]
+    lines = [
+        f"port mlx5_{i} 1 {k} {v}"
+        for i in range(ports)
+        for k, v in (("state", "4: ACTIVE"), ("rate", "400 Gb/sec (4X NDR)"))
+    ]
     sysfs = "".join(f"rdma mlx5_{i} fw_ver 28.39\n" for i in range(ports)) + "\n".join(lines) + "\n"
-    sections = {k: SectionOutput(k, text, "", 0, 1) for k, text in (("gpu_query", query), ("rdma_sysfs", sysfs))}
+    sections = {
+        k: SectionOutput(k, text, "", 0, 1)
+        for k, text in (("gpu_query", query), ("rdma_sysfs", sysfs))
+    }
     return NodeAnswer(Node(name), sections, f"raw/preflight/{name}.txt", None)
 
 
@@ -257,7 +368,12 @@ def answer(name: str, gpu: str, ports: int) -> NodeAnswer:
         ((answer("n1", "NVIDIA H100 80GB HBM3", 8), answer("n2", "NVIDIA H100 80GB HBM3", 8)), ()),
         (
             (answer("n1", "NVIDIA H100 80GB HBM3", 8), answer("n2", "NVIDIA A100-SXM4-80GB", 8)),
-            ("the nodes do not have the same GPUs: 8 x NVIDIA A100-SXM4-80GB on n2; 8 x NVIDIA H100 80GB HBM3 on n1",),
+            (
+                (
+                    "the nodes do not have the same GPUs: 8 x NVIDIA A100-SXM4-80GB on n2; 8 x"
+                    " NVIDIA H100 80GB HBM3 on n1"
+                ),
+            ),
         ),
         (
             (answer("n1", "NVIDIA H100 80GB HBM3", 8), answer("n2", "NVIDIA H100 80GB HBM3", 7)),
@@ -269,7 +385,9 @@ def answer(name: str, gpu: str, ports: int) -> NodeAnswer:
         ),
     ],
 )
-def test_hardware_that_is_mixed_or_unknown_gives_a_reason_and_no_number(answers: tuple[NodeAnswer, ...], missing: tuple[str, ...]) -> None:
+def test_hardware_that_is_mixed_or_unknown_gives_a_reason_and_no_number(
+    answers: tuple[NodeAnswer, ...], missing: tuple[str, ...]
+) -> None:
     found = hardware_of(answers, ("n1", "n2"))
     assert found.missing == missing
     result = outlook(found, "infiniband", "all_reduce", 2, 8)
@@ -291,7 +409,11 @@ def test_one_rail_of_a_node_is_no_rail_to_lose() -> None:
 
 @pytest.mark.parametrize("name", sorted(SIM.FABRICS))
 def test_each_fault_of_a_fabric_is_caught_or_said_to_be_out_of_sight(name: str) -> None:
-    faults = [fault for fault in SIM.fault_names(name) if fault not in (SIM.HEALTHY, sensitivity.UPLINK)]
-    assert {fault: SIM.share_failed(name, fault, 1) for fault in faults} == dict.fromkeys(faults, 1.0)
+    faults = [
+        fault for fault in SIM.fault_names(name) if fault not in (SIM.HEALTHY, sensitivity.UPLINK)
+    ]
+    assert {fault: SIM.share_failed(name, fault, 1) for fault in faults} == dict.fromkeys(
+        faults, 1.0
+    )
     assert SIM.share_failed(name, SIM.HEALTHY, 1) == 0.0
     assert SIM.share_saying(name, sensitivity.UPLINK, 1) == 0.0

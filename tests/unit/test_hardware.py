@@ -25,7 +25,9 @@ from busbw.parsers.expect.hardware import Nics
         ("RTX5090", None, None),
     ],
 )
-def test_nvlink_is_one_direction_by_specification_and_by_nccl(name: str, spec: float | None, nccl: float | None) -> None:
+def test_nvlink_is_one_direction_by_specification_and_by_nccl(
+    name: str, spec: float | None, nccl: float | None
+) -> None:
     gpu = hardware.find_gpu(name)
     assert gpu is not None
     assert (gpu.nvlink_gb_s, gpu.nvlink_nccl_gb_s) == (spec, nccl)
@@ -37,7 +39,11 @@ def test_no_name_stands_for_two_gpus() -> None:
 
 
 def test_every_entry_names_its_source() -> None:
-    assert [entry.name for entry in (*hardware.GPUS, *hardware.LINKS, *hardware.ADAPTERS) if len(entry.source) < 10] == []
+    assert [
+        entry.name
+        for entry in (*hardware.GPUS, *hardware.LINKS, *hardware.ADAPTERS)
+        if len(entry.source) < 10
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -61,17 +67,24 @@ def test_nics_are_count_times_rate_link_or_adapter(text: str, line: float) -> No
 
 
 def test_an_adapter_brings_its_host_link() -> None:
-    assert hardware.parse_nics("8xconnectx-8") == Nics(8, "ConnectX-8", 800.0, 6, "NVIDIA ConnectX-8 SuperNIC data sheet")
+    assert hardware.parse_nics("8xconnectx-8") == Nics(
+        8, "ConnectX-8", 800.0, 6, "NVIDIA ConnectX-8 SuperNIC data sheet"
+    )
 
 
 def test_an_unknown_nic_is_told_with_what_is_known_and_how_to_go_on() -> None:
     with pytest.raises(UsageError) as caught:
         hardware.parse_nics("8xFluxLink")
     assert caught.value.lines() == (
-        "error: unknown NIC 'FluxLink'; known: QDR, FDR, EDR, HDR, NDR, XDR, 10, 25, 40, 50, 100, 200, 400, 800, "
-        "ConnectX-6, ConnectX-7, ConnectX-8, BlueField-3",
+        (
+            "error: unknown NIC 'FluxLink'; known: QDR, FDR, EDR, HDR, NDR, XDR, 10, 25, 40, 50,"
+            " 100, 200, 400, 800, ConnectX-6, ConnectX-7, ConnectX-8, BlueField-3"
+        ),
         "seen: --nics 8xFluxLink",
-        "next: give the rate instead of the name (--nics 8x400), or the node's network rate in bytes: --network-gb-s 400",
+        (
+            "next: give the rate instead of the name (--nics 8x400), or the node's network rate in"
+            " bytes: --network-gb-s 400"
+        ),
     )
 
 
@@ -85,8 +98,9 @@ def test_an_unknown_gpu_is_told_with_what_can_still_be_said() -> None:
     with pytest.raises(UsageError) as caught:
         hardware.gpu_or_refuse("H101")
     what, seen, following = caught.value.lines()
-    assert what == (
-        "error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200, H800, B200, GB200, B300, GB300, Rubin, MI300X, RTX5090"
+    assert (
+        what == "error: unknown GPU 'H101'; known: V100, A100, A800, H100, H200, H800, B200, GB200,"
+        " B300, GB300, Rubin, MI300X, RTX5090"
     )
     assert (seen, "--nvlink-gb-s 450 --gpus-per-node 8" in following) == ("seen: --gpu H101", True)
 

@@ -13,12 +13,24 @@ from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.verdict import Verdict
 
-LOST = Finding("packets-lost", Status.WARN, "n3 loses packets", ("n3",), (), confidence=Confidence.LIKELY)
-SHORT = Comparison("survey-pairs-1", 1 << 21, 0.005, Reference("peers", 0.006, "peers"), 0.83, Status.UNKNOWN, "83% of its peers")
+LOST = Finding(
+    "packets-lost", Status.WARN, "n3 loses packets", ("n3",), (), confidence=Confidence.LIKELY
+)
+SHORT = Comparison(
+    "survey-pairs-1",
+    1 << 21,
+    0.005,
+    Reference("peers", 0.006, "peers"),
+    0.83,
+    Status.UNKNOWN,
+    "83% of its peers",
+)
 
 
 def told(status: Status, *findings: Finding, comparisons: tuple[Comparison, ...] = ()) -> str:
-    return result.run_headline(Verdict(status, 0, findings, ()), (), blame.solve((), Fabric(())), comparisons)
+    return result.run_headline(
+        Verdict(status, 0, findings, ()), (), blame.solve((), Fabric(())), comparisons
+    )
 
 
 def test_what_decided_the_verdict_is_told() -> None:
@@ -28,30 +40,63 @@ def test_what_decided_the_verdict_is_told() -> None:
 
 
 def test_where_not_enough_was_measured_what_is_likely_is_still_told_first() -> None:
-    asked = "survey-pairs-1 at 2 MiB: 0.005 GB/s, compared with 0.006 GB/s (peers): 83% of its peers"
+    asked = (
+        "survey-pairs-1 at 2 MiB: 0.005 GB/s, compared with 0.006 GB/s (peers): 83% of its peers"
+    )
     assert told(Status.UNKNOWN, LOST, comparisons=(SHORT,)) == f"n3 loses packets; {asked}"
     assert told(Status.UNKNOWN, LOST) == "n3 loses packets; not enough was measured to tell"
-    possible, advisory = replace(LOST, confidence=Confidence.POSSIBLE), replace(LOST, required=False)
+    possible, advisory = (
+        replace(LOST, confidence=Confidence.POSSIBLE),
+        replace(LOST, required=False),
+    )
     assert told(Status.UNKNOWN, possible, advisory, comparisons=(SHORT,)) == asked
-    assert told(Status.FAIL, LOST, comparisons=(replace(SHORT, status=Status.FAIL),)) == asked, "what failed comes first"
+    assert told(Status.FAIL, LOST, comparisons=(replace(SHORT, status=Status.FAIL),)) == asked, (
+        "what failed comes first"
+    )
 
 
 def test_a_warning_without_a_finding_says_which_group_it_is_about() -> None:
-    passed = replace(SHORT, status=Status.WARN, reason="78% of its peers; not seen again: it passed by", nodes=("n1", "n3"))
+    passed = replace(
+        SHORT,
+        status=Status.WARN,
+        reason="78% of its peers; not seen again: it passed by",
+        nodes=("n1", "n3"),
+    )
     told_of = told(Status.WARN, comparisons=(passed,))
-    assert told_of == "nothing measured; n1 + n3 in survey-pairs-1: 78% of its peers; not seen again: it passed by"
+    assert (
+        told_of
+        == "nothing measured; n1 + n3 in survey-pairs-1: 78% of its peers; not seen again: it"
+        " passed by"
+    )
 
 
 def test_what_is_suspected_and_not_settled_is_part_of_a_pass() -> None:
-    recorded = json.loads((Path(__file__).parents[1] / "fixtures" / "survey" / "loaded-machine-healthy.json").read_text())
+    recorded = json.loads(
+        (
+            Path(__file__).parents[1] / "fixtures" / "survey" / "loaded-machine-healthy.json"
+        ).read_text()
+    )
     samples = tuple(
-        GroupSample(tuple(nodes), recorded["size_bytes"], tuple(v / 1000 for v in values), "", launch=launch, rail=rail)
+        GroupSample(
+            tuple(nodes),
+            recorded["size_bytes"],
+            tuple(v / 1000 for v in values),
+            "",
+            launch=launch,
+            rail=rail,
+        )
         for launch, nodes, rail, values in recorded["samples"]
     )
-    outcome = next(o for count in range(1, len(samples)) if (o := blame.solve(samples[:count], Fabric(()))).open)
+    outcome = next(
+        o
+        for count in range(1, len(samples))
+        if (o := blame.solve(samples[:count], Fabric(()))).open
+    )
     names = ", ".join(dict.fromkeys(doubt.account.part.label for doubt in outcome.open))
     everybody = {node for sample in samples for node in sample.nodes}
     assert 0 < len(outcome.exonerated) < len(everybody)
-    assert result.run_headline(Verdict(Status.PASS, 0, (), ()), (), outcome, ()) == (
-        f"nothing measured; {len(outcome.exonerated)} of {len(everybody)} nodes cleared by comparison with each other; not settled: {names}"
+    assert (
+        result.run_headline(Verdict(Status.PASS, 0, (), ()), (), outcome, ())
+        == f"nothing measured; {len(outcome.exonerated)} of {len(everybody)} nodes cleared by"
+        f" comparison with each other; not settled: {names}"
     )

@@ -24,9 +24,14 @@ from busbw.reports import trend
 from busbw.reports.trend import Trend, TrendPoint
 from busbw.store.run_directory import RunDir
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 RESULT = RUNS.healthy().result
-REFRESH = "import sys; from pathlib import Path; from busbw.compare.history import History; print(History(Path(sys.argv[1])).refresh())"
+REFRESH = (
+    "import sys; from pathlib import Path; from busbw.compare.history import History;"
+    " print(History(Path(sys.argv[1])).refresh())"
+)
 
 
 def made(root: Path, number: int) -> RunDir:
@@ -34,7 +39,9 @@ def made(root: Path, number: int) -> RunDir:
     (root / name / "raw").mkdir(parents=True)
     (root / name / "raw" / "plan.json").write_text("{}")
     started = f"2026-11-{number % 28 + 1:02d}T00:00:{number % 60:02d}Z"
-    (root / name / "run.json").write_text(dump_json(dataclasses.replace(RESULT, run_id=name, started=started)))
+    (root / name / "run.json").write_text(
+        dump_json(dataclasses.replace(RESULT, run_id=name, started=started))
+    )
     return RunDir(root / name)
 
 
@@ -49,7 +56,10 @@ def test_the_index_holds_every_number_and_is_the_same_when_made_anew(tmp_path: P
     assert History(tmp_path).refresh() == ()
     first = content(tmp_path)
     assert first
-    assert all([point.accepted for point in points] == [False, True, False, False] for points in first.values())  # type: ignore[attr-defined]
+    assert all(
+        [point.accepted for point in points] == [False, True, False, False]
+        for points in first.values()
+    )  # type: ignore[attr-defined]
     for file in tmp_path.glob(f"{FILE}*"):
         file.unlink()
     History(tmp_path).refresh()
@@ -61,7 +71,9 @@ def test_what_is_gone_is_forgotten_and_what_changed_is_read_again(tmp_path: Path
     History(tmp_path).refresh()
     (two.path / "run.json").write_text("{}")
     assert [problem.partition(":")[0] for problem in History(tmp_path).refresh()] == [two.run_id]
-    assert {point.run_id for points in content(tmp_path).values() for point in points} == {one.run_id}  # type: ignore[attr-defined]
+    assert {point.run_id for points in content(tmp_path).values() for point in points} == {
+        one.run_id
+    }  # type: ignore[attr-defined]
     (one.path / "raw" / "plan.json").unlink()
     History(tmp_path).refresh()
     assert content(tmp_path) == {}
@@ -70,7 +82,12 @@ def test_what_is_gone_is_forgotten_and_what_changed_is_read_again(tmp_path: Path
 def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> None:
     for number in range(12):
         made(tmp_path, number)
-    jobs = [subprocess.Popen([sys.executable, "-c", REFRESH, str(tmp_path)], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, "-c", REFRESH, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
     deadline = time.monotonic() + 60
     while not (tmp_path / FILE).exists():
         assert time.monotonic() < deadline
@@ -82,14 +99,20 @@ def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> N
     assert {len(points) for points in content(tmp_path).values()} == {12}
 
 
-def test_a_broken_index_says_how_to_get_a_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_index_says_how_to_get_a_new_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made(tmp_path, 1)
-    (tmp_path / FILE).write_text("this is no database, and it is longer than a header of one would be " * 20)
+    (tmp_path / FILE).write_text(
+        "this is no database, and it is longer than a header of one would be " * 20
+    )
     assert main(["history", "-o", str(tmp_path)]) == 3
     assert f"rm {tmp_path / FILE}" in capsys.readouterr().err
 
 
-def test_the_trend_is_told_with_bars_and_the_last_run_against_those_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_trend_is_told_with_bars_and_the_last_run_against_those_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number in range(5):
         made(tmp_path, number)
     assert main(["history", "-o", str(tmp_path), "--collective", "all_reduce"]) == 0
@@ -101,7 +124,10 @@ def test_the_trend_is_told_with_bars_and_the_last_run_against_those_before(tmp_p
 
 
 def trend_of(*values: float) -> Trend:
-    points = tuple(TrendPoint(f"run-{n:03}", f"2026-11-{n % 28 + 1:02d}T02:00:00Z", n == 2, value) for n, value in enumerate(values))
+    points = tuple(
+        TrendPoint(f"run-{n:03}", f"2026-11-{n % 28 + 1:02d}T02:00:00Z", n == 2, value)
+        for n, value in enumerate(values)
+    )
     return Trend("all_reduce", 8 << 30, "-n 20", "infiniband <b>, 16 nodes", points)
 
 
@@ -114,21 +140,29 @@ def test_a_run_apart_from_those_before_it_is_told_and_ordinary_scatter_is_not() 
 
 
 def test_the_page_of_trends_is_complete_in_itself_and_nothing_in_it_runs_or_leaves_it() -> None:
-    page = trend.render("busbw history", (trend_of(370.0, 371.0, 369.0, 370.0, 340.0), trend_of(50.0)))
+    page = trend.render(
+        "busbw history", (trend_of(370.0, 371.0, 369.0, 370.0, 340.0), trend_of(50.0))
+    )
     assert "default-src &#39;none&#39;" in page
     assert "infiniband &lt;b&gt;" in page
     assert "<b>" not in page
     assert page.count("<svg") == 2
     assert "accepted runs 369.0 GB/s" in page
     assert not re.search(r"(?:src|href)=\"(?!data:,|#)", page.replace('href="#main"', ""))
-    assert trend.render("busbw history", (trend_of(50.0),)) == trend.render("busbw history", (trend_of(50.0),))
+    assert trend.render("busbw history", (trend_of(50.0),)) == trend.render(
+        "busbw history", (trend_of(50.0),)
+    )
 
 
-def test_the_command_writes_the_page_and_says_where_it_cannot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_the_page_and_says_where_it_cannot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number in range(5):
         made(tmp_path, number)
     page = tmp_path / "trend.html"
     assert main(["history", "-o", str(tmp_path), "--html", str(page)]) == 0
     assert "<svg" in page.read_text(encoding="utf-8")
-    assert main(["history", "-o", str(tmp_path), "--html", str(tmp_path / "no" / "trend.html")]) == 2
+    assert (
+        main(["history", "-o", str(tmp_path), "--html", str(tmp_path / "no" / "trend.html")]) == 2
+    )
     assert "no/trend.html" in capsys.readouterr().err

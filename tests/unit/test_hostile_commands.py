@@ -1,4 +1,5 @@
-"""Command lines that a person is told to paste, or a script to run: whatever a node calls itself, a shell reads it as one word."""
+"""Command lines that a person is told to paste, or a script to run: whatever a node calls itself, a
+shell reads it as one word."""
 
 from __future__ import annotations
 
@@ -58,7 +59,21 @@ def judgement(kind: StallClass = StallClass.GPU_GONE) -> StallJudgement:
         (Evidence("raw/x", 1, HOSTILE),),
         confidence=Confidence.CERTAIN,
     )
-    return StallJudgement(kind, finding.title, f"slurm {HOSTILE}", 8, (), (finding,), (3,), (HOSTILE,), None, None, (), (), ())
+    return StallJudgement(
+        kind,
+        finding.title,
+        f"slurm {HOSTILE}",
+        8,
+        (),
+        (finding,),
+        (3,),
+        (HOSTILE,),
+        None,
+        None,
+        (),
+        (),
+        (),
+    )
 
 
 def test_this_test_would_see_a_command_that_breaks_out(stubs: Path) -> None:
@@ -75,11 +90,15 @@ def test_the_line_that_drains_a_node_stays_one_command(stubs: Path, job: str) ->
 
 
 def test_commands_sh_keeps_every_word_of_a_launch_together(stubs: Path) -> None:
-    invocation = Invocation("all-reduce", ("mpirun", "-H", HOSTILE, "-x", f"NAME={HOSTILE}"), (), ("node1",), 60.0, 8)
+    invocation = Invocation(
+        "all-reduce", ("mpirun", "-H", HOSTILE, "-x", f"NAME={HOSTILE}"), (), ("node1",), 60.0, 8
+    )
     assert not broken_by(stubs, result.command_line(invocation))
 
 
-@pytest.mark.parametrize("name", ["$(reboot)", "a;b", "a b", "-oProxyCommand=x", "a`b`", "a\nb", "../x"])
+@pytest.mark.parametrize(
+    "name", ["$(reboot)", "a;b", "a b", "-oProxyCommand=x", "a`b`", "a\nb", "../x"]
+)
 def test_a_name_that_is_no_host_name_enters_no_inventory(name: str, tmp_path: Path) -> None:
     hostfile = tmp_path / "hostfile"
     hostfile.write_text(f"{name} slots=8\n")
@@ -92,13 +111,17 @@ def test_a_name_that_is_no_host_name_enters_no_inventory(name: str, tmp_path: Pa
         assert all(re.fullmatch("[A-Za-z0-9][A-Za-z0-9._-]*", node.name) for node in cluster.nodes)
 
 
-def test_what_a_log_calls_its_host_reaches_no_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_log_calls_its_host_reaches_no_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     host = "$(touch${IFS}broken)"
     log = tmp_path / "nccl.log"
     log.write_text(
-        f"{host}:4242:4318 [0] transport/net_ib.cc:1887 NCCL WARN NET/IB : Got completion from peer 10.1.0.8<41713> with status=12 opcode=0 "
-        "len=0 vendor err 129 (Send) localGid ::ffff:10.1.8.7 remoteGids::ffff:10.1.0.8 hca mlx5_0\n"
-        f"{host}:4242:4318 [0] NCCL INFO misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer {host}<41713>\n"
+        f"{host}:4242:4318 [0] transport/net_ib.cc:1887 NCCL WARN NET/IB : Got completion from peer"
+        " 10.1.0.8<41713> with status=12 opcode=0 len=0 vendor err 129 (Send) localGid"
+        f" ::ffff:10.1.8.7 remoteGids::ffff:10.1.0.8 hca mlx5_0\n{host}:4242:4318 [0] NCCL INFO"
+        " misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer"
+        f" {host}<41713>\n"
     )
     assert cli.main(["why", str(log)]) in (0, 1, 3)
     told = capsys.readouterr().out
@@ -116,6 +139,9 @@ def test_nothing_that_runs_what_it_reads_is_ever_imported() -> None:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
                 names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
                 found += [
-                    (path.name, name) for name in names if name.partition(".")[0] in ("pickle", "marshal", "shelve", "dill", "cloudpickle")
+                    (path.name, name)
+                    for name in names
+                    if name.partition(".")[0]
+                    in ("pickle", "marshal", "shelve", "dill", "cloudpickle")
                 ]
     assert found == []

@@ -1,6 +1,8 @@
-"""Inputs that mean harm, through the whole program: refused, or read as the plain text they are, and nothing of them runs.
+"""Inputs that mean harm, through the whole program: refused, or read as the plain text they are,
+and nothing of them runs.
 
-`tests/bench/hostile.py` does it with lines of 1 GB and bombs in every compression, and prints what they cost.
+`tests/bench/hostile.py` does it with lines of 1 GB and bombs in every compression, and prints what
+they cost.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Busbw:
 
 
 @pytest.fixture
-def busbw(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Busbw:
+def busbw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Busbw:
     monkeypatch.chdir(tmp_path)
     return Busbw(tmp_path, capsys)
 
@@ -56,7 +60,13 @@ sys.exit(status)
 
 def peak_mib(command: str, line: bytes) -> int:
     """The most memory that a process of its own took to read a line from a pipe."""
-    done = subprocess.run((sys.executable, "-c", _MEASURED, command, "-"), input=line, capture_output=True, timeout=100, check=False)
+    done = subprocess.run(
+        (sys.executable, "-c", _MEASURED, command, "-"),
+        input=line,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
     assert done.returncode in (0, 3), done.stderr
     return int(done.stderr.split()[-1]) >> 10
 
@@ -64,7 +74,9 @@ def peak_mib(command: str, line: bytes) -> int:
 @pytest.mark.parametrize("command", ["read", "why"])
 def test_a_line_without_end_takes_no_memory_by_its_length(command: str) -> None:
     begin, more = b"node1:1:2 [0] NCCL INFO ", b"Channel 00/0 : 0[0] -> 1[0] via P2P "
-    short, long = (peak_mib(command, begin + more * (size // len(more))) for size in (1_000_000, 40_000_000))
+    short, long = (
+        peak_mib(command, begin + more * (size // len(more))) for size in (1_000_000, 40_000_000)
+    )
     assert long < short + 20
 
 
@@ -79,7 +91,8 @@ def test_a_row_of_digits_without_end_takes_time_by_its_length_alone() -> None:
 
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
 
@@ -89,12 +102,24 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         (("check", "-i", "{file}"), f"{BOMB}nodes: *i\n"),
         (("run", "{file}", "-w", "n1", "--dry-run"), f"{BOMB}cases: *i\n"),
         (("check", "-i", "{file}"), "nodes: !!python/object/apply:os.system ['touch owned']\n"),
-        (("run", "{file}", "-w", "n1", "--dry-run"), "cases: !!python/object/new:os.system ['touch owned']\n"),
+        (
+            ("run", "{file}", "-w", "n1", "--dry-run"),
+            "cases: !!python/object/new:os.system ['touch owned']\n",
+        ),
         (("check", "-i", "{file}"), "nodes:\n  - {name: n1, password: hunter2}\n"),
         (("check", "-i", "{file}"), "nodes:\n  - {name: n1, ssh_password: hunter2}\n"),
-        (("run", "{file}", "-w", "n1", "--dry-run"), "password: hunter2\ncases: [{id: a, collective: all_reduce, sizes: 64K}]\n"),
-        (("run", "{file}", "-w", "n1", "--dry-run"), "cases: [{id: ../../owned, collective: all_reduce, sizes: 64K}]\n"),
-        (("run", "{file}", "-w", "n1", "--dry-run"), "cases: [{id: $(touch owned), collective: all_reduce, sizes: 64K}]\n"),
+        (
+            ("run", "{file}", "-w", "n1", "--dry-run"),
+            "password: hunter2\ncases: [{id: a, collective: all_reduce, sizes: 64K}]\n",
+        ),
+        (
+            ("run", "{file}", "-w", "n1", "--dry-run"),
+            "cases: [{id: ../../owned, collective: all_reduce, sizes: 64K}]\n",
+        ),
+        (
+            ("run", "{file}", "-w", "n1", "--dry-run"),
+            "cases: [{id: $(touch owned), collective: all_reduce, sizes: 64K}]\n",
+        ),
     ],
     ids=[
         "bomb-inventory",
@@ -108,7 +133,9 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         "id-shell",
     ],
 )
-def test_yaml_that_means_harm_is_refused_at_once(busbw: Busbw, words: tuple[str, ...], text: str) -> None:
+def test_yaml_that_means_harm_is_refused_at_once(
+    busbw: Busbw, words: tuple[str, ...], text: str
+) -> None:
     Path("given.yaml").write_text(text)
     status, said = busbw(*(word.format(file="./given.yaml") for word in words))
     assert status == 2, said
@@ -118,14 +145,24 @@ def test_yaml_that_means_harm_is_refused_at_once(busbw: Busbw, words: tuple[str,
 
 
 @pytest.mark.parametrize(
-    "name", ["$(touch owned)", "`touch owned`", "-oProxyCommand=touch owned", "a\nb;touch owned", "../../owned", "\x1b[2Jn1"]
+    "name",
+    [
+        "$(touch owned)",
+        "`touch owned`",
+        "-oProxyCommand=touch owned",
+        "a\nb;touch owned",
+        "../../owned",
+        "\x1b[2Jn1",
+    ],
 )
 def test_a_host_name_that_means_harm_is_refused_by_every_way_in(busbw: Busbw, name: str) -> None:
     Path("nodes.yaml").write_text(f"nodes:\n  - {{name: {json.dumps(name)}}}\n")
     Path("hostfile").write_text(f"{name} slots=8\n")
     for words in (("-w", name), (f"--nodes={name}",), ("-i", "nodes.yaml"), ("-i", "hostfile")):
         try:
-            status, said = busbw("check", "--transport", "openssh", "--connect-timeout", "1", *words)
+            status, said = busbw(
+                "check", "--transport", "openssh", "--connect-timeout", "1", *words
+            )
         except SystemExit as stop:  # the parser of the command line itself: `-w` without a value
             status, said = stop.code, ""
         assert status == 2, (words, said)
@@ -142,9 +179,13 @@ class Owned:
 
 @pytest.mark.parametrize("command", ["read", "why"])
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_a_pickle_with_code_in_the_place_of_a_dump_runs_nothing(busbw: Busbw, command: str, protocol: int) -> None:
+def test_a_pickle_with_code_in_the_place_of_a_dump_runs_nothing(
+    busbw: Busbw, command: str, protocol: int
+) -> None:
     dump = Path("nccl_trace_rank_0")
-    dump.write_bytes(pickle.dumps({"version": "2.10", "entries": [Owned()], "pg_config": {}}, protocol=protocol))
+    dump.write_bytes(
+        pickle.dumps({"version": "2.10", "entries": [Owned()], "pg_config": {}}, protocol=protocol)
+    )
     status, said = busbw(command, str(dump))
     assert status in (0, 2, 3), said
     assert busbw.made() == ["nccl_trace_rank_0"]
@@ -162,7 +203,10 @@ def test_archives_are_not_unpacked_by_a_reader_and_lead_nowhere(busbw: Busbw) ->
 @pytest.mark.parametrize("command", ["read", "why"])
 def test_terminal_sequences_of_a_text_never_reach_the_terminal(busbw: Busbw, command: str) -> None:
     text = Path("a\x1b]0;owned\x07.log")
-    text.write_text("\x1b]0;owned\x07\x1b[2J\x9b31mnode1:1:2 [0] misc/socket.cc:58 NCCL WARN Connect to 10.0.0.1\x1b[8m<1> failed\n" * 3)
+    text.write_text(
+        "\x1b]0;owned\x07\x1b[2J\x9b31mnode1:1:2 [0] misc/socket.cc:58 NCCL WARN Connect to"
+        " 10.0.0.1\x1b[8m<1> failed\n" * 3
+    )
     _, shown = busbw(command, str(text))
     assert shown
     assert not {c for c in shown if (c < " " and c not in "\n\t") or "\x7f" <= c < "\xa0"}
@@ -181,5 +225,10 @@ def test_of_a_run_directory_nothing_is_for_everybody(tmp_path: Path) -> None:
         run_directory.write_whole(run.path / "redacted-names.csv", b"alias,name\n", mode=0o600)
     finally:
         os.umask(before)
-    modes = {p.relative_to(run.path).as_posix(): stat.S_IMODE(p.stat().st_mode) for p in (run.path, *run.path.rglob("*"))}
-    assert {name: oct(mode) for name, mode in modes.items() if mode not in (0o750, 0o640)} == {"redacted-names.csv": "0o600"}
+    modes = {
+        p.relative_to(run.path).as_posix(): stat.S_IMODE(p.stat().st_mode)
+        for p in (run.path, *run.path.rglob("*"))
+    }
+    assert {name: oct(mode) for name, mode in modes.items() if mode not in (0o750, 0o640)} == {
+        "redacted-names.csv": "0o600"
+    }

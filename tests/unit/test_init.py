@@ -19,13 +19,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_host_list_becomes_a_file_that_every_command_finds(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_host_list_becomes_a_file_that_every_command_finds(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["init", "-w", "gpu-[001-004],login"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "wrote busbw.yaml: 5 nodes gpu-[001-004],login, from -w gpu-[001-004],login"
     assert told[1].startswith("next: busbw check ")
     cluster = resolve(None, None, None, {})
-    assert [node.name for node in cluster.nodes] == ["gpu-001", "gpu-002", "gpu-003", "gpu-004", "login"]
+    assert [node.name for node in cluster.nodes] == [
+        "gpu-001",
+        "gpu-002",
+        "gpu-003",
+        "gpu-004",
+        "login",
+    ]
     assert cluster.head == "gpu-001"
     assert "no nodes were given: those of busbw.yaml are used" in cluster.notes
 
@@ -34,11 +42,17 @@ def test_the_one_hostfile_here_is_taken_with_what_it_says_of_each_node(here: Pat
     (here / "hostfile").write_text("node-b slots=8\nnode-a slots=8\nnode-c slots=4\n")
     assert main(["init"]) == 0
     assert resolve(None, None, None, {}).nodes == resolve("hostfile", None, None, {}).nodes
-    assert [node.name for node in resolve(None, None, None, {}).nodes] == ["node-b", "node-a", "node-c"], "the order is that of the ranks"
+    assert [node.name for node in resolve(None, None, None, {}).nodes] == [
+        "node-b",
+        "node-a",
+        "node-c",
+    ], "the order is that of the ranks"
 
 
 def test_an_ansible_inventory_keeps_addresses_users_and_ports(here: Path) -> None:
-    (here / "hosts.ini").write_text("[gpu]\ngpu[01:03] ansible_user=hpc ansible_port=2222\nodd ansible_host=10.0.0.9\n")
+    (here / "hosts.ini").write_text(
+        "[gpu]\ngpu[01:03] ansible_user=hpc ansible_port=2222\nodd ansible_host=10.0.0.9\n"
+    )
     assert main(["init"]) == 0
     nodes = {node.name: node for node in resolve(None, None, None, {}).nodes}
     assert nodes["gpu02"] == Node("gpu02", user="hpc", port=2222, labels=nodes["gpu02"].labels)
@@ -68,10 +82,18 @@ def test_several_candidates_none_and_an_existing_file_are_errors_that_say_what_t
 
 
 def test_the_file_describes_nodes_that_are_named_and_nodes_of_an_allocation(here: Path) -> None:
-    (here / "busbw.yaml").write_text("nodes: ['gpu[1-4]']\ndefaults: {gpus: 8}\nfabric: infiniband\n")
+    (here / "busbw.yaml").write_text(
+        "nodes: ['gpu[1-4]']\ndefaults: {gpus: 8}\nfabric: infiniband\n"
+    )
     named = resolve(None, "gpu[2-3]", None, {})
     assert ([node.gpus for node in named.nodes], named.fabric) == ([8, 8], "infiniband")
     allocated = resolve(None, None, None, {"SLURM_JOB_NODELIST": "gpu[1-2]"})
-    assert ([node.name for node in allocated.nodes], allocated.fabric) == (["gpu1", "gpu2"], "infiniband")
+    assert ([node.name for node in allocated.nodes], allocated.fabric) == (
+        ["gpu1", "gpu2"],
+        "infiniband",
+    )
     strange = resolve(None, "gpu[4-5]", None, {})
-    assert ([node.name for node in strange.nodes], strange.fabric) == (["gpu4", "gpu5"], None), "half known is not known"
+    assert ([node.name for node in strange.nodes], strange.fabric) == (
+        ["gpu4", "gpu5"],
+        None,
+    ), "half known is not known"

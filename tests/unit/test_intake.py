@@ -1,4 +1,5 @@
-"""Where bytes come from: plain and compressed files, damage, limits, directories, globs, standard input."""
+"""Where bytes come from: plain and compressed files, damage, limits, directories, globs, standard
+input."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ def zstd(data: bytes) -> bytes:
     return subprocess.run(("zstd", "-qc"), input=data, capture_output=True, check=True).stdout
 
 
-PACKERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress, "zstd": zstd}
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstd,
+}
 
 
 def needs(kind: str) -> None:
@@ -43,12 +49,18 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         pytest.importorskip("zstandard")
     else:
         real = intake.importlib.import_module
-        monkeypatch.setattr(intake.importlib, "import_module", lambda name: real("no_such_package" if name == "zstandard" else name))
+        monkeypatch.setattr(
+            intake.importlib,
+            "import_module",
+            lambda name: real("no_such_package" if name == "zstandard" else name),
+        )
     return str(request.param)
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_compression_is_told_by_the_first_bytes_not_by_the_name(kind: str, tmp_path: Path, engine: str) -> None:
+def test_compression_is_told_by_the_first_bytes_not_by_the_name(
+    kind: str, tmp_path: Path, engine: str
+) -> None:
     needs(kind)
     path = tmp_path / "log.txt"
     path.write_bytes(PACKERS[kind](TEXT[:1000]) + PACKERS[kind](TEXT[1000:]))
@@ -62,7 +74,9 @@ def test_one_compression_inside_another_is_undone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-def test_data_that_is_cut_off_gives_what_is_there_and_says_so(kind: str, tmp_path: Path, engine: str) -> None:
+def test_data_that_is_cut_off_gives_what_is_there_and_says_so(
+    kind: str, tmp_path: Path, engine: str
+) -> None:
     needs(kind)
     path = tmp_path / "cut"
     path.write_bytes(PACKERS[kind](TEXT)[:-12])
@@ -79,27 +93,40 @@ def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
     assert "damaged" in read(path)[1]
 
 
-def test_zstd_without_anything_to_read_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake.importlib, "import_module", lambda name: __import__("no_such_package"))
+def test_zstd_without_anything_to_read_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        intake.importlib, "import_module", lambda name: __import__("no_such_package")
+    )
     monkeypatch.setattr(intake.shutil, "which", lambda name: None)
     path = tmp_path / "a.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd" + b"x" * 40)
-    with pytest.raises(ReadError, match="neither the Python package zstandard nor the program zstd") as caught:
+    with pytest.raises(
+        ReadError, match="neither the Python package zstandard nor the program zstd"
+    ) as caught:
         read(path)
     assert caught.value.next_step.startswith("pip install 'busbw[zstd]'")
 
 
 @pytest.mark.parametrize("kind", [*PACKERS, "gzip in gzip"])
-def test_a_bomb_is_refused_with_the_limits_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_bomb_is_refused_with_the_limits_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     if kind == "zstd" and shutil.which("zstd") is None:
         pytest.skip("the zstd program is not installed")
     monkeypatch.setattr(intake, "FREE_BYTES", 1 << 20)
     path = tmp_path / "bomb.gz"
     zeros = bytes(8 << 20)
-    path.write_bytes(gzip.compress(gzip.compress(zeros)) if kind == "gzip in gzip" else PACKERS[kind](zeros))
+    path.write_bytes(
+        gzip.compress(gzip.compress(zeros)) if kind == "gzip in gzip" else PACKERS[kind](zeros)
+    )
     with pytest.raises(ReadError, match="it expands too far") as caught:
         read(path)
-    assert caught.value.seen == f"limits: 400 times the input after the first {1 << 20} bytes, {1 << 40} bytes in all"
+    assert (
+        caught.value.seen
+        == f"limits: 400 times the input after the first {1 << 20} bytes, {1 << 40} bytes in all"
+    )
 
 
 def test_chunks_are_bounded_however_much_comes_out(tmp_path: Path) -> None:
@@ -125,14 +152,21 @@ def test_directories_give_their_files_sorted_and_hidden_ones_not(tmp_path: Path)
     for name in ("b/rank.1", "b/rank.0", "a.log", ".hidden/x", ".dot"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    assert [source.path.relative_to(tmp_path).as_posix() for source in intake.expand([str(tmp_path)])] == ["a.log", "b/rank.0", "b/rank.1"]
+    assert [
+        source.path.relative_to(tmp_path).as_posix() for source in intake.expand([str(tmp_path)])
+    ] == ["a.log", "b/rank.0", "b/rank.1"]
 
 
 def test_globs_are_expanded_but_a_file_of_that_very_name_comes_first(tmp_path: Path) -> None:
     for name in ("a1.log", "a2.log", "[x].log"):
         (tmp_path / name).write_text("x")
-    assert [source.path.name for source in intake.expand([str(tmp_path / "a*.log")])] == ["a1.log", "a2.log"]
-    assert [source.path.name for source in intake.expand([str(tmp_path / "[x].log")])] == ["[x].log"]
+    assert [source.path.name for source in intake.expand([str(tmp_path / "a*.log")])] == [
+        "a1.log",
+        "a2.log",
+    ]
+    assert [source.path.name for source in intake.expand([str(tmp_path / "[x].log")])] == [
+        "[x].log"
+    ]
 
 
 @pytest.mark.parametrize("name", ["missing.log", "none*.log", "empty"])
@@ -160,7 +194,12 @@ def test_a_file_that_is_gone_when_it_is_opened_is_an_error_of_usage(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("head", "binary"),
-    [(b"# Avg bus bandwidth\n", False), ("busbw µs │ 漢字\x1b[0m\r\n\t".encode(), False), (b"", False), (b"\x80\x04\x95\x10\0\0\0", True)],
+    [
+        (b"# Avg bus bandwidth\n", False),
+        ("busbw µs │ 漢字\x1b[0m\r\n\t".encode(), False),
+        (b"", False),
+        (b"\x80\x04\x95\x10\0\0\0", True),
+    ],
 )
 def test_binary_is_told_from_text(head: bytes, binary: bool) -> None:
     assert intake.is_binary(head) is binary

@@ -36,12 +36,16 @@ def complaint(*arguments: str | None, environ: dict[str, str] | None = None) -> 
 
 def test_a_host_list_alone_is_a_cluster() -> None:
     assert resolve(None, "gpu-[002-003],gpu-001", None, {"SLURM_JOB_NODELIST": "other"}) == Cluster(
-        nodes=(Node("gpu-002"), Node("gpu-003"), Node("gpu-001")), head="gpu-002", source="-w gpu-[001-003]"
+        nodes=(Node("gpu-002"), Node("gpu-003"), Node("gpu-001")),
+        head="gpu-002",
+        source="-w gpu-[001-003]",
     )
 
 
 def test_inside_a_slurm_allocation_its_nodes_are_used_and_that_is_said() -> None:
-    assert resolve(None, None, None, {"SLURM_JOB_NODELIST": "gpu[1-2]", "SLURM_JOB_ID": "881234"}) == Cluster(
+    assert resolve(
+        None, None, None, {"SLURM_JOB_NODELIST": "gpu[1-2]", "SLURM_JOB_ID": "881234"}
+    ) == Cluster(
         nodes=(Node("gpu1"), Node("gpu2")),
         head="gpu1",
         source="SLURM_JOB_NODELIST=gpu[1-2] (Slurm job 881234)",
@@ -53,12 +57,17 @@ def test_with_nothing_given_the_ways_of_naming_nodes_are_told() -> None:
     assert complaint(None) == (
         "error: no nodes were given",
         "seen: no -w, no -i, no busbw.yaml in this folder, and SLURM_JOB_NODELIST is not set",
-        "next: name them: -w 'gpu-[001-016]', -i FILE (own YAML, Ansible, Open MPI hostfile), or -i lab after `busbw lab up`",
+        (
+            "next: name them: -w 'gpu-[001-016]', -i FILE (own YAML, Ansible, Open MPI hostfile),"
+            " or -i lab after `busbw lab up`"
+        ),
     )
 
 
 def test_nodes_are_left_out_and_the_first_of_the_rest_is_the_head() -> None:
-    assert resolve(None, "n[1-4]", "n[1,3]", {}) == Cluster(nodes=(Node("n2"), Node("n4")), head="n2", source="-w n[1-4], -x n[1,3]")
+    assert resolve(None, "n[1-4]", "n[1,3]", {}) == Cluster(
+        nodes=(Node("n2"), Node("n4")), head="n2", source="-w n[1-4], -x n[1,3]"
+    )
 
 
 def test_leaving_out_a_host_that_is_not_there_is_an_error() -> None:
@@ -96,7 +105,12 @@ ssh_config: ./ssh_config
 
 def test_the_own_inventory_says_all_there_is_to_say(write: Write) -> None:
     write("Host *\n", "ssh_config")
-    plain = {"identity_file": "~/.ssh/lab", "gpus": 8, "rails": ("mlx5_0", "mlx5_3"), "labels": (("rack", "07"),)}
+    plain = {
+        "identity_file": "~/.ssh/lab",
+        "gpus": 8,
+        "rails": ("mlx5_0", "mlx5_3"),
+        "labels": (("rack", "07"),),
+    }
     assert resolve(write(OWN), None, None, {}) == Cluster(
         nodes=(
             Node("gpu-001", **plain),  # type: ignore[arg-type]  # one dictionary for several kinds of values
@@ -123,7 +137,10 @@ def test_the_own_inventory_says_all_there_is_to_say(write: Write) -> None:
 
 
 def test_an_ssh_config_that_is_not_there_is_told_at_its_place(write: Write) -> None:
-    assert complaint(write("nodes: [a]\nssh_config: ~/none/such\n"))[0] == f"error: nodes:2:13: no file {Path.home()}/none/such"
+    assert (
+        complaint(write("nodes: [a]\nssh_config: ~/none/such\n"))[0]
+        == f"error: nodes:2:13: no file {Path.home()}/none/such"
+    )
 
 
 def test_a_host_list_picks_from_an_inventory_and_a_lost_head_is_told(write: Write) -> None:
@@ -134,12 +151,17 @@ def test_a_host_list_picks_from_an_inventory_and_a_lost_head_is_told(write: Writ
         "gpu-001",
         "nodes (busbw inventory), -w gpu-[003,001]",
     )
-    assert cluster.notes == ("the head node gpu-002 is not among the nodes of this run; gpu-001 starts the launcher",)
+    assert cluster.notes == (
+        "the head node gpu-002 is not among the nodes of this run; gpu-001 starts the launcher",
+    )
 
 
 def test_a_host_list_that_names_a_stranger_is_refused(write: Write) -> None:
     write("Host *\n", "ssh_config")
-    assert complaint(write(OWN), "gpu-[001-004]")[0] == "error: -w names unknown host gpu-004; did you mean 'gpu-003'?"
+    assert (
+        complaint(write(OWN), "gpu-[001-004]")[0]
+        == "error: -w names unknown host gpu-004; did you mean 'gpu-003'?"
+    )
 
 
 def test_one_host_list_may_stand_for_all_nodes(write: Write) -> None:
@@ -160,16 +182,17 @@ head: gpu-1
 launcher: pbsdsh
 """
     assert complaint(write(text)) == (
-        "error: nodes:3:11: 'gpu-[003-006]' repeats 2 hosts of line 2: gpu-[003-004]\n"
-        "      nodes:4:5: one address for 4 nodes (gpu-[003-006])\n"
-        "      nodes:5:11: a port is 1 to 65535, not 99999\n"
-        "      nodes:6:12: host list 'gpu-[7-': missing bracket: gpu-[7-\n"
-        "      nodes:6:29: expected 1 to 1024, found 0\n"
-        "      nodes:7:24: 'mlx5 0' is not the name of a network device\n"
-        "      nodes:7:41: 'a;b' is not a login name\n"
-        "      nodes:7:57: illegal address '$(x)': letters, digits, dot, dash and underscore only, none of dot and dash in front\n"
-        "      nodes:8:7: unknown node 'gpu-1'; did you mean 'gpu-001'?\n"
-        "      nodes:9:11: unknown launcher 'pbsdsh'; known: mpijob, mpirun, slurm-mpirun, srun",
+        (
+            "error: nodes:3:11: 'gpu-[003-006]' repeats 2 hosts of line 2: gpu-[003-004]\n     "
+            " nodes:4:5: one address for 4 nodes (gpu-[003-006])\n      nodes:5:11: a port is 1 to"
+            " 65535, not 99999\n      nodes:6:12: host list 'gpu-[7-': missing bracket: gpu-[7-\n  "
+            "    nodes:6:29: expected 1 to 1024, found 0\n      nodes:7:24: 'mlx5 0' is not the"
+            " name of a network device\n      nodes:7:41: 'a;b' is not a login name\n     "
+            " nodes:7:57: illegal address '$(x)': letters, digits, dot, dash and underscore only,"
+            " none of dot and dash in front\n      nodes:8:7: unknown node 'gpu-1'; did you mean"
+            " 'gpu-001'?\n      nodes:9:11: unknown launcher 'pbsdsh'; known: mpijob, mpirun,"
+            " slurm-mpirun, srun"
+        ),
         "next: 10 errors: correct the text and start again; nothing was contacted",
     )
 
@@ -194,9 +217,16 @@ def test_a_password_in_an_inventory_is_an_unknown_key(write: Write) -> None:
 
 
 def test_a_hostfile_gives_slots_and_users(write: Write) -> None:
-    text = "# machines\ngpu-001 slots=8 max_slots=8\n\nhpc@gpu-002   slots = 4 # four\ngpu-003 port=2222\n"
+    text = (
+        "# machines\ngpu-001 slots=8 max_slots=8\n\nhpc@gpu-002   slots = 4 # four\ngpu-003"
+        " port=2222\n"
+    )
     assert resolve(write(text), None, None, {}) == Cluster(
-        nodes=(Node("gpu-001", slots=8), Node("gpu-002", user="hpc", slots=4), Node("gpu-003", port=2222)),
+        nodes=(
+            Node("gpu-001", slots=8),
+            Node("gpu-002", user="hpc", slots=4),
+            Node("gpu-003", port=2222),
+        ),
         head="gpu-001",
         source="nodes (Open MPI hostfile)",
     )
@@ -210,19 +240,22 @@ def test_a_host_repeated_in_a_hostfile_has_the_slots_of_all_its_lines(write: Wri
 
 def test_a_plain_list_of_hosts_states_no_slots(write: Write) -> None:
     assert resolve(write("gpu-[001-002]\r\nlogin\r\n"), None, None, {}) == Cluster(
-        nodes=(Node("gpu-001"), Node("gpu-002"), Node("login")), head="gpu-001", source="nodes (list of hosts)"
+        nodes=(Node("gpu-001"), Node("gpu-002"), Node("login")),
+        head="gpu-001",
+        source="nodes (list of hosts)",
     )
 
 
 def test_every_mistake_in_a_hostfile_is_told_at_once(write: Write) -> None:
     text = "a slts=8\nb:8\n$(reboot) slots=8\nc slots=x\nd slots\ne slots=0\n"
     assert complaint(write(text)) == (
-        "error: nodes:1:3: unknown key 'slts'; did you mean 'slots'?\n"
-        "      nodes:2:1: 'b:8': a hostfile says b slots=8\n"
-        "      nodes:3:1: illegal node name '$(reboot)': letters, digits, dot, dash and underscore only, none of dot and dash in front\n"
-        "      nodes:4:3: slots is a number from 1, not 'x'\n"
-        "      nodes:5:3: expected slots=N, found 'slots'\n"
-        "      nodes:6:3: slots is a number from 1, not '0'",
+        (
+            "error: nodes:1:3: unknown key 'slts'; did you mean 'slots'?\n      nodes:2:1: 'b:8': a"
+            " hostfile says b slots=8\n      nodes:3:1: illegal node name '$(reboot)': letters,"
+            " digits, dot, dash and underscore only, none of dot and dash in front\n     "
+            " nodes:4:3: slots is a number from 1, not 'x'\n      nodes:5:3: expected slots=N,"
+            " found 'slots'\n      nodes:6:3: slots is a number from 1, not '0'"
+        ),
         "next: 6 errors: correct the text and start again; nothing was contacted",
     )
 
@@ -236,7 +269,11 @@ def test_every_mistake_in_a_hostfile_is_told_at_once(write: Write) -> None:
             "a script, and busbw runs none",
             LIST_HINT,
         ),
-        (b"$ANSIBLE_VAULT;1.1;AES256\n3132\n", "encrypted with Ansible Vault, and busbw reads no secrets", "next: give it in plain text"),
+        (
+            b"$ANSIBLE_VAULT;1.1;AES256\n3132\n",
+            "encrypted with Ansible Vault, and busbw reads no secrets",
+            "next: give it in plain text",
+        ),
         (
             b"plugin: aws_ec2\n",
             "configures a plugin of Ansible, and busbw runs none",
@@ -244,7 +281,9 @@ def test_every_mistake_in_a_hostfile_is_told_at_once(write: Write) -> None:
         ),
     ],
 )
-def test_a_file_that_cannot_be_an_inventory_says_what_to_give_instead(write: Write, content: bytes, what: str, next_step: str) -> None:
+def test_a_file_that_cannot_be_an_inventory_says_what_to_give_instead(
+    write: Write, content: bytes, what: str, next_step: str
+) -> None:
     lines = complaint(write(content))
     assert (lines[0], lines[-1]) == (f"error: nodes: {what}", next_step)
 
@@ -261,6 +300,15 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(write: Write) -> None:
 
 
 def test_a_thousand_nodes_are_read_from_every_kind_of_file(write: Write) -> None:
-    for text in ("nodes: n[0001-1000]\n", "n[0001-1000]\n", "[gpu]\nn[0001:1000]\n", "all: {hosts: {'n[0001:1000]': }}\n"):
+    for text in (
+        "nodes: n[0001-1000]\n",
+        "n[0001-1000]\n",
+        "[gpu]\nn[0001:1000]\n",
+        "all: {hosts: {'n[0001:1000]': }}\n",
+    ):
         cluster = resolve(write(text), None, None, {})
-        assert (len(cluster.nodes), cluster.nodes[0].name, cluster.nodes[-1].name) == (1000, "n0001", "n1000")
+        assert (len(cluster.nodes), cluster.nodes[0].name, cluster.nodes[-1].name) == (
+            1000,
+            "n0001",
+            "n1000",
+        )

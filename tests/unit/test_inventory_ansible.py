@@ -1,4 +1,5 @@
-"""Ansible inventories. What each host comes out with was compared with `ansible-inventory --list` of ansible-core 2.19.14."""
+"""Ansible inventories. What each host comes out with was compared with `ansible-inventory --list`
+of ansible-core 2.19.14."""
 
 from __future__ import annotations
 
@@ -60,8 +61,16 @@ LISTED = """\
 
 
 def put(folder: Path, **files: str) -> str:
-    """Writes files (`group_vars__all_yml` is group_vars/all.yml) and gives the path of the first."""
-    paths = [folder / name.replace("__", "/").replace("_yml", ".yml").replace("_ini", ".ini").replace("_json", ".json") for name in files]
+    """Writes files (`group_vars__all_yml` is group_vars/all.yml) and gives the path of the
+    first."""
+    paths = [
+        folder
+        / name.replace("__", "/")
+        .replace("_yml", ".yml")
+        .replace("_ini", ".ini")
+        .replace("_json", ".json")
+        for name in files
+    ]
     for path, text in zip(paths, files.values(), strict=True):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -71,7 +80,10 @@ def put(folder: Path, **files: str) -> str:
 def told(path: str) -> list[str]:
     with pytest.raises(InventoryError) as caught:
         resolve(path, None, None, {})
-    return [line.strip().removeprefix("error: ").replace(f"{Path(path).parent}/", "") for line in caught.value.lines()[0].splitlines()]
+    return [
+        line.strip().removeprefix("error: ").replace(f"{Path(path).parent}/", "")
+        for line in caught.value.lines()[0].splitlines()
+    ]
 
 
 def test_an_ini_inventory_gives_the_hosts_with_the_variables_that_win(tmp_path: Path) -> None:
@@ -84,10 +96,20 @@ def test_an_ini_inventory_gives_the_hosts_with_the_variables_that_win(tmp_path: 
             Node("gpu01", user="zone", port=22, labels=(("groups", "gpu,zone,rack1"),), **zone),  # type: ignore[arg-type]  # mixed values
             Node("gpu02", user="inline", port=22, labels=(("groups", "gpu,zone,rack1"),), **zone),  # type: ignore[arg-type]  # mixed values
             Node("gpu03", user="racktwo", port=22, labels=(("groups", "gpu,zone,rack2"),), **zone),  # type: ignore[arg-type]  # mixed values
-            Node("gpu04", user="all", port=22, identity_file=key, gpus=8, labels=(("groups", "gpu"),)),
+            Node(
+                "gpu04", user="all", port=22, identity_file=key, gpus=8, labels=(("groups", "gpu"),)
+            ),
             Node("gpuax", user="all", identity_file=key, gpus=8, labels=(("groups", "gpu"),)),
             Node("gpucx", user="all", identity_file=key, gpus=8, labels=(("groups", "gpu"),)),
-            Node("gpu05", user="all", port=2022, identity_file=key, gpus=8, rails=("mlx5_0", "mlx5_1"), labels=(("groups", "gpu"),)),
+            Node(
+                "gpu05",
+                user="all",
+                port=2022,
+                identity_file=key,
+                gpus=8,
+                rails=("mlx5_0", "mlx5_1"),
+                labels=(("groups", "gpu"),),
+            ),
         ),
         head="bare",
         source=f"{path} (Ansible INI)",
@@ -100,8 +122,22 @@ def test_a_yaml_inventory_gives_the_hosts_with_the_variables_that_win(tmp_path: 
     assert resolve(path, None, None, {}) == Cluster(
         nodes=(
             Node("bare", address="1.1.1.1", user="all", gpus=8),
-            Node("gpu01", user="zone", port=22, gpus=8, rails=rails, labels=(("groups", "gpu,zone,rack1"), ("leaf", "sw1"))),
-            Node("gpu02", user="inline", port=22, gpus=8, rails=rails, labels=(("groups", "gpu,zone,rack1"), ("leaf", "sw1"))),
+            Node(
+                "gpu01",
+                user="zone",
+                port=22,
+                gpus=8,
+                rails=rails,
+                labels=(("groups", "gpu,zone,rack1"), ("leaf", "sw1")),
+            ),
+            Node(
+                "gpu02",
+                user="inline",
+                port=22,
+                gpus=8,
+                rails=rails,
+                labels=(("groups", "gpu,zone,rack1"), ("leaf", "sw1")),
+            ),
             Node("gpu03", user="0123", gpus=8, labels=(("groups", "gpu,zone,rack2"),)),
         ),
         head="bare",
@@ -131,7 +167,10 @@ def test_group_vars_and_host_vars_beside_the_file_win_in_ansibles_order(tmp_path
         group_vars__rack1="busbw_slots: 3\n",
         host_vars__gpu02_yml="ansible_user: hostfile\n",
     )
-    read = {node.name: (node.user, node.port, node.gpus, node.slots) for node in resolve(path, None, None, {}).nodes}
+    read = {
+        node.name: (node.user, node.port, node.gpus, node.slots)
+        for node in resolve(path, None, None, {}).nodes
+    }
     assert read == {
         "bare": ("from_all_file", None, 8, None),
         "gpu01": ("from_all_file", 22, 7, 3),
@@ -193,9 +232,11 @@ gpuu
 
 
 def test_two_values_for_one_host_are_told_with_both_lines(tmp_path: Path) -> None:
-    assert told(put(tmp_path, hosts_ini="[a]\ngpu1 ansible_host=10.0.0.1\n[b]\ngpu1 ansible_host=10.0.0.2\n")) == [
-        "hosts.ini:4:6: ansible_host of 'gpu1' is '10.0.0.2' here and '10.0.0.1' at line 2"
-    ]
+    assert told(
+        put(
+            tmp_path, hosts_ini="[a]\ngpu1 ansible_host=10.0.0.1\n[b]\ngpu1 ansible_host=10.0.0.2\n"
+        )
+    ) == ["hosts.ini:4:6: ansible_host of 'gpu1' is '10.0.0.2' here and '10.0.0.1' at line 2"]
 
 
 def test_a_host_may_be_in_several_groups(tmp_path: Path) -> None:
@@ -218,31 +259,52 @@ all:
 """
     assert told(put(tmp_path, hosts_yml=text)) == [
         "hosts.yml:6:9: 'gpu02' repeats 1 host of line 5: gpu02",
-        "hosts.yml:7:31: ansible_host is a template, and busbw does not run Ansible: give it the output of `ansible-inventory --list`",
+        (
+            "hosts.yml:7:31: ansible_host is a template, and busbw does not run Ansible: give it"
+            " the output of `ansible-inventory --list`"
+        ),
         "hosts.yml:7:56: expected a number from 1 to 65535, found 'ssh'",
         "hosts.yml:7:72: unknown key 'busbw_gpu'; did you mean 'busbw_gpus'?",
         "hosts.yml:8:7: unknown key 'host'; did you mean 'hosts'?",
-        "hosts.yml:10:14: expected a mapping under 'hosts'; write 'b' as a mapping with a colon after each name",
+        (
+            "hosts.yml:10:14: expected a mapping under 'hosts'; write 'b' as a mapping with a colon"
+            " after each name"
+        ),
     ]
 
 
 def test_groups_that_contain_each_other_are_refused(tmp_path: Path) -> None:
-    assert told(put(tmp_path, hosts_ini="[a:children]\nb\n[b:children]\na\n[c]\nn1\n")) == ["hosts.ini: groups contain each other: a, b"]
+    assert told(put(tmp_path, hosts_ini="[a:children]\nb\n[b:children]\na\n[c]\nn1\n")) == [
+        "hosts.ini: groups contain each other: a, b"
+    ]
 
 
-def test_a_vaulted_value_that_is_needed_is_refused_and_one_that_is_not_is_left(tmp_path: Path) -> None:
-    text = "all:\n  hosts:\n    a:\n      ansible_user: !vault |\n        $ANSIBLE_VAULT;1.1\n      db_secret: !vault |\n        $ANSIBLE_VAULT;1.1\n"
+def test_a_vaulted_value_that_is_needed_is_refused_and_one_that_is_not_is_left(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "all:\n  hosts:\n    a:\n      ansible_user: !vault |\n        $ANSIBLE_VAULT;1.1\n     "
+        " db_secret: !vault |\n        $ANSIBLE_VAULT;1.1\n"
+    )
     assert told(put(tmp_path, hosts_yml=text)) == [
         "hosts.yml:4:21: ansible_user is encrypted with Ansible Vault, and busbw reads no secrets: "
         "put it into ssh_config, or take it out of the vault"
     ]
-    assert resolve(put(tmp_path, hosts_yml=text.replace("ansible_user: !vault", "other: !vault")), None, None, {}).nodes == (Node("a"),)
+    assert resolve(
+        put(tmp_path, hosts_yml=text.replace("ansible_user: !vault", "other: !vault")),
+        None,
+        None,
+        {},
+    ).nodes == (Node("a"),)
 
 
 def test_a_vaulted_file_of_variables_is_told_and_passed_over(tmp_path: Path) -> None:
     path = put(tmp_path, hosts_ini="a\n", group_vars__all_yml="$ANSIBLE_VAULT;1.1;AES256\n3132\n")
     assert resolve(path, None, None, {}).notes == (
-        f"{tmp_path}/group_vars/all.yml: encrypted with Ansible Vault, not read; what ssh needs of it belongs in ssh_config",
+        (
+            f"{tmp_path}/group_vars/all.yml: encrypted with Ansible Vault, not read; what ssh needs"
+            " of it belongs in ssh_config"
+        ),
     )
 
 
@@ -253,19 +315,32 @@ def test_a_broken_file_of_variables_is_named(tmp_path: Path) -> None:
 
 def test_a_password_is_never_read_and_that_is_said(tmp_path: Path) -> None:
     cluster = resolve(put(tmp_path, hosts_ini="a ansible_password=hunter2\n"), None, None, {})
-    assert cluster.notes == (f"{tmp_path}/hosts.ini: ansible_password is not read; log in with a key or the agent",)
+    assert cluster.notes == (
+        f"{tmp_path}/hosts.ini: ansible_password is not read; log in with a key or the agent",
+    )
     assert "hunter2" not in repr(cluster)
 
 
 def test_the_machine_ansible_runs_on_is_no_node(tmp_path: Path) -> None:
-    cluster = resolve(put(tmp_path, hosts_ini="localhost ansible_connection=local\ngpu1\n"), None, None, {})
-    assert (cluster.nodes, cluster.notes) == ((Node("gpu1"),), ("localhost is left out: ansible_connection=local",))
+    cluster = resolve(
+        put(tmp_path, hosts_ini="localhost ansible_connection=local\ngpu1\n"), None, None, {}
+    )
+    assert (cluster.nodes, cluster.notes) == (
+        (Node("gpu1"),),
+        ("localhost is left out: ansible_connection=local",),
+    )
 
 
 def test_an_illegal_host_name_is_refused(tmp_path: Path) -> None:
     assert told(put(tmp_path, hosts_ini="[gpu]\n-oProxyCommand=reboot\n../x\n")) == [
-        "hosts.ini:2: illegal node name '-oProxyCommand=reboot': letters, digits, dot, dash and underscore only, none of dot and dash in front",
-        "hosts.ini:3: illegal node name '../x': letters, digits, dot, dash and underscore only, none of dot and dash in front",
+        (
+            "hosts.ini:2: illegal node name '-oProxyCommand=reboot': letters, digits, dot, dash and"
+            " underscore only, none of dot and dash in front"
+        ),
+        (
+            "hosts.ini:3: illegal node name '../x': letters, digits, dot, dash and underscore only,"
+            " none of dot and dash in front"
+        ),
     ]
 
 

@@ -22,9 +22,15 @@ FOLDER = resources.files("busbw.inventories")
         ("hosts.txt", "list of hosts", "gpu-[001-003,005]"),
     ],
 )
-def test_an_example_is_recognised_and_read_without_a_remark(name: str, kind: str, nodes: str) -> None:
+def test_an_example_is_recognised_and_read_without_a_remark(
+    name: str, kind: str, nodes: str
+) -> None:
     cluster = resolve(str(FOLDER / name), None, None, {})
-    assert (cluster.source.endswith(f"{name} ({kind})"), fold(node.name for node in cluster.nodes), cluster.notes) == (True, nodes, ())
+    assert (
+        cluster.source.endswith(f"{name} ({kind})"),
+        fold(node.name for node in cluster.nodes),
+        cluster.notes,
+    ) == (True, nodes, ())
     assert cluster.fabric is None or cluster.fabric in fabric.names()
 
 
@@ -35,7 +41,10 @@ def test_every_example_is_tried_here() -> None:
 
 def test_the_own_example_says_what_differs_between_nodes() -> None:
     cluster = resolve(str(FOLDER / "cluster.yaml"), None, None, {})
-    assert [(node.user, node.gpus, len(node.rails), dict(node.labels)) for node in (cluster.nodes[0], cluster.nodes[-1])] == [
+    assert [
+        (node.user, node.gpus, len(node.rails), dict(node.labels))
+        for node in (cluster.nodes[0], cluster.nodes[-1])
+    ] == [
         (None, 8, 8, {"leaf": "leaf1"}),
         ("hpc", 8, 8, {"leaf": "leaf2"}),
     ]

@@ -16,14 +16,24 @@ from busbw.inventory import expand, fold
         ("gpu-[001-003,006]", ("gpu-001", "gpu-002", "gpu-003", "gpu-006")),
         ("r[1-2]n[09-10]", ("r1n09", "r1n10", "r2n09", "r2n10")),
         ("n[0-10/5]", ("n0", "n5", "n10")),
-        ("n[1-2]-ib[0-1].example.com", ("n1-ib0.example.com", "n1-ib1.example.com", "n2-ib0.example.com", "n2-ib1.example.com")),
+        (
+            "n[1-2]-ib[0-1].example.com",
+            (
+                "n1-ib0.example.com",
+                "n1-ib1.example.com",
+                "n2-ib0.example.com",
+                "n2-ib1.example.com",
+            ),
+        ),
         ("10.0.0.[1-2]", ("10.0.0.1", "10.0.0.2")),
         ("b, a\tc,,d", ("b", "a", "c", "d")),
         ("n2,n[1-3],n2", ("n2", "n1", "n3")),
         ("n1,n01,n001", ("n1", "n01", "n001")),
     ],
 )
-def test_a_host_list_is_expanded_in_the_order_written_each_name_once(text: str, names: tuple[str, ...]) -> None:
+def test_a_host_list_is_expanded_in_the_order_written_each_name_once(
+    text: str, names: tuple[str, ...]
+) -> None:
     assert expand(text) == names
 
 
@@ -39,7 +49,11 @@ def test_a_host_list_is_expanded_in_the_order_written_each_name_once(text: str, 
         ("n[5-1]", "host list 'n[5-1]': bad range: invalid values in range: 5-1", ""),
         ("n[1-010]", "host list 'n[1-010]': bad range: padding length mismatch: 1-010", ""),
         ("gpu[01:32]", "host list 'gpu[01:32]': ':' is Ansible's range sign", "write gpu[01-32]"),
-        ("n[1-4]!n2", "host list 'n[1-4]!n2': set operators are not read", "leave nodes out with -x"),
+        (
+            "n[1-4]!n2",
+            "host list 'n[1-4]!n2': set operators are not read",
+            "leave nodes out with -x",
+        ),
         ("n*", "host list 'n*': wildcards are not read", "write a range such as gpu-[001-016]"),
         (
             "@rack1",
@@ -48,12 +62,36 @@ def test_a_host_list_is_expanded_in_the_order_written_each_name_once(text: str, 
         ),
         (
             "-oProxy",
-            "illegal node name '-oProxy': letters, digits, dot, dash and underscore only, none of dot and dash in front",
+            (
+                "illegal node name '-oProxy': letters, digits, dot, dash and underscore only, none"
+                " of dot and dash in front"
+            ),
             "",
         ),
-        ("..", "illegal node name '..': letters, digits, dot, dash and underscore only, none of dot and dash in front", ""),
-        ("a/b", "illegal node name 'a/b': letters, digits, dot, dash and underscore only, none of dot and dash in front", ""),
-        ("$(reboot)", "illegal node name '$(reboot)': letters, digits, dot, dash and underscore only, none of dot and dash in front", ""),
+        (
+            "..",
+            (
+                "illegal node name '..': letters, digits, dot, dash and underscore only, none of"
+                " dot and dash in front"
+            ),
+            "",
+        ),
+        (
+            "a/b",
+            (
+                "illegal node name 'a/b': letters, digits, dot, dash and underscore only, none of"
+                " dot and dash in front"
+            ),
+            "",
+        ),
+        (
+            "$(reboot)",
+            (
+                "illegal node name '$(reboot)': letters, digits, dot, dash and underscore only,"
+                " none of dot and dash in front"
+            ),
+            "",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_words(text: str, what: str, next_step: str) -> None:
@@ -62,7 +100,9 @@ def test_what_cannot_be_read_is_refused_in_words(text: str, what: str, next_step
     assert (caught.value.what, caught.value.next_step) == (what, next_step)
 
 
-@pytest.mark.parametrize("text", ["n[1-1000000]", "n[1-9999999999999]", "n[1-999]m[1-999]", "n[1-60000],m[1-60000]"])
+@pytest.mark.parametrize(
+    "text", ["n[1-1000000]", "n[1-9999999999999]", "n[1-999]m[1-999]", "n[1-60000],m[1-60000]"]
+)
 def test_a_list_beyond_the_cap_is_refused_before_it_is_expanded(text: str) -> None:
     with pytest.raises(InventoryError, match="has more than 100000 names"):
         expand(text)

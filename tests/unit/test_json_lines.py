@@ -1,4 +1,5 @@
-"""Log lines inside a collector's JSON are read like the lines themselves, and documents that are JSON stay what they are."""
+"""Log lines inside a collector's JSON are read like the lines themselves, and documents that are
+JSON stay what they are."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from busbw.cli import read
 from busbw.parsers.logs.json_values import unwrapped
 
 LOG = (
-    "gpu1:41:42 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.\n"
-    "gpu1:41:42 [0] NCCL INFO Using network IB\n"
-    "gpu1:41:42 [0] transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> with error 12, opcode 0, len 0\n"
+    "gpu1:41:42 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.\ngpu1:41:42 [0] NCCL INFO"
+    " Using network IB\ngpu1:41:42 [0] transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion"
+    " from peer 10.0.0.2<47001> with error 12, opcode 0, len 0\n"
 )
 STAMP = "2026-07-10T09:00:00.123456789Z"
 
@@ -44,14 +45,28 @@ def test_a_log_in_json_lines_is_read_like_the_log(tmp_path: Path, wrap: object) 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_pieces_of_a_long_line_are_joined_and_other_lines_stay(size: int) -> None:
-    data = b'\n{"log":"one ","stream":"stdout"}\r\n{"log":"line\\n","stream":"stdout"}\nplain\n{"log": cut\n{"other":1}\n{"msg":"last"}'
-    assert b"".join(unwrapped(data[at : at + size] for at in range(0, len(data), size))) == (
-        b'\none line\nplain\n{"log": cut\n{"other":1}\nlast\n'
+    data = (
+        b'\n{"log":"one ","stream":"stdout"}\r\n{"log":"line\\n","stream":"stdout"}\nplain\n{"log":'
+        b' cut\n{"other":1}\n{"msg":"last"}'
+    )
+    assert (
+        b"".join(unwrapped(data[at : at + size] for at in range(0, len(data), size)))
+        == b'\none line\nplain\n{"log": cut\n{"other":1}\nlast\n'
     )
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\n", b"{", b'{"version": 3}\n', b'[{"log":"x"}]\n', b'{"log":5}\n{"log":"x"}\n', b"plain\n" * 9, b'{\n"log":"x"}\n']
+    "data",
+    [
+        b"",
+        b"\n",
+        b"{",
+        b'{"version": 3}\n',
+        b'[{"log":"x"}]\n',
+        b'{"log":5}\n{"log":"x"}\n',
+        b"plain\n" * 9,
+        b'{\n"log":"x"}\n',
+    ],
 )
 def test_what_is_no_wrapped_log_is_given_as_it_is(data: bytes) -> None:
     assert b"".join(unwrapped(data[at : at + 3] for at in range(0, len(data), 3))) == data
@@ -60,7 +75,9 @@ def test_what_is_no_wrapped_log_is_given_as_it_is(data: bytes) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-8-sig"])
 def test_utf_16_is_known_with_and_without_its_mark(tmp_path: Path, encoding: str) -> None:
     assert documents(tmp_path, LOG.encode(encoding)) == documents(tmp_path, LOG.encode())
-    assert documents(tmp_path, codecs.BOM_UTF16_BE + LOG.encode("utf-16-be")) == documents(tmp_path, LOG.encode())
+    assert documents(tmp_path, codecs.BOM_UTF16_BE + LOG.encode("utf-16-be")) == documents(
+        tmp_path, LOG.encode()
+    )
 
 
 def test_a_shell_prompt_behind_a_warning_is_no_part_of_it(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""`--json`: exactly one document on standard output and nothing else, for every command that has it; errors leave standard output empty."""
+"""`--json`: exactly one document on standard output and nothing else, for every command that has
+it; errors leave standard output empty."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from busbw.store.run_directory import RunDir
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 HERE = os.uname().nodename.partition(".")[0]
 LOCAL = ("--transport", "local", "-w", HERE, "-p", "tcp")
 ON_HARDWARE = ("--gpu", "H100", "--nodes", "2", "--nics", "8x400", "--fabric", "infiniband")
@@ -59,8 +62,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             run = folder / "past" / f"2026110{number}-000000-day-one"
             (run / "raw").mkdir(parents=True)
             (run / "raw" / "plan.json").write_text(plan)
-            (run / "run.json").write_text(dump_json(dataclasses.replace(result, run_id=run.name, started=f"2026-11-0{number}T00:00:00Z")))
-        accepted.decide(RunDir(folder / "past" / "20261101-000000-day-one"), Decision("2026-11-03T00:00:00Z", "ops", "good"))
+            (run / "run.json").write_text(
+                dump_json(
+                    dataclasses.replace(
+                        result, run_id=run.name, started=f"2026-11-0{number}T00:00:00Z"
+                    )
+                )
+            )
+        accepted.decide(
+            RunDir(folder / "past" / "20261101-000000-day-one"),
+            Decision("2026-11-03T00:00:00Z", "ops", "good"),
+        )
         yield folder
     assert Path.cwd() == before
 
@@ -78,7 +90,9 @@ def test_this_table_names_every_command_that_has_the_option() -> None:
     assert set(with_json(cli.build_parser(cli.commands()))) == set(COMMANDS)
 
 
-def test_standard_output_is_one_document_and_nothing_else(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_output_is_one_document_and_nothing_else(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     capsys.readouterr()
     kinds = {}
     for name, words in COMMANDS.items():
@@ -92,7 +106,11 @@ def test_standard_output_is_one_document_and_nothing_else(place: Path, capsys: p
         kinds[name] = type(json.loads(said.out)).__name__
         assert said.out.endswith("\n"), name
         assert "internal error" not in said.err, (name, said.err)
-    assert kinds == {name: "list" if name == "history" else "dict" for name in COMMANDS if name not in NEEDS_A_LAB}
+    assert kinds == {
+        name: "list" if name == "history" else "dict"
+        for name in COMMANDS
+        if name not in NEEDS_A_LAB
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,4 +138,7 @@ def test_an_error_is_at_most_three_lines_with_a_next_step_and_nothing_on_standar
     assert lines[0].startswith("busbw: error: ")
     assert [line.partition(":")[0] for line in lines] == ["busbw"] * len(lines)
     told = [line.split(": ")[1] for line in lines]
-    assert told in (["error", "seen", "next"], ["error", "next"]), "what was seen is left out where the error itself is verbatim"
+    assert told in (
+        ["error", "seen", "next"],
+        ["error", "next"],
+    ), "what was seen is left out where the error itself is verbatim"

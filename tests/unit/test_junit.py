@@ -16,8 +16,19 @@ from busbw.model import Status
 from busbw.reports import junit
 
 SCHEMA = str(Path(__file__).parents[1] / "fixtures" / "reports" / "junit.xsd")
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
-ALL = ("healthy", "failing", "unreachable", "emulated", "stalled", "acceptance", "hostile", "hostile_lab")
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
+ALL = (
+    "healthy",
+    "failing",
+    "unreachable",
+    "emulated",
+    "stalled",
+    "acceptance",
+    "hostile",
+    "hostile_lab",
+)
 
 
 def suites(name: str) -> dict[str, tuple[int, int, int]]:
@@ -46,7 +57,11 @@ def test_what_failed_is_a_failure_and_what_could_not_be_checked_an_error() -> No
 
 
 def test_unreachable_nodes_are_errors_not_failures() -> None:
-    assert suites("unreachable") == {"busbw.verdict": (1, 0, 1), "busbw.reach": (2, 0, 2), "busbw.checks": (20, 0, 0)}
+    assert suites("unreachable") == {
+        "busbw.verdict": (1, 0, 1),
+        "busbw.reach": (2, 0, 2),
+        "busbw.checks": (20, 0, 0),
+    }
 
 
 def test_a_run_that_passed_without_a_node_tells_it_and_stays_green() -> None:
@@ -56,15 +71,29 @@ def test_a_run_that_passed_without_a_node_tells_it_and_stays_green() -> None:
     assert root.findall(".//error") == []
     told = [suite.findtext("system-out") for suite in root if suite.attrib["name"] == "busbw.reach"]
     assert told[0] is not None
-    assert told[0].startswith("UNKNOWN (advisory) busbw.reach.gpu-001 ssh\nconnect to 10.0.0.2 port 22: timed out after 10 s (2 tries)\n")
+    assert told[0].startswith(
+        "UNKNOWN (advisory) busbw.reach.gpu-001 ssh\nconnect to 10.0.0.2 port 22: timed out after"
+        " 10 s (2 tries)\n"
+    )
 
 
 def test_a_failure_says_the_same_in_attribute_and_body() -> None:
     root = ElementTree.fromstring(junit.render(RUNS.failing().result))
-    case = next(c for c in root.iter("testcase") if (c.attrib["classname"], c.attrib["name"]) == ("busbw.checks.gpu-005", "rdma.rate"))
+    case = next(
+        c
+        for c in root.iter("testcase")
+        if (c.attrib["classname"], c.attrib["name"]) == ("busbw.checks.gpu-005", "rdma.rate")
+    )
     failure = case[0]
-    assert failure.attrib == {"message": "mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s", "type": "FAIL"}
-    assert failure.text == "found: mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s\nexpected: 8 × 400 Gb/s\ncommand: ibstat"
+    assert failure.attrib == {
+        "message": "mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s",
+        "type": "FAIL",
+    }
+    assert (
+        failure.text
+        == "found: mlx5_3 at 200 Gb/s, the other 7 at 400 Gb/s\nexpected: 8 × 400 Gb/s\ncommand:"
+        " ibstat"
+    )
 
 
 def test_an_advisory_failure_passes_and_is_told() -> None:
@@ -79,7 +108,9 @@ def test_a_skipped_check_is_skipped() -> None:
     plain = RUNS.healthy().result
     check = replace(plain.checks[0], status=Status.SKIPPED, reason="no RDMA in this profile")
     root = ElementTree.fromstring(junit.render(replace(plain, checks=(check, *plain.checks[1:]))))
-    assert [e.attrib for e in root.iter("skipped")] == [{"message": "ssh answers, no RDMA in this profile"}]
+    assert [e.attrib for e in root.iter("skipped")] == [
+        {"message": "ssh answers, no RDMA in this profile"}
+    ]
 
 
 def wrong(text: str) -> list[str]:
@@ -113,14 +144,18 @@ def test_the_schema_refuses_what_readers_would_not_take(here: str, instead: str)
     assert wrong(text.replace(here, instead, 1)) != []
 
 
-def test_the_bytes_do_not_depend_on_which_xml_library_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_do_not_depend_on_which_xml_library_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import junitparser.junitparser as writer
 
     with_lxml = junit.render(RUNS.hostile().result)
     assert writer.etree.__name__ == "lxml.etree"
     monkeypatch.setattr(writer, "etree", ElementTree)
     assert junit.render(RUNS.hostile().result) == with_lxml
-    assert with_lxml.count("\n    <testcase ") == with_lxml.count("<testcase "), "one case a line, for grep"
+    assert with_lxml.count("\n    <testcase ") == with_lxml.count("<testcase "), (
+        "one case a line, for grep"
+    )
 
 
 def test_suites_are_numbered_and_a_suite_that_has_nothing_is_left_out() -> None:
@@ -130,18 +165,33 @@ def test_suites_are_numbered_and_a_suite_that_has_nothing_is_left_out() -> None:
 
 
 def test_gitlab_and_jenkins_read_what_is_meant() -> None:
-    """As GitLab's parser and Jenkins' junit plugin take it: state by the child's name, the text from its body, the group from `classname`."""
+    """As GitLab's parser and Jenkins' junit plugin take it: state by the child's name, the text
+    from its body, the group from `classname`."""
     root = ElementTree.fromstring(junit.render(RUNS.failing().result))
     read = {}
     for case in root.iter("testcase"):
-        child = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
-        state = {"failure": "failed", "error": "error", "skipped": "skipped"}[child.tag] if child is not None else "success"
-        read[case.attrib["classname"], case.attrib["name"]] = (state, child.text if child is not None else None)
+        child = next(
+            (child for child in case if child.tag in ("failure", "error", "skipped")), None
+        )
+        state = (
+            {"failure": "failed", "error": "error", "skipped": "skipped"}[child.tag]
+            if child is not None
+            else "success"
+        )
+        read[case.attrib["classname"], case.attrib["name"]] = (
+            state,
+            child.text if child is not None else None,
+        )
     assert read["busbw.checks.gpu-005", "rdma.rate"][0] == "failed"
     assert read["busbw.checks.gpu-014", "limits.memlock"][0] == "error"
     assert read["busbw.checks.gpu-000", "rdma.rate"] == ("success", None)
-    assert all(text for state, text in read.values() if state in ("failed", "error")), "GitLab shows the body only"
-    totals = {name: sum(int(suite.attrib[name]) for suite in root) for name in ("tests", "failures", "errors", "skipped")}
+    assert all(text for state, text in read.values() if state in ("failed", "error")), (
+        "GitLab shows the body only"
+    )
+    totals = {
+        name: sum(int(suite.attrib[name]) for suite in root)
+        for name in ("tests", "failures", "errors", "skipped")
+    }
     states = [state for state, _ in read.values()]
     assert totals == {
         "tests": len(states),
@@ -163,6 +213,12 @@ def test_a_thousand_nodes_fold_what_passed() -> None:
     assert len(text) < 30_000
     assert suites("failing")["busbw.checks"][1:] == (1, 2)
     root = ElementTree.fromstring(text)
-    names = [c.attrib["classname"] for c in root.iter("testcase") if c.attrib["classname"].startswith("busbw.checks")]
+    names = [
+        c.attrib["classname"]
+        for c in root.iter("testcase")
+        if c.attrib["classname"].startswith("busbw.checks")
+    ]
     assert names.count("busbw.checks.all") == 10
-    assert sorted(set(names) - {"busbw.checks.all"}) == [f"busbw.checks.gpu-{n}" for n in ("002", "005", "009", "198", "199")]
+    assert sorted(set(names) - {"busbw.checks.all"}) == [
+        f"busbw.checks.gpu-{n}" for n in ("002", "005", "009", "198", "199")
+    ]

@@ -11,7 +11,13 @@ from busbw.lab import shaping, wiring
 from busbw.lab.state import Fault, LabState, Mode
 
 
-def lab(count: int = 2, rails: int = 1, leaves: int = 1, rate_bit_s: float | None = None, faults: tuple[Fault, ...] = ()) -> LabState:
+def lab(
+    count: int = 2,
+    rails: int = 1,
+    leaves: int = 1,
+    rate_bit_s: float | None = None,
+    faults: tuple[Fault, ...] = (),
+) -> LabState:
     return LabState(
         name="lab",
         directory="/run/busbw-lab/lab",
@@ -40,22 +46,37 @@ def test_two_nodes_on_one_switch() -> None:
         "link add dev mgmt0 type bridge mcast_snooping 0",
         "link set dev mgmt0 addrgenmode none",
         "link set dev mgmt0 up",
-        "link add dev head-mgmt0 mtu 1500 type veth peer name mgmt0 address 02:b5:b0:4d:ff:fe mtu 1500 netns head",
+        (
+            "link add dev head-mgmt0 mtu 1500 type veth peer name mgmt0 address 02:b5:b0:4d:ff:fe"
+            " mtu 1500 netns head"
+        ),
         "link set dev head-mgmt0 master mgmt0 addrgenmode none",
         "link set dev head-mgmt0 up",
         "link add dev leaf1-rail0 type bridge mcast_snooping 0",
         "link set dev leaf1-rail0 addrgenmode none",
         "link set dev leaf1-rail0 up",
-        "link add dev node1-mgmt0 mtu 1500 type veth peer name mgmt0 address 02:b5:b0:4d:00:01 mtu 1500 netns node1",
+        (
+            "link add dev node1-mgmt0 mtu 1500 type veth peer name mgmt0 address 02:b5:b0:4d:00:01"
+            " mtu 1500 netns node1"
+        ),
         "link set dev node1-mgmt0 master mgmt0 addrgenmode none",
         "link set dev node1-mgmt0 up",
-        "link add dev node1-eth0 mtu 9000 type veth peer name eth0 address 02:b5:b0:64:00:01 mtu 9000 netns node1",
+        (
+            "link add dev node1-eth0 mtu 9000 type veth peer name eth0 address 02:b5:b0:64:00:01"
+            " mtu 9000 netns node1"
+        ),
         "link set dev node1-eth0 master leaf1-rail0 addrgenmode none",
         "link set dev node1-eth0 up",
-        "link add dev node2-mgmt0 mtu 1500 type veth peer name mgmt0 address 02:b5:b0:4d:00:02 mtu 1500 netns node2",
+        (
+            "link add dev node2-mgmt0 mtu 1500 type veth peer name mgmt0 address 02:b5:b0:4d:00:02"
+            " mtu 1500 netns node2"
+        ),
         "link set dev node2-mgmt0 master mgmt0 addrgenmode none",
         "link set dev node2-mgmt0 up",
-        "link add dev node2-eth0 mtu 9000 type veth peer name eth0 address 02:b5:b0:64:00:02 mtu 9000 netns node2",
+        (
+            "link add dev node2-eth0 mtu 9000 type veth peer name eth0 address 02:b5:b0:64:00:02"
+            " mtu 9000 netns node2"
+        ),
         "link set dev node2-eth0 master leaf1-rail0 addrgenmode none",
         "link set dev node2-eth0 up",
     )
@@ -90,14 +111,30 @@ def test_two_leaves_meet_at_a_spine_per_rail() -> None:
         "link set dev leaf2-down-1 master spine-rail1 addrgenmode none",
         "link set dev leaf2-down-1 up",
     ]
-    assert wiring.uplinks(lab(4, rails=2, leaves=2), "leaf2") == ("leaf2-up-0", "leaf2-down-0", "leaf2-up-1", "leaf2-down-1")
+    assert wiring.uplinks(lab(4, rails=2, leaves=2), "leaf2") == (
+        "leaf2-up-0",
+        "leaf2-down-0",
+        "leaf2-up-1",
+        "leaf2-down-1",
+    )
 
 
 def test_the_largest_lab_has_no_two_equal_addresses_and_no_name_the_kernel_refuses() -> None:
     nodes = wiring.plan_nodes(wiring.MAX_NODES, wiring.MAX_RAILS, wiring.MAX_NODES)
-    addresses = [wiring.HEAD_ADDRESS, *(address for node in nodes for address in (node.address, *(rail.address for rail in node.rails)))]
+    addresses = [
+        wiring.HEAD_ADDRESS,
+        *(
+            address
+            for node in nodes
+            for address in (node.address, *(rail.address for rail in node.rails))
+        ),
+    ]
     assert len(set(addresses)) == len(addresses)
-    names = [wiring.leaf_switch("leaf500", 15), "leaf500-down-15", *(rail.port for node in nodes for rail in node.rails)]
+    names = [
+        wiring.leaf_switch("leaf500", 15),
+        "leaf500-down-15",
+        *(rail.port for node in nodes for rail in node.rails),
+    ]
     assert max(len(name) for name in names) <= 15
 
 
@@ -117,7 +154,10 @@ def test_the_slowest_of_several_rates_rules_and_only_on_its_rail() -> None:
     slow = Fault("slow", "node1", "", ("eth1",), rate_bit_s=2e8)
     faster = Fault("slow", "node1", "", ("eth0", "eth1"), rate_bit_s=2e9)
     state = lab(1, rails=2, rate_bit_s=1e9, faults=(slow, faster))
-    assert [shaping.rail_rate(state, state.nodes[0], rail) for rail in state.nodes[0].rails] == [1e9, 2e8]
+    assert [shaping.rail_rate(state, state.nodes[0], rail) for rail in state.nodes[0].rails] == [
+        1e9,
+        2e8,
+    ]
 
 
 def test_without_a_rate_a_mended_link_has_no_queue_of_its_own() -> None:
@@ -126,30 +166,53 @@ def test_without_a_rate_a_mended_link_has_no_queue_of_its_own() -> None:
 
 
 def test_traffic_toward_one_node_is_slowed_by_its_address() -> None:
-    state = lab(3, rails=2, faults=(Fault("slow", "node1", "", ("eth1",), rate_bit_s=1e8, toward="node3"),))
+    state = lab(
+        3, rails=2, faults=(Fault("slow", "node1", "", ("eth1",), rate_bit_s=1e8, toward="node3"),)
+    )
     assert shaping.node_tc(state, state.nodes[0]) == (
         "qdisc replace dev eth0 root noqueue",
         "qdisc replace dev eth1 root pfifo limit 1000",
         "qdisc replace dev eth1 root handle 1: htb default 1",
-        "class replace dev eth1 parent 1: classid 1:1 htb rate 100000000000bit burst 131072b cburst 131072b quantum 65536",
-        "class replace dev eth1 parent 1: classid 1:2 htb rate 100000000bit burst 131072b cburst 131072b quantum 65536",
-        "filter add dev eth1 parent 1: protocol ip prio 2 u32 match ip dst 10.101.0.3/32 flowid 1:2",
+        (
+            "class replace dev eth1 parent 1: classid 1:1 htb rate 100000000000bit burst 131072b"
+            " cburst 131072b quantum 65536"
+        ),
+        (
+            "class replace dev eth1 parent 1: classid 1:2 htb rate 100000000bit burst 131072b"
+            " cburst 131072b quantum 65536"
+        ),
+        (
+            "filter add dev eth1 parent 1: protocol ip prio 2 u32 match ip dst 10.101.0.3/32"
+            " flowid 1:2"
+        ),
     )
-    assert shaping.switch_tc(state, state.nodes[0])[1] == "qdisc replace dev node1-eth1 root noqueue"
+    assert (
+        shaping.switch_tc(state, state.nodes[0])[1] == "qdisc replace dev node1-eth1 root noqueue"
+    )
 
 
 def test_an_uplink_fault_shapes_both_ends_on_every_rail() -> None:
     state = lab(2, rails=2, leaves=2, faults=(Fault("uplink", "leaf2", "", rate_bit_s=1e8),))
-    assert shaping.uplink_tc(state, "leaf1") == tuple(f"qdisc replace dev {port} root noqueue" for port in wiring.uplinks(state, "leaf1"))
+    assert shaping.uplink_tc(state, "leaf1") == tuple(
+        f"qdisc replace dev {port} root noqueue" for port in wiring.uplinks(state, "leaf1")
+    )
     assert shaping.uplink_tc(state, "leaf2") == tuple(
-        f"qdisc replace dev {port} root tbf rate 100000000bit burst 131072b latency 50ms" for port in wiring.uplinks(state, "leaf2")
+        f"qdisc replace dev {port} root tbf rate 100000000bit burst 131072b latency 50ms"
+        for port in wiring.uplinks(state, "leaf2")
     )
 
 
 def test_lossy_links_are_one_table_that_replaces_the_last() -> None:
-    state = lab(2, rails=2, faults=(Fault("loss", "node2", "", ("eth0",), percent=0.5), Fault("loss", "node1", "", ("mgmt0",), percent=20)))
-    assert shaping.loss_rules(state) == (
-        "add table bridge busbw\n"
+    state = lab(
+        2,
+        rails=2,
+        faults=(
+            Fault("loss", "node2", "", ("eth0",), percent=0.5),
+            Fault("loss", "node1", "", ("mgmt0",), percent=20),
+        ),
+    )
+    assert (
+        shaping.loss_rules(state) == "add table bridge busbw\n"
         "delete table bridge busbw\n"
         "table bridge busbw {\n"
         "  chain lossy {\n"
@@ -161,7 +224,10 @@ def test_lossy_links_are_one_table_that_replaces_the_last() -> None:
         "  }\n"
         "}\n"
     )
-    assert shaping.loss_rules(replace(state, faults=())) == "add table bridge busbw\ndelete table bridge busbw\n"
+    assert (
+        shaping.loss_rules(replace(state, faults=()))
+        == "add table bridge busbw\ndelete table bridge busbw\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,11 +235,20 @@ def test_lossy_links_are_one_table_that_replaces_the_last() -> None:
     [
         ((), ("up", "up", "up")),
         ((Fault("link-down", "node1", "", ("eth1",)),), ("up", "up", "down")),
-        ((Fault("link-down", "node1", "", ("mgmt0",)), Fault("link-down", "node2", "", ("eth0",))), ("down", "up", "up")),
+        (
+            (
+                Fault("link-down", "node1", "", ("mgmt0",)),
+                Fault("link-down", "node2", "", ("eth0",)),
+            ),
+            ("down", "up", "up"),
+        ),
     ],
 )
-def test_links_are_up_unless_a_fault_of_their_node_says_otherwise(faults: tuple[Fault, ...], expected: tuple[str, ...]) -> None:
+def test_links_are_up_unless_a_fault_of_their_node_says_otherwise(
+    faults: tuple[Fault, ...], expected: tuple[str, ...]
+) -> None:
     state = lab(2, rails=2, faults=faults)
     assert shaping.links(state, state.nodes[0]) == tuple(
-        f"link set dev node1-{name} {way}" for name, way in zip(("mgmt0", "eth0", "eth1"), expected, strict=True)
+        f"link set dev node1-{name} {way}"
+        for name, way in zip(("mgmt0", "eth0", "eth1"), expected, strict=True)
     )

@@ -1,4 +1,5 @@
-"""The record of a lab, what it needs of the machine, and what is refused before anything is made."""
+"""The record of a lab, what it needs of the machine, and what is refused before anything is
+made."""
 
 from __future__ import annotations
 
@@ -39,7 +40,16 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabState:
         cpus_per_node=0.5,
         cgroup=None,
         holder=Process(12, 3456),
-        faults=(Fault("slow", "node1", "200 Mb/s both ways on eth0", ("eth0",), rate_bit_s=2e8, processes=(Process(1, 2),)),),
+        faults=(
+            Fault(
+                "slow",
+                "node1",
+                "200 Mb/s both ways on eth0",
+                ("eth0",),
+                rate_bit_s=2e8,
+                processes=(Process(1, 2),),
+            ),
+        ),
         cannot=("run in root mode: not root",),
     )
     state.save(lab)
@@ -97,9 +107,13 @@ def test_the_directory_of_labs_follows_the_environment(monkeypatch: pytest.Monke
     assert state.base_directory() == Path("/home/seven/.local/state/busbw-lab")
 
 
-def test_missing_programs_end_in_the_exact_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_end_in_the_exact_command_that_installs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lacking = {"sshd", "nft", "mpicc"}
-    monkeypatch.setattr(requirements, "find", lambda program: None if program in lacking else f"/usr/bin/{program}")
+    monkeypatch.setattr(
+        requirements, "find", lambda program: None if program in lacking else f"/usr/bin/{program}"
+    )
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert requirements.missing() == ("libopenmpi-dev", "nftables", "openssh-server")
     assert requirements.missing(Mode.LOOPBACK) == ("openssh-server",)
@@ -108,32 +122,47 @@ def test_missing_programs_end_in_the_exact_command_that_installs_them(monkeypatc
     assert caught.value.lines() == (
         "error: the lab needs programs that are not installed",
         "seen: missing packages: nftables, openssh-server",
-        "next: sudo apt-get update && sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends nftables openssh-server",
+        (
+            "next: sudo apt-get update && sudo env DEBIAN_FRONTEND=noninteractive apt-get install"
+            " -y --no-install-recommends nftables openssh-server"
+        ),
     )
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert requirements.apt_command(("nftables",)) == (
-        "apt-get update && env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends nftables"
+    assert (
+        requirements.apt_command(("nftables",))
+        == "apt-get update && env DEBIAN_FRONTEND=noninteractive apt-get install -y"
+        " --no-install-recommends nftables"
     )
 
 
-def test_the_requirements_module_prints_nothing_or_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_requirements_module_prints_nothing_or_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(requirements, "find", lambda program: "/usr/bin/it")
     assert requirements.main() == 0
     assert capsys.readouterr().out == ""
-    monkeypatch.setattr(requirements, "find", lambda program: None if program == "nft" else "/usr/bin/it")
+    monkeypatch.setattr(
+        requirements, "find", lambda program: None if program == "nft" else "/usr/bin/it"
+    )
     assert requirements.main() == 1
     assert capsys.readouterr().out.endswith("apt-get install -y --no-install-recommends nftables\n")
 
 
-def test_missing_programs_are_not_a_reason_for_a_lesser_mode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_programs_are_not_a_reason_for_a_lesser_mode(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("BUSBW_LAB_DIR", str(tmp_path / "labs"))
-    monkeypatch.setattr(requirements, "find", lambda program: None if program == "nft" else f"/usr/bin/{program}")
+    monkeypatch.setattr(
+        requirements, "find", lambda program: None if program == "nft" else f"/usr/bin/{program}"
+    )
     with pytest.raises(LabError, match="programs that are not installed"):
         run("up")
     assert not (tmp_path / "labs").exists()
 
 
-def test_a_directory_with_a_space_or_with_other_things_in_it_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_directory_with_a_space_or_with_other_things_in_it_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(requirements, "find", lambda program: f"/usr/bin/{program}")
     monkeypatch.setenv("BUSBW_LAB_DIR", str(tmp_path / "my labs"))
     with pytest.raises(LabError, match="may have no space in its path"):
@@ -161,22 +190,44 @@ def test_control_groups_of_version_1_stand_below_the_cpu_controller(tmp_path: Pa
 
 def test_control_groups_of_version_2_need_the_cpu_controller_switched_on(tmp_path: Path) -> None:
     files_of = {"cgroup_dot_controllers": "cpuset cpu io\n", "cgroup_dot_procs": ""}
-    ready = fake_groups(tmp_path / "ready", cgroup_dot_subtree_control="cpu io\n", cgroup_dot_type="domain\n", **files_of)
+    ready = fake_groups(
+        tmp_path / "ready",
+        cgroup_dot_subtree_control="cpu io\n",
+        cgroup_dot_type="domain\n",
+        **files_of,
+    )
     assert cgroups.choose("0123abcd", "lab", ready) == (ready / "busbw-lab-0123abcd", False, "")
     real_root = fake_groups(tmp_path / "root", cgroup_dot_subtree_control="io\n", **files_of)
-    assert cgroups.choose("0123abcd", "lab", real_root) == (real_root / "busbw-lab-0123abcd", True, "")
-    container = fake_groups(tmp_path / "container", cgroup_dot_subtree_control="io\n", cgroup_dot_type="domain\n", **files_of)
+    assert cgroups.choose("0123abcd", "lab", real_root) == (
+        real_root / "busbw-lab-0123abcd",
+        True,
+        "",
+    )
+    container = fake_groups(
+        tmp_path / "container",
+        cgroup_dot_subtree_control="io\n",
+        cgroup_dot_type="domain\n",
+        **files_of,
+    )
     assert cgroups.choose("0123abcd", "lab", container) == (
         None,
         False,
         f"the cpu controller is not switched on in {container}/cgroup.subtree_control",
     )
     without = fake_groups(tmp_path / "without", cgroup_dot_controllers="io\n")
-    assert cgroups.choose("0123abcd", "lab", without) == (None, False, f"{without} offers no cpu controller")
+    assert cgroups.choose("0123abcd", "lab", without) == (
+        None,
+        False,
+        f"{without} offers no cpu controller",
+    )
 
 
 def test_no_control_groups_at_all_is_said(tmp_path: Path) -> None:
-    assert cgroups.choose("0123abcd", "lab", tmp_path) == (None, False, f"no cpu control group is mounted below {tmp_path}")
+    assert cgroups.choose("0123abcd", "lab", tmp_path) == (
+        None,
+        False,
+        f"no cpu control group is mounted below {tmp_path}",
+    )
 
 
 def test_a_signal_goes_to_the_process_that_was_recorded_and_to_no_later_one() -> None:
@@ -187,7 +238,9 @@ def test_a_signal_goes_to_the_process_that_was_recorded_and_to_no_later_one() ->
         assert processes.alive(known)
         assert processes.children(os.getpid()).count(sleeper.pid) == 1
         # For a moment within exec a process has no command line.
-        processes.wait_until(lambda: processes.command_line(sleeper.pid) == "sleep 60", 10, "the command line")
+        processes.wait_until(
+            lambda: processes.command_line(sleeper.pid) == "sleep 60", 10, "the command line"
+        )
         later = replace(known, start_ticks=known.start_ticks - 1)
         assert not processes.alive(later)
         assert not processes.send(later, signal.SIGKILL)
@@ -212,8 +265,9 @@ def test_every_session_of_a_node_gets_its_environment(recorded: LabState) -> Non
     text = files.sshd_config(recorded, recorded.nodes[1]).splitlines()
     assert "HostKey /run/node/host_key" in text
     assert "PermitRootLogin prohibit-password" in text
-    assert text[-1] == (
-        'SetEnv PATH="/run/node/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"'
+    assert (
+        text[-1] == "SetEnv"
+        ' PATH="/run/node/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"'
         f' BUSBW_LAB="{recorded.marker}" LAB_NODE="node2" LAB_NGPU="4"'
     )
 
@@ -250,11 +304,16 @@ def test_without_namespaces_a_node_has_its_files_where_the_lab_is(recorded: LabS
         (("up", "--rate", "fast"), "--rate 'fast' is no rate"),
         (("up", "--rate", "0mbit"), "--rate '0mbit' is no rate"),
         (("up", "--cpus-per-node", "0"), "--cpus-per-node 0 makes no lab"),
-        (("up", "--name", "new", "--mode", "loopback", "--cpus-per-node", "1"), "the CPU time of nodes cannot be limited"),
+        (
+            ("up", "--name", "new", "--mode", "loopback", "--cpus-per-node", "1"),
+            "the CPU time of nodes cannot be limited",
+        ),
         (("fault", "slow", "node1", "0%"), "RATE '0bit' is no rate"),
     ],
 )
-def test_what_cannot_be_done_is_said_and_changes_nothing(words: tuple[str, ...], told: str, recorded: LabState) -> None:
+def test_what_cannot_be_done_is_said_and_changes_nothing(
+    words: tuple[str, ...], told: str, recorded: LabState
+) -> None:
     with pytest.raises(BusbwError) as caught:
         run(*words)
     assert caught.value.what == told
@@ -267,10 +326,13 @@ def test_a_share_of_the_rate_is_a_rate(recorded: LabState) -> None:
     assert command._share("200mbit", None, "--rate") == 2e8
 
 
-def test_status_says_what_is_broken_and_what_cannot_be_done(recorded: LabState, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_says_what_is_broken_and_what_cannot_be_done(
+    recorded: LabState, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("status") == 3
-    assert capsys.readouterr().out == (
-        f"lab lab: NOT RUNNING, 2 nodes, userns mode, in {recorded.directory}\n"
+    assert (
+        capsys.readouterr().out
+        == f"lab lab: NOT RUNNING, 2 nodes, userns mode, in {recorded.directory}\n"
         "  nodes      node1 (10.77.0.1) to node2 (10.77.0.2), 4 emulated GPUs each\n"
         "  rails      eth0, eth1: 1 Gb/s each way\n"
         "  leaves     2, uplinks: not shaped\n"
@@ -288,14 +350,29 @@ def test_links_of_a_lab_without_namespaces_cannot_be_broken(recorded: LabState) 
 
 
 def test_importing_the_command_imports_nothing_heavy() -> None:
-    script = "import sys, busbw.cli.lab; print([m for m in ('pydantic', 'yaml', 'subprocess', 'busbw.lab.bringup') if m in sys.modules])"
-    assert subprocess.run((sys.executable, "-c", script), capture_output=True, text=True, check=True).stdout == "[]\n"
+    script = (
+        "import sys, busbw.cli.lab; print([m for m in ('pydantic', 'yaml', 'subprocess',"
+        " 'busbw.lab.bringup') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            (sys.executable, "-c", script), capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 @pytest.mark.parametrize(
-    "words", [("fault", "--name", "demo", "clear"), ("fault", "clear", "--name", "demo"), ("fault", "clear", "node1", "--name", "demo")]
+    "words",
+    [
+        ("fault", "--name", "demo", "clear"),
+        ("fault", "clear", "--name", "demo"),
+        ("fault", "clear", "node1", "--name", "demo"),
+    ],
 )
-def test_the_lab_of_a_fault_may_be_named_before_or_after_its_kind(words: tuple[str, ...], recorded: LabState) -> None:
+def test_the_lab_of_a_fault_may_be_named_before_or_after_its_kind(
+    words: tuple[str, ...], recorded: LabState
+) -> None:
     with pytest.raises(LabError, match="there is no lab 'demo'"):
         run(*words)
 

@@ -42,7 +42,10 @@ def test_every_value_says_where_it_comes_from_and_why() -> None:
         value="IB",
         origin="profile infiniband",
         why="refuses to start when InfiniBand is missing, instead of running silently over TCP",
-        source="NCCL user guide for 2.30 (environment variables), https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        source=(
+            "NCCL user guide for 2.30 (environment variables),"
+            " https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+        ),
     )
 
 
@@ -54,18 +57,40 @@ def test_a_proof_run_is_logged_and_a_timed_run_is_not() -> None:
 
 
 def test_a_case_wins_over_the_command_line_that_over_the_playbook_that_over_the_profile() -> None:
-    book = dataclasses.replace(BOOK, env=(("NCCL_NET", "playbook"), ("A", "playbook"), ("B", "playbook")))
+    book = dataclasses.replace(
+        BOOK, env=(("NCCL_NET", "playbook"), ("A", "playbook"), ("B", "playbook"))
+    )
     case = dataclasses.replace(CASE, env=(("A", "case"),))
     resolved = resolve_env(IB, book, case, (("A", "option"), ("B", "option")), FACTS)
-    assert [(item.name, item.value, item.origin, item.why) for item in resolved if item.name in ("A", "B", "NCCL_NET")] == [
+    assert [
+        (item.name, item.value, item.origin, item.why)
+        for item in resolved
+        if item.name in ("A", "B", "NCCL_NET")
+    ] == [
         ("A", "case", "case all-reduce", "set by the case; instead of 'option' from --env"),
-        ("B", "option", "--env", "given on the command line; instead of 'playbook' from playbook quick"),
-        ("NCCL_NET", "playbook", "playbook quick", "set by the playbook for all its cases; instead of 'IB' from profile infiniband"),
+        (
+            "B",
+            "option",
+            "--env",
+            "given on the command line; instead of 'playbook' from playbook quick",
+        ),
+        (
+            "NCCL_NET",
+            "playbook",
+            "playbook quick",
+            "set by the playbook for all its cases; instead of 'IB' from profile infiniband",
+        ),
     ]
 
 
 def test_groups_are_cut_by_the_case_alone() -> None:
-    resolved = resolve_env(fabric.load("lab"), BOOK, dataclasses.replace(CASE, split="DIV 2"), (("NCCL_TESTS_SPLIT", "MOD 8"),), FACTS)
+    resolved = resolve_env(
+        fabric.load("lab"),
+        BOOK,
+        dataclasses.replace(CASE, split="DIV 2"),
+        (("NCCL_TESTS_SPLIT", "MOD 8"),),
+        FACTS,
+    )
     assert values(resolved)["NCCL_TESTS_SPLIT"] == "DIV 2"
 
 
@@ -99,12 +124,16 @@ def test_a_value_is_set_for_the_versions_it_is_for(version: str | None, names: s
             ProfileVar("ending", "1", "w", "s", until="2.30"),
         ),
     )
-    assert set(values(resolve_env(made, BOOK, CASE, (), FabricFacts(nccl_version=version)))) == names
+    assert (
+        set(values(resolve_env(made, BOOK, CASE, (), FabricFacts(nccl_version=version)))) == names
+    )
 
 
 def test_mca_parameters_are_filled_or_left_out() -> None:
     lab = fabric.load("lab")
-    assert [(item.name, item.value) for item in mpi_options(lab, FabricFacts(None, ("eth0", "eth1")))] == [
+    assert [
+        (item.name, item.value) for item in mpi_options(lab, FabricFacts(None, ("eth0", "eth1")))
+    ] == [
         ("btl", "tcp,self"),
         ("mpi_yield_when_idle", "1"),
     ]
@@ -115,28 +144,43 @@ def test_mca_parameters_are_filled_or_left_out() -> None:
     [
         (
             ("NCCL_IB_HCA", "mlx5_0"),
-            "NCCL_IB_HCA=mlx5_0 (--env): pins one rail; on a node with eight that is an eighth of the bandwidth; "
-            "instead: leave it unset, or name all compute rails exactly (=mlx5_0,mlx5_3,…)",
+            (
+                "NCCL_IB_HCA=mlx5_0 (--env): pins one rail; on a node with eight that is an eighth"
+                " of the bandwidth; instead: leave it unset, or name all compute rails exactly"
+                " (=mlx5_0,mlx5_3,…)"
+            ),
         ),
         (
             ("NCCL_NET_GDR_LEVEL", "5"),
-            "NCCL_NET_GDR_LEVEL=5 (--env): integers above 4 mean SYS, which sends GPUDirect RDMA across the CPU interconnect, "
-            "often slower than staging and sometimes failing; instead: leave it unset; PXB or PHB as an experiment",
+            (
+                "NCCL_NET_GDR_LEVEL=5 (--env): integers above 4 mean SYS, which sends GPUDirect"
+                " RDMA across the CPU interconnect, often slower than staging and sometimes"
+                " failing; instead: leave it unset; PXB or PHB as an experiment"
+            ),
         ),
         (
             ("NCCL_IB_GID_INDEX", "3"),
-            "NCCL_IB_GID_INDEX=3 (--env): automatic since NCCL 2.21; a wrong index gives modify_qp failures or RoCE v1; "
-            "instead: leave it unset; NCCL_IB_ADDR_RANGE if the choice must be narrowed",
+            (
+                "NCCL_IB_GID_INDEX=3 (--env): automatic since NCCL 2.21; a wrong index gives"
+                " modify_qp failures or RoCE v1; instead: leave it unset; NCCL_IB_ADDR_RANGE if the"
+                " choice must be narrowed"
+            ),
         ),
         (
             ("NCCL_COLLNET_ENABLE", "1"),
-            "NCCL_COLLNET_ENABLE=1 (--env): without the nccl-rdma-sharp plugin in the library path, the aggregation manager (sharp_am) "
-            "and GPUDirect RDMA it is quietly ignored; instead: check sharp_am and the plugin first, then look for CollNet channels in the log",
+            (
+                "NCCL_COLLNET_ENABLE=1 (--env): without the nccl-rdma-sharp plugin in the library"
+                " path, the aggregation manager (sharp_am) and GPUDirect RDMA it is quietly"
+                " ignored; instead: check sharp_am and the plugin first, then look for CollNet"
+                " channels in the log"
+            ),
         ),
         (("NCCL_P2P_DISABLE", "1"), "NCCL_P2P_DISABLE=1 (--env): cuts NVLink; diagnostic only"),
     ],
 )
-def test_settings_from_articles_that_do_harm_are_explained_and_still_set(override: tuple[str, str], caution: str) -> None:
+def test_settings_from_articles_that_do_harm_are_explained_and_still_set(
+    override: tuple[str, str], caution: str
+) -> None:
     resolved = resolve_env(IB, BOOK, CASE, (override,), FACTS)
     assert values(resolved)[override[0]] == override[1]
     assert cautions(IB, resolved) == (caution,)
@@ -149,7 +193,9 @@ def test_the_profiles_own_values_need_no_caution() -> None:
 
 
 def test_all_rails_by_name_need_no_caution() -> None:
-    assert cautions(IB, resolve_env(IB, BOOK, CASE, (("NCCL_IB_HCA", "=mlx5_0,mlx5_3"),), FACTS)) == ()
+    assert (
+        cautions(IB, resolve_env(IB, BOOK, CASE, (("NCCL_IB_HCA", "=mlx5_0,mlx5_3"),), FACTS)) == ()
+    )
 
 
 def test_what_steers_nccl_or_mpi_in_the_callers_shell_is_found() -> None:
@@ -162,11 +208,21 @@ def test_what_steers_nccl_or_mpi_in_the_callers_shell_is_found() -> None:
         "NCCL_HOME": "/opt/nccl",
         "NCCL_TESTS_SPLIT": "x",
     }
-    assert stray(environ) == ("FI_PROVIDER=efa", "NCCL_IB_HCA=mlx5_0", "NCCL_TESTS_SPLIT=x", "OMPI_MCA_btl=tcp", "UCX_TLS=rc")
+    assert stray(environ) == (
+        "FI_PROVIDER=efa",
+        "NCCL_IB_HCA=mlx5_0",
+        "NCCL_TESTS_SPLIT=x",
+        "OMPI_MCA_btl=tcp",
+        "UCX_TLS=rc",
+    )
 
 
 def test_overrides_are_read_in_the_order_given() -> None:
-    assert parse_overrides(("NCCL_B=2", "NCCL_A=x=y", "EMPTY=", "NCCL_B=2")) == (("NCCL_B", "2"), ("NCCL_A", "x=y"), ("EMPTY", ""))
+    assert parse_overrides(("NCCL_B=2", "NCCL_A=x=y", "EMPTY=", "NCCL_B=2")) == (
+        ("NCCL_B", "2"),
+        ("NCCL_A", "x=y"),
+        ("EMPTY", ""),
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +231,10 @@ def test_overrides_are_read_in_the_order_given() -> None:
         (("NCCL_DEBUG",), "--env 'NCCL_DEBUG': expected NAME=VALUE"),
         (("A B=1",), "--env: 'A B' is not the name of a variable"),
         (("A=1\n2",), "--env: the value of A holds a control character"),
-        (("HF_TOKEN=x",), "--env: 'HF_TOKEN' looks like a secret, and every variable is written into the report"),
+        (
+            ("HF_TOKEN=x",),
+            "--env: 'HF_TOKEN' looks like a secret, and every variable is written into the report",
+        ),
         (("A=1", "A=2"), "--env A is given twice, as '1' and '2'"),
     ],
 )

@@ -1,4 +1,5 @@
-"""The manifest of an MPIJob against the published definition, and what kubectl's answers mean. No cluster is asked."""
+"""The manifest of an MPIJob against the published definition, and what kubectl's answers mean. No
+cluster is asked."""
 
 from __future__ import annotations
 
@@ -15,9 +16,28 @@ from busbw.launch.mpijob import MpiJob
 from busbw.model import CommandResult
 from busbw.run import kubernetes
 
-SCHEMA = json.loads((Path(__file__).parents[1] / "fixtures/kubernetes/mpijob-v2beta1.json").read_text())
-JOB = MpiJob("busbw-1a2b3c", "registry/nccl:1", 4, 8, "bench", (("rdma/ib", 8),), networks="net1@eth1", hugepages="4Gi", memory="512Gi")
-TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "quantity": (int, str)}
+SCHEMA = json.loads(
+    (Path(__file__).parents[1] / "fixtures/kubernetes/mpijob-v2beta1.json").read_text()
+)
+JOB = MpiJob(
+    "busbw-1a2b3c",
+    "registry/nccl:1",
+    4,
+    8,
+    "bench",
+    (("rdma/ib", 8),),
+    networks="net1@eth1",
+    hugepages="4Gi",
+    memory="512Gi",
+)
+TYPES: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "boolean": bool,
+    "quantity": (int, str),
+}
 
 
 def faults(value: Any, schema: Any, where: str = "") -> list[str]:
@@ -36,7 +56,11 @@ def faults(value: Any, schema: Any, where: str = "") -> list[str]:
             else:
                 found += faults(each, known.get(name, others), f"{where}.{name}")
     if isinstance(value, list):
-        found += [fault for n, each in enumerate(value) for fault in faults(each, schema.get("items", {}), f"{where}[{n}]")]
+        found += [
+            fault
+            for n, each in enumerate(value)
+            for fault in faults(each, schema.get("items", {}), f"{where}[{n}]")
+        ]
     return found
 
 
@@ -64,11 +88,21 @@ def test_a_worker_may_lock_memory_and_has_its_adapters_and_pages() -> None:
     (container,) = worker["template"]["spec"]["containers"]
     assert worker["replicas"] == 4
     assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
-    assert container["resources"]["limits"] == {"nvidia.com/gpu": "8", "rdma/ib": "8", "hugepages-2Mi": "4Gi", "memory": "512Gi"}
+    assert container["resources"]["limits"] == {
+        "nvidia.com/gpu": "8",
+        "rdma/ib": "8",
+        "hugepages-2Mi": "4Gi",
+        "memory": "512Gi",
+    }
     assert container["resources"]["requests"] == container["resources"]["limits"]
     assert "command" not in container, "the operator starts the sshd"
-    assert worker["template"]["spec"]["volumes"][0] == {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}}
-    assert worker["template"]["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "net1@eth1"}
+    assert worker["template"]["spec"]["volumes"][0] == {
+        "name": "shm",
+        "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"},
+    }
+    assert worker["template"]["metadata"]["annotations"] == {
+        "k8s.v1.cni.cncf.io/networks": "net1@eth1"
+    }
 
 
 @pytest.mark.parametrize(
@@ -82,7 +116,9 @@ def test_a_worker_may_lock_memory_and_has_its_adapters_and_pages() -> None:
         ({"memory": None}, "hugepages without memory"),
     ],
 )
-def test_what_cannot_be_is_refused_before_kubectl_is_asked(changes: dict[str, Any], what: str) -> None:
+def test_what_cannot_be_is_refused_before_kubectl_is_asked(
+    changes: dict[str, Any], what: str
+) -> None:
     with pytest.raises(UsageError, match=what):
         mpijob.manifest(MpiJob(**{name: getattr(JOB, name) for name in JOB.__slots__} | changes))
 
@@ -91,14 +127,25 @@ def test_a_pod_says_what_it_waits_for() -> None:
     pulled = {"state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}
     unscheduled = [{"type": "PodScheduled", "status": "False", "message": "0/4 nodes have rdma/ib"}]
     items = [
-        {"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+        {
+            "metadata": {"name": "a"},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        },
         {"metadata": {"name": "b"}, "status": {"phase": "Pending", "containerStatuses": [pulled]}},
         {"metadata": {"name": "c"}, "status": {"phase": "Pending", "conditions": unscheduled}},
         {"metadata": {"name": "d"}, "status": {"phase": "Pending"}},
     ]
     listed = CommandResult("here", ("kubectl",), 0, json.dumps({"items": items}).encode(), b"", 0.1)
-    assert kubernetes._states(listed) == {"a": "", "b": "ErrImagePull: not found", "c": "0/4 nodes have rdma/ib", "d": "Pending"}
-    assert "not understood" in kubernetes._states(CommandResult("here", (), 0, b"{}", b"", 0.1))["kubectl get pods"]
+    assert kubernetes._states(listed) == {
+        "a": "",
+        "b": "ErrImagePull: not found",
+        "c": "0/4 nodes have rdma/ib",
+        "d": "Pending",
+    }
+    assert (
+        "not understood"
+        in kubernetes._states(CommandResult("here", (), 0, b"{}", b"", 0.1))["kubectl get pods"]
+    )
 
 
 def test_the_manifest_against_the_whole_published_definition() -> None:

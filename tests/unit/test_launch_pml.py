@@ -1,4 +1,5 @@
-"""What carries MPI's own traffic: the command lines for HPC-X and Open MPI 4 and 5, with ob1 and with UCX, literally."""
+"""What carries MPI's own traffic: the command lines for HPC-X and Open MPI 4 and 5, with ob1 and
+with UCX, literally."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ BOND = FabricFacts("bond0")
 
 
 def line(
-    chosen: str | None, mpi: MpiFacts, facts: FabricFacts = BOND, env: tuple[ResolvedVar, ...] = (NET,), fabric: str = "infiniband"
+    chosen: str | None,
+    mpi: MpiFacts,
+    facts: FabricFacts = BOND,
+    env: tuple[ResolvedVar, ...] = (NET,),
+    fabric: str = "infiniband",
 ) -> str:
     request = LaunchRequest(
         case=CASE,
@@ -43,12 +48,14 @@ def line(
 PLACES = "-np 16 -H gpu-001:8,gpu-002:8 --map-by ppr:8:node --rank-by slot --bind-to none"
 SIZES = "/opt/build/all_reduce_perf -b 8 -e 8G -f 2 -g 1 -n 20 -w 5 -c 0 -z 0"
 OB1_4 = (
-    "--mca plm_rsh_agent ssh --mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl '^openib,ofi,uct,usnic' --mca coll_hcoll_enable 0 "
-    "--mca btl_tcp_if_include bond0 --mca oob_tcp_if_include bond0"
+    "--mca plm_rsh_agent ssh --mca plm_rsh_no_tree_spawn 1 --mca pml ob1 --mca btl"
+    " '^openib,ofi,uct,usnic' --mca coll_hcoll_enable 0 --mca btl_tcp_if_include bond0 --mca"
+    " oob_tcp_if_include bond0"
 )
 OB1_5 = (
-    "--prtemca plm_ssh_agent ssh --prtemca plm_ssh_no_tree_spawn 1 --mca pml ob1 --mca btl '^openib,ofi,uct,usnic' --mca coll_hcoll_enable 0 "
-    "--mca btl_tcp_if_include bond0 --prtemca prte_if_include bond0"
+    "--prtemca plm_ssh_agent ssh --prtemca plm_ssh_no_tree_spawn 1 --mca pml ob1 --mca btl"
+    " '^openib,ofi,uct,usnic' --mca coll_hcoll_enable 0 --mca btl_tcp_if_include bond0 --prtemca"
+    " prte_if_include bond0"
 )
 ANY = "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any"
 UCX_4, UCX_5 = OB1_4.replace("--mca pml ob1", ANY), OB1_5.replace("--mca pml ob1", ANY)
@@ -61,20 +68,58 @@ LIBRARIES = "-x LD_LIBRARY_PATH=/opt/hpcx/ucx/lib:/opt/hpcx/ucx/lib/ucx:/opt/hpc
     [
         (None, HPCX, f"/opt/hpcx/ompi/bin/mpirun {PLACES} {OB1_4} -x NCCL_NET=IB {SIZES}"),
         ("ob1", HPCX, f"/opt/hpcx/ompi/bin/mpirun {PLACES} {OB1_4} -x NCCL_NET=IB {SIZES}"),
-        ("ucx", HPCX, f"/opt/hpcx/ompi/bin/mpirun {PLACES} {UCX_4} -x NCCL_NET=IB {TCP} {LIBRARIES} {SIZES}"),
-        (None, HPCX5, f"/opt/hpcx/ompi/bin/mpirun --allow-run-as-root {PLACES} {OB1_5} -x NCCL_NET=IB {SIZES}"),
-        ("ucx", HPCX5, f"/opt/hpcx/ompi/bin/mpirun --allow-run-as-root {PLACES} {UCX_5} -x NCCL_NET=IB {TCP} {LIBRARIES} {SIZES}"),
-        ("ucx", MpiFacts("4.1.4", "/usr/bin/mpirun"), f"/usr/bin/mpirun {PLACES} {UCX_4} -x NCCL_NET=IB {TCP} {SIZES}"),
-        ("ucx", MpiFacts("5.0.11", "/opt/openmpi/bin/mpirun"), f"/opt/openmpi/bin/mpirun {PLACES} {UCX_5} -x NCCL_NET=IB {TCP} {SIZES}"),
+        (
+            "ucx",
+            HPCX,
+            f"/opt/hpcx/ompi/bin/mpirun {PLACES} {UCX_4} -x NCCL_NET=IB {TCP} {LIBRARIES} {SIZES}",
+        ),
+        (
+            None,
+            HPCX5,
+            (
+                f"/opt/hpcx/ompi/bin/mpirun --allow-run-as-root {PLACES} {OB1_5} -x NCCL_NET=IB"
+                f" {SIZES}"
+            ),
+        ),
+        (
+            "ucx",
+            HPCX5,
+            (
+                f"/opt/hpcx/ompi/bin/mpirun --allow-run-as-root {PLACES} {UCX_5} -x NCCL_NET=IB"
+                f" {TCP} {LIBRARIES} {SIZES}"
+            ),
+        ),
+        (
+            "ucx",
+            MpiFacts("4.1.4", "/usr/bin/mpirun"),
+            f"/usr/bin/mpirun {PLACES} {UCX_4} -x NCCL_NET=IB {TCP} {SIZES}",
+        ),
+        (
+            "ucx",
+            MpiFacts("5.0.11", "/opt/openmpi/bin/mpirun"),
+            f"/opt/openmpi/bin/mpirun {PLACES} {UCX_5} -x NCCL_NET=IB {TCP} {SIZES}",
+        ),
     ],
-    ids=["HPC-X", "HPC-X ob1", "HPC-X UCX", "HPC-X with Open MPI 5", "HPC-X with Open MPI 5 UCX", "Open MPI 4 UCX", "Open MPI 5 UCX"],
+    ids=[
+        "HPC-X",
+        "HPC-X ob1",
+        "HPC-X UCX",
+        "HPC-X with Open MPI 5",
+        "HPC-X with Open MPI 5 UCX",
+        "Open MPI 4 UCX",
+        "Open MPI 5 UCX",
+    ],
 )
 def test_the_command_line(chosen: str | None, mpi: MpiFacts, expected: str) -> None:
     assert line(chosen, mpi) == expected
 
 
 def test_what_the_user_or_the_profile_sets_for_ucx_wins() -> None:
-    mine = (NET, ResolvedVar("UCX_TLS", "rc,self,sm", "--env", ""), ResolvedVar("UCX_NET_DEVICES", "mlx5_0:1", "--env", ""))
+    mine = (
+        NET,
+        ResolvedVar("UCX_TLS", "rc,self,sm", "--env", ""),
+        ResolvedVar("UCX_NET_DEVICES", "mlx5_0:1", "--env", ""),
+    )
     text = line("ucx", MpiFacts("4.1.4", "/usr/bin/mpirun"), env=mine)
     assert "-x NCCL_NET=IB -x UCX_TLS=rc,self,sm -x UCX_NET_DEVICES=mlx5_0:1 /opt/build" in text
 
@@ -100,16 +145,35 @@ def test_no_parameter_and_no_variable_stands_twice_in_any_command_line(name: str
     fabric = profile.load(name)
     book = dataclasses.replace(playbook.load("quick"), env=())
     slurm = SlurmFacts("7", tuple(node.name for node in NODES), "pmix")
-    for chosen, version, launcher in itertools.product((None, *pml.CHOICES), ("3.1.6", "4.1.7", "5.0.8"), choose.names()):
+    for chosen, version, launcher in itertools.product(
+        (None, *pml.CHOICES), ("3.1.6", "4.1.7", "5.0.8"), choose.names()
+    ):
         mpi = MpiFacts(version, "/opt/hpcx/ompi/bin/mpirun")
         env = pml.ucx_variables(chosen, resolve_env(fabric, book, CASE, (), facts), facts, mpi.path)
         options = pml.options(chosen, mpi_options(fabric, facts))
-        request = LaunchRequest(CASE, NODES, "gpu-001", "/opt/all_reduce_perf", env, mpi, options, slurm=slurm)
+        request = LaunchRequest(
+            CASE, NODES, "gpu-001", "/opt/all_reduce_perf", env, mpi, options, slurm=slurm
+        )
         argv = choose.choose(launcher).build(request).argv
-        parameters = [word for flag, word in itertools.pairwise(argv) if flag in ("--mca", "--prtemca")]
-        variables = [word.partition("=")[0] for flag, word in itertools.pairwise(argv) if flag == "-x"]
-        before = [word.partition("=")[0] for word in argv[1 : argv.index("srun")]] if "srun" in argv else []
-        exported = [word for arg in argv if arg.startswith("--export=") for word in arg.removeprefix("--export=").split(",")]
+        parameters = [
+            word for flag, word in itertools.pairwise(argv) if flag in ("--mca", "--prtemca")
+        ]
+        variables = [
+            word.partition("=")[0] for flag, word in itertools.pairwise(argv) if flag == "-x"
+        ]
+        before = (
+            [word.partition("=")[0] for word in argv[1 : argv.index("srun")]]
+            if "srun" in argv
+            else []
+        )
+        exported = [
+            word
+            for arg in argv
+            if arg.startswith("--export=")
+            for word in arg.removeprefix("--export=").split(",")
+        ]
         for words in (parameters, variables, before, exported):
             assert len(words) == len(set(words)), (launcher, version, chosen, words)
-        assert ("pml" in parameters or "OMPI_MCA_pml" in before) is (chosen is not None or any(o.name == "pml" for o in fabric.mpi))
+        assert ("pml" in parameters or "OMPI_MCA_pml" in before) is (
+            chosen is not None or any(o.name == "pml" for o in fabric.mpi)
+        )

@@ -1,4 +1,5 @@
-"""Ceilings by algorithm and collective, held by literals worked out by hand and by published runs."""
+"""Ceilings by algorithm and collective, held by literals worked out by hand and by published
+runs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from busbw.parsers.expect.limits import Rates
 
 
 def h100(nodes: int, gpus: int = 8, network: float = 400.0) -> Rates:
-    return Rates(nodes, gpus, network if nodes > 1 else None, 450.0, 63.015, True, network / gpus if nodes > 1 else None)
+    return Rates(
+        nodes,
+        gpus,
+        network if nodes > 1 else None,
+        450.0,
+        63.015,
+        True,
+        network / gpus if nodes > 1 else None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +66,11 @@ def test_nvlink_of_a_gpu_names_its_source_and_none_is_none() -> None:
     assert bare is not None
     found = limits.nvlink(b200)
     assert found is not None
-    assert (found.value_gb_s, found.inputs[0], limits.nvlink(bare)) == (900.0, ("GPU", "B200"), None)
+    assert (found.value_gb_s, found.inputs[0], limits.nvlink(bare)) == (
+        900.0,
+        ("GPU", "B200"),
+        None,
+    )
 
 
 def test_a_vlan_tag_costs_four_bytes_of_each_packet() -> None:
@@ -68,7 +81,10 @@ def test_a_vlan_tag_costs_four_bytes_of_each_packet() -> None:
     )
 
 
-@pytest.mark.parametrize(("device_mtu", "mtu"), [(1500, 1024), (2143, 1024), (2144, 2048), (4191, 2048), (4192, 4096), (9000, 4096)])
+@pytest.mark.parametrize(
+    ("device_mtu", "mtu"),
+    [(1500, 1024), (2143, 1024), (2144, 2048), (4191, 2048), (4192, 4096), (9000, 4096)],
+)
 def test_roce_takes_the_largest_mtu_that_fits_the_device(device_mtu: int, mtu: int) -> None:
     assert limits.rdma_mtu(device_mtu) == mtu
 
@@ -86,28 +102,49 @@ def test_an_mtu_without_room_is_refused_not_taken_for_zero() -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "bound", "tree_of_w"),
-    [(2, 1.875, 1.875), (3, 1.4375, 1.2778), (4, 1.2917, 0.96875), (8, 1.125, 0.984375), (16, 1.0583, 0.9922), (64, 1.0139, 0.9980)],
+    [
+        (2, 1.875, 1.875),
+        (3, 1.4375, 1.2778),
+        (4, 1.2917, 0.96875),
+        (8, 1.125, 0.984375),
+        (16, 1.0583, 0.9922),
+        (64, 1.0139, 0.9980),
+    ],
 )
-def test_information_bound_and_tree_by_node_count(nodes: int, bound: float, tree_of_w: float) -> None:
+def test_information_bound_and_tree_by_node_count(
+    nodes: int, bound: float, tree_of_w: float
+) -> None:
     rates = Rates(nodes, 8, 1.0)
     found = (limits.information_bound(rates), limits.tree(rates), limits.ring(rates))
-    assert [limit.value_gb_s for limit in found if limit] == pytest.approx([bound, tree_of_w, 1.0], abs=1e-4)
+    assert [limit.value_gb_s for limit in found if limit] == pytest.approx(
+        [bound, tree_of_w, 1.0], abs=1e-4
+    )
 
 
 def test_a_limit_shows_its_formula_and_its_inputs() -> None:
     assert limits.ring(h100(8)) == Limit(
-        400.0, "min(W, N g/(g-1))", (("k", "8"), ("g", "8"), ("W", "400 GB/s"), ("N", "450 GB/s"), ("P", "63.015 GB/s"))
+        400.0,
+        "min(W, N g/(g-1))",
+        (("k", "8"), ("g", "8"), ("W", "400 GB/s"), ("N", "450 GB/s"), ("P", "63.015 GB/s")),
     )
 
 
-@pytest.mark.parametrize(("gpus", "factor"), [(4, 1.2), (5, 4 / 3), (6, 10 / 7), (7, 1.5), (8, 14 / 9), (72, 142 / 73)])
+@pytest.mark.parametrize(
+    ("gpus", "factor"), [(4, 1.2), (5, 4 / 3), (6, 10 / 7), (7, 1.5), (8, 14 / 9), (72, 142 / 73)]
+)
 def test_nvls_moves_fewer_bytes_than_a_ring(gpus: int, factor: float) -> None:
     found = limits.nvls(Rates(1, gpus, nvlink_gb_s=1.0, switch_adds=True))
-    assert found == Limit(pytest.approx(factor), "2(g-1)/(g+1) N", (("k", "1"), ("g", str(gpus)), ("N", "1 GB/s")))
+    assert found == Limit(
+        pytest.approx(factor), "2(g-1)/(g+1) N", (("k", "1"), ("g", str(gpus)), ("N", "1 GB/s"))
+    )
 
 
 def test_nvls_needs_a_switch_that_adds_and_one_node() -> None:
-    assert (limits.nvls(Rates(1, 8, nvlink_gb_s=300.0)), limits.nvls(h100(2)), limits.nvls_tree(h100(1))) == (None, None, None)
+    assert (
+        limits.nvls(Rates(1, 8, nvlink_gb_s=300.0)),
+        limits.nvls(h100(2)),
+        limits.nvls_tree(h100(1)),
+    ) == (None, None, None)
 
 
 @pytest.mark.parametrize(("nodes", "nvlink"), [(2, 750.0), (3, 766.7), (4, 775.0), (8, 787.5)])
@@ -123,12 +160,15 @@ def test_the_network_caps_a_tree_of_nvls_nodes_of_slow_nics() -> None:
 
 @pytest.mark.parametrize(("nodes", "value"), [(2, 375.0), (8, 393.75), (64, 399.2)])
 def test_sharp_sends_each_byte_once_for_any_node_count(nodes: int, value: float) -> None:
-    assert limits.sharp(Rates(nodes, 8, 200.0, 450.0, None, True)).value_gb_s == pytest.approx(value, abs=0.05)
+    assert limits.sharp(Rates(nodes, 8, 200.0, 450.0, None, True)).value_gb_s == pytest.approx(
+        value, abs=0.05
+    )
 
 
 def test_sharp_is_held_by_nvlink_on_h100_and_by_the_chain_on_a100() -> None:
     assert limits.sharp(h100(8, network=800.0)).value_gb_s == pytest.approx(787.5)
-    # 8 x HDR would carry 394, but a GPU's 300 GB/s of NVLink carries the node's part at 2(n-1)/n S: 337.5.
+    # 8 x HDR would carry 394, but a GPU's 300 GB/s of NVLink carries the node's part at 2(n-1)/n S:
+    # 337.5.
     assert limits.sharp(Rates(8, 8, 200.0, 300.0)).value_gb_s == pytest.approx(337.5)
 
 
@@ -166,7 +206,13 @@ def test_every_collective_has_its_bound(found: Limit | None, value: float) -> No
 
 def test_nothing_known_inside_one_node_is_none_not_zero() -> None:
     rates = Rates(1, 8)
-    assert (limits.ring(rates), limits.tree(rates), limits.nvls(rates), limits.all_reduce_any(rates), limits.alltoall(rates)) == (None,) * 5
+    assert (
+        limits.ring(rates),
+        limits.tree(rates),
+        limits.nvls(rates),
+        limits.all_reduce_any(rates),
+        limits.alltoall(rates),
+    ) == (None,) * 5
 
 
 def test_impossible_clusters_are_refused() -> None:
@@ -205,11 +251,24 @@ NODES = (1, 2, 3, 4, 8, 16, 64)
 
 
 def question(
-    gpu: str, nodes: int, nics: str | None, fabric: str = "infiniband", *, gpus: int | None = None, collective: str = "all_reduce"
+    gpu: str,
+    nodes: int,
+    nics: str | None,
+    fabric: str = "infiniband",
+    *,
+    gpus: int | None = None,
+    collective: str = "all_reduce",
 ) -> Question:
     known = find_gpu(gpu)
     assert known is not None
-    return Question(collective, nodes, gpus or known.gpus_per_node, fabric, known, nics=None if nics is None else parse_nics(nics))
+    return Question(
+        collective,
+        nodes,
+        gpus or known.gpus_per_node,
+        fabric,
+        known,
+        nics=None if nics is None else parse_nics(nics),
+    )
 
 
 @pytest.mark.parametrize(("gpu", "nics"), LIMITS)
@@ -222,18 +281,27 @@ def test_limits_of_all_reduce_by_gpu_and_node_count(gpu: str, nics: str) -> None
 
 def test_the_documentation_shows_the_same_limits() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "expect.md").read_text(encoding="utf-8")
-    rows = {cells[0]: tuple(float(cell) for cell in cells[1:]) for cells in _cells(text) if cells[0].split(",")[0] in RINGS}
+    rows = {
+        cells[0]: tuple(float(cell) for cell in cells[1:])
+        for cells in _cells(text)
+        if cells[0].split(",")[0] in RINGS
+    }
     shown = {name: values for names, values in rows.items() for name in names.split(", ")}
     assert shown == {gpu: values for (gpu, _), values in LIMITS.items()}
 
 
 def _cells(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in text.splitlines() if line.startswith("|")]
+    return [
+        [cell.strip() for cell in line.strip("| ").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
 
 
 @dataclass(frozen=True)
 class Run:
-    """A published run: measured, the algorithm that bounds it, and what the model and the limit were worked out to be."""
+    """A published run: measured, the algorithm that bounds it, and what the model and the limit
+    were worked out to be."""
 
     gpu: str
     nodes: int
@@ -305,17 +373,24 @@ def ids(run: Run) -> str:
 
 @pytest.mark.parametrize("run", RUNS + RACKS, ids=ids)
 def test_model_and_limit_of_published_runs(run: Run) -> None:
-    found = cluster.answer(question(run.gpu, run.nodes, run.nics, run.fabric, gpus=run.gpus, collective=run.collective))
+    found = cluster.answer(
+        question(run.gpu, run.nodes, run.nics, run.fabric, gpus=run.gpus, collective=run.collective)
+    )
     model = next(e.estimate.value_gb_s for e in found.expected if e.name == run.algorithm)
     limit = next(b.limit.value_gb_s for b in found.bounds if b.name.lower() == run.algorithm)
-    assert (model, limit) == (pytest.approx(run.model, rel=1e-3), pytest.approx(run.limit, rel=1e-3))
+    assert (model, limit) == (
+        pytest.approx(run.model, rel=1e-3),
+        pytest.approx(run.limit, rel=1e-3),
+    )
     assert run.measured <= limit <= found.limit.value_gb_s
 
 
 def test_published_runs_lie_inside_the_stated_spread_of_the_model() -> None:
     ratios = [run.measured / run.model for run in RUNS]
     assert round(statistics.median(ratios), 2) == 0.94
-    assert [ids(run) for run in RUNS if not 0.79 < run.measured / run.model < 1.025] == ["H100 2x8 gcp-tcpx ring 50.2"]
+    assert [ids(run) for run in RUNS if not 0.79 < run.measured / run.model < 1.025] == [
+        "H100 2x8 gcp-tcpx ring 50.2"
+    ]
 
 
 BANDED = (
@@ -326,20 +401,30 @@ BANDED = (
 
 
 @pytest.mark.parametrize(("nodes", "algorithm", "band", "gpus"), BANDED)
-def test_each_class_keeps_its_band(nodes: int, algorithm: str, band: tuple[float, float], gpus: tuple[str, ...]) -> None:
+def test_each_class_keeps_its_band(
+    nodes: int, algorithm: str, band: tuple[float, float], gpus: tuple[str, ...]
+) -> None:
     ratios = [
-        run.measured / run.model for run in RUNS if run.nodes == nodes and run.algorithm == algorithm and run.gpu in gpus and run.gpus <= 8
+        run.measured / run.model
+        for run in RUNS
+        if run.nodes == nodes and run.algorithm == algorithm and run.gpu in gpus and run.gpus <= 8
     ]
     assert ratios
     assert all(band[0] <= ratio <= band[1] for ratio in ratios)
 
 
 @pytest.mark.parametrize(
-    ("gpus", "limit", "model", "measured"), [(2, 64.0, 48.0, 47.67), (4, 192.0, 144.0, None), (8, 448.0, 336.0, 315.7)]
+    ("gpus", "limit", "model", "measured"),
+    [(2, 64.0, 48.0, 47.67), (4, 192.0, 144.0, None), (8, 448.0, 336.0, 315.7)],
 )
-def test_fewer_gpus_of_a_mesh_use_fewer_links(gpus: int, limit: float, model: float, measured: float | None) -> None:
+def test_fewer_gpus_of_a_mesh_use_fewer_links(
+    gpus: int, limit: float, model: float, measured: float | None
+) -> None:
     found = cluster.answer(question("MI300X", 1, None, gpus=gpus))
-    assert (found.limit.value_gb_s, found.expected[0].estimate.value_gb_s) == (pytest.approx(limit), pytest.approx(model))
+    assert (found.limit.value_gb_s, found.expected[0].estimate.value_gb_s) == (
+        pytest.approx(limit),
+        pytest.approx(model),
+    )
     assert measured is None or 0.92 * model < measured < limit
 
 
@@ -355,8 +440,11 @@ def test_the_limit_of_unknown_hardware_allows_for_a_switch_that_adds() -> None:
 def test_two_h100_nodes_say_that_they_cannot_show_the_fabric() -> None:
     found = cluster.answer(question("H100", 2, "8x400"))
     assert found.notes == (
-        "NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so the number cannot show that the fabric is healthy. "
-        "To test the fabric: NCCL_ALGO=Ring, four nodes or more, or alltoall",
+        (
+            "NVLink binds, not the network: at 483 GB/s the NICs carry 64% of their rate, so the"
+            " number cannot show that the fabric is healthy. To test the fabric: NCCL_ALGO=Ring,"
+            " four nodes or more, or alltoall"
+        ),
     )
 
 
@@ -373,10 +461,19 @@ def test_two_b200_nodes_pass_the_rate_of_their_nics() -> None:
 
 
 def test_alltoall_of_many_nodes_tends_to_one_nic() -> None:
-    assert cluster.answer(question("H100", 64, "8x400", collective="alltoall")).limit.value_gb_s == pytest.approx(50.7, abs=0.05)
+    assert cluster.answer(
+        question("H100", 64, "8x400", collective="alltoall")
+    ).limit.value_gb_s == pytest.approx(50.7, abs=0.05)
 
 
 def test_800_gbit_nics_behind_gen5_are_held_by_pcie() -> None:
     found = cluster.answer(question("H100", 8, "8x800"))
-    assert found.notes == ("PCIe holds the GPUs to 504 of the 800 GB/s that the NICs have: the NICs need a newer host link, or two",)
-    assert next(b.limit.value_gb_s for b in found.bounds if b.name == "ring") == pytest.approx(504.1, abs=0.05)
+    assert found.notes == (
+        (
+            "PCIe holds the GPUs to 504 of the 800 GB/s that the NICs have: the NICs need a newer"
+            " host link, or two"
+        ),
+    )
+    assert next(b.limit.value_gb_s for b in found.bounds if b.name == "ring") == pytest.approx(
+        504.1, abs=0.05
+    )

@@ -1,4 +1,5 @@
-"""The collecting script on this machine: what it finds of a process with a rank, and that it reads only."""
+"""The collecting script on this machine: what it finds of a process with a rank, and that it reads
+only."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def rank(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (tmp_path / "rank3.log").open("wb") as log:
         log.write(b"step 1\n[rank3]:[E] Watchdog caught collective operation timeout\n")
         log.flush()
-        process = subprocess.Popen(("sleep", "120"), env=environment, stdout=log, stderr=log, cwd=tmp_path)
+        process = subprocess.Popen(
+            ("sleep", "120"), env=environment, stdout=log, stderr=log, cwd=tmp_path
+        )
     yield process
     process.kill()
     process.wait()
@@ -50,7 +53,9 @@ def run(argv: tuple[str, ...] = ("sh", "-s")) -> bytes:
     text = script.text(ASKING, "b0undary1").encode()
     # Ranks of emulated nodes on this machine, which say so, are left out.
     environment = {**os.environ, "LAB_NODE": "none"}
-    done = subprocess.run(argv, input=text, capture_output=True, timeout=200, check=False, env=environment)
+    done = subprocess.run(
+        argv, input=text, capture_output=True, timeout=200, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
@@ -59,13 +64,26 @@ def evidence(answer: bytes) -> NodeEvidence:
     return offline.of_text("here", answer, "here.txt", None, None)
 
 
-def test_the_script_finds_the_rank_its_log_its_dump_and_looks_twice(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_the_script_finds_the_rank_its_log_its_dump_and_looks_twice(
+    rank: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     found = evidence(run())
     assert found.problem is None
     (process,) = (each for each in found.processes if each.job == f"busbw {MARK}")
-    assert (process.rank, process.world, process.pid, process.directory) == (3, 4, rank.pid, str(tmp_path))
-    assert all(look is not None and any(state.pid == rank.pid for state in look.states) for look in found.looks)
-    assert any(log.path == str(tmp_path / "rank3.log") and "Watchdog caught" in log.lines[0][1] for log in found.logs)
+    assert (process.rank, process.world, process.pid, process.directory) == (
+        3,
+        4,
+        rank.pid,
+        str(tmp_path),
+    )
+    assert all(
+        look is not None and any(state.pid == rank.pid for state in look.states)
+        for look in found.looks
+    )
+    assert any(
+        log.path == str(tmp_path / "rank3.log") and "Watchdog caught" in log.lines[0][1]
+        for log in found.logs
+    )
     dump = next(each for each in found.dumps if each.path == str(tmp_path / "dump_3"))
     assert dump.dump is None
     assert dump.problem.startswith("not readable: ")
@@ -75,7 +93,14 @@ def test_the_script_finds_the_rank_its_log_its_dump_and_looks_twice(rank: subpro
 
 def test_nothing_but_listed_variables_leaves_the_node(rank: subprocess.Popen[bytes]) -> None:
     secret = subprocess.Popen(
-        ("sleep", "60"), env={"RANK": "0", "WORLD_SIZE": "4", "BUSBW_JOB": MARK, "API_TOKEN": "hunter2", "PATH": "/usr/bin:/bin"}
+        ("sleep", "60"),
+        env={
+            "RANK": "0",
+            "WORLD_SIZE": "4",
+            "BUSBW_JOB": MARK,
+            "API_TOKEN": "hunter2",
+            "PATH": "/usr/bin:/bin",
+        },
     )
     try:
         answer = run()
@@ -106,18 +131,26 @@ _STARTERS = (
     "pkill",
     "killall",
 )
-strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed: apt-get install strace")
+strace = pytest.mark.skipif(
+    shutil.which("strace") is None, reason="strace is not installed: apt-get install strace"
+)
 
 
-def traced(argv: tuple[str, ...], text: bytes, trace: Path, where: Path | None = None) -> tuple[bytes, list[str]]:
-    """Standard output, and whatever it did that is more than reading: signals to others, files written outside `where`, services restarted."""
+def traced(
+    argv: tuple[str, ...], text: bytes, trace: Path, where: Path | None = None
+) -> tuple[bytes, list[str]]:
+    """Standard output, and whatever it did that is more than reading: signals to others, files
+    written outside `where`, services restarted."""
     environment = {**os.environ, "LAB_NODE": "none", "PYTHONDONTWRITEBYTECODE": "1"}
     words = ("strace", "-f", "-qq", "-s", "400", "-o", str(trace), "-e", f"trace={_CALLS}", *argv)
-    done = subprocess.run(words, input=text, capture_output=True, timeout=200, check=False, env=environment)
+    done = subprocess.run(
+        words, input=text, capture_output=True, timeout=200, check=False, env=environment
+    )
     assert done.returncode in (0, 1), done.stderr[-2000:]
     lines = trace.read_text(errors="replace").splitlines()
     assert len(lines) > 100, "strace saw it at work"
-    # `timeout` ends a tool that hangs: its own processes are those that strace lists. Signal 0 sends nothing.
+    # `timeout` ends a tool that hangs: its own processes are those that strace lists. Signal 0
+    # sends nothing.
     own = {line.split()[0] for line in lines}
     found = []
     for line in lines:
@@ -128,17 +161,26 @@ def traced(argv: tuple[str, ...], text: bytes, trace: Path, where: Path | None =
             found += [line] if any(word in m[2].replace('", "', " ") for word in _STARTERS) else []
         elif m[1] in ("open", "openat", "creat"):
             inside = where is not None and f'"{where}/' in line
-            found += [line] if _WRITES.search(line) and not _ALLOWED.search(line) and not inside else []
-        elif (signal := re.search(r"kill\(-?(\d+), (\w+)\)", line)) is None or not (signal[1] in own or signal[2] == "0"):
+            found += (
+                [line] if _WRITES.search(line) and not _ALLOWED.search(line) and not inside else []
+            )
+        elif (signal := re.search(r"kill\(-?(\d+), (\w+)\)", line)) is None or not (
+            signal[1] in own or signal[2] == "0"
+        ):
             found += [line] if where is None or f'"{where}' not in line else []
     return done.stdout, found
 
 
 @strace
-def test_the_script_sends_no_signal_writes_no_file_and_restarts_nothing(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    # Under strace on an overloaded machine a section may meet its limit before it comes to our rank: then it has not shown what it does.
+def test_the_script_sends_no_signal_writes_no_file_and_restarts_nothing(
+    rank: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    # Under strace on an overloaded machine a section may meet its limit before it comes to our
+    # rank: then it has not shown what it does.
     for _ in range(3):
-        answer, found = traced(("sh", "-s"), script.text(ASKING, "b0undary1").encode(), tmp_path / "trace")
+        answer, found = traced(
+            ("sh", "-s"), script.text(ASKING, "b0undary1").encode(), tmp_path / "trace"
+        )
         if b"RANK=3" in answer:
             break
     assert b"RANK=3" in answer
@@ -149,20 +191,41 @@ def test_the_script_sends_no_signal_writes_no_file_and_restarts_nothing(rank: su
 
 
 @strace
-@pytest.mark.parametrize("planted", ["echo x >{0}/planted", "kill -CONT {1}", "systemctl restart x"])
-def test_what_would_not_only_read_is_seen(rank: subprocess.Popen[bytes], tmp_path: Path, planted: str) -> None:
+@pytest.mark.parametrize(
+    "planted", ["echo x >{0}/planted", "kill -CONT {1}", "systemctl restart x"]
+)
+def test_what_would_not_only_read_is_seen(
+    rank: subprocess.Popen[bytes], tmp_path: Path, planted: str
+) -> None:
     (tmp_path / "systemctl").write_text("#!/bin/sh\n")
     (tmp_path / "systemctl").chmod(0o755)
     line = planted.format(tmp_path, rank.pid)
-    text = script.text(ASKING, "b0undary1").replace("mark done", f"PATH=$PATH:{tmp_path}; {line}\nmark done")
+    text = script.text(ASKING, "b0undary1").replace(
+        "mark done", f"PATH=$PATH:{tmp_path}; {line}\nmark done"
+    )
     _, found = traced(("sh", "-s"), text.encode(), tmp_path / "trace")
     assert len(found) == 1, found
 
 
 @strace
-def test_the_whole_command_writes_into_its_run_directory_alone(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_the_whole_command_writes_into_its_run_directory_alone(
+    rank: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     runs = tmp_path / "runs"
-    argv = (sys.executable, "-m", "busbw", "why", "--live", "--local", "--pid", str(rank.pid), "--interval", "1", "--out", str(runs))
+    argv = (
+        sys.executable,
+        "-m",
+        "busbw",
+        "why",
+        "--live",
+        "--local",
+        "--pid",
+        str(rank.pid),
+        "--interval",
+        "1",
+        "--out",
+        str(runs),
+    )
     answer, found = traced(argv, b"", tmp_path / "trace", runs)
     assert b"busbw: " in answer
     assert found == []
@@ -176,10 +239,22 @@ def test_stacks_are_asked_for_only_when_they_are_wanted() -> None:
     assert "gdb" not in script.text(Asking(), "b0undary1")
 
 
-@pytest.mark.skipif(not (shutil.which("gdb") or shutil.which("py-spy")), reason="neither py-spy nor gdb is installed: apt-get install gdb")
-def test_a_stack_tells_the_call_and_leaves_the_process_as_it_was(rank: subprocess.Popen[bytes]) -> None:
+@pytest.mark.skipif(
+    not (shutil.which("gdb") or shutil.which("py-spy")),
+    reason="neither py-spy nor gdb is installed: apt-get install gdb",
+)
+def test_a_stack_tells_the_call_and_leaves_the_process_as_it_was(
+    rank: subprocess.Popen[bytes],
+) -> None:
     text = script.text(Asking(interval_s=1, stacks=True), "b0undary1").encode()
-    done = subprocess.run(("sh", "-s"), input=text, capture_output=True, timeout=200, check=False, env={**os.environ, "LAB_NODE": "none"})
+    done = subprocess.run(
+        ("sh", "-s"),
+        input=text,
+        capture_output=True,
+        timeout=200,
+        check=False,
+        env={**os.environ, "LAB_NODE": "none"},
+    )
     (stack,) = (each for each in evidence(done.stdout).stacks if each.pid == rank.pid)
     assert stack.main is not None, stack.said
     assert any("nanosleep" in frame for frame in stack.main.frames)
@@ -188,26 +263,58 @@ def test_a_stack_tells_the_call_and_leaves_the_process_as_it_was(rank: subproces
 
 def test_what_dies_first_is_looked_at_first(rank: subprocess.Popen[bytes]) -> None:
     names = re.findall(r"^@@b0undary1 begin (\S+)", run().decode(errors="replace"), re.M)
-    order = ["self", "ranks", "look-1", "ras-1", "gpu-1", "gpu-apps", "kernel", "dumps", "logs", "host", "disks", "qps", "wait"]
+    order = [
+        "self",
+        "ranks",
+        "look-1",
+        "ras-1",
+        "gpu-1",
+        "gpu-apps",
+        "kernel",
+        "dumps",
+        "logs",
+        "host",
+        "disks",
+        "qps",
+        "wait",
+    ]
     assert names == [*order, "look-2", "ras-2", "gpu-2", "self-2"]
 
 
 def test_the_looks_are_as_far_apart_as_was_asked(rank: subprocess.Popen[bytes]) -> None:
-    first, second = (look.at_s for look in evidence(run()).looks if look is not None and look.at_s is not None)
+    first, second = (
+        look.at_s for look in evidence(run()).looks if look is not None and look.at_s is not None
+    )
     assert second - first >= 0.99
 
 
-@pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed: apt-get install busybox")
-def test_the_tools_of_busybox_give_the_same_evidence(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    shutil.which("busybox") is None, reason="busybox is not installed: apt-get install busybox"
+)
+def test_the_tools_of_busybox_give_the_same_evidence(
+    rank: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     busybox = str(shutil.which("busybox"))
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in subprocess.run((busybox, "--list"), capture_output=True, text=True, check=True).stdout.split():
+    for name in subprocess.run(
+        (busybox, "--list"), capture_output=True, text=True, check=True
+    ).stdout.split():
         (tools / name).symlink_to(busybox)
     environment = {"PATH": str(tools), "LAB_NODE": "none"}
     text = script.text(ASKING, "b0undary1").encode()
-    answer = subprocess.run((busybox, "sh", "-s"), input=text, capture_output=True, timeout=100, check=True, env=environment).stdout
-    theirs, ours = (next(p for p in found.processes if p.pid == rank.pid) for found in (evidence(answer), evidence(run())))
+    answer = subprocess.run(
+        (busybox, "sh", "-s"),
+        input=text,
+        capture_output=True,
+        timeout=100,
+        check=True,
+        env=environment,
+    ).stdout
+    theirs, ours = (
+        next(p for p in found.processes if p.pid == rank.pid)
+        for found in (evidence(answer), evidence(run()))
+    )
     assert dataclasses.replace(theirs, line_no=0) == dataclasses.replace(ours, line_no=0)
     found = evidence(answer)
     assert (found.problem, found.unheard) == (None, ())
@@ -217,23 +324,35 @@ def test_the_tools_of_busybox_give_the_same_evidence(rank: subprocess.Popen[byte
 
 def test_of_a_script_that_came_only_in_part_nothing_runs() -> None:
     whole = script.text(ASKING, "b0undary1").encode()
-    done = subprocess.run(("sh", "-s"), input=whole[: whole.rindex(b"main")], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        ("sh", "-s"),
+        input=whole[: whole.rindex(b"main")],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert done.stdout == b""
 
 
-def test_a_tool_that_hangs_costs_its_limit_and_not_the_rest(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_a_tool_that_hangs_costs_its_limit_and_not_the_rest(
+    rank: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\ntrap '' TERM\nsleep 60\n")
     tool.chmod(0o755)
     text = script.text(ASKING, "b0undary1").replace("ask gpu-1 8", "ask gpu-1 1").encode()
     environment = {**os.environ, "LAB_NODE": "none", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(("sh", "-s"), input=text, capture_output=True, timeout=100, check=False, env=environment)
+    done = subprocess.run(
+        ("sh", "-s"), input=text, capture_output=True, timeout=100, check=False, env=environment
+    )
     found = evidence(done.stdout)
     assert (found.problem, found.unheard) == (None, ("gpu-1",))
     assert found.looks[1] is not None
 
 
-def test_a_site_may_collect_by_its_own_means_and_gets_the_same_judgement(rank: subprocess.Popen[bytes], tmp_path: Path) -> None:
+def test_a_site_may_collect_by_its_own_means_and_gets_the_same_judgement(
+    rank: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
     folder = tmp_path / "collected"
     folder.mkdir()
     (folder / "gpu-003.txt").write_bytes(b"Welcome to gpu-003!\n" + run())
@@ -245,7 +364,9 @@ def test_a_site_may_collect_by_its_own_means_and_gets_the_same_judgement(rank: s
     assert not offline.is_collection(tmp_path)
 
 
-def test_an_answer_that_was_cut_off_is_told_as_such_and_accuses_nobody(rank: subprocess.Popen[bytes]) -> None:
+def test_an_answer_that_was_cut_off_is_told_as_such_and_accuses_nobody(
+    rank: subprocess.Popen[bytes],
+) -> None:
     whole = run()
     cut = whole[: whole.index(b"begin look-2")]
     found = evidence(cut)
@@ -265,8 +386,13 @@ def test_the_offset_of_a_clock_lies_between_its_bounds() -> None:
 def test_a_dump_travels_whole() -> None:
     fixture = Path(__file__).parents[1] / "fixtures/flight_recorder/straggler-rank1.pickle"
     data = fixture.read_bytes()
-    section = f"file {len(data)} 1795268613 /tmp/nccl_trace_rank_1\n{base64.b64encode(data).decode()}\n"
-    answer = f"busbw-live 1 b0undary1\n\n@@b0undary1 begin dumps\n{section}\n@@b0undary1 end dumps 0\n\n@@b0undary1 done\n".encode()
+    section = (
+        f"file {len(data)} 1795268613 /tmp/nccl_trace_rank_1\n{base64.b64encode(data).decode()}\n"
+    )
+    answer = (
+        f"busbw-live 1 b0undary1\n\n@@b0undary1 begin dumps\n{section}\n@@b0undary1 end dumps"
+        " 0\n\n@@b0undary1 done\n".encode()
+    )
     (found,) = evidence(answer).dumps
     assert found.dump is not None
     assert (found.dump.rank, found.problem, len(found.dump.entries)) == (1, "", 5)

@@ -1,4 +1,5 @@
-"""NCCL's debug log, line by line in every documented wording. The lines are composed in the formats of the versions named beside them."""
+"""NCCL's debug log, line by line in every documented wording. The lines are composed in the formats
+of the versions named beside them."""
 
 from __future__ import annotations
 
@@ -30,22 +31,39 @@ BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)
     ("text", "line"),
     [
         ("gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
-        ("[2026-07-10 09:00:00] gpu1:4711:4720 [3] NCCL INFO Using network IB", replace(BASE, timestamp="2026-07-10 09:00:00")),
+        (
+            "[2026-07-10 09:00:00] gpu1:4711:4720 [3] NCCL INFO Using network IB",
+            replace(BASE, timestamp="2026-07-10 09:00:00"),
+        ),
         (
             "[2026-07-10_09:00:00.123456] gpu1:4711:4720 [3] NCCL INFO Using network IB",
             replace(BASE, timestamp="2026-07-10_09:00:00.123456"),
         ),
         ("[1,3]<stdout>:gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
         ("[1,3]<stdout>: gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
-        ("Fri Jul 10 09:00:00 2026[1,3]<stdout>:gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        (
+            "Fri Jul 10 09:00:00 2026[1,3]<stdout>:gpu1:4711:4720 [3] NCCL INFO Using network IB",
+            BASE,
+        ),
         ("03: gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
-        ("(Worker pid=742) (RayWorkerWrapper pid=927) gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
+        (
+            (
+                "(Worker pid=742) (RayWorkerWrapper pid=927) gpu1:4711:4720 [3] NCCL INFO Using"
+                " network IB"
+            ),
+            BASE,
+        ),
         ("[gpu1:0]:gpu1:4711:4720 [3] NCCL INFO Using network IB", BASE),
         ("[3] NCCL INFO Using network IB", LogLine(1, "INFO", "Using network IB", device=3)),
         ("NCCL INFO Using network IB", LogLine(1, "INFO", "Using network IB")),
         (
             "gpu1:4711:4720 NCCL CALL ncclAllReduce(7f00,7f00,262144,7,0,0,0x1,0x2)",
-            replace(BASE, level="CALL", device=None, message="ncclAllReduce(7f00,7f00,262144,7,0,0,0x1,0x2)"),
+            replace(
+                BASE,
+                level="CALL",
+                device=None,
+                message="ncclAllReduce(7f00,7f00,262144,7,0,0,0x1,0x2)",
+            ),
         ),
         (
             "gpu1:4711:4720 [3] 1234.567890 ncclProxyPost:412 NCCL TRACE posted",
@@ -56,7 +74,10 @@ BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)
             replace(BASE, level="WARN", message="text", source="transport/net_ib.cc:95"),
         ),
         (
-            "[2026-11-20 13:33:15] gpu1:4711:4720 [3] bootstrap.cc:129 (bootstrapNetInit) NCCL WARN Bootstrap : no socket interface found",
+            (
+                "[2026-11-20 13:33:15] gpu1:4711:4720 [3] bootstrap.cc:129 (bootstrapNetInit) NCCL"
+                " WARN Bootstrap : no socket interface found"
+            ),
             replace(
                 BASE,
                 level="WARN",
@@ -68,19 +89,30 @@ BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)
         ),
         (
             "misc/ibvwrap.cc:380 (wrap_ibv_modify_qp) NCCL WARN failed",
-            LogLine(1, "WARN", "failed", source="misc/ibvwrap.cc:380", function="wrap_ibv_modify_qp"),
+            LogLine(
+                1, "WARN", "failed", source="misc/ibvwrap.cc:380", function="wrap_ibv_modify_qp"
+            ),
         ),
         (
             "gpu1:4711:4720 [3] int handle(ctx_t*, fid_cq*, uint16_t):46 NCCL WARN NET/OFI failed",
-            replace(BASE, level="WARN", message="NET/OFI failed", source="int handle(ctx_t*, fid_cq*, uint16_t):46"),
+            replace(
+                BASE,
+                level="WARN",
+                message="NET/OFI failed",
+                source="int handle(ctx_t*, fid_cq*, uint16_t):46",
+            ),
         ),
     ],
 )
-def test_a_line_is_taken_apart_in_every_version_and_behind_every_tag(text: str, line: LogLine) -> None:
+def test_a_line_is_taken_apart_in_every_version_and_behind_every_tag(
+    text: str, line: LogLine
+) -> None:
     assert parse_line(text) == line
 
 
-@pytest.mark.parametrize("text", ["", "plain", "NCCL version 2.22.3+cuda12.5", "MY_NCCL INFO x", "# Using devices"])
+@pytest.mark.parametrize(
+    "text", ["", "plain", "NCCL version 2.22.3+cuda12.5", "MY_NCCL INFO x", "# Using devices"]
+)
 def test_what_is_not_a_log_line_is_none(text: str) -> None:
     assert parse_line(text) is None
 
@@ -102,12 +134,24 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
         ("NCCL version 2.22.3+cuda12.5", {"versions": ("2.22.3+cuda12.5",)}),
         ("RCCL version : 2.26.6-HEAD:f224e2c", {"versions": ("2.26.6-HEAD:f224e2c",)}),
         ("cudaDriverVersion 12040", {"cuda_driver": 12040}),
-        ("NCCL_IB_TIMEOUT set by environment to 22.", {"environment": (("NCCL_IB_TIMEOUT", "22"),)}),
+        (
+            "NCCL_IB_TIMEOUT set by environment to 22.",
+            {"environment": (("NCCL_IB_TIMEOUT", "22"),)},
+        ),
         ("NCCL_IB_HCA set to mlx5", {"environment": (("NCCL_IB_HCA", "mlx5"),)}),
-        ("NCCL_SOCKET_IFNAME set by environment to eth0", {"environment": (("NCCL_SOCKET_IFNAME", "eth0"),)}),
-        ("NCCL_NET_PLUGIN set by environment to libnccl-net.so", {"environment": (("NCCL_NET_PLUGIN", "libnccl-net.so"),)}),
+        (
+            "NCCL_SOCKET_IFNAME set by environment to eth0",
+            {"environment": (("NCCL_SOCKET_IFNAME", "eth0"),)},
+        ),
+        (
+            "NCCL_NET_PLUGIN set by environment to libnccl-net.so",
+            {"environment": (("NCCL_NET_PLUGIN", "libnccl-net.so"),)},
+        ),
         ("Bootstrap : Using eth0:10.0.0.1<0>", {"bootstrap": (Interface("eth0", "10.0.0.1"),)}),
-        ("Bootstrap: Using eth0:fe80::1%eth0<0>", {"bootstrap": (Interface("eth0", "fe80::1%eth0"),)}),
+        (
+            "Bootstrap: Using eth0:fe80::1%eth0<0>",
+            {"bootstrap": (Interface("eth0", "fe80::1%eth0"),)},
+        ),
         (
             "Bootstrap : Using [0]eth0:10.0.0.1<0> [1]ib0:10.1.0.1<0>",
             {"bootstrap": (Interface("eth0", "10.0.0.1"), Interface("ib0", "10.1.0.1"))},
@@ -117,32 +161,86 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
         ("Using network IBext_v6", {"networks": ("IBext_v6",)}),
         (
             "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
-            {"plugins": (Plugin("NET", "libnccl-net.so", False, "No plugin found (libnccl-net.so), using internal implementation"),)},
+            {
+                "plugins": (
+                    Plugin(
+                        "NET",
+                        "libnccl-net.so",
+                        False,
+                        "No plugin found (libnccl-net.so), using internal implementation",
+                    ),
+                )
+            },
         ),
         (
             "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
-            {"plugins": (Plugin("NET", "libnccl-net.so", False, "Could not find: libnccl-net.so. Using internal network plugin."),)},
+            {
+                "plugins": (
+                    Plugin(
+                        "NET",
+                        "libnccl-net.so",
+                        False,
+                        "Could not find: libnccl-net.so. Using internal network plugin.",
+                    ),
+                )
+            },
         ),
-        ("NET/Plugin: Loaded net plugin IBext_v8 (v8)", {"plugins": (Plugin("NET", "IBext_v8", True, "Loaded net plugin IBext_v8 (v8)"),)}),
-        ("NET/Plugin: Loaded coll plugin SHARP (v6)", {"plugins": (Plugin("COLLNET", "SHARP", True, "Loaded coll plugin SHARP (v6)"),)}),
+        (
+            "NET/Plugin: Loaded net plugin IBext_v8 (v8)",
+            {"plugins": (Plugin("NET", "IBext_v8", True, "Loaded net plugin IBext_v8 (v8)"),)},
+        ),
+        (
+            "NET/Plugin: Loaded coll plugin SHARP (v6)",
+            {"plugins": (Plugin("COLLNET", "SHARP", True, "Loaded coll plugin SHARP (v6)"),)},
+        ),
         ("NET/Plugin: Using internal network plugin.", {}),
         ("NET/Plugin: Failed to find ncclNetPlugin_v9 symbol.", {}),
         ("TUNER/Plugin: Using X (v4)", {"plugins": (Plugin("TUNER", "X", True, "Using X (v4)"),)}),
         (
             "Successfully loaded external network plugin libnccl-net-ofi.so",
-            {"plugins": (Plugin("NET", "libnccl-net-ofi.so", True, "Successfully loaded external network plugin libnccl-net-ofi.so"),)},
+            {
+                "plugins": (
+                    Plugin(
+                        "NET",
+                        "libnccl-net-ofi.so",
+                        True,
+                        "Successfully loaded external network plugin libnccl-net-ofi.so",
+                    ),
+                )
+            },
         ),
         (
             "External network plugin libold.so is unsupported",
-            {"plugins": (Plugin("NET", "libold.so", False, "External network plugin libold.so is unsupported"),)},
+            {
+                "plugins": (
+                    Plugin(
+                        "NET",
+                        "libold.so",
+                        False,
+                        "External network plugin libold.so is unsupported",
+                    ),
+                )
+            },
         ),
         (
             "NET/OFI Selected Provider is efa (found 16 nics)",
-            {"plugins": (Plugin("NET", "aws-ofi-nccl", True, "NET/OFI Selected Provider is efa (found 16 nics)"),)},
+            {
+                "plugins": (
+                    Plugin(
+                        "NET",
+                        "aws-ofi-nccl",
+                        True,
+                        "NET/OFI Selected Provider is efa (found 16 nics)",
+                    ),
+                )
+            },
         ),
         (
             "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
-            {"hcas": (HcaPort(0, "mlx5_0", 1, "IB"), HcaPort(1, "mlx5_1", 1, "RoCE")), "relaxed_ordering": True},
+            {
+                "hcas": (HcaPort(0, "mlx5_0", 1, "IB"), HcaPort(1, "mlx5_1", 1, "RoCE")),
+                "relaxed_ordering": True,
+            },
         ),
         (
             "NET/IB : Using [0]mlx5_0:1/IB/SHARP ; OOB eth0:10.0.0.1<0>",
@@ -158,40 +256,83 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
             {"sockets": (Interface("eth0", "10.0.0.1"), Interface("eth1", "10.1.0.1"))},
         ),
         ("NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'", {"gdr": (Gdr(True, "mlx5_0"),)}),
-        ("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)", {"gdr": (Gdr(False, "mlx5_0"),)}),
-        ("NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 0 'rocep1s0f0'", {"gdr": (Gdr(True, "rocep1s0f0"),)}),
-        ("GPU Direct RDMA Enabled for GPU 18000 / HCA 0 (distance 4 <= 5), read 1", {"gdr": (Gdr(True, "0", "18000", 4, 5),)}),
-        ("GPU Direct RDMA Disabled for GPU 3 / HCA 1 (distance 6 > 5)", {"gdr": (Gdr(False, "1", "3", 6, 5),)}),
+        (
+            "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0' (no module)",
+            {"gdr": (Gdr(False, "mlx5_0"),)},
+        ),
+        (
+            "NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 0 'rocep1s0f0'",
+            {"gdr": (Gdr(True, "rocep1s0f0"),)},
+        ),
+        (
+            "GPU Direct RDMA Enabled for GPU 18000 / HCA 0 (distance 4 <= 5), read 1",
+            {"gdr": (Gdr(True, "0", "18000", 4, 5),)},
+        ),
+        (
+            "GPU Direct RDMA Disabled for GPU 3 / HCA 1 (distance 6 > 5)",
+            {"gdr": (Gdr(False, "1", "3", 6, 5),)},
+        ),
         ("DMA-BUF is available on GPU device 0", {"dmabuf": True}),
         ("16 coll channels, 16 p2p channels, 2 p2p channels per peer", {"channels": 16}),
-        ("24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p channels per peer", {"channels": 24}),
+        (
+            (
+                "24 coll channels, 24 collnet channels, 16 nvls channels, 32 p2p channels, 2 p2p"
+                " channels per peer"
+            ),
+            {"channels": 24},
+        ),
         ("NVLS multicast support is available on dev 0", {"nvls": True}),
         ("NVLS multicast support is not available on dev 0 (NVLS_NCHANNELS 0)", {"nvls": False}),
         (
             "Could not enable P2P between dev 0(=18000) and dev 1(=2a000)",
             {"p2p_refused": ("Could not enable P2P between dev 0(=18000) and dev 1(=2a000)",)},
         ),
-        ("Ring 00 : 1 -> 8 [send] via NET/IB/0/GDRDMA", {"connections": (Connection("NET", "NET/IB/0/GDRDMA", "IB", 0, None, True),)}),
+        (
+            "Ring 00 : 1 -> 8 [send] via NET/IB/0/GDRDMA",
+            {"connections": (Connection("NET", "NET/IB/0/GDRDMA", "IB", 0, None, True),)},
+        ),
         (
             "Channel 00 : 1[1a000] -> 8[18000] [receive] via NET/Socket/1",
             {"connections": (Connection("NET", "NET/Socket/1", "Socket", 1, None, False),)},
         ),
         (
             "Channel 00/0 : 1[1] -> 8[0] [send] via NET/IB/3(2)/GDRDMA(PCI)/Shared",
-            {"connections": (Connection("NET", "NET/IB/3(2)/GDRDMA(PCI)/Shared", "IB", 3, 2, True),)},
+            {
+                "connections": (
+                    Connection("NET", "NET/IB/3(2)/GDRDMA(PCI)/Shared", "IB", 3, 2, True),
+                )
+            },
         ),
         (
             "Channel 00/0 : 1[1] -> 8[0] [send] via NET/AWS Libfabric/0/GDRDMA",
-            {"connections": (Connection("NET", "NET/AWS Libfabric/0/GDRDMA", "AWS Libfabric", 0, None, True),)},
+            {
+                "connections": (
+                    Connection("NET", "NET/AWS Libfabric/0/GDRDMA", "AWS Libfabric", 0, None, True),
+                )
+            },
         ),
-        ("Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read", {"connections": (Connection("P2P", "P2P/CUMEM/read"),)}),
-        ("Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer", {"connections": (Connection("P2P", "P2P/direct pointer"),)}),
-        ("Channel 00 : 0[1] -> 1[2] via direct shared memory", {"connections": (Connection("SHM", "direct shared memory"),)}),
-        ("Channel 00 : 0[1] -> 1[2] via SHM/direct/direct", {"connections": (Connection("SHM", "SHM/direct/direct"),)}),
+        (
+            "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read",
+            {"connections": (Connection("P2P", "P2P/CUMEM/read"),)},
+        ),
+        (
+            "Channel 00/0 : 0[0] -> 1[1] via P2P/direct pointer",
+            {"connections": (Connection("P2P", "P2P/direct pointer"),)},
+        ),
+        (
+            "Channel 00 : 0[1] -> 1[2] via direct shared memory",
+            {"connections": (Connection("SHM", "direct shared memory"),)},
+        ),
+        (
+            "Channel 00 : 0[1] -> 1[2] via SHM/direct/direct",
+            {"connections": (Connection("SHM", "SHM/direct/direct"),)},
+        ),
         (
             "CollNet 00/0 : 8 [send] via COLLNET/SHARP/0/GDRDMA",
             {
-                "connections": (Connection("COLLNET", "COLLNET/SHARP/0/GDRDMA", "SHARP", 0, None, True),),
+                "connections": (
+                    Connection("COLLNET", "COLLNET/SHARP/0/GDRDMA", "SHARP", 0, None, True),
+                ),
                 "collnet": ("CollNet 00/0 : 8 [send] via COLLNET/SHARP/0/GDRDMA",),
             },
         ),
@@ -201,10 +342,17 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
         ),
         (
             "comm 0x7f01 rank 3 nranks 16 cudaDev 3 busId 18000 - Init COMPLETE",
-            {"communicators": (replace(COMM, cuda_dev=3, bus_id="18000"),), "rank": 3, "nranks": 16},
+            {
+                "communicators": (replace(COMM, cuda_dev=3, bus_id="18000"),),
+                "rank": 3,
+                "nranks": 16,
+            },
         ),
         (
-            "ncclCommInitRank comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId 18000 commId 0x5c9ac0b1e5a13c77 - Init START",
+            (
+                "ncclCommInitRank comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId 18000"
+                " commId 0x5c9ac0b1e5a13c77 - Init START"
+            ),
             {
                 "communicators": (
                     replace(
@@ -222,11 +370,20 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
             },
         ),
         (
-            "[Rank 3] ncclCommSplit comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId 18000 parent 0x7e00 childCount 1 color 5- Init START",
+            (
+                "[Rank 3] ncclCommSplit comm 0x7f01 rank 3 nranks 16 cudaDev 3 nvmlDev 3 busId"
+                " 18000 parent 0x7e00 childCount 1 color 5- Init START"
+            ),
             {
                 "communicators": (
                     replace(
-                        COMM, cuda_dev=3, nvml_dev=3, bus_id="18000", parent="0x7e00", function="ncclCommSplit", state=CommState.STARTED
+                        COMM,
+                        cuda_dev=3,
+                        nvml_dev=3,
+                        bus_id="18000",
+                        parent="0x7e00",
+                        function="ncclCommSplit",
+                        state=CommState.STARTED,
                     ),
                 ),
                 "rank": 3,
@@ -234,11 +391,26 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
             },
         ),
         (
-            "Init timings - ncclCommInitRank: rank 3 nranks 16 total 1.92 (kernels 0.21, bootstrap 0.35, rest 0.02)",
-            {"timings": (InitTimings(3, 16, 1.92, (("kernels", 0.21), ("bootstrap", 0.35), ("rest", 0.02))),)},
+            (
+                "Init timings - ncclCommInitRank: rank 3 nranks 16 total 1.92 (kernels 0.21,"
+                " bootstrap 0.35, rest 0.02)"
+            ),
+            {
+                "timings": (
+                    InitTimings(
+                        3, 16, 1.92, (("kernels", 0.21), ("bootstrap", 0.35), ("rest", 0.02))
+                    ),
+                )
+            },
         ),
-        ("1048576 Bytes -> Algo 1 proto 2 time 123.456", {"tuning": (TuningChoice(None, 1048576, "RING", "SIMPLE"),)}),
-        ("AllReduce: 1048576 Bytes -> Algo 4 proto 2 time 123.456", {"tuning": (TuningChoice("AllReduce", 1048576, "NVLS", "SIMPLE"),)}),
+        (
+            "1048576 Bytes -> Algo 1 proto 2 time 123.456",
+            {"tuning": (TuningChoice(None, 1048576, "RING", "SIMPLE"),)},
+        ),
+        (
+            "AllReduce: 1048576 Bytes -> Algo 4 proto 2 time 123.456",
+            {"tuning": (TuningChoice("AllReduce", 1048576, "NVLS", "SIMPLE"),)},
+        ),
         (
             "AllReduce: 1048576 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..15}",
             {"tuning": (TuningChoice("AllReduce", 1048576, "RING", "LL128"),)},
@@ -254,11 +426,19 @@ COMM = Communicator("0x7f01", 3, 16, CommState.COMPLETE, 1)
         ),
         ("Channel 00/16 :    0   1   2   3", {"topology": ("Channel 00/16 :    0   1   2   3",)}),
         ("Channel 00/02 : 0 12 13 ...", {"topology": ("Channel 00/02 : 0 12 13 ...",)}),
-        ("Connected all rings, use ring PXN 0 GDR 1", {"topology": ("Connected all rings, use ring PXN 0 GDR 1",)}),
+        (
+            "Connected all rings, use ring PXN 0 GDR 1",
+            {"topology": ("Connected all rings, use ring PXN 0 GDR 1",)},
+        ),
     ],
 )
 def test_a_line_of_every_version_says_exactly_this(message: str, said: dict[str, object]) -> None:
-    documents = read([f"{PREFIX}P2P Chunksize set to 131072\n".encode(), f"{PREFIX}{message}\n{PREFIX}gpu.cc:1 -> 2\n".encode()])
+    documents = read(
+        [
+            f"{PREFIX}P2P Chunksize set to 131072\n".encode(),
+            f"{PREFIX}{message}\n{PREFIX}gpu.cc:1 -> 2\n".encode(),
+        ]
+    )
     (log,) = documents.records
     assert isinstance(log, NcclLog)
     (facts,) = log.processes
@@ -267,7 +447,11 @@ def test_a_line_of_every_version_says_exactly_this(message: str, said: dict[str,
 
 
 def test_every_network_device_of_rccl_is_kept_though_all_its_lines_end_alike() -> None:
-    lines = [f"{PREFIX}Channel 0{n}/0 : 0[0] -> 8[0] [send] via NET/IB/{n}/GDRDMA comm 0x55aa nRanks 16\n" for n in range(4)]
+    lines = [
+        f"{PREFIX}Channel 0{n}/0 : 0[0] -> 8[0] [send] via NET/IB/{n}/GDRDMA comm 0x55aa nRanks"
+        " 16\n"
+        for n in range(4)
+    ]
     (log,) = read(["".join(lines * 3).encode()]).records
     assert isinstance(log, NcclLog)
     assert [each.device for each in log.processes[0].connections] == [0, 1, 2, 3]

@@ -11,8 +11,8 @@ from busbw.model import CollectiveCall, CommCalls, ProcessActivity
 from busbw.parsers.logs.nccl_debug_calls import read_activity
 
 CALL = (
-    "{host}:{pid}:{tid} [{dev}] NCCL INFO {name}: opCount {op:x} sendbuff 0x1 recvbuff 0x2 count {count} datatype 7 op 0 root {root} "
-    "comm 0x{comm} [nranks=4] stream 0x{stream}"
+    "{host}:{pid}:{tid} [{dev}] NCCL INFO {name}: opCount {op:x} sendbuff 0x1 recvbuff 0x2 count"
+    " {count} datatype 7 op 0 root {root} comm 0x{comm} [nranks=4] stream 0x{stream}"
 )
 
 
@@ -26,7 +26,9 @@ def composed(lines: int, seed: int, burst: int) -> list[str]:
         prefix = f"gpu{rank // 2}:{40 + rank}:{50 + rank + which}"
         for _ in range(rng.randrange(1, burst + 1)):
             if rng.random() < 0.3:
-                made.append(f"{prefix} [{rank % 2}] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM")
+                made.append(
+                    f"{prefix} [{rank % 2}] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"
+                )
                 continue
             count = counters[rank, which] = counters.get((rank, which), -1) + 1
             made.append(
@@ -56,12 +58,23 @@ def naive(lines: list[str]) -> tuple[ProcessActivity, ...]:
         if prefix is None:
             continue
         counts[prefix[1]] = counts.get(prefix[1], 0) + 1
-        call = re.search(r"(\w+): opCount (\w+) .* count (\d+) datatype (\d+) op (\d+) root (-?\d+) comm (\w+) ", line)
+        call = re.search(
+            r"(\w+): opCount (\w+) .* count (\d+) datatype (\d+) op (\d+) root (-?\d+) comm (\w+) ",
+            line,
+        )
         if call is not None:
             numbers = [int(each) for each in call.groups()[2:6]]
-            last.setdefault(prefix[1], {})[call[7]] = CollectiveCall(line_no, call[1], int(call[2], 16), *numbers)
+            last.setdefault(prefix[1], {})[call[7]] = CollectiveCall(
+                line_no, call[1], int(call[2], 16), *numbers
+            )
     return tuple(
-        ProcessActivity(process, count, tuple(CommCalls(pointer, call) for pointer, call in sorted(last.get(process, {}).items())))
+        ProcessActivity(
+            process,
+            count,
+            tuple(
+                CommCalls(pointer, call) for pointer, call in sorted(last.get(process, {}).items())
+            ),
+        )
         for process, count in sorted(counts.items())
     )
 
@@ -71,16 +84,32 @@ def naive(lines: list[str]) -> tuple[ProcessActivity, ...]:
 def test_counts_and_last_calls_are_those_of_a_naive_reading(burst: int, seed: int) -> None:
     lines = composed(5000, seed, burst)
     data = "\n".join(lines).encode()
-    assert read_activity(data[at : at + 70_001] for at in range(0, len(data), 70_001)) == naive(lines)
+    assert read_activity(data[at : at + 70_001] for at in range(0, len(data), 70_001)) == naive(
+        lines
+    )
 
 
 def test_the_process_that_is_behind_is_seen_by_its_last_call() -> None:
     lines = [
-        CALL.format(host="n", pid=pid, tid=9, dev=0, name="AllReduce", op=op, count=64, root=0, comm="ab", stream="cd")
+        CALL.format(
+            host="n",
+            pid=pid,
+            tid=9,
+            dev=0,
+            name="AllReduce",
+            op=op,
+            count=64,
+            root=0,
+            comm="ab",
+            stream="cd",
+        )
         for pid, operations in ((1, 12), (2, 11))
         for op in range(operations)
     ]
-    behind, ahead = sorted(read_activity(["\n".join(lines).encode()]), key=lambda each: each.communicators[0].last.op_count)
+    behind, ahead = sorted(
+        read_activity(["\n".join(lines).encode()]),
+        key=lambda each: each.communicators[0].last.op_count,
+    )
     assert (behind.process, behind.communicators[0].last.op_count) == ("n:2", 10)
     assert (ahead.process, ahead.communicators[0].last.op_count) == ("n:1", 11)
 
@@ -88,4 +117,6 @@ def test_the_process_that_is_behind_is_seen_by_its_last_call() -> None:
 def test_a_log_without_calls_or_prefixes_is_no_error() -> None:
     assert read_activity([b"hello\n", b": opCount 1 2 3\n"]) == ()
     assert read_activity([]) == ()
-    assert read_activity([b"n:1:2 [0] NCCL INFO Using network IB\n"]) == (ProcessActivity("n:1", 1, ()),)
+    assert read_activity([b"n:1:2 [0] NCCL INFO Using network IB\n"]) == (
+        ProcessActivity("n:1", 1, ()),
+    )

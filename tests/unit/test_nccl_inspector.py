@@ -1,4 +1,5 @@
-"""NCCL Inspector's records, composed in the formats v4.0 to v5.1 (`plugins/profiler/inspector` of NCCL 2.28.3 to 2.30.7)."""
+"""NCCL Inspector's records, composed in the formats v4.0 to v5.1 (`plugins/profiler/inspector` of
+NCCL 2.28.3 to 2.30.7)."""
 
 from __future__ import annotations
 
@@ -11,10 +12,22 @@ from busbw.model import InspectorLog, InspectorMetric, InspectorOp, InspectorSer
 from busbw.parsers.logs.nccl_inspector import FORMAT, operation_of, operations, read
 
 
-def record(rank: int = 5, sequence: int = 6649, time_us: float = 5012, version: str = "v4.0", **more: object) -> str:
+def record(
+    rank: int = 5,
+    sequence: int = 6649,
+    time_us: float = 5012,
+    version: str = "v4.0",
+    **more: object,
+) -> str:
     return json.dumps(
         {
-            "header": {"id": "0x5c9ac0b1e5a13c77", "comm_name": "dp0", "rank": rank, "n_ranks": 32, "nnodes": 4},
+            "header": {
+                "id": "0x5c9ac0b1e5a13c77",
+                "comm_name": "dp0",
+                "rank": rank,
+                "n_ranks": 32,
+                "nnodes": 4,
+            },
             "metadata": {
                 "inspector_output_format_version": version,
                 "git_rev": "1a2b3c4",
@@ -87,7 +100,9 @@ def test_a_collective_of_each_version_is_read_whole() -> None:
 
 
 def test_a_point_to_point_operation_has_its_peer_and_no_name_of_its_communicator() -> None:
-    assert operation_of(json.dumps(P2P)) == InspectorOp("ab", None, 0, 2, 1, "a", 1, "Send", 7, 65536, 12.5, 5.2, 5.2, "kernel_gpu", peer=1)
+    assert operation_of(json.dumps(P2P)) == InspectorOp(
+        "ab", None, 0, 2, 1, "a", 1, "Send", 7, 65536, 12.5, 5.2, 5.2, "kernel_gpu", peer=1
+    )
 
 
 def test_one_series_per_rank_operation_and_size() -> None:
@@ -102,7 +117,9 @@ def test_one_series_per_rank_operation_and_size() -> None:
         InspectorSeries("5c9ac0b1e5a13c77", "dp0", 6, 32, "node-b", "AllReduce", 1073741824, "kernel_gpu", 1, 12, 12, 90.0, 90.0, 90.0, 415.07),
         InspectorSeries("ab", None, 0, 2, "a", "Send", 65536, "kernel_gpu", 1, 7, 7, 12.5, 12.5, 12.5, 5.2),
     )  # fmt: skip
-    assert [each.sequence for each in operations([lines[0].encode() + b"\nnoise\n", lines[1].encode()])] == [10, 11]
+    assert [
+        each.sequence for each in operations([lines[0].encode() + b"\nnoise\n", lines[1].encode()])
+    ] == [10, 11]
 
 
 def test_a_file_that_is_still_written_is_read_up_to_its_last_whole_line_and_says_so() -> None:
@@ -124,19 +141,28 @@ def test_lines_that_are_no_records_are_counted_and_statistics_of_the_dump_are_no
 
 def test_prometheus_text_is_read_with_its_labels() -> None:
     text = (
-        "# HELP nccl_bus_bandwidth_gbs bus bandwidth\n"
-        'nccl_bus_bandwidth_gbs{version="v5.1",node="a",comm_name="DP \\"0\\"",collective="AllReduce",message_size="1-2GB"} 415.07\n'
-        'nccl_p2p_exec_time_microseconds{node="a",p2p_operation="Send"} 1154.87\n'
+        "# HELP nccl_bus_bandwidth_gbs bus"
+        ' bandwidth\nnccl_bus_bandwidth_gbs{version="v5.1",node="a",comm_name="DP'
+        ' \\"0\\"",collective="AllReduce",message_size="1-2GB"}'
+        ' 415.07\nnccl_p2p_exec_time_microseconds{node="a",p2p_operation="Send"} 1154.87\n'
     )
     log = log_of(text)
     assert log.format_version == "v5.1"
     assert log.metrics == (
         InspectorMetric(
             "nccl_bus_bandwidth_gbs",
-            (("collective", "AllReduce"), ("comm_name", 'DP "0"'), ("message_size", "1-2GB"), ("node", "a"), ("version", "v5.1")),
+            (
+                ("collective", "AllReduce"),
+                ("comm_name", 'DP "0"'),
+                ("message_size", "1-2GB"),
+                ("node", "a"),
+                ("version", "v5.1"),
+            ),
             415.07,
         ),
-        InspectorMetric("nccl_p2p_exec_time_microseconds", (("node", "a"), ("p2p_operation", "Send")), 1154.87),
+        InspectorMetric(
+            "nccl_p2p_exec_time_microseconds", (("node", "a"), ("p2p_operation", "Send")), 1154.87
+        ),
     )
 
 

@@ -1,4 +1,5 @@
-"""What launchers and collectors put in front of a line; the forms are those their documentation gives."""
+"""What launchers and collectors put in front of a line; the forms are those their documentation
+gives."""
 
 from __future__ import annotations
 
@@ -7,8 +8,14 @@ import pytest
 from busbw.parsers.nccl_tests.runs import Prefixed, split, undecorate
 from busbw.parsers.nccl_tests.table import parse
 
-ROW = "     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0    95.88   87.49  164.05       0"
-HEADER = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong "
+ROW = (
+    "     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0    95.88"
+    "   87.49  164.05       0"
+)
+HEADER = (
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time"
+    "   algbw   busbw  #wrong "
+)
 TEXT = f"{HEADER}\n{ROW}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 163.595 \n"
 
 
@@ -63,12 +70,24 @@ def test_what_is_no_prefix_stays(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "prefix", ["[1,0]<stdout>:", " 0: ", "(head, rank=0, pid=3808) [1,0]<stdout>:", "2026-07-10 09:00:00 ", "> > ", "[node-a]  "]
+    "prefix",
+    [
+        "[1,0]<stdout>:",
+        " 0: ",
+        "(head, rank=0, pid=3808) [1,0]<stdout>:",
+        "2026-07-10 09:00:00 ",
+        "> > ",
+        "[node-a]  ",
+    ],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\x1b[0m\n", "  \n"])
 def test_a_table_is_the_same_behind_every_prefix(prefix: str, end: str) -> None:
     (result,) = parse("".join(f"{prefix}{line}{end}" for line in TEXT.splitlines()))
-    assert ([row.size_bytes for row in result.rows], result.avg_busbw_gb_s, result.complete) == ([8388608], 163.595, True)
+    assert ([row.size_bytes for row in result.rows], result.avg_busbw_gb_s, result.complete) == (
+        [8388608],
+        163.595,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,8 +102,18 @@ def test_a_table_is_the_same_behind_every_prefix(prefix: str, end: str) -> None:
         TEXT.replace("#", ""),
         TEXT.replace("\n", "\r"),
         "\ufeff" + TEXT.replace(" ", "\u00a0"),
-        "".join(f"| {' | '.join(line.split())} |\n" if "float" in line or "algbw" in line else f"{line}\n" for line in TEXT.splitlines()),
-        "".join(f"{','.join(line.split())}\n" if "float" in line or "algbw" in line else f"{line}\n" for line in TEXT.splitlines()),
+        "".join(
+            (
+                f"| {' | '.join(line.split())} |\n"
+                if "float" in line or "algbw" in line
+                else f"{line}\n"
+            )
+            for line in TEXT.splitlines()
+        ),
+        "".join(
+            f"{','.join(line.split())}\n" if "float" in line or "algbw" in line else f"{line}\n"
+            for line in TEXT.splitlines()
+        ),
     ],
     ids=[
         "HTML",
@@ -102,19 +131,33 @@ def test_a_table_is_the_same_behind_every_prefix(prefix: str, end: str) -> None:
 )
 def test_a_table_survives_where_people_paste_it(text: str) -> None:
     (result,) = parse(text)
-    assert ([row.size_bytes for row in result.rows], result.avg_busbw_gb_s, result.complete) == ([8388608], 163.595, True)
+    assert ([row.size_bytes for row in result.rows], result.avg_busbw_gb_s, result.complete) == (
+        [8388608],
+        163.595,
+        True,
+    )
 
 
 def test_rows_of_several_hosts_running_their_own_job_stay_apart() -> None:
-    hosts = "".join(f"{host}: {line}\n" for line in TEXT.splitlines() for host in ("node01", "node02"))
+    hosts = "".join(
+        f"{host}: {line}\n" for line in TEXT.splitlines() for host in ("node01", "node02")
+    )
     results = parse(hosts)
-    assert [(len(result.rows), result.complete, result.faults) for result in results] == [(1, True, ())] * 2
+    assert [(len(result.rows), result.complete, result.faults) for result in results] == [
+        (1, True, ())
+    ] * 2
 
 
 def test_a_host_whose_job_died_leaves_the_others_table_whole() -> None:
-    died = "# nThread 1 nGpus 8 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0"
+    died = (
+        "# nThread 1 nGpus 8 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg"
+        " iters: 1 validation: 1 graph: 0"
+    )
     lines = TEXT.splitlines()
-    text = "".join(f"node01: {line}\n" + (f"node02: {died}\n" if at == 0 else "") for at, line in enumerate(lines))
+    text = "".join(
+        f"node01: {line}\n" + (f"node02: {died}\n" if at == 0 else "")
+        for at, line in enumerate(lines)
+    )
     good, bad = sorted(parse(text), key=lambda result: -len(result.rows))
     assert (len(good.rows), good.complete, len(bad.rows), bad.complete) == (1, True, 0, False)
 

@@ -1,4 +1,5 @@
-"""Readers of a node's tools: the samples in their docstrings, real texts of a machine without adapters, and texts that are cut or torn."""
+"""Readers of a node's tools: the samples in their docstrings, real texts of a machine without
+adapters, and texts that are cut or torn."""
 
 from __future__ import annotations
 
@@ -26,14 +27,21 @@ def test_the_sample_in_each_docstring_is_read_as_it_says(name: str) -> None:
 
 def test_a_machine_without_adapters_is_read_as_none_and_never_as_unreadable() -> None:
     said = "Failed to get IB devices list: Function not implemented"
-    assert ibverbs.parse_devices("", (FIXTURES / "ibv_devices.err").read_text()) == VerbsDevices((), said)
-    assert ibverbs.parse_devices("", (FIXTURES / "ibv_devinfo.err").read_text()) == VerbsDevices((), said)
+    assert ibverbs.parse_devices("", (FIXTURES / "ibv_devices.err").read_text()) == VerbsDevices(
+        (), said
+    )
+    assert ibverbs.parse_devices("", (FIXTURES / "ibv_devinfo.err").read_text()) == VerbsDevices(
+        (), said
+    )
     assert ibverbs.parse_devinfo((FIXTURES / "ibv_devinfo.err").read_text()) == ()
     assert fi_info.parse((FIXTURES / "fi_info.err").read_text()) == ()
     assert ibstat.parse((FIXTURES / "ibstatus.out").read_text()) is None
 
 
-@pytest.mark.parametrize("text", ["", "\n", "bash: nvidia-smi: command not found\n", "\x00\x01\x02", "GPU 0\n", "port: 1\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "bash: nvidia-smi: command not found\n", "\x00\x01\x02", "GPU 0\n", "port: 1\n"],
+)
 def test_nothing_is_read_from_a_foreign_text(text: str) -> None:
     assert recognise.read(text) == ()
 
@@ -47,11 +55,17 @@ def test_a_cell_that_lost_its_tab_is_read_as_two_and_the_row_is_said_to_be_torn(
     matrix = nvidia_smi.parse_topology("\tGPU0\tNIC0\tNIC1\tNUMA Affinity\nGPU0\t X \tPIXNODE\t0\n")
     assert matrix is not None
     (row,) = matrix.rows
-    assert (row.paths, row.torn, row.numa) == ((("GPU0", "X"), ("NIC0", "PIX"), ("NIC1", "NODE")), True, None)
+    assert (row.paths, row.torn, row.numa) == (
+        (("GPU0", "X"), ("NIC0", "PIX"), ("NIC1", "NODE")),
+        True,
+        None,
+    )
 
 
 def test_a_lost_gpu_is_a_value_of_the_query_and_no_number() -> None:
-    rows = nvidia_smi.parse_query("index, name, memory.used [MiB]\n0, NVIDIA H200, 4\n1, [Unknown Error], [GPU is lost]\n")
+    rows = nvidia_smi.parse_query(
+        "index, name, memory.used [MiB]\n0, NVIDIA H200, 4\n1, [Unknown Error], [GPU is lost]\n"
+    )
     assert rows is not None
     assert [(row.broken, row.number("memory.used")) for row in rows] == [(False, 4.0), (True, None)]
 
@@ -62,17 +76,22 @@ def test_a_query_without_a_process_is_empty_and_not_unreadable() -> None:
 
 
 def test_nvlinks_of_several_gpus_keep_apart() -> None:
-    gpus = nvidia_smi.parse_nvlink("GPU 0: H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\nGPU 1: H100 (UUID: GPU-2)\n\t Link 0: <inactive>\n")
-    assert [(gpu.index, gpu.rates_gb_s, gpu.inactive) for gpu in gpus] == [(0, ((0, 26.562),), ()), (1, ((0, None),), (0,))]
+    gpus = nvidia_smi.parse_nvlink(
+        "GPU 0: H100 (UUID: GPU-1)\n\t Link 0: 26.562 GB/s\nGPU 1: H100 (UUID: GPU-2)\n\t Link 0:"
+        " <inactive>\n"
+    )
+    assert [(gpu.index, gpu.rates_gb_s, gpu.inactive) for gpu in gpus] == [
+        (0, ((0, 26.562),), ()),
+        (1, ((0, None),), (0,)),
+    ]
 
 
 def test_the_kernel_log_gives_the_telling_lines_with_their_numbers() -> None:
     text = (
-        "[1.0] usb 1-1: new device\n"
-        "[2.0] NVRM: Xid (PCI:0000:9b:00): 31, pid=77, name=python, MMU Fault\n"
-        "[3.0] nvidia-nvswitch3: SXid (PCI:0000:c6:00.0): 20034, Non-fatal, Link 30 LTSSM Fault Up\n"
-        "[4.0] mlx5_core 0000:1a:00.0 ens1: Link down\n"
-        "[5.0] Out of memory: Killed process 4711 (python) total-vm:1kB\n"
+        "[1.0] usb 1-1: new device\n[2.0] NVRM: Xid (PCI:0000:9b:00): 31, pid=77, name=python, MMU"
+        " Fault\n[3.0] nvidia-nvswitch3: SXid (PCI:0000:c6:00.0): 20034, Non-fatal, Link 30 LTSSM"
+        " Fault Up\n[4.0] mlx5_core 0000:1a:00.0 ens1: Link down\n[5.0] Out of memory: Killed"
+        " process 4711 (python) total-vm:1kB\n"
     )
     assert [(e.kind, e.number, e.device, e.line_no) for e in kernel_log.parse(text)] == [
         ("xid", 31, "0000:9b:00", 2),
@@ -84,6 +103,7 @@ def test_the_kernel_log_gives_the_telling_lines_with_their_numbers() -> None:
 
 def test_a_fabric_that_is_not_there_is_not_a_state() -> None:
     (gpu,) = nvidia_smi.parse_details(
-        "GPU 00000000:01:00.0\n    Fabric\n        State                 : N/A\n        Status                : N/A\n"
+        "GPU 00000000:01:00.0\n    Fabric\n        State                 : N/A\n        Status     "
+        "           : N/A\n"
     )
     assert (gpu.fabric_state, gpu.fabric_status) == (None, None)

@@ -43,7 +43,9 @@ def test_the_matrices_of_the_text_are_read_whole() -> None:
 
 
 def test_a_gpu_s_number_is_the_mean_of_its_column_without_itself() -> None:
-    assert copies("nvbandwidth.txt").tests[2].per_gpu_gb_s() == pytest.approx((396.1, 1188.5 / 3, 1188.7 / 3, 396.3))
+    assert copies("nvbandwidth.txt").tests[2].per_gpu_gb_s() == pytest.approx(
+        (396.1, 1188.5 / 3, 1188.7 / 3, 396.3)
+    )
 
 
 def test_the_json_says_the_same_and_what_was_waived_has_no_number() -> None:
@@ -57,7 +59,10 @@ def test_the_json_says_the_same_and_what_was_waived_has_no_number() -> None:
 
 def test_a_run_that_was_cut_off_keeps_what_it_had_and_a_cut_document_says_so() -> None:
     text = (FIXTURES / "nvbandwidth.txt").read_text()
-    cut = nvbandwidth.parse(text[: text.index("Running device_to_device")] + "Running device_to_device_memcpy_read_ce.\n")
+    cut = nvbandwidth.parse(
+        text[: text.index("Running device_to_device")]
+        + "Running device_to_device_memcpy_read_ce.\n"
+    )
     assert cut is not None
     assert [test.status for test in cut.tests] == ["Passed", "Passed", "Error"]
     half = nvbandwidth.parse((FIXTURES / "nvbandwidth.json").read_text()[:200])
@@ -91,15 +96,24 @@ def test_dcgm_4_names_entities_and_has_warnings_as_objects() -> None:
 
 
 def test_a_diagnosis_that_did_not_run_says_why_and_a_cut_one_too() -> None:
-    assert dcgm.parse('{"DCGM Diagnostic": {"runtime_error": "Cannot run diagnostic: GPUs are in use"}}') == Diag(
-        None, (), "Cannot run diagnostic: GPUs are in use"
-    )
+    assert dcgm.parse(
+        '{"DCGM Diagnostic": {"runtime_error": "Cannot run diagnostic: GPUs are in use"}}'
+    ) == Diag(None, (), "Cannot run diagnostic: GPUs are in use")
     half = dcgm.parse((FIXTURES / "dcgm4.json").read_text()[:300])
     assert half is not None
     assert half.problem.startswith("not whole JSON")
 
 
-@pytest.mark.parametrize("text", ["", "nvbandwidth: command not found\n", "{}", "[]", "Error: unable to establish a connection\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nvbandwidth: command not found\n",
+        "{}",
+        "[]",
+        "Error: unable to establish a connection\n",
+    ],
+)
 def test_other_texts_are_not_taken(text: str) -> None:
     assert nvbandwidth.parse(text) is None
     assert dcgm.parse(text) is None

@@ -1,4 +1,5 @@
-"""Open MPI's failures. Those of 4.1.4 are recorded (tests/fixtures/open_mpi/README.md says how); those of 5.x are composed in its wording."""
+"""Open MPI's failures. Those of 4.1.4 are recorded (tests/fixtures/open_mpi/README.md says how);
+those of 5.x are composed in its wording."""
 
 from __future__ import annotations
 
@@ -17,8 +18,20 @@ CAUSE, ECHO, NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE
 RECORDED: tuple[tuple[str, tuple[tuple[object, ...], ...]], ...] = (
     ("as-root", (("run-as-root", CAUSE, 2, None, None, None, None),)),
     ("bind-overload", (("binding-overload", CAUSE, 2, None, "vm", None, "CORE"),)),
-    ("exit-code", (("primary-aborted", ECHO, 2, None, None, None, None), ("exit-code", CAUSE, 6, 2, None, 3, None))),
-    ("killed-rank", (("primary-aborted", ECHO, 2, None, None, None, None), ("signal", CAUSE, 6, 1, "vm", 9, "Killed"))),
+    (
+        "exit-code",
+        (
+            ("primary-aborted", ECHO, 2, None, None, None, None),
+            ("exit-code", CAUSE, 6, 2, None, 3, None),
+        ),
+    ),
+    (
+        "killed-rank",
+        (
+            ("primary-aborted", ECHO, 2, None, None, None, None),
+            ("signal", CAUSE, 6, 1, "vm", 9, "Killed"),
+        ),
+    ),
     (
         "killed-while-connecting",
         (
@@ -28,9 +41,28 @@ RECORDED: tuple[tuple[str, tuple[tuple[object, ...], ...]], ...] = (
             ("signal", CAUSE, 33, 20, "node5", 9, "Killed"),
         ),
     ),
-    ("segfault-rank", (("primary-aborted", ECHO, 2, None, None, None, None), ("signal", CAUSE, 6, 1, "vm", 11, "Segmentation fault"))),
+    (
+        "segfault-rank",
+        (
+            ("primary-aborted", ECHO, 2, None, None, None, None),
+            ("signal", CAUSE, 6, 1, "vm", 11, "Segmentation fault"),
+        ),
+    ),
     ("lost-daemon", (("daemon-lost", CAUSE, 2, None, "node3", None, None),)),
-    ("missing-binary", (("executable-missing", CAUSE, 2, None, "vm", None, "/opt/nccl-tests/build/all_reduce_perf"),)),
+    (
+        "missing-binary",
+        (
+            (
+                "executable-missing",
+                CAUSE,
+                2,
+                None,
+                "vm",
+                None,
+                "/opt/nccl-tests/build/all_reduce_perf",
+            ),
+        ),
+    ),
     ("no-directory", (("directory-missing", CAUSE, 3, None, "vm", None, "/nowhere/at/all"),)),
     ("no-finalize", (("improper-exit", CAUSE, 2, 1, "vm", None, "exiting improperly"),)),
     (
@@ -60,12 +92,23 @@ RECORDED: tuple[tuple[str, tuple[tuple[object, ...], ...]], ...] = (
     ),
     (
         "ssh-host-key",
-        (("ssh-host-key", CAUSE, 2, None, None, None, None), ("daemon-start-failed", ECHO, 4, None, None, None, None)),
+        (
+            ("ssh-host-key", CAUSE, 2, None, None, None, None),
+            ("daemon-start-failed", ECHO, 4, None, None, None, None),
+        ),
     ),
     (
         "ssh-permission",
         (
-            ("ssh-permission", CAUSE, 2, None, "127.0.0.1", None, "publickey,password,keyboard-interactive"),
+            (
+                "ssh-permission",
+                CAUSE,
+                2,
+                None,
+                "127.0.0.1",
+                None,
+                "publickey,password,keyboard-interactive",
+            ),
             ("daemon-start-failed", ECHO, 4, None, None, None, None),
         ),
     ),
@@ -100,11 +143,16 @@ RECORDED: tuple[tuple[str, tuple[tuple[object, ...], ...]], ...] = (
 def told(text: bytes) -> tuple[tuple[object, ...], ...]:
     (log,) = read([text]).records
     assert isinstance(log, LauncherLog)
-    return tuple((each.kind, each.role, each.line_no, each.rank, each.node, each.code, each.detail) for each in log.failures)
+    return tuple(
+        (each.kind, each.role, each.line_no, each.rank, each.node, each.code, each.detail)
+        for each in log.failures
+    )
 
 
 @pytest.mark.parametrize(("name", "expected"), RECORDED)
-def test_a_recorded_failure_is_told_with_rank_node_and_what_it_names(name: str, expected: tuple[tuple[object, ...], ...]) -> None:
+def test_a_recorded_failure_is_told_with_rank_node_and_what_it_names(
+    name: str, expected: tuple[tuple[object, ...], ...]
+) -> None:
     assert told((FIXTURES / f"{name}.txt").read_bytes()) == expected
 
 
@@ -113,8 +161,13 @@ def test_every_recording_has_its_case_here() -> None:
 
 
 @pytest.mark.parametrize(("name", "expected"), RECORDED)
-def test_the_same_failure_is_told_behind_a_launchers_tags(name: str, expected: tuple[tuple[object, ...], ...]) -> None:
-    tagged = b"".join(b"[1,0]<stderr>:" + line for line in (FIXTURES / f"{name}.txt").read_bytes().splitlines(keepends=True))
+def test_the_same_failure_is_told_behind_a_launchers_tags(
+    name: str, expected: tuple[tuple[object, ...], ...]
+) -> None:
+    tagged = b"".join(
+        b"[1,0]<stderr>:" + line
+        for line in (FIXTURES / f"{name}.txt").read_bytes().splitlines(keepends=True)
+    )
     assert told(tagged) == expected
 
 
@@ -125,29 +178,46 @@ DASHES = "-" * 74
     ("text", "expected"),
     [
         (
-            f"{DASHES}\nPRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [prterun-node-a-4711@0,0] on node node-a\n"
-            f"  Remote daemon: [prterun-node-a-4711@0,1] on node node-b\n\nThis is usually due to\n{DASHES}\n",
+            (
+                f"{DASHES}\nPRTE has lost communication with a remote daemon.\n\n  HNP daemon   :"
+                " [prterun-node-a-4711@0,0] on node node-a\n  Remote daemon:"
+                f" [prterun-node-a-4711@0,1] on node node-b\n\nThis is usually due to\n{DASHES}\n"
+            ),
             ("daemon-lost", CAUSE, 2, None, "node-b", None, None),
         ),
         (
-            f"{DASHES}\nPRTE/prterun was unable to reliably start one or more daemons.\nThis usually is caused by:\n{DASHES}\n",
+            (
+                f"{DASHES}\nPRTE/prterun was unable to reliably start one or more daemons.\nThis"
+                f" usually is caused by:\n{DASHES}\n"
+            ),
             ("daemon-start-failed", CAUSE, 2, None, None, None, None),
         ),
         (
-            f"{DASHES}\nAn PRTE daemon has unexpectedly failed after launch and before\ncommunicating back to prterun. This could be caused by\n",
+            (
+                f"{DASHES}\nAn PRTE daemon has unexpectedly failed after launch and"
+                " before\ncommunicating back to prterun. This could be caused by\n"
+            ),
             ("daemon-no-callback", CAUSE, 2, None, None, None, None),
         ),
         (
-            "A daemon (pid 4711) died unexpectedly with status 255 while attempting\nto launch so we are aborting.\n",
+            (
+                "A daemon (pid 4711) died unexpectedly with status 255 while attempting\nto launch"
+                " so we are aborting.\n"
+            ),
             ("daemon-died", CAUSE, 1, None, None, 255, None),
         ),
         (
-            "mpirun was unable to find the specified executable file, and therefore\ndid not launch the job.\n\nNode:       node-b\n"
-            "Executable: /opt/all_reduce_perf\n",
+            (
+                "mpirun was unable to find the specified executable file, and therefore\ndid not"
+                " launch the job.\n\nNode:       node-b\nExecutable: /opt/all_reduce_perf\n"
+            ),
             ("executable-missing", CAUSE, 1, None, "node-b", None, "/opt/all_reduce_perf"),
         ),
         (
-            f"{DASHES}\nprterun noticed that process rank 1 with PID 820212 on node neutron exited on\nsignal 6 (Aborted).\n{DASHES}\n",
+            (
+                f"{DASHES}\nprterun noticed that process rank 1 with PID 820212 on node neutron"
+                f" exited on\nsignal 6 (Aborted).\n{DASHES}\n"
+            ),
             ("signal", CAUSE, 2, 1, "neutron", 6, "Aborted"),
         ),
         (
@@ -155,35 +225,58 @@ DASHES = "-" * 74
             ("mpi-abort", CAUSE, 1, 3, None, 1, None),
         ),
         (
-            "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\nshould not happen.\n\n  Local host: node-a\n  PID:        41\n"
-            "  Message:    connect() to 172.17.0.1:1024 failed\n  Error:      No route to host (113)\n",
+            (
+                "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\nshould not"
+                " happen.\n\n  Local host: node-a\n  PID:        41\n  Message:    connect() to"
+                " 172.17.0.1:1024 failed\n  Error:      No route to host (113)\n"
+            ),
             ("mpi-tcp-failed", CAUSE, 1, None, "node-a", None, "172.17.0.1:1024"),
         ),
         (
-            "[node-a][[12345,1],0][btl_tcp_endpoint.c:625] connect() to 172.17.0.1 failed: No route to host (113)\n",
+            (
+                "[node-a][[12345,1],0][btl_tcp_endpoint.c:625] connect() to 172.17.0.1 failed: No"
+                " route to host (113)\n"
+            ),
             ("mpi-tcp-endpoint", CAUSE, 1, None, "node-a", None, "172.17.0.1"),
         ),
         (
-            "[1783674000.1] [node-a:4711 :0]  ucp_context.c:1079 UCX  WARN  network device 'mlx5_9:1' is not available, please use one or more of:\n",
+            (
+                "[1783674000.1] [node-a:4711 :0]  ucp_context.c:1079 UCX  WARN  network device"
+                " 'mlx5_9:1' is not available, please use one or more of:\n"
+            ),
             ("ucx-device", CAUSE, 1, None, None, None, "mlx5_9:1"),
         ),
         (
-            "[1783674000.123456] [node-a:4711 :0]  select.c:630 UCX  ERROR   no active messages transport to <no debug data>: self/memory\n",
+            (
+                "[1783674000.123456] [node-a:4711 :0]  select.c:630 UCX  ERROR   no active messages"
+                " transport to <no debug data>: self/memory\n"
+            ),
             ("ucx-transport", CAUSE, 1, None, None, None, None),
         ),
         (
-            "orted: error while loading shared libraries: libopen-rte.so.40: cannot open shared object file\n",
+            (
+                "orted: error while loading shared libraries: libopen-rte.so.40: cannot open shared"
+                " object file\n"
+            ),
             ("library-missing", CAUSE, 1, None, None, None, "libopen-rte.so.40"),
         ),
         (
             "@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n",
             ("ssh-host-key-changed", CAUSE, 1, None, None, None, None),
         ),
-        ("kex_exchange_identification: Connection closed by remote host\n", ("ssh-closed", CAUSE, 1, None, None, None, None)),
-        ("PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 169\n", ("pmix-noise", NOTE, 1, None, None, None, None)),
+        (
+            "kex_exchange_identification: Connection closed by remote host\n",
+            ("ssh-closed", CAUSE, 1, None, None, None, None),
+        ),
+        (
+            "PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 169\n",
+            ("pmix-noise", NOTE, 1, None, None, None, None),
+        ),
     ],
 )
-def test_a_failure_composed_in_the_wording_of_other_versions_is_told(text: str, expected: tuple[object, ...]) -> None:
+def test_a_failure_composed_in_the_wording_of_other_versions_is_told(
+    text: str, expected: tuple[object, ...]
+) -> None:
     assert told(text.encode()) == (expected,)
 
 
@@ -199,8 +292,11 @@ def test_noise_is_no_fault_and_a_failure_is() -> None:
     noise = read([b"PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 169\n"])
     assert (noise.complete, noise.problems, noise.faults) == (True, (), ())
     assert read([(FIXTURES / "missing-binary.txt").read_bytes()]).faults == (
-        "line 2: mpirun was unable to launch the specified application as it could not access or execute an executable: Executable: "
-        "/opt/nccl-tests/build/all_reduce_perf Node: vm while attempting to start process rank 0. [node vm]",
+        (
+            "line 2: mpirun was unable to launch the specified application as it could not access"
+            " or execute an executable: Executable: /opt/nccl-tests/build/all_reduce_perf Node: vm"
+            " while attempting to start process rank 0. [node vm]"
+        ),
     )
 
 

@@ -20,7 +20,9 @@ from busbw.cli import outputs
 from busbw.errors import UsageError
 from busbw.model import RunResult, Status
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 LAST = "busbw: FAIL all_reduce 192/372 GB/s (52%)"
 
 
@@ -52,10 +54,19 @@ def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_files_are_copied_whole_readable_by_others_and_nothing_else_is_left(run: Path, result: RunResult, tmp_path: Path) -> None:
+def test_files_are_copied_whole_readable_by_others_and_nothing_else_is_left(
+    run: Path, result: RunResult, tmp_path: Path
+) -> None:
     there = tmp_path / "there"
     there.mkdir()
-    args = parsed("--junit", str(there / "j.xml"), "--prom", str(there / "b.prom"), "--csv", str(there / "b.csv"))
+    args = parsed(
+        "--junit",
+        str(there / "j.xml"),
+        "--prom",
+        str(there / "b.prom"),
+        "--csv",
+        str(there / "b.csv"),
+    )
     before = os.umask(0o022)
     try:
         assert outputs.deliver(args, run, result, LAST) == 1
@@ -76,7 +87,8 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_measured(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("verdict", "words", "status"), [(Status.WARN, ("--strict",), 1), (Status.WARN, (), 0), (Status.PASS, ("--strict",), 0)]
+    ("verdict", "words", "status"),
+    [(Status.WARN, ("--strict",), 1), (Status.WARN, (), 0), (Status.PASS, ("--strict",), 0)],
 )
 def test_strict_makes_a_warning_fail_and_nothing_else(
     run: Path, result: RunResult, verdict: Status, words: tuple[str, ...], status: int
@@ -86,7 +98,11 @@ def test_strict_makes_a_warning_fail_and_nothing_else(
 
 
 def test_github_gets_the_summary_behind_what_is_there_and_annotations_on_standard_error(
-    run: Path, result: RunResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path,
+    result: RunResult,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     summary = tmp_path / "summary"
     summary.write_text("earlier step\n")
@@ -97,7 +113,10 @@ def test_github_gets_the_summary_behind_what_is_there_and_annotations_on_standar
     told = capsys.readouterr()
     assert told.out == ""
     assert 1 <= len(told.err.splitlines()) <= 10
-    assert all(line.startswith(("::error title=busbw", "::warning title=busbw", "::notice title=busbw")) for line in told.err.splitlines())
+    assert all(
+        line.startswith(("::error title=busbw", "::warning title=busbw", "::notice title=busbw"))
+        for line in told.err.splitlines()
+    )
 
 
 class _Hook(BaseHTTPRequestHandler):
@@ -128,11 +147,22 @@ def hook() -> Iterator[tuple[str, type[_Hook]]]:
 
 
 def test_the_webhook_gets_one_small_document(
-    run: Path, result: RunResult, hook: tuple[str, type[_Hook]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path,
+    result: RunResult,
+    hook: tuple[str, type[_Hook]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("BUSBW_WEBHOOK", hook[0])
     outputs.deliver(parsed("--notify"), run, result, LAST)
-    assert hook[1].bodies == [{"text": f"{LAST}\n{result.headline}", "verdict": "FAIL", "run": result.run_id, "exit_status": 1}]
+    assert hook[1].bodies == [
+        {
+            "text": f"{LAST}\n{result.headline}",
+            "verdict": "FAIL",
+            "run": result.run_id,
+            "exit_status": 1,
+        }
+    ]
     assert capsys.readouterr().err == ""
 
 

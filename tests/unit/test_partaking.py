@@ -39,7 +39,11 @@ def answer(node: str, host: str, room: str = ROOM, problem: str | None = None) -
     ("text", "status", "found"),
     [
         (ROOM, Status.PASS, "room"),
-        (f"{DF}server:/home of all 100 100 0 100% /home\n/dev/sda1 100000000 0 100000000 0% /\n", Status.FAIL, "no room: /home"),
+        (
+            f"{DF}server:/home of all 100 100 0 100% /home\n/dev/sda1 100000000 0 100000000 0% /\n",
+            Status.FAIL,
+            "no room: /home",
+        ),
         (f"{DF}tmpfs 65536 33000 32536 51% /tmp\n", Status.FAIL, "no room: /tmp"),
         (f"{DF}/dev/sda1 100 200 -100 200% /\n", Status.FAIL, "no room: /"),
         (f"closed /home/me\n{ROOM}", Status.FAIL, "cannot be written: /home/me"),
@@ -47,13 +51,17 @@ def answer(node: str, host: str, room: str = ROOM, problem: str | None = None) -
         ("garbage\x00\n", Status.UNKNOWN, "unreadable"),
     ],
 )
-def test_a_node_without_room_or_right_to_write_is_found_without_writing(text: str, status: Status, found: str) -> None:
+def test_a_node_without_room_or_right_to_write_is_found_without_writing(
+    text: str, status: Status, found: str
+) -> None:
     (result,) = cross.PARTICIPATION_FAMILY.judge(answer("n1", "n1", text))
     assert (result.check_id, result.status, result.found) == ("sw.room", status, found)
 
 
 def named(*pairs: tuple[str, str]) -> dict[str, tuple[Status, str]]:
-    results: tuple[CheckResult, ...] = cross.PARTICIPATION_FAMILY.compare(tuple(answer(node, host) for node, host in pairs))
+    results: tuple[CheckResult, ...] = cross.PARTICIPATION_FAMILY.compare(
+        tuple(answer(node, host) for node, host in pairs)
+    )
     return {result.node: (result.status, result.found) for result in results}
 
 
@@ -64,7 +72,10 @@ def test_of_two_nodes_with_one_name_the_one_that_the_inventory_calls_so_keeps_it
         "n3": (Status.PASS, "its own"),
     }
     # Known by addresses alone, or one machine listed twice: the first.
-    assert [status for status, _ in named(("10.0.0.1", "a"), ("10.0.0.2", "a"), ("10.0.0.3", "b")).values()] == [
+    assert [
+        status
+        for status, _ in named(("10.0.0.1", "a"), ("10.0.0.2", "a"), ("10.0.0.3", "b")).values()
+    ] == [
         Status.PASS,
         Status.FAIL,
         Status.PASS,
@@ -72,7 +83,9 @@ def test_of_two_nodes_with_one_name_the_one_that_the_inventory_calls_so_keeps_it
 
 
 def test_emulated_nodes_of_one_machine_have_its_name_and_a_node_may_say_none() -> None:
-    assert {status for status, _ in named(("node1", "here"), ("node2", "here")).values()} == {Status.PASS}
+    assert {status for status, _ in named(("node1", "here"), ("node2", "here")).values()} == {
+        Status.PASS
+    }
     assert named(("node1", "here"), ("node2", ""))["node2"] == (Status.UNKNOWN, "not shown")
 
 
@@ -83,8 +96,15 @@ class Head:
         self.refused = refused
 
     def run(self, command: Command) -> CommandResult:
-        others = command.argv[command.argv.index("busbw-login") + 2 :] if "busbw-login" in command.argv else ()
-        said = "".join(f"no {n} Permission denied (publickey).\n" if n in self.refused else f"ok {n}\n" for n in others)
+        others = (
+            command.argv[command.argv.index("busbw-login") + 2 :]
+            if "busbw-login" in command.argv
+            else ()
+        )
+        said = "".join(
+            f"no {n} Permission denied (publickey).\n" if n in self.refused else f"ok {n}\n"
+            for n in others
+        )
         return CommandResult("n1", command.argv, 0, said.encode(), b"", 0.1)
 
 
@@ -92,12 +112,25 @@ def context(tmp_path: Path, names: tuple[str, ...], refused: tuple[str, ...] = (
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "test")
     cluster = Cluster(tuple(Node(name) for name in names), names[0], "-w")
     book = playbook.load("quick", emulated=True)
-    plan = RunPlan("busbw.store.plan/1", "test", run.run_id, "2026-11-21T12:00:00Z", cluster, book, fabric.load("tcp"), "ssh")
+    plan = RunPlan(
+        "busbw.store.plan/1",
+        "test",
+        run.run_id,
+        "2026-11-21T12:00:00Z",
+        cluster,
+        book,
+        fabric.load("tcp"),
+        "ssh",
+    )
     fleet = SimpleNamespace(sessions=dict.fromkeys(names, Head(refused)))
-    return Context(run=run, plan=plan, fleet=cast("Any", fleet), now=lambda: "", say=lambda step, text: None)
+    return Context(
+        run=run, plan=plan, fleet=cast("Any", fleet), now=lambda: "", say=lambda step, text: None
+    )
 
 
-def test_whoever_did_not_answer_to_the_end_has_no_room_or_lies_takes_no_part(tmp_path: Path) -> None:
+def test_whoever_did_not_answer_to_the_end_has_no_room_or_lies_takes_no_part(
+    tmp_path: Path,
+) -> None:
     names = ("n1", "n2", "n3", "n4", "n5")
     answers = (
         answer("n1", "n1", f"closed /tmp\n{ROOM}"),
@@ -115,20 +148,37 @@ def test_whoever_did_not_answer_to_the_end_has_no_room_or_lies_takes_no_part(tmp
     )
 
 
-def test_a_few_nodes_that_the_head_cannot_log_in_to_are_left_out_and_many_end_the_run(tmp_path: Path) -> None:
+def test_a_few_nodes_that_the_head_cannot_log_in_to_are_left_out_and_many_end_the_run(
+    tmp_path: Path,
+) -> None:
     names = tuple(f"n{i}" for i in range(1, 10))
     place = Place(head="n1", directory="/tmp/x", binaries="/tmp/x", known={})
     made = context(tmp_path, names, ("n3", "n9"))
     with keys.access(made, place, names) as (same, reached):
         assert (same, reached) == (place, ("n1", "n2", "n4", "n5", "n6", "n7", "n8"))
-    why = "the head node cannot log in to it by ssh, which mpirun needs: Permission denied (publickey)."
-    assert artefacts.load(made.run, "left-out.json", LeftOut) == LeftOut((Excluded("n3", why), Excluded("n9", why)))
-    with pytest.raises(LaunchError) as refused, keys.access(context(tmp_path, names, ("n2", "n3", "n9")), place, names):
+    why = (
+        "the head node cannot log in to it by ssh, which mpirun needs: Permission denied"
+        " (publickey)."
+    )
+    assert artefacts.load(made.run, "left-out.json", LeftOut) == LeftOut(
+        (Excluded("n3", why), Excluded("n9", why))
+    )
+    with (
+        pytest.raises(LaunchError) as refused,
+        keys.access(context(tmp_path, names, ("n2", "n3", "n9")), place, names),
+    ):
         pass
     assert refused.value.what == "n1 cannot log in to n[2-3,9] by ssh, which mpirun needs"
 
 
 @pytest.mark.parametrize("name", ["$(reboot)", "-oProxyCommand=x", "\x1b[2Jn1", "a b"])
-def test_a_node_that_calls_itself_what_a_shell_would_run_takes_no_part(tmp_path: Path, name: str) -> None:
-    chosen = participants.choose(context(tmp_path, ("n1", "n2")), (answer("n1", "n1"), answer("n2", name)))
-    assert (chosen.nodes, chosen.excluded) == (("n1",), (Excluded("n2", f"cross.host_name: {name!r} is no host name"),))
+def test_a_node_that_calls_itself_what_a_shell_would_run_takes_no_part(
+    tmp_path: Path, name: str
+) -> None:
+    chosen = participants.choose(
+        context(tmp_path, ("n1", "n2")), (answer("n1", "n1"), answer("n2", name))
+    )
+    assert (chosen.nodes, chosen.excluded) == (
+        ("n1",),
+        (Excluded("n2", f"cross.host_name: {name!r} is no host name"),),
+    )

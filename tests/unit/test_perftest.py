@@ -1,4 +1,5 @@
-"""perftest and iperf3: rates in one unit whatever was asked for, and a test that failed is never a rate of 0."""
+"""perftest and iperf3: rates in one unit whatever was asked for, and a test that failed is never a
+rate of 0."""
 
 from __future__ import annotations
 
@@ -59,12 +60,17 @@ def test_a_peak_that_was_not_measured_is_none_and_not_0() -> None:
 
 
 def test_latencies_have_their_percentiles() -> None:
-    assert run("ib_write_lat.txt").latency == (LatencyRow(2, 1000, 1.76, 6.12, 1.79, 1.80, 1.95, 6.12, 9),)
+    assert run("ib_write_lat.txt").latency == (
+        LatencyRow(2, 1000, 1.76, 6.12, 1.79, 1.80, 1.95, 6.12, 9),
+    )
 
 
 def test_a_latency_test_that_runs_for_a_time_has_its_average_alone() -> None:
     head = " #bytes        #iterations       t_avg[usec]    tps average\n"
-    text = f"                    RDMA_Write Latency Test\n{head} 2             1000000           1.81           552486.19\n"
+    text = (
+        f"                    RDMA_Write Latency Test\n{head} 2             1000000           1.81 "
+        "          552486.19\n"
+    )
     found = perftest.parse(text)
     assert found is not None
     assert found.latency == (LatencyRow(2, 1000000, None, None, None, 1.81, None, None, 3),)
@@ -72,22 +78,32 @@ def test_a_latency_test_that_runs_for_a_time_has_its_average_alone() -> None:
 
 def test_a_machine_without_adapters_is_a_problem_and_no_rate() -> None:
     found = run("ib_write_bw-no-device.txt")
-    assert (found.problem, found.bandwidth, found.best_gbit_s) == ("Did not detect devices", (), None)
+    assert (found.problem, found.bandwidth, found.best_gbit_s) == (
+        "Did not detect devices",
+        (),
+        None,
+    )
 
 
 def test_a_test_that_broke_off_says_so() -> None:
     text = (FIXTURES / "ib_write_bw.txt").read_text()
     found = perftest.parse(text[: text.index(" 2          20000")])
     assert found is not None
-    assert (found.device, found.problem) == ("mlx5_0", "no row of results: it was ended early, or the text is cut off")
+    assert (found.device, found.problem) == (
+        "mlx5_0",
+        "no row of results: it was ended early, or the text is cut off",
+    )
     failed = perftest.parse(
-        text[: text.index(" 2          20000")] + " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
+        text[: text.index(" 2          20000")]
+        + " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
     )
     assert failed is not None
     assert failed.problem == "Completion with error at client"
 
 
-@pytest.mark.parametrize("text", ["", "hello\n", "# nThread 1 nGpus 1\n", "{}", "[1]", '{"start": {}}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "hello\n", "# nThread 1 nGpus 1\n", "{}", "[1]", '{"start": {}}', "\x00"]
+)
 def test_other_texts_are_not_taken(text: str) -> None:
     assert perftest.parse(text) is None
     assert iperf3.parse(text) is None
@@ -127,7 +143,10 @@ def test_a_refused_connection_is_a_problem_and_no_rate() -> None:
 
 def test_a_test_that_was_ended_before_its_end_has_no_result() -> None:
     text = (FIXTURES / "iperf3-tcp.json").read_text()
-    cut = text[: text.index('"end":\t{\n\t\t"streams"')] + '"end": {}, "error": "interrupt - the client has terminated"}'
+    cut = (
+        text[: text.index('"end":\t{\n\t\t"streams"')]
+        + '"end": {}, "error": "interrupt - the client has terminated"}'
+    )
     found = iperf3.parse(cut)
     assert found is not None
     assert (found.received_gbit_s, found.problem) == (None, "interrupt - the client has terminated")

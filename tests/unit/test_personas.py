@@ -1,4 +1,5 @@
-"""Invented hardware without a lab: personas, what nodes get from them, what the shims print, how faults change it."""
+"""Invented hardware without a lab: personas, what nodes get from them, what the shims print, how
+faults change it."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ TOOL = Path(persona_files.__file__).parent / "scripts/tool.sh"
 
 def answer(node: NodeHardware, path: str) -> str:
     """The composed text of one question."""
-    (found,) = [entry.content for entry in persona_files.tool_entries(node) if entry.path == f"answers/{path}"]
+    (found,) = [
+        entry.content
+        for entry in persona_files.tool_entries(node)
+        if entry.path == f"answers/{path}"
+    ]
     return (found or b"").decode()
 
 
@@ -65,12 +70,18 @@ def test_the_help_names_every_persona() -> None:
     assert [name for name in persona.names() if name not in told.getvalue()] == []
 
 
-def test_a_persona_of_ones_own_is_read_from_a_file_and_every_problem_is_told(tmp_path: Path) -> None:
+def test_a_persona_of_ones_own_is_read_from_a_file_and_every_problem_is_told(
+    tmp_path: Path,
+) -> None:
     text = (Path(persona.__file__).parent / "personas/ethernet.yaml").read_text()
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     assert persona.load(str(path)) == dataclasses.replace(persona.load("ethernet"), name="mine")
-    path.write_text(text.replace('"0000:41:00.0", "0000:81:00.0"', '"0000:01:00.0", "81"').replace("fabric: tcp", "fabric: tpc"))
+    path.write_text(
+        text.replace('"0000:41:00.0", "0000:81:00.0"', '"0000:01:00.0", "81"').replace(
+            "fabric: tcp", "fabric: tpc"
+        )
+    )
     with pytest.raises(LabError) as caught:
         persona.load(str(path))
     said = "\n".join(caught.value.lines())
@@ -99,20 +110,33 @@ def test_every_text_of_nvidia_smi_is_read_by_the_parsers_and_tells_the_record(na
     table = nvidia_smi.parse_table(answer(node, "nvidia-smi/plain"))
     assert table is not None
     assert (table.driver, table.cuda, table.processes) == (node.driver, node.persona.cuda, ())
-    assert [(g.index, g.model, g.power_cap_w, g.memory_total_mib, g.persistence, g.mig) for g in table.gpus] == [
-        (gpu.index, kind.model, kind.power_w, kind.memory_mib, True, False) for gpu in node.gpus
+    assert [
+        (g.index, g.model, g.power_cap_w, g.memory_total_mib, g.persistence, g.mig)
+        for g in table.gpus
+    ] == [(gpu.index, kind.model, kind.power_w, kind.memory_mib, True, False) for gpu in node.gpus]
+    assert [(g.model, g.uuid) for g in nvidia_smi.parse_list(answer(node, "nvidia-smi/-L"))] == [
+        (kind.model, g.uuid) for g in node.gpus
     ]
-    assert [(g.model, g.uuid) for g in nvidia_smi.parse_list(answer(node, "nvidia-smi/-L"))] == [(kind.model, g.uuid) for g in node.gpus]
     fabric = ("Completed", "Success") if kind.nvswitch else (None, None)
     details = nvidia_smi.parse_details(answer(node, "nvidia-smi/-q"))
-    assert [(d.bus_id, d.fabric_state, d.fabric_status) for d in details] == [(gpu.bus_id, *fabric) for gpu in node.gpus]
+    assert [(d.bus_id, d.fabric_state, d.fabric_status) for d in details] == [
+        (gpu.bus_id, *fabric) for gpu in node.gpus
+    ]
     assert all((d.headroom_c or (d.slowdown_c or 0) - (d.temperature_c or 0)) > 40 for d in details)
     links = nvidia_smi.parse_nvlink(answer(node, "nvidia-smi/nvlink_-s"))
-    assert [len(gpu.rates_gb_s) for gpu in links] == ([kind.nvlinks] * len(node.gpus) if kind.nvlinks else [])
+    assert [len(gpu.rates_gb_s) for gpu in links] == (
+        [kind.nvlinks] * len(node.gpus) if kind.nvlinks else []
+    )
     matrix = nvidia_smi.parse_topology(answer(node, "nvidia-smi/topo_-m"))
     assert matrix is not None
-    assert (len(matrix.gpus), len(matrix.nics), len(matrix.rows)) == (len(node.gpus), len(node.adapters), len(node.gpus))
-    assert [row.nics_at("PIX") for row in matrix.rows] == [(f"NIC{i}",) if node.adapters else () for i in range(len(node.gpus))]
+    assert (len(matrix.gpus), len(matrix.nics), len(matrix.rows)) == (
+        len(node.gpus),
+        len(node.adapters),
+        len(node.gpus),
+    )
+    assert [row.nics_at("PIX") for row in matrix.rows] == [
+        (f"NIC{i}",) if node.adapters else () for i in range(len(node.gpus))
+    ]
     counted = nvidia_smi.parse_performance(answer(node, "nvidia-smi/-q_-d_PERFORMANCE,ECC"))
     assert {(one.counter, one.value) for one in counted if one.index == 0} >= {
         ("throttle_hw_thermal_us", 0),
@@ -125,9 +149,17 @@ def test_every_text_of_the_adapters_tools_tells_the_record(name: str) -> None:
     node = whole(name)
     described = ibverbs.parse_devinfo(answer(node, "ibv_devinfo/plain"))
     layer = "Ethernet" if node.persona.fabric == "rocev2" else "InfiniBand"
-    assert [(d.name, d.firmware, d.node_guid, d.ports[0].state, d.ports[0].active_mtu, d.ports[0].link_layer) for d in described] == [
-        (a.name, a.firmware, a.guid, "PORT_ACTIVE", 4096, layer) for a in node.adapters
-    ]
+    assert [
+        (
+            d.name,
+            d.firmware,
+            d.node_guid,
+            d.ports[0].state,
+            d.ports[0].active_mtu,
+            d.ports[0].link_layer,
+        )
+        for d in described
+    ] == [(a.name, a.firmware, a.guid, "PORT_ACTIVE", 4096, layer) for a in node.adapters]
     release = ofed.parse_release(answer(node, "ofed_info/-s"))
     assert release is not None
     assert release.name == node.ofed
@@ -144,7 +176,9 @@ def test_every_text_of_the_adapters_tools_tells_the_record(name: str) -> None:
 @pytest.fixture
 def shim(tmp_path: Path) -> Path:
     """nvidia-smi of a node, its answers in a directory of the test."""
-    write_tree(tmp_path / "hardware", persona_files.tool_entries(with_fault(whole(), "gpu-lost", 2)))
+    write_tree(
+        tmp_path / "hardware", persona_files.tool_entries(with_fault(whole(), "gpu-lost", 2))
+    )
     (tmp_path / "nvidia-smi").write_text(TOOL.read_text().replace("/run/node", str(tmp_path)))
     (tmp_path / "nvidia-smi").chmod(0o755)
     (tmp_path / "systemctl").symlink_to("nvidia-smi")
@@ -152,7 +186,9 @@ def shim(tmp_path: Path) -> Path:
 
 
 def run(program: Path, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run((str(program), *words), capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(
+        (str(program), *words), capture_output=True, text=True, timeout=20, check=False
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -164,36 +200,66 @@ def test_the_shim_answers_any_choice_of_fields_in_the_formats_of_the_real_one(sh
     assert (status, out.splitlines()[0]) == (0, "index, name, power.limit [W], clocks.sm [MHz]")
     assert [row.broken for row in rows] == [False, False, True, False, False, False, False, False]
     assert rows[0].number("power.limit") == 700
-    last = run(shim / "nvidia-smi", "--format=csv,noheader", "--query-gpu=index,power.limit")[1].splitlines()[7]
+    last = run(shim / "nvidia-smi", "--format=csv,noheader", "--query-gpu=index,power.limit")[
+        1
+    ].splitlines()[7]
     assert last == "7, 700.00 W"
 
 
 def test_the_shim_refuses_what_the_real_one_refuses_and_says_what_it_cannot(shim: Path) -> None:
     smi = shim / "nvidia-smi"
-    assert run(smi, "--query-gpu=index,nonsense", "--format=csv") == (2, 'Field "nonsense" is not a valid field to query.\n\n', "")
+    assert run(smi, "--query-gpu=index,nonsense", "--format=csv") == (
+        2,
+        'Field "nonsense" is not a valid field to query.\n\n',
+        "",
+    )
     assert run(smi, "--query-gpu=index")[0] == 2
-    assert run(smi, "-r") == (2, "", "nvidia-smi: the lab has composed no answer to this command line\n")
-    assert run(shim / "systemctl", "is-active", "nvidia-fabricmanager", "ufw.service") == (0, "active\ninactive\n", "")
+    assert run(smi, "-r") == (
+        2,
+        "",
+        "nvidia-smi: the lab has composed no answer to this command line\n",
+    )
+    assert run(shim / "systemctl", "is-active", "nvidia-fabricmanager", "ufw.service") == (
+        0,
+        "active\ninactive\n",
+        "",
+    )
     assert run(shim / "systemctl", "is-active", "ufw") == (3, "inactive\n", "")
 
 
 def test_a_fault_changes_its_device_alone_and_every_tool_tells_of_it() -> None:
     down = with_fault(whole(), "port-down", 3)
-    assert [adapter.state for adapter in down.adapters] == ["ACTIVE"] * 3 + ["DOWN"] + ["ACTIVE"] * 4
-    assert ibverbs.parse_devinfo(answer(down, "ibv_devinfo/-d_mlx5_3"))[0].ports[0].state == "PORT_DOWN"
+    assert [adapter.state for adapter in down.adapters] == ["ACTIVE"] * 3 + ["DOWN"] + [
+        "ACTIVE"
+    ] * 4
+    assert (
+        ibverbs.parse_devinfo(answer(down, "ibv_devinfo/-d_mlx5_3"))[0].ports[0].state
+        == "PORT_DOWN"
+    )
     files = {entry.path: entry.content for entry in persona_files.sysfs_entries(down)}
     assert files["sys/class/infiniband/mlx5_3/ports/1/state"] == b"1: DOWN\n"
     missing = with_fault(whole(), "gpu-missing", 2)
-    assert [(gpu.index, gpu.address) for gpu in missing.gpus][1:3] == [(1, H100.gpu_addresses[1]), (2, H100.gpu_addresses[3])]
+    assert [(gpu.index, gpu.address) for gpu in missing.gpus][1:3] == [
+        (1, H100.gpu_addresses[1]),
+        (2, H100.gpu_addresses[3]),
+    ]
     matrix = nvidia_smi.parse_topology(answer(missing, "nvidia-smi/topo_-m"))
     assert matrix is not None
-    assert matrix.rows[2].nics_at("PIX") == ("NIC3",), "a GPU keeps its NIC when one before it is gone"
+    assert matrix.rows[2].nics_at("PIX") == ("NIC3",), (
+        "a GPU keeps its NIC when one before it is gone"
+    )
 
 
 def test_a_switched_tree_equals_one_written_anew_and_counters_stay(tmp_path: Path) -> None:
     def tree(root: Path) -> dict[str, object]:
         return {
-            str(path.relative_to(root)): os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
+            str(path.relative_to(root)): (
+                os.readlink(path)
+                if path.is_symlink()
+                else path.read_bytes()
+                if path.is_file()
+                else None
+            )
             for path in sorted(root.rglob("*"))
             if not path.is_char_device()
         }
@@ -220,7 +286,10 @@ def test_a_directory_that_is_listed_outlives_what_was_in_it(tmp_path: Path) -> N
     replace_tree(tmp_path, (), full)
     number = (tmp_path / "dev").stat().st_ino
     replace_tree(tmp_path, full, (Entry("dev"),))
-    assert ((tmp_path / "dev").stat().st_ino, list(tmp_path.iterdir())) == (number, [tmp_path / "dev"])
+    assert ((tmp_path / "dev").stat().st_ino, list(tmp_path.iterdir())) == (
+        number,
+        [tmp_path / "dev"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,7 +317,9 @@ def test_every_fault_changes_some_hardware_and_can_be_told(kind: str) -> None:
         broken = with_fault(node, kind, 1)
         assert broken != node
     # One persona stands for all: drawing the files of a node takes some ms.
-    assert persona_files.programs(broken, devices=True) == persona_files.programs(node, devices=True)
+    assert persona_files.programs(broken, devices=True) == persona_files.programs(
+        node, devices=True
+    )
     assert (*persona_files.sysfs_entries(broken), *persona_files.tool_entries(broken)) != (
         *persona_files.sysfs_entries(node),
         *persona_files.tool_entries(node),
@@ -256,11 +327,20 @@ def test_every_fault_changes_some_hardware_and_can_be_told(kind: str) -> None:
 
 
 def test_configuration_space_has_its_fields_where_pci_express_puts_them() -> None:
-    space = persona_files.endpoint(0x15B3, 0x1021, 0x020700, 5, 8, read_request_bytes=512, relaxed=False)
+    space = persona_files.endpoint(
+        0x15B3, 0x1021, 0x020700, 5, 8, read_request_bytes=512, relaxed=False
+    )
     express = space[0x34]
     assert (space[:4], space[9:12], space[0x0E]) == (b"\xb3\x15\x21\x10", b"\x00\x07\x02", 0)
-    assert (space[express], space[express + 0x12] | space[express + 0x13] << 8) == (0x10, 5 | 8 << 4)
+    assert (space[express], space[express + 0x12] | space[express + 0x13] << 8) == (
+        0x10,
+        5 | 8 << 4,
+    )
     control = space[express + 8] | space[express + 9] << 8
     assert (control >> 12 & 7, control >> 4 & 1) == (2, 0)
     bridge = persona_files.bridge(0x1B, 5, 16, acs=True)
-    assert (bridge[0x18:0x1B], bridge[0x100:0x102], bridge[0x106] & 1) == (b"\x1a\x1b\x1b", b"\x0d\x00", 1)
+    assert (bridge[0x18:0x1B], bridge[0x100:0x102], bridge[0x106] & 1) == (
+        b"\x1a\x1b\x1b",
+        b"\x0d\x00",
+        1,
+    )

@@ -1,4 +1,5 @@
-"""Playbooks: the ones that come along, the units, the lab's changes, and every mistake a person can make in one."""
+"""Playbooks: the ones that come along, the units, the lab's changes, and every mistake a person can
+make in one."""
 
 from __future__ import annotations
 
@@ -76,7 +77,10 @@ def test_a_playbook_is_read_in_the_units_people_write() -> None:
                 purpose="diagnosis",
             ),
         ),
-        gates=(Gate("sweep", GIB, "best", None, 0.9, True), Gate("once", 0, "playbook", 300.0, None, False)),
+        gates=(
+            Gate("sweep", GIB, "best", None, 0.9, True),
+            Gate("once", 0, "playbook", 300.0, None, False),
+        ),
         survey=SurveyPlan("always", 300.0, 256 * MIB, 9, ("pairs",)),
         payload="nccl-tests",
         env=(("NCCL_CROSS_NIC", "0"),),
@@ -85,7 +89,11 @@ def test_a_playbook_is_read_in_the_units_people_write() -> None:
 
 def test_on_emulated_hosts_the_same_playbook_scales_itself_down() -> None:
     book = playbook.parse(TEXT, "p.yaml", "p", emulated=True)
-    assert (book.payload, book.fabric, book.survey) == ("lab", "lab", SurveyPlan("always", 60.0, MIB, 9, ("pairs",)))
+    assert (book.payload, book.fabric, book.survey) == (
+        "lab",
+        "lab",
+        SurveyPlan("always", 60.0, MIB, 9, ("pairs",)),
+    )
     assert book.gates[0].sizes_from_bytes == MIB
     assert book.cases[0] == BenchmarkCase(
         id="sweep",
@@ -109,7 +117,12 @@ def test_a_playbook_that_comes_along_can_be_run_and_recorded(name: str, emulated
     assert book.fabric is None or book.fabric in fabric.names()
     assert book.payload == ("lab" if emulated else "nccl-tests")
     by_id = {case.id: case for case in book.cases}
-    judged = {gate.case: [size for size in by_id[gate.case].sizes.planned() if size >= gate.sizes_from_bytes] for gate in book.gates}
+    judged = {
+        gate.case: [
+            size for size in by_id[gate.case].sizes.planned() if size >= gate.sizes_from_bytes
+        ]
+        for gate in book.gates
+    }
     assert all(judged.values())
     # A soak is held against itself, round by round.
     assert any(gate.required for gate in book.gates) or book.soak_s is not None
@@ -131,7 +144,14 @@ def test_day_one_proves_measures_and_checks_the_data() -> None:
 def test_the_labs_day_one_is_small_enough_for_two_cores() -> None:
     book = playbook.load("day-one", emulated=True)
     assert max(case.sizes.maximum_bytes for case in book.cases) <= 16 * MIB
-    assert sum(len(case.sizes.planned()) * (case.iterations + case.warmup) for case in book.cases if case.purpose != "latency") <= 300
+    assert (
+        sum(
+            len(case.sizes.planned()) * (case.iterations + case.warmup)
+            for case in book.cases
+            if case.purpose != "latency"
+        )
+        <= 300
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +207,10 @@ survey: {when: always, groups: [], iterations: 0}
         "p.yaml:3:83: must be 0 or more, not -1",
         "p.yaml:3:96: must be more than 0",
         "p.yaml:4:61: nccl-tests' -z is 0 to 3, not 5",
-        "p.yaml:4:70: 'HF_TOKEN' looks like a secret, and every variable is written into the report",
+        (
+            "p.yaml:4:70: 'HF_TOKEN' looks like a secret, and every variable is written into the"
+            " report"
+        ),
         "p.yaml:4:83: 'A B' is not the name of a variable",
         "p.yaml:4:108: must be 1 or more, not 0",
         "p.yaml:5:10: case 'b' is there already, at line 4",
@@ -205,11 +228,16 @@ survey: {when: always, groups: [], iterations: 0}
 
 def test_a_gate_that_the_labs_smaller_sizes_leave_without_a_size_is_refused() -> None:
     text = TEXT.replace(", lab_sizes_from: 1M", "")
-    assert complaints(text) == ["p.yaml:17:5: would judge nothing: lab_sizes_from is 1 GiB, case 'sweep' ends at 1 MiB in the lab"]
+    assert complaints(text) == [
+        "p.yaml:17:5: would judge nothing: lab_sizes_from is 1 GiB, case 'sweep' ends at 1 MiB in"
+        " the lab"
+    ]
 
 
 def test_a_playbook_without_cases_would_measure_nothing() -> None:
-    assert complaints("description: x\ncases: []\n") == ["p.yaml:2:8: names no case: nothing would be measured"]
+    assert complaints("description: x\ncases: []\n") == [
+        "p.yaml:2:8: names no case: nothing would be measured"
+    ]
 
 
 def test_an_unknown_playbook_lists_the_known_ones() -> None:

@@ -1,4 +1,5 @@
-"""What a topology tells of a node: its leaves by rail, who shares them, and the switch port behind a link that a finding names."""
+"""What a topology tells of a node: its leaves by rail, who shares them, and the switch port behind
+a link that a finding names."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from busbw.store import run_directory
 
 LINKS = "".join(
     f"CA: gpu-{node:03} mlx5_{rail}:\n"
-    f"      0xa088c203000000{node:x}{rail:x}      {node}    1[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>     10{rail}"
+    f"      0xa088c203000000{node:x}{rail:x}      {node}    1[  ] ==( 4X        106.25 Gbps Active/"
+    f"  LinkUp)==>     10{rail}"
     f'    {node}[  ] "MF0;leaf{rail + (3 if node == 4 else 1)}:MQM9700/U1" ( )\n'
     for node in (1, 2, 3, 4)
     for rail in (0, 1)
 )
-"""Composed as iblinkinfo prints: three nodes whose rails end on leaf1 and leaf2, a fourth on leaf3 and leaf4."""
+"""Composed as iblinkinfo prints: three nodes whose rails end on leaf1 and leaf2, a fourth on leaf3
+and leaf4."""
 NODES = tuple(Node(f"gpu-{i:03}", rails=("mlx5_0", "mlx5_1")) for i in (1, 2, 3, 4))
 NAMES = tuple(node.name for node in NODES)
 
@@ -31,7 +34,14 @@ def topology() -> Topology:
 
 
 def finding(*where: str) -> Finding:
-    return Finding("slow-rail", Status.FAIL, f"{where} is slow", where, (Evidence("raw/cases/a/stdout.txt", 3, "x"),), cause="the cable")
+    return Finding(
+        "slow-rail",
+        Status.FAIL,
+        f"{where} is slow",
+        where,
+        (Evidence("raw/cases/a/stdout.txt", 3, "x"),),
+        cause="the cable",
+    )
 
 
 def test_each_node_has_the_leaf_of_each_of_its_rails() -> None:
@@ -43,7 +53,9 @@ def test_each_node_has_the_leaf_of_each_of_its_rails() -> None:
     )
 
 
-def test_nodes_share_a_leaf_where_every_rail_does_and_nothing_is_said_where_one_is_not_known() -> None:
+def test_nodes_share_a_leaf_where_every_rail_does_and_nothing_is_said_where_one_is_not_known() -> (
+    None
+):
     assert cabling.sharing(topology(), NAMES) == (
         ("gpu-001", "leaf1+leaf2"),
         ("gpu-002", "leaf1+leaf2"),
@@ -55,16 +67,25 @@ def test_nodes_share_a_leaf_where_every_rail_does_and_nothing_is_said_where_one_
 
 def test_a_finding_of_a_link_names_the_switch_port_and_the_line_that_shows_it() -> None:
     by_rail, by_device, other = cabling.with_far_ends(
-        (finding("gpu-003 rail 1"), finding("gpu-004 mlx5_0"), finding("gpu-003", "gpu-003 rail 7", "leaf1")), topology()
+        (
+            finding("gpu-003 rail 1"),
+            finding("gpu-004 mlx5_0"),
+            finding("gpu-003", "gpu-003 rail 7", "leaf1"),
+        ),
+        topology(),
     )
 
     assert by_rail.cause == "the cable; gpu-003 mlx5_1 is plugged into leaf2 port 3"
-    assert by_rail.evidence[1:] == (Evidence("links.txt", 12, "gpu-003 mlx5_1 is plugged into leaf2 port 3"),)
+    assert by_rail.evidence[1:] == (
+        Evidence("links.txt", 12, "gpu-003 mlx5_1 is plugged into leaf2 port 3"),
+    )
     assert by_device.cause == "the cable; gpu-004 mlx5_0 is plugged into leaf3 port 4"
     assert other == finding("gpu-003", "gpu-003 rail 7", "leaf1")
 
 
-def test_a_run_that_was_given_the_fabrics_files_tells_the_far_end_and_one_that_was_not_changes_nothing(tmp_path: Path) -> None:
+def test_a_run_that_was_given_the_fabrics_files_tells_the_far_end_and_one_that_was_not_changes_nothing(
+    tmp_path: Path,
+) -> None:
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "day-one")
     assert between.with_far_ends(run, (finding("gpu-002 rail 0"),)) == (finding("gpu-002 rail 0"),)
 

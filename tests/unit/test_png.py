@@ -19,7 +19,9 @@ def chunks(image: bytes) -> list[tuple[bytes, bytes]]:
     while at < len(image):
         (length,) = struct.unpack(">I", image[at : at + 4])
         kind, data = image[at + 4 : at + 8], image[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", image[at + 8 + length : at + 12 + length]) == (zlib.crc32(kind + data),)
+        assert struct.unpack(">I", image[at + 8 + length : at + 12 + length]) == (
+            zlib.crc32(kind + data),
+        )
         found.append((kind, data))
         at += 12 + length
     return found

@@ -1,4 +1,5 @@
-"""Earlier surveys for the blame model of a run: their groups count as launches of their own, and never what does not belong."""
+"""Earlier surveys for the blame model of a run: their groups count as launches of their own, and
+never what does not belong."""
 
 from __future__ import annotations
 
@@ -12,10 +13,17 @@ from busbw.store import artefacts, run_directory
 NOISE = (1.0, 0.99, 1.01, 0.98, 1.02)
 
 
-def launch(name: str, groups: tuple[tuple[str, str], ...], slow: frozenset[str]) -> tuple[GroupSample, ...]:
+def launch(
+    name: str, groups: tuple[tuple[str, str], ...], slow: frozenset[str]
+) -> tuple[GroupSample, ...]:
     return tuple(
         GroupSample(
-            g, 1 << 20, tuple(10 * n * (0.5 if slow & set(g) else 1) for n in NOISE), f"raw/cases/{name}/r.json", launch=name, rail=r
+            g,
+            1 << 20,
+            tuple(10 * n * (0.5 if slow & set(g) else 1) for n in NOISE),
+            f"raw/cases/{name}/r.json",
+            launch=name,
+            rail=r,
         )
         for g in groups
         for r in range(2)
@@ -29,14 +37,28 @@ SECOND = (("a", "c"), ("b", "e"), ("d", "f"))
 def test_launches_of_two_runs_with_the_same_names_stay_two_launches() -> None:
     bad = frozenset({"d"})
     earlier = tuple(
-        GroupSample(s.nodes, s.size_bytes, s.busbw_gb_s, f"raw/{pooled.FILE}", launch=f"20261121-a/{s.launch}", rail=s.rail)
+        GroupSample(
+            s.nodes,
+            s.size_bytes,
+            s.busbw_gb_s,
+            f"raw/{pooled.FILE}",
+            launch=f"20261121-a/{s.launch}",
+            rail=s.rail,
+        )
         for s in launch("survey-pairs-1", FIRST, bad)
     )
     now = launch("survey-pairs-1", SECOND, bad)
     assert blame.solve(now).blames == blame.solve(earlier).blames == ()
     (accused,) = blame.solve((*earlier, *now)).blames
-    assert (accused.component, accused.also, accused.launches) == ("d", (), "slow in 2 of 2 launches")
-    assert {e.artefact for e in accused.seen_in} >= {f"raw/{pooled.FILE}", "raw/cases/survey-pairs-1/r.json"}
+    assert (accused.component, accused.also, accused.launches) == (
+        "d",
+        (),
+        "slow in 2 of 2 launches",
+    )
+    assert {e.artefact for e in accused.seen_in} >= {
+        f"raw/{pooled.FILE}",
+        "raw/cases/survey-pairs-1/r.json",
+    }
 
 
 def test_what_was_kept_with_a_run_is_read_again_and_carried_into_a_replay(tmp_path: Path) -> None:

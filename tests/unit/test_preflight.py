@@ -18,22 +18,58 @@ ALL = Demand("test", ("*",), ())
 def run_here(command: Command, path: str = "/usr/bin:/bin") -> CommandResult:
     """The script on this machine, as sshd would start it."""
     done = subprocess.run(
-        command.argv, input=command.stdin, capture_output=True, timeout=60, check=False, env={"PATH": path, "HOME": "/root"}
+        command.argv,
+        input=command.stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={"PATH": path, "HOME": "/root"},
     )
     return CommandResult("n1", command.argv, done.returncode, done.stdout, done.stderr, 0.1)
 
 
-def answer_of(node: Node | None = None, problem: str | None = None, **sections: tuple[str, str, int | None]) -> NodeAnswer:
-    """An answer composed of the named sections (stdout, stderr, exit status); the others are as a healthy node gives them."""
+def answer_of(
+    node: Node | None = None, problem: str | None = None, **sections: tuple[str, str, int | None]
+) -> NodeAnswer:
+    """An answer composed of the named sections (stdout, stderr, exit status); the others are as a
+    healthy node gives them."""
     healthy: dict[str, tuple[str, str, int | None]] = {
-        "identity": ("host=n1\nhome=/root\nuid=0\nssh=10.0.0.9 5000 10.0.0.1 22\nmpirun=/usr/bin/mpirun\n", "", 0),
-        "addresses": ("1: lo    inet 127.0.0.1/8 scope host lo\n2: bond0    inet 10.0.0.1/24 brd 10.0.0.255 scope global bond0\n", "", 0),
+        "identity": (
+            "host=n1\nhome=/root\nuid=0\nssh=10.0.0.9 5000 10.0.0.1 22\nmpirun=/usr/bin/mpirun\n",
+            "",
+            0,
+        ),
+        "addresses": (
+            (
+                "1: lo    inet 127.0.0.1/8 scope host lo\n2: bond0    inet 10.0.0.1/24 brd"
+                " 10.0.0.255 scope global bond0\n"
+            ),
+            "",
+            0,
+        ),
         "mpirun_version": ("mpirun (Open MPI) 4.1.4\n", "", 0),
         "mpi_home": ("/usr/lib/x86_64-linux-gnu/openmpi\n", "", 0),
-        "interfaces": ("net lo operstate unknown carrier 1 rx - tx -\nnet bond0 operstate up carrier 1 rx - tx -\n", "", 0),
-        "nvidia_smi_list": ("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-2)\n", "", 0),
+        "interfaces": (
+            (
+                "net lo operstate unknown carrier 1 rx - tx -\nnet bond0 operstate up carrier 1 rx"
+                " - tx -\n"
+            ),
+            "",
+            0,
+        ),
+        "nvidia_smi_list": (
+            (
+                "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\nGPU 1: NVIDIA H100 80GB HBM3 (UUID:"
+                " GPU-2)\n"
+            ),
+            "",
+            0,
+        ),
         "ibv_devices": (
-            "    device          \t   node GUID\n    ------          \t----------------\n    mlx5_0          \tb83fd20300aa0010\n",
+            (
+                "    device          \t   node GUID\n    ------          \t----------------\n   "
+                " mlx5_0          \tb83fd20300aa0010\n"
+            ),
             "",
             0,
         ),
@@ -49,7 +85,15 @@ def answer_of(node: Node | None = None, problem: str | None = None, **sections: 
             break
     else:
         text_out += "\n@@run-1 done\n"
-    result = CommandResult("n1", ("sh", "-s"), 0 if problem is None else None, text_out.encode(), text_err.encode(), 0.1, problem)
+    result = CommandResult(
+        "n1",
+        ("sh", "-s"),
+        0 if problem is None else None,
+        text_out.encode(),
+        text_err.encode(),
+        0.1,
+        problem,
+    )
     return script.split(node or Node("n1"), result, "run-1", "raw/preflight/n1.txt")
 
 
@@ -68,18 +112,35 @@ def test_the_script_runs_to_its_end_here_and_every_section_answers() -> None:
 
 def test_the_script_is_accepted_by_a_strict_posix_shell() -> None:
     command = script.build(families(), "run-1", 60)
-    done = subprocess.run(["dash", "-n"], input=command.stdin, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(
+        ["dash", "-n"], input=command.stdin, capture_output=True, timeout=30, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_healthy_answer_passes_everything_and_gives_the_facts() -> None:
     answer = answer_of(Node("n1", gpus=2, rails=("mlx5_0",)))
     results = {r.check_id: r.status for r in frame.judge(families(), (answer,), ALL)}
-    asked = ("gpu.count", "os.limits.memlock", "rdma.devices", "rdma.ofed", "sw.mpirun", "cross.mpi", "cross.host_name", "eth.interfaces")
+    asked = (
+        "gpu.count",
+        "os.limits.memlock",
+        "rdma.devices",
+        "rdma.ofed",
+        "sw.mpirun",
+        "cross.mpi",
+        "cross.host_name",
+        "eth.interfaces",
+    )
     assert {check_id: results[check_id] for check_id in asked} == dict.fromkeys(asked, Status.PASS)
     # What this composed answer leaves out is never taken as good.
-    assert {status for check_id, status in results.items() if check_id not in asked} == {Status.UNKNOWN, Status.SKIPPED}
-    assert {check_id for check_id, status in results.items() if status is Status.SKIPPED} == {"cross.limits", "cross.ofed"}
+    assert {status for check_id, status in results.items() if check_id not in asked} == {
+        Status.UNKNOWN,
+        Status.SKIPPED,
+    }
+    assert {check_id for check_id, status in results.items() if status is Status.SKIPPED} == {
+        "cross.limits",
+        "cross.ofed",
+    }
     known = facts(answer)
     assert (known.ssh_interface, known.mpi_home, known.user_id, known.linked) == (
         "bond0",
@@ -102,11 +163,18 @@ def test_noise_of_a_login_shell_is_in_no_section() -> None:
             1,
             "no RDMA device (Failed to get IB devices list: Function not implemented)",
         ),
-        ("    device          \t   node GUID\n    ------          \t----------------\n", "", 0, "no RDMA device (only the header lines)"),
+        (
+            "    device          \t   node GUID\n    ------          \t----------------\n",
+            "",
+            0,
+            "no RDMA device (only the header lines)",
+        ),
         ("No IB devices found\n", "", 255, "no RDMA device (No IB devices found)"),
     ],
 )
-def test_each_of_the_texts_for_no_hca_fails(stdout: str, stderr: str, status: int, found: str) -> None:
+def test_each_of_the_texts_for_no_hca_fails(
+    stdout: str, stderr: str, status: int, found: str
+) -> None:
     (result,) = check("rdma.devices", answer_of(ibv_devices=(stdout, stderr, status)))
     assert (result.status, result.found) == (Status.FAIL, found)
 
@@ -117,28 +185,48 @@ def test_a_rail_of_the_inventory_that_is_not_there_fails_and_is_named() -> None:
 
 
 def test_a_missing_tool_is_unknown_and_says_which() -> None:
-    (result,) = check("gpu.count", answer_of(nvidia_smi_list=("", "sh: 1: nvidia-smi: not found\n", 127)))
-    assert (result.status, result.reason) == (Status.UNKNOWN, "nvidia-smi is not installed on the node or not on PATH")
+    (result,) = check(
+        "gpu.count", answer_of(nvidia_smi_list=("", "sh: 1: nvidia-smi: not found\n", 127))
+    )
+    assert (result.status, result.reason) == (
+        Status.UNKNOWN,
+        "nvidia-smi is not installed on the node or not on PATH",
+    )
 
 
 def test_a_hanging_tool_is_unknown_and_says_so() -> None:
     (result,) = check("gpu.count", answer_of(nvidia_smi_list=("", "", 124)))
-    assert (result.status, result.found, result.reason) == (Status.UNKNOWN, "timed out", "nvidia-smi -L did not end within its time limit")
+    assert (result.status, result.found, result.reason) == (
+        Status.UNKNOWN,
+        "timed out",
+        "nvidia-smi -L did not end within its time limit",
+    )
 
 
 def test_fewer_gpus_than_the_inventory_says_fail() -> None:
     (result,) = check("gpu.count", answer_of(Node("n1", gpus=8)))
-    assert (result.status, result.found, result.expected) == (Status.FAIL, "2 x NVIDIA H100 80GB HBM3", "8 GPUs")
+    assert (result.status, result.found, result.expected) == (
+        Status.FAIL,
+        "2 x NVIDIA H100 80GB HBM3",
+        "8 GPUs",
+    )
 
 
 def test_no_vendor_package_is_a_fact_and_a_small_memlock_a_failure() -> None:
-    answer = answer_of(ofed_info=("", "sh: 1: ofed_info: not found\n", 127), memlock=("8192\n", "", 0))
+    answer = answer_of(
+        ofed_info=("", "sh: 1: ofed_info: not found\n", 127), memlock=("8192\n", "", 0)
+    )
     assert check("rdma.ofed", answer)[0].status is Status.PASS
-    assert (check("os.limits.memlock", answer)[0].status, check("os.limits.memlock", answer)[0].found) == (Status.FAIL, "8192 KiB")
+    assert (
+        check("os.limits.memlock", answer)[0].status,
+        check("os.limits.memlock", answer)[0].found,
+    ) == (Status.FAIL, "8192 KiB")
 
 
 def test_a_node_that_dies_half_way_leaves_what_it_said_and_the_rest_unknown() -> None:
-    answer = answer_of(problem="connection lost: reset by peer", mpirun_version=("mpirun (Op", "", None))
+    answer = answer_of(
+        problem="connection lost: reset by peer", mpirun_version=("mpirun (Op", "", None)
+    )
     (mpirun,) = check("sw.mpirun", answer)
     (memlock,) = check("os.limits.memlock", answer)
     assert (mpirun.status, mpirun.reason) == (Status.UNKNOWN, "connection lost: reset by peer")
@@ -150,22 +238,43 @@ def test_the_odd_mpi_out_fails_and_the_majority_passes() -> None:
     answers = [answer_of(Node(f"n{i}")) for i in range(3)]
     answers.append(answer_of(Node("n9"), mpirun_version=("mpirun (Open MPI) 5.0.3\n", "", 0)))
     results = {r.node: r for r in check("cross.mpi", *answers)}
-    assert {n: r.status for n, r in results.items()} == {"n0": Status.PASS, "n1": Status.PASS, "n2": Status.PASS, "n9": Status.FAIL}
-    assert results["n9"].expected == "the same on all nodes: Open MPI 4.1.4 at /usr/bin/mpirun (3 of 4)"
+    assert {n: r.status for n, r in results.items()} == {
+        "n0": Status.PASS,
+        "n1": Status.PASS,
+        "n2": Status.PASS,
+        "n9": Status.FAIL,
+    }
+    assert (
+        results["n9"].expected
+        == "the same on all nodes: Open MPI 4.1.4 at /usr/bin/mpirun (3 of 4)"
+    )
 
 
 def test_a_check_outside_the_profile_is_skipped_and_an_advisory_one_is_not_required() -> None:
     demand = Demand("tcp", ("sw.*",), ("os.*",))
-    results = {r.check_id: r for r in frame.judge(families(), (answer_of(memlock=("64\n", "", 0)),), demand)}
-    assert (results["rdma.devices"].status, results["rdma.devices"].reason) == (Status.SKIPPED, "not applicable to profile tcp")
-    assert (results["os.limits.memlock"].status, results["os.limits.memlock"].required) == (Status.FAIL, False)
+    results = {
+        r.check_id: r
+        for r in frame.judge(families(), (answer_of(memlock=("64\n", "", 0)),), demand)
+    }
+    assert (results["rdma.devices"].status, results["rdma.devices"].reason) == (
+        Status.SKIPPED,
+        "not applicable to profile tcp",
+    )
+    assert (results["os.limits.memlock"].status, results["os.limits.memlock"].required) == (
+        Status.FAIL,
+        False,
+    )
     assert results["sw.mpirun"].required
 
 
 def test_a_demanded_check_that_does_not_exist_is_unknown_on_every_node() -> None:
     demand = dataclasses.replace(ALL, required=("gpu.telepathy",))
     (result,) = check("gpu.telepathy", answer_of(), demand=demand)
-    assert (result.status, result.reason, result.required) == (Status.UNKNOWN, "this version of busbw does not have this check", True)
+    assert (result.status, result.reason, result.required) == (
+        Status.UNKNOWN,
+        "this version of busbw does not have this check",
+        True,
+    )
 
 
 def asked_here(*sections: Section, at_most_s: int | None = None) -> NodeAnswer:
@@ -185,13 +294,20 @@ def test_a_small_section_that_hangs_costs_its_own_answer_alone() -> None:
     )
     assert answer.problem is None
     found = {name: (s.stdout, s.exit_status) for name, s in answer.sections.items()}
-    assert found == {"before": ("1\n", 0), "hung": ("begun\n", 124), "behind": ("3\n", 0), "tool": ("Linux\n", 0)}
+    assert found == {
+        "before": ("1\n", 0),
+        "hung": ("begun\n", 124),
+        "behind": ("3\n", 0),
+        "tool": ("Linux\n", 0),
+    }
 
 
 def test_small_sections_do_not_change_each_other() -> None:
     answer = asked_here(
         Section("first", "cd /; x=1; IFS=:; set -f; exit 3", small=True),
-        Section("second", 'echo "${x:-none} $IFS" | tr -d " \\t\\n"; set -- a b; echo $#', small=True),
+        Section(
+            "second", 'echo "${x:-none} $IFS" | tr -d " \\t\\n"; set -- a b; echo $#', small=True
+        ),
     )
     found = {name: (s.stdout, s.exit_status) for name, s in answer.sections.items()}
     assert found == {"first": ("", 3), "second": ("none2\n", 0)}
@@ -199,9 +315,13 @@ def test_small_sections_do_not_change_each_other() -> None:
 
 def test_a_named_tool_that_is_not_there_is_answered_at_once_and_one_that_is_there_runs() -> None:
     answer = asked_here(
-        Section("absent", "x=$(no-such-tool); echo $x", tool="no-such-tool"), Section("there", "x=$(echo 5); echo $x", tool="uname")
+        Section("absent", "x=$(no-such-tool); echo $x", tool="no-such-tool"),
+        Section("there", "x=$(echo 5); echo $x", tool="uname"),
     )
-    assert (answer.sections["absent"].exit_status, answer.sections["absent"].stderr) == (127, "sh: no-such-tool: not found\n")
+    assert (answer.sections["absent"].exit_status, answer.sections["absent"].stderr) == (
+        127,
+        "sh: no-such-tool: not found\n",
+    )
     assert (answer.sections["there"].exit_status, answer.sections["there"].stdout) == (0, "5\n")
 
 
@@ -227,5 +347,9 @@ def test_a_text_that_a_check_stumbles_over_costs_one_node_its_answer_and_nobody_
     told = {(r.check_id, r.node): (r.status, r.found) for r in results}
     assert told[("x.y", "good")] == (Status.PASS, "well")
     assert told[("x.y", "odd")] == (Status.UNKNOWN, "not understood")
-    assert {told[("cross.z", name)] for name in ("good", "odd")} == {(Status.UNKNOWN, "not understood")}
-    assert "ValueError: not enough values to unpack {0}" in next(r.reason for r in results if (r.check_id, r.node) == ("x.y", "odd"))
+    assert {told[("cross.z", name)] for name in ("good", "odd")} == {
+        (Status.UNKNOWN, "not understood")
+    }
+    assert "ValueError: not enough values to unpack {0}" in next(
+        r.reason for r in results if (r.check_id, r.node) == ("x.y", "odd")
+    )

@@ -1,4 +1,5 @@
-"""Checks of the machine, its PCI path, Ethernet, clouds and installed software: each well, not well, and not to be told."""
+"""Checks of the machine, its PCI path, Ethernet, clouds and installed software: each well, not
+well, and not to be told."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ ALL = Demand("test", ("*",), ())
 Sections = dict[str, str | tuple[str, str, int]]
 ABSENT = ("", "sh: not found\n", 127)
 STUCK = "D      77  1000 ana   nfs_wait_on_request   python3\n"
-SYSTEM = "kernel=6.8.0\nloadavg=0.10 0.1 0.1 1/9 9\ncpus=0-95\nallowed=0-95\nflags=1\ngovernor=performance\nnuma=0-47 48-95\nbios=3.1\n"
+SYSTEM = (
+    "kernel=6.8.0\nloadavg=0.10 0.1 0.1 1/9"
+    " 9\ncpus=0-95\nallowed=0-95\nflags=1\ngovernor=performance\nnuma=0-47 48-95\nbios=3.1\n"
+)
 LSPCI = """\
 17:01.0 PCI bridge: Intel Corporation Device 352a
 \t\tACSCtl:\tSrcValid{acs} TransBlk- ReqRedir-
@@ -20,16 +24,34 @@ LSPCI = """\
 \t\t\tRlxdOrd{order} ExtTag+ PhantFunc- AuxPwr- NoSnoop+ FLReset-
 \t\t\tMaxPayload 256 bytes, MaxReadReq {size} bytes
 """
-PCI = "pci 0000:18:00.0 0x15b3 0x020700 width 16 16 speed 32.0 32.0 numa 0 under 0000:17:01.0={}/16 0000:16:00.0=0/16\n"
-HIDDEN = "18:00.0 Infiniband controller: Mellanox Technologies MT2910\n\tCapabilities: <access denied>\n"
+PCI = (
+    "pci 0000:18:00.0 0x15b3 0x020700 width 16 16 speed 32.0 32.0 numa 0 under 0000:17:01.0={}/16"
+    " 0000:16:00.0=0/16\n"
+)
+HIDDEN = (
+    "18:00.0 Infiniband controller: Mellanox Technologies MT2910\n\tCapabilities: <access denied>\n"
+)
 NETDEV = "rdmanet {} {} mtu 9000 rp_filter 2 arp_ignore {} arp_announce {} ecn_np {} ecn_rp {}\n"
-QUERY = "index, name, clocks.sm [MHz], clocks.max.sm [MHz], utilization.gpu [%]\n0, {}, {}, 1980, {}\n"
-IMEX = "Nodes:\nNode #0   * 10.0.0.1 *   - READY   - Version: 570.86.15\nNode #1     10.0.0.2     - {}   - Version: 570.86.15\nDomain State: {}\n"
-LDCONFIG = "812 libs found in cache `/etc/ld.so.cache'\n\t{} (libc6,x86-64) => /usr/lib/x86_64-linux-gnu/{}\n"
-DETAILS = "Driver Version                            : 535.161.08\nCUDA Version                              : 12.2\n"
+QUERY = (
+    "index, name, clocks.sm [MHz], clocks.max.sm [MHz], utilization.gpu [%]\n0, {}, {}, 1980, {}\n"
+)
+IMEX = (
+    "Nodes:\nNode #0   * 10.0.0.1 *   - READY   - Version: 570.86.15\nNode #1     10.0.0.2     - {}"
+    "   - Version: 570.86.15\nDomain State: {}\n"
+)
+LDCONFIG = (
+    "812 libs found in cache `/etc/ld.so.cache'\n\t{} (libc6,x86-64) =>"
+    " /usr/lib/x86_64-linux-gnu/{}\n"
+)
+DETAILS = (
+    "Driver Version                            : 535.161.08\nCUDA Version                          "
+    "    : 12.2\n"
+)
 
 
-def answer(sections: Sections, node: str = "n1", gpus: int | None = None, seconds: float | None = 0.1) -> NodeAnswer:
+def answer(
+    sections: Sections, node: str = "n1", gpus: int | None = None, seconds: float | None = 0.1
+) -> NodeAnswer:
     made = {}
     for name, value in sections.items():
         out, err, status = (value, "", 0) if isinstance(value, str) else value
@@ -145,12 +167,17 @@ CASES: tuple[tuple[str, Sections, Status, str], ...] = (
 
 
 @pytest.mark.parametrize(("check_id", "sections", "status", "found"), CASES)
-def test_each_answer_is_judged_as_it_stands(check_id: str, sections: Sections, status: Status, found: str) -> None:
+def test_each_answer_is_judged_as_it_stands(
+    check_id: str, sections: Sections, status: Status, found: str
+) -> None:
     assert told(check_id, sections) == (status, found)
 
 
 def test_a_session_that_sees_fewer_gpus_than_the_driver_has_fails() -> None:
-    listed, driver = "GPU 0: NVIDIA H100 (UUID: GPU-1)\n", "loaded\ngpu 0000:1b:00.0\ngpu 0000:43:00.0\n"
+    listed, driver = (
+        "GPU 0: NVIDIA H100 (UUID: GPU-1)\n",
+        "loaded\ngpu 0000:1b:00.0\ngpu 0000:43:00.0\n",
+    )
     seen = {"system": SYSTEM, "nvidia_smi_list": listed, "nvidia_driver": driver}
     assert told("os.cgroup", seen) == (F, "96 of 96 CPUs, 1 GPUs of the 2 that the driver has")
     assert told("os.cgroup", {**seen, "nvidia_smi_list": ABSENT}) == (P, "96 of 96 CPUs, 0 GPUs")
@@ -174,9 +201,17 @@ def test_a_driver_that_answers_late_warns_and_one_that_never_answers_fails(
 
 
 def test_rails_that_share_a_subnet_need_arp_to_be_told_so() -> None:
-    addresses = "2: ens1    inet 10.0.0.1/16 scope global ens1\n3: ens2    inet 10.{}.0.2/16 scope global ens2\n"
-    two = NETDEV.format("mlx5_0", "ens1", "{0}", "{1}", "-", "-") + NETDEV.format("mlx5_1", "ens2", "{0}", "{1}", "-", "-")
-    assert told("eth.arp", {"netdevs": two.format(0, 0), "addresses": addresses.format(1)}) == (P, "a subnet per rail")
+    addresses = (
+        "2: ens1    inet 10.0.0.1/16 scope global ens1\n3: ens2    inet 10.{}.0.2/16 scope global"
+        " ens2\n"
+    )
+    two = NETDEV.format("mlx5_0", "ens1", "{0}", "{1}", "-", "-") + NETDEV.format(
+        "mlx5_1", "ens2", "{0}", "{1}", "-", "-"
+    )
+    assert told("eth.arp", {"netdevs": two.format(0, 0), "addresses": addresses.format(1)}) == (
+        P,
+        "a subnet per rail",
+    )
     assert told("eth.arp", {"netdevs": two.format(0, 0), "addresses": addresses.format(0)}) == (
         F,
         "2 rails share 1 subnet; arp_ignore or arp_announce not set on ens1, ens2",
@@ -207,7 +242,9 @@ COMPARED: tuple[tuple[str, str, str, str, Status], ...] = (
 def test_what_differs_from_most_nodes_is_told_with_its_own_severity(
     check_id: str, section: str, most: str, odd: str, severity: Status
 ) -> None:
-    answers = [answer({section: text}, node=f"n{i}") for i, text in enumerate((most, most, most, odd))]
+    answers = [
+        answer({section: text}, node=f"n{i}") for i, text in enumerate((most, most, most, odd))
+    ]
     found = {r.node: r for r in results(check_id, *answers)}
     assert [found[f"n{i}"].status for i in range(4)] == [P, P, P, severity]
     assert found["n3"].expected.endswith("(3 of 4)")
@@ -217,21 +254,38 @@ def test_what_differs_from_most_nodes_is_told_with_its_own_severity(
 @pytest.mark.parametrize("check_id", [row[0] for row in COMPARED])
 def test_what_no_node_says_is_not_compared(check_id: str) -> None:
     section = {row[0]: row[1] for row in COMPARED}[check_id]
-    assert {r.status for r in results(check_id, *(answer({section: ""}, node=f"n{i}") for i in range(3)))} == {S}
-    assert {r.status for r in results(check_id, *(answer({section: ("", "", 124)}, node=f"n{i}") for i in range(3)))} == {U}
+    assert {
+        r.status
+        for r in results(check_id, *(answer({section: ""}, node=f"n{i}") for i in range(3)))
+    } == {S}
+    assert {
+        r.status
+        for r in results(
+            check_id, *(answer({section: ("", "", 124)}, node=f"n{i}") for i in range(3))
+        )
+    } == {U}
 
 
 def test_nodes_that_are_all_limited_members_of_a_partition_warn_together() -> None:
     text = PORT.format("InfiniBand", "pkey mlx5_0 1 pkeys/0 0x7fff\n")
     found = results("cross.pkey", *(answer({"rdma_sysfs": text}, node=f"n{i}") for i in range(3)))
-    assert {(r.status, r.reason) for r in found} == {(W, "limited members of a partition never reach each other")}
+    assert {(r.status, r.reason) for r in found} == {
+        (W, "limited members of a partition never reach each other")
+    }
 
 
 def test_only_what_serves_a_check_of_the_profile_is_asked() -> None:
-    asked = {s.name for s in script.sections(families(), Demand("lab", ("ssh.connect", "sw.mpirun"), ("sw.env_file",)))}
+    asked = {
+        s.name
+        for s in script.sections(
+            families(), Demand("lab", ("ssh.connect", "sw.mpirun"), ("sw.env_file",))
+        )
+    }
     assert {"mpirun_version", "identity", "nvidia_smi_list", "nccl_conf"} <= asked
     assert not {"fi_info", "lspci", "kernel_log", "ibv_devinfo", "disks", "gpu_details"} & asked
-    assert {s.name for s in script.sections(families(), ALL)} == {s.name for family in families() for s in family.sections}
+    assert {s.name for s in script.sections(families(), ALL)} == {
+        s.name for family in families() for s in family.sections
+    }
 
 
 def test_who_has_little_time_asks_first_for_what_decides() -> None:
@@ -245,14 +299,24 @@ def test_who_has_little_time_asks_first_for_what_decides() -> None:
 
 
 def test_every_check_says_the_same_when_only_its_own_sections_were_asked() -> None:
-    everything = {s.name: f"{s.name} says something\n" for family in families() for s in family.sections} | {
-        name: value for _, sections, _, _ in CASES for name, value in sections.items() if isinstance(value, str)
+    everything = {
+        s.name: f"{s.name} says something\n" for family in families() for s in family.sections
+    } | {
+        name: value
+        for _, sections, _, _ in CASES
+        for name, value in sections.items()
+        if isinstance(value, str)
     }
     full = [answer(everything, node=f"n{i}") for i in range(2)]
     for family in families():
         for check_id in family.ids:
             names = {s.name for s in script.sections(families(), Demand("one", (check_id,), ()))}
-            part = [answer({name: text for name, text in everything.items() if name in names}, node=f"n{i}") for i in range(2)]
+            part = [
+                answer(
+                    {name: text for name, text in everything.items() if name in names}, node=f"n{i}"
+                )
+                for i in range(2)
+            ]
             assert results(check_id, *part) == results(check_id, *full), check_id
 
 
@@ -296,5 +360,12 @@ def test_the_diagnosis_is_given_what_was_found_by_the_names_it_reads(
 
 
 def test_only_who_differs_is_told_how_many_answers_there_are() -> None:
-    nodes = [answer({"system": text}, node=f"n{i}") for i, text in enumerate((SYSTEM, SYSTEM, SYSTEM.replace("3.1", "3.2")))]
-    assert [dict(r.values) for r in results("cross.bios", *nodes)] == [{"distinct": 1.0}, {"distinct": 1.0}, {"distinct": 2.0}]
+    nodes = [
+        answer({"system": text}, node=f"n{i}")
+        for i, text in enumerate((SYSTEM, SYSTEM, SYSTEM.replace("3.1", "3.2")))
+    ]
+    assert [dict(r.values) for r in results("cross.bios", *nodes)] == [
+        {"distinct": 1.0},
+        {"distinct": 1.0},
+        {"distinct": 2.0},
+    ]

@@ -7,14 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from busbw.checks import CheckFamily, Demand, NodeAnswer, SectionOutput, catalogue, ethernet, frame, gpu_fabric, pcie, rdma, script
+from busbw.checks import (
+    CheckFamily,
+    Demand,
+    NodeAnswer,
+    SectionOutput,
+    catalogue,
+    ethernet,
+    frame,
+    gpu_fabric,
+    pcie,
+    rdma,
+    script,
+)
 from busbw.checks import gpu as gpu_state
 from busbw.checks.frame import families
 from busbw.checks.gpu import GpuState
 from busbw.model import CheckResult, Node, Status
 from busbw.parsers.tools import mlnx_qos, nvidia_smi, pci, rdma_sysfs
 
-GOOD = GpuState(0, "NVIDIA H100 80GB HBM3", "550.54.14", True, False, 0, 700.0, 700.0, 4.0, 16.0, 16.0)
+GOOD = GpuState(
+    0, "NVIDIA H100 80GB HBM3", "550.54.14", True, False, 0, 700.0, 700.0, 4.0, 16.0, 16.0
+)
 ALL = Demand("test", ("*",), ())
 HEAD = "index, name, driver_version, vbios_version\n"
 
@@ -52,7 +66,9 @@ def verdict(check_id: str, **sections: str | tuple[str, str, int]) -> tuple[Stat
         ({"power_default_w": None}, "gpu.power", Status.SKIPPED, "not shown"),
     ],
 )
-def test_a_gpu_that_is_not_well_is_named(change: dict[str, object], check_id: str, status: Status, found: str) -> None:
+def test_a_gpu_that_is_not_well_is_named(
+    change: dict[str, object], check_id: str, status: Status, found: str
+) -> None:
     gpu = dataclasses.replace(GOOD, **change)  # type: ignore[arg-type]  # the fields are named by the table above
     said = {r.check_id: r for r in gpu_state.rule((gpu,))}[check_id]
     assert (said.status, said.found) == (status, found)
@@ -61,7 +77,10 @@ def test_a_gpu_that_is_not_well_is_named(change: dict[str, object], check_id: st
 def test_leftover_memory_and_foreign_processes_warn() -> None:
     held = dataclasses.replace(GOOD, memory_used_mib=40000.0)
     assert gpu_state.processes((4711,), (GOOD,)).found == "in use by 1 processes"
-    assert gpu_state.processes((), (held,)).found == "more than 1024 MiB held on GPU 0 by no process that is shown"
+    assert (
+        gpu_state.processes((), (held,)).found
+        == "more than 1024 MiB held on GPU 0 by no process that is shown"
+    )
     assert gpu_state.processes((), (GOOD,)).status is Status.PASS
 
 
@@ -71,10 +90,20 @@ def test_a_narrow_pcie_link_fails() -> None:
 
 def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_none() -> None:
     twelve = "".join(f"\t Link {i}: 25 GB/s\n" for i in range(12))
-    assert gpu_fabric.nvlinks(nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n{twelve}")).status is Status.PASS
-    few = gpu_fabric.nvlinks(nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n{twelve}"))
+    assert (
+        gpu_fabric.nvlinks(
+            nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n{twelve}")
+        ).status
+        is Status.PASS
+    )
+    few = gpu_fabric.nvlinks(
+        nvidia_smi.parse_nvlink(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n{twelve}")
+    )
     assert (few.status, few.found) == (Status.FAIL, "links missing: GPU 0: 12 of 18")
-    assert verdict("gpu.nvlink_status", gpu_nvlink="GPU 0: NVIDIA L40S (UUID: GPU-1)\n") == (Status.SKIPPED, "no NVLink")
+    assert verdict("gpu.nvlink_status", gpu_nvlink="GPU 0: NVIDIA L40S (UUID: GPU-1)\n") == (
+        Status.SKIPPED,
+        "no NVLink",
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,15 +111,32 @@ def test_links_down_or_missing_from_an_sxm_card_fail_and_a_pcie_card_may_have_no
     [("0x0000000000000001", Status.PASS), ("0x0000000000000000", Status.PASS), ("0x0000000000000004", Status.PASS),
      ("0x0000000000000020", Status.WARN), ("0x0000000000000048", Status.FAIL), ("0x0000000000000080", Status.FAIL)],
 )  # fmt: skip
-def test_only_heat_brake_and_hardware_slowdown_count_as_throttling(mask: str, status: Status) -> None:
-    assert verdict("gpu.throttle", gpu_query=f"index, name, clocks_event_reasons.active\n0, NVIDIA H100, {mask}\n")[0] is status
+def test_only_heat_brake_and_hardware_slowdown_count_as_throttling(
+    mask: str, status: Status
+) -> None:
+    assert (
+        verdict(
+            "gpu.throttle",
+            gpu_query=f"index, name, clocks_event_reasons.active\n0, NVIDIA H100, {mask}\n",
+        )[0]
+        is status
+    )
 
 
 def test_remapping_that_failed_or_waits_fails() -> None:
-    head = "gpu_uuid, remapped_rows.correctable, remapped_rows.uncorrectable, remapped_rows.pending, remapped_rows.failure\n"
+    head = (
+        "gpu_uuid, remapped_rows.correctable, remapped_rows.uncorrectable, remapped_rows.pending,"
+        " remapped_rows.failure\n"
+    )
     assert verdict("gpu.remap", gpu_remap=head + "GPU-1, 0, 0, 0, 0\n") == (Status.PASS, "none")
-    assert verdict("gpu.remap", gpu_remap=head + "GPU-1, 0, 1, 1, 0\n") == (Status.FAIL, "GPU 0: pending until the GPU is reset")
-    assert verdict("gpu.remap", gpu_remap=head + "GPU-1, [N/A], [N/A], [N/A], [N/A]\n")[0] is Status.SKIPPED
+    assert verdict("gpu.remap", gpu_remap=head + "GPU-1, 0, 1, 1, 0\n") == (
+        Status.FAIL,
+        "GPU 0: pending until the GPU is reset",
+    )
+    assert (
+        verdict("gpu.remap", gpu_remap=head + "GPU-1, [N/A], [N/A], [N/A], [N/A]\n")[0]
+        is Status.SKIPPED
+    )
 
 
 def test_an_upgraded_driver_without_a_reboot_fails() -> None:
@@ -119,21 +165,29 @@ port mlx5_0 1 sm_lid 0x1
         ("0x1\n", "0x0\n", "rdma.sm", "none on mlx5_0"),
     ],
 )
-def test_a_port_that_is_not_well_fails_and_is_named(old: str, new: str, check_id: str, found: str) -> None:
+def test_a_port_that_is_not_well_fails_and_is_named(
+    old: str, new: str, check_id: str, found: str
+) -> None:
     assert verdict(check_id, rdma_sysfs=SYSFS)[0] is Status.PASS
     assert verdict(check_id, rdma_sysfs=SYSFS.replace(old, new)) == (Status.FAIL, found)
 
 
 def test_a_slow_port_among_fast_ones_fails_on_its_own_node() -> None:
     both = SYSFS + SYSFS.replace("mlx5_0", "mlx5_1").replace("400 Gb/sec", "200 Gb/sec")
-    assert verdict("rdma.rate", rdma_sysfs=both) == (Status.FAIL, "mlx5_1 200 Gb/s; the others 400 Gb/s")
+    assert verdict("rdma.rate", rdma_sysfs=both) == (
+        Status.FAIL,
+        "mlx5_1 200 Gb/s; the others 400 Gb/s",
+    )
 
 
 def test_a_port_that_is_no_rail_of_the_inventory_may_be_down() -> None:
     both = SYSFS + SYSFS.replace("mlx5_0", "mlx5_9").replace("4: ACTIVE", "1: DOWN")
     railed = dataclasses.replace(answer(rdma_sysfs=both), node=Node("n1", rails=("mlx5_0",)))
     assert [r.status for r in results("rdma.port_state", railed)] == [Status.PASS]
-    assert verdict("rdma.port_state", rdma_sysfs=both) == (Status.WARN, "mlx5_9 DOWN / LinkUp"), "nobody said that it is used"
+    assert verdict("rdma.port_state", rdma_sysfs=both) == (
+        Status.WARN,
+        "mlx5_9 DOWN / LinkUp",
+    ), "nobody said that it is used"
     broken = dataclasses.replace(answer(rdma_sysfs=both), node=Node("n1", rails=("mlx5_9",)))
     assert [r.status for r in results("rdma.port_state", broken)] == [Status.FAIL]
 
@@ -151,16 +205,27 @@ def test_an_adapter_on_half_its_lanes_fails_and_an_idle_gpu_is_not_an_adapter() 
     line = "pci 0000:1a:00.0 0x15b3 0x020700 width {} 16 speed 32.0 32.0 numa 0\n"
     assert pcie.adapter_links(pci.parse_devices(line.format(16))).status is Status.PASS
     assert pcie.adapter_links(pci.parse_devices(line.format(8))).found == "0000:1a:00.0 x8 of x16"
-    assert pcie.adapter_links(pci.parse_devices(line.replace("0x15b3 0x020700", "0x10de 0x030200").format(8))).status is Status.SKIPPED
+    assert (
+        pcie.adapter_links(
+            pci.parse_devices(line.replace("0x15b3 0x020700", "0x10de 0x030200").format(8))
+        ).status
+        is Status.SKIPPED
+    )
 
 
 def test_acs_without_the_right_to_see_it_is_unknown_and_says_which_right() -> None:
     said = pcie.acs(pci.parse_acs("40:01.1 PCI bridge: Some\n\tCapabilities: <access denied>\n"))
-    assert (said.status, said.reason) == (Status.UNKNOWN, "only root sees PCI capabilities (lspci -vvv as root, busbw check --sudo)")
+    assert (said.status, said.reason) == (
+        Status.UNKNOWN,
+        "only root sees PCI capabilities (lspci -vvv as root, busbw check --sudo)",
+    )
 
 
 def test_roce_without_flow_control_warns_and_with_the_wrong_trust_fails() -> None:
-    text = "Priority trust state: {}\nPFC configuration:\n\tenabled     0   0   0   {}   0   0   0   0\n"
+    text = (
+        "Priority trust state: {}\nPFC configuration:\n\tenabled     0   0   0   {}   0   0   0 "
+        "  0\n"
+    )
     found = [
         ethernet.qos((item,)).status
         for trust, bit in (("dscp", 1), ("dscp", 0), ("pcp", 1))
@@ -170,7 +235,9 @@ def test_roce_without_flow_control_warns_and_with_the_wrong_trust_fails() -> Non
 
 
 def test_a_gpu_far_from_every_nic_warns() -> None:
-    matrix = nvidia_smi.parse_topology("\tGPU0\tGPU1\tNIC0\tNUMA Affinity\nGPU0\t X \tNV18\tPIX\t0\nGPU1\tNV18\t X \tSYS\t1\n")
+    matrix = nvidia_smi.parse_topology(
+        "\tGPU0\tGPU1\tNIC0\tNUMA Affinity\nGPU0\t X \tNV18\tPIX\t0\nGPU1\tNV18\t X \tSYS\t1\n"
+    )
     assert matrix is not None
     assert gpu_fabric.affinity(matrix).found == "GPU1: only SYS to every NIC"
 
@@ -189,27 +256,48 @@ def test_the_kernel_log_is_judged_by_what_it_names(line: str, status: Status) ->
 
 
 def test_a_kernel_log_that_may_not_be_read_is_unknown_and_says_which_right() -> None:
-    (result,) = results("os.kernel_log", answer(kernel_log=("", "dmesg: read kernel buffer failed: Operation not permitted\n", 1)))
-    assert (result.status, result.reason.partition(":")[0]) == (Status.UNKNOWN, "the kernel log may not be read")
+    (result,) = results(
+        "os.kernel_log",
+        answer(kernel_log=("", "dmesg: read kernel buffer failed: Operation not permitted\n", 1)),
+    )
+    assert (result.status, result.reason.partition(":")[0]) == (
+        Status.UNKNOWN,
+        "the kernel log may not be read",
+    )
 
 
 def test_a_dead_mount_fails_as_such() -> None:
-    assert verdict("os.disk", disks=("", "", 124)) == (Status.FAIL, "df did not end: a mount that does not answer")
+    assert verdict("os.disk", disks=("", "", 124)) == (
+        Status.FAIL,
+        "df did not end: a mount that does not answer",
+    )
 
 
 def test_small_shared_memory_fails_and_a_full_disk_warns() -> None:
-    text = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/a 100 98 2 98% /\ntmpfs 65536 0 65536 0% /dev/shm\n"
+    text = (
+        "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/a 100 98 2 98% /\ntmpfs"
+        " 65536 0 65536 0% /dev/shm\n"
+    )
     assert verdict("os.shm", disks=text) == (Status.FAIL, "64 MiB")
     assert verdict("os.disk", disks=text) == (Status.WARN, "full: /")
 
 
 def test_variables_left_in_the_session_are_named_without_their_values() -> None:
-    assert verdict("sw.env_leftovers", environment="NCCL_DEBUG=INFO\nUCX_TLS=secret\n") == (Status.WARN, "NCCL_DEBUG, UCX_TLS")
+    assert verdict("sw.env_leftovers", environment="NCCL_DEBUG=INFO\nUCX_TLS=secret\n") == (
+        Status.WARN,
+        "NCCL_DEBUG, UCX_TLS",
+    )
 
 
 def test_output_that_was_cut_off_is_unknown() -> None:
-    (result,) = results("gpu.count", answer(nvidia_smi_list="GPU 0: NVIDIA H100 (UUID: GPU-1)\n" + "x" * (256 << 10)))
-    assert (result.status, result.reason) == (Status.UNKNOWN, "nvidia-smi -L printed more than 256 KiB; the rest was not read")
+    (result,) = results(
+        "gpu.count",
+        answer(nvidia_smi_list="GPU 0: NVIDIA H100 (UUID: GPU-1)\n" + "x" * (256 << 10)),
+    )
+    assert (result.status, result.reason) == (
+        Status.UNKNOWN,
+        "nvidia-smi -L printed more than 256 KiB; the rest was not read",
+    )
 
 
 def test_the_odd_node_out_fails_and_the_majority_is_what_is_expected() -> None:
@@ -223,7 +311,9 @@ def test_the_odd_node_out_fails_and_the_majority_is_what_is_expected() -> None:
 
 def test_without_a_majority_nobody_is_called_right() -> None:
     nodes = [answer(f"n{i}", gpu_query=HEAD + f"0, NVIDIA H100, 55{i}.1, 96\n") for i in range(2)]
-    assert [(r.status, r.expected) for r in results("cross.driver", *nodes)] == [(Status.FAIL, "the same on all nodes: no majority")] * 2
+    assert [(r.status, r.expected) for r in results("cross.driver", *nodes)] == [
+        (Status.FAIL, "the same on all nodes: no majority")
+    ] * 2
 
 
 def test_a_node_that_does_not_say_is_unknown_among_those_that_do() -> None:
@@ -235,7 +325,10 @@ def test_a_node_that_does_not_say_is_unknown_among_those_that_do() -> None:
 
 def test_one_node_alone_is_not_compared() -> None:
     (result,) = results("cross.driver", answer(gpu_query=HEAD + "0, NVIDIA H100, 550.1, 96\n"))
-    assert (result.status, result.reason) == (Status.SKIPPED, "fewer than two nodes say it: nothing to compare")
+    assert (result.status, result.reason) == (
+        Status.SKIPPED,
+        "fewer than two nodes say it: nothing to compare",
+    )
 
 
 def test_every_family_gives_a_result_for_each_of_its_checks_whatever_a_node_said() -> None:
@@ -243,14 +336,21 @@ def test_every_family_gives_a_result_for_each_of_its_checks_whatever_a_node_said
         rulers: tuple[CheckFamily, ...] = (family,)
         for text in ("", "garbage\x00\n", "== \n", "GPU 0: x\n"):
             sections = {s.name: text for f in families() for s in f.sections}
-            given = {r.check_id for r in frame.judge(rulers, (answer(**sections),), Demand("t", family.ids, ()))}
+            given = {
+                r.check_id
+                for r in frame.judge(rulers, (answer(**sections),), Demand("t", family.ids, ()))
+            }
             assert given >= set(family.ids) - {"cross.mpi"}, family.name
 
 
 def test_the_table_of_checks_is_complete_and_current() -> None:
-    assert [entry.check_id for entry in catalogue.ENTRIES] == sorted({"ssh.connect", *(i for f in families() for i in f.ids)})
+    assert [entry.check_id for entry in catalogue.ENTRIES] == sorted(
+        {"ssh.connect", *(i for f in families() for i in f.ids)}
+    )
     document = Path(__file__).parents[2] / "docs" / "checks.md"
-    assert document.read_text(encoding="utf-8") == catalogue.render(), "python -m busbw.checks.catalogue > docs/checks.md"
+    assert document.read_text(encoding="utf-8") == catalogue.render(), (
+        "python -m busbw.checks.catalogue > docs/checks.md"
+    )
 
 
 def test_sections_have_one_name_each_and_ask_after_one_that_exists_before_them() -> None:
@@ -258,7 +358,9 @@ def test_sections_have_one_name_each_and_ask_after_one_that_exists_before_them()
     assert len(names) == len(set(names))
     for family in families():
         for section in family.sections:
-            assert section.after == "" or names.index(section.after) < names.index(section.name), section
+            assert section.after == "" or names.index(section.after) < names.index(section.name), (
+                section
+            )
             assert "\n" not in section.shell, section
 
 

@@ -1,4 +1,5 @@
-"""The path between the nodes: what the small programs do for real on this machine, and what their answers become as checks."""
+"""The path between the nodes: what the small programs do for real on this machine, and what their
+answers become as checks."""
 
 from __future__ import annotations
 
@@ -41,9 +42,14 @@ def test_a_listener_answers_on_both_ports_and_ends_when_it_is_told_to(here: Sess
     assert len(found.ports) == 2
     targets = [("here", "127.0.0.1", port) for port in found.ports]
     first = here.run(network_path.connect("there", targets, "token-1"))
-    assert [attempt.reason for attempt in network_path.parse_connect("there", first.out())] == ["", ""]
+    assert [attempt.reason for attempt in network_path.parse_connect("there", first.out())] == [
+        "",
+        "",
+    ]
     here.run(network_path.connect("there", [("quit", "127.0.0.1", found.ports[0])], "token-1"))
-    again = network_path.parse_connect("there", here.run(network_path.connect("there", targets, "token-1")).out())
+    again = network_path.parse_connect(
+        "there", here.run(network_path.connect("there", targets, "token-1")).out()
+    )
     assert [attempt.reason for attempt in again] == ["Connection refused", "Connection refused"]
 
 
@@ -65,28 +71,53 @@ def test_a_node_without_libnccl_says_so_and_does_not_fail(here: Session) -> None
 
 def test_a_node_without_python_is_told_apart(here: Session) -> None:
     command = network_path.listen("here", "t")
-    bare = here.run(type(command)(("env", "PATH=/nowhere", "/bin/sh", *command.argv[1:]), timeout_s=10))
+    bare = here.run(
+        type(command)(("env", "PATH=/nowhere", "/bin/sh", *command.argv[1:]), timeout_s=10)
+    )
     assert (bare.exit_status, bare.err().strip()) == (127, "no python3")
 
 
 def test_nccl_s_own_words_give_its_interface_or_why_there_is_none() -> None:
     chosen = network_path.parse_nccl((FIXTURES / "nccl-chosen.txt").read_text())
-    assert (chosen.version, chosen.interfaces, chosen.status, chosen.warning) == ("2.32.3", ("mgmt0:10.77.0.3",), 0, "")
+    assert (chosen.version, chosen.interfaces, chosen.status, chosen.warning) == (
+        "2.32.3",
+        ("mgmt0:10.77.0.3",),
+        0,
+        "",
+    )
     none = network_path.parse_nccl((FIXTURES / "nccl-none.txt").read_text())
-    assert (none.version, none.interfaces, none.status, none.warning) == ("2.32.3", (), 5, "Bootstrap : no socket interface found")
+    assert (none.version, none.interfaces, none.status, none.warning) == (
+        "2.32.3",
+        (),
+        5,
+        "Bootstrap : no socket interface found",
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "interface", "fits"),
-    [("eth", "eth0", True), ("eth", "bond0", False), ("=eth", "eth0", False), ("^eth", "eth0", False), ("^lo,docker", "ib0", True)],
+    [
+        ("eth", "eth0", True),
+        ("eth", "bond0", False),
+        ("=eth", "eth0", False),
+        ("^eth", "eth0", False),
+        ("^lo,docker", "ib0", True),
+    ],
 )
-def test_names_fit_nccl_socket_ifname_as_nccl_reads_it(value: str, interface: str, fits: bool) -> None:
+def test_names_fit_nccl_socket_ifname_as_nccl_reads_it(
+    value: str, interface: str, fits: bool
+) -> None:
     assert network_path.matches(value, interface) is fits
 
 
 def test_few_nodes_try_each_other_and_many_a_ring_and_the_head() -> None:
     few = network_path.pairs([f"n{i}" for i in range(4)], "n0")
-    assert {node: len(others) for node, others in few.items()} == {"n0": 3, "n1": 3, "n2": 3, "n3": 3}
+    assert {node: len(others) for node, others in few.items()} == {
+        "n0": 3,
+        "n1": 3,
+        "n2": 3,
+        "n3": 3,
+    }
     many = network_path.pairs([f"n{i}" for i in range(100)], "n0")
     assert len(many["n0"]) == 99
     assert many["n50"] == ("n51", "n52", "n0")
@@ -108,7 +139,11 @@ def keep(
 
 
 def told(run: RunDir, check_id: str) -> list[tuple[str, Status, str, str]]:
-    return [(check.node, check.status, check.found, check.reason) for check in derived.load(run) if check.check_id == check_id]
+    return [
+        (check.node, check.status, check.found, check.reason)
+        for check in derived.load(run)
+        if check.check_id == check_id
+    ]
 
 
 def test_a_login_that_fails_is_named_with_ssh_s_last_words(run: RunDir) -> None:
@@ -121,13 +156,32 @@ def test_a_login_that_fails_is_named_with_ssh_s_last_words(run: RunDir) -> None:
 
 def test_a_login_that_was_not_answered_is_not_known(run: RunDir) -> None:
     keep(run, ("login", "a", "ok b\n", None, "timed out after 90 s"))
-    assert told(run, "ssh.node_to_node")[1] == ("c", Status.UNKNOWN, "not known", "timed out after 90 s")
+    assert told(run, "ssh.node_to_node")[1] == (
+        "c",
+        Status.UNKNOWN,
+        "not known",
+        "timed out after 90 s",
+    )
 
 
 def test_a_hello_needs_every_node(run: RunDir) -> None:
-    keep(run, ("hello", "a", "hello 0 a\nhello 1 b\n", 1, "ORTE was unable to reliably start one or more daemons."))
+    keep(
+        run,
+        (
+            "hello",
+            "a",
+            "hello 0 a\nhello 1 b\n",
+            1,
+            "ORTE was unable to reliably start one or more daemons.",
+        ),
+    )
     assert told(run, "sw.mpi_hello") == [
-        ("a", Status.FAIL, "2 of 3 ranks greeted: ORTE was unable to reliably start one or more daemons.", "")
+        (
+            "a",
+            Status.FAIL,
+            "2 of 3 ranks greeted: ORTE was unable to reliably start one or more daemons.",
+            "",
+        )
     ]
 
 
@@ -175,9 +229,17 @@ def test_nccl_s_choice_rules_and_without_it_the_names_are_compared(run: RunDir) 
 
 
 def test_without_nccl_and_without_a_name_there_is_a_gap_and_no_verdict(run: RunDir) -> None:
-    keep(run, ("nccl", "a", "nccl none libnccl.so.2: cannot open shared object file\n", 0, ""), nodes=("a",))
+    keep(
+        run,
+        ("nccl", "a", "nccl none libnccl.so.2: cannot open shared object file\n", 0, ""),
+        nodes=("a",),
+    )
     (check,) = [check for check in derived.load(run) if check.check_id == "eth.interfaces"]
-    assert (check.status, check.required, check.reason) == (Status.UNKNOWN, False, "no libnccl.so.2 that loads")
+    assert (check.status, check.required, check.reason) == (
+        Status.UNKNOWN,
+        False,
+        "no libnccl.so.2 that loads",
+    )
 
 
 def test_a_run_that_tried_nothing_has_no_checks(run: RunDir) -> None:

@@ -1,4 +1,5 @@
-"""Each GPU by itself and checks inside a container: composed outputs through the real script, a prefix that stands for a container."""
+"""Each GPU by itself and checks inside a container: composed outputs through the real script, a
+prefix that stands for a container."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "bandwidth"
 def answer(node: str, *, copies: str = "", diagnosis: str = "", status: int = 0) -> NodeAnswer:
     models = "".join(f"{gpu}, NVIDIA H200\n" for gpu in range(4))
     texts = {"gpu_models": models, "copies": copies, "diagnosis": diagnosis}
-    sections = {name: SectionOutput(name, text, "" if text else "not found", status if not text else 0, 1) for name, text in texts.items()}
+    sections = {
+        name: SectionOutput(name, text, "" if text else "not found", status if not text else 0, 1)
+        for name, text in texts.items()
+    }
     return NodeAnswer(Node(node), sections, f"raw/gpus/{node}.txt", None)
 
 
@@ -40,9 +44,16 @@ def test_a_gpu_whose_copies_are_slower_than_its_like_is_named_with_the_direction
 
 
 def test_one_gpu_alone_is_not_compared_with_itself() -> None:
-    alone = "nvbandwidth Version: v0.8\nRunning host_to_device_memcpy_ce.\nmatrix\n           0\n 0     25.17\n"
+    alone = (
+        "nvbandwidth Version: v0.8\nRunning host_to_device_memcpy_ce.\nmatrix\n           0\n 0    "
+        " 25.17\n"
+    )
     (check,) = gpu_bench.copied((answer("gpu-001", copies=alone),))
-    assert (check.status, check.required, check.reason) == (Status.UNKNOWN, False, "fewer than 3 GPUs of this model: nothing to compare")
+    assert (check.status, check.required, check.reason) == (
+        Status.UNKNOWN,
+        False,
+        "fewer than 3 GPUs of this model: nothing to compare",
+    )
 
 
 def test_a_node_without_nvbandwidth_is_not_known() -> None:
@@ -51,8 +62,13 @@ def test_a_node_without_nvbandwidth_is_not_known() -> None:
 
 
 def test_what_dcgm_found_is_told_per_test_and_gpu() -> None:
-    (check,) = gpu_bench.diagnosed(answer("gpu-001", diagnosis=(FIXTURES / "dcgm4.json").read_text()), 2)
-    assert (check.status, check.found) == (Status.FAIL, "pcie GPU 1: Detected 3 PCIe replays for GPU 1, above the limit.")
+    (check,) = gpu_bench.diagnosed(
+        answer("gpu-001", diagnosis=(FIXTURES / "dcgm4.json").read_text()), 2
+    )
+    assert (check.status, check.found) == (
+        Status.FAIL,
+        "pcie GPU 1: Detected 3 PCIe replays for GPU 1, above the limit.",
+    )
     (skipped,) = gpu_bench.diagnosed(answer("gpu-001"), None)
     assert (skipped.status, skipped.reason) == (Status.SKIPPED, "not asked for: --dcgm 1, 2 or 3")
 
@@ -60,7 +76,11 @@ def test_what_dcgm_found_is_told_per_test_and_gpu() -> None:
 def test_a_diagnosis_that_did_not_start_is_not_known_with_its_words() -> None:
     said = "Error: unable to establish a connection to the specified host: localhost\n"
     (check,) = gpu_bench.diagnosed(answer("gpu-001", diagnosis=said), 1)
-    assert (check.status, check.found, check.reason) == (Status.UNKNOWN, "did not run", said.strip())
+    assert (check.status, check.found, check.reason) == (
+        Status.UNKNOWN,
+        "did not run",
+        said.strip(),
+    )
 
 
 @pytest.fixture
@@ -69,7 +89,9 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "tools"
     folder.mkdir()
     one_test = '/^Running/ { on = ($2 == t ".") } /^nvband/ || on'
-    (folder / "nvbandwidth").write_text(f"#!/bin/sh\nexec awk -v t=\"$2\" '{one_test}' {FIXTURES}/nvbandwidth.txt\n")
+    (folder / "nvbandwidth").write_text(
+        f"#!/bin/sh\nexec awk -v t=\"$2\" '{one_test}' {FIXTURES}/nvbandwidth.txt\n"
+    )
     (folder / "nvbandwidth").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
@@ -80,12 +102,20 @@ def report(folder: Path, name: str) -> Any:
     return json.loads((folder / "runs/latest" / name).read_text())
 
 
-def test_the_command_asks_every_node_and_names_the_gpu(tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = main(["check", "--gpus", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--force"])
+def test_the_command_asks_every_node_and_names_the_gpu(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main(
+        ["check", "--gpus", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--force"]
+    )
     out = capsys.readouterr().out
     assert status == 1, out
     assert "GPU 2 host_to_device_memcpy_ce: 21.0 of 55.4 GB/s" in out
-    assert [c["status"] for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"].startswith("gpu.")] == [
+    assert [
+        c["status"]
+        for c in report(tmp_path, "gpus.json")["checks"]
+        if c["check_id"].startswith("gpu.")
+    ] == [
         "SKIPPED",
         "FAIL",
         "UNKNOWN",
@@ -137,7 +167,8 @@ class cuda:
     def get_device_name(gpu):
         return "NVIDIA H200"
 """
-"""Stands for PyTorch with four GPUs of which one is half as fast; what runs on it is the program that nodes are sent."""
+"""Stands for PyTorch with four GPUs of which one is half as fast; what runs on it is the program
+that nodes are sent."""
 
 
 def test_a_gpu_whose_matrix_product_is_slower_than_its_like_is_named(
@@ -147,19 +178,43 @@ def test_a_gpu_whose_matrix_product_is_slower_than_its_like_is_named(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
 
-    status = main(["check", "--gpus", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--force"])
+    status = main(
+        ["check", "--gpus", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--force"]
+    )
     out = capsys.readouterr().out
     (found,) = (c for c in report(tmp_path, "gpus.json")["checks"] if c["check_id"] == "gpu.matmul")
-    assert (status, found["status"], found["found"]) == (1, "FAIL", "GPU 2: 343.6 of 687.2 TFLOP/s"), out
+    assert (status, found["status"], found["found"]) == (
+        1,
+        "FAIL",
+        "GPU 2: 343.6 of 687.2 TFLOP/s",
+    ), out
 
 
 @pytest.mark.parametrize(
     ("stdout", "stderr", "status", "found", "reason"),
     [
-        ("", "sh: python3: not found\n", 127, "tool missing", "python3 is not installed on the node or not on PATH"),
-        ("", "no torch: No module named 'torch'\n", 3, "not run", "Python on the node has no PyTorch: no torch: No module named 'torch'"),
+        (
+            "",
+            "sh: python3: not found\n",
+            127,
+            "tool missing",
+            "python3 is not installed on the node or not on PATH",
+        ),
+        (
+            "",
+            "no torch: No module named 'torch'\n",
+            3,
+            "not run",
+            "Python on the node has no PyTorch: no torch: No module named 'torch'",
+        ),
         ("", "", 0, "not run", "PyTorch did not get through, or sees no GPU: exit status 0"),
-        ("", "", 124, "timed out", "python3 -c 'import torch; …' did not end within its time limit"),
+        (
+            "",
+            "",
+            124,
+            "timed out",
+            "python3 -c 'import torch; …' did not end within its time limit",
+        ),
         (
             "matmul 0 687.3 NVIDIA H200\n",
             "",
@@ -173,14 +228,26 @@ def test_without_a_product_to_compare_the_answer_is_unknown_with_its_reason_and_
     stdout: str, stderr: str, status: int, found: str, reason: str
 ) -> None:
     section = SectionOutput("matmul", stdout, stderr, status, 1)
-    (check,) = gpu_bench.compared((NodeAnswer(Node("n1"), {"matmul": section}, "raw/gpus/n1.txt", None),))
-    assert (check.status, check.found, check.reason, check.required) == (Status.UNKNOWN, found, reason, False)
+    (check,) = gpu_bench.compared(
+        (NodeAnswer(Node("n1"), {"matmul": section}, "raw/gpus/n1.txt", None),)
+    )
+    assert (check.status, check.found, check.reason, check.required) == (
+        Status.UNKNOWN,
+        found,
+        reason,
+        False,
+    )
 
 
 def test_a_product_is_judged_against_all_gpus_of_its_model_on_all_nodes() -> None:
     def printed(node: str, *rates: float) -> NodeAnswer:
         text = "".join(f"matmul {gpu} {rate} NVIDIA H200\n" for gpu, rate in enumerate(rates))
-        return NodeAnswer(Node(node), {"matmul": SectionOutput("matmul", text, "", 0, 1)}, f"raw/gpus/{node}.txt", None)
+        return NodeAnswer(
+            Node(node),
+            {"matmul": SectionOutput("matmul", text, "", 0, 1)},
+            f"raw/gpus/{node}.txt",
+            None,
+        )
 
     first, second = gpu_bench.compared((printed("n1", 700.0, 690.0), printed("n2", 710.0, 500.0)))
     assert (first.status, first.found) == (Status.PASS, "alike")
@@ -189,14 +256,20 @@ def test_a_product_is_judged_against_all_gpus_of_its_model_on_all_nodes() -> Non
 
 @pytest.fixture
 def container(tmp_path: Path) -> Callable[[str], str]:
-    """A prefix that stands for a container: another environment, and a mark of having been entered."""
+    """A prefix that stands for a container: another environment, and a mark of having been
+    entered."""
     program = tmp_path / "enter"
-    program.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/entered\nIN_CONTAINER=yes; export IN_CONTAINER\nexec "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\necho "$1" >> {tmp_path}/entered\nIN_CONTAINER=yes; export IN_CONTAINER\nexec'
+        ' "$@"\n'
+    )
     program.chmod(0o755)
     return lambda more: f"{program} {more}".strip()
 
 
-def test_a_prefix_stands_before_every_command_and_passes_standard_input_on(container: Callable[[str], str]) -> None:
+def test_a_prefix_stands_before_every_command_and_passes_standard_input_on(
+    container: Callable[[str], str],
+) -> None:
     transport = InsideTransport(LocalTransport(), prefix_of(container("env")))
     session = transport.connect(Node("n"), 5.0)
     done = session.run(Command(("sh", "-s"), b"echo inside $IN_CONTAINER", timeout_s=10))  # type: ignore[union-attr]  # local never refuses
@@ -204,10 +277,25 @@ def test_a_prefix_stands_before_every_command_and_passes_standard_input_on(conta
 
 
 def test_check_runs_inside(
-    container: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    container: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    main(["check", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--inside", container("env")])
+    main(
+        [
+            "check",
+            "-w",
+            "gpu-001",
+            "-p",
+            "tcp",
+            "--transport",
+            "local",
+            "--inside",
+            container("env"),
+        ]
+    )
     capsys.readouterr()
     assert (tmp_path / "entered").read_text().startswith("env\n")
     assert report(tmp_path, "check.json")["checks"]
@@ -225,14 +313,21 @@ echo "$*" >>{log}
 [ "$1 $2" = "exec 4711" ] || {{ echo "[ERROR] No such process" >&2; exit 1; }}
 shift 2; ulimit -S -l 64; LD_LIBRARY_PATH=/opt/job/lib NCCL_DEBUG=INFO exec "$@"
 """
-"""Stand for docker and enroot, as far as entering a running container goes: other limits, other environment. No container is made."""
+"""Stand for docker and enroot, as far as entering a running container goes: other limits, other
+environment. No container is made."""
 
 
 @pytest.mark.parametrize(
-    ("name", "program", "prefix"), [("docker", _DOCKER, "docker exec -i train"), ("enroot", _ENROOT, "enroot exec 4711")]
+    ("name", "program", "prefix"),
+    [("docker", _DOCKER, "docker exec -i train"), ("enroot", _ENROOT, "enroot exec 4711")],
 )
 def test_limits_and_environment_are_those_of_the_container(
-    name: str, program: str, prefix: str, tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str,
+    program: str,
+    prefix: str,
+    tools: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tools / name).write_text(program.format(log=tmp_path / "log"))
     (tools / name).chmod(0o755)
@@ -244,26 +339,52 @@ def test_limits_and_environment_are_those_of_the_container(
     assert (tmp_path / "log").read_text().startswith(f"{prefix.partition(' ')[2]} sh")
 
 
-def test_a_container_that_is_not_there_is_never_a_pass(tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_container_that_is_not_there_is_never_a_pass(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tools / "docker").write_text(_DOCKER.format(log=tmp_path / "log"))
     (tools / "docker").chmod(0o755)
 
-    assert main(["check", "-w", "gpu-001", "-p", "tcp", "--transport", "local", "--inside", "docker exec -i other"]) in (1, 3)
+    assert main(
+        [
+            "check",
+            "-w",
+            "gpu-001",
+            "-p",
+            "tcp",
+            "--transport",
+            "local",
+            "--inside",
+            "docker exec -i other",
+        ]
+    ) in (1, 3)
     assert "PASS" not in capsys.readouterr().out.splitlines()[0]
 
 
-@pytest.mark.parametrize("text", ["docker exec train", "podman exec --tty train", "'open", "", "  "])
+@pytest.mark.parametrize(
+    "text", ["docker exec train", "podman exec --tty train", "'open", "", "  "]
+)
 def test_a_prefix_that_cannot_work_is_refused_before_any_node_is_asked(text: str) -> None:
     with pytest.raises(UsageError):
         prefix_of(text)
 
 
-@pytest.mark.parametrize("text", ["docker exec -i train", "docker exec -it train", "docker exec --interactive train", "nsenter -t 1 -a"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker exec -i train",
+        "docker exec -it train",
+        "docker exec --interactive train",
+        "nsenter -t 1 -a",
+    ],
+)
 def test_a_prefix_that_passes_standard_input_on_is_taken(text: str) -> None:
     assert prefix_of(text) == tuple(text.split())
 
 
-def test_two_checks_at_once_are_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_checks_at_once_are_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["check", "--gpus", "--path", "-w", "a", "--transport", "local"]) == 2
     assert "--fabric, --path and --gpus are three checks" in capsys.readouterr().err

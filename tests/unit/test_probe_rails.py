@@ -1,4 +1,5 @@
-"""The rails between neighbours: who tries whom, what the node's line says, and what accuses whom."""
+"""The rails between neighbours: who tries whom, what the node's line says, and what accuses
+whom."""
 
 from __future__ import annotations
 
@@ -14,12 +15,25 @@ def listener(node: str, *addresses: tuple[str, str]) -> Listener:
     return Listener(node, (1, 2), addresses)
 
 
-def told(check_id: str, nodes: tuple[str, ...], *attempts: RailAttempt) -> list[tuple[str, Status, str]]:
+def told(
+    check_id: str, nodes: tuple[str, ...], *attempts: RailAttempt
+) -> list[tuple[str, Status, str]]:
     own = {node: tuple(each for each in attempts if each.node == node) for node in nodes}
-    return [(check.node, check.status, check.found) for check in judged(nodes, own, {}) if check.check_id == check_id]
+    return [
+        (check.node, check.status, check.found)
+        for check in judged(nodes, own, {})
+        if check.check_id == check_id
+    ]
 
 
-def rail(node: str, target: str, *, by: str | None = "eth1", small: bool | None = True, large: bool | None = True) -> RailAttempt:
+def rail(
+    node: str,
+    target: str,
+    *,
+    by: str | None = "eth1",
+    small: bool | None = True,
+    large: bool | None = True,
+) -> RailAttempt:
     return RailAttempt(node, "eth1", target, "10.1.0.9", 9000, by, small, large)
 
 
@@ -27,7 +41,9 @@ def test_the_sample_is_read_as_it_says() -> None:
     assert doctest.testmod(network_path).failed == 0
 
 
-def test_each_node_tries_the_next_over_what_both_have_and_a_bridge_with_one_address_everywhere_is_no_rail() -> None:
+def test_each_node_tries_the_next_over_what_both_have_and_a_bridge_with_one_address_everywhere_is_no_rail() -> (
+    None
+):
     bridge = ("docker0", "172.17.0.1")
     listeners = {
         "a": listener("a", ("eth1", "10.1.0.1"), ("eth2", "10.2.0.1"), bridge),
@@ -43,10 +59,20 @@ def test_each_node_tries_the_next_over_what_both_have_and_a_bridge_with_one_addr
 
 
 def test_the_script_tells_an_interface_whose_kernel_leaves_otherwise() -> None:
-    command = attempt("here", [("lo", "127.0.0.1", "there", "127.0.0.2"), ("nosuch9", "10.9.9.1", "there", "10.9.9.2")])
-    done = subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=20, check=False)
+    command = attempt(
+        "here",
+        [("lo", "127.0.0.1", "there", "127.0.0.2"), ("nosuch9", "10.9.9.1", "there", "10.9.9.2")],
+    )
+    done = subprocess.run(
+        command.argv, input=command.stdin, capture_output=True, timeout=20, check=False
+    )
     (found,) = parse("here", done.stdout.decode())
-    assert (found.interface, found.target, found.leaves_by, found.mtu_bytes) == ("lo", "there", "lo", 65536)
+    assert (found.interface, found.target, found.leaves_by, found.mtu_bytes) == (
+        "lo",
+        "there",
+        "lo",
+        65536,
+    )
 
 
 def test_a_tool_that_is_missing_is_not_known_and_no_fault() -> None:
@@ -57,19 +83,37 @@ def test_a_tool_that_is_missing_is_not_known_and_no_fault() -> None:
 
 def test_packets_that_leave_by_another_interface_are_a_fault_of_the_node_that_sends_them() -> None:
     found = told("eth.routes", ("a", "b"), rail("a", "b", by="eth0"), rail("b", "a"))
-    assert found == [("a", Status.FAIL, "eth1 to b (10.1.0.9) leaves by eth0"), ("b", Status.PASS, "eth1")]
-    assert told("eth.routes", ("a",), rail("a", "b", by=""))[0][2] == "eth1 to b (10.1.0.9) has no route"
+    assert found == [
+        ("a", Status.FAIL, "eth1 to b (10.1.0.9) leaves by eth0"),
+        ("b", Status.PASS, "eth1"),
+    ]
+    assert (
+        told("eth.routes", ("a",), rail("a", "b", by=""))[0][2]
+        == "eth1 to b (10.1.0.9) has no route"
+    )
 
 
 def test_a_neighbour_that_does_not_answer_counts_only_where_the_rail_joins_others() -> None:
     silent = rail("a", "b", small=False, large=False)
-    assert told("eth.routes", ("a", "b"), silent, rail("b", "a"))[0] == ("a", Status.FAIL, "eth1 to b (10.1.0.9) is not answered")
+    assert told("eth.routes", ("a", "b"), silent, rail("b", "a"))[0] == (
+        "a",
+        Status.FAIL,
+        "eth1 to b (10.1.0.9) is not answered",
+    )
     nobody = told("eth.routes", ("a", "b"), silent, rail("b", "a", small=False, large=False))
     assert [status for _, status, _ in nobody] == [Status.UNKNOWN, Status.UNKNOWN]
 
 
-def test_large_packets_that_get_lost_are_told_with_the_mtu_and_missing_small_ones_are_not_blamed_on_it() -> None:
-    found = told("eth.ping_jumbo", ("a", "b", "c"), rail("a", "b", large=False), rail("b", "c"), rail("c", "a", small=False, large=False))
+def test_large_packets_that_get_lost_are_told_with_the_mtu_and_missing_small_ones_are_not_blamed_on_it() -> (
+    None
+):
+    found = told(
+        "eth.ping_jumbo",
+        ("a", "b", "c"),
+        rail("a", "b", large=False),
+        rail("b", "c"),
+        rail("c", "a", small=False, large=False),
+    )
     assert found == [
         ("a", Status.FAIL, "eth1 to b (10.1.0.9): 9000 bytes do not arrive"),
         ("b", Status.PASS, "eth1 9000"),
@@ -78,7 +122,7 @@ def test_large_packets_that_get_lost_are_told_with_the_mtu_and_missing_small_one
 
 
 def test_the_number_of_wrong_routes_stands_under_the_name_that_the_symptom_table_reads() -> None:
-    (routes, _) = judged(("a",), {"a": (rail("a", "b", by="eth0"),)}, {"a": "raw/probe/rails/a.txt"})
+    routes, _ = judged(("a",), {"a": (rail("a", "b", by="eth0"),)}, {"a": "raw/probe/rails/a.txt"})
     assert routes.values == (("missing", 1.0),)
     assert routes.evidence is not None
     assert routes.evidence.artefact == "raw/probe/rails/a.txt"

@@ -1,4 +1,5 @@
-"""Which fabric profile fits: from the answers of nodes, with the facts that decided, and never where two fit."""
+"""Which fabric profile fits: from the answers of nodes, with the facts that decided, and never
+where two fit."""
 
 from __future__ import annotations
 
@@ -15,13 +16,26 @@ from busbw.model import Cluster, Node
 from busbw.playbook import ChecksPlan, Playbook, SurveyPlan
 from busbw.store.plan import RunPlan
 
-GOOGLE, MICROSOFT = "vendor=Google\nproduct=Google Compute Engine\n", "vendor=Microsoft Corporation\nproduct=Virtual Machine\n"
+GOOGLE, MICROSOFT = (
+    "vendor=Google\nproduct=Google Compute Engine\n",
+    "vendor=Microsoft Corporation\nproduct=Virtual Machine\n",
+)
 
 
-def sysfs(count: int, layer: str, rate: str = "400 Gb/sec (4X NDR)", hca: str = "MT4129", state: str = "4: ACTIVE") -> str:
+def sysfs(
+    count: int,
+    layer: str,
+    rate: str = "400 Gb/sec (4X NDR)",
+    hca: str = "MT4129",
+    state: str = "4: ACTIVE",
+) -> str:
     lines = []
     for number in range(count):
-        lines += [f"rdma mlx5_{number} hca_type {hca}", f"port mlx5_{number} 1 state {state}", f"port mlx5_{number} 1 rate {rate}"]
+        lines += [
+            f"rdma mlx5_{number} hca_type {hca}",
+            f"port mlx5_{number} 1 state {state}",
+            f"port mlx5_{number} 1 rate {rate}",
+        ]
         lines.append(f"port mlx5_{number} 1 link_layer {layer}")
     return "\n".join(lines) + "\n"
 
@@ -39,11 +53,23 @@ def two(**texts: str) -> tuple[NodeAnswer, ...]:
 @pytest.mark.parametrize(
     ("answers", "guess"),
     [
-        (two(rdma_sysfs=sysfs(8, "InfiniBand")), Guess(("infiniband",), ("8 active ports of InfiniBand at 400 Gb/s",))),
-        (two(rdma_sysfs=sysfs(8, "Ethernet")), Guess(("rocev2",), ("8 active ports of Ethernet at 400 Gb/s",))),
+        (
+            two(rdma_sysfs=sysfs(8, "InfiniBand")),
+            Guess(("infiniband",), ("8 active ports of InfiniBand at 400 Gb/s",)),
+        ),
+        (
+            two(rdma_sysfs=sysfs(8, "Ethernet")),
+            Guess(("rocev2",), ("8 active ports of Ethernet at 400 Gb/s",)),
+        ),
         (
             two(rdma_sysfs=sysfs(8, "InfiniBand"), fabric_marks=MICROSOFT),
-            Guess(("azure-ib",), ("8 active ports of InfiniBand at 400 Gb/s", "the machine is of Microsoft Corporation")),
+            Guess(
+                ("azure-ib",),
+                (
+                    "8 active ports of InfiniBand at 400 Gb/s",
+                    "the machine is of Microsoft Corporation",
+                ),
+            ),
         ),
         (two(efa_devices="rdmap16s27\nrdmap32s27\n"), Guess(("efa",), ("2 EFA devices",))),
         (
@@ -52,10 +78,15 @@ def two(**texts: str) -> tuple[NodeAnswer, ...]:
         ),
         (
             two(fabric_marks=GOOGLE, rdma_sysfs=sysfs(8, "Ethernet")),
-            Guess(("gcp-gib",), ("the machine is of Google", "8 active ports of Ethernet at 400 Gb/s")),
+            Guess(
+                ("gcp-gib",), ("the machine is of Google", "8 active ports of Ethernet at 400 Gb/s")
+            ),
         ),
         (two(), Guess(("tcp",), ("no active RDMA port",))),
-        (two(rdma_sysfs=sysfs(8, "InfiniBand", state="1: DOWN")), Guess(("tcp",), ("no active RDMA port",))),
+        (
+            two(rdma_sysfs=sysfs(8, "InfiniBand", state="1: DOWN")),
+            Guess(("tcp",), ("no active RDMA port",)),
+        ),
         ((answer(),), Guess(("nvlink-only",), ("one node, without an active RDMA port",))),
         ((), Guess((), ("no node answered",))),
     ],
@@ -65,9 +96,15 @@ def test_the_facts_decide(answers: tuple[NodeAnswer, ...], guess: Guess) -> None
 
 
 def test_slower_ports_for_storage_do_not_decide() -> None:
-    text = sysfs(4, "InfiniBand") + "rdma mlx5_9 hca_type MT4129\nport mlx5_9 1 state 4: ACTIVE\nport mlx5_9 1 rate 100 Gb/sec (4X EDR)\n"
+    text = (
+        sysfs(4, "InfiniBand")
+        + "rdma mlx5_9 hca_type MT4129\nport mlx5_9 1 state 4: ACTIVE\nport mlx5_9 1 rate 100"
+        " Gb/sec (4X EDR)\n"
+    )
     text += "port mlx5_9 1 link_layer Ethernet\n"
-    assert detection.guess(two(rdma_sysfs=text)) == Guess(("infiniband",), ("4 active ports of InfiniBand at 400 Gb/s",))
+    assert detection.guess(two(rdma_sysfs=text)) == Guess(
+        ("infiniband",), ("4 active ports of InfiniBand at 400 Gb/s",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,12 +115,17 @@ def test_slower_ports_for_storage_do_not_decide() -> None:
         ((answer("n1", rdma_sysfs=sysfs(8, "InfiniBand")), answer("n2")), ("infiniband", "tcp")),
     ],
 )
-def test_where_two_fit_none_is_taken_and_both_are_named(answers: tuple[NodeAnswer, ...], candidates: tuple[str, ...]) -> None:
+def test_where_two_fit_none_is_taken_and_both_are_named(
+    answers: tuple[NodeAnswer, ...], candidates: tuple[str, ...]
+) -> None:
     plan = undetected()
     assert detection.settled(plan, answers) == plan
     with pytest.raises(UsageError) as caught:
         detection.demand_profile(plan, answers)
-    assert caught.value.what == f"which fabric the nodes have cannot be told: it may be {' or '.join(candidates)}"
+    assert (
+        caught.value.what
+        == f"which fabric the nodes have cannot be told: it may be {' or '.join(candidates)}"
+    )
     assert caught.value.next_step.startswith(f"-p {candidates[0]}, or -p {candidates[1]}")
     assert caught.value.seen
 
@@ -92,7 +134,10 @@ def test_a_clear_case_is_taken_and_a_given_profile_is_never_changed() -> None:
     plan = undetected()
     settled = detection.settled(plan, two(rdma_sysfs=sysfs(8, "InfiniBand")))
     assert settled.profile == fabric.load("infiniband")
-    assert detection.demand_profile(settled, two(rdma_sysfs=sysfs(8, "InfiniBand"))) == "8 active ports of InfiniBand at 400 Gb/s"
+    assert (
+        detection.demand_profile(settled, two(rdma_sysfs=sysfs(8, "InfiniBand")))
+        == "8 active ports of InfiniBand at 400 Gb/s"
+    )
     given = dataclasses.replace(plan, profile=fabric.load("tcp"))
     assert detection.settled(given, two(rdma_sysfs=sysfs(8, "InfiniBand"))) == given
 
@@ -104,6 +149,8 @@ def test_before_it_is_detected_nothing_is_set_and_nothing_required() -> None:
 
 
 def undetected() -> RunPlan:
-    book = Playbook("quick", "", None, ChecksPlan(), (), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests")
+    book = Playbook(
+        "quick", "", None, ChecksPlan(), (), (), SurveyPlan("never", 1.0, 1, 1, ()), "nccl-tests"
+    )
     cluster = Cluster((Node("n1"), Node("n2")), "n1", "-w n[1-2]")
     return RunPlan("busbw.store.plan/1", "0", "run", "", cluster, book, fabric.undetected(), "ssh")

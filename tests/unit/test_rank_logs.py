@@ -1,4 +1,5 @@
-"""NCCL's log of each rank: set for the proof launch alone, written by its ranks, fetched from the nodes, read for the proofs."""
+"""NCCL's log of each rank: set for the proof launch alone, written by its ranks, fetched from the
+nodes, read for the proofs."""
 
 from __future__ import annotations
 
@@ -35,20 +36,44 @@ LINES = (
     "{host}:{pid}:{pid} [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA\n"
 )
 """Two lines of NCCL 2.21, cut from what a rank on a node with eight rails logs."""
-CASE = BenchmarkCase("proof", Collective.ALL_REDUCE, Sizes(8, 8), purpose="proof", stall_s=30.0, timeout_s=60.0)
+CASE = BenchmarkCase(
+    "proof", Collective.ALL_REDUCE, Sizes(8, 8), purpose="proof", stall_s=30.0, timeout_s=60.0
+)
 
 
 def made(purpose: str, fabric: str = "infiniband") -> Launch:
     """A launch as the plan of two nodes gives it."""
     book = dataclasses.replace(playbook.load("quick"), env=())
     cluster = Cluster((Node("n1", slots=2), Node("n2", slots=2)), "n1", "test")
-    plan = RunPlan(SCHEMA, "1", "20261121-1200-quick", "2026-11-21T12:00:00Z", cluster, book, profile.load(fabric), "local")
+    plan = RunPlan(
+        SCHEMA,
+        "1",
+        "20261121-1200-quick",
+        "2026-11-21T12:00:00Z",
+        cluster,
+        book,
+        profile.load(fabric),
+        "local",
+    )
     known = {
-        name: NodeFacts(name, name, "/root", 0, "/usr/bin/mpirun", MpiVersion("Open MPI", "4.1.4", 4), None, (), 2, "eth0")
+        name: NodeFacts(
+            name,
+            name,
+            "/root",
+            0,
+            "/usr/bin/mpirun",
+            MpiVersion("Open MPI", "4.1.4", 4),
+            None,
+            (),
+            2,
+            "eth0",
+        )
         for name in ("n1", "n2")
     }
     place = Place("n1", "/home/bench/.cache/busbw", "/opt/nccl-tests/build", known)
-    return launching.make(plan, place, dataclasses.replace(CASE, purpose=purpose), ("n1", "n2"), order=0)
+    return launching.make(
+        plan, place, dataclasses.replace(CASE, purpose=purpose), ("n1", "n2"), order=0
+    )
 
 
 def test_the_proof_launch_alone_has_a_log_for_each_rank() -> None:
@@ -60,7 +85,10 @@ def test_the_proof_launch_alone_has_a_log_for_each_rank() -> None:
     assert values["NCCL_DEBUG_SUBSYS"] == "INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING,NVLS"
     assert values["NCCL_DEBUG_FILE"] == f"{launch.directory}.nccl/nccl.%h.%p.log"
     timed = made("bandwidth")
-    assert (timed.log_dir, "NCCL_DEBUG_FILE" in {item.name for item in timed.invocation.env}) == (None, False)
+    assert (timed.log_dir, "NCCL_DEBUG_FILE" in {item.name for item in timed.invocation.env}) == (
+        None,
+        False,
+    )
 
 
 def test_a_profile_without_nccl_has_no_logs_to_fetch() -> None:
@@ -68,12 +96,14 @@ def test_a_profile_without_nccl_has_no_logs_to_fetch() -> None:
 
 
 def run_here(tmp_path: Path, text: str) -> tuple[run_directory.RunDir, Read]:
-    """A launch on this machine whose two ranks write `text` as NCCL does, measured by the stage that measures on clusters."""
+    """A launch on this machine whose two ranks write `text` as NCCL does, measured by the stage
+    that measures on clusters."""
     directory = tmp_path / "jobs" / "proof"
     files = " ".join(shlex.quote(f"{directory}.nccl/nccl.{HOST}.{pid}.log") for pid in (41, 42))
     foreign = shlex.quote(f"{directory}.nccl/nccl.another-node.7.log")
     script = (
-        f"for f in {files}; do p=${{f%.log}}; p=${{p##*.}}; printf '%s' {shlex.quote(text)} | sed s/PID/$p/g >$f; done; echo x >{foreign}"
+        f"for f in {files}; do p=${{f%.log}}; p=${{p##*.}}; printf '%s' {shlex.quote(text)} | sed"
+        f" s/PID/$p/g >$f; done; echo x >{foreign}"
     )
     launch = Launch(
         case=CASE,
@@ -86,13 +116,21 @@ def run_here(tmp_path: Path, text: str) -> tuple[run_directory.RunDir, Read]:
         log_dir=f"{directory}.nccl",
     )
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
-    with open_fleet(Cluster((Node("n1"),), "n1", "test"), RecordingTransport(LocalTransport(), run), deadline_s=30) as fleet:
-        context = Context(run, cast(RunPlan, None), fleet, lambda: "2026-11-21T12:00:00Z", lambda step, text: None)
+    with open_fleet(
+        Cluster((Node("n1"),), "n1", "test"),
+        RecordingTransport(LocalTransport(), run),
+        deadline_s=30,
+    ) as fleet:
+        context = Context(
+            run, cast(RunPlan, None), fleet, lambda: "2026-11-21T12:00:00Z", lambda step, text: None
+        )
         artefact = measure(context, launch)
     return run, cast(Read, SimpleNamespace(artefact=artefact, results=()))
 
 
-def test_each_ranks_log_is_fetched_from_its_node_and_proves_transport_and_gpudirect(tmp_path: Path) -> None:
+def test_each_ranks_log_is_fetched_from_its_node_and_proves_transport_and_gpudirect(
+    tmp_path: Path,
+) -> None:
     run, read = run_here(tmp_path, LINES.format(host=HOST, pid="PID"))
 
     assert [(path, log.name, log.whole) for path, log in proof.rank_texts(run, read)] == [
@@ -109,9 +147,17 @@ def test_each_ranks_log_is_fetched_from_its_node_and_proves_transport_and_gpudir
 
 
 def test_a_warning_in_a_ranks_own_log_reaches_the_symptom_table(tmp_path: Path) -> None:
-    warning = "{host}:PID:PID [0] net_ib.cc:100 NCCL WARN NET/IB : Got completion from peer with status=12 opcode=0 len=0 vendor err 129\n"
+    warning = (
+        "{host}:PID:PID [0] net_ib.cc:100 NCCL WARN NET/IB : Got completion from peer with"
+        " status=12 opcode=0 len=0 vendor err 129\n"
+    )
     run, read = run_here(tmp_path, LINES.format(host=HOST, pid="PID") + warning.format(host=HOST))
-    plan = cast(RunPlan, SimpleNamespace(cluster=SimpleNamespace(emulated=True), profile=SimpleNamespace(family="ib")))
+    plan = cast(
+        RunPlan,
+        SimpleNamespace(
+            cluster=SimpleNamespace(emulated=True), profile=SimpleNamespace(family="ib")
+        ),
+    )
 
     texts = diagnosis.evidence(run, plan, (read,), (), (), ()).texts
     (own,) = (text for text in texts if text.artefact == "raw/cases/proof/nccl/n1.txt")
@@ -119,7 +165,9 @@ def test_a_warning_in_a_ranks_own_log_reaches_the_symptom_table(tmp_path: Path) 
 
 
 def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None:
-    (log,) = nccl_debug.split(b"\n# busbw rank log nccl.a.1.log 9000\na:1:1 [0] NCCL INFO Using network IB\n")
+    (log,) = nccl_debug.split(
+        b"\n# busbw rank log nccl.a.1.log 9000\na:1:1 [0] NCCL INFO Using network IB\n"
+    )
     assert not log.whole
 
     read = proof.nccl_debug.read([log.content]).records[0]
@@ -136,5 +184,7 @@ def test_ranks_that_wrote_no_log_leave_the_proofs_open_and_nothing_breaks(tmp_pa
 
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
     run.write_raw("cases/proof/nccl/n1.txt", b"")
-    read = cast(Read, SimpleNamespace(artefact=SimpleNamespace(case=CASE, stdout=None, stderr=None)))
+    read = cast(
+        Read, SimpleNamespace(artefact=SimpleNamespace(case=CASE, stdout=None, stderr=None))
+    )
     assert (proof.rank_texts(run, read), proof.log_of(run, read)) == ((), None)

@@ -12,10 +12,17 @@ import pytest
 
 from busbw import cli
 
-HEADER = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n"
-ROW = "     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0    95.88   87.49  164.05       0\n"
+HEADER = (
+    "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time"
+    "   algbw   busbw  #wrong \n"
+)
+ROW = (
+    "     8388608       2097152     float     sum      -1    96.41   87.01  163.14       0    95.88"
+    "   87.49  164.05       0\n"
+)
 RANKS = "".join(
-    f"#  Rank {rank:2d} Group  0 Pid  {41000 + rank} on     node-{'ab'[rank // 8]} device {rank % 8:2d} [0000:{rank:02x}:00] GPU\n"
+    f"#  Rank {rank:2d} Group  0 Pid  {41000 + rank} on     node-{'ab'[rank // 8]} device"
+    f" {rank % 8:2d} [0000:{rank:02x}:00] GPU\n"
     for rank in range(16)
 )
 FOOTER = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 163.595 \n"
@@ -42,13 +49,32 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_document_of_a_table_has_every_promised_key(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document_of_a_table_has_every_promised_key(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, out, err = read(capsys, str(files / "good.log"), "--json")
     document = json.loads(out)
     (table,) = document["tables"]
     row = table["rows"][0]
-    assert (status, err, document["kind"], document["complete"], document["problems"]) == (0, "", "nccl-tests", True, [])
-    assert {key: table[key] for key in ("collective", "nranks", "nodes", "avg_busbw_gb_s", "nccl_version", "complete", "problems")} == {
+    assert (status, err, document["kind"], document["complete"], document["problems"]) == (
+        0,
+        "",
+        "nccl-tests",
+        True,
+        [],
+    )
+    assert {
+        key: table[key]
+        for key in (
+            "collective",
+            "nranks",
+            "nodes",
+            "avg_busbw_gb_s",
+            "nccl_version",
+            "complete",
+            "problems",
+        )
+    } == {
         "collective": "all_reduce",
         "nranks": 16,
         "nodes": 2,
@@ -57,8 +83,16 @@ def test_the_document_of_a_table_has_every_promised_key(files: Path, capsys: pyt
         "complete": True,
         "problems": [],
     }
-    assert [row[key] for key in ("size_bytes", "count", "type", "redop", "root")] == [8388608, 2097152, "float", "sum", None]
-    assert {key: row["in_place"][key] for key in ("time_us", "algbw_gb_s", "busbw_gb_s", "wrong")} == {
+    assert [row[key] for key in ("size_bytes", "count", "type", "redop", "root")] == [
+        8388608,
+        2097152,
+        "float",
+        "sum",
+        None,
+    ]
+    assert {
+        key: row["in_place"][key] for key in ("time_us", "algbw_gb_s", "busbw_gb_s", "wrong")
+    } == {
         "time_us": 95.88,
         "algbw_gb_s": 87.49,
         "busbw_gb_s": 164.05,
@@ -66,7 +100,10 @@ def test_the_document_of_a_table_has_every_promised_key(files: Path, capsys: pyt
     }
 
 
-@pytest.mark.parametrize(("name", "status"), [("good.log", 0), ("good.log.gz", 0), ("bad.log", 1), ("cut.log", 3), ("mail.txt", 3)])
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [("good.log", 0), ("good.log.gz", 0), ("bad.log", 1), ("cut.log", 3), ("mail.txt", 3)],
+)
 @pytest.mark.parametrize("form", ["--json", "--csv", None])
 def test_the_exit_status_is_the_texts_in_every_form(
     name: str, status: int, form: str | None, files: Path, capsys: pytest.CaptureFixture[str]
@@ -74,7 +111,9 @@ def test_the_exit_status_is_the_texts_in_every_form(
     assert read(capsys, str(files / name), *([form] if form else []))[0] == status
 
 
-def test_of_several_texts_the_worst_rules_and_each_has_its_document(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_texts_the_worst_rules_and_each_has_its_document(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, out, err = read(capsys, str(files), "--json")
     documents = json.loads(out)["files"]
     assert [(Path(one["file"]).name, one["kind"], one["complete"]) for one in documents] == [
@@ -88,21 +127,32 @@ def test_of_several_texts_the_worst_rules_and_each_has_its_document(files: Path,
     assert read(capsys, str(files / "cut.log"), str(files / "good.log"))[0] == 3
 
 
-def test_an_unknown_text_is_quoted_in_the_document_and_on_standard_error(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_text_is_quoted_in_the_document_and_on_standard_error(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, out, err = read(capsys, str(files / "mail.txt"), "--json")
     document = json.loads(out)
     told = "unknown layout: nothing known in it; it begins with 'Dear all,'"
-    assert (status, document["kind"], document["tables"], document["problems"]) == (3, "unknown", [], [told])
+    assert (status, document["kind"], document["tables"], document["problems"]) == (
+        3,
+        "unknown",
+        [],
+        [told],
+    )
     assert err == f"busbw: {files / 'mail.txt'}: {told}\n"
 
 
-def test_a_missing_file_is_an_error_of_usage_and_nothing_is_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_an_error_of_usage_and_nothing_is_printed(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     status, out, err = read(capsys, str(files / "nope.log"), "--json")
     assert (status, out) == (2, "")
     assert err.startswith(f"busbw: error: nothing to read at {files / 'nope.log'}\n")
 
 
-def test_empty_and_binary_texts_are_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_and_binary_texts_are_named_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a").write_bytes(b"")
     (tmp_path / "b").write_bytes(b"\x7fELF\x02\x01\x01\0\0\0\0")
     _, _, err = read(capsys, str(tmp_path))
@@ -110,7 +160,9 @@ def test_empty_and_binary_texts_are_named_as_such(tmp_path: Path, capsys: pytest
     assert "b: unknown layout: binary data that begins with 7f 45 4c 46" in err
 
 
-def test_a_damaged_file_is_incomplete_even_if_its_table_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_incomplete_even_if_its_table_is_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(GOOD.encode())[:-6])
     status, out, _ = read(capsys, str(tmp_path / "a.gz"), "--json")
     document = json.loads(out)
@@ -118,37 +170,59 @@ def test_a_damaged_file_is_incomplete_even_if_its_table_is_whole(tmp_path: Path,
     assert document["problems"][-1].startswith("gzip data is damaged or cut off")
 
 
-def test_csv_has_one_line_per_row_and_placement_and_no_formula(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_one_line_per_row_and_placement_and_no_formula(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (files / "=cmd.log").write_text(GOOD)
     _, out, _ = read(capsys, str(files / "=cmd.log"), str(files / "mail.txt"), "--csv")
     lines = list(csv.DictReader(io.StringIO(out)))
-    assert [(line["placement"], line["size_bytes"], line["busbw_gb_s"], line["wrong"]) for line in lines] == [
+    assert [
+        (line["placement"], line["size_bytes"], line["busbw_gb_s"], line["wrong"]) for line in lines
+    ] == [
         ("out-of-place", "8388608", "163.14", "0"),
         ("in-place", "8388608", "164.05", "0"),
     ]
     assert not any(cell.startswith("=") for line in lines for cell in line.values())
 
 
-def test_people_see_what_it_is_the_table_the_best_figure_and_the_problems(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_see_what_it_is_the_table_the_best_figure_and_the_problems(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, out, _ = read(capsys, str(files / "bad.log"))
     lines = out.splitlines()
     assert lines[0] == f"{files / 'bad.log'}: nccl-tests table"
     assert lines[1] == "  all_reduce · 16 ranks · 2 nodes · NCCL version not known · complete"
-    assert " ".join(lines[4].split()) == "8388608 float sum - | 96.41 87.01 163.14 5 | 95.88 87.49 164.05 0"
+    assert (
+        " ".join(lines[4].split())
+        == "8388608 float sum - | 96.41 87.01 163.14 5 | 95.88 87.49 164.05 0"
+    )
     assert lines[5].startswith("  best busbw out of place 163.14 GB/s at 8388608 B")
-    assert lines[6] == "  BAD     wrong data: #wrong is not 0 in 1 measurements, first at 8388608 bytes (5 elements)"
+    assert (
+        lines[6]
+        == "  BAD     wrong data: #wrong is not 0 in 1 measurements, first at 8388608 bytes (5"
+        " elements)"
+    )
 
 
-def test_control_characters_of_a_text_are_shown_as_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a\x1b[31m.log").write_text(GOOD.replace("GPU\n", "GPU\n", 1).replace(ROW, ROW[:60] + "\x07 \n"))
+def test_control_characters_of_a_text_are_shown_as_marks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a\x1b[31m.log").write_text(
+        GOOD.replace("GPU\n", "GPU\n", 1).replace(ROW, ROW[:60] + "\x07 \n")
+    )
     _, out, err = read(capsys, str(tmp_path / "a\x1b[31m.log"))
     assert "\x1b" not in out + err
     assert "\x07" not in out + err
     assert "␛" in out
 
 
-def test_log_lines_around_a_table_stand_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    slots = "There are not enough slots available in the system to satisfy the 16\nslots that were requested by the application:\n\n  app\n"
+def test_log_lines_around_a_table_stand_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slots = (
+        "There are not enough slots available in the system to satisfy the 16\nslots that were"
+        " requested by the application:\n\n  app\n"
+    )
     dashes = "-" * 74 + "\n"
     (tmp_path / "a.log").write_text(dashes + slots + dashes + GOOD)
     status, out, _ = read(capsys, str(tmp_path / "a.log"), "--json")

@@ -15,8 +15,14 @@ from busbw.cli.pool import read_each
 from busbw.errors import ReadError, UsageError
 
 TEXTS = {
-    "a.log": "gpu1:41:42 [0] NCCL INFO NET/IB : No device found.\ngpu1:41:42 [0] NCCL INFO Using network Socket\n",
-    "b.log": "gpu2:51:52 [1] transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> with error 12, opcode 0\n",
+    "a.log": (
+        "gpu1:41:42 [0] NCCL INFO NET/IB : No device found.\ngpu1:41:42 [0] NCCL INFO Using network"
+        " Socket\n"
+    ),
+    "b.log": (
+        "gpu2:51:52 [1] transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer"
+        " 10.0.0.2<47001> with error 12, opcode 0\n"
+    ),
     "c.txt": "Dear all,\nit is slow.\n",
     "d.txt": "CA 'mlx5_1'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Down\n",
     "e.bin": "\x80\x04\x95\x00\x00\x00",
@@ -47,8 +53,13 @@ def test_what_cannot_be_opened_is_told_as_such_by_the_worker_that_meets_it(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     with pytest.raises(UsageError, match=r"folder\.log cannot be read") as caught:
-        read_each(read_texts.read_one, (*sources, intake.Source("folder.log", tmp_path)), worth_bytes=0)
-    assert (caught.value.seen, caught.value.next_step) == ("Is a directory", "check the path and its permissions")
+        read_each(
+            read_texts.read_one, (*sources, intake.Source("folder.log", tmp_path)), worth_bytes=0
+        )
+    assert (caught.value.seen, caught.value.next_step) == (
+        "Is a directory",
+        "check the path and its permissions",
+    )
 
 
 def test_a_worker_that_is_ended_from_outside_is_an_error_with_a_next_step(

@@ -1,4 +1,5 @@
-"""Aliases in the place of names: everything that tells whose cluster it is goes, everything else stays."""
+"""Aliases in the place of names: everything that tells whose cluster it is goes, everything else
+stays."""
 
 from __future__ import annotations
 
@@ -39,9 +40,15 @@ HOSTS = ("gpu-001", "gpu-002", "gpu-003", "login.hpc.example.org")
         (f"{'x' * 150} gpu-002", f"{'x' * 150} node-002"),
         (f"{'x' * 150} is slow", f"{'x' * 150} is slow"),
         ("link/ether b8:3f:d2:1a:2b:3c brd", "link/ether mac-001 brd"),
-        ("Serial Number                         : 1652022014738", "Serial Number                         : serial-001"),
+        (
+            "Serial Number                         : 1652022014738",
+            "Serial Number                         : serial-001",
+        ),
         ("Serial Number : N/A", "Serial Number : N/A"),
-        ("GPU 0: NVIDIA H100 (UUID: GPU-5d1f6a9e-0b1c-2d3e-4f50-617283940a1b)", "GPU 0: NVIDIA H100 (UUID: uuid-001)"),
+        (
+            "GPU 0: NVIDIA H100 (UUID: GPU-5d1f6a9e-0b1c-2d3e-4f50-617283940a1b)",
+            "GPU 0: NVIDIA H100 (UUID: uuid-001)",
+        ),
         ("0000:c0:01.1 has ACS on", "0000:c0:01.1 has ACS on"),
         ("/home/ada/nccl-tests by ada", "/home/user-001/nccl-tests by user-001"),
     ],
@@ -52,7 +59,11 @@ def test_what_names_the_site_becomes_an_alias(text: str, redacted: str) -> None:
 
 def test_the_same_name_has_the_same_alias_everywhere_and_the_map_tells_it() -> None:
     redactor = Redactor(HOSTS)
-    assert [redactor.text(t) for t in ("10.0.0.1", "10.0.0.2", "10.0.0.1")] == ["ip-001", "ip-002", "ip-001"]
+    assert [redactor.text(t) for t in ("10.0.0.1", "10.0.0.2", "10.0.0.1")] == [
+        "ip-001",
+        "ip-002",
+        "ip-001",
+    ]
     assert ("10.0.0.2", "ip-002") in redactor.aliases
     assert ("gpu-001", "node-001") in redactor.aliases
 
@@ -63,11 +74,23 @@ def test_an_alias_that_is_another_hosts_name_is_not_replaced_again() -> None:
 
 
 def test_a_record_is_redacted_however_deep_and_keeps_its_kinds() -> None:
-    cluster = Cluster((Node("gpu-001", address="10.0.0.7", user="ada"), Node("gpu-002", address="mgmt-2")), "gpu-001", "-w")
+    cluster = Cluster(
+        (Node("gpu-001", address="10.0.0.7", user="ada"), Node("gpu-002", address="mgmt-2")),
+        "gpu-001",
+        "-w",
+    )
     finding = Finding(
-        "slow-node", Status.FAIL, "gpu-001 is slow", ("gpu-001",), (Evidence("raw/gpu-001.txt", 3, "ada@10.0.0.7 mgmt-2 ip-9"),)
+        "slow-node",
+        Status.FAIL,
+        "gpu-001 is slow",
+        ("gpu-001",),
+        (Evidence("raw/gpu-001.txt", 3, "ada@10.0.0.7 mgmt-2 ip-9"),),
     )
     redacted = for_cluster(cluster, ("c1-gpu1",)).record(finding)
     assert redacted == Finding(
-        "slow-node", Status.FAIL, "node-001 is slow", ("node-001",), (Evidence("raw/node-001.txt", 3, "user-001@ip-001 host-001 ip-9"),)
+        "slow-node",
+        Status.FAIL,
+        "node-001 is slow",
+        ("node-001",),
+        (Evidence("raw/node-001.txt", 3, "user-001@ip-001 host-001 ip-9"),),
     )

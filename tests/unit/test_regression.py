@@ -21,11 +21,22 @@ BEFORE = tuple(launches(seed) for seed in range(5))
 
 @pytest.mark.parametrize(
     ("share", "freedom", "value"),
-    [(0.975, 1, 12.7062), (0.975, 4, 2.77645), (0.995, 30, 2.75000), (0.9995, 12, 4.31779), (0.975, 1e6, 1.95997), (0.9, 2.5, 1.73025)],
+    [
+        (0.975, 1, 12.7062),
+        (0.975, 4, 2.77645),
+        (0.995, 30, 2.75000),
+        (0.9995, 12, 4.31779),
+        (0.975, 1e6, 1.95997),
+        (0.9, 2.5, 1.73025),
+    ],
 )
-def test_student_quantiles_are_those_of_the_tables(share: float, freedom: float, value: float) -> None:
+def test_student_quantiles_are_those_of_the_tables(
+    share: float, freedom: float, value: float
+) -> None:
     assert spread.t_quantile(share, freedom) == pytest.approx(value, rel=2e-4)
-    assert spread.below(spread.t_quantile(share, freedom), freedom) == pytest.approx(share, abs=1e-9)
+    assert spread.below(spread.t_quantile(share, freedom), freedom) == pytest.approx(
+        share, abs=1e-9
+    )
 
 
 def test_a_loss_beyond_floor_and_noise_is_slower_and_the_interval_holds_it() -> None:
@@ -49,7 +60,10 @@ def test_a_real_loss_below_the_floor_is_no_regression() -> None:
 
 def test_where_the_noise_hides_a_loss_of_the_floor_nothing_is_said() -> None:
     noisy = tuple(launches(seed, cv=0.08) for seed in range(5))
-    assert shift(noisy, launches(95, level=0.97, cv=0.08), comparisons=24).change is Change.INCONCLUSIVE
+    assert (
+        shift(noisy, launches(95, level=0.97, cv=0.08), comparisons=24).change
+        is Change.INCONCLUSIVE
+    )
 
 
 def test_one_disturbed_launch_makes_no_regression() -> None:
@@ -58,7 +72,10 @@ def test_one_disturbed_launch_makes_no_regression() -> None:
 
 
 def test_moods_of_the_fabric_from_run_to_run_widen_the_interval() -> None:
-    moody = tuple(launches(seed, level=level, cv=0.002) for seed, level in enumerate((0.95, 1.03, 0.99, 1.05, 0.97)))
+    moody = tuple(
+        launches(seed, level=level, cv=0.002)
+        for seed, level in enumerate((0.95, 1.03, 0.99, 1.05, 0.97))
+    )
     steady = tuple(launches(seed, cv=0.002) for seed in range(5))
     now = launches(93, level=0.955, cv=0.002)
     assert shift(steady, now).change is Change.SLOWER

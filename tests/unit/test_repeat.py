@@ -21,7 +21,9 @@ from busbw.run.launching import Place
 from busbw.run.measure import Launch
 from busbw.store.artefacts import CaseArtefact
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 RESULT: RunResult = RUNS.healthy().result
 BOOK = playbook.load("firmware-ci")
 QUIET = (370.0, 371.0, 369.5, 370.5, 370.2)
@@ -30,23 +32,48 @@ NOISY = (370.0, 330.0, 395.0, 350.0, 410.0)
 
 def past_run(name: str, values: tuple[float, ...], case: str = "all-reduce") -> PastRun:
     number = Number(case, case, "bandwidth", 8 << 30, "-n 20", values)
-    return PastRun(name, "2026-11-20T02:12:00Z", "PASS", Regime("infiniband", "H100", "400", 16, 128, False), (number,), (), ("a", "b"))
+    return PastRun(
+        name,
+        "2026-11-20T02:12:00Z",
+        "PASS",
+        Regime("infiniband", "H100", "400", 16, 128, False),
+        (number,),
+        (),
+        ("a", "b"),
+    )
 
 
-def result(now: tuple[float, ...], before: tuple[float, ...], case: str = "all-reduce") -> RunResult:
+def result(
+    now: tuple[float, ...], before: tuple[float, ...], case: str = "all-reduce"
+) -> RunResult:
     """A run whose launches of one case are held against one accepted run."""
     first = next(case_ for case_ in BOOK.cases if case_.id == case)
-    launches = [dataclasses.replace(first, id=f"{case}-trial-{n + 1}" if n else case, repeats=case if n else None) for n in range(len(now))]
-    cases = tuple(dataclasses.replace(RESULT.cases[0], case=each, seconds=10.0) for each in launches)
-    return dataclasses.replace(RESULT, cases=cases, compared=diff(past_run("now", now, case), (past_run("before", before, case),)))
+    launches = [
+        dataclasses.replace(
+            first, id=f"{case}-trial-{n + 1}" if n else case, repeats=case if n else None
+        )
+        for n in range(len(now))
+    ]
+    cases = tuple(
+        dataclasses.replace(RESULT.cases[0], case=each, seconds=10.0) for each in launches
+    )
+    return dataclasses.replace(
+        RESULT,
+        cases=cases,
+        compared=diff(past_run("now", now, case), (past_run("before", before, case),)),
+    )
 
 
 def test_only_required_cases_that_more_launches_can_settle_are_repeated() -> None:
     wanted = frozenset({"all-reduce"})
     assert repeat.open_cases(result(NOISY, QUIET), wanted) == ("all-reduce",)
     assert repeat.open_cases(result(QUIET, QUIET), wanted) == ()
-    assert repeat.open_cases(result(NOISY, QUIET, "latency"), wanted) == (), "an advisory case decides nothing"
-    assert repeat.open_cases(result(NOISY, QUIET[:2]), wanted) == (), "two accepted launches stay two, however many are made now"
+    assert repeat.open_cases(result(NOISY, QUIET, "latency"), wanted) == (), (
+        "an advisory case decides nothing"
+    )
+    assert repeat.open_cases(result(NOISY, QUIET[:2]), wanted) == (), (
+        "two accepted launches stay two, however many are made now"
+    )
     assert repeat.open_cases(dataclasses.replace(RESULT, compared=None), wanted) == ()
 
 
@@ -59,10 +86,19 @@ def test_only_required_cases_that_more_launches_can_settle_are_repeated() -> Non
         (RepeatPlan(15, 900.0), [QUIET], 0),
         (None, [NOISY], 0),
     ],
-    ids=["until it can be told", "at most six launches", "budget of one and a half", "told at once", "not asked for"],
+    ids=[
+        "until it can be told",
+        "at most six launches",
+        "budget of one and a half",
+        "told at once",
+        "not asked for",
+    ],
 )
 def test_launches_are_added_until_nothing_is_open_or_launches_or_budget_are_spent(
-    plan: RepeatPlan | None, levels: list[tuple[float, ...]], launched: int, monkeypatch: pytest.MonkeyPatch
+    plan: RepeatPlan | None,
+    levels: list[tuple[float, ...]],
+    launched: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen = iter(levels)
     made: list[str] = []
@@ -75,12 +111,20 @@ def test_launches_are_added_until_nothing_is_open_or_launches_or_budget_are_spen
 
     monkeypatch.setattr(assess, "derive", lambda run: result(next(seen), QUIET))
     monkeypatch.setattr(repeat, "measure", measure)
-    monkeypatch.setattr(repeat, "make", lambda plan, place, case, nodes, order: SimpleNamespace(case=case, order=order))
+    monkeypatch.setattr(
+        repeat,
+        "make",
+        lambda plan, place, case, nodes, order: SimpleNamespace(case=case, order=order),
+    )
     book = dataclasses.replace(BOOK, repeat=plan)
-    context = SimpleNamespace(plan=SimpleNamespace(playbook=book), run=None, say=lambda step, text: told.append(text))
+    context = SimpleNamespace(
+        plan=SimpleNamespace(playbook=book), run=None, say=lambda step, text: told.append(text)
+    )
     repeat.repeat(context, Place("a", "", "", {}), ("a", "b"), 20)  # type: ignore[arg-type]  # as much of a context as it uses
     assert made == [f"all-reduce-trial-{6 + n}" for n in range(launched)]
-    assert any("budget of 15.0 s spent; all-reduce cannot be told" in text for text in told) == (plan == RepeatPlan(15, 15.0))
+    assert any("budget of 15.0 s spent; all-reduce cannot be told" in text for text in told) == (
+        plan == RepeatPlan(15, 15.0)
+    )
 
 
 def test_what_stays_open_is_no_answer_and_no_regression() -> None:
@@ -98,4 +142,7 @@ def test_the_playbook_says_how_often_and_how_long() -> None:
     assert BOOK.repeat == RepeatPlan(15, 1800.0)
     assert playbook.load("firmware-ci", emulated=True).repeat == RepeatPlan(10, 180.0)
     assert playbook.load("day-one").repeat is None
-    assert (playbook.load("soak").soak_s, playbook.load("soak", emulated=True).soak_s) == (8 * 3600.0, 60.0)
+    assert (playbook.load("soak").soak_s, playbook.load("soak", emulated=True).soak_s) == (
+        8 * 3600.0,
+        60.0,
+    )

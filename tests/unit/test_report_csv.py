@@ -11,11 +11,15 @@ from types import SimpleNamespace
 
 from busbw.reports import csv as report_csv
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(report_csv.render(getattr(RUNS, name)().result), newline="")))
+    return list(
+        csv.DictReader(io.StringIO(report_csv.render(getattr(RUNS, name)().result), newline=""))
+    )
 
 
 def test_every_size_of_every_case_is_a_row() -> None:
@@ -60,9 +64,14 @@ def test_what_was_not_measured_is_an_empty_cell_not_zero() -> None:
     case = plain.cases[0]
     row = replace(case.results[0].rows[0], in_place=None)
     result = replace(case.results[0], rows=(row,), nranks=None)
-    text = report_csv.render(replace(plain, cases=(replace(case, results=(result,)),), comparisons=()))
+    text = report_csv.render(
+        replace(plain, cases=(replace(case, results=(result,)),), comparisons=())
+    )
     found = next(csv.DictReader(io.StringIO(text, newline="")))
-    assert [found[name] for name in ("ranks", "in_place_time_us", "in_place_busbw_gb_s", "reference", "state")] == ["", "", "", "", ""]
+    assert [
+        found[name]
+        for name in ("ranks", "in_place_time_us", "in_place_busbw_gb_s", "reference", "state")
+    ] == ["", "", "", "", ""]
 
 
 def test_hostile_cells_run_nothing_and_break_no_line() -> None:

@@ -1,4 +1,5 @@
-"""The page: what stands on it and in which order, what is left out, and that nothing from a node is ever markup."""
+"""The page: what stands on it and in which order, what is left out, and that nothing from a node is
+ever markup."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ import pytest
 from busbw.model import CheckResult, Confidence, Evidence, Finding, Status
 from busbw.reports import ReportInput, html
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 VOID = {"meta", "link", "br"}
 
 
@@ -69,7 +72,17 @@ def page(text: str) -> Page:
     return made
 
 
-ALL = ("healthy", "failing", "unreachable", "emulated", "stalled", "acceptance", "every_pair", "hostile", "hostile_lab")
+ALL = (
+    "healthy",
+    "failing",
+    "unreachable",
+    "emulated",
+    "stalled",
+    "acceptance",
+    "every_pair",
+    "hostile",
+    "hostile_lab",
+)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -109,7 +122,17 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
                 "Raw evidence",
             ],
         ),
-        ("unreachable", ["Not reached", "Findings", "Topology by rails", "Preflight", "What was not checked", "Commands and versions"]),
+        (
+            "unreachable",
+            [
+                "Not reached",
+                "Findings",
+                "Topology by rails",
+                "Preflight",
+                "What was not checked",
+                "Commands and versions",
+            ],
+        ),
         (
             "stalled",
             [
@@ -143,7 +166,9 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
         ),
     ],
 )
-def test_sections_stand_in_order_and_empty_ones_are_left_out(name: str, headings: list[str]) -> None:
+def test_sections_stand_in_order_and_empty_ones_are_left_out(
+    name: str, headings: list[str]
+) -> None:
     made = page(rendered(name))
     assert made.of("h2") == headings
     assert [tag for tag, _ in made.elements].count("h1") == 1
@@ -188,16 +213,22 @@ def test_the_policy_allows_these_styles_and_this_script_and_nothing_else(name: s
     told = policy[1].replace("&#39;", "'")
     blocks = re.findall(r"<(style|script)>(.*?)</\1>", text, re.DOTALL)
     assert [kind for kind, _ in blocks] == ["style", "style", "script"]
-    hashes = ["'sha256-" + base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() + "'" for _, body in blocks]
-    assert told == (
-        f"default-src 'none'; img-src data:; style-src {hashes[0]} {hashes[1]}; script-src {hashes[2]}; base-uri 'none'; form-action 'none'"
+    hashes = [
+        "'sha256-" + base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() + "'"
+        for _, body in blocks
+    ]
+    assert (
+        told == f"default-src 'none'; img-src data:; style-src {hashes[0]} {hashes[1]}; script-src"
+        f" {hashes[2]}; base-uri 'none'; form-action 'none'"
     )
     made = Page(text)
     assert made.attributes("style") == []
     assert [name for _, attrs in made.elements for name in attrs if name.startswith("on")] == []
 
 
-@pytest.mark.parametrize(("of", "name"), [("acceptance", "hostile"), ("stalled_survey", "hostile_lab")])
+@pytest.mark.parametrize(
+    ("of", "name"), [("acceptance", "hostile"), ("stalled_survey", "hostile_lab")]
+)
 def test_hostile_text_adds_no_element_that_a_plain_run_does_not_have(of: str, name: str) -> None:
     plain, hostile = page(rendered(of)), page(rendered(name))
     assert {tag for tag, _ in hostile.elements} <= {tag for tag, _ in plain.elements}
@@ -211,7 +242,15 @@ def test_hostile_text_adds_no_element_that_a_plain_run_does_not_have(of: str, na
 
 def test_hostile_artefact_names_become_no_link() -> None:
     assert html.artefact_link("raw/nodes/gpu-005/ibstat") == "raw/nodes/gpu-005/ibstat"
-    for artefact in ("javascript:alert(1)", "raw/../../etc/passwd", "/etc/passwd", "raw/a b", "//evil.example/x", "raw/x?y", "http://x"):
+    for artefact in (
+        "javascript:alert(1)",
+        "raw/../../etc/passwd",
+        "/etc/passwd",
+        "raw/a b",
+        "//evil.example/x",
+        "raw/x?y",
+        "http://x",
+    ):
         assert html.artefact_link(artefact) == ""
 
 
@@ -236,7 +275,11 @@ def test_evidence_stands_beside_the_finding_and_leads_to_its_source() -> None:
     text = rendered("failing")
     finding = text[text.index('id="F01"') : text.index('id="F02"')]
     assert '<a class="artefact" href="#E2">raw/nodes/gpu-005/ibstat:61</a>' in finding
-    assert '<a class="artefact" href="raw/cases/all-reduce/rank-40.log">raw/cases/all-reduce/rank-40.log:311</a>' in finding
+    assert (
+        '<a class="artefact"'
+        ' href="raw/cases/all-reduce/rank-40.log">raw/cases/all-reduce/rank-40.log:311</a>'
+        in finding
+    )
     assert "<code>ssh gpu-005 sudo mlxlink -d mlx5_3 -a TG</code>" in finding
     assert "disrupts running jobs" in finding
     assert "<button" not in text
@@ -244,9 +287,27 @@ def test_evidence_stands_beside_the_finding_and_leads_to_its_source() -> None:
 
 def test_the_finding_to_act_on_comes_first() -> None:
     plain = RUNS.failing().result
-    small = Finding("small", Status.FAIL, "costs little", (), (Evidence("raw/x", None, "x"),), effect=0.1, confidence=Confidence.CERTAIN)
-    advisory = Finding("aside", Status.FAIL, "advisory", (), (Evidence("raw/x", None, "x"),), effect=0.9, required=False)
-    made = page(html.render(ReportInput(replace(plain, findings=(small, advisory, *plain.findings)))))
+    small = Finding(
+        "small",
+        Status.FAIL,
+        "costs little",
+        (),
+        (Evidence("raw/x", None, "x"),),
+        effect=0.1,
+        confidence=Confidence.CERTAIN,
+    )
+    advisory = Finding(
+        "aside",
+        Status.FAIL,
+        "advisory",
+        (),
+        (Evidence("raw/x", None, "x"),),
+        effect=0.9,
+        required=False,
+    )
+    made = page(
+        html.render(ReportInput(replace(plain, findings=(small, advisory, *plain.findings))))
+    )
     titles = [text for at, text in made.texts if at == "h3"][:4]
     assert titles == [
         "gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s",
@@ -259,7 +320,9 @@ def test_the_finding_to_act_on_comes_first() -> None:
 def test_equal_nodes_are_folded_and_the_odd_one_stands_out() -> None:
     text = rendered("failing")
     section = text[text.index('<section id="preflight"') : text.index('<section id="not-checked"')]
-    assert "10 checks on 16 nodes: 7 pass everywhere; 1 × fail, 2 × unknown, 2 × warning." in section
+    assert (
+        "10 checks on 16 nodes: 7 pass everywhere; 1 × fail, 2 × unknown, 2 × warning." in section
+    )
     assert re.findall(r'<th scope="col">(gpu[^ <]+)', section) == [
         "gpu-[000-001,003-004,006-008,010-013]",
         "gpu-[002,009]",
@@ -272,7 +335,11 @@ def test_above_64_nodes_only_checks_that_some_node_did_not_pass_have_rows() -> N
     text = html.render(RUNS.failing(100))
     section = text[text.index('<section id="preflight"') : text.index('<section id="not-checked"')]
     matrix = section[section.index('<table class="matrix">') :].split("</table>")[0]
-    assert re.findall(r'<th scope="row" class="id">([^<]+)', matrix) == ["rdma.rate", "pci.acs", "limits.memlock"]
+    assert re.findall(r'<th scope="row" class="id">([^<]+)', matrix) == [
+        "rdma.rate",
+        "pci.acs",
+        "limits.memlock",
+    ]
     assert "7 more checks that every node passed." in section
 
 
@@ -280,7 +347,14 @@ def test_a_cluster_of_many_kinds_of_nodes_is_counted() -> None:
     plain = RUNS.healthy().result
     odd = {(node, f"odd.{number}") for number, node in enumerate(plain.nodes[:9])}
     checks = tuple(
-        CheckResult(f"odd.{number}", node, Status.WARN if (node, f"odd.{number}") in odd else Status.PASS, "x", "y", "z")
+        CheckResult(
+            f"odd.{number}",
+            node,
+            Status.WARN if (node, f"odd.{number}") in odd else Status.PASS,
+            "x",
+            "y",
+            "z",
+        )
         for number in range(9)
         for node in plain.nodes
     )
@@ -291,8 +365,17 @@ def test_a_cluster_of_many_kinds_of_nodes_is_counted() -> None:
 
 def test_a_case_that_measured_nothing_is_listed_with_its_reason() -> None:
     plain = RUNS.healthy().result
-    dead = replace(plain.cases[0], status=Status.UNKNOWN, reason="timed out after 600 s", results=(), exit_status=None, seconds=None)
-    text = html.render(ReportInput(replace(plain, cases=(dead,), comparisons=(), verdict=Status.UNKNOWN)))
+    dead = replace(
+        plain.cases[0],
+        status=Status.UNKNOWN,
+        reason="timed out after 600 s",
+        results=(),
+        exit_status=None,
+        seconds=None,
+    )
+    text = html.render(
+        ReportInput(replace(plain, cases=(dead,), comparisons=(), verdict=Status.UNKNOWN))
+    )
     assert "timed out after 600 s" in text
     assert "not known" in text
     assert "Bus bandwidth by message size" not in text
@@ -305,7 +388,9 @@ def test_wrong_elements_are_in_the_table() -> None:
     assert row.out_of_place
     bad = replace(row, out_of_place=replace(row.out_of_place, wrong=12))
     result = replace(case.results[0], rows=(*case.results[0].rows[:-1], bad))
-    text = html.render(ReportInput(replace(plain, cases=(replace(case, results=(result,)), *plain.cases[1:]))))
+    text = html.render(
+        ReportInput(replace(plain, cases=(replace(case, results=(result,)), *plain.cases[1:])))
+    )
     assert '<td class="n">12</td>' in text
 
 
@@ -325,7 +410,9 @@ def test_the_acceptance_block_shows_limit_interval_and_launches_of_each_criterio
 
 def test_long_texts_are_cut_and_those_beyond_the_budget_named() -> None:
     report = RUNS.failing()
-    big = tuple(replace(report.excerpts[0], artefact=f"raw/log-{n}", text="y" * 64_000) for n in range(10))
+    big = tuple(
+        replace(report.excerpts[0], artefact=f"raw/log-{n}", text="y" * 64_000) for n in range(10)
+    )
     text = html.render(replace(report, excerpts=big))
     assert len(text) < 200_000
     assert text.count("… 48,000 characters left out here, see the file …") == 3
@@ -334,7 +421,11 @@ def test_long_texts_are_cut_and_those_beyond_the_budget_named() -> None:
 
 def test_json_artefacts_are_not_quoted_because_they_hold_the_environment() -> None:
     report = RUNS.failing()
-    secret = replace(report.excerpts[0], artefact="raw/cases/all-reduce/result.json", text='{"env":["API_TOKEN=s3cret"]}')
+    secret = replace(
+        report.excerpts[0],
+        artefact="raw/cases/all-reduce/result.json",
+        text='{"env":["API_TOKEN=s3cret"]}',
+    )
     text = html.render(replace(report, excerpts=(secret,)))
     assert "s3cret" not in text
     assert "may hold the environment of the launch" in text
@@ -343,7 +434,9 @@ def test_json_artefacts_are_not_quoted_because_they_hold_the_environment() -> No
 def test_equal_lines_of_several_nodes_are_shown_once() -> None:
     plain = RUNS.failing().result
     lines = tuple(Evidence(f"raw/preflight/{node}.txt", 7, "8192") for node in plain.nodes)
-    text = html.render(ReportInput(replace(plain, findings=(replace(plain.findings[1], evidence=lines),))))
+    text = html.render(
+        ReportInput(replace(plain, findings=(replace(plain.findings[1], evidence=lines),)))
+    )
     finding = text[text.index('id="F01"') : text.index("</article>")]
     assert finding.count("<pre>8192</pre>") == 1
     assert ", 12 more places" in finding
@@ -362,17 +455,39 @@ def test_the_page_of_a_thousand_nodes_is_small_and_keeps_the_slow_one() -> None:
 
 
 def test_the_page_of_sixteen_nodes_stays_below_150_kib() -> None:
-    assert max(len(rendered(name).encode()) for name in ("healthy", "failing", "acceptance")) < 150 * 1024
+    assert (
+        max(len(rendered(name).encode()) for name in ("healthy", "failing", "acceptance"))
+        < 150 * 1024
+    )
 
 
 def test_a_warning_that_decides_the_verdict_is_the_cause_and_only_the_others_did_not() -> None:
     report = RUNS.healthy()
-    leads = Finding("packets-lost", Status.WARN, "n3 loses packets", confidence=Confidence.LIKELY, effect=0.02, evidence=(), where=("n3",))
-    beside = replace(leads, id="spikes", title="a spike every 400 ms", required=False, status=Status.WARN)
-    result = replace(report.result, verdict=Status.WARN, headline="n3 loses packets; all_reduce 370 GB/s", findings=(leads, beside))
+    leads = Finding(
+        "packets-lost",
+        Status.WARN,
+        "n3 loses packets",
+        confidence=Confidence.LIKELY,
+        effect=0.02,
+        evidence=(),
+        where=("n3",),
+    )
+    beside = replace(
+        leads, id="spikes", title="a spike every 400 ms", required=False, status=Status.WARN
+    )
+    result = replace(
+        report.result,
+        verdict=Status.WARN,
+        headline="n3 loses packets; all_reduce 370 GB/s",
+        findings=(leads, beside),
+    )
     warned = html.render(replace(report, result=result))
     assert "that did not decide the verdict" not in warned
     assert re.search(r'<a href="#F01">Evidence and fix</a> \(likely\), and 1 more finding<', warned)
-    assert "would have caught: a missing rail" in warned, "what a verdict that lets the cluster pass could see stays"
-    hints = html.render(replace(report, result=replace(result, headline="all_reduce 370 GB/s", findings=(beside,))))
+    assert "would have caught: a missing rail" in warned, (
+        "what a verdict that lets the cluster pass could see stays"
+    )
+    hints = html.render(
+        replace(report, result=replace(result, headline="all_reduce 370 GB/s", findings=(beside,)))
+    )
     assert "1 finding</a> that did not decide the verdict" in hints

@@ -1,4 +1,5 @@
-"""What the pictures beside the numbers say: the course of a stall, the topology by rails, what accuses and what clears."""
+"""What the pictures beside the numbers say: the course of a stall, the topology by rails, what
+accuses and what clears."""
 
 from __future__ import annotations
 
@@ -7,12 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from busbw.model import Blame, BlameState, Leaf, StallStory, StoryEvent, StoryRank, Topology, TopologyNic
+from busbw.model import (
+    Blame,
+    BlameState,
+    Leaf,
+    StallStory,
+    StoryEvent,
+    StoryRank,
+    Topology,
+    TopologyNic,
+)
 from busbw.reports import ReportInput, html
 from busbw.reports.input import measured_groups, usual_by_kind
 from busbw.reports.sections import groups, matrix, stalls, topology
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 
 
 def blamed(report: ReportInput, *blames: Blame) -> ReportInput:
@@ -28,29 +40,51 @@ def test_a_stall_tells_what_each_rank_did_with_the_accused_first() -> None:
     assert made is not None
     assert len(made) == 1
     assert made[0].heading == "all-reduce: stalled"
-    assert made[0].conclusion == "Ended because of no output for 15 s. 8 of 8 ranks were found. Accused: node3, whose 1 rank was stopped."
-    assert [(row.ranks, row.nodes, row.state, row.waits_in, row.cpu, row.accused) for row in made[0].ranks] == [
+    assert (
+        made[0].conclusion
+        == "Ended because of no output for 15 s. 8 of 8 ranks were found. Accused: node3, whose 1"
+        " rank was stopped."
+    )
+    assert [
+        (row.ranks, row.nodes, row.state, row.waits_in, row.cpu, row.accused)
+        for row in made[0].ranks
+    ] == [
         ("5", "node3", "stopped", "do_signal_stop", "0.00 s", True),
         ("0-4,6-7", "node[1-4]", "running", "–", "1.90 s", False),
     ]
-    assert [(row.after, row.who) for row in made[0].events][-2:] == [("+17.0 s", "busbw"), ("+21.0 s", "busbw")]
+    assert [(row.after, row.who) for row in made[0].events][-2:] == [
+        ("+17.0 s", "busbw"),
+        ("+21.0 s", "busbw"),
+    ]
     assert made[0].picture is not None
     assert "no output" in made[0].picture.markup
 
 
 def test_a_stall_without_any_known_moment_or_rank_is_still_told() -> None:
-    story = StallStory("proof", "timed-out", "not ended after 60 s", (), (StoryRank(0, "n1", "not found", "", None, False),), ("n2",))
+    story = StallStory(
+        "proof",
+        "timed-out",
+        "not ended after 60 s",
+        (),
+        (StoryRank(0, "n1", "not found", "", None, False),),
+        ("n2",),
+    )
     base = RUNS.stalled()
     made = stalls.view(replace(base, result=replace(base.result, stalls=(story,))))
     assert made is not None
-    assert made[0].conclusion == "Ended because of not ended after 60 s. 0 of 1 rank were found. No answer from n2."
+    assert (
+        made[0].conclusion
+        == "Ended because of not ended after 60 s. 0 of 1 rank were found. No answer from n2."
+    )
     assert made[0].picture is None
     assert [(row.state, row.cpu) for row in made[0].ranks] == [("not found", "not known")]
     assert stalls.view(RUNS.healthy()) is None
 
 
 def test_one_moment_alone_draws_no_axis() -> None:
-    story = StallStory("proof", "stalled", "no output for 5 s", (StoryEvent(10.0, "busbw", "started"),), ())
+    story = StallStory(
+        "proof", "stalled", "no output for 5 s", (StoryEvent(10.0, "busbw", "started"),), ()
+    )
     base = RUNS.stalled()
     made = stalls.view(replace(base, result=replace(base.result, stalls=(story,))))
     assert made is not None
@@ -60,12 +94,19 @@ def test_one_moment_alone_draws_no_axis() -> None:
 def test_nodes_that_are_cabled_alike_are_one_row_and_the_accused_stands_first() -> None:
     made = topology.view(RUNS.failing())
     assert made is not None
-    assert made.conclusion == (
-        "16 nodes with 8 rails on 8 leaves, each rail of a node on a leaf of its own or another node's. Accused: gpu-005."
+    assert (
+        made.conclusion
+        == "16 nodes with 8 rails on 8 leaves, each rail of a node on a leaf of its own or another"
+        " node's. Accused: gpu-005."
     )
     assert made.rails[0] == "rail 0, mlx5_0"
-    assert [(row.nodes, row.accused) for row in made.rows] == [("gpu-005", "slow"), ("gpu-[000-004,006-015]", "")]
-    assert [cell.leaf for cell in made.rows[1].cells] == [f"su01-leaf{rail + 1}" for rail in range(8)]
+    assert [(row.nodes, row.accused) for row in made.rows] == [
+        ("gpu-005", "slow"),
+        ("gpu-[000-004,006-015]", ""),
+    ]
+    assert [cell.leaf for cell in made.rows[1].cells] == [
+        f"su01-leaf{rail + 1}" for rail in range(8)
+    ]
 
 
 def test_a_single_bad_rail_is_marked_in_its_own_cell_only() -> None:
@@ -78,13 +119,21 @@ def test_a_single_bad_rail_is_marked_in_its_own_cell_only() -> None:
 def test_a_leaf_that_is_accused_is_marked_in_the_list_of_leaves() -> None:
     made = topology.view(blamed(RUNS.emulated(), accusation("uplink", "uplinks of leaf2")))
     assert made is not None
-    assert [(leaf.name, leaf.nodes, leaf.accused) for leaf in made.leaves] == [("leaf1", "node[1-2]", ""), ("leaf2", "node[3-4]", "slow")]
+    assert [(leaf.name, leaf.nodes, leaf.accused) for leaf in made.leaves] == [
+        ("leaf1", "node[1-2]", ""),
+        ("leaf2", "node[3-4]", "slow"),
+    ]
 
 
 def test_one_rail_on_one_leaf_is_no_topology_worth_a_table() -> None:
     base = RUNS.emulated()
     nodes = base.result.nodes
-    flat = Topology(nodes, tuple(TopologyNic(node, "eth0", 0, "leaf1", None) for node in nodes), (Leaf("leaf1", None, nodes),), ())
+    flat = Topology(
+        nodes,
+        tuple(TopologyNic(node, "eth0", 0, "leaf1", None) for node in nodes),
+        (Leaf("leaf1", None, nodes),),
+        (),
+    )
     assert topology.view(replace(base, result=replace(base.result, topology=flat))) is None
     assert topology.view(replace(base, result=replace(base.result, topology=None))) is None
 
@@ -101,17 +150,34 @@ def test_the_survey_says_which_measurements_accuse_and_which_clear() -> None:
     assert made is not None
     told = made.accusations[0]
     assert told.component == "node3"
-    assert {line.text.partition(":")[0] for line in told.accusing} == {"node2 + node3", "node1 + node3", "node3 + node4"}
-    assert {line.text.partition(":")[0] for line in told.clearing} <= {"node1 + node4", "node2 + node4", "node4 + node2", "node1 + node2"}
-    assert all(line.artefact.startswith("raw/cases/survey-pairs-") for line in (*told.accusing, *told.clearing))
+    assert {line.text.partition(":")[0] for line in told.accusing} == {
+        "node2 + node3",
+        "node1 + node3",
+        "node3 + node4",
+    }
+    assert {line.text.partition(":")[0] for line in told.clearing} <= {
+        "node1 + node4",
+        "node2 + node4",
+        "node4 + node2",
+        "node1 + node2",
+    }
+    assert all(
+        line.artefact.startswith("raw/cases/survey-pairs-")
+        for line in (*told.accusing, *told.clearing)
+    )
     assert told.cleared == "node[1-2,4]"
 
 
 def test_a_group_over_another_rail_of_the_node_is_not_accused() -> None:
     base = blamed(RUNS.emulated(), accusation("rail", "node3 rail 1"))
-    # Two ranks a node in each group: all rails. One rank a node in each: the place of the rank is the rail.
+    # Two ranks a node in each group: all rails. One rank a node in each: the place of the rank is
+    # the rail.
     assert {group.rail for group in base.groups} == {None}
-    assert {group.nodes for group in base.groups if group.accused} == {("node2", "node3"), ("node1", "node3"), ("node3", "node4")}
+    assert {group.nodes for group in base.groups if group.accused} == {
+        ("node2", "node3"),
+        ("node1", "node3"),
+        ("node3", "node4"),
+    }
     one_rail = replace(base, result=_one_rank_a_group(base.result))
     assert {group.rail for group in one_rail.groups} == {0, 1}
     assert {(group.nodes, group.rail) for group in one_rail.groups if group.accused} == {
@@ -129,9 +195,13 @@ def _one_rank_a_group(result):  # type: ignore[no-untyped-def]  # of a fixture
             return outcome
         made = []
         for table in outcome.results:
-            ranks = tuple(replace(line, group=2 * (line.group or 0) + line.rank % 2) for line in table.ranks)
+            ranks = tuple(
+                replace(line, group=2 * (line.group or 0) + line.rank % 2) for line in table.ranks
+            )
             group_of = {line.rank: line.group for line in ranks}
-            times = tuple(replace(entry, group=group_of[entry.process]) for entry in table.process_times)
+            times = tuple(
+                replace(entry, group=group_of[entry.process]) for entry in table.process_times
+            )
             made.append(replace(table, ranks=ranks, process_times=times))
         return replace(outcome, results=tuple(made))
 
@@ -140,7 +210,10 @@ def _one_rank_a_group(result):  # type: ignore[no-untyped-def]  # of a fixture
 
 def test_only_groups_that_cross_the_accused_uplink_are_accused() -> None:
     base = blamed(RUNS.emulated(), accusation("uplink", "uplinks of leaf1"))
-    assert {group.nodes for group in base.groups if not group.accused} == {("node1", "node2"), ("node3", "node4")}
+    assert {group.nodes for group in base.groups if not group.accused} == {
+        ("node1", "node2"),
+        ("node3", "node4"),
+    }
     between = blamed(RUNS.emulated(), accusation("between", "uplinks between leaf1 and leaf2"))
     assert [group.accused for group in between.groups] == [group.accused for group in base.groups]
     leaf = blamed(RUNS.emulated(), accusation("leaf", "leaf leaf1"))
@@ -161,9 +234,15 @@ def test_of_a_pair_measured_twice_the_matrix_shows_the_slower() -> None:
     base = RUNS.every_pair(16)
     first = matrix.view(base)
     assert first is not None
-    pair = next(c for c in base.result.comparisons if c.case_id == "survey-pairs" and "gpu-005" not in c.nodes)
+    pair = next(
+        c
+        for c in base.result.comparisons
+        if c.case_id == "survey-pairs" and "gpu-005" not in c.nodes
+    )
     slower = replace(pair, measured_gb_s=1.0, ratio=0.02)
-    again = replace(base, result=replace(base.result, comparisons=(slower, *base.result.comparisons)))
+    again = replace(
+        base, result=replace(base.result, comparisons=(slower, *base.result.comparisons))
+    )
     made = matrix.view(again)
     assert made is not None
     assert any(row.slowest.startswith("1.0") for row in made.rows)
@@ -171,7 +250,11 @@ def test_of_a_pair_measured_twice_the_matrix_shows_the_slower() -> None:
 
 def test_a_sentence_gets_no_copy_button_and_a_command_does() -> None:
     base = RUNS.failing()
-    finding = replace(base.result.findings[1], would_settle=("busbw run --survey",), verify=("run the same case again",))
+    finding = replace(
+        base.result.findings[1],
+        would_settle=("busbw run --survey",),
+        verify=("run the same case again",),
+    )
     text = html.render(replace(base, result=replace(base.result, findings=(finding,))))
     assert '<pre class="cmd"><code>busbw run --survey</code></pre>' in text
     assert '<p class="step">run the same case again</p>' in text

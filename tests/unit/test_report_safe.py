@@ -73,7 +73,9 @@ def test_a_fenced_block_is_closed_only_by_its_own_fence(text: str) -> None:
     assert all(fence not in line for line in inside)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", " =1", "\r=1", "＝1", "|x", "%x"])
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+1", "-1", "@x", "\t=1", " =1", "\r=1", "＝1", "|x", "%x"]
+)
 def test_a_cell_that_a_spreadsheet_would_run_is_made_text(text: str) -> None:
     assert safe.csv_cell(text).startswith("'")
 
@@ -90,4 +92,6 @@ def test_an_annotation_cannot_start_another_workflow_command() -> None:
 
 
 def test_a_css_string_keeps_nothing_that_could_end_it() -> None:
-    assert safe.css_string('run"}@import url(//x);\n\\') == '"run??@import url(//x);??"'.replace("@", "?")
+    assert safe.css_string('run"}@import url(//x);\n\\') == '"run??@import url(//x);??"'.replace(
+        "@", "?"
+    )

@@ -12,7 +12,9 @@ import pytest
 from busbw.model import Status
 from busbw.reports.terminal import verdict_lines
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 
 
 def test_verdict_then_cause_then_fix_then_evidence() -> None:
@@ -24,12 +26,24 @@ def test_verdict_then_cause_then_fix_then_evidence() -> None:
         "         ssh gpu-005 sudo mlxlink -d mlx5_3 -e",
         "      2  Retrain the link   # needs root, disrupts running jobs",
         "         ssh gpu-005 sudo mlxlink -d mlx5_3 -a TG",
-        "      3  Reseat or swap the cable, then the far port   # needs datacenter-hands, disrupts running jobs",
+        (
+            "      3  Reseat or swap the cable, then the far port   # needs datacenter-hands,"
+            " disrupts running jobs"
+        ),
         "SEEN  raw/nodes/gpu-005/ibstat:61  Rate: 200",
-        "      raw/cases/survey-pairs-1/result.json  every pair with gpu-005: 23.9 GB/s; median of the other pairs: 48.1 GB/s",
-        "      raw/cases/all-reduce/rank-40.log:311  gpu-005:3121:3140 [3] NCCL INFO NET/IB : Using [3]mlx5_3:1/IB [RO]; OOB bond0:10.0.5.1<0>",
+        (
+            "      raw/cases/survey-pairs-1/result.json  every pair with gpu-005: 23.9 GB/s; median"
+            " of the other pairs: 48.1 GB/s"
+        ),
+        (
+            "      raw/cases/all-reduce/rank-40.log:311  gpu-005:3121:3140 [3] NCCL INFO NET/IB :"
+            " Using [3]mlx5_3:1/IB [RO]; OOB bond0:10.0.5.1<0>"
+        ),
         "THEN  busbw run -w gpu-005,gpu-000 --pairs",
-        "ALSO  ▲ warning (certain)  NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it   [gid-index-unset]",
+        (
+            "ALSO  ▲ warning (certain)  NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it "
+            "  [gid-index-unset]"
+        ),
         "NOT CHECKED  bit error rate of the links; sustained load over 60 minutes",
         "busbw: FAIL all_reduce 192/371 GB/s (52%) gpu-[000-015] runs/20261120-0212-3f9c",
     )
@@ -57,7 +71,10 @@ def test_unreachable_nodes_come_with_what_was_seen_and_what_to_do() -> None:
     ("name", "line"),
     [
         ("healthy", "busbw: PASS all_reduce 372/371 GB/s (100.2%) gpu-[000-015] out/r1"),
-        ("unreachable", "busbw: UNKNOWN could not measure: gpu-[001,003] not reached gpu-[000-003] out/r1"),
+        (
+            "unreachable",
+            "busbw: UNKNOWN could not measure: gpu-[001,003] not reached gpu-[000-003] out/r1",
+        ),
         ("emulated", "busbw: FAIL all_reduce 0.0203/0.1 GB/s (20%) node[2-3] out/r1 (emulated)"),
     ],
 )
@@ -70,9 +87,13 @@ def test_an_emulated_run_says_so_on_the_second_line() -> None:
 
 
 def test_a_failure_without_a_failed_number_names_the_finding_on_the_last_line() -> None:
-    result = replace(RUNS.healthy().result, verdict=Status.FAIL, findings=RUNS.failing().result.findings[1:])
-    assert verdict_lines(result)[-1] == (
-        "busbw: FAIL gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s gpu-[000-015] runs/20261120-0212-3f9c"
+    result = replace(
+        RUNS.healthy().result, verdict=Status.FAIL, findings=RUNS.failing().result.findings[1:]
+    )
+    assert (
+        verdict_lines(result)[-1]
+        == "busbw: FAIL gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s gpu-[000-015]"
+        " runs/20261120-0212-3f9c"
     )
 
 
@@ -92,7 +113,14 @@ def test_no_line_of_a_hostile_run_moves_a_cursor_or_breaks() -> None:
 
 def test_a_missed_contract_says_whether_the_failures_clear_without_the_suspects() -> None:
     failing = RUNS.acceptance().result
-    made = replace(failing.acceptance, suspects=("gpu-005",), without_suspects="without the suspects, on 15 nodes, the failures clear")
+    made = replace(
+        failing.acceptance,
+        suspects=("gpu-005",),
+        without_suspects="without the suspects, on 15 nodes, the failures clear",
+    )
     lines = verdict_lines(replace(failing, acceptance=made))
     at = next(number for number, line in enumerate(lines) if "CRITERION" in line)
-    assert lines[at + 1 + len(made.criteria)] == "      without the suspects, on 15 nodes, the failures clear"
+    assert (
+        lines[at + 1 + len(made.criteria)]
+        == "      without the suspects, on 15 nodes, the failures clear"
+    )

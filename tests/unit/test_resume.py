@@ -1,4 +1,5 @@
-"""What a run that was cut off left half done is moved aside before it goes on; a journal whose last line was cut goes on in the next."""
+"""What a run that was cut off left half done is moved aside before it goes on; a journal whose last
+line was cut goes on in the next."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from busbw.transport.local import LocalTransport
 from busbw.transport.recorder import RecordingTransport
 
 
-def test_output_of_steps_that_were_not_finished_is_moved_aside_and_counters_stay(tmp_path: Path) -> None:
+def test_output_of_steps_that_were_not_finished_is_moved_aside_and_counters_stay(
+    tmp_path: Path,
+) -> None:
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     names = (
         "preflight/node1.txt",
@@ -56,7 +59,12 @@ def test_a_journal_whose_last_line_was_cut_goes_on_in_a_line_of_its_own(tmp_path
     cut, whole = journal.read_text().splitlines()
     with pytest.raises(ValueError):
         json.loads(cut)
-    assert json.loads(whole) == {"at": "2026-11-20T13:13:00Z", "step": "check", "state": "said", "text": "asking"}
+    assert json.loads(whole) == {
+        "at": "2026-11-20T13:13:00Z",
+        "step": "check",
+        "state": "said",
+        "text": "asking",
+    }
 
 
 def test_a_journal_that_cannot_be_written_is_told_with_what_refused_it(tmp_path: Path) -> None:
@@ -78,30 +86,62 @@ def measured_here(tmp_path: Path, run: run_directory.RunDir, script: str) -> Cas
     """A launch on this machine, by the stage that measures on clusters."""
     invocation = Invocation("first", ("sh", "-c", script), (), ("n1",), 60.0, 1)
     launch = Launch(CASE, invocation, ("n1",), 1, str(tmp_path / "jobs/first"), "job/first", "n1")
-    with open_fleet(Cluster((Node("n1"),), "n1", "test"), RecordingTransport(LocalTransport(), run), deadline_s=30) as fleet:
-        return measure(Context(run, cast(RunPlan, None), fleet, lambda: "2026-11-20T13:12:00Z", lambda step, text: None), launch)
+    with open_fleet(
+        Cluster((Node("n1"),), "n1", "test"),
+        RecordingTransport(LocalTransport(), run),
+        deadline_s=30,
+    ) as fleet:
+        return measure(
+            Context(
+                run,
+                cast(RunPlan, None),
+                fleet,
+                lambda: "2026-11-20T13:12:00Z",
+                lambda step, text: None,
+            ),
+            launch,
+        )
 
 
 def left_on_the_node(tmp_path: Path, status: str) -> None:
     """A job that ended while nobody could ask for it."""
     job = tmp_path / "jobs/first"
     job.mkdir(parents=True)
-    for name, text in {"pid": "1", "status": status, "stdout": "left over", "began": "1.00 1", "ended": "2.00 1"}.items():
+    for name, text in {
+        "pid": "1",
+        "status": status,
+        "stdout": "left over",
+        "began": "1.00 1",
+        "ended": "2.00 1",
+    }.items():
         (job / name).write_text(f"{text}\n")
 
 
-def test_a_job_that_ended_while_nobody_watched_is_collected_and_not_made_again(tmp_path: Path) -> None:
+def test_a_job_that_ended_while_nobody_watched_is_collected_and_not_made_again(
+    tmp_path: Path,
+) -> None:
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     left_on_the_node(tmp_path, "0")
     artefact = measured_here(tmp_path, run, "echo made anew")
-    assert (artefact.state, artefact.exit_status, run.read_raw("cases/first/stdout.txt")) == ("ended", 0, b"left over\n")
+    assert (artefact.state, artefact.exit_status, run.read_raw("cases/first/stdout.txt")) == (
+        "ended",
+        0,
+        b"left over\n",
+    )
 
 
-def test_what_is_left_of_a_launch_that_was_given_up_is_not_taken_for_the_next_one(tmp_path: Path) -> None:
-    """Its daemons were ended where they could be reached: mpirun on the node that could not ended by that, after it was given up."""
+def test_what_is_left_of_a_launch_that_was_given_up_is_not_taken_for_the_next_one(
+    tmp_path: Path,
+) -> None:
+    """Its daemons were ended where they could be reached: mpirun on the node that could not ended
+    by that, after it was given up."""
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
     run.write_raw("cases/first/outcome.json", "{}")
     run.set_aside("cases/first")
     left_on_the_node(tmp_path, "205")
     artefact = measured_here(tmp_path, run, "echo made anew")
-    assert (artefact.state, artefact.exit_status, run.read_raw("cases/first/stdout.txt")) == ("ended", 0, b"made anew\n")
+    assert (artefact.state, artefact.exit_status, run.read_raw("cases/first/stdout.txt")) == (
+        "ended",
+        0,
+        b"made anew\n",
+    )

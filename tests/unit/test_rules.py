@@ -24,17 +24,25 @@ def clues(rule: Rule, text: str, scanner: Scanner) -> tuple[Clue, ...]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "example"), [(rule, example) for rule in RULES for example in rule.fires], ids=lambda value: getattr(value, "name", "")
+    ("rule", "example"),
+    [(rule, example) for rule in RULES for example in rule.fires],
+    ids=lambda value: getattr(value, "name", ""),
 )
-def test_a_rule_speaks_where_its_own_examples_say_so(rule: Rule, example: Fires, scanner: Scanner) -> None:
+def test_a_rule_speaks_where_its_own_examples_say_so(
+    rule: Rule, example: Fires, scanner: Scanner
+) -> None:
     given = {(clue.symptom, clue.weight.value) for clue in clues(rule, example.text, scanner)}
     assert given >= set(example.clues)
 
 
 @pytest.mark.parametrize(
-    ("rule", "text"), [(rule, text) for rule in RULES for text in rule.silent], ids=lambda value: getattr(value, "name", "")
+    ("rule", "text"),
+    [(rule, text) for rule in RULES for text in rule.silent],
+    ids=lambda value: getattr(value, "name", ""),
 )
-def test_a_rule_is_silent_where_its_own_examples_say_so(rule: Rule, text: str, scanner: Scanner) -> None:
+def test_a_rule_is_silent_where_its_own_examples_say_so(
+    rule: Rule, text: str, scanner: Scanner
+) -> None:
     assert clues(rule, text, scanner) == ()
 
 

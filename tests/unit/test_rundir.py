@@ -19,7 +19,9 @@ def make(tmp_path: Path) -> RunDir:
     return run_directory.create(tmp_path / "runs", "2026-11-20T13:12:00Z", "day-one")
 
 
-def test_two_runs_in_the_same_second_get_two_directories_and_latest_is_the_second(tmp_path: Path) -> None:
+def test_two_runs_in_the_same_second_get_two_directories_and_latest_is_the_second(
+    tmp_path: Path,
+) -> None:
     first, second = make(tmp_path), make(tmp_path)
     assert (first.run_id, second.run_id) == ("20261120-131200-day-one", "20261120-131200-day-one-2")
     assert (tmp_path / "runs" / "latest").resolve() == second.path
@@ -54,7 +56,10 @@ def test_what_is_set_aside_is_kept_and_no_longer_part_of_the_result(tmp_path: Pa
     run.write_raw("cases/a/outcome.json", "stalled again")
     run.set_aside("cases/a")
     assert run.read_raw("cases/a/outcome.json") is None
-    assert [run.read_raw(f"earlier/{n}/cases/a/outcome.json") for n in (1, 2)] == [b"stalled", b"stalled again"]
+    assert [run.read_raw(f"earlier/{n}/cases/a/outcome.json") for n in (1, 2)] == [
+        b"stalled",
+        b"stalled again",
+    ]
 
 
 def test_a_folder_that_is_no_run_is_refused_with_what_was_seen(tmp_path: Path) -> None:
@@ -69,7 +74,8 @@ def test_a_folder_that_is_no_run_is_refused_with_what_was_seen(tmp_path: Path) -
 
 @dataclass
 class Scripted:
-    """A transport whose node answers from a list: a stand-in for a node, to see what the recorder keeps."""
+    """A transport whose node answers from a list: a stand-in for a node, to see what the recorder
+    keeps."""
 
     results: list[CommandResult]
     name: str = "scripted"
@@ -91,7 +97,9 @@ class Scripted:
         """Nothing is open."""
 
 
-def test_a_recording_gives_back_every_answer_in_order_and_the_last_one_again(tmp_path: Path) -> None:
+def test_a_recording_gives_back_every_answer_in_order_and_the_last_one_again(
+    tmp_path: Path,
+) -> None:
     run = make(tmp_path)
     poll, other = Command(("poll",), stdin=b"a"), Command(("poll",), stdin=b"b")
     said = [
@@ -104,12 +112,19 @@ def test_a_recording_gives_back_every_answer_in_order_and_the_last_one_again(tmp
     assert [session.run(poll), session.run(poll), session.run(other)] == said
     again = ReplayTransport(run, ()).connect(Node("n1"), 1.0)
     assert not isinstance(again, Unreachable)
-    assert [again.run(other), again.run(poll), again.run(poll), again.run(poll)] == [said[2], said[0], said[1], said[1]]
+    assert [again.run(other), again.run(poll), again.run(poll), again.run(poll)] == [
+        said[2],
+        said[0],
+        said[1],
+        said[1],
+    ]
 
 
 def test_a_command_that_was_never_asked_is_a_result_that_says_so(tmp_path: Path) -> None:
     run = make(tmp_path)
-    session = RecordingTransport(Scripted([CommandResult("n1", ("a",), 0, b"", b"", 0.1)]), run).connect(Node("n1"), 1.0)
+    session = RecordingTransport(
+        Scripted([CommandResult("n1", ("a",), 0, b"", b"", 0.1)]), run
+    ).connect(Node("n1"), 1.0)
     assert not isinstance(session, Unreachable)
     session.run(Command(("a",)))
     again = ReplayTransport(run, ()).connect(Node("n1"), 1.0)
@@ -128,4 +143,8 @@ def test_a_command_can_name_where_its_output_is_kept(tmp_path: Path) -> None:
     session = RecordingTransport(Scripted([result]), run).connect(Node("n1"), 1.0)
     assert not isinstance(session, Unreachable)
     session.run(Command(("cat",), label="fetch", store="cases/a/stdout.txt"))
-    assert run.raw_names() == ("cases/a/stdout.txt", "cases/a/stdout.txt.err", "nodes/n1/0001-fetch.json")
+    assert run.raw_names() == (
+        "cases/a/stdout.txt",
+        "cases/a/stdout.txt.err",
+        "nodes/n1/0001-fetch.json",
+    )

@@ -12,8 +12,23 @@ import pytest
 from busbw.parsers.findings import table as symptoms
 from busbw.parsers.findings.diagnose import search_patterns
 from busbw.parsers.logs.nccl_debug import PATTERNS as PATTERNS_OF_LOGS
-from busbw.parsers.logs.scan import COMMON_LINES, SAMPLED_BLOCKS, Hit, Line, Pattern, Scanner, process_of
-from busbw.parsers.logs.scan_sieve import BLOCK_BYTES, LONGEST_LINE, blocks, erased, required_literals, shape_of
+from busbw.parsers.logs.scan import (
+    COMMON_LINES,
+    SAMPLED_BLOCKS,
+    Hit,
+    Line,
+    Pattern,
+    Scanner,
+    process_of,
+)
+from busbw.parsers.logs.scan_sieve import (
+    BLOCK_BYTES,
+    LONGEST_LINE,
+    blocks,
+    erased,
+    required_literals,
+    shape_of,
+)
 
 PATTERNS = (
     Pattern("no-ib", r"NET/IB ?: No device found"),
@@ -37,9 +52,15 @@ def composed_log(lines: int, seed: int = 1) -> list[str]:
         prefix = f"gpu-{rank // 8:02d}:{4000 + rank}:{5000 + rank} [{rank % 8}] "
         kind = rng.random()
         if kind < 0.5:
-            made.append(prefix + f"NCCL INFO Channel {rank:02d}/0 : {rank}[1] -> {rank + 1}[2] [send] via NET/IB/{rank % 8}/GDRDMA")
+            made.append(
+                prefix + f"NCCL INFO Channel {rank:02d}/0 : {rank}[1] -> {rank + 1}[2] [send] via"
+                f" NET/IB/{rank % 8}/GDRDMA"
+            )
         elif kind < 0.98:
-            made.append(prefix + f"NCCL INFO AllReduce: opCount {rng.getrandbits(16):x} sendbuff 0x{rng.getrandbits(48):x} [nranks=16]")
+            made.append(
+                prefix + f"NCCL INFO AllReduce: opCount {rng.getrandbits(16):x} sendbuff"
+                f" 0x{rng.getrandbits(48):x} [nranks=16]"
+            )
         else:
             made.append(prefix + rng.choice(RARE))
     return made
@@ -47,9 +68,18 @@ def composed_log(lines: int, seed: int = 1) -> list[str]:
 
 RARE = (
     "NCCL INFO NET/IB : No device found.",
-    "transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> with error 12, opcode 0, len 0, vendor err 129",
-    "transport/net_ib.cc:95 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<47001> with status=IBV_WC_RETRY_EXC_ERR(12) vendor_err=129",
-    "transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> with error 4, opcode 0, len 0, vendor err 81",
+    (
+        "transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> with"
+        " error 12, opcode 0, len 0, vendor err 129"
+    ),
+    (
+        "transport/net_ib.cc:95 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<47001> with"
+        " status=IBV_WC_RETRY_EXC_ERR(12) vendor_err=129"
+    ),
+    (
+        "transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> with"
+        " error 4, opcode 0, len 0, vendor err 81"
+    ),
     "NCCL INFO Channel 01/0 : 8[0] -> 15[7] [send] via NET/IB/0(1)/Shared",
     "NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>",
     "NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.0.0.1<0>",
@@ -59,34 +89,51 @@ RARE = (
 )
 
 
-def naive(lines: list[str], patterns: tuple[Pattern, ...] = PATTERNS) -> dict[tuple[str, str | None], list[int]]:
+def naive(
+    lines: list[str], patterns: tuple[Pattern, ...] = PATTERNS
+) -> dict[tuple[str, str | None], list[int]]:
     """What every line, searched with every expression, gives: the lines per pattern and process."""
     found: dict[tuple[str, str | None], list[int]] = {}
-    compiled = [(pattern, re.compile(pattern.regex, re.IGNORECASE | re.ASCII)) for pattern in patterns]
+    compiled = [
+        (pattern, re.compile(pattern.regex, re.IGNORECASE | re.ASCII)) for pattern in patterns
+    ]
     for line_no, line in enumerate(lines, 1):
         for pattern, expression in compiled:
             if expression.search(line):
                 process = process_of(line.encode())
-                found.setdefault((pattern.id, process.decode() if process else None), []).append(line_no)
+                found.setdefault((pattern.id, process.decode() if process else None), []).append(
+                    line_no
+                )
     return found
 
 
 def booked(hits: tuple[Hit, ...]) -> dict[tuple[str, str | None], tuple[int, list[int]]]:
-    return {(hit.pattern, hit.process): (hit.count, [line.line_no for line in hit.examples]) for hit in hits}
+    return {
+        (hit.pattern, hit.process): (hit.count, [line.line_no for line in hit.examples])
+        for hit in hits
+    }
 
 
 def gen_line(rng: random.Random) -> str:
     """One line as a large job writes them."""
     rank, gpu = rng.randrange(1024), rng.randrange(8)
-    comm = f"comm 0x{rng.getrandbits(44):x} rank {rank} nranks 1024 cudaDev {gpu} busId {gpu}8000 commId 0x{rng.getrandbits(60):x}"
+    comm = (
+        f"comm 0x{rng.getrandbits(44):x} rank {rank} nranks 1024 cudaDev {gpu} busId {gpu}8000"
+        f" commId 0x{rng.getrandbits(60):x}"
+    )
     kinds = (
         f"ncclCommInitRank {comm} - Init {rng.choice(('START', 'COMPLETE'))}",
         f"Channel {gpu:02d}/0 : {rank}[{gpu}] -> {rank + 8}[{gpu}] [send] via NET/IB/{gpu}/GDRDMA",
         f"NVLS multicast support is available on dev {gpu}",
         f"NCCL_IB_TIMEOUT set by environment to {gpu + 14}.",
-        f"AllReduce: opCount {rank:x} sendbuff 0x{rng.getrandbits(44):x} count 262144 datatype 7 op 0 root 0 {comm} [nranks=1024]",
+        (
+            f"AllReduce: opCount {rank:x} sendbuff 0x{rng.getrandbits(44):x} count 262144 datatype"
+            f" 7 op 0 root 0 {comm} [nranks=1024]"
+        ),
     )
-    return f"node{rank // 8:03d}:{40000 + rank}:{42000 + rank} [{gpu}] NCCL INFO {rng.choice(kinds)}"
+    return (
+        f"node{rank // 8:03d}:{40000 + rank}:{42000 + rank} [{gpu}] NCCL INFO {rng.choice(kinds)}"
+    )
 
 
 @pytest.mark.parametrize("chunk", [37, 4096, 1 << 20])
@@ -101,23 +148,34 @@ def test_every_match_of_a_naive_search_is_found_with_its_line_and_process(chunk:
 
 def every_pattern() -> tuple[Pattern, ...]:
     """All that `read` and `why` look for; none of it common in so short a log."""
-    return tuple({pattern.id: pattern for pattern in (*PATTERNS_OF_LOGS, *search_patterns())}.values())
+    return tuple(
+        {pattern.id: pattern for pattern in (*PATTERNS_OF_LOGS, *search_patterns())}.values()
+    )
 
 
 def lines_of_the_table(seed: int) -> list[str]:
-    """The lines that entries of the symptom table must match or must not, bare and behind prefixes, among plain ones."""
+    """The lines that entries of the symptom table must match or must not, bare and behind prefixes,
+    among plain ones."""
     rng = random.Random(seed)
-    told = [line for symptom in symptoms.load().symptoms for signal in symptom.signals for line in signal.matches]
+    told = [
+        line
+        for symptom in symptoms.load().symptoms
+        for signal in symptom.signals
+        for line in signal.matches
+    ]
     told += [line for symptom in symptoms.load().symptoms for line in symptom.rejects]
     lines = composed_log(500, seed)
     for text in told:
         prefix = rng.choice(("", "", "[1,7]<stderr>: ", "gpu3:41:42 [0] NCCL INFO ", "[rank5]: "))
         lines.insert(rng.randrange(len(lines)), prefix + text.replace("\n", " "))
-    return [line.replace("NCCL WARN", "NCCL warning") for line in lines]  # what runs on behind a warning has tests of its own
+    # what runs on behind a warning has tests of its own
+    return [line.replace("NCCL WARN", "NCCL warning") for line in lines]
 
 
 @pytest.mark.parametrize("seed", [5, 6])
-def test_all_expressions_find_in_a_mangled_log_with_all_lines_of_the_table_what_a_naive_search_finds(seed: int) -> None:
+def test_all_expressions_find_in_a_mangled_log_with_all_lines_of_the_table_what_a_naive_search_finds(
+    seed: int,
+) -> None:
     rng = random.Random(seed)
     lines = lines_of_the_table(seed) + [gen_line(rng) for _ in range(500)]
     rng.shuffle(lines)
@@ -127,39 +185,62 @@ def test_all_expressions_find_in_a_mangled_log_with_all_lines_of_the_table_what_
     patterns = every_pattern()
     scan = Scanner(patterns).scan(data[at : at + 50_000] for at in range(0, len(data), 50_000))
     keep = {pattern.id: pattern.keep for pattern in patterns if not pattern.distinct}
-    expected = {key: (len(line_nos), line_nos[: keep[key[0]]]) for key, line_nos in naive(clean, patterns).items() if key[0] in keep}
+    expected = {
+        key: (len(line_nos), line_nos[: keep[key[0]]])
+        for key, line_nos in naive(clean, patterns).items()
+        if key[0] in keep
+    }
     assert len(expected) > 500
     assert {key: found for key, found in booked(scan.hits).items() if key[0] in keep} == expected
     assert scan.common == ()
 
 
-def test_a_distinct_pattern_finds_the_line_behind_a_warning_once_even_where_it_belongs_to_it() -> None:
-    text = b"a:1:2 [0] x.cc:1 NCCL WARN Call to cudaGetVersion failed with\ncudaDriverVersion 12040\nb:3:4 [0] NCCL INFO cudaDriverVersion 12040\n"
+def test_a_distinct_pattern_finds_the_line_behind_a_warning_once_even_where_it_belongs_to_it() -> (
+    None
+):
+    text = (
+        b"a:1:2 [0] x.cc:1 NCCL WARN Call to cudaGetVersion failed with\ncudaDriverVersion"
+        b" 12040\nb:3:4 [0] NCCL INFO cudaDriverVersion 12040\n"
+    )
     hits = Scanner((Pattern("driver", r"cudaDriverVersion \d+", distinct=True),)).scan([text]).hits
-    assert [(each.process, each.count, [line.line_no for line in each.examples]) for each in hits] == [("a:1", 1, [1]), ("b:3", 1, [3])]
+    assert [
+        (each.process, each.count, [line.line_no for line in each.examples]) for each in hits
+    ] == [("a:1", 1, [1]), ("b:3", 1, [3])]
 
 
 def test_a_common_pattern_is_named_and_counted_only_once_in_sixteen_blocks_from_then_on() -> None:
     lines = [
-        f"gpu{n % 4}:{n % 4 + 10}:77 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via NET/IB/0/GDRDMA" for n in range(COMMON_LINES + 30_000)
+        f"gpu{n % 4}:{n % 4 + 10}:77 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via NET/IB/0/GDRDMA"
+        for n in range(COMMON_LINES + 30_000)
     ]
     data = ("\n".join(lines) + "\n").encode()
     scan = Scanner((Pattern("gdr", r"via NET/\S+/GDRDMA"),)).scan([data])
     total = sum(hit.count for hit in scan.hits)
     assert scan.common == ("gdr",)
-    assert COMMON_LINES < total < COMMON_LINES + 2 * BLOCK_BYTES // 70 + len(data) // BLOCK_BYTES // SAMPLED_BLOCKS + 2
+    assert (
+        COMMON_LINES
+        < total
+        < COMMON_LINES + 2 * BLOCK_BYTES // 70 + len(data) // BLOCK_BYTES // SAMPLED_BLOCKS + 2
+    )
     assert [hit.process for hit in scan.hits] == ["gpu0:10", "gpu1:11", "gpu2:12", "gpu3:13"]
 
 
-def test_a_distinct_pattern_keeps_one_line_per_process_and_last_word_however_many_there_are() -> None:
+def test_a_distinct_pattern_keeps_one_line_per_process_and_last_word_however_many_there_are() -> (
+    None
+):
     pattern = Pattern("via", r" via (?:NET|P2P)/", keep=16, distinct=True, common_after=100_000)
     lines = [
-        f"gpu{n % 3}:{n % 3 + 10}:77 [0] NCCL INFO Channel {n % 16:02d}/0 : 1[1] -> 2[2] via NET/IB/{n % 2}/GDRDMA" for n in range(30_000)
+        f"gpu{n % 3}:{n % 3 + 10}:77 [0] NCCL INFO Channel {n % 16:02d}/0 : 1[1] -> 2[2] via"
+        f" NET/IB/{n % 2}/GDRDMA"
+        for n in range(30_000)
     ]
     lines.append("gpu9:19:77 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via P2P/IPC")
     scan = Scanner((pattern,)).scan([("\n".join(lines)).encode()])
     assert scan.common == ()
-    assert [(hit.process, hit.count, [line.text.split()[-1] for line in hit.examples]) for hit in scan.hits] == [
+    assert [
+        (hit.process, hit.count, [line.text.split()[-1] for line in hit.examples])
+        for hit in scan.hits
+    ] == [
         ("gpu0:10", 10_000, ["NET/IB/0/GDRDMA", "NET/IB/1/GDRDMA"]),
         ("gpu1:11", 10_000, ["NET/IB/1/GDRDMA", "NET/IB/0/GDRDMA"]),
         ("gpu2:12", 10_000, ["NET/IB/0/GDRDMA", "NET/IB/1/GDRDMA"]),
@@ -170,44 +251,68 @@ def test_a_distinct_pattern_keeps_one_line_per_process_and_last_word_however_man
 
 def test_a_warning_wrapped_over_two_lines_is_searched_as_one() -> None:
     text = (
-        b"plain\n[2026-07-10 09:00:00] gpu1:41:42 [0] misc/ibvwrap.cc:380 (wrap) NCCL WARN Call to ibv_modify_qp failed with 61\n"
-        b"No data available, on dev mlx5_0:1, curr state INIT\ngpu1:41:42 [0] NCCL INFO misc/x.cc:1 -> 2\n"
+        b"plain\n[2026-07-10 09:00:00] gpu1:41:42 [0] misc/ibvwrap.cc:380 (wrap) NCCL WARN Call to"
+        b" ibv_modify_qp failed with 61\nNo data available, on dev mlx5_0:1, curr state"
+        b" INIT\ngpu1:41:42 [0] NCCL INFO misc/x.cc:1 -> 2\n"
     )
     (hit,) = Scanner(PATTERNS).scan([text]).hits
     assert (hit.pattern, hit.process, hit.count) == ("modify-qp", "gpu1:41", 1)
     assert hit.examples[0].line_no == 2
     assert hit.examples[0].text.endswith(
-        "NCCL WARN Call to ibv_modify_qp failed with 61 No data available, on dev mlx5_0:1, curr state INIT"
+        "NCCL WARN Call to ibv_modify_qp failed with 61 No data available, on dev mlx5_0:1, curr"
+        " state INIT"
     )
 
 
 def test_what_follows_a_warning_but_is_a_statement_of_its_own_is_not_joined_to_it() -> None:
     scanner = Scanner((Pattern("both", r"NCCL WARN .*CUDA error"),))
-    assert scanner.scan([b"a:1:2 [0] x.cc:1 NCCL WARN something else\nRuntimeError: CUDA error: unknown\n"]).hits == ()
+    assert (
+        scanner.scan(
+            [b"a:1:2 [0] x.cc:1 NCCL WARN something else\nRuntimeError: CUDA error: unknown\n"]
+        ).hits
+        == ()
+    )
 
 
 def test_colours_carriage_returns_and_zero_bytes_do_not_hide_a_match() -> None:
     scanner = Scanner((Pattern("end", r"via NET/IB/\d+$"),))
-    (hit,) = scanner.scan([b"x\r\n\x1b[31mgpu1:4:5 [0] NCCL INFO Channel 00 : 0 -> 1 \x00via NET/IB/0\x1b[0m\r\n"]).hits
+    (hit,) = scanner.scan(
+        [b"x\r\n\x1b[31mgpu1:4:5 [0] NCCL INFO Channel 00 : 0 -> 1 \x00via NET/IB/0\x1b[0m\r\n"]
+    ).hits
     assert hit.examples == (Line(2, "gpu1:4:5 [0] NCCL INFO Channel 00 : 0 -> 1 via NET/IB/0"),)
 
 
 def test_a_line_longer_than_any_log_line_is_cut_and_said_to_be() -> None:
     scanner = Scanner((Pattern("needle", "needle"),))
-    scan = scanner.scan([b"needle" + b"x" * 10_000 + b"needle\nneedle\n" + b"y" * (3 * BLOCK_BYTES) + b"needle\nneedle"])
+    scan = scanner.scan(
+        [
+            b"needle"
+            + b"x" * 10_000
+            + b"needle\nneedle\n"
+            + b"y" * (3 * BLOCK_BYTES)
+            + b"needle\nneedle"
+        ]
+    )
     assert [line.line_no for line in scan.hits[0].examples] == [1, 2, 4]
     assert scan.lines == 4
-    assert scan.problems == (f"2 lines are longer than {LONGEST_LINE} bytes and were searched only up to there",)
+    assert scan.problems == (
+        f"2 lines are longer than {LONGEST_LINE} bytes and were searched only up to there",
+    )
 
 
 def test_a_match_that_could_run_on_into_blank_lines_is_counted_once() -> None:
-    (hit,) = Scanner((Pattern("end", r"listening\s*$"),)).scan([b"listening\n\n\nlistening  \n\n"]).hits
+    (hit,) = (
+        Scanner((Pattern("end", r"listening\s*$"),)).scan([b"listening\n\n\nlistening  \n\n"]).hits
+    )
     assert hit == Hit("end", None, 2, (Line(1, "listening"), Line(4, "listening  ")))
 
 
 def test_a_scanner_survives_pickling_as_a_pool_of_workers_needs_it() -> None:
     scanner = pickle.loads(pickle.dumps(Scanner(PATTERNS)))
-    assert scanner.scan([b"a:1:2 [0] NCCL INFO NET/IB : No device found.\n"]).hits[0].pattern == "no-ib"
+    assert (
+        scanner.scan([b"a:1:2 [0] NCCL INFO NET/IB : No device found.\n"]).hits[0].pattern
+        == "no-ib"
+    )
 
 
 def test_a_wrong_or_double_pattern_is_refused_by_name() -> None:
@@ -228,7 +333,9 @@ def test_a_wrong_or_double_pattern_is_refused_by_name() -> None:
 def test_a_pattern_made_of_hex_letters_is_found_and_named_as_slow() -> None:
     scanner = Scanner((Pattern("ecc", r"dead|802"), Pattern("fine", "uncorrectable")))
     assert scanner.slow == ("ecc",)
-    assert [line.line_no for line in scanner.scan([b"x\nCUDA error 802\nit is Dead\n"]).hits[0].examples] == [2, 3]
+    assert [
+        line.line_no for line in scanner.scan([b"x\nCUDA error 802\nit is Dead\n"]).hits[0].examples
+    ] == [2, 3]
 
 
 def test_memory_does_not_grow_with_the_length_of_a_log() -> None:
@@ -247,7 +354,9 @@ def test_memory_does_not_grow_with_the_length_of_a_log() -> None:
     assert peak(160) < 1.2 * peak(40)
 
 
-def test_lines_beyond_what_memory_is_to_hold_are_counted_and_said_not_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_beyond_what_memory_is_to_hold_are_counted_and_said_not_to_be_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("busbw.parsers.logs.scan._MOST_LINES", 3)
     (hit,) = Scanner((Pattern("x", "needle", keep=10),)).scan([b"needle\n" * 5]).hits
     assert (hit.count, [line.line_no for line in hit.examples]) == (5, [1, 2, 3])
@@ -267,7 +376,10 @@ def test_blocks_do_not_depend_on_how_the_input_was_cut() -> None:
     ("pattern", "literals"),
     [
         (r"NET/IB ?: No device found", ("net/ib : no device found", "net/ib: no device found")),
-        (r"Failed to open libibverbs\.so|Coun?t not open", ("cout not open", "count not open", "failed to open libibverbs.so")),
+        (
+            r"Failed to open libibverbs\.so|Coun?t not open",
+            ("cout not open", "count not open", "failed to open libibverbs.so"),
+        ),
         (r"async (?:fatal )?event:? .*port (?:error|active)", ("port active", "port error")),
         (r"\d+", ()),
         (r"a|\d+", ()),
@@ -275,7 +387,9 @@ def test_blocks_do_not_depend_on_how_the_input_was_cut() -> None:
         (r"(?:x{0,3})port{2}", ("por",)),
     ],
 )
-def test_required_literals_are_the_most_telling_plain_text(pattern: str, literals: tuple[str, ...]) -> None:
+def test_required_literals_are_the_most_telling_plain_text(
+    pattern: str, literals: tuple[str, ...]
+) -> None:
     assert required_literals(pattern) == tuple(sorted(literals))
 
 

@@ -14,7 +14,15 @@ from busbw.parsers.blame.explain import Account, Suspicion
 from busbw.parsers.blame.parts import Fabric, Part, PartKind
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import Wanted, choose, launches_needed
-from busbw.survey.schedule import Round, across_leaves, circle, halves, inside_leaves, pair_rounds, shards
+from busbw.survey.schedule import (
+    Round,
+    across_leaves,
+    circle,
+    halves,
+    inside_leaves,
+    pair_rounds,
+    shards,
+)
 
 EIGHT = tuple(f"node{i}" for i in range(1, 9))
 LEAVES = Fabric(tuple((node, "leaf1" if i < 4 else "leaf2") for i, node in enumerate(EIGHT)))
@@ -26,7 +34,12 @@ def disjoint(groups: tuple[tuple[str, ...], ...]) -> bool:
     return len(nodes) == len(set(nodes))
 
 
-def survey(nodes: tuple[str, ...], fabric: Fabric, outcome: BlameOutcome = HEALTHY, wanted: Wanted = Wanted()) -> tuple[Round, ...]:  # noqa: B008
+def survey(
+    nodes: tuple[str, ...],
+    fabric: Fabric,
+    outcome: BlameOutcome = HEALTHY,
+    wanted: Wanted = Wanted(),  # noqa: B008
+) -> tuple[Round, ...]:
     history: tuple[Round, ...] = ()
     while number := choose(nodes, fabric, history, outcome if history else None, wanted):
         history += (number,)
@@ -34,14 +47,18 @@ def survey(nodes: tuple[str, ...], fabric: Fabric, outcome: BlameOutcome = HEALT
 
 
 @pytest.mark.parametrize("count", [4, 6, 8, 16])
-def test_a_healthy_cluster_of_two_leaves_is_covered_in_one_round_less_than_it_has_nodes(count: int) -> None:
+def test_a_healthy_cluster_of_two_leaves_is_covered_in_one_round_less_than_it_has_nodes(
+    count: int,
+) -> None:
     nodes = tuple(f"n{i}" for i in range(count))
     fabric = Fabric(tuple((node, f"leaf{i // (count // 2)}") for i, node in enumerate(nodes)))
     rounds = survey(nodes, fabric)
     assert all(disjoint(r.groups) for r in rounds)
     assert len({frozenset(g) for r in rounds for g in r.groups}) == count * (count - 1) // 2
     if count // 2 % 2 == 0:
-        assert len(rounds) == count - 1, "no better is possible: each node meets one other at a time"
+        assert len(rounds) == count - 1, (
+            "no better is possible: each node meets one other at a time"
+        )
 
 
 def test_the_circle_needs_no_list_of_all_rounds() -> None:
@@ -59,10 +76,13 @@ def test_rounds_across_leaves_let_all_nodes_of_different_leaves_meet_once() -> N
 
 
 def test_rounds_by_distance_are_those_another_tool_plans_for_the_same_topology() -> None:
-    """superbenchmark's `ib_traffic_topo_aware_expected_config` for ten hosts: five leaves of two in pods of 2, 1 and 2 leaves."""
+    """superbenchmark's `ib_traffic_topo_aware_expected_config` for ten hosts: five leaves of two in
+    pods of 2, 1 and 2 leaves."""
     hosts = tuple(str(i) for i in range(10))
     theirs = ("0,1;2,3;4,5;6,7;8,9", "0,2;1,3;6,8;7,9", "0,6;1,7;2,8;3,9")
-    near, middle, far = ({frozenset(pair.split(",")) for pair in line.split(";")} for line in theirs)
+    near, middle, far = (
+        {frozenset(pair.split(",")) for pair in line.split(";")} for line in theirs
+    )
     leaves = tuple(hosts[i : i + 2] for i in range(0, 10, 2))
     assert {frozenset(pair) for pair in inside_leaves(leaves, 0)} == near
     pods = (leaves[:2], leaves[2:3], leaves[3:])
@@ -71,10 +91,19 @@ def test_rounds_by_distance_are_those_another_tool_plans_for_the_same_topology()
     assert far in [{frozenset(pair) for pair in across_leaves(whole, i)} for i in range(3)]
 
 
-def pairs_of(number: Round, slow: dict[frozenset[str], float] | None = None) -> tuple[GroupSample, ...]:
+def pairs_of(
+    number: Round, slow: dict[frozenset[str], float] | None = None
+) -> tuple[GroupSample, ...]:
     noise = (1.0, 0.98, 1.02, 0.99, 1.01, 1.0, 0.97, 1.03)
     return tuple(
-        GroupSample(g, 1 << 20, tuple(10 * (slow or {}).get(frozenset(g), 1.0) * n for n in noise), "", launch=number.id, rail=rail)
+        GroupSample(
+            g,
+            1 << 20,
+            tuple(10 * (slow or {}).get(frozenset(g), 1.0) * n for n in noise),
+            "",
+            launch=number.id,
+            rail=rail,
+        )
         for g in number.groups
         for rail in range(2)
     )
@@ -112,24 +141,36 @@ def test_a_suspicion_that_never_settles_ends_the_survey_all_the_same() -> None:
 
 
 def test_a_weak_suspicion_of_a_path_does_not_keep_the_other_paths_waiting() -> None:
-    """Else a survey of a short budget measures the suspect again and again, and the path that is slow never (seen in the lab's fault matrix)."""
+    """Else a survey of a short budget measures the suspect again and again, and the path that is
+    slow never (seen in the lab's fault matrix)."""
     path = Account(Part(PartKind.PATH, ("node3", "node8")), 0.9, 0.9, 10.0, 9.0, (0,), (), (0,))
     rounds = survey(EIGHT, LEAVES, replace(HEALTHY, open=(Suspicion(path, ()),)))
     assert len(rounds) == 12
     pairs = [{frozenset(g) for g in number.groups} for number in rounds]
     suspected = [frozenset(("node3", "node8")) in met for met in pairs]
     first = suspected.index(True)
-    assert suspected[first : first + 4] == [True, True, True, False], "three times running, and then what nobody has measured"
+    assert suspected[first : first + 4] == [
+        True,
+        True,
+        True,
+        False,
+    ], "three times running, and then what nobody has measured"
     assert len(set().union(*pairs)) == 28, "every path was measured"
     unmet = [28 - len(set().union(*pairs[:number])) for number in range(13)]
-    assert all(later < earlier for earlier, later in itertools.pairwise(unmet) if earlier), "no round measures nothing new"
+    assert all(later < earlier for earlier, later in itertools.pairwise(unmet) if earlier), (
+        "no round measures nothing new"
+    )
 
 
 def test_a_suspicion_of_a_nodes_inside_asks_for_no_pairs() -> None:
     account = Account(Part(PartKind.INSIDE, ("node1",)), 0.5, 0.5, 40.0, 25.0, (0,), (), (0,))
     inside = replace(HEALTHY, open=(Suspicion(account, ()),))
-    assert survey(EIGHT, LEAVES, inside) == survey(EIGHT, LEAVES), "pairs do not show it: as many rounds as without, and the same"
-    node = replace(HEALTHY, open=(Suspicion(replace(account, part=Part(PartKind.NODE, ("node1",))), ()),))
+    assert survey(EIGHT, LEAVES, inside) == survey(EIGHT, LEAVES), (
+        "pairs do not show it: as many rounds as without, and the same"
+    )
+    node = replace(
+        HEALTHY, open=(Suspicion(replace(account, part=Part(PartKind.NODE, ("node1",))), ()),)
+    )
     assert len(survey(EIGHT, LEAVES, node)) > len(survey(EIGHT, LEAVES))
 
 
@@ -140,7 +181,13 @@ def test_an_odd_node_out_is_idle_and_changes() -> None:
 
 
 def test_noise_and_the_loss_looked_for_decide_how_many_launches_are_enough() -> None:
-    assert [launches_needed(noise, 0.1) for noise in (0.01, 0.016, 0.02, 0.03, 0.1)] == [2, 2, 3, 7, 8]
+    assert [launches_needed(noise, 0.1) for noise in (0.01, 0.016, 0.02, 0.03, 0.1)] == [
+        2,
+        2,
+        3,
+        7,
+        8,
+    ]
 
 
 def test_shards_keep_groups_whole_and_lose_none() -> None:
@@ -161,7 +208,9 @@ def test_a_round_of_4096_nodes_is_planned_in_a_moment() -> None:
     began = time.perf_counter()
     history: tuple[Round, ...] = ()
     for _ in range(3):
-        number = choose(nodes, fabric, history, BlameOutcome((), 1.0, 0.1, nodes, "") if history else None)
+        number = choose(
+            nodes, fabric, history, BlameOutcome((), 1.0, 0.1, nodes, "") if history else None
+        )
         assert number is not None
         assert len(number.groups) == 2048
         history += (number,)

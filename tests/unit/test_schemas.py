@@ -1,4 +1,5 @@
-"""The published JSON Schemas are the ones that the records make, and real documents are valid against them."""
+"""The published JSON Schemas are the ones that the records make, and real documents are valid
+against them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from busbw.codec import dump_json
 from busbw.errors import ReadError
 
 DOCS = Path(__file__).parents[2] / "docs" / "schemas"
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 
 
 def published(document: str) -> Draft202012Validator:
@@ -26,18 +29,25 @@ def published(document: str) -> Draft202012Validator:
 
 
 def problems(document: str, text: str) -> list[str]:
-    return [f"{'/'.join(map(str, error.path))}: {error.message[:200]}" for error in published(document).iter_errors(json.loads(text))]
+    return [
+        f"{'/'.join(map(str, error.path))}: {error.message[:200]}"
+        for error in published(document).iter_errors(json.loads(text))
+    ]
 
 
 @pytest.mark.parametrize("document", ["run", "check"])
-def test_the_published_schema_is_what_the_command_prints(document: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_published_schema_is_what_the_command_prints(
+    document: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["schema", document]) == 0
-    assert capsys.readouterr().out == (DOCS / f"{document}.schema.json").read_text(encoding="utf-8"), (
-        f"made anew by: busbw schema {document} > docs/schemas/{document}.schema.json"
-    )
+    assert capsys.readouterr().out == (DOCS / f"{document}.schema.json").read_text(
+        encoding="utf-8"
+    ), f"made anew by: busbw schema {document} > docs/schemas/{document}.schema.json"
 
 
-@pytest.mark.parametrize("name", ["healthy", "failing", "unreachable", "emulated", "stalled", "acceptance", "hostile"])
+@pytest.mark.parametrize(
+    "name", ["healthy", "failing", "unreachable", "emulated", "stalled", "acceptance", "hostile"]
+)
 def test_composed_results_are_valid(name: str) -> None:
     assert problems("run", dump_json(getattr(RUNS, name)().result)) == []
 

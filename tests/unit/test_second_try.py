@@ -19,9 +19,17 @@ def make_test(folder: Path, tests: dict[str, str]) -> subprocess.CompletedProces
         (folder / name).write_text(text)
     (folder / "tests" / "second_try.py").write_text((ROOT / "tests" / "second_try.py").read_text())
     script = (ROOT / "tests" / "all.sh").read_text()
-    words = ["sh", "-c", "failed=0\n" + script[script.index("rm -f .pytest_cache") :], "all.sh", "tests"]
+    words = [
+        "sh",
+        "-c",
+        "failed=0\n" + script[script.index("rm -f .pytest_cache") :],
+        "all.sh",
+        "tests",
+    ]
     env = {"PATH": "/usr/bin:/bin", "PYTHON": sys.executable, "HOME": str(folder)}
-    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        words, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 ONCE = """
@@ -46,9 +54,18 @@ def test_a_test_of_the_lab_that_failed_once_passes_and_is_told(tmp_path: Path) -
     [
         ({IN_LAB: "def test_no():\n    assert 0\n"}, "it stays"),
         ({"tests/unit/test_a.py": ONCE}, "not of the lab"),
-        ({IN_LAB: ONCE, "tests/unit/test_b.py": "def test_no():\n    assert 0\n"}, "another is wrong"),
-        ({f"tests/lab/test_{n}.py": ONCE.replace('"seen"', f'"seen{n}"') for n in range(4)}, "many at once"),
-        ({IN_LAB: ONCE, "tests/lab/test_b.py": "import nothing_of_this_name\n"}, "not even collected"),
+        (
+            {IN_LAB: ONCE, "tests/unit/test_b.py": "def test_no():\n    assert 0\n"},
+            "another is wrong",
+        ),
+        (
+            {f"tests/lab/test_{n}.py": ONCE.replace('"seen"', f'"seen{n}"') for n in range(4)},
+            "many at once",
+        ),
+        (
+            {IN_LAB: ONCE, "tests/lab/test_b.py": "import nothing_of_this_name\n"},
+            "not even collected",
+        ),
         ({IN_LAB: ONCE + "def test_stop():\n    raise KeyboardInterrupt\n"}, "interrupted"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

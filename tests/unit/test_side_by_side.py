@@ -1,4 +1,5 @@
-"""Launches on different nodes side by side: all run at once, an interrupt ends them all, and they count as one moment for what they share."""
+"""Launches on different nodes side by side: all run at once, an interrupt ends them all, and they
+count as one moment for what they share."""
 
 from __future__ import annotations
 
@@ -10,7 +11,17 @@ from typing import cast
 
 import pytest
 
-from busbw.model import BenchmarkCase, Cluster, Collective, Command, CommandResult, Invocation, Node, Sizes, Unreachable
+from busbw.model import (
+    BenchmarkCase,
+    Cluster,
+    Collective,
+    Command,
+    CommandResult,
+    Invocation,
+    Node,
+    Sizes,
+    Unreachable,
+)
 from busbw.parsers.blame.levels import levels
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -36,17 +47,45 @@ def launches(tmp_path: Path, script: str) -> tuple[Launch, ...]:
     found = []
     for node, other in zip(NODES, reversed(NODES), strict=True):
         text = script.format(own=tmp_path / f"{node}.here", other=tmp_path / f"{other}.here")
-        case = BenchmarkCase(f"survey-pairs-1-{node}", Collective.ALL_REDUCE, Sizes(8, 8), stall_s=30.0, timeout_s=60.0)
+        case = BenchmarkCase(
+            f"survey-pairs-1-{node}",
+            Collective.ALL_REDUCE,
+            Sizes(8, 8),
+            stall_s=30.0,
+            timeout_s=60.0,
+        )
         invocation = Invocation(case.id, ("sh", "-c", text), (), (node,), 60.0, 1)
         directory = str(tmp_path / "jobs" / case.id)
-        found.append(Launch(case, invocation, (node,), 1, directory, f"job/{case.id}", "n1", groups=((node,),), beside="pairs-1"))
+        found.append(
+            Launch(
+                case,
+                invocation,
+                (node,),
+                1,
+                directory,
+                f"job/{case.id}",
+                "n1",
+                groups=((node,),),
+                beside="pairs-1",
+            )
+        )
     return tuple(found)
 
 
-def context(run: run_directory.RunDir, transport: Transport, use: Callable[[Context], None]) -> None:
+def context(
+    run: run_directory.RunDir, transport: Transport, use: Callable[[Context], None]
+) -> None:
     cluster = Cluster(tuple(map(Node, NODES)), "n1", "test")
     with open_fleet(cluster, RecordingTransport(transport, run), deadline_s=30) as fleet:
-        use(Context(run, cast(RunPlan, None), fleet, lambda: "2026-11-20T13:12:00Z", lambda step, text: None))
+        use(
+            Context(
+                run,
+                cast(RunPlan, None),
+                fleet,
+                lambda: "2026-11-20T13:12:00Z",
+                lambda step, text: None,
+            )
+        )
 
 
 def test_launches_side_by_side_run_at_the_same_time(tmp_path: Path) -> None:
@@ -69,7 +108,9 @@ def test_one_that_fails_takes_no_other_with_it(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path, "2026-11-20T13:12:00Z", "day-one")
 
     def use(here: Context) -> None:
-        made = measure_together(here, launches(tmp_path, "touch {own}; case {own} in *n1.here) exit 7;; esac"))
+        made = measure_together(
+            here, launches(tmp_path, "touch {own}; case {own} in *n1.here) exit 7;; esac")
+        )
         assert [(each.state, each.exit_status) for each in made] == [("ended", 7), ("ended", 0)]
 
     context(run, LocalTransport(), use)
@@ -128,14 +169,25 @@ def test_an_interrupt_ends_all_of_them_and_leaves_nothing(tmp_path: Path) -> Non
 
     context(run, _Impatient(LocalTransport()), use)
     assert list((tmp_path / "jobs").iterdir()) == []
-    assert [pid for pid in os.listdir("/proc") if pid.isdigit() and works_in(pid).startswith(str(tmp_path))] == []
+    assert [
+        pid
+        for pid in os.listdir("/proc")
+        if pid.isdigit() and works_in(pid).startswith(str(tmp_path))
+    ] == []
     assert run.raw_names("cases") == ()
 
 
 def test_launches_side_by_side_are_one_moment_for_what_they_share() -> None:
     pairs = (("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"))
     samples = tuple(
-        GroupSample(pair, 1 << 20, (10.0, 10.1, 9.9), "raw/x", launch=f"survey-{number}-{shard}", beside=number if together else "")
+        GroupSample(
+            pair,
+            1 << 20,
+            (10.0, 10.1, 9.9),
+            "raw/x",
+            launch=f"survey-{number}-{shard}",
+            beside=number if together else "",
+        )
         for together, number in ((True, "pairs-1"), (False, "pairs-2"))
         for shard, pair in zip("abcd", pairs, strict=True)
     )

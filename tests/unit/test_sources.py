@@ -1,4 +1,5 @@
-"""Where nccl-tests comes from: folders, archives, addresses, repositories, and what is refused of each. Servers are on loopback."""
+"""Where nccl-tests comes from: folders, archives, addresses, repositories, and what is refused of
+each. Servers are on loopback."""
 
 from __future__ import annotations
 
@@ -117,41 +118,68 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         ("no-suffix", zipped(FILES)),
     ],
 )
-def test_the_same_sources_are_the_same_build_however_they_are_packed(tmp_path: Path, name: str, content: bytes) -> None:
+def test_the_same_sources_are_the_same_build_however_they_are_packed(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
     (tmp_path / name).write_bytes(content)
     given = str(tmp_path / name)
-    assert sources.take(given) == Benchmark(PACKED, cuda=True, version="2.19.6", origin=given, sha256=sha256(content))
+    assert sources.take(given) == Benchmark(
+        PACKED, cuda=True, version="2.19.6", origin=given, sha256=sha256(content)
+    )
     assert sources.take(f"{given}#sha256={sha256(content)}").sources == PACKED
 
 
-def test_a_folder_gives_its_sources_and_none_of_the_objects_that_somebodys_make_left(tmp_path: Path) -> None:
-    made = folder(tmp_path / "n", FILES | {"build/all_reduce_perf": b"\x7fELF", "build/x.o": b"o", ".git/config": b"[core]"})
-    assert sources.take(str(made)) == Benchmark(PACKED, cuda=True, version="2.19.6", origin=str(made))
+def test_a_folder_gives_its_sources_and_none_of_the_objects_that_somebodys_make_left(
+    tmp_path: Path,
+) -> None:
+    made = folder(
+        tmp_path / "n",
+        FILES | {"build/all_reduce_perf": b"\x7fELF", "build/x.o": b"o", ".git/config": b"[core]"},
+    )
+    assert sources.take(str(made)) == Benchmark(
+        PACKED, cuda=True, version="2.19.6", origin=str(made)
+    )
 
 
 def test_a_folder_that_is_not_here_is_one_of_the_nodes() -> None:
-    assert sources.take("/opt/none/build/") == Benchmark(None, directory="/opt/none/build", origin="/opt/none/build/")
+    assert sources.take("/opt/none/build/") == Benchmark(
+        None, directory="/opt/none/build", origin="/opt/none/build/"
+    )
 
 
 def test_an_address_is_fetched_once_and_its_hash_recorded(served: tuple[str, Path]) -> None:
     address, root = served
     (root / "n.tar.gz").write_bytes(PACKED)
     given = f"{address}/n.tar.gz#sha256={sha256(PACKED).upper()}"
-    assert sources.take(given) == Benchmark(PACKED, cuda=True, version="2.19.6", origin=given, sha256=sha256(PACKED))
+    assert sources.take(given) == Benchmark(
+        PACKED, cuda=True, version="2.19.6", origin=given, sha256=sha256(PACKED)
+    )
 
 
 def test_an_address_that_gives_nothing_says_what_it_said(served: tuple[str, Path]) -> None:
     address, root = served
     pin = f"#sha256={sha256(PACKED)}"
-    bring = "next: try the address from here, or bring it as a file or a folder where this machine has no way there: --nccl-tests nccl-tests.tar.gz"
+    bring = (
+        "next: try the address from here, or bring it as a file or a folder where this machine has"
+        " no way there: --nccl-tests nccl-tests.tar.gz"
+    )
     assert refused(f"{address}/none.tar.gz{pin}") == (
         3,
-        (f"error: nccl-tests cannot be fetched from {address}/none.tar.gz", "seen: HTTP 404 File not found", bring),
+        (
+            f"error: nccl-tests cannot be fetched from {address}/none.tar.gz",
+            "seen: HTTP 404 File not found",
+            bring,
+        ),
     )
-    assert refused(f"{address}/short.tar.gz{pin}")[1][1] == f"seen: {len(PACKED):,} of {len(PACKED) + 10:,} bytes"
+    assert (
+        refused(f"{address}/short.tar.gz{pin}")[1][1]
+        == f"seen: {len(PACKED):,} of {len(PACKED) + 10:,} bytes"
+    )
     closed = refused(f"http://127.0.0.1:1/n.tar.gz{pin}")
     assert (closed[0], closed[1][1]) == (3, "seen: [Errno 111] Connection refused")
-    assert "file:///etc/hostname" in refused(f"{address}/elsewhere.tar.gz{pin}")[1][1], "no way back to this machine's files"
+    assert "file:///etc/hostname" in refused(f"{address}/elsewhere.tar.gz{pin}")[1][1], (
+        "no way back to this machine's files"
+    )
     (root / "n.tar.gz").write_bytes(PACKED[:-1])
     assert refused(f"{address}/n.tar.gz{pin}") == (
         2,
@@ -163,12 +191,17 @@ def test_an_address_that_gives_nothing_says_what_it_said(served: tuple[str, Path
     )
 
 
-def test_an_archive_that_is_too_large_or_never_ends_is_left(served: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_that_is_too_large_or_never_ends_is_left(
+    served: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     address, root = served
     (root / "n.tar.gz").write_bytes(bytes(300_000))
     given = f"{address}/n.tar.gz#sha256={'0' * 64}"
     monkeypatch.setattr(sources, "MOST_DOWNLOAD_BYTES", 100_000)
-    assert refused(given)[1][0] == f"error: {address}/n.tar.gz is larger than the sources of nccl-tests can be"
+    assert (
+        refused(given)[1][0]
+        == f"error: {address}/n.tar.gz is larger than the sources of nccl-tests can be"
+    )
     monkeypatch.setattr(sources, "TIME_LIMIT_S", 0.0)
     assert refused(given)[1][1] == "seen: 65,536 bytes after 0 s"
 
@@ -176,10 +209,22 @@ def test_an_archive_that_is_too_large_or_never_ends_is_left(served: tuple[str, P
 @pytest.mark.parametrize(
     ("given", "what", "seen"),
     [
-        ("http://host/n.tar.gz", "http://host/n.tar.gz can be changed by anybody on the way", "http without a hash"),
+        (
+            "http://host/n.tar.gz",
+            "http://host/n.tar.gz can be changed by anybody on the way",
+            "http without a hash",
+        ),
         ("ftp://host/n.tar.gz", "ftp://host/n.tar.gz cannot be fetched", "scheme 'ftp'"),
-        ("https://me:pw@host/n.tgz", "an address with a password in it is not taken: it would stand in the run's files", "https://…@host"),
-        ("https://host/n.tgz#v2", "--nccl-tests https://host/n.tgz#v2: an archive has no revision", "#v2"),
+        (
+            "https://me:pw@host/n.tgz",
+            "an address with a password in it is not taken: it would stand in the run's files",
+            "https://…@host",
+        ),
+        (
+            "https://host/n.tgz#v2",
+            "--nccl-tests https://host/n.tgz#v2: an archive has no revision",
+            "#v2",
+        ),
         ("/opt/n.tgz#sha256=12", "--nccl-tests /opt/n.tgz#sha256=12: no SHA-256", "12"),
         ("git+https://host/n#-x", "'-x' is no branch, tag or commit", None),
         (
@@ -189,7 +234,9 @@ def test_an_archive_that_is_too_large_or_never_ends_is_left(served: tuple[str, P
         ),
     ],
 )
-def test_what_cannot_be_taken_is_refused_before_anything_is_asked(given: str, what: str, seen: str | None) -> None:
+def test_what_cannot_be_taken_is_refused_before_anything_is_asked(
+    given: str, what: str, seen: str | None
+) -> None:
     status, lines = refused(given)
     assert (status, lines[0]) == (2, f"error: {what}")
     assert seen is None or lines[1] == f"seen: {seen}"
@@ -217,16 +264,48 @@ def zip_link() -> bytes:
     ("content", "what", "seen"),
     [
         (tar({"../../x": b""}), "is not an archive to be trusted", "'../../x' leads out of it"),
-        (tar({"/etc/cron.d/x": b""}), "is not an archive to be trusted", "'/etc/cron.d/x' leads out of it"),
-        (zipped({"n/../../x": b""}), "is not an archive to be trusted", "'n/../../x' leads out of it"),
-        (link("n/Makefile", "/etc/passwd"), "is not an archive to be trusted", "n/Makefile is a link or a device"),
+        (
+            tar({"/etc/cron.d/x": b""}),
+            "is not an archive to be trusted",
+            "'/etc/cron.d/x' leads out of it",
+        ),
+        (
+            zipped({"n/../../x": b""}),
+            "is not an archive to be trusted",
+            "'n/../../x' leads out of it",
+        ),
+        (
+            link("n/Makefile", "/etc/passwd"),
+            "is not an archive to be trusted",
+            "n/Makefile is a link or a device",
+        ),
         (zip_link(), "is not an archive to be trusted", "n/Makefile is a link"),
-        (PACKED[:-40], "cannot be read as an archive", "EOFError: Compressed file ended before the end-of-stream marker was reached"),
-        (b"<html>login</html>", "cannot be read as an archive", "ReadError: file could not be opened successfully"),
+        (
+            PACKED[:-40],
+            "cannot be read as an archive",
+            "EOFError: Compressed file ended before the end-of-stream marker was reached",
+        ),
+        (
+            b"<html>login</html>",
+            "cannot be read as an archive",
+            "ReadError: file could not be opened successfully",
+        ),
         (tar({"x/README": b"hello"}), "is not nccl-tests", "1 files, no Makefile"),
-        (tar({"x/Makefile": b"all:\n"}), "is not nccl-tests", "1 files, a Makefile and no all_reduce.cu"),
-        (tar({"x/zeros": bytes(3 << 20)}), "holds far more than nccl-tests", "0 files, 3,145,728 bytes; at most 20,000 and 1,048,576"),
-        (zipped({"x/zeros": bytes(3 << 20)}), "holds far more than nccl-tests", "0 files, 3,145,728 bytes; at most 20,000 and 1,048,576"),
+        (
+            tar({"x/Makefile": b"all:\n"}),
+            "is not nccl-tests",
+            "1 files, a Makefile and no all_reduce.cu",
+        ),
+        (
+            tar({"x/zeros": bytes(3 << 20)}),
+            "holds far more than nccl-tests",
+            "0 files, 3,145,728 bytes; at most 20,000 and 1,048,576",
+        ),
+        (
+            zipped({"x/zeros": bytes(3 << 20)}),
+            "holds far more than nccl-tests",
+            "0 files, 3,145,728 bytes; at most 20,000 and 1,048,576",
+        ),
     ],
 )
 def test_an_archive_that_is_not_to_be_trusted_or_not_nccl_tests_is_refused(
@@ -240,8 +319,21 @@ def test_an_archive_that_is_not_to_be_trusted_or_not_nccl_tests_is_refused(
 
 
 def git(at: Path, *words: str) -> str:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
-    return subprocess.run(("git", "-C", str(at), *identity, *words), capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    identity = (
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@example.org",
+        "-c",
+        "init.defaultBranch=main",
+    )
+    return subprocess.run(
+        ("git", "-C", str(at), *identity, *words),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    ).stdout.strip()
 
 
 def test_a_revision_of_a_repository_is_fetched_and_its_commit_recorded(tmp_path: Path) -> None:
@@ -256,7 +348,9 @@ def test_a_revision_of_a_repository_is_fetched_and_its_commit_recorded(tmp_path:
     address = f"git+file://{there}"
     for ref in ("v2.19.6", first):
         given = f"{address}#{ref}"
-        assert sources.take(given) == Benchmark(PACKED, cuda=True, version="2.19.6", origin=given, commit=first)
+        assert sources.take(given) == Benchmark(
+            PACKED, cuda=True, version="2.19.6", origin=given, commit=first
+        )
     newest = sources.take(address)
     assert (newest.version, newest.commit) == ("2.20.0", git(there, "rev-parse", "main"))
     status, lines = refused(f"{address}#v9")
@@ -267,7 +361,9 @@ def test_a_revision_of_a_repository_is_fetched_and_its_commit_recorded(tmp_path:
 def test_what_a_run_was_begun_with_is_what_it_goes_on_with(tmp_path: Path) -> None:
     run = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
     assert sources.kept(run) is None
-    made = Benchmark(PACKED, cuda=True, version="2.19.6", origin="https://host/n.tar.gz", sha256="ab")
+    made = Benchmark(
+        PACKED, cuda=True, version="2.19.6", origin="https://host/n.tar.gz", sha256="ab"
+    )
     sources.keep(run, made)
     assert sources.kept(run) == made
     other = run_directory.create(tmp_path / "runs", "2026-11-21T12:00:00Z", "quick")
@@ -280,10 +376,21 @@ def begun(tmp_path: Path, benchmark: Benchmark | None) -> tuple[run_directory.Ru
     if benchmark is not None:
         sources.keep(run, benchmark)
     cluster = Cluster((Node("n1"),), "n1", "test")
-    return run, RunPlan(SCHEMA, "1", run.run_id, "2026-11-21T12:00:00Z", cluster, playbook.load("quick"), fabric.load("tcp"), "local")
+    return run, RunPlan(
+        SCHEMA,
+        "1",
+        run.run_id,
+        "2026-11-21T12:00:00Z",
+        cluster,
+        playbook.load("quick"),
+        fabric.load("tcp"),
+        "local",
+    )
 
 
-def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(tmp_path: Path) -> None:
+def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(
+    tmp_path: Path,
+) -> None:
     own, other = tmp_path / "own.tar.gz", tmp_path / "other.tar.gz"
     own.write_bytes(PACKED)
     other.write_bytes(tar({**FILES, "src/all_reduce.cu": b"int other() {}\n"}))
@@ -291,7 +398,9 @@ def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(t
     run, plan = begun(tmp_path, first)
     own.unlink()
     assert planning._begun_with(run, Namespace(nccl_tests=None), plan) == first
-    assert planning._begun_with(run, Namespace(nccl_tests=str(own)), plan) == first, "named again, and not even looked at"
+    assert planning._begun_with(run, Namespace(nccl_tests=str(own)), plan) == first, (
+        "named again, and not even looked at"
+    )
     with pytest.raises(UsageError) as caught:
         planning._begun_with(run, Namespace(nccl_tests=str(other)), plan)
     assert caught.value.lines() == (
@@ -301,7 +410,9 @@ def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(t
     )
 
 
-def test_a_run_that_was_cut_off_before_it_said_its_benchmark_takes_the_one_that_is_named(tmp_path: Path) -> None:
+def test_a_run_that_was_cut_off_before_it_said_its_benchmark_takes_the_one_that_is_named(
+    tmp_path: Path,
+) -> None:
     run, plan = begun(tmp_path, None)
     (tmp_path / "n.tar.gz").write_bytes(PACKED)
     taken = planning._begun_with(run, Namespace(nccl_tests=str(tmp_path / "n.tar.gz")), plan)
@@ -310,10 +421,21 @@ def test_a_run_that_was_cut_off_before_it_said_its_benchmark_takes_the_one_that_
 
 def test_a_dry_run_names_an_address_and_does_not_ask_it(capsys: pytest.CaptureFixture[str]) -> None:
     given = "https://127.0.0.1:1/nccl-tests.tar.gz"
-    assert cli.main(["run", "quick", "-w", "gpu-[1-2]", "-p", "tcp", "--dry-run", "--nccl-tests", given]) == 0
-    assert f"# sources: {given}; an address is fetched by this machine, once" in capsys.readouterr().out
+    assert (
+        cli.main(
+            ["run", "quick", "-w", "gpu-[1-2]", "-p", "tcp", "--dry-run", "--nccl-tests", given]
+        )
+        == 0
+    )
+    assert (
+        f"# sources: {given}; an address is fetched by this machine, once"
+        in capsys.readouterr().out
+    )
 
 
 def test_gzip_without_a_tar_in_it_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "n.gz").write_bytes(gzip.compress(b"text"))
-    assert refused(str(tmp_path / "n.gz"))[1][0] == f"error: {tmp_path}/n.gz cannot be read as an archive"
+    assert (
+        refused(str(tmp_path / "n.gz"))[1][0]
+        == f"error: {tmp_path}/n.gz cannot be read as an archive"
+    )

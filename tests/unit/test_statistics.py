@@ -1,4 +1,5 @@
-"""Scatter of iterations, processes, sizes and repeated launches: the arithmetic, and what may be said of it."""
+"""Scatter of iterations, processes, sizes and repeated launches: the arithmetic, and what may be
+said of it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from busbw.model import BenchmarkResult, BenchmarkRow, Confidence, Evidence, Finding, Measurement, ProcessTimes, Status
+from busbw.model import (
+    BenchmarkResult,
+    BenchmarkRow,
+    Confidence,
+    Evidence,
+    Finding,
+    Measurement,
+    ProcessTimes,
+    Status,
+)
 from busbw.parsers.stats import findings
 from busbw.parsers.stats import spread as statistics
 from busbw.parsers.stats.findings import Measured
@@ -21,11 +31,15 @@ numbers = st.lists(positive, min_size=2, max_size=40).map(tuple)
 
 
 def row(size: int, busbw: float, time_us: float = 100.0) -> BenchmarkRow:
-    return BenchmarkRow(size, size // 4, "float", "sum", None, Measurement(time_us, busbw, busbw, 0), None)
+    return BenchmarkRow(
+        size, size // 4, "float", "sum", None, Measurement(time_us, busbw, busbw, 0), None
+    )
 
 
 def table(rows: tuple[BenchmarkRow, ...], times: tuple[ProcessTimes, ...] = ()) -> BenchmarkResult:
-    return BenchmarkResult("all_reduce", 16, 2, rows, (), None, 0, "2.30.7", "2.19.6", True, (), times)
+    return BenchmarkResult(
+        "all_reduce", 16, 2, rows, (), None, 0, "2.30.7", "2.19.6", True, (), times
+    )
 
 
 def times(process: int, host: str, values: tuple[float, ...], size: int = MIB) -> ProcessTimes:
@@ -34,7 +48,10 @@ def times(process: int, host: str, values: tuple[float, ...], size: int = MIB) -
 
 @given(numbers, positive)
 def test_variation_knows_no_unit(values: tuple[float, ...], factor: float) -> None:
-    plain, scaled = statistics.variation(values), statistics.variation(tuple(value * factor for value in values))
+    plain, scaled = (
+        statistics.variation(values),
+        statistics.variation(tuple(value * factor for value in values)),
+    )
     assert plain is not None
     assert scaled == pytest.approx(plain, rel=1e-6, abs=1e-9)
 
@@ -49,14 +66,18 @@ def test_equal_values_do_not_scatter_and_have_no_outlier(values: tuple[float, ..
 
 
 @given(numbers, st.floats(min_value=0, max_value=1))
-def test_a_quantile_lies_among_its_values_and_grows_with_the_share(values: tuple[float, ...], share: float) -> None:
+def test_a_quantile_lies_among_its_values_and_grows_with_the_share(
+    values: tuple[float, ...], share: float
+) -> None:
     found = statistics.quantile(values, share)
     assert min(values) <= found <= max(values)
     assert statistics.quantile(values, share / 2) <= found
 
 
 @given(st.lists(st.floats(min_value=90, max_value=110), min_size=6, max_size=30).map(tuple))
-def test_one_value_far_from_all_others_is_an_outlier_wherever_it_stands(values: tuple[float, ...]) -> None:
+def test_one_value_far_from_all_others_is_an_outlier_wherever_it_stands(
+    values: tuple[float, ...],
+) -> None:
     spread = statistics.robust_deviation(values)
     found = statistics.outliers((*values, 1e6), deviations=5.0)
     assert len(values) in found or not statistics.robust_deviation((*values, 1e6)), spread
@@ -87,7 +108,9 @@ def test_an_iteration_is_as_long_as_its_slowest_process() -> None:
     both = (times(0, "a", (10.0, 20.0, 30.0)), times(1, "b", (12.0, 18.0, 90.0)))
     assert statistics.iterations(both) == (Iterations(MIB, False, (12.0, 20.0, 90.0)),)
     assert statistics.process_spread(both) == (
-        ProcessSpread(MIB, False, ((0, "a", 20.0), (1, "b", 40.0)), pytest.approx(0.4714, abs=1e-4)),
+        ProcessSpread(
+            MIB, False, ((0, "a", 20.0), (1, "b", 40.0)), pytest.approx(0.4714, abs=1e-4)
+        ),
     )
     assert statistics.process_spread(both)[0].slowest == (1, "b", 40.0)
 
@@ -100,11 +123,22 @@ def test_the_tail_needs_a_hundred_iterations_to_be_a_percentile() -> None:
 
 def test_a_dip_is_held_against_the_slower_neighbour() -> None:
     rows = (row(MIB, 100.0), row(2 * MIB, 60.0), row(4 * MIB, 200.0))
-    assert statistics.dips(rows, depth=0.15) == (Dip(2 * MIB, 60.0, (100.0, 200.0), pytest.approx(0.4)),)
+    assert statistics.dips(rows, depth=0.15) == (
+        Dip(2 * MIB, 60.0, (100.0, 200.0), pytest.approx(0.4)),
+    )
 
 
-SPREAD = tuple(times(process, f"gpu-{process}", (100.0 if process else 180.0,) * 20) for process in range(8))
-CASE = Measured("all-reduce", "all_reduce", 20, (table((row(MIB, 10.0),), SPREAD),), ("raw/cases/all-reduce/result.json",), ethernet=True)
+SPREAD = tuple(
+    times(process, f"gpu-{process}", (100.0 if process else 180.0,) * 20) for process in range(8)
+)
+CASE = Measured(
+    "all-reduce",
+    "all_reduce",
+    20,
+    (table((row(MIB, 10.0),), SPREAD),),
+    ("raw/cases/all-reduce/result.json",),
+    ethernet=True,
+)
 
 
 def test_scattered_processes_are_possible_head_of_line_blocking_on_ethernet() -> None:
@@ -112,12 +146,23 @@ def test_scattered_processes_are_possible_head_of_line_blocking_on_ethernet() ->
         Finding(
             id="process-spread",
             status=Status.WARN,
-            title="all-reduce: the processes scatter by 26% (standard deviation over mean) at 1 MiB",
+            title=(
+                "all-reduce: the processes scatter by 26% (standard deviation over mean) at 1 MiB"
+            ),
             where=("gpu-0",),
-            evidence=(Evidence("raw/cases/all-reduce/result.json", None, "slowest: process 0 on gpu-0, 180.0 µs a call; 8 processes"),),
+            evidence=(
+                Evidence(
+                    "raw/cases/all-reduce/result.json",
+                    None,
+                    "slowest: process 0 on gpu-0, 180.0 µs a call; 8 processes",
+                ),
+            ),
             cause="possibly head-of-line blocking: paused or dropped packets hold up some flows",
             confidence=Confidence.POSSIBLE,
-            would_settle=("PFC pause and ECN counters, discards of the switch ports, before and after", "a survey of pairs"),
+            would_settle=(
+                "PFC pause and ECN counters, discards of the switch ports, before and after",
+                "a survey of pairs",
+            ),
             required=False,
         ),
     )
@@ -147,7 +192,15 @@ def test_repeated_launches_that_differ_are_told_and_two_are_too_few() -> None:
 
 
 def test_latency_far_above_the_model_is_told_with_both_numbers() -> None:
-    case = Measured("latency", "all_reduce", 1000, (table((row(8, 0.0, 500.0), row(64, 0.0, 510.0))),), ("x",), None, model_latency_us=25.2)
+    case = Measured(
+        "latency",
+        "all_reduce",
+        1000,
+        (table((row(8, 0.0, 500.0), row(64, 0.0, 510.0))),),
+        ("x",),
+        None,
+        model_latency_us=25.2,
+    )
     (found,) = findings.findings(case)
     assert found.title == "latency: 500.0 µs at 8 B is 20 times what NCCL's model gives (25.2 µs)"
     assert findings.findings(dataclasses.replace(case, model_latency_us=None)) == ()

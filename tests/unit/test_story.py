@@ -52,9 +52,27 @@ def launch(unreachable: tuple[Unreachable, ...]) -> Launch:
     """A launch of two ranks a node that was ended; its finding names n2."""
     invocation = Invocation("all-reduce", ("mpirun",), (), NODES, 60.0, 4)
     artefact = CaseArtefact(
-        CASE, invocation, NODES, 2, "stalled", None, 21.0, None, None, None, unreachable=unreachable, problem="no output for 15 s"
+        CASE,
+        invocation,
+        NODES,
+        2,
+        "stalled",
+        None,
+        21.0,
+        None,
+        None,
+        None,
+        unreachable=unreachable,
+        problem="no output for 15 s",
     )
-    finding = Finding("stall-node-gone", Status.FAIL, "n2 is gone", ("n2",), (Evidence("raw/x", None, "x"),), confidence=Confidence.LIKELY)
+    finding = Finding(
+        "stall-node-gone",
+        Status.FAIL,
+        "n2 is gone",
+        ("n2",),
+        (Evidence("raw/x", None, "x"),),
+        confidence=Confidence.LIKELY,
+    )
     outcome = CaseOutcome(CASE, Status.FAIL, "stalled", (), None, 21.0, (), NODES)
     return Launch(artefact, (), outcome, (finding,), ())
 
@@ -65,47 +83,87 @@ def run_with(folder: Path, *lines: str) -> RunDir:
     return RunDir(folder)
 
 
-def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_found(tmp_path: Path) -> None:
+def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_found(
+    tmp_path: Path,
+) -> None:
     run = run_with(
         tmp_path,
-        '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce on 2 nodes, 4 ranks"}',
-        '{"at": "2026-11-21T12:00:02Z", "step": "all-reduce", "state": "said", "text": "  65536  16384 float sum -1 8706.78 0.01"}',
-        '{"at": "2026-11-21T12:00:03Z", "step": "latency", "state": "said", "text": "of another case"}',
+        '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce'
+        ' on 2 nodes, 4 ranks"}',
+        '{"at": "2026-11-21T12:00:02Z", "step": "all-reduce", "state": "said", "text": "  65536 '
+        ' 16384 float sum -1 8706.78 0.01"}',
+        '{"at": "2026-11-21T12:00:03Z", "step": "latency", "state": "said", "text": "of another'
+        ' case"}',
         "cut off in the mid",
         '{"at": "yesterday", "step": "all-reduce", "state": "said", "text": "without a time"}',
-        '{"at": "2026-11-21T12:00:17Z", "step": "all-reduce", "state": "said", "text": "no output for 15 s: looking at the nodes"}',
+        '{"at": "2026-11-21T12:00:17Z", "step": "all-reduce", "state": "said", "text": "no output'
+        ' for 15 s: looking at the nodes"}',
     )
     gone = Unreachable("n2", "no answer within 60 s")
     (found,) = timeline.stories(run, [launch((gone,))])
     began = found.events[0].at_s
-    assert (found.case_id, found.ended, found.why, found.silent) == ("all-reduce", "stalled", "no output for 15 s", ("n2",))
+    assert (found.case_id, found.ended, found.why, found.silent) == (
+        "all-reduce",
+        "stalled",
+        "no output for 15 s",
+        ("n2",),
+    )
     assert found.events == (
         StoryEvent(began, "busbw", "all_reduce on 2 nodes, 4 ranks"),
         StoryEvent(began + 2, "busbw", "row of 65536 bytes"),
         StoryEvent(began + 17, "busbw", "no output for 15 s: looking at the nodes"),
     )
-    assert found.ranks == tuple(StoryRank(rank, NODES[rank // 2], "not found", "", None, rank >= 2) for rank in range(4))
+    assert found.ranks == tuple(
+        StoryRank(rank, NODES[rank // 2], "not found", "", None, rank >= 2) for rank in range(4)
+    )
 
 
-def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_are_off(tmp_path: Path) -> None:
+def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_are_off(
+    tmp_path: Path,
+) -> None:
     run = run_with(
-        tmp_path, '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce on 2 nodes, 4 ranks"}'
+        tmp_path,
+        '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce'
+        ' on 2 nodes, 4 ranks"}',
     )
     looks = []
     for number, (ahead, wrote) in enumerate(((3600.0, 9.0), (-3600.0, 5.0)), 1):
         began, name = live_answers.NOW + ahead, f"raw/cases/all-reduce/look-1-n{number}.txt"
         parts = {
-            "self": f"host n{number} now {began} up 9000.0 boot b{number} tick 100\naddress eth0 10.0.0.{number}\n",
-            "ranks": f"pid 10{number}\nBUSBW_JOB=x1\nWORLD_SIZE=4\nRANK={number}\nexe /opt/all_reduce_perf\n",
-            "look-1": f"look {began}\nstate 10{number} S parent 1 ticks 1 start 700000 rss 5 io 0 wchan ep_poll\n",
-            "logs": f"log 9 {began - wrote:.0f} 10{number} /out/r{number}\nend of log\nstep 7\nend of tail\n",
+            "self": (
+                f"host n{number} now {began} up 9000.0 boot b{number} tick 100\naddress eth0"
+                f" 10.0.0.{number}\n"
+            ),
+            "ranks": (
+                f"pid 10{number}\nBUSBW_JOB=x1\nWORLD_SIZE=4\nRANK={number}\nexe"
+                " /opt/all_reduce_perf\n"
+            ),
+            "look-1": (
+                f"look {began}\nstate 10{number} S parent 1 ticks 1 start 700000 rss 5 io 0 wchan"
+                " ep_poll\n"
+            ),
+            "logs": (
+                f"log 9 {began - wrote:.0f} 10{number} /out/r{number}\nend of log\nstep 7\nend of"
+                " tail\n"
+            ),
         }
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(live_answers.framed(parts))
         looks.append(LookFile(f"n{number}", name, ahead))
     made = launch(())
-    (found,) = timeline.stories(run, [dataclasses.replace(made, artefact=dataclasses.replace(made.artefact, looks=tuple(looks)))])
-    wrote_last = [(event.who, round(event.at_s - live_answers.NOW)) for event in found.events if "last wrote" in event.text]
+    (found,) = timeline.stories(
+        run,
+        [
+            dataclasses.replace(
+                made, artefact=dataclasses.replace(made.artefact, looks=tuple(looks))
+            )
+        ],
+    )
+    wrote_last = [
+        (event.who, round(event.at_s - live_answers.NOW))
+        for event in found.events
+        if "last wrote" in event.text
+    ]
     assert wrote_last == [("n1", -9), ("n2", -5)]
 
 
@@ -114,7 +172,9 @@ def test_a_launch_that_ended_by_itself_has_no_story(tmp_path: Path) -> None:
 
 
 def test_the_inventorys_labels_are_a_topology_only_where_every_node_has_one(tmp_path: Path) -> None:
-    labelled = tuple(Node(name, rails=("eth0", "eth1"), labels=(("leaf", f"leaf{name[-1]}"),)) for name in NODES)
+    labelled = tuple(
+        Node(name, rails=("eth0", "eth1"), labels=(("leaf", f"leaf{name[-1]}"),)) for name in NODES
+    )
     found = fabric.known(run_with(tmp_path), plan_of(labelled))
     assert found is not None
     assert [(nic.node, nic.rail, nic.device, nic.leaf) for nic in found.nics] == [
@@ -124,4 +184,9 @@ def test_the_inventorys_labels_are_a_topology_only_where_every_node_has_one(tmp_
         ("n2", 1, "eth1", "leaf2"),
     ]
     assert (found.links, found.errors) == ((), ())
-    assert fabric.known(RunDir(tmp_path), plan_of((labelled[0], dataclasses.replace(labelled[1], labels=())))) is None
+    assert (
+        fabric.known(
+            RunDir(tmp_path), plan_of((labelled[0], dataclasses.replace(labelled[1], labels=())))
+        )
+        is None
+    )

@@ -34,7 +34,10 @@ def test_every_package_of_a_lock_has_a_version_and_hashes_and_names_no_index(nam
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_declared_dependency_is_pinned_within_its_bounds(name: str) -> None:
-    pinned = {canonicalize_name(package): version for package, version in LICENCES.pinned(ROOT / name).items()}
+    pinned = {
+        canonicalize_name(package): version
+        for package, version in LICENCES.pinned(ROOT / name).items()
+    }
     for declared in map(Requirement, LOCKS[name]):
         assert declared.specifier.contains(pinned[canonicalize_name(declared.name)]), declared
 
@@ -45,4 +48,6 @@ def test_the_runtime_lock_is_a_part_of_the_other() -> None:
 
 
 def test_the_page_of_licences_is_that_of_the_installed_packages() -> None:
-    assert (ROOT / "docs" / "licences.md").read_text() == LICENCES.page(), "python tests/licences.py > docs/licences.md"
+    assert (ROOT / "docs" / "licences.md").read_text() == LICENCES.page(), (
+        "python tests/licences.py > docs/licences.md"
+    )

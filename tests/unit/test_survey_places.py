@@ -1,4 +1,5 @@
-"""Who shares a leaf: the inventory's labels first, else the fabric's own tools where they know every rail."""
+"""Who shares a leaf: the inventory's labels first, else the fabric's own tools where they know
+every rail."""
 
 from __future__ import annotations
 
@@ -10,13 +11,22 @@ NODES = ("a", "b", "c", "d")
 
 
 def topology(leaves: dict[str, tuple[str | None, ...]]) -> Topology:
-    nics = tuple(TopologyNic(node, f"mlx5_{rail}", rail, leaf, None) for node, found in leaves.items() for rail, leaf in enumerate(found))
+    nics = tuple(
+        TopologyNic(node, f"mlx5_{rail}", rail, leaf, None)
+        for node, found in leaves.items()
+        for rail, leaf in enumerate(found)
+    )
     return Topology(nodes=tuple(leaves), nics=nics, leaves=(), links=())
 
 
 def test_nodes_whose_rails_end_on_the_same_leaves_share_a_leaf() -> None:
     wired = topology({"a": ("s1", "s2"), "b": ("s1", "s2"), "c": ("s3", "s4"), "d": ("s3", "s4")})
-    assert completed(Fabric(), wired, NODES).leaf_of == (("a", "s1+s2"), ("b", "s1+s2"), ("c", "s3+s4"), ("d", "s3+s4"))
+    assert completed(Fabric(), wired, NODES).leaf_of == (
+        ("a", "s1+s2"),
+        ("b", "s1+s2"),
+        ("c", "s3+s4"),
+        ("d", "s3+s4"),
+    )
 
 
 def test_labels_win_and_a_rail_that_nobody_knows_leaves_the_leaves_unknown() -> None:

@@ -23,26 +23,41 @@ REJECTED = [
     if signal.regex is not None and signal.weight is not Weight.EXCLUDES
     for line in symptom.rejects
 ]
-BROKEN = "- id: x\n  title: t\n  stage: init\n  fabrics: [any]\n  severity: low\n  role: cause\n  signals:\n  - {source: nccl-log, weight: strong}\n"
+BROKEN = (
+    "- id: x\n  title: t\n  stage: init\n  fabrics: [any]\n  severity: low\n  role: cause\n "
+    " signals:\n  - {source: nccl-log, weight: strong}\n"
+)
 TAIL = "  rejects: []\n  cause: c\n  explanation: e\n  fix: []\n  verify: []\n  trust: t\n"
 
 
 @pytest.mark.parametrize(("symptom", "signal", "line"), LINES)
 def test_a_signal_matches_the_lines_it_must(symptom: Symptom, signal: Signal, line: str) -> None:
     assert signal.regex is not None, "only a regex has lines to match"
-    assert table.compiled(signal.regex).search(line), f"{symptom.id}: {signal.regex!r} does not match {line!r}"
+    assert table.compiled(signal.regex).search(line), (
+        f"{symptom.id}: {signal.regex!r} does not match {line!r}"
+    )
 
 
 @pytest.mark.parametrize(("symptom", "signal", "line"), REJECTED)
-def test_a_signal_does_not_match_the_lines_of_what_it_is_confused_with(symptom: Symptom, signal: Signal, line: str) -> None:
+def test_a_signal_does_not_match_the_lines_of_what_it_is_confused_with(
+    symptom: Symptom, signal: Signal, line: str
+) -> None:
     assert signal.regex is not None
-    assert not table.compiled(signal.regex).search(line), f"{symptom.id}: {signal.regex!r} matches {line!r}"
+    assert not table.compiled(signal.regex).search(line), (
+        f"{symptom.id}: {signal.regex!r} matches {line!r}"
+    )
 
 
 def test_every_regex_has_a_line_it_must_match_and_its_entry_one_it_must_not() -> None:
     for symptom in TABLE.symptoms:
-        wanted = [signal for signal in symptom.signals if signal.regex is not None and signal.weight is not Weight.EXCLUDES]
-        assert all(signal.matches for signal in symptom.signals if signal.regex is not None), symptom.id
+        wanted = [
+            signal
+            for signal in symptom.signals
+            if signal.regex is not None and signal.weight is not Weight.EXCLUDES
+        ]
+        assert all(signal.matches for signal in symptom.signals if signal.regex is not None), (
+            symptom.id
+        )
         assert symptom.rejects or not wanted, symptom.id
 
 
@@ -52,12 +67,33 @@ def test_every_regex_needs_some_text_so_that_gigabytes_can_be_searched() -> None
             if signal.regex is not None:
                 literals = scan_sieve.required_literals(signal.regex)
                 assert literals, f"{symptom.id}: {signal.regex}"
-                assert all(len(literal.strip()) > 2 for literal in literals), f"{symptom.id}: {signal.regex} needs only {literals}"
+                assert all(len(literal.strip()) > 2 for literal in literals), (
+                    f"{symptom.id}: {signal.regex} needs only {literals}"
+                )
 
 
 def test_every_entry_says_why_and_what_to_do_with_a_known_right() -> None:
-    known = {"user", "root", "switch-admin", "fabric-admin", "cloud-admin", "datacenter-hands", "app-owner", "scheduler-admin"}
-    stages = {"build", "launch", "preflight", "init", "bandwidth", "latency", "variance", "correctness", "stall"}
+    known = {
+        "user",
+        "root",
+        "switch-admin",
+        "fabric-admin",
+        "cloud-admin",
+        "datacenter-hands",
+        "app-owner",
+        "scheduler-admin",
+    }
+    stages = {
+        "build",
+        "launch",
+        "preflight",
+        "init",
+        "bandwidth",
+        "latency",
+        "variance",
+        "correctness",
+        "stall",
+    }
     for symptom in TABLE.symptoms:
         assert symptom.fix, symptom.id
         assert {step.needs for step in symptom.fix} <= known, symptom.id
@@ -82,7 +118,10 @@ def test_an_unknown_id_is_answered_with_the_likely_one() -> None:
         (BROKEN + TAIL, "x: a signal has either regex or expr"),
         (BROKEN.replace("strong", "strong, expr: 'busbw <'") + TAIL, "x: expected NAME OP VALUE"),
         (
-            BROKEN.replace("strong", "strong, regex: abc").replace("role: cause", "role: cause\n  explains: [duplicate-gp]") + TAIL,
+            BROKEN.replace("strong", "strong, regex: abc").replace(
+                "role: cause", "role: cause\n  explains: [duplicate-gp]"
+            )
+            + TAIL,
             "unknown symptom",
         ),
     ],

@@ -1,4 +1,5 @@
-"""The line of a temporary key in authorized_keys: added whole or not at all, removed with whatever was made for it. The real scripts, run here."""
+"""The line of a temporary key in authorized_keys: added whole or not at all, removed with whatever
+was made for it. The real scripts, run here."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ OWN = "ssh-ed25519 AAAAown somebody@home\n\n# a comment\nssh-rsa BBBB other"
 
 def on_node(home: Path, command: Command) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        command.argv, input=command.stdin, env={**os.environ, "HOME": str(home)}, capture_output=True, timeout=60, check=False
+        command.argv,
+        input=command.stdin,
+        env={**os.environ, "HOME": str(home)},
+        capture_output=True,
+        timeout=60,
+        check=False,
     )
 
 
@@ -27,7 +33,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / ".ssh/authorized_keys"
 
 
-def test_a_file_that_was_made_for_the_key_goes_with_it_also_when_its_maker_was_killed(tmp_path: Path, file: Path) -> None:
+def test_a_file_that_was_made_for_the_key_goes_with_it_also_when_its_maker_was_killed(
+    tmp_path: Path, file: Path
+) -> None:
     assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
     # Whoever comes back after a kill finds the file there and adds nothing.
     assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
@@ -45,13 +53,19 @@ def test_what_was_in_the_file_is_there_afterwards_with_its_mode(tmp_path: Path, 
         assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == 0
         assert KEY.decode() in file.read_text().splitlines()
         assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
-        assert (file.read_text().rstrip("\n"), file.stat().st_mode & 0o777) == (content.rstrip("\n"), 0o640)
+        assert (file.read_text().rstrip("\n"), file.stat().st_mode & 0o777) == (
+            content.rstrip("\n"),
+            0o640,
+        )
         assert [path.name for path in file.parent.iterdir()] == ["authorized_keys"]
 
 
 @pytest.mark.parametrize("content", [None, OWN, ""])
-def test_a_key_of_an_earlier_try_makes_room_for_the_new_one_and_nothing_else_does(tmp_path: Path, file: Path, content: str | None) -> None:
-    """A node that was away when its key was removed: the head has a new one when the run goes on."""
+def test_a_key_of_an_earlier_try_makes_room_for_the_new_one_and_nothing_else_does(
+    tmp_path: Path, file: Path, content: str | None
+) -> None:
+    """A node that was away when its key was removed: the head has a new one when the run goes
+    on."""
     if content is not None:
         file.parent.mkdir()
         file.write_text(content)
@@ -62,14 +76,22 @@ def test_a_key_of_an_earlier_try_makes_room_for_the_new_one_and_nothing_else_doe
     assert (lines.count(new.decode()), lines.count(KEY.decode())) == (1, 0)
     assert lines[: len((content or "").splitlines())] == (content or "").splitlines()
     assert on_node(tmp_path, keys.forget(MARK)).returncode == 0
-    assert list(tmp_path.iterdir()) == [] if content is None else file.read_text().rstrip("\n") == content
+    assert (
+        list(tmp_path.iterdir()) == []
+        if content is None
+        else file.read_text().rstrip("\n") == content
+    )
 
 
 def test_a_link_stays_a_link(tmp_path: Path, file: Path) -> None:
     file.parent.mkdir()
     (tmp_path / "elsewhere").write_text(OWN)
     file.symlink_to(tmp_path / "elsewhere")
-    assert on_node(tmp_path, keys.allow(MARK, KEY)).returncode == on_node(tmp_path, keys.forget(MARK)).returncode == 0
+    assert (
+        on_node(tmp_path, keys.allow(MARK, KEY)).returncode
+        == on_node(tmp_path, keys.forget(MARK)).returncode
+        == 0
+    )
     assert (file.is_symlink(), (tmp_path / "elsewhere").read_text()) == (True, OWN + "\n")
 
 
@@ -89,11 +111,23 @@ def test_a_run_whose_name_begins_with_anothers_keeps_its_key(tmp_path: Path, fil
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file system of a few pages needs root")
 def test_a_full_disk_costs_nobody_their_keys(tmp_path: Path) -> None:
     """Neither adding nor removing may leave less than there was; both say why they could not."""
-    fill = 'mount -t tmpfs -o size=16k tmpfs "$HOME" && mkdir "$HOME/.ssh" && cat > "$HOME/.ssh/authorized_keys" || exit 99\n'
-    fill += 'while printf %s 0123456789012345678901234567890123456789 >> "$HOME/fill"; do :; done 2>/dev/null\n'
-    many = "".join(f"ssh-ed25519 {number:064d} of-the-user\n" for number in range(40)) + f"ssh-ed25519 AAAA {MARK}"
+    fill = (
+        'mount -t tmpfs -o size=16k tmpfs "$HOME" && mkdir "$HOME/.ssh" && cat >'
+        ' "$HOME/.ssh/authorized_keys" || exit 99\n'
+    )
+    fill += (
+        'while printf %s 0123456789012345678901234567890123456789 >> "$HOME/fill"; do :; done'
+        " 2>/dev/null\n"
+    )
+    many = (
+        "".join(f"ssh-ed25519 {number:064d} of-the-user\n" for number in range(40))
+        + f"ssh-ed25519 AAAA {MARK}"
+    )
     for command in (keys.allow(f"{MARK}-2", KEY + b"-2"), keys.forget(MARK)):
-        script = f'{fill} exec 3<&0; printf %s "$4" | sh -c "$1" sh "$2" "$3"; echo $? >&2; ls -A .ssh >&2; cat .ssh/authorized_keys\n'
+        script = (
+            f'{fill} exec 3<&0; printf %s "$4" | sh -c "$1" sh "$2" "$3"; echo $? >&2; ls -A .ssh'
+            " >&2; cat .ssh/authorized_keys\n"
+        )
         words = (*command.argv[2:3], *command.argv[4:6], (command.stdin or b"").decode())
         done = subprocess.run(
             ("unshare", "-m", "sh", "-c", script.replace(" .ssh", ' "$HOME"/.ssh'), "full", *words),

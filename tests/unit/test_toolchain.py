@@ -1,4 +1,5 @@
-"""Finding CUDA and NCCL by running the real look here, over trees laid out as packages, tarballs and wheels lay them out."""
+"""Finding CUDA and NCCL by running the real look here, over trees laid out as packages, tarballs
+and wheels lay them out."""
 
 from __future__ import annotations
 
@@ -11,13 +12,27 @@ from busbw.building import recipe
 from busbw.checks import software
 from busbw.checks.software import Toolchain
 
-HEADER = '#define NCCL_MAJOR 2\n#define NCCL_MINOR 27\n#define NCCL_PATCH 5\n#define NCCL_SUFFIX ""\n'
+HEADER = (
+    '#define NCCL_MAJOR 2\n#define NCCL_MINOR 27\n#define NCCL_PATCH 5\n#define NCCL_SUFFIX ""\n'
+)
 
 
 def looked(tmp_path: Path, **variables: str) -> Toolchain:
-    """What the look finds with these variables, a home of its own, and only this tmp_path's programs before the system's."""
-    environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path / "home"), **variables}
-    done = subprocess.run(software.command().argv, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    """What the look finds with these variables, a home of its own, and only this tmp_path's
+    programs before the system's."""
+    environment = {
+        "PATH": f"{tmp_path}/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path / "home"),
+        **variables,
+    }
+    done = subprocess.run(
+        software.command().argv,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     return software.parse("n1", done.stdout)
 
 
@@ -35,7 +50,9 @@ def cuda(home: Path, version: str = "12.8") -> Path:
     (home / "bin").mkdir(parents=True)
     (home / "include").mkdir()
     (home / "include/cuda_runtime.h").touch()
-    (home / "bin/nvcc").write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {version}, V{version}.93'\n")
+    (home / "bin/nvcc").write_text(
+        f"#!/bin/sh\necho 'Cuda compilation tools, release {version}, V{version}.93'\n"
+    )
     (home / "bin/nvcc").chmod(0o755)
     return home
 
@@ -70,30 +87,64 @@ def test_only_the_gpus_present_are_built_for(tmp_path: Path) -> None:
     (tmp_path / "bin/nvidia-smi").chmod(0o755)
     found = looked(tmp_path)
     assert found.capabilities == ("8.0", "9.0")
-    assert software.gencode(found.capabilities) == "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90"
+    assert (
+        software.gencode(found.capabilities)
+        == "-gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90,code=sm_90"
+    )
     assert software.gencode(()) is None
 
 
 def test_a_build_links_nccl_by_one_layout_whatever_the_nodes_is(tmp_path: Path) -> None:
     home = nccl(tmp_path / "wheel", link=False)
     subprocess.run(
-        ("cc", "-shared", "-o", str(home / "lib/libnccl.so.2"), "-x", "c", "-Wl,-soname,libnccl.so.2", "-"),
+        (
+            "cc",
+            "-shared",
+            "-o",
+            str(home / "lib/libnccl.so.2"),
+            "-x",
+            "c",
+            "-Wl,-soname,libnccl.so.2",
+            "-",
+        ),
         input=b"int f(void){return 0;}",
         check=True,
     )
-    makefile = b"build/all_reduce_perf: main.c\n\tmkdir -p build && cc -o $@ main.c -I$(NCCL_HOME)/include -L$(NCCL_HOME)/lib -lnccl\n"
-    sources = recipe.archive({"Makefile": makefile, "main.c": b"#include <nccl.h>\nint f(void);\nint main(void) { return f(); }\n"})
+    makefile = (
+        b"build/all_reduce_perf: main.c\n\tmkdir -p build && cc -o $@ main.c -I$(NCCL_HOME)/include"
+        b" -L$(NCCL_HOME)/lib -lnccl\n"
+    )
+    sources = recipe.archive(
+        {
+            "Makefile": makefile,
+            "main.c": b"#include <nccl.h>\nint f(void);\nint main(void) { return f(); }\n",
+        }
+    )
     plan = recipe.plan(
-        sources, (), "4.1.4", str(tmp_path / "root"), nccl=(str(home), str(home / "lib/libnccl.so.2"), "2.27.5"), run_path=str(home / "lib")
+        sources,
+        (),
+        "4.1.4",
+        str(tmp_path / "root"),
+        nccl=(str(home), str(home / "lib/libnccl.so.2"), "2.27.5"),
+        run_path=str(home / "lib"),
     )
     command = recipe.build_command(plan)
-    made = subprocess.run(command.argv, input=command.stdin, capture_output=True, timeout=60, check=False)
-    assert made.returncode == 0, made.stderr
-    assert subprocess.run((f"{plan.directory}/build/all_reduce_perf",), env={}, timeout=10, check=False).returncode == 0, (
-        "no LD_LIBRARY_PATH"
+    made = subprocess.run(
+        command.argv, input=command.stdin, capture_output=True, timeout=60, check=False
     )
+    assert made.returncode == 0, made.stderr
+    assert (
+        subprocess.run(
+            (f"{plan.directory}/build/all_reduce_perf",), env={}, timeout=10, check=False
+        ).returncode
+        == 0
+    ), "no LD_LIBRARY_PATH"
     said = subprocess.run(
-        recipe.prove_command(f"{plan.directory}/build").argv, capture_output=True, text=True, timeout=60, check=True
+        recipe.prove_command(f"{plan.directory}/build").argv,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     ).stdout
     proof = recipe.parse_proof("n1", said)
     assert (proof.nccl, proof.not_found) == (str(home / "lib/libnccl.so.2"), ())
@@ -101,10 +152,21 @@ def test_a_build_links_nccl_by_one_layout_whatever_the_nodes_is(tmp_path: Path) 
 
 
 def test_sources_that_came_only_in_part_are_not_built(tmp_path: Path) -> None:
-    whole = recipe.archive({"Makefile": b"build/x_perf:\n\tmkdir -p build && touch $@\n", "big": bytes(range(256)) * 400})
+    whole = recipe.archive(
+        {
+            "Makefile": b"build/x_perf:\n\tmkdir -p build && touch $@\n",
+            "big": bytes(range(256)) * 400,
+        }
+    )
     plan = recipe.plan(whole, (), "4.1.4", str(tmp_path / "root"))
     command = recipe.build_command(plan)
     assert command.stdin is not None
-    made = subprocess.run(command.argv, input=command.stdin[: len(whole) // 2], capture_output=True, timeout=60, check=False)
+    made = subprocess.run(
+        command.argv,
+        input=command.stdin[: len(whole) // 2],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert made.returncode == 70
     assert list((tmp_path / "root/build").iterdir()) == []

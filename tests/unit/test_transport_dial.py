@@ -27,13 +27,22 @@ def refusal(host: str, port: int, timeout_s: float) -> tuple[Refused, float]:
     return refused.value, time.monotonic() - started
 
 
-def test_a_node_that_accepts_and_never_speaks_is_said_to_do_just_that(listener: socket.socket) -> None:
+def test_a_node_that_accepts_and_never_speaks_is_said_to_do_just_that(
+    listener: socket.socket,
+) -> None:
     port = listener.getsockname()[1]
 
     refused, seconds = refusal("127.0.0.1", port, 0.3)
 
-    assert refused.reason == f"connect to 127.0.0.1 port {port}: accepts TCP but never sends a banner (waited 0.3 s)"
-    assert refused.next_step == f"look at sshd on the node (busy, out of processes, or another service on the port): nc 127.0.0.1 {port}"
+    assert (
+        refused.reason
+        == f"connect to 127.0.0.1 port {port}: accepts TCP but never sends a banner (waited 0.3 s)"
+    )
+    assert (
+        refused.next_step
+        == "look at sshd on the node (busy, out of processes, or another service on the port): nc"
+        f" 127.0.0.1 {port}"
+    )
     assert not refused.again
     assert 0.29 < seconds < 2
 
@@ -74,7 +83,9 @@ def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     assert seconds < 2
 
 
-def test_the_connection_sends_small_packets_at_once_and_notices_a_dead_peer(listener: socket.socket) -> None:
+def test_the_connection_sends_small_packets_at_once_and_notices_a_dead_peer(
+    listener: socket.socket,
+) -> None:
     def greet() -> None:
         peer, _ = listener.accept()
         with peer:
@@ -83,14 +94,18 @@ def test_the_connection_sends_small_packets_at_once_and_notices_a_dead_peer(list
 
     thread = threading.Thread(target=greet)
     thread.start()
-    with dial("127.0.0.1", listener.getsockname()[1], family="inet", deadline=time.monotonic() + 5) as connection:
+    with dial(
+        "127.0.0.1", listener.getsockname()[1], family="inet", deadline=time.monotonic() + 5
+    ) as connection:
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
         assert connection.recv(64) == b"SSH-2.0-x\r\n"
     thread.join(5)
 
 
-def test_every_address_of_a_name_is_tried(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_address_of_a_name_is_tried(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     port = listener.getsockname()[1]
     with socket.create_server(("127.0.0.2", 0)) as other:
         closed = other.getsockname()[1]

@@ -40,7 +40,9 @@ ARGV = (
 
 def login(shell: str, line: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """As sshd does it: the user's shell with -c, in a session of its own."""
-    return subprocess.run((shell, "-c", line), input=stdin, capture_output=True, start_new_session=True, check=False)
+    return subprocess.run(
+        (shell, "-c", line), input=stdin, capture_output=True, start_new_session=True, check=False
+    )
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh"])
@@ -61,7 +63,11 @@ def test_every_word_arrives_as_it_was_given(shell: str) -> None:
 
 
 def test_both_streams_the_input_and_the_status_come_through() -> None:
-    done = login("bash", remote_line(("sh", "-c", "cat; echo err >&2; exit 255"), sudo=False, mark="M"), b"in\n")
+    done = login(
+        "bash",
+        remote_line(("sh", "-c", "cat; echo err >&2; exit 255"), sudo=False, mark="M"),
+        b"in\n",
+    )
 
     framed = unframe(done.stdout, done.stderr, "M")
 
@@ -70,9 +76,12 @@ def test_both_streams_the_input_and_the_status_come_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "status", "said"), [(("nope-nope",), 127, b"nope-nope: not found"), (("/etc/passwd",), 126, b"ermission denied")]
+    ("argv", "status", "said"),
+    [(("nope-nope",), 127, b"nope-nope: not found"), (("/etc/passwd",), 126, b"ermission denied")],
 )
-def test_a_program_that_cannot_be_run_is_a_result(argv: tuple[str, ...], status: int, said: bytes) -> None:
+def test_a_program_that_cannot_be_run_is_a_result(
+    argv: tuple[str, ...], status: int, said: bytes
+) -> None:
     done = login("bash", remote_line(argv, sudo=False, mark="M"))
 
     framed = unframe(done.stdout, done.stderr, "M")
@@ -88,7 +97,9 @@ def test_a_command_ended_by_a_signal_has_the_status_a_shell_gives_it() -> None:
 
 
 def test_what_a_login_shell_says_first_is_kept_apart() -> None:
-    done = login("bash", f"echo Welcome; echo tip >&2; {remote_line(('echo', 'out'), sudo=False, mark='M')}")
+    done = login(
+        "bash", f"echo Welcome; echo tip >&2; {remote_line(('echo', 'out'), sudo=False, mark='M')}"
+    )
 
     framed = unframe(done.stdout, done.stderr, "M")
 
@@ -120,11 +131,17 @@ def test_sudo_stands_in_front_and_never_asks() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "fish", "tcsh"])
 @pytest.mark.parametrize("ignoring", ["", "trap '' TERM; "])
-def test_the_kill_line_ends_the_whole_group_even_one_that_ignores_term(ignoring: str, shell: str) -> None:
+def test_the_kill_line_ends_the_whole_group_even_one_that_ignores_term(
+    ignoring: str, shell: str
+) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"needs {shell}")
-    line = remote_line(("sh", "-c", f"{ignoring}sleep 60 & sleep 60 & echo up; wait; wait"), sudo=False, mark="M")
-    process = subprocess.Popen((shell, "-c", line), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    line = remote_line(
+        ("sh", "-c", f"{ignoring}sleep 60 & sleep 60 & echo up; wait; wait"), sudo=False, mark="M"
+    )
+    process = subprocess.Popen(
+        (shell, "-c", line), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
     assert process.stdout is not None
     seen = b""
     while b"up\n" not in seen:
@@ -145,7 +162,9 @@ def test_a_group_that_may_not_be_killed_is_not_said_to_be_gone() -> None:
     process = subprocess.Popen(("sleep", "60"), start_new_session=True)
     other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
-    killed = subprocess.run((*other, "sh", "-c", kill_line((process.pid,), sudo=False)), check=False, timeout=10)
+    killed = subprocess.run(
+        (*other, "sh", "-c", kill_line((process.pid,), sudo=False)), check=False, timeout=10
+    )
 
     assert process.poll() is None
     process.kill()

@@ -40,7 +40,9 @@ def alive(pid: int) -> bool:
 def test_a_command_leaves_both_streams_its_status_and_its_time() -> None:
     result = LocalSession("n1").run(sh("cat; echo err >&2; exit 3", stdin=b"in\n"))
 
-    assert result == CommandResult("n1", ("sh", "-c", "cat; echo err >&2; exit 3"), 3, b"in\n", b"err\n", result.seconds)
+    assert result == CommandResult(
+        "n1", ("sh", "-c", "cat; echo err >&2; exit 3"), 3, b"in\n", b"err\n", result.seconds
+    )
     assert 0 < result.seconds < 5
 
 
@@ -77,13 +79,17 @@ def test_a_timeout_keeps_the_output_and_ends_the_whole_group() -> None:
 
 
 def test_a_command_that_ignores_term_is_killed_and_what_it_said_last_is_kept() -> None:
-    result = LocalSession("n1").run(sh("trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done", timeout_s=0.3))
+    result = LocalSession("n1").run(
+        sh("trap 'echo asked' TERM; echo up; while :; do sleep 0.05; done", timeout_s=0.3)
+    )
 
     assert (result.exit_status, result.problem) == (None, "timed out after 0.3 s")
     assert result.stdout.startswith(b"up\nasked\n")
 
 
-def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(framing, "QUIET_S", 0.3)
 
     result = LocalSession("n1").run(sh("sleep 3 & echo started"))
@@ -96,7 +102,11 @@ def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(m
 def test_output_without_end_is_cut_at_the_limit_and_said_to_be(where: str) -> None:
     result = LocalSession("n1", limit_bytes=1 << 20).run(sh(f"yes{where}"))
 
-    assert (result.exit_status, result.problem, result.ok) == (None, "output over 1 MiB, cut", False)
+    assert (result.exit_status, result.problem, result.ok) == (
+        None,
+        "output over 1 MiB, cut",
+        False,
+    )
     assert len(result.stdout + result.stderr) == 1 << 20
     assert result.seconds < 5
 
@@ -104,7 +114,9 @@ def test_output_without_end_is_cut_at_the_limit_and_said_to_be(where: str) -> No
 def test_closing_the_session_ends_what_runs_in_it() -> None:
     session = LocalSession("n1")
     results: list[CommandResult] = []
-    thread = threading.Thread(target=lambda: results.append(session.run(sh("echo $$; exec sleep 60"))))
+    thread = threading.Thread(
+        target=lambda: results.append(session.run(sh("echo $$; exec sleep 60")))
+    )
     thread.start()
     wait_until(lambda: bool(session._running))
     session.close()
@@ -134,9 +146,17 @@ def test_an_unknown_transport_lists_the_known_ones() -> None:
 
 
 def test_importing_the_package_imports_neither_paramiko_nor_fabric() -> None:
-    code = "import sys, busbw.transport, busbw.transport.fanout, busbw.transport.choose; print({'paramiko', 'fabric'} & set(sys.modules))"
+    code = (
+        "import sys, busbw.transport, busbw.transport.fanout, busbw.transport.choose;"
+        " print({'paramiko', 'fabric'} & set(sys.modules))"
+    )
 
-    assert subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run(
+            (sys.executable, "-c", code), capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )
 
 
 def test_a_signal_to_a_group_that_is_gone_is_no_error() -> None:

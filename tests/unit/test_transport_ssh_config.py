@@ -8,7 +8,14 @@ import pytest
 
 from busbw.model import Node, Unreachable
 from busbw.transport import Refused, ssh_config
-from busbw.transport.ssh_config import LocalUser, ResolvedHost, beyond_python, hops, parse, ssh_command
+from busbw.transport.ssh_config import (
+    LocalUser,
+    ResolvedHost,
+    beyond_python,
+    hops,
+    parse,
+    ssh_command,
+)
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "transport"
 ROOT = LocalUser(name="root", uid=0, home="/root", host="login.site")
@@ -21,13 +28,22 @@ def recorded(name: str, asked: str) -> ResolvedHost:
 def test_include_match_and_proxy_jump_arrive_and_file_names_are_expanded() -> None:
     host = recorded("cluster.txt", "gpu-007")
 
-    assert (host.asked, host.hostname, host.port, host.user) == ("gpu-007", "gpu-007.cluster.example", 2222, "hpc")
+    assert (host.asked, host.hostname, host.port, host.user) == (
+        "gpu-007",
+        "gpu-007.cluster.example",
+        2222,
+        "hpc",
+    )
     assert host.identity_files == ("/root/.ssh/hpc_key", "/srv/keys/gpu-007.cluster.example")
     assert (host.identities_only, host.identity_agent) == (True, "/root/agent.sock")
     assert (host.proxy_jump, host.proxy_command) == ("ops@bastion.example:2200,inner", None)
     assert host.host_key_alias == "gpu.keys"
     assert host.user_known_hosts == ("/root/.ssh/known_gpu.keys", "/srv/known hosts")
-    assert (host.strict_host_key_checking, host.hash_known_hosts, host.connect_timeout_s) == ("accept-new", True, 7.0)
+    assert (host.strict_host_key_checking, host.hash_known_hosts, host.connect_timeout_s) == (
+        "accept-new",
+        True,
+        7.0,
+    )
     assert host.host_key_names == ("gpu.keys",)
     assert beyond_python(host) is None
 
@@ -35,9 +51,20 @@ def test_include_match_and_proxy_jump_arrive_and_file_names_are_expanded() -> No
 def test_the_defaults_of_openssh_are_read() -> None:
     host = recorded("defaults.txt", "10.0.0.7")
 
-    assert (host.hostname, host.port, host.user, host.proxy_jump, host.proxy_command) == ("10.0.0.7", 22, "root", None, None)
+    assert (host.hostname, host.port, host.user, host.proxy_jump, host.proxy_command) == (
+        "10.0.0.7",
+        22,
+        "root",
+        None,
+        None,
+    )
     assert host.identity_files[:2] == ("/root/.ssh/id_rsa", "/root/.ssh/id_ecdsa")
-    assert (host.identities_only, host.identity_agent, host.host_key_alias, host.connect_timeout_s) == (False, None, None, None)
+    assert (
+        host.identities_only,
+        host.identity_agent,
+        host.host_key_alias,
+        host.connect_timeout_s,
+    ) == (False, None, None, None)
     assert host.user_known_hosts == ("/root/.ssh/known_hosts", "/root/.ssh/known_hosts2")
     assert host.global_known_hosts == ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
     assert (host.strict_host_key_checking, host.hash_known_hosts) == ("ask", False)
@@ -52,7 +79,11 @@ def test_the_defaults_of_openssh_are_read() -> None:
 def test_a_proxy_command_is_beyond_python_unless_the_way_is_given() -> None:
     host = recorded("proxy-command.txt", "db")
 
-    assert (host.user_known_hosts, host.strict_host_key_checking, host.identity_agent) == (("/dev/null",), "no", "none")
+    assert (host.user_known_hosts, host.strict_host_key_checking, host.identity_agent) == (
+        ("/dev/null",),
+        "no",
+        "none",
+    )
     assert beyond_python(host) == "ProxyCommand nc -X connect %h %p"
     assert beyond_python(host, jumped=True) is None
 
@@ -82,7 +113,10 @@ def test_a_live_control_socket_of_the_user_is_left_to_openssh(tmp_path: Path) ->
 
     assert beyond_python(parse(text, asked="a", local=ROOT)) is None
     socket.touch()
-    assert beyond_python(parse(text, asked="a", local=ROOT)) == f"ControlPath {socket}: a connection of yours is open there"
+    assert (
+        beyond_python(parse(text, asked="a", local=ROOT))
+        == f"ControlPath {socket}: a connection of yours is open there"
+    )
 
 
 def test_a_port_is_part_of_the_name_under_which_a_host_is_known() -> None:
@@ -92,7 +126,10 @@ def test_a_port_is_part_of_the_name_under_which_a_host_is_known() -> None:
 
 
 def test_jump_hosts_are_read_in_the_order_they_are_passed() -> None:
-    assert [(hop.user, hop.address, hop.port) for hop in hops("me@bastion:2200,[fe80::1]:22,ssh://inner:23/")] == [
+    assert [
+        (hop.user, hop.address, hop.port)
+        for hop in hops("me@bastion:2200,[fe80::1]:22,ssh://inner:23/")
+    ] == [
         ("me", "bastion", 2200),
         (None, "fe80::1", 22),
         (None, "inner", 23),
@@ -101,11 +138,17 @@ def test_jump_hosts_are_read_in_the_order_they_are_passed() -> None:
         hops("first,a:b:c")
 
 
-@pytest.mark.parametrize("name", ["-oProxyCommand=touch x", "$(reboot)", "a b", "a;b", "", "`id`", "a\nb"])
-def test_a_hostile_host_name_never_reaches_a_command_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["-oProxyCommand=touch x", "$(reboot)", "a b", "a;b", "", "`id`", "a\nb"]
+)
+def test_a_hostile_host_name_never_reaches_a_command_line(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ssh_config.subprocess, "run", lambda *_, **__: pytest.fail("ssh was run"))
 
-    answer = ssh_config.resolve(Node("node1", address=name or None) if name else Node(""), config_file=None, timeout_s=5)
+    answer = ssh_config.resolve(
+        Node("node1", address=name or None) if name else Node(""), config_file=None, timeout_s=5
+    )
 
     assert answer == Unreachable(
         "node1" if name else "",
@@ -114,11 +157,15 @@ def test_a_hostile_host_name_never_reaches_a_command_line(name: str, monkeypatch
     )
 
 
-def test_a_hostile_user_name_or_option_never_reaches_a_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_user_name_or_option_never_reaches_a_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(ssh_config.subprocess, "run", lambda *_, **__: pytest.fail("ssh was run"))
 
     user = ssh_config.resolve(Node("n", user="-oProxyCommand=x"), config_file=None, timeout_s=5)
-    option = ssh_config.resolve(Node("n", ssh_options=(("Port\nProxyCommand", "x"),)), config_file=None, timeout_s=5)
+    option = ssh_config.resolve(
+        Node("n", ssh_options=(("Port\nProxyCommand", "x"),)), config_file=None, timeout_s=5
+    )
 
     assert isinstance(user, Unreachable)
     assert user.reason == "user name '-oProxyCommand=x' is not given to ssh"
@@ -129,7 +176,19 @@ def test_a_hostile_user_name_or_option_never_reaches_a_command_line(monkeypatch:
 def test_what_the_inventory_says_of_a_node_goes_to_ssh() -> None:
     node = Node("n", user="hpc", port=2200, identity_file="/k", ssh_options=(("ProxyJump", "b"),))
 
-    assert ssh_command(node, "/etc/cfg") == ("ssh", "-F", "/etc/cfg", "-p", "2200", "-l", "hpc", "-i", "/k", "-o", "ProxyJump=b")
+    assert ssh_command(node, "/etc/cfg") == (
+        "ssh",
+        "-F",
+        "/etc/cfg",
+        "-p",
+        "2200",
+        "-l",
+        "hpc",
+        "-i",
+        "/k",
+        "-o",
+        "ProxyJump=b",
+    )
     assert ssh_command(Node("n"), None, first=("-oBatchMode=yes",)) == ("ssh", "-oBatchMode=yes")
 
 
@@ -137,7 +196,9 @@ def test_a_machine_without_ssh_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert ssh_config.resolve(Node("n"), config_file=None, timeout_s=5) == Unreachable(
-        "n", "the program ssh was not found on this machine", "install the OpenSSH client (openssh-client)"
+        "n",
+        "the program ssh was not found on this machine",
+        "install the OpenSSH client (openssh-client)",
     )
 
 
@@ -146,7 +207,9 @@ def program(directory: Path, text: str) -> None:
     (directory / "ssh").chmod(0o755)
 
 
-def test_a_slow_match_exec_ends_with_the_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_slow_match_exec_ends_with_the_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     program(tmp_path, "exec /bin/sleep 30")
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -157,8 +220,13 @@ def test_a_slow_match_exec_ends_with_the_time(monkeypatch: pytest.MonkeyPatch, t
     assert "Match exec" in answer.next_step
 
 
-def test_what_ssh_says_of_a_broken_configuration_is_passed_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program(tmp_path, "echo '/home/me/.ssh/config: line 3: Bad configuration option: prot' >&2; exit 255")
+def test_what_ssh_says_of_a_broken_configuration_is_passed_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program(
+        tmp_path,
+        "echo '/home/me/.ssh/config: line 3: Bad configuration option: prot' >&2; exit 255",
+    )
     monkeypatch.setenv("PATH", str(tmp_path))
 
     answer = ssh_config.resolve(Node("n"), config_file=None, timeout_s=5)

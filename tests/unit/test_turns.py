@@ -1,4 +1,5 @@
-"""Launches made in turn: settings tried against none, changed nodes between unchanged ones, a soak; and what may be asked for."""
+"""Launches made in turn: settings tried against none, changed nodes between unchanged ones, a soak;
+and what may be asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +19,17 @@ from busbw.compare.ab import Turn
 from busbw.compare.comparable import Parts, diff
 from busbw.errors import UsageError
 from busbw.fabrics import fabric as profile
-from busbw.model import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Invocation, Measurement, Sizes, Status
+from busbw.model import (
+    BenchmarkCase,
+    BenchmarkResult,
+    BenchmarkRow,
+    CaseOutcome,
+    Collective,
+    Invocation,
+    Measurement,
+    Sizes,
+    Status,
+)
 from busbw.model.history import Change, PastRun, Soak, SoakEvent, SoakRound
 from busbw.reports import html
 from busbw.reports.sections import turns as turns_told
@@ -30,13 +41,34 @@ CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(SIZE, SIZE), pur
 SETTINGS = ((), (("NCCL_IB_QPS_PER_CONNECTION", "4"),), (("NCCL_IB_TC", "106"),))
 
 
-def launch(turn: Turn, value: float | None, nodes: tuple[str, ...] = ("a", "b"), wrong: int = 0) -> CaseOutcome:
-    row = BenchmarkRow(SIZE, SIZE // 4, "float", "sum", None, Measurement(100.0, value or 1.0, value or 1.0, 0), None)
-    table = BenchmarkResult("all_reduce", len(nodes), len(nodes), (row,), (), value, wrong, None, None, True, ())
+def launch(
+    turn: Turn, value: float | None, nodes: tuple[str, ...] = ("a", "b"), wrong: int = 0
+) -> CaseOutcome:
+    row = BenchmarkRow(
+        SIZE,
+        SIZE // 4,
+        "float",
+        "sum",
+        None,
+        Measurement(100.0, value or 1.0, value or 1.0, 0),
+        None,
+    )
+    table = BenchmarkResult(
+        "all_reduce", len(nodes), len(nodes), (row,), (), value, wrong, None, None, True, ()
+    )
     case = dataclasses.replace(CASE, id=ab.name(turn))
     if value is None:
         return CaseOutcome(case, Status.UNKNOWN, "ended with exit status 3", (), 3, 1.0, (), nodes)
-    return CaseOutcome(case, Status.FAIL if wrong else Status.PASS, "wrong data" if wrong else "", (table,), 0, 1.0, (), nodes)
+    return CaseOutcome(
+        case,
+        Status.FAIL if wrong else Status.PASS,
+        "wrong data" if wrong else "",
+        (table,),
+        0,
+        1.0,
+        (),
+        nodes,
+    )
 
 
 def rounds(levels: tuple[float, ...], count: int = 7, cv: float = 0.005) -> list[CaseOutcome]:
@@ -44,7 +76,10 @@ def rounds(levels: tuple[float, ...], count: int = 7, cv: float = 0.005) -> list
     draw = random.Random(7)
     moods = [1 - number / count / 3 for number in range(count)]
     return [
-        launch(Turn("try", number + 1, str(variant), "all-reduce"), 100 * mood * level * (1 + cv * draw.gauss(0, 1)))
+        launch(
+            Turn("try", number + 1, str(variant), "all-reduce"),
+            100 * mood * level * (1 + cv * draw.gauss(0, 1)),
+        )
         for number, mood in enumerate(moods)
         for variant, level in enumerate(levels)
     ]
@@ -52,7 +87,11 @@ def rounds(levels: tuple[float, ...], count: int = 7, cv: float = 0.005) -> list
 
 def test_a_gain_repeats_beyond_the_noise_although_the_fabric_falls_by_a_third_meanwhile() -> None:
     faster, same = ab.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
-    assert (faster.setting, faster.collective, faster.size_bytes) == ("NCCL_IB_QPS_PER_CONNECTION=4", "all_reduce", SIZE)
+    assert (faster.setting, faster.collective, faster.size_bytes) == (
+        "NCCL_IB_QPS_PER_CONNECTION=4",
+        "all_reduce",
+        SIZE,
+    )
     assert faster.shift is not None
     assert same.shift is not None
     assert (faster.shift.change, same.shift.change) == (Change.FASTER, Change.SAME)
@@ -63,13 +102,22 @@ def test_a_gain_repeats_beyond_the_noise_although_the_fabric_falls_by_a_third_me
 
 def test_noise_is_no_gain() -> None:
     told = ab.tried(rounds((1.0, 1.01, 0.99), cv=0.05), SETTINGS)
-    assert [each.shift.change for each in told if each.shift] == [Change.INCONCLUSIVE, Change.INCONCLUSIVE]
+    assert [each.shift.change for each in told if each.shift] == [
+        Change.INCONCLUSIVE,
+        Change.INCONCLUSIVE,
+    ]
 
 
 @pytest.mark.parametrize(
-    "bad", [launch(Turn("try", 8, "1", "all-reduce"), None), launch(Turn("try", 8, "1", "all-reduce"), 300.0, wrong=3)]
+    "bad",
+    [
+        launch(Turn("try", 8, "1", "all-reduce"), None),
+        launch(Turn("try", 8, "1", "all-reduce"), 300.0, wrong=3),
+    ],
 )
-def test_a_setting_that_failed_once_or_corrupted_data_is_no_gain_however_fast_it_was(bad: CaseOutcome) -> None:
+def test_a_setting_that_failed_once_or_corrupted_data_is_no_gain_however_fast_it_was(
+    bad: CaseOutcome,
+) -> None:
     faster, same = ab.tried([*rounds((1.0, 1.5, 1.0)), bad], SETTINGS)
     assert faster.shift is None
     assert faster.problem == f"try-008-1-all-reduce: {bad.reason}"
@@ -87,20 +135,42 @@ def control(number: int, before: float, changed: float, after: float) -> list[Ca
 def controlled(name: str, level: float, mood: float = 1.0) -> PastRun:
     draw = random.Random(name)
     # Within a round the fabric falls evenly, from 1.02 to 0.98 of its middle.
-    noisy = [(1.02 + 0.004 * draw.gauss(0, 1), 1 + 0.004 * draw.gauss(0, 1), 0.98 + 0.004 * draw.gauss(0, 1)) for _ in range(7)]
-    cases = [each for n, (b, c, a) in enumerate(noisy, 1) for each in control(n, 50 * mood * b, 50 * mood * level * c, 50 * mood * a)]
+    noisy = [
+        (
+            1.02 + 0.004 * draw.gauss(0, 1),
+            1 + 0.004 * draw.gauss(0, 1),
+            0.98 + 0.004 * draw.gauss(0, 1),
+        )
+        for _ in range(7)
+    ]
+    cases = [
+        each
+        for n, (b, c, a) in enumerate(noisy, 1)
+        for each in control(n, 50 * mood * b, 50 * mood * level * c, 50 * mood * a)
+    ]
     nodes = ("a", "b", "c", "d")
-    return comparable.of_parts(Parts(name, "2026-11-20T02:12:00Z", "PASS", "lab", True, nodes, (), tuple(cases), ()))
+    return comparable.of_parts(
+        Parts(name, "2026-11-20T02:12:00Z", "PASS", "lab", True, nodes, (), tuple(cases), ())
+    )
 
 
-def test_a_round_is_the_changed_launch_over_the_unchanged_before_and_after_so_that_an_even_fall_cancels_out() -> None:
+def test_a_round_is_the_changed_launch_over_the_unchanged_before_and_after_so_that_an_even_fall_cancels_out() -> (
+    None
+):
     (contrast,) = ab.contrasts(control(1, 51.0, 45.0, 49.0))
-    assert (contrast.changed, contrast.unchanged) == (("d",), ("a", "b")), "the partner that both launches share was not changed"
+    assert (contrast.changed, contrast.unchanged) == (
+        ("d",),
+        ("a", "b"),
+    ), "the partner that both launches share was not changed"
     assert contrast.ratios[0] == pytest.approx(0.9, abs=0.001)
-    assert ab.contrasts([*control(1, 51.0, 45.0, 49.0), *control(2, 51.0, 45.0, 49.0)[:2]]) == (contrast,), "half a round is none"
+    assert ab.contrasts([*control(1, 51.0, 45.0, 49.0), *control(2, 51.0, 45.0, 49.0)[:2]]) == (
+        contrast,
+    ), "half a round is none"
 
 
-def test_changed_nodes_that_lost_a_tenth_are_named_and_a_mood_of_all_nodes_is_not_blamed_on_the_change() -> None:
+def test_changed_nodes_that_lost_a_tenth_are_named_and_a_mood_of_all_nodes_is_not_blamed_on_the_change() -> (
+    None
+):
     good = (controlled("one", 1.0), controlled("two", 1.0))
     lost = diff(controlled("lost", 0.9), good)
     assert (lost.status, lost.contrasts[0].shift.change) == (Status.FAIL, Change.SLOWER)
@@ -113,9 +183,16 @@ def test_changed_nodes_that_lost_a_tenth_are_named_and_a_mood_of_all_nodes_is_no
 
 
 def test_nodes_that_were_always_slower_are_not_slower_by_the_change() -> None:
-    assert diff(controlled("now", 0.9), (controlled("one", 0.9), controlled("two", 0.9))).status is Status.PASS
+    assert (
+        diff(controlled("now", 0.9), (controlled("one", 0.9), controlled("two", 0.9))).status
+        is Status.PASS
+    )
     alone = diff(controlled("now", 0.9), ())
-    assert (alone.contrasts[0].before, alone.contrasts[0].shift.change, alone.status) == (None, Change.SLOWER, Status.UNKNOWN)
+    assert (alone.contrasts[0].before, alone.contrasts[0].shift.change, alone.status) == (
+        None,
+        Change.SLOWER,
+        Status.UNKNOWN,
+    )
 
 
 def test_turns_never_become_numbers_that_later_runs_are_held_against() -> None:
@@ -123,10 +200,15 @@ def test_turns_never_become_numbers_that_later_runs_are_held_against() -> None:
 
 
 def soaked(values: list[float | None]) -> tuple[SoakRound, ...]:
-    return tuple(SoakRound("all-reduce", n, "", n * 10.0, SIZE, value, "" if value else "lost") for n, value in enumerate(values, 1))
+    return tuple(
+        SoakRound("all-reduce", n, "", n * 10.0, SIZE, value, "" if value else "lost")
+        for n, value in enumerate(values, 1)
+    )
 
 
-def test_a_round_far_below_the_others_is_a_dip_with_its_round_and_one_without_number_failed() -> None:
+def test_a_round_far_below_the_others_is_a_dip_with_its_round_and_one_without_number_failed() -> (
+    None
+):
     draw = random.Random(3)
     values: list[float | None] = [100 + draw.gauss(0, 0.5) for _ in range(40)]
     values[20], values[30] = 80.0, None
@@ -141,7 +223,10 @@ def test_a_drift_hides_no_dip_and_a_round_without_a_number_shifts_none() -> None
             885, 916, 893, 878, 903, 894, 896, 909, None, 715, 892, 874, 897, 869, 882, 891, 885, 878, 877, 882, 884, 880, 904, 893, 900, 879,
             874, 876, 860, 886, 900, 886, 883, 879)  # fmt: skip
     rounds = [
-        SoakRound("all-reduce", n, "", 60.0 * n, SIZE, value and value / 1e6, "" if value else "lost") for n, value in enumerate(hour, 1)
+        SoakRound(
+            "all-reduce", n, "", 60.0 * n, SIZE, value and value / 1e6, "" if value else "lost"
+        )
+        for n, value in enumerate(hour, 1)
     ]
     assert [(each.kind, each.number) for each in soak.dips(rounds)] == [("failed", 35), ("dip", 36)]
 
@@ -160,25 +245,57 @@ def test_a_slow_drift_is_found_and_noise_is_none() -> None:
     assert falling.change == pytest.approx(-0.06, abs=0.01)
     assert long.change == pytest.approx(-0.06, abs=0.015)
     ended = Soak(60.0, 60.0, (), (), (falling, steady, long))
-    assert [(each.id, each.status) for each in soak.findings(ended)] == [("soak-drift", Status.FAIL)] * 2
+    assert [(each.id, each.status) for each in soak.findings(ended)] == [
+        ("soak-drift", Status.FAIL)
+    ] * 2
 
 
 def test_a_counter_that_moves_in_many_rounds_is_one_finding_and_two_counters_are_two() -> None:
     events = tuple(
-        SoakEvent("counter", n, f"2026-11-20T03:0{n}:00Z", 60.0 * n, (node,), f"{node} {counter} +{n}", f"raw/{n}.txt")
-        for n, node, counter in ((1, "node1", "tx_errors"), (2, "node2", "tx_errors"), (3, "node2", "rx_errors"), (5, "node2", "tx_errors"))
+        SoakEvent(
+            "counter",
+            n,
+            f"2026-11-20T03:0{n}:00Z",
+            60.0 * n,
+            (node,),
+            f"{node} {counter} +{n}",
+            f"raw/{n}.txt",
+        )
+        for n, node, counter in (
+            (1, "node1", "tx_errors"),
+            (2, "node2", "tx_errors"),
+            (3, "node2", "rx_errors"),
+            (5, "node2", "tx_errors"),
+        )
     )
-    told = [(each.id, each.status, each.where, each.title) for each in soak.findings(Soak(600.0, 600.0, (), events, ()))]
+    told = [
+        (each.id, each.status, each.where, each.title)
+        for each in soak.findings(Soak(600.0, 600.0, (), events, ()))
+    ]
     assert told == [
         ("soak-counter", Status.WARN, (node,), title)
         for node, title in (
-            ("node1", "node1 tx_errors +1, in round 1, began 2026-11-20T03:01:00Z, 1 m 00 s into the soak"),
+            (
+                "node1",
+                (
+                    "node1 tx_errors +1, in round 1, began 2026-11-20T03:01:00Z, 1 m 00 s into the"
+                    " soak"
+                ),
+            ),
             (
                 "node2",
-                "node2 tx_errors +7 in 2 rounds; round 2, began 2026-11-20T03:02:00Z, 2 m 00 s into the soak, "
-                "to round 5, began 2026-11-20T03:05:00Z, 5 m 00 s into the soak",
+                (
+                    "node2 tx_errors +7 in 2 rounds; round 2, began 2026-11-20T03:02:00Z, 2 m 00 s"
+                    " into the soak, to round 5, began 2026-11-20T03:05:00Z, 5 m 00 s into the soak"
+                ),
             ),
-            ("node2", "node2 rx_errors +3, in round 3, began 2026-11-20T03:03:00Z, 3 m 00 s into the soak"),
+            (
+                "node2",
+                (
+                    "node2 rx_errors +3, in round 3, began 2026-11-20T03:03:00Z, 3 m 00 s into the"
+                    " soak"
+                ),
+            ),
         )
     ]
 
@@ -186,19 +303,47 @@ def test_a_counter_that_moves_in_many_rounds_is_one_finding_and_two_counters_are
 def test_the_line_after_each_round_has_every_case_with_its_trend_and_the_last_event() -> None:
     values = {"all-reduce": [100.0 - n for n in range(9)], "alltoall": [50.0, 51.0, 49.0] * 3}
     rounds = tuple(
-        SoakRound(case_id, n + 1, "", 60.0 * n, SIZE, values[case_id][n], "") for n in range(9) for case_id in ("all-reduce", "alltoall")
+        SoakRound(case_id, n + 1, "", 60.0 * n, SIZE, values[case_id][n], "")
+        for n in range(9)
+        for case_id in ("all-reduce", "alltoall")
     )
-    down = SoakEvent("link-down", 2, "2026-11-20T03:00:00Z", 60.0, ("node2 eth0",), "node2 eth0 lost its link", "raw/x.txt", 4)
-    drifts = tuple(found for name, numbers in values.items() if (found := soak.drift(name, numbers)) is not None)
-    assert soak.summary(Soak(3600.0, 540.0, rounds, (down,), drifts)) == (
-        "round 9, 9 m 00 s of 1 h 00 m: all-reduce 92.00 GB/s (median 96.00 GB/s, drift -8.3%), alltoall 49.00 GB/s (median 50.00 GB/s, no trend); "
-        "1 event, the last link-down began 2026-11-20T03:00:00Z, 1 m 00 s into the soak"
+    down = SoakEvent(
+        "link-down",
+        2,
+        "2026-11-20T03:00:00Z",
+        60.0,
+        ("node2 eth0",),
+        "node2 eth0 lost its link",
+        "raw/x.txt",
+        4,
+    )
+    drifts = tuple(
+        found
+        for name, numbers in values.items()
+        if (found := soak.drift(name, numbers)) is not None
+    )
+    assert (
+        soak.summary(Soak(3600.0, 540.0, rounds, (down,), drifts))
+        == "round 9, 9 m 00 s of 1 h 00 m: all-reduce 92.00 GB/s (median 96.00 GB/s, drift -8.3%),"
+        " alltoall 49.00 GB/s (median 50.00 GB/s, no trend); 1 event, the last link-down began"
+        " 2026-11-20T03:00:00Z, 1 m 00 s into the soak"
     )
 
 
 def test_a_lost_link_fails_a_soak_with_its_port_and_time_and_a_dip_only_warns() -> None:
-    down = SoakEvent("link-down", 12, "2026-11-20T03:00:00Z", 3600.0, ("node2 eth0",), "node2 eth0 lost its link", "raw/x.txt", 4)
-    dip = SoakEvent("dip", 12, "2026-11-20T03:00:00Z", 3600.0, (), "all-reduce 80 GB/s", "raw/y.txt")
+    down = SoakEvent(
+        "link-down",
+        12,
+        "2026-11-20T03:00:00Z",
+        3600.0,
+        ("node2 eth0",),
+        "node2 eth0 lost its link",
+        "raw/x.txt",
+        4,
+    )
+    dip = SoakEvent(
+        "dip", 12, "2026-11-20T03:00:00Z", 3600.0, (), "all-reduce 80 GB/s", "raw/y.txt"
+    )
     lost, slow = soak.findings(Soak(7200.0, 7200.0, (), (down, dip), ()))
     assert (lost.id, lost.status, lost.where) == ("soak-link-down", Status.FAIL, ("node2 eth0",))
     assert "in round 12, began 2026-11-20T03:00:00Z" in lost.title
@@ -244,7 +389,9 @@ def test_what_cannot_be_tried_is_refused(option: str, why: str) -> None:
         (profile.UNDETECTED, "CUDA_LAUNCH_BLOCKING=1", "deadlock"),
     ],
 )
-def test_unsafe_settings_are_refused_with_the_reason_from_the_fabrics_table(fabric: str, option: str, why: str) -> None:
+def test_unsafe_settings_are_refused_with_the_reason_from_the_fabrics_table(
+    fabric: str, option: str, why: str
+) -> None:
     known = profile.undetected() if fabric == profile.UNDETECTED else profile.load(fabric)
     with pytest.raises(UsageError, match=why):
         plan.refuse_unsafe(plan.settings([option]), known)
@@ -255,21 +402,32 @@ def test_what_tunes_without_harm_is_not_refused() -> None:
     plan.refuse_unsafe(wanted, profile.load("rocev2"))
 
 
-def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_for_wrong_data() -> None:
+def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_for_wrong_data() -> (
+    None
+):
     book = playbook.load("firmware-ci")
     kept, made = plan.turned(book, ("a", "b"), SETTINGS)
     assert made is not None
     assert [case.id for case in kept.cases] == ["proof"]
-    assert [(case.id, case.purpose, case.check) for case in made.cases] == [("all-reduce", "diagnosis", 1), ("alltoall", "diagnosis", 1)]
+    assert [(case.id, case.purpose, case.check) for case in made.cases] == [
+        ("all-reduce", "diagnosis", 1),
+        ("alltoall", "diagnosis", 1),
+    ]
     assert (kept.gates, kept.survey.when) == ((), "never")
     assert plan.turned(book, ("a", "b")) == (book, None)
 
 
 @pytest.mark.parametrize(
     ("changed", "why"),
-    [(("a", "b", "c"), "1 unchanged nodes for 3 changed"), (("z",), "which the run does not have"), (("a", "b", "c", "d"), "0 unchanged")],
+    [
+        (("a", "b", "c"), "1 unchanged nodes for 3 changed"),
+        (("z",), "which the run does not have"),
+        (("a", "b", "c", "d"), "0 unchanged"),
+    ],
 )
-def test_controls_want_as_many_unchanged_nodes_as_changed_ones(changed: tuple[str, ...], why: str) -> None:
+def test_controls_want_as_many_unchanged_nodes_as_changed_ones(
+    changed: tuple[str, ...], why: str
+) -> None:
     with pytest.raises(UsageError, match=why):
         plan.turned(playbook.load("quick"), ("a", "b", "c", "d"), (), changed)
 
@@ -279,20 +437,36 @@ def test_two_kinds_of_turns_at_once_are_refused() -> None:
         plan.turned(playbook.load("quick"), ("a", "b", "c"), SETTINGS, ("a",))
 
 
-RUNS = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py")))
+RUNS = SimpleNamespace(
+    **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
+)
 
 
 def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_markup() -> None:
     report = RUNS.healthy()
     gains = ab.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
-    down = SoakEvent("link-down", 3, "2026-11-20T03:00:00Z", 30.0, ("node2 eth0",), "<b>node2</b> lost its link", "raw/x.txt", 4)
+    down = SoakEvent(
+        "link-down",
+        3,
+        "2026-11-20T03:00:00Z",
+        30.0,
+        ("node2 eth0",),
+        "<b>node2</b> lost its link",
+        "raw/x.txt",
+        4,
+    )
     trend = soak.drift("all-reduce", [100.0] * 6)
     assert trend is not None
     made = Soak(60.0, 60.0, soaked([100.0, 101.0, 60.0, 100.0]), (down,), (trend,))
     compared = diff(controlled("lost", 0.9), (controlled("one", 1.0),))
     result = dataclasses.replace(report.result, tried=gains, soak=made, compared=compared)
     told = turns_told.lines(result)
-    assert any(line.startswith("NCCL_IB_QPS_PER_CONNECTION=4") and "gains: +" in line and "7 rounds" in line for line in told)
+    assert any(
+        line.startswith("NCCL_IB_QPS_PER_CONNECTION=4")
+        and "gains: +" in line
+        and "7 rounds" in line
+        for line in told
+    )
     assert any("changed d over unchanged, before " in line and "slower" in line for line in told)
     assert any("round 3  link-down: <b>node2</b> lost its link" in line for line in told)
     page = html.render(dataclasses.replace(report, result=result))
@@ -306,7 +480,9 @@ def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_mar
     assert turns_told.lines(report.result) == ()
 
 
-def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_bytes_are_no_event(tmp_path: Path) -> None:
+def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_bytes_are_no_event(
+    tmp_path: Path,
+) -> None:
     run = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "soak")
     # What eth0 of node2 had counted, before and after each of three launches.
     counts = {1: (3, 3), 2: (4, 4), 3: (4, 6)}
@@ -315,16 +491,23 @@ def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_
         outcome = launch(Turn("soak", number, "", "all-reduce"), 100.0)
         for moment, count in zip(("before", "after"), moments, strict=True):
             name = f"cases/{outcome.case.id}/counters-{moment}"
-            run.write_raw(f"{name}/node2.txt", f"== time {number * 10}.0\n== net\neth0/carrier_down_count:{count}\n== end\n")
+            run.write_raw(
+                f"{name}/node2.txt",
+                f"== time {number * 10}.0\n== net\neth0/carrier_down_count:{count}\n== end\n",
+            )
             kept = CountersArtefact(moment, (CounterFile("node2", f"raw/{name}/node2.txt"),))
             artefacts.keep(run, f"{name}.json", kept)
         invocation = Invocation(outcome.case.id, (), (), ("a", "b"), 1.0, 2)
         began = f"2026-11-21T10:0{number}:00Z"
-        kept_case = CaseArtefact(outcome.case, invocation, ("a", "b"), 1, "ended", 0, 10.0, None, None, None, began=began)
+        kept_case = CaseArtefact(
+            outcome.case, invocation, ("a", "b"), 1, "ended", 0, 10.0, None, None, None, began=began
+        )
         made.append(Launch(kept_case, outcome.results, outcome, (), ()))
     found = concluded.soaked(run, tuple(made), 60.0)
     assert found.done_s == 30.0
-    assert [(each.number, each.began[-9:], each.after_s, each.busbw_gb_s) for each in found.rounds] == [
+    assert [
+        (each.number, each.began[-9:], each.after_s, each.busbw_gb_s) for each in found.rounds
+    ] == [
         (1, "10:01:00Z", 0.0, 100.0),
         (2, "10:02:00Z", 10.0, 100.0),
         (3, "10:03:00Z", 20.0, 100.0),
@@ -334,7 +517,10 @@ def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_
             "link-down",
             2,
             ("node2 eth0",),
-            "node2 eth0 lost its link (carrier_down_count +1) between the launch that began 2026-11-21T10:01:00Z and this one",
+            (
+                "node2 eth0 lost its link (carrier_down_count +1) between the launch that began"
+                " 2026-11-21T10:01:00Z and this one"
+            ),
         ),
         ("link-down", 3, ("node2 eth0",), "node2 eth0 lost its link (carrier_down_count +2)"),
     ]

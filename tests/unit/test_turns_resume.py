@@ -1,4 +1,5 @@
-"""A run that measures in turn, killed in and after every single launch and resumed: the same launches in the same order, none twice."""
+"""A run that measures in turn, killed in and after every single launch and resumed: the same
+launches in the same order, none twice."""
 
 from __future__ import annotations
 
@@ -13,7 +14,17 @@ from busbw import assess
 from busbw.compare import ab as judge
 from busbw.compare import measure as repeat
 from busbw.compare import measure as turns
-from busbw.model import BenchmarkCase, BenchmarkResult, BenchmarkRow, CaseOutcome, Collective, Invocation, Measurement, Sizes, Status
+from busbw.model import (
+    BenchmarkCase,
+    BenchmarkResult,
+    BenchmarkRow,
+    CaseOutcome,
+    Collective,
+    Invocation,
+    Measurement,
+    Sizes,
+    Status,
+)
 from busbw.parsers.stats.regression import against_one
 from busbw.playbook import RepeatPlan
 from busbw.run.launching import Place
@@ -22,9 +33,16 @@ from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import Turns
 
 SIZE = 1 << 30
-CASES = tuple(BenchmarkCase(name, Collective.ALL_REDUCE, Sizes(SIZE, SIZE), purpose="diagnosis") for name in ("all-reduce", "alltoall"))
+CASES = tuple(
+    BenchmarkCase(name, Collective.ALL_REDUCE, Sizes(SIZE, SIZE), purpose="diagnosis")
+    for name in ("all-reduce", "alltoall")
+)
 PLANNED = tuple(
-    replace(case, id=f"{case.id}-trial-{trial}" if trial > 1 else case.id, repeats=case.id if trial > 1 else None)
+    replace(
+        case,
+        id=f"{case.id}-trial-{trial}" if trial > 1 else case.id,
+        repeats=case.id if trial > 1 else None,
+    )
     for case in CASES
     for trial in range(1, 6)
 )
@@ -51,7 +69,8 @@ class Asked:
 
 @dataclass
 class Machine:
-    """A run directory and nodes in memory: makes launches as `measure` does, and is killed at one of them."""
+    """A run directory and nodes in memory: makes launches as `measure` does, and is killed at one
+    of them."""
 
     asked: Asked
     at: int | None = None
@@ -64,7 +83,12 @@ class Machine:
 
     def raw_names(self, under: str) -> tuple[str, ...]:
         """Of a `RunDir`."""
-        return tuple(sorted([f"{under}/{name}/counters-before.json" for name in self.begun] + [f"{under}/{name}/x" for name in self.ended]))
+        return tuple(
+            sorted(
+                [f"{under}/{name}/counters-before.json" for name in self.begun]
+                + [f"{under}/{name}/x" for name in self.ended]
+            )
+        )
 
     def read_raw(self, name: str) -> bytes | None:
         """Of a `RunDir`."""
@@ -84,7 +108,19 @@ class Machine:
         self.made[name] += 1
         invocation = Invocation(name, (), (), launch.nodes, 1.0, 2)
         state, status = ("lost", None) if name == self.asked.fails else ("ended", 0)
-        self.ended[name] = CaseArtefact(launch.case, invocation, launch.nodes, 1, state, status, 10.0, None, None, None, order=launch.order)
+        self.ended[name] = CaseArtefact(
+            launch.case,
+            invocation,
+            launch.nodes,
+            1,
+            state,
+            status,
+            10.0,
+            None,
+            None,
+            None,
+            order=launch.order,
+        )
         if dies:
             self.at = None
             raise Killed
@@ -94,11 +130,20 @@ class Machine:
         """What the launches gave: always the same of the same launch."""
         found = []
         for kept in sorted(self.ended.values(), key=lambda each: each.order):
-            value = 100 * (1 + self.asked.noise * random.Random(f"{self.asked.seed} {kept.case.id}").gauss(0, 1))
-            row = BenchmarkRow(SIZE, SIZE // 4, "float", "sum", None, Measurement(100.0, value, value, 0), None)
+            value = 100 * (
+                1
+                + self.asked.noise * random.Random(f"{self.asked.seed} {kept.case.id}").gauss(0, 1)
+            )
+            row = BenchmarkRow(
+                SIZE, SIZE // 4, "float", "sum", None, Measurement(100.0, value, value, 0), None
+            )
             table = BenchmarkResult("all_reduce", 2, 2, (row,), (), value, 0, None, None, True, ())
             status = Status.PASS if kept.exit_status == 0 else Status.UNKNOWN
-            found.append(CaseOutcome(kept.case, status, "", (table,), kept.exit_status, kept.seconds, (), kept.nodes))
+            found.append(
+                CaseOutcome(
+                    kept.case, status, "", (table,), kept.exit_status, kept.seconds, (), kept.nodes
+                )
+            )
         return tuple(found)
 
     def launches(self) -> list[tuple[int, str, tuple[str, ...]]]:
@@ -111,9 +156,17 @@ def derived(machine: Machine) -> SimpleNamespace:
     outcomes = machine.outcomes()
     by_family: dict[str, list[float]] = {}
     for outcome in outcomes:
-        by_family.setdefault(outcome.case.family, []).extend(value / 100 for value in judge.values(outcome).values())
-    shifts = [SimpleNamespace(number=SimpleNamespace(case_id=name), shift=against_one(tuple(each))) for name, each in by_family.items()]
-    contrasts = [SimpleNamespace(shift=judge.contrast_shift(each, (), 2)[1]) for each in judge.contrasts(outcomes)]
+        by_family.setdefault(outcome.case.family, []).extend(
+            value / 100 for value in judge.values(outcome).values()
+        )
+    shifts = [
+        SimpleNamespace(number=SimpleNamespace(case_id=name), shift=against_one(tuple(each)))
+        for name, each in by_family.items()
+    ]
+    contrasts = [
+        SimpleNamespace(shift=judge.contrast_shift(each, (), 2)[1])
+        for each in judge.contrasts(outcomes)
+    ]
     compared = SimpleNamespace(contrasts=contrasts, shifts=shifts)
     return SimpleNamespace(cases=outcomes, tried=judge.tried(outcomes, SETTINGS), compared=compared)
 
@@ -126,26 +179,38 @@ ASKED = {
     "--try until the budget": Asked(24, replace(TRY, budget_s=215.0), noise=0.06),
     "--try where a setting fails": Asked(34, TRY, noise=0.06, fails="try-003-1-alltoall"),
     "--changed until it can be told": Asked(30, CONTROL, noise=0.013, seed=3),
-    "--changed until a launch fails": Asked(23, CONTROL, noise=0.06, fails="control-004-changed-alltoall"),
+    "--changed until a launch fails": Asked(
+        23, CONTROL, noise=0.06, fails="control-004-changed-alltoall"
+    ),
     "soak": Asked(10, Turns(CASES, soak_s=95.0)),
     "repeat until it can be told": Asked(21, repeat=RepeatPlan(12, 900.0), noise=0.03, seed=1),
     "repeat until the budget": Asked(14, repeat=RepeatPlan(12, 45.0), noise=0.03),
-    "repeat until a launch fails": Asked(13, repeat=RepeatPlan(12, 900.0), noise=0.03, fails="all-reduce-trial-7"),
+    "repeat until a launch fails": Asked(
+        13, repeat=RepeatPlan(12, 900.0), noise=0.03, fails="all-reduce-trial-7"
+    ),
 }
 
 
 def measured(machine: Machine, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """The measuring of a run, from its start or where it was left."""
-    plan = SimpleNamespace(turns=asked.turns, playbook=SimpleNamespace(cases=PLANNED, repeat=asked.repeat))
+    plan = SimpleNamespace(
+        turns=asked.turns, playbook=SimpleNamespace(cases=PLANNED, repeat=asked.repeat)
+    )
     context = SimpleNamespace(plan=plan, run=machine, say=lambda step, text: None)
     place = Place("a", "", "", {})
 
-    def make(plan: object, place: object, case: BenchmarkCase, nodes: tuple[str, ...], order: int) -> SimpleNamespace:
+    def make(
+        plan: object, place: object, case: BenchmarkCase, nodes: tuple[str, ...], order: int
+    ) -> SimpleNamespace:
         return SimpleNamespace(case=case, nodes=nodes, order=order)
 
     monkeypatch.setattr(assess, "derive", derived)
     # What a soak tells is read from files, which this run has none of.
-    monkeypatch.setattr(turns, "SoakWatch", lambda run: SimpleNamespace(add=lambda launch: None, so_far=lambda planned_s: None))
+    monkeypatch.setattr(
+        turns,
+        "SoakWatch",
+        lambda run: SimpleNamespace(add=lambda launch: None, so_far=lambda planned_s: None),
+    )
     monkeypatch.setattr(turns.launches, "read", lambda *words: None)
     monkeypatch.setattr(turns, "_tell", lambda *words: None)
     for stage in (turns, repeat):

@@ -1,4 +1,5 @@
-"""PyTorch's messages. gloo's are recorded (tests/fixtures/watchdog); ProcessGroupNCCL's are composed in the wording of the versions named."""
+"""PyTorch's messages. gloo's are recorded (tests/fixtures/watchdog); ProcessGroupNCCL's are
+composed in the wording of the versions named."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from busbw.parsers.logs.watchdog import FORMAT, PATTERNS, read
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "watchdog"
 WORK = (
-    "WorkNCCL(SeqNum=57, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for 600038 milliseconds before timing out."
+    "WorkNCCL(SeqNum=57, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000) ran for"
+    " 600038 milliseconds before timing out."
 )
 CAUGHT = f"Watchdog caught collective operation timeout: {WORK}"
 
@@ -30,15 +32,19 @@ def log_of(text: str) -> WatchdogLog:
         ("[E ProcessGroupNCCL.cpp:475] [Rank 3] ", 3, None, None),  # 2.0
         ("[rank3]:[E ProcessGroupNCCL.cpp:563] [Rank 3] ", 3, None, None),  # 2.2
         ("[rank3]:[E ProcessGroupNCCL.cpp:563] [PG 1 Rank 0] ", 3, "1", 0),  # 2.3
-        ("[rank3]:[E710 09:00:00.426415540 ProcessGroupNCCL.cpp:607] [PG 0 (default_pg) Rank 3] ", 3, "0 (default_pg)", 3),  # 2.4
-        ("[rank3]:[E710 09:00:00.426415540 ProcessGroupNCCL.cpp:616] [PG ID 2 PG GUID 3 Rank 1] ", 3, "3", 1),  # 2.5
+        # 2.4
+        ("[rank3]:[E710 09:00:00.426415540 ProcessGroupNCCL.cpp:607] [PG 0 (default_pg) Rank 3] ", 3, "0 (default_pg)", 3),
+        # 2.5
+        ("[rank3]:[E710 09:00:00.426415540 ProcessGroupNCCL.cpp:616] [PG ID 2 PG GUID 3 Rank 1] ", 3, "3", 1),
         ("[rank3]:[E710 09:00:00.426415540 ProcessGroupNCCL.cpp:629] [PG ID 0 PG GUID 0(default_pg) Rank 3] ", 3, "0(default_pg)", 3),
         ("(RayWorkerWrapper pid=927, ip=10.0.0.2) [rank3]:[E710 09:00:00.4 x.cpp:6] [PG ID 0 PG GUID 0(default_pg) Rank 3] ", 3, "0(default_pg)", 3),
         ("[default3]:[rank11]:[E710 09:00:00.4 x.cpp:6] [PG ID 4 PG GUID 9(dp) Rank 3] ", 3, "9(dp)", 3),
         ("", None, None, None),
     ],
 )  # fmt: skip
-def test_a_time_out_is_told_behind_every_versions_prefix(prefix: str, rank: int | None, group: str | None, group_rank: int | None) -> None:
+def test_a_time_out_is_told_behind_every_versions_prefix(
+    prefix: str, rank: int | None, group: str | None, group_rank: int | None
+) -> None:
     (event,) = log_of(f"before\n{prefix}{CAUGHT}\n").events
     assert event == WatchdogEvent(
         kind="collective-timeout",
@@ -58,17 +64,29 @@ def test_a_time_out_is_told_behind_every_versions_prefix(prefix: str, rank: int 
 
 def test_a_time_out_wrapped_over_two_lines_and_one_of_an_old_version_are_told() -> None:
     wrapped, old = log_of(
-        "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL\n(SeqNum=4565, OpType=ALLREDUCE, Timeout(ms)=600000)\n\n"
-        "[Rank 2] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, Timeout(ms)=1800000) ran for 1802710 milliseconds\n"
+        "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL\n(SeqNum=4565,"
+        " OpType=ALLREDUCE, Timeout(ms)=600000)\n\n[Rank 2] Watchdog caught collective operation"
+        " timeout: WorkNCCL(OpType=BROADCAST, Timeout(ms)=1800000) ran for 1802710 milliseconds\n"
     ).events
-    assert (wrapped.rank, wrapped.sequence, wrapped.operation, wrapped.timeout_ms, wrapped.elements_in) == (
+    assert (
+        wrapped.rank,
+        wrapped.sequence,
+        wrapped.operation,
+        wrapped.timeout_ms,
+        wrapped.elements_in,
+    ) == (
         1,
         4565,
         "ALLREDUCE",
         600000,
         None,
     )
-    assert (old.rank, old.sequence, old.operation, old.elapsed_ms) == (2, None, "BROADCAST", 1802710)
+    assert (old.rank, old.sequence, old.operation, old.elapsed_ms) == (
+        2,
+        None,
+        "BROADCAST",
+        1802710,
+    )
 
 
 PG = "[rank3]:[E710 09:00:00.4 ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 3] "
@@ -124,27 +142,43 @@ PG = "[rank3]:[E710 09:00:00.4 ProcessGroupNCCL.cpp:1] [PG ID 0 PG GUID 0(defaul
 def test_every_other_message_is_told(text: str, told: dict[str, object]) -> None:
     (event,) = log_of(text + "\n").events
     assert event.rank == 3
-    blank = dict.fromkeys(("sequence", "operation", "last_enqueued", "last_completed", "other_rank", "timeout_ms", "detail"))
+    blank = dict.fromkeys(
+        (
+            "sequence",
+            "operation",
+            "last_enqueued",
+            "last_completed",
+            "other_rank",
+            "timeout_ms",
+            "detail",
+        )
+    )
     expected = {**blank, **told}
     assert {name: getattr(event, name) for name in expected} == expected
 
 
 def test_nccls_own_last_error_is_kept_with_the_exception() -> None:
     (event,) = log_of(
-        "[rank3]: torch.distributed.DistBackendError: NCCL error in: x.cpp:77, remote process exited, NCCL version 2.27.5\n"
-        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
-        "Last error:\nsocketProgress: Connection closed by remote peer node-b<47001>\n"
+        "[rank3]: torch.distributed.DistBackendError: NCCL error in: x.cpp:77, remote process"
+        " exited, NCCL version 2.27.5\nncclRemoteError: A call failed possibly due to a network"
+        " error or a remote process exiting prematurely.\nLast error:\nsocketProgress: Connection"
+        " closed by remote peer node-b<47001>\n"
     ).events
-    assert event.text.endswith("Last error: socketProgress: Connection closed by remote peer node-b<47001>")
+    assert event.text.endswith(
+        "Last error: socketProgress: Connection closed by remote peer node-b<47001>"
+    )
 
 
 def test_the_ranks_that_enqueued_less_than_the_others_are_named() -> None:
     lines = [
-        f"[rank{rank}]:[E x.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] failure detected by watchdog at work sequence id: 57 "
-        f"PG status: last enqueued work: {56 if rank == 2 else 57}, last completed work: 56"
+        f"[rank{rank}]:[E x.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] failure detected by"
+        " watchdog at work sequence id: 57 PG status: last enqueued work:"
+        f" {56 if rank == 2 else 57}, last completed work: 56"
         for rank in range(4)
     ]
-    log = log_of("\n".join([*lines, f"[rank0]:[E x.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 0] {CAUGHT}"]))
+    log = log_of(
+        "\n".join([*lines, f"[rank0]:[E x.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 0] {CAUGHT}"])
+    )
     assert (log.behind, log.timed_out) == ((2,), (0,))
 
 
@@ -166,8 +200,11 @@ def test_recorded_a_barrier_names_the_rank_that_did_not_arrive() -> None:
     assert document.faults == (
         "line 1 rank 0: monitored-barrier (rank 1 named)",
         "line 2 rank 0: monitored-barrier (rank 1 named)",
-        "line 4: gloo-timeout: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] "
-        "Timed out waiting 4000ms for recv operation to complete",
+        (
+            "line 4: gloo-timeout:"
+            " [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed"
+            " out waiting 4000ms for recv operation to complete"
+        ),
     )
 
 
@@ -183,7 +220,9 @@ def test_recorded_a_mismatch_names_both_ranks_and_the_operation() -> None:
 
 def test_recorded_time_outs_of_gloo_are_told_per_rank() -> None:
     events = log_of((FIXTURES / "gloo-timeout.txt").read_text()).events
-    assert [(each.kind, each.rank, each.timeout_ms) for each in events] == [("gloo-timeout", rank, 6000) for rank in (0, 2, 3)]
+    assert [(each.kind, each.rank, each.timeout_ms) for each in events] == [
+        ("gloo-timeout", rank, 6000) for rank in (0, 2, 3)
+    ]
 
 
 def test_a_text_without_any_of_it_is_refused_and_no_pattern_is_slow() -> None:

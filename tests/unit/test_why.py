@@ -1,4 +1,5 @@
-"""`busbw why` from the command line: what it prints, what it ends with, and that nothing makes it fall over."""
+"""`busbw why` from the command line: what it prints, what it ends with, and that nothing makes it
+fall over."""
 
 import gzip
 import json
@@ -11,7 +12,10 @@ from busbw.parsers.findings import table
 from busbw.parsers.findings.diagnose import all_rules
 from busbw.parsers.findings.document import markdown
 
-DUPLICATE = "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 40\n"
+DUPLICATE = (
+    "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on"
+    " CUDA device 40\n"
+)
 GOOD = """\
 #                                                              out-of-place                       in-place
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
@@ -35,7 +39,9 @@ def write(tmp_path: Path, name: str, text: str) -> str:
     return str(path)
 
 
-def test_a_log_is_answered_with_cause_line_and_fix_and_ends_with_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_log_is_answered_with_cause_line_and_fix_and_ends_with_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     log = write(tmp_path, "nccl.log", "NCCL INFO x\n" + DUPLICATE)
     status, out, err = why(capsys, log)
     assert (status, err) == (1, "")
@@ -46,7 +52,9 @@ def test_a_log_is_answered_with_cause_line_and_fix_and_ends_with_1(capsys: pytes
     assert any(line.startswith("  fix       1  ") for line in lines)
 
 
-def test_json_has_the_fields_that_programs_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_json_has_the_fields_that_programs_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     log = write(tmp_path, "nccl.log", DUPLICATE)
     status, out, _ = why(capsys, log, "--json")
     document = json.loads(out)
@@ -66,7 +74,9 @@ def test_json_has_the_fields_that_programs_read(capsys: pytest.CaptureFixture[st
     assert set(first["fixes"][0]) == {"do", "run", "needs", "disruptive"}
 
 
-def test_a_successful_log_is_told_as_such_and_ends_with_0(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_successful_log_is_told_as_such_and_ends_with_0(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     status, out, _ = why(capsys, write(tmp_path, "good.txt", GOOD))
     assert status == 0
     assert "nothing wrong: the work shown completed, and no line speaks against it" in out
@@ -74,9 +84,14 @@ def test_a_successful_log_is_told_as_such_and_ends_with_0(capsys: pytest.Capture
     assert (document["findings"], document["healthy"], document["unexplained"]) == ([], True, [])
 
 
-def test_a_failure_without_a_known_reason_ends_with_3_and_says_what_to_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_failure_without_a_known_reason_ends_with_3_and_says_what_to_log(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     log = write(
-        tmp_path, "x.log", "n: Test NCCL failure common.cu:958 'internal error - please report this issue to the NCCL developers / '\n"
+        tmp_path,
+        "x.log",
+        "n: Test NCCL failure common.cu:958 'internal error - please report this issue to the NCCL"
+        " developers / '\n",
     )
     status, out, _ = why(capsys, log)
     assert status == 3
@@ -110,14 +125,20 @@ def test_what_is_no_log_gives_no_finding_and_no_stack_trace(
         assert json.loads(out)["findings"] == [], name
 
 
-def test_text_from_a_node_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log = write(tmp_path, "x.log", "\x1b]0;title\x07" + DUPLICATE.replace("rank 0", "rank\x1b[2J 0"))
+def test_text_from_a_node_cannot_move_the_cursor(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = write(
+        tmp_path, "x.log", "\x1b]0;title\x07" + DUPLICATE.replace("rank 0", "rank\x1b[2J 0")
+    )
     _, out, _ = why(capsys, log)
     assert "\x1b" not in out
     assert "\x07" not in out
 
 
-def test_a_directory_is_read_file_by_file_also_compressed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_directory_is_read_file_by_file_also_compressed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     write(tmp_path, "logs/rank0.log", "NCCL INFO fine\n")
     (tmp_path / "logs" / "rank1.log.gz").write_bytes(gzip.compress(DUPLICATE.encode()))
     status, out, _ = why(capsys, str(tmp_path / "logs"), "--json")
@@ -127,7 +148,9 @@ def test_a_directory_is_read_file_by_file_also_compressed(capsys: pytest.Capture
     assert [entry["lines"] for entry in document["read"]] == [1, 1]
 
 
-def test_a_file_that_is_cut_off_is_named_as_not_wholly_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_file_that_is_cut_off_is_named_as_not_wholly_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "cut.log.gz").write_bytes(gzip.compress(DUPLICATE.encode() * 100)[:-8])
     document = json.loads(why(capsys, str(tmp_path / "cut.log.gz"), "--json")[1])
     assert len(document["problems"]) == 1
@@ -153,7 +176,9 @@ def test_a_check_is_explained_by_the_entries_it_feeds(capsys: pytest.CaptureFixt
     assert out.startswith("ib-rate-degraded  Port at a lower rate or width than expected\n")
 
 
-def test_an_unknown_word_is_answered_with_the_likely_entry(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_word_is_answered_with_the_likely_entry(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     status, _, err = why(capsys, "duplicate-gpus")
     assert status == 2
     assert "did you mean 'duplicate-gpu'?" in err
@@ -163,13 +188,19 @@ def test_without_arguments_it_says_what_it_wants(capsys: pytest.CaptureFixture[s
     assert why(capsys)[0] == 2
 
 
-def test_the_list_has_every_entry_that_is_worth_looking_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_has_every_entry_that_is_worth_looking_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     out = why(capsys, "--list")[1]
     listed = {line.split()[0] for line in out.splitlines() if line.startswith("  ")}
-    assert listed == {symptom.id for symptom in table.load().symptoms if symptom.role is not table.Role.NOTE}
+    assert listed == {
+        symptom.id for symptom in table.load().symptoms if symptom.role is not table.Role.NOTE
+    }
 
 
-def test_all_shows_also_what_is_barely_possible(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_all_shows_also_what_is_barely_possible(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     settings = "".join(
         f"a:1:2 [0] NCCL INFO {line}\n"
         for line in (
@@ -183,7 +214,9 @@ def test_all_shows_also_what_is_barely_possible(capsys: pytest.CaptureFixture[st
         )
     )
     log = write(tmp_path, "x.log", settings)
-    some, every = (json.loads(why(capsys, log, "--json", *more)[1])["findings"] for more in ((), ("--all",)))
+    some, every = (
+        json.loads(why(capsys, log, "--json", *more)[1])["findings"] for more in ((), ("--all",))
+    )
     assert len(some) == 5
     assert len(every) > 5
     assert {finding["confidence"] for finding in every} == {"possible"}
@@ -191,10 +224,14 @@ def test_all_shows_also_what_is_barely_possible(capsys: pytest.CaptureFixture[st
 
 def test_the_document_in_docs_is_the_one_the_table_gives() -> None:
     path = Path(__file__).parents[2] / "docs" / "symptoms.md"
-    assert path.read_text(encoding="utf-8") == markdown(table.load(), all_rules()), "busbw why --list --markdown > docs/symptoms.md"
+    assert path.read_text(encoding="utf-8") == markdown(table.load(), all_rules()), (
+        "busbw why --list --markdown > docs/symptoms.md"
+    )
 
 
-def test_a_consequence_is_named_with_its_cause_and_is_no_guess_of_its_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_consequence_is_named_with_its_cause_and_is_no_guess_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     failure = "node1: Test CUDA failure common.cu:941 'system not yet initialized'\n"
     _, out, _ = why(capsys, write(tmp_path, "tests.out", failure))
     lines = out.splitlines()
@@ -203,13 +240,23 @@ def test_a_consequence_is_named_with_its_cause_and_is_no_guess_of_its_own(capsys
     assert not any("also possible" in line for line in lines)
 
 
-def test_a_guess_says_what_would_settle_it_and_does_not_repeat_the_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    caught = "[rank4]:[E1129 11:56:57 ProcessGroupNCCL.cpp:616] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9)\n"
+def test_a_guess_says_what_would_settle_it_and_does_not_repeat_the_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    caught = (
+        "[rank4]:[E1129 11:56:57 ProcessGroupNCCL.cpp:616] [Rank 4] Watchdog caught collective"
+        " operation timeout: WorkNCCL(SeqNum=9)\n"
+    )
     log = write(tmp_path, "rank4.log", caught)
     status, out, _ = why(capsys, log)
     lines = out.splitlines()
-    assert (status, lines[0]) == (1, "CAUSE not found: something failed, and the evidence does not say why")
-    at = next(number for number, line in enumerate(lines) if line.strip().startswith("rank-not-entering "))
+    assert (status, lines[0]) == (
+        1,
+        "CAUSE not found: something failed, and the evidence does not say why",
+    )
+    at = next(
+        number for number, line in enumerate(lines) if line.strip().startswith("rank-not-entering ")
+    )
     assert [line.strip() for line in lines[at + 1 : at + 3]] == [
         f"{log}:1",
         "to tell: ncclras -v   # while it hangs, twice, ten seconds apart",
@@ -217,8 +264,15 @@ def test_a_guess_says_what_would_settle_it_and_does_not_repeat_the_line(capsys: 
     assert sum("Watchdog caught" in line for line in lines) == 1
 
 
-def test_what_would_settle_it_is_not_repeated_where_it_is_a_step_of_the_fix(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    log = write(tmp_path, "nccl.log", "a:1:2 [0] x.cc:1 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable\n")
+def test_what_would_settle_it_is_not_repeated_where_it_is_a_step_of_the_fix(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = write(
+        tmp_path,
+        "nccl.log",
+        "a:1:2 [0] x.cc:1 NCCL WARN Call to ibv_modify_qp failed with error Network is"
+        " unreachable\n",
+    )
     _, out, _ = why(capsys, log)
     assert out.count("ip route get <peer ip> from <local ip>") == 2, "in the fix and to verify it"
 
@@ -226,4 +280,7 @@ def test_what_would_settle_it_is_not_repeated_where_it_is_a_step_of_the_fix(caps
 def test_a_part_of_an_id_lists_the_entries_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = why(capsys, "retry-exceeded")
     assert status == 2
-    assert "symptoms with that word: retry-exceeded-at-start, retry-exceeded-midrun, rnr-retry-exceeded" in err
+    assert (
+        "symptoms with that word: retry-exceeded-at-start, retry-exceeded-midrun,"
+        " rnr-retry-exceeded" in err
+    )

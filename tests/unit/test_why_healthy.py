@@ -1,4 +1,5 @@
-"""Outputs in which nothing is wrong get no finding above possible, most of them none: see tests/fixtures/healthy/README.md."""
+"""Outputs in which nothing is wrong get no finding above possible, most of them none: see
+tests/fixtures/healthy/README.md."""
 
 from pathlib import Path
 
@@ -14,11 +15,16 @@ MENTIONED = {
     "dmesg-boot.txt": {"mlx5-access-reg-noise"},
     "nccl-2.18-efa.txt": {"ofi-version-lookup-noise"},
     "nccl-2.24-two-jobs.txt": {"ras-port-noise"},
-    "nccl-2.30-sockets-two-nodes.txt": {"libibverbs-missing", "silent-tcp-fallback", "tcp-single-flow-limit"},
+    "nccl-2.30-sockets-two-nodes.txt": {
+        "libibverbs-missing",
+        "silent-tcp-fallback",
+        "tcp-single-flow-limit",
+    },
     "nccl-2.4-sockets.txt": {"libibverbs-missing", "silent-tcp-fallback", "tcp-single-flow-limit"},
     "rccl-2.22.txt": {"iommu-translating"},
 }
-"""Remarks worth a line beside a healthy output: harmless warnings by their names, and conditions that cost bandwidth."""
+"""Remarks worth a line beside a healthy output: harmless warnings by their names, and conditions
+that cost bandwidth."""
 
 
 def ask(*paths: Path) -> Diagnosis:
@@ -28,14 +34,22 @@ def ask(*paths: Path) -> Diagnosis:
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_nothing_is_stated_and_little_mentioned(path: Path) -> None:
     findings = ask(path).findings
-    assert [finding.id for finding in findings if finding.confidence is not Confidence.POSSIBLE] == []
+    assert [
+        finding.id for finding in findings if finding.confidence is not Confidence.POSSIBLE
+    ] == []
     assert {finding.id for finding in findings} <= MENTIONED.get(path.name, set())
 
 
 def test_what_is_not_of_nccl_is_still_nothing_all_together() -> None:
     diagnosis = ask(*(path for path in TEXTS if "ccl-" not in path.name))
-    assert [finding.id for finding in diagnosis.findings if finding.confidence is not Confidence.POSSIBLE] == []
-    assert [line.artefact.rpartition("/")[2] for line in diagnosis.unexplained] == ["traceback-other.txt"]
+    assert [
+        finding.id
+        for finding in diagnosis.findings
+        if finding.confidence is not Confidence.POSSIBLE
+    ] == []
+    assert [line.artefact.rpartition("/")[2] for line in diagnosis.unexplained] == [
+        "traceback-other.txt"
+    ]
 
 
 def test_there_are_as_many_kinds_as_the_readme_promises() -> None:

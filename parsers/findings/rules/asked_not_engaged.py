@@ -1,4 +1,5 @@
-"""In-network or in-switch reduction that was asked for and is not in use: SHARP (CollNet) and NVLink SHARP (NVLS).
+"""In-network or in-switch reduction that was asked for and is not in use: SHARP (CollNet) and
+NVLink SHARP (NVLS).
 
 Only a job that finished initialisation shows it: until then the lines may still come.
 """
@@ -12,8 +13,14 @@ from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _ASKED_SHARP = Watch("asked-sharp", r"NCCL_COLLNET_ENABLE set by environment to [1-9]")
-_SHARP = Watch("sharp", r"COLLNET/SHARP|Connected Coll[Nn]et|Sharp rank \d+/\d+ initialized|CollNet node threshold")
-_ASKED_NVLS = Watch("asked-nvls", r"NCCL_NVLS_ENABLE set by environment to [1-9]|NCCL_ALGO set by environment to .*NVLS")
+_SHARP = Watch(
+    "sharp",
+    r"COLLNET/SHARP|Connected Coll[Nn]et|Sharp rank \d+/\d+ initialized|CollNet node threshold",
+)
+_ASKED_NVLS = Watch(
+    "asked-nvls",
+    r"NCCL_NVLS_ENABLE set by environment to [1-9]|NCCL_ALGO set by environment to .*NVLS",
+)
 _NVLS = Watch("nvls", r"NVLS comm 0x|Connected NVLS|Connected to NVLS|NVLS Trees")
 _READY = Watch("ready", r"- Init COMPLETE|Connected all (?:rings|trees)")
 
@@ -21,7 +28,10 @@ _READY = Watch("ready", r"- Init COMPLETE|Connected all (?:rings|trees)")
 def _look(view: View) -> Iterator[Clue]:
     if not view.sightings(_READY.name):
         return
-    for asked, engaged, entry in ((_ASKED_SHARP, _SHARP, "sharp-not-enabled"), (_ASKED_NVLS, _NVLS, "nvls-not-available")):
+    for asked, engaged, entry in (
+        (_ASKED_SHARP, _SHARP, "sharp-not-enabled"),
+        (_ASKED_NVLS, _NVLS, "nvls-not-available"),
+    ):
         if view.sightings(engaged.name):
             continue
         for line in view.sightings(asked.name)[:2]:
@@ -35,13 +45,17 @@ RULE = Rule(
     look=_look,
     fires=(
         Fires(
-            "a:1:2 [0] NCCL INFO NCCL_COLLNET_ENABLE set by environment to 1.\na:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 64 - Init COMPLETE\n",
+            "a:1:2 [0] NCCL INFO NCCL_COLLNET_ENABLE set by environment to 1.\na:1:2 [0] NCCL INFO"
+            " comm 0x1 rank 0 nranks 64 - Init COMPLETE\n",
             (("sharp-not-enabled", "weak"),),
         ),
     ),
     silent=(
         "a:1:2 [0] NCCL INFO NCCL_COLLNET_ENABLE set by environment to 1.\n",
-        "a:1:2 [0] NCCL INFO NCCL_COLLNET_ENABLE set by environment to 1.\na:1:2 [0] NCCL INFO CollNet 00/0 : 8 [send] via COLLNET/SHARP/0/GDRDMA\n"
-        "a:1:2 [0] NCCL INFO comm 0x1 rank 0 nranks 64 - Init COMPLETE\n",
+        (
+            "a:1:2 [0] NCCL INFO NCCL_COLLNET_ENABLE set by environment to 1.\na:1:2 [0] NCCL INFO"
+            " CollNet 00/0 : 8 [send] via COLLNET/SHARP/0/GDRDMA\na:1:2 [0] NCCL INFO comm 0x1 rank"
+            " 0 nranks 64 - Init COMPLETE\n"
+        ),
     ),
 )

@@ -1,7 +1,8 @@
-"""What PyTorch's collective fingerprints (TORCH_DISTRIBUTED_DEBUG=DETAIL) differ in: the place in the sequence, the operation, or the size.
+"""What PyTorch's collective fingerprints (TORCH_DISTRIBUTED_DEBUG=DETAIL) differ in: the place in
+the sequence, the operation, or the size.
 
-Another place in the sequence, or another operation, is a program that took different branches; equal in both and another shape is one call with other
-sizes.
+Another place in the sequence, or another operation, is a program that took different branches;
+equal in both and another shape is one call with other sizes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _MISMATCH = Watch("mismatch", r"Detected mismatch between collectives on ranks")
-_RANK = Watch("rank", r"\bRank \d+(?: is running collective)?:? .*(?:SequenceNumber ?=|TensorShape ?=|OpType ?=)")
+_RANK = Watch(
+    "rank",
+    r"\bRank \d+(?: is running collective)?:? .*(?:SequenceNumber ?=|TensorShape ?=|OpType ?=)",
+)
 _PRINT = re.compile(
-    r"\bRank (\d+)(?: is running (?:inconsistent )?collective)?:\s+(.*?)(?=(?:\.|, but|\.Collectives).{0,12}\bRank \d|$)", re.IGNORECASE
+    r"\bRank (\d+)(?: is running (?:inconsistent )?collective)?:\s+(.*?)(?=(?:\.|,"
+    r" but|\.Collectives).{0,12}\bRank \d|$)",
+    re.IGNORECASE,
 )
 _SEQUENCE = re.compile(r"SequenceNumber ?= ?(\d+)")
 _OPERATION = re.compile(r"OpType ?= ?(\w+)|^(_?[A-Z][A-Z_]+)\b")
@@ -44,32 +50,45 @@ def _verdicts(prints: tuple[str, ...]) -> tuple[tuple[str, Weight], ...]:
 
 def _distinct(pattern: re.Pattern[str], prints: tuple[str, ...]) -> set[str]:
     found = (pattern.search(text) for text in prints)
-    return {next(group for group in match.groups() if group is not None) for match in found if match}
+    return {
+        next(group for group in match.groups() if group is not None) for match in found if match
+    }
 
 
 RULE = Rule(
     name="collective-fingerprints",
-    says="Fingerprints that differ in sequence number or operation are a desynchronised program, in shape alone a size mismatch.",
+    says=(
+        "Fingerprints that differ in sequence number or operation are a desynchronised program, in"
+        " shape alone a size mismatch."
+    ),
     watches=(_MISMATCH, _RANK),
     look=_look,
     fires=(
         Fires(
-            "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running collective: CollectiveFingerPrint("
-            "SequenceNumber=57, OpType=ALLREDUCE, TensorShape=[1024], TensorDtypes=Float), but Rank 0 is running collective: "
-            "CollectiveFingerPrint(SequenceNumber=57, OpType=ALLREDUCE, TensorShape=[2048], TensorDtypes=Float).\n",
+            "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running"
+            " collective: CollectiveFingerPrint(SequenceNumber=57, OpType=ALLREDUCE,"
+            " TensorShape=[1024], TensorDtypes=Float), but Rank 0 is running collective:"
+            " CollectiveFingerPrint(SequenceNumber=57, OpType=ALLREDUCE, TensorShape=[2048],"
+            " TensorDtypes=Float).\n",
             (("size-mismatch", "certain"), ("collective-desync", "weak")),
         ),
         Fires(
-            "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running collective: CollectiveFingerPrint("
-            "SequenceNumber=57, OpType=ALLREDUCE, TensorShape=[1024]), but Rank 0 is running collective: "
-            "CollectiveFingerPrint(SequenceNumber=58, OpType=ALLREDUCE, TensorShape=[2048]).\n",
+            "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running"
+            " collective: CollectiveFingerPrint(SequenceNumber=57, OpType=ALLREDUCE,"
+            " TensorShape=[1024]), but Rank 0 is running collective:"
+            " CollectiveFingerPrint(SequenceNumber=58, OpType=ALLREDUCE, TensorShape=[2048]).\n",
             (("collective-desync", "strong"),),
         ),
         Fires(
-            "Detected mismatch between collectives on ranks.\nRank 2: _ALLGATHER_BASE, TensorShape=[64]\n"
-            "Rank 0: ALLREDUCE, TensorShape=[64]\n",
+            "Detected mismatch between collectives on ranks.\nRank 2: _ALLGATHER_BASE,"
+            " TensorShape=[64]\nRank 0: ALLREDUCE, TensorShape=[64]\n",
             (("collective-desync", "strong"),),
         ),
     ),
-    silent=("Rank 3 is running collective: CollectiveFingerPrint(SequenceNumber=57, OpType=ALLREDUCE)\n",),
+    silent=(
+        (
+            "Rank 3 is running collective: CollectiveFingerPrint(SequenceNumber=57,"
+            " OpType=ALLREDUCE)\n"
+        ),
+    ),
 )

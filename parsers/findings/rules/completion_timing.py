@@ -1,6 +1,8 @@
-"""When a completion with retry exceeded came: at the first transfer it is reachability or configuration, after a while of work a link or a peer.
+"""When a completion with retry exceeded came: at the first transfer it is reachability or
+configuration, after a while of work a link or a peer.
 
-Work is seen in training steps with a loss, in rows of a benchmark, in finished communicators, or in the clock between initialisation and the warning.
+Work is seen in training steps with a loss, in rows of a benchmark, in finished communicators, or in
+the clock between initialisation and the warning.
 """
 
 from __future__ import annotations
@@ -16,11 +18,16 @@ from busbw.parsers.findings.table import Weight
 START_S = 60.0
 """Up to this long after initialisation a failure counts as one of the first transfer."""
 
-_RETRY = Watch("retry", r"completion.*(?:status=(?:IBV_WC_RETRY_EXC_ERR\()?12|error 12)\b|Transport retry count exceeded on")
+_RETRY = Watch(
+    "retry",
+    r"completion.*(?:status=(?:IBV_WC_RETRY_EXC_ERR\()?12|error 12)\b|Transport retry count"
+    r" exceeded on",
+)
 _INIT = Watch("init", r"- Init COMPLETE|NET/IB ?: Using +\[0\]|Using network ")
 _WORK = Watch(
     "work",
-    r"\b(?:step|iter(?:ation)?s?|epoch|global_step)\b[ :=#/]*\d{2,}.*\b(?:loss|lr|tok|samples|time|s/it|it/s)|\d+%\|.*(?:s/it|it/s)"
+    r"\b(?:step|iter(?:ation)?s?|epoch|global_step)\b["
+    r" :=#/]*\d{2,}.*\b(?:loss|lr|tok|samples|time|s/it|it/s)|\d+%\|.*(?:s/it|it/s)"
     r"|^\W*\d{4,}\s+\d+\s+(?:u?int\d+|half|float|double|bfloat16)\s+\w*\s*-?\d+\s+[\d.]+",
 )
 _SECONDS = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
@@ -35,13 +42,34 @@ def _look(view: View) -> Iterator[Clue]:
     for line in retries[:5]:
         where = places(line.text)
         if late:
-            yield Clue("retry-exceeded-midrun", Weight.STRONG, "nccl-log", line.evidence(), line.place, where)
-            yield Clue("retry-exceeded-at-start", Weight.EXCLUDES, "nccl-log", line.evidence(), line.place, where)
+            yield Clue(
+                "retry-exceeded-midrun",
+                Weight.STRONG,
+                "nccl-log",
+                line.evidence(),
+                line.place,
+                where,
+            )
+            yield Clue(
+                "retry-exceeded-at-start",
+                Weight.EXCLUDES,
+                "nccl-log",
+                line.evidence(),
+                line.place,
+                where,
+            )
 
 
 def _worked(view: View, first: Sighting) -> bool:
     """Three lines of work before it, in the same text."""
-    return sum(line.count for line in view.sightings(_WORK.name) if line.place.text == first.place.text and line.place < first.place) >= 3
+    return (
+        sum(
+            line.count
+            for line in view.sightings(_WORK.name)
+            if line.place.text == first.place.text and line.place < first.place
+        )
+        >= 3
+    )
 
 
 def _seconds_since_init(view: View, first: Sighting) -> bool:
@@ -61,28 +89,33 @@ def _clock(line: Sighting) -> datetime | None:
 
 
 _WARN = (
-    "gpu1:4711:4720 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<47001> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n"
+    "gpu1:4711:4720 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<47001> with status=12"
+    " opcode=0 len=0 vendor err 129 (Recv)\n"
 )
 
 RULE = Rule(
     name="completion-timing",
-    says="Retry exceeded after training steps, benchmark rows or more than a minute since initialisation is a fault that came during the run.",
+    says=(
+        "Retry exceeded after training steps, benchmark rows or more than a minute since"
+        " initialisation is a fault that came during the run."
+    ),
     watches=(_RETRY, _INIT, _WORK),
     look=_look,
     fires=(
         Fires(
-            "step 9598 | loss 0.91 | 3.8 s/it\nstep 9599 | loss 0.91 | 3.8 s/it\nstep 9600 | loss 0.91 | 3.8 s/it\n" + _WARN,
+            "step 9598 | loss 0.91 | 3.8 s/it\nstep 9599 | loss 0.91 | 3.8 s/it\nstep 9600 | loss"
+            " 0.91 | 3.8 s/it\n" + _WARN,
             (("retry-exceeded-midrun", "strong"), ("retry-exceeded-at-start", "excludes")),
         ),
         Fires(
-            "[2026-07-10 09:00:00] gpu1:4711:4720 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0 busId 18000 - Init COMPLETE\n"
-            "[2026-07-10 11:30:00] " + _WARN,
+            "[2026-07-10 09:00:00] gpu1:4711:4720 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0"
+            " busId 18000 - Init COMPLETE\n[2026-07-10 11:30:00] " + _WARN,
             (("retry-exceeded-midrun", "strong"),),
         ),
     ),
     silent=(
         _WARN,
-        "[2026-07-10 09:00:00] gpu1:4711:4720 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0 busId 18000 - Init COMPLETE\n"
-        "[2026-07-10 09:00:15] " + _WARN,
+        "[2026-07-10 09:00:00] gpu1:4711:4720 [0] NCCL INFO comm 0x1 rank 0 nranks 16 cudaDev 0"
+        " busId 18000 - Init COMPLETE\n[2026-07-10 09:00:15] " + _WARN,
     ),
 )

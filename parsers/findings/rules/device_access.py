@@ -1,7 +1,9 @@
-"""RDMA devices that cannot be opened: a container without device access, or merely the virtual functions of other containers.
+"""RDMA devices that cannot be opened: a container without device access, or merely the virtual
+functions of other containers.
 
-A process that goes on to use a device of its own has what it was given; the failures before are noise. One that never does lacks access. Where
-another rank reaches channels over a second device, the first explanation is out.
+A process that goes on to use a device of its own has what it was given; the failures before are
+noise. One that never does lacks access. Where another rank reaches channels over a second device,
+the first explanation is out.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from busbw.parsers.findings.evidence import Clue, View, places
 from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
-_FAILED = Watch("failed", r"NET/IB ?: Unable to (?:open|query) device|Call to ibv_open_device failed")
+_FAILED = Watch(
+    "failed", r"NET/IB ?: Unable to (?:open|query) device|Call to ibv_open_device failed"
+)
 _USING = Watch("using", r"NET/IB ?: Using +\[0\]")
 
 
@@ -20,23 +24,33 @@ def _look(view: View) -> Iterator[Clue]:
     using = view.sightings(_USING.name)
     served = {line.process for line in using}
     for line in view.sightings(_FAILED.name):
-        own_device = line.process in served and any(use.process == line.process and use.place > line.place for use in using)
+        own_device = line.process in served and any(
+            use.process == line.process and use.place > line.place for use in using
+        )
         evidence, where = line.evidence(), places(line.text)
         if own_device:
             yield Clue("foreign-vf-noise", Weight.WEAK, "nccl-log", evidence, line.place, where)
             for entry in ("container-no-ib-devices", "rdma-userspace-kernel-mismatch"):
                 yield Clue(entry, Weight.EXCLUDES, "nccl-log", evidence, line.place, where)
         else:
-            yield Clue("container-no-ib-devices", Weight.STRONG, "nccl-log", evidence, line.place, where)
+            yield Clue(
+                "container-no-ib-devices", Weight.STRONG, "nccl-log", evidence, line.place, where
+            )
 
 
 RULE = Rule(
     name="device-access",
-    says="Devices that cannot be opened are noise for a process that then uses one of its own, and missing device access for any other.",
+    says=(
+        "Devices that cannot be opened are noise for a process that then uses one of its own, and"
+        " missing device access for any other."
+    ),
     watches=(_FAILED, _USING),
     look=_look,
     fires=(
-        Fires("pod-a:30:97 [0] NCCL WARN NET/IB : Unable to open device mlx5_3\n", (("container-no-ib-devices", "strong"),)),
+        Fires(
+            "pod-a:30:97 [0] NCCL WARN NET/IB : Unable to open device mlx5_3\n",
+            (("container-no-ib-devices", "strong"),),
+        ),
         Fires(
             "pod-a:30:97 [0] NCCL WARN NET/IB : Unable to open device mlx5_3\n"
             "pod-a:30:97 [0] NCCL INFO NET/IB : Using [0]mlx5_8:1/RoCE ; OOB eth0:10.0.0.1<0>\n",

@@ -1,7 +1,9 @@
-"""Whether the processes of nccl-tests knew of each other: one device table per run, or one per process.
+"""Whether the processes of nccl-tests knew of each other: one device table per run, or one per
+process.
 
-A build with MPI prints one table with all ranks. A build without it prints a whole table in every process, each beginning with rank 0. Tables
-of runs one after the other have the first one's result, or its error, between them.
+A build with MPI prints one table with all ranks. A build without it prints a whole table in every
+process, each beginning with rank 0. Tables of runs one after the other have the first one's result,
+or its error, between them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,11 @@ from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _FIRST = Watch("first", r"^#\s+Rank\s+0\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+\S+ device")
-_ENDED = Watch("ended", r"Avg bus bandwidth|Out of bounds values|Test (?:NCCL|CUDA|HIP|MPI)? ?failure|NCCL WARN |Process received signal")
+_ENDED = Watch(
+    "ended",
+    r"Avg bus bandwidth|Out of bounds values|Test (?:NCCL|CUDA|HIP|MPI)? ?failure|NCCL WARN"
+    r" |Process received signal",
+)
 _WHERE = re.compile(r"Pid\s+(\d+) on\s+(\S+) device", re.IGNORECASE)
 
 
@@ -22,10 +28,21 @@ def _look(view: View) -> Iterator[Clue]:
     ends = view.sightings(_ENDED.name)
     before: Sighting | None = None
     for line in view.sightings(_FIRST.name):
-        if before is not None and before.artefact == line.artefact and not _between(before, line, ends):
+        if (
+            before is not None
+            and before.artefact == line.artefact
+            and not _between(before, line, ends)
+        ):
             one, other = _WHERE.search(before.text), _WHERE.search(line.text)
             if one and other and one.groups() != other.groups():
-                yield Clue("no-mpi-build", Weight.STRONG, "nccl-tests", line.evidence(), line.place, (other[2],))
+                yield Clue(
+                    "no-mpi-build",
+                    Weight.STRONG,
+                    "nccl-tests",
+                    line.evidence(),
+                    line.place,
+                    (other[2],),
+                )
         before = line
 
 
@@ -43,19 +60,26 @@ _ONE, _TWO = _TABLE.format(798, "node1", 798, "node1"), _TABLE.format(1102, "nod
 
 RULE = Rule(
     name="device-tables",
-    says="Two device tables that both begin with rank 0, with no result between them, are two runs of one process each, not one of both.",
+    says=(
+        "Two device tables that both begin with rank 0, with no result between them, are two runs"
+        " of one process each, not one of both."
+    ),
     watches=(_FIRST, _ENDED),
     look=_look,
     fires=(
         Fires(_ONE + _TWO, (("no-mpi-build", "strong"),)),
         Fires(
-            "#   Rank  0 Pid  11 on a device  0 [0x07] A100\n#   Rank  0 Pid  12 on a device  0 [0x07] A100\n",
+            "#   Rank  0 Pid  11 on a device  0 [0x07] A100\n#   Rank  0 Pid  12 on a device  0"
+            " [0x07] A100\n",
             (("no-mpi-build", "strong"),),
         ),
     ),
     silent=(
         _ONE,
-        "#  Rank  0 Group  0 Pid 798 on node1 device  0 [0x0f] H800\n#  Rank  1 Group  0 Pid 1102 on node2 device  0 [0x0f] H800\n",
+        (
+            "#  Rank  0 Group  0 Pid 798 on node1 device  0 [0x0f] H800\n#  Rank  1 Group  0 Pid"
+            " 1102 on node2 device  0 [0x0f] H800\n"
+        ),
         _ONE + "# Avg bus bandwidth    : 412.5\n" + _TWO,
         _ONE + "node1: Test NCCL failure common.cu:958 'unhandled system error'\n" + _TWO,
     ),

@@ -1,6 +1,8 @@
-"""NCCL variables that differ between the processes of one job although they must agree, or that reach only some of the hosts.
+"""NCCL variables that differ between the processes of one job although they must agree, or that
+reach only some of the hosts.
 
-NCCL prints a variable once per process when it first reads it. A process that prints no variable at all proves nothing: its level may hide them.
+NCCL prints a variable once per process when it first reads it. A process that prints no variable at
+all proves nothing: its level may hide them.
 """
 
 from __future__ import annotations
@@ -55,21 +57,29 @@ def _clues(entry: str, weight: Weight, lines: list[Sighting]) -> Iterator[Clue]:
 
 RULE = Rule(
     name="env-between-ranks",
-    says="A variable that decides how ranks talk has two values in one job, or is printed by some hosts only.",
+    says=(
+        "A variable that decides how ranks talk has two values in one job, or is printed by some"
+        " hosts only."
+    ),
     watches=(*_WATCHES, _ANY),
     look=_look,
     fires=(
         Fires(
-            "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\nb:1:2 [0] NCCL INFO NCCL_PROTO set by environment to LL128\n",
+            "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\nb:1:2 [0] NCCL INFO"
+            " NCCL_PROTO set by environment to LL128\n",
             (("env-differs-between-ranks", "strong"),),
         ),
         Fires(
-            "a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\nb:1:2 [0] NCCL INFO NCCL_DEBUG_SUBSYS set by environment to INIT\n",
+            "a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\nb:1:2 [0] NCCL INFO"
+            " NCCL_DEBUG_SUBSYS set by environment to INIT\n",
             (("env-not-forwarded", "weak"), ("env-differs-between-ranks", "weak")),
         ),
     ),
     silent=(
-        "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\nb:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\n",
+        (
+            "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\nb:1:2 [0] NCCL INFO"
+            " NCCL_PROTO set by environment to Simple\n"
+        ),
         "a:1:2 [0] NCCL INFO NCCL_PROTO set by environment to Simple\n",
     ),
 )

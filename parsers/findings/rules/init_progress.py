@@ -1,6 +1,8 @@
-"""Communicators that some ranks began to build and none finished: the ranks that never began, or began and never finished, are where to look.
+"""Communicators that some ranks began to build and none finished: the ranks that never began, or
+began and never finished, are where to look.
 
-Only several processes of one communicator tell anything: the log of one rank says nothing of the others.
+Only several processes of one communicator tell anything: the log of one rank says nothing of the
+others.
 """
 
 from __future__ import annotations
@@ -29,8 +31,17 @@ def _look(view: View) -> Iterator[Clue]:
         for rank in sorted(ranks)[:2]:
             line = ranks[rank]
             if absent and len(ranks) * 2 > nranks:
-                yield Clue("rank-not-entering", Weight.WEAK, "nccl-log", line.evidence(), line.place, where)
-            yield Clue("socket-ifname-mismatch", Weight.WEAK, "nccl-log", line.evidence(), line.place, where)
+                yield Clue(
+                    "rank-not-entering", Weight.WEAK, "nccl-log", line.evidence(), line.place, where
+                )
+            yield Clue(
+                "socket-ifname-mismatch",
+                Weight.WEAK,
+                "nccl-log",
+                line.evidence(),
+                line.place,
+                where,
+            )
 
 
 def _ranks(lines: tuple[Sighting, ...]) -> dict[tuple[str, int], dict[int, Sighting]]:
@@ -39,22 +50,39 @@ def _ranks(lines: tuple[Sighting, ...]) -> dict[tuple[str, int], dict[int, Sight
     for line in lines:
         rank, comm = _RANK.search(line.text), _COMM.search(line.text)
         if rank:
-            found.setdefault((comm[1] if comm else "", int(rank[2])), {}).setdefault(int(rank[1]), line)
+            found.setdefault((comm[1] if comm else "", int(rank[2])), {}).setdefault(
+                int(rank[1]), line
+            )
     return found
 
 
 def _line(rank: int, state: str) -> str:
-    return f"node{rank}:1:2 [0] NCCL INFO ncclCommInitRank comm 0x7f{rank} rank {rank} nranks 3 cudaDev 0 busId 1000 commId 0xabc - Init {state}\n"
+    return (
+        f"node{rank}:1:2 [0] NCCL INFO ncclCommInitRank comm 0x7f{rank} rank {rank} nranks 3"
+        f" cudaDev 0 busId 1000 commId 0xabc - Init {state}\n"
+    )
 
 
 RULE = Rule(
     name="init-progress",
-    says="A communicator that several ranks began and none finished waits for ranks that never came, or that cannot be reached.",
+    says=(
+        "A communicator that several ranks began and none finished waits for ranks that never came,"
+        " or that cannot be reached."
+    ),
     watches=(_START, _COMPLETE),
     look=_look,
     fires=(
-        Fires(_line(0, "START") + _line(1, "START"), (("rank-not-entering", "weak"), ("socket-ifname-mismatch", "weak"))),
-        Fires(_line(0, "START") + _line(1, "START") + _line(2, "START"), (("socket-ifname-mismatch", "weak"),)),
+        Fires(
+            _line(0, "START") + _line(1, "START"),
+            (("rank-not-entering", "weak"), ("socket-ifname-mismatch", "weak")),
+        ),
+        Fires(
+            _line(0, "START") + _line(1, "START") + _line(2, "START"),
+            (("socket-ifname-mismatch", "weak"),),
+        ),
     ),
-    silent=(_line(0, "START"), _line(0, "START") + _line(1, "START") + _line(0, "COMPLETE") + _line(1, "COMPLETE")),
+    silent=(
+        _line(0, "START"),
+        _line(0, "START") + _line(1, "START") + _line(0, "COMPLETE") + _line(1, "COMPLETE"),
+    ),
 )

@@ -9,7 +9,9 @@ from busbw.parsers.findings.evidence import Clue, Sighting, View
 from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
-_VERSION = Watch("version", r"^.{0,200}?:\d+:\d+ \[-?\d+\] NCCL INFO (?:NCCL|RCCL) version ?:? ?\d+\.\d+")
+_VERSION = Watch(
+    "version", r"^.{0,200}?:\d+:\d+ \[-?\d+\] NCCL INFO (?:NCCL|RCCL) version ?:? ?\d+\.\d+"
+)
 _RELEASE = re.compile(r"version ?:? ?(\d+\.\d+(?:\.\d+)?)")
 
 
@@ -23,7 +25,9 @@ def _look(view: View) -> Iterator[Clue]:
         return
     for line in first.values():
         host = (line.process.rpartition(":")[0],) if line.process and ":" in line.process else ()
-        yield Clue("nccl-version-mismatch", Weight.STRONG, "nccl-log", line.evidence(), line.place, host)
+        yield Clue(
+            "nccl-version-mismatch", Weight.STRONG, "nccl-log", line.evidence(), line.place, host
+        )
 
 
 RULE = Rule(
@@ -33,9 +37,15 @@ RULE = Rule(
     look=_look,
     fires=(
         Fires(
-            "a:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nb:1:2 [0] NCCL INFO NCCL version 2.29.7+cuda12.9\n",
+            "a:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nb:1:2 [0] NCCL INFO NCCL version"
+            " 2.29.7+cuda12.9\n",
             (("nccl-version-mismatch", "strong"),),
         ),
     ),
-    silent=("a:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nb:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n",),
+    silent=(
+        (
+            "a:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\nb:1:2 [0] NCCL INFO NCCL version"
+            " 2.27.3+cuda12.9\n"
+        ),
+    ),
 )

@@ -1,4 +1,5 @@
-"""Network links that went down: while a machine starts that is how a link comes up, later, or more than once, it is a fault."""
+"""Network links that went down: while a machine starts that is how a link comes up, later, or more
+than once, it is a fault."""
 
 from __future__ import annotations
 
@@ -11,11 +12,14 @@ from busbw.parsers.findings.table import Weight
 
 _DOWN = Watch(
     "down",
-    r"mlx5\S* .*(?:Link (?:is )?down|lost carrier)|NIC Link is Down|(?:ib|mlx|ens|eth|rdma|roce)\S*: (?:Link is Down|lost carrier)",
+    r"mlx5\S* .*(?:Link (?:is )?down|lost carrier)|NIC Link is"
+    r" Down|(?:ib|mlx|ens|eth|rdma|roce)\S*: (?:Link is Down|lost carrier)",
 )
 _BOOT = Watch("boot", r"Linux version \d|Command line: \S")
 _UPTIME = re.compile(r"\[ *(\d+)\.\d{6}\]")
-_INTERFACE = re.compile(r"(\S+): (?:NIC )?(?:Link|lost)|(?:mlx5_core )(\S+(?: [a-z]\w+)?)[: ]", re.IGNORECASE)
+_INTERFACE = re.compile(
+    r"(\S+): (?:NIC )?(?:Link|lost)|(?:mlx5_core )(\S+(?: [a-z]\w+)?)[: ]", re.IGNORECASE
+)
 _STARTING_S = 300
 """Seconds after the start of the kernel in which links come up."""
 _OFTEN = 3
@@ -33,7 +37,14 @@ def _look(view: View) -> Iterator[Clue]:
         often = times[line.artefact, _interface(line)]
         starting = _starting(line, boots)
         if not starting or often >= _OFTEN:
-            yield Clue("link-flaps", Weight.STRONG, "dmesg", line.evidence(), line.place, (_interface(line),))
+            yield Clue(
+                "link-flaps",
+                Weight.STRONG,
+                "dmesg",
+                line.evidence(),
+                line.place,
+                (_interface(line),),
+            )
 
 
 def _starting(line: Sighting, boots: tuple[Sighting, ...]) -> bool:
@@ -51,21 +62,39 @@ def _interface(line: Sighting) -> str:
 
 RULE = Rule(
     name="link-history",
-    says="A link that goes down when the machine has long been up, or again and again, flaps; once while it starts is normal.",
+    says=(
+        "A link that goes down when the machine has long been up, or again and again, flaps; once"
+        " while it starts is normal."
+    ),
     watches=(_DOWN, _BOOT),
     look=_look,
     fires=(
         Fires("mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n", (("link-flaps", "strong"),)),
-        Fires("[91220.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n", (("link-flaps", "strong"),)),
-        Fires("[Fri Sep 12 09:00:00 2026] bnxt_en 0000:0c:00.0 ens5f0: NIC Link is Down\n", (("link-flaps", "strong"),)),
         Fires(
-            "".join(f"[   {second}.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n" for second in (15, 31, 62)),
+            "[91220.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n",
+            (("link-flaps", "strong"),),
+        ),
+        Fires(
+            "[Fri Sep 12 09:00:00 2026] bnxt_en 0000:0c:00.0 ens5f0: NIC Link is Down\n",
+            (("link-flaps", "strong"),),
+        ),
+        Fires(
+            "".join(
+                f"[   {second}.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link down\n"
+                for second in (15, 31, 62)
+            ),
             (("link-flaps", "strong"),),
         ),
     ),
     silent=(
-        "[    5.613900] mlx5_core 0000:ca:00.0 ens1np0: Link down\n[    9.100312] mlx5_core 0000:ca:00.0 ens1np0: Link up\n",
-        "[Fri Sep 12 09:00:00 2026] Linux version 6.8.0-45-generic\n[Fri Sep 12 09:00:05 2026] mlx5_core 0000:ca:00.0 ens1np0: Link down\n",
+        (
+            "[    5.613900] mlx5_core 0000:ca:00.0 ens1np0: Link down\n[    9.100312] mlx5_core"
+            " 0000:ca:00.0 ens1np0: Link up\n"
+        ),
+        (
+            "[Fri Sep 12 09:00:00 2026] Linux version 6.8.0-45-generic\n[Fri Sep 12 09:00:05 2026]"
+            " mlx5_core 0000:ca:00.0 ens1np0: Link down\n"
+        ),
         "[91220.613900] mlx5_core 0000:ca:00.0 ens1f0np0: Link up\n",
     ),
 )

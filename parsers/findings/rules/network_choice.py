@@ -1,6 +1,8 @@
-"""Ranks that talk over TCP although RDMA was meant: the fabric's profile, RDMA settings in the environment, or ranks that do use it tell that it was.
+"""Ranks that talk over TCP although RDMA was meant: the fabric's profile, RDMA settings in the
+environment, or ranks that do use it tell that it was.
 
-Without such a sign a job over sockets is a choice, or a machine without RDMA, and only worth a mention.
+Without such a sign a job over sockets is a choice, or a machine without RDMA, and only worth a
+mention.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ _MEANT = Watch(
     r"NCCL_IB_(?:HCA|GID_INDEX|TC|SL|TIMEOUT|RETRY_CNT|QPS_PER_CONNECTION|ADAPTIVE_ROUTING)\b|NCCL_NET_GDR_LEVEL\b"
     r"|NCCL_IB_DISABLE set by environment to 0",
 )
-_OFF = Watch("off", r"NCCL_IB_DISABLE set by environment to [1-9]|NCCL_NET set by environment to Socket")
+_OFF = Watch(
+    "off", r"NCCL_IB_DISABLE set by environment to [1-9]|NCCL_NET set by environment to Socket"
+)
 _INSIDE = Watch("inside", r"via (?:P2P|SHM|direct shared memory)")
 _OUTSIDE = Watch("outside", r"via NET/|failed ?: |retrying")
 _RDMA_FABRICS = frozenset({"ib", "roce", "spectrum-x"})
@@ -31,7 +35,12 @@ def _look(view: View) -> Iterator[Clue]:
     if not sockets:
         return
     if _stays_inside(view):
-        for entry in ("ib-not-detected", "silent-tcp-fallback", "tcp-single-flow-limit", "libibverbs-missing"):
+        for entry in (
+            "ib-not-detected",
+            "silent-tcp-fallback",
+            "tcp-single-flow-limit",
+            "libibverbs-missing",
+        ):
             yield Clue(entry, Weight.EXCLUDES, "nccl-log", sockets[0].evidence(), sockets[0].place)
         return
     meant = view.context.fabric in _RDMA_FABRICS or bool(view.sightings(_MEANT.name))
@@ -50,7 +59,9 @@ def _look(view: View) -> Iterator[Clue]:
 def _stays_inside(view: View) -> bool:
     """Channels were made, all of them inside one host: no network carries data."""
     inside = view.sightings(_INSIDE.name)
-    hosts = {line.process.rpartition(":")[0] for line in inside if line.process and ":" in line.process}
+    hosts = {
+        line.process.rpartition(":")[0] for line in inside if line.process and ":" in line.process
+    }
     return bool(inside) and len(hosts) < 2 and not view.sightings(_OUTSIDE.name)
 
 
@@ -62,17 +73,21 @@ def _clues(entry: str, lines: tuple[Sighting, ...]) -> Iterator[Clue]:
 
 RULE = Rule(
     name="network-choice",
-    says="Sockets are a fallback where the profile, RDMA settings or other ranks show that RDMA was meant.",
+    says=(
+        "Sockets are a fallback where the profile, RDMA settings or other ranks show that RDMA was"
+        " meant."
+    ),
     watches=(_SOCKET, _RDMA, _NONE, _MEANT, _OFF, _INSIDE, _OUTSIDE, _LIBRARY),
     look=_look,
     fires=(
         Fires(
-            "a:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5\na:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network Socket\n",
+            "a:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5\na:1:2 [0] NCCL INFO NET/IB : No device"
+            " found.\na:1:2 [0] NCCL INFO Using network Socket\n",
             (("ib-not-detected", "strong"),),
         ),
         Fires(
-            "a:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5\na:1:2 [0] NCCL INFO Failed to open libibverbs.so[.1]\n"
-            "a:1:2 [0] NCCL INFO Using network Socket\n",
+            "a:1:2 [0] NCCL INFO NCCL_IB_HCA set to mlx5\na:1:2 [0] NCCL INFO Failed to open"
+            " libibverbs.so[.1]\na:1:2 [0] NCCL INFO Using network Socket\n",
             (("libibverbs-missing", "strong"),),
         ),
         Fires(
@@ -80,13 +95,16 @@ RULE = Rule(
             (("silent-tcp-fallback", "strong"),),
         ),
         Fires(
-            "a:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network Socket\n"
-            "a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n",
+            "a:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network"
+            " Socket\na:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM\n",
             (("ib-not-detected", "excludes"), ("silent-tcp-fallback", "excludes")),
         ),
     ),
     silent=(
         "a:1:2 [0] NCCL INFO NET/IB : No device found.\na:1:2 [0] NCCL INFO Using network Socket\n",
-        "a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:2 [0] NCCL INFO Using network Socket\n",
+        (
+            "a:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\na:1:2 [0] NCCL INFO"
+            " Using network Socket\n"
+        ),
     ),
 )

@@ -1,4 +1,5 @@
-"""Processes that list different numbers of RDMA devices: on one host a NIC is missing, down or filtered."""
+"""Processes that list different numbers of RDMA devices: on one host a NIC is missing, down or
+filtered."""
 
 from __future__ import annotations
 
@@ -18,14 +19,18 @@ def _look(view: View) -> Iterator[Clue]:
     listed: dict[str, tuple[int, Sighting]] = {}
     for line in view.sightings(_USING.name):
         if line.process and ":" in line.process:
-            listed.setdefault(line.process.rpartition(":")[0], (len(_ENTRY.findall(line.text)), line))
+            listed.setdefault(
+                line.process.rpartition(":")[0], (len(_ENTRY.findall(line.text)), line)
+            )
     counts = Counter(count for count, _ in listed.values())
     if len(counts) < 2:
         return
     most = max(counts)
     for host, (count, line) in sorted(listed.items()):
         if count < most:
-            yield Clue("nic-count-differs", Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,))
+            yield Clue(
+                "nic-count-differs", Weight.STRONG, "nccl-log", line.evidence(), line.place, (host,)
+            )
 
 
 RULE = Rule(
@@ -35,13 +40,16 @@ RULE = Rule(
     look=_look,
     fires=(
         Fires(
-            "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>\n"
-            "b:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.2<0>\n",
+            "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB"
+            " eth0:10.0.0.1<0>\nb:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB"
+            " eth0:10.0.0.2<0>\n",
             (("nic-count-differs", "strong"),),
         ),
     ),
     silent=(
-        "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>\n"
-        "b:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_2:1/IB [RO]; OOB eth0:10.0.0.2<0>\n",
+        (
+            "a:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>\n"
+            "b:1:2 [0] NCCL INFO NET/IB : Using [0]mlx5_2:1/IB [RO]; OOB eth0:10.0.0.2<0>\n"
+        ),
     ),
 )

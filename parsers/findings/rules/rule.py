@@ -1,7 +1,7 @@
 """What a rule is: a judgement over several lines or facts, which no single pattern can make.
 
-One file per rule, each with a `RULE`; `diagnose` finds them by walking this package. A rule carries its own examples: texts in which it
-must speak, and texts in which it must not.
+One file per rule, each with a `RULE`; `diagnose` finds them by walking this package. A rule carries
+its own examples: texts in which it must speak, and texts in which it must not.
 """
 
 from __future__ import annotations

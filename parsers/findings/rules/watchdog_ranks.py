@@ -1,7 +1,8 @@
-"""What the watchdogs of several ranks say together: who enqueued less, and whether they wait in the same operation.
+"""What the watchdogs of several ranks say together: who enqueued less, and whether they wait in the
+same operation.
 
-The rank that reports the time-out waits for somebody: it is the victim. Of ranks that print their last enqueued work, those with less did not
-reach the collective.
+The rank that reports the time-out waits for somebody: it is the victim. Of ranks that print their
+last enqueued work, those with less did not reach the collective.
 """
 
 from __future__ import annotations
@@ -42,8 +43,14 @@ def _look(view: View) -> Iterator[Clue]:
 
 def _compare(ranks: dict[str, tuple[str, str | None, Sighting]]) -> Iterator[Clue]:
     operations = {operation for operation, _, _ in ranks.values()}
-    sizes = {size for operation, size, _ in ranks.values() if operation in _SAME_SIZE and size is not None}
-    entry = "collective-desync" if len(operations) > 1 else "size-mismatch" if len(sizes) > 1 else None
+    sizes = {
+        size
+        for operation, size, _ in ranks.values()
+        if operation in _SAME_SIZE and size is not None
+    }
+    entry = (
+        "collective-desync" if len(operations) > 1 else "size-mismatch" if len(sizes) > 1 else None
+    )
     if entry is None:
         return
     for rank, (_, _, line) in sorted(ranks.items()):
@@ -54,8 +61,22 @@ def _behind(enqueued: dict[str, tuple[int, Sighting]]) -> Iterator[Clue]:
     most = max(count for count, _ in enqueued.values())
     late = {rank: line for rank, (count, line) in enqueued.items() if count < most}
     for rank, line in sorted(late.items()):
-        yield Clue("rank-not-entering", Weight.STRONG, "watchdog", line.evidence(), line.place, (f"rank {rank}",))
-        yield Clue("collective-desync", Weight.WEAK, "watchdog", line.evidence(), line.place, (f"rank {rank}",))
+        yield Clue(
+            "rank-not-entering",
+            Weight.STRONG,
+            "watchdog",
+            line.evidence(),
+            line.place,
+            (f"rank {rank}",),
+        )
+        yield Clue(
+            "collective-desync",
+            Weight.WEAK,
+            "watchdog",
+            line.evidence(),
+            line.place,
+            (f"rank {rank}",),
+        )
 
 
 def _who(line: Sighting) -> str:
@@ -69,24 +90,43 @@ def _group(line: Sighting) -> str:
 
 
 def _caught(rank: int, work: str) -> str:
-    return f"[rank{rank}]:[E1 x.cpp:629] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL({work}, Timeout(ms)=600000)\n"
+    return (
+        f"[rank{rank}]:[E1 x.cpp:629] [Rank {rank}] Watchdog caught collective operation timeout:"
+        f" WorkNCCL({work}, Timeout(ms)=600000)\n"
+    )
 
 
 def _timeout(rank: int, last: int) -> str:
-    return f"[rank{rank}]:[E1] [PG 0 Rank {rank}] Timeout at NCCL work: 11, last enqueued NCCL work: {last}, last completed NCCL work: 9.\n"
+    return (
+        f"[rank{rank}]:[E1] [PG 0 Rank {rank}] Timeout at NCCL work: 11, last enqueued NCCL work:"
+        f" {last}, last completed NCCL work: 9.\n"
+    )
 
 
 _REDUCE = "SeqNum=8, OpType=ALLREDUCE, NumelIn=1, NumelOut=1"
 
 RULE = Rule(
     name="watchdog-ranks",
-    says="Ranks that enqueued less did not enter the collective; different operations or sizes at one sequence number are a mismatch.",
+    says=(
+        "Ranks that enqueued less did not enter the collective; different operations or sizes at"
+        " one sequence number are a mismatch."
+    ),
     watches=(_EXPIRED, _ENQUEUED),
     look=_look,
     fires=(
         Fires(_timeout(0, 11) + _timeout(9, 10), (("rank-not-entering", "strong"),)),
-        Fires(_caught(0, _REDUCE) + _caught(1, "SeqNum=8, OpType=ALLGATHER, NumelIn=1, NumelOut=8"), (("collective-desync", "strong"),)),
-        Fires(_caught(0, _REDUCE) + _caught(1, "SeqNum=8, OpType=ALLREDUCE, NumelIn=7, NumelOut=7"), (("size-mismatch", "strong"),)),
+        Fires(
+            _caught(0, _REDUCE) + _caught(1, "SeqNum=8, OpType=ALLGATHER, NumelIn=1, NumelOut=8"),
+            (("collective-desync", "strong"),),
+        ),
+        Fires(
+            _caught(0, _REDUCE) + _caught(1, "SeqNum=8, OpType=ALLREDUCE, NumelIn=7, NumelOut=7"),
+            (("size-mismatch", "strong"),),
+        ),
     ),
-    silent=(_caught(0, _REDUCE) + _caught(1, _REDUCE), _caught(0, _REDUCE), _timeout(0, 11) + _timeout(1, 11)),
+    silent=(
+        _caught(0, _REDUCE) + _caught(1, _REDUCE),
+        _caught(0, _REDUCE),
+        _timeout(0, 11) + _timeout(1, 11),
+    ),
 )

@@ -1,7 +1,8 @@
-"""What is on the nodes of a lab besides the lab itself: processes, files, listening ports. What a run leaves is the difference.
+"""What is on the nodes of a lab besides the lab itself: processes, files, listening ports. What a
+run leaves is the difference.
 
-A build of the benchmark is meant to stay, whole, with the folders above it; everything else is left behind. Seen from outside the nodes, so
-that nothing of a node's own view is trusted.
+A build of the benchmark is meant to stay, whole, with the folders above it; everything else is left
+behind. Seen from outside the nodes, so that nothing of a node's own view is trusted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from busbw.lab.state import LabNode, LabState
 
 MEANT_TO_STAY = re.compile(r"home/\.cache(/busbw(/jobs|/build(/[0-9a-f]{16}(/.*)?)?)?)?")
 SETTLE_S = 20.0
-"""How long after a run sshd may need for the end of its own children, and ranks that lost their launcher for theirs."""
+"""How long after a run sshd may need for the end of its own children, and ranks that lost their
+launcher for theirs."""
 _LISTENING = {"tcp": "0A", "udp": "07"}
 
 
@@ -33,11 +35,17 @@ class Footprint:
 
     def beyond(self, before: Footprint) -> Footprint:
         """What there is now and was not before, and files that are other ones."""
-        return Footprint(self.processes - before.processes, self.files - before.files, self.ports - before.ports)
+        return Footprint(
+            self.processes - before.processes, self.files - before.files, self.ports - before.ports
+        )
 
     def told(self) -> list[str]:
         """One text per thing."""
-        return [f"{kind} {text}" for kind in ("processes", "files", "ports") for text in sorted(getattr(self, kind))]
+        return [
+            f"{kind} {text}"
+            for kind in ("processes", "files", "ports")
+            for text in sorted(getattr(self, kind))
+        ]
 
 
 def of(lab: LabState) -> Footprint:
@@ -45,7 +53,9 @@ def of(lab: LabState) -> Footprint:
     running, lying, listening = set(), set(), set()
     for node in lab.nodes:
         running |= {
-            f"{node.name} {pid} {processes.command_line(pid)}" for pid in processes.of_node(lab, node) if processes.start_ticks(pid)
+            f"{node.name} {pid} {processes.command_line(pid)}"
+            for pid in processes.of_node(lab, node)
+            if processes.start_ticks(pid)
         }
         lying |= {f"{node.name} {text}" for text in _files(lab, node)}
         listening |= {f"{node.name} {text}" for text in _ports(node)}
@@ -64,7 +74,9 @@ def left_behind(lab: LabState, before: Footprint, settle_s: float = SETTLE_S) ->
 
 def killed(pids: list[int]) -> int:
     """Kill them; how many there were."""
-    return sum(processes.send(one, signal.SIGKILL) for pid in pids if (one := processes.identify(pid)))
+    return sum(
+        processes.send(one, signal.SIGKILL) for pid in pids if (one := processes.identify(pid))
+    )
 
 
 def jobs(lab: LabState, node: LabNode) -> list[int]:
@@ -92,11 +104,16 @@ def connections(lab: LabState, node: LabNode) -> list[int]:
 
 
 def _files(lab: LabState, node: LabNode) -> list[str]:
-    """Below the node's home, /tmp and /dev/shm; those of its ssh with a digest, for they may be there before."""
+    """Below the node's home, /tmp and /dev/shm; those of its ssh with a digest, for they may be
+    there before."""
     directory = files.node_directory(lab, node)
     assert node.init is not None  # the lab is up
     found = []
-    for name, top in (("home", directory / "home"), ("tmp", directory / "tmp"), ("shm", Path(f"/proc/{node.init.pid}/root/dev/shm"))):
+    for name, top in (
+        ("home", directory / "home"),
+        ("tmp", directory / "tmp"),
+        ("shm", Path(f"/proc/{node.init.pid}/root/dev/shm")),
+    ):
         for path in sorted(top.rglob("*")) if top.is_dir() else ():
             text = f"{name}/{path.relative_to(top)}"
             if not MEANT_TO_STAY.fullmatch(text):
@@ -115,6 +132,14 @@ def _ports(node: LabNode) -> list[str]:
     for kind, state in _LISTENING.items():
         for version in ("", "6"):
             table = Path(f"/proc/{node.init.pid}/net/{kind}{version}")
-            rows = [line.split() for line in table.read_text().splitlines()[1:]] if table.exists() else []
-            found += [f"{kind}{version} {int(row[1].rpartition(':')[2], 16)}" for row in rows if row[3] == state]
+            rows = (
+                [line.split() for line in table.read_text().splitlines()[1:]]
+                if table.exists()
+                else []
+            )
+            found += [
+                f"{kind}{version} {int(row[1].rpartition(':')[2], 16)}"
+                for row in rows
+                if row[3] == state
+            ]
     return found

@@ -1,7 +1,9 @@
-"""One rank of a PyTorch job over gloo, whose flight recorder is written to TORCH_FR_DUMP_TEMP_FILE<rank> once it makes no progress.
+"""One rank of a PyTorch job over gloo, whose flight recorder is written to
+TORCH_FR_DUMP_TEMP_FILE<rank> once it makes no progress.
 
-GLOO_FAULT = straggler, skip, size or dead, in rank GLOO_WHO from the tenth step on. NCCL's watchdog writes such dumps by itself; gloo has none,
-so a thread of the job does. A rank whose collective fails keeps waiting, as jobs do whose error handler hangs.
+GLOO_FAULT = straggler, skip, size or dead, in rank GLOO_WHO from the tenth step on. NCCL's watchdog
+writes such dumps by itself; gloo has none, so a thread of the job does. A rank whose collective
+fails keeps waiting, as jobs do whose error handler hangs.
 """
 
 from __future__ import annotations

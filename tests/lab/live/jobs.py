@@ -1,4 +1,5 @@
-"""Jobs to be looked at, started on a lab's nodes by their own launcher or by mpirun, and ended by their recorded processes."""
+"""Jobs to be looked at, started on a lab's nodes by their own launcher or by mpirun, and ended by
+their recorded processes."""
 
 from __future__ import annotations
 
@@ -45,7 +46,11 @@ class LiveJob:
         node = self.node_of(rank)
         for pid in processes.of_node(self.state, node):
             words = processes.environment(pid)
-            if words.get("RANK") == str(rank) and words.get("RING_JOB") and "python" in os.path.basename(processes.executable(pid)):
+            if (
+                words.get("RANK") == str(rank)
+                and words.get("RING_JOB")
+                and "python" in os.path.basename(processes.executable(pid))
+            ):
                 found = processes.identify(pid)
                 if found is not None:
                     return found
@@ -60,9 +65,18 @@ class LiveJob:
         if number is signal.SIGKILL:
             processes.wait_until(lambda: processes.gone(process), 20, "the rank to end")
 
-    def await_log(self, text: str, ranks: range | tuple[int, ...] | None = None, deadline_s: float = 60.0) -> None:
+    def await_log(
+        self, text: str, ranks: range | tuple[int, ...] | None = None, deadline_s: float = 60.0
+    ) -> None:
         """Wait until those ranks (all) wrote it."""
-        until(lambda: all(text in self.log(rank) for rank in (ranks if ranks is not None else range(self.world))), deadline_s, text)
+        until(
+            lambda: all(
+                text in self.log(rank)
+                for rank in (ranks if ranks is not None else range(self.world))
+            ),
+            deadline_s,
+            text,
+        )
 
     def end(self) -> None:
         """Kill the ranks, by what they carry, and reap the launchers."""
@@ -96,7 +110,8 @@ def job(
     wrap: Callable[[int], tuple[str, ...]] = lambda rank: (),
     **settings: str,
 ) -> Iterator[LiveJob]:
-    """Start one process per rank on the nodes, block by block; `leave_out` = ranks that are never started, `wrap` = words before a rank's own."""
+    """Start one process per rank on the nodes, block by block; `leave_out` = ranks that are never
+    started, `wrap` = words before a rank's own."""
     world = per_node * len(state.nodes)
     logs.mkdir(parents=True, exist_ok=True)
     hosts = ",".join(state.nodes[rank // per_node].rails[0].address for rank in range(world))
@@ -119,12 +134,15 @@ def job(
                 "PYTHONPATH": sysconfig.get_paths()["purelib"],
                 **settings,
             }
-            # Nodes have a /tmp of their own: neither a checkout nor a virtual environment below it is seen there.
+            # Nodes have a /tmp of their own: neither a checkout nor a virtual environment below it
+            # is seen there.
             python, text = os.path.realpath(sys.executable), program.read_text(encoding="utf-8")
             words = ("env", *(f"{k}={v}" for k, v in own.items()), *wrap(rank), python, "-c", text)
             with (logs / f"rank{rank}.log").open("wb") as log:
                 argv = enter.node_argv(state, node, words)
-                running.launchers.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+                running.launchers.append(
+                    subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                )
         yield running
     finally:
         running.end()

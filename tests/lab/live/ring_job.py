@@ -1,8 +1,10 @@
-"""One rank of a small real job in lockstep: a ring over TCP, its operations counted, and NCCL's RAS spoken by a double on every node.
+"""One rank of a small real job in lockstep: a ring over TCP, its operations counted, and NCCL's RAS
+spoken by a double on every node.
 
-Standard library only. RANK, WORLD_SIZE and LOCAL_RANK are the rank's; RING_HOSTS names the address of every rank.
-RING_FAULT = KIND:RANK:STEP[:TEXT] is what goes wrong, in that rank at that step. The RAS double (local rank 0, port 28028 on loopback) speaks
-the protocol of NCCL 2.28 and asks every rank for its real counts at the moment of the question; RING_RAS = json, text or off.
+Standard library only. RANK, WORLD_SIZE and LOCAL_RANK are the rank's; RING_HOSTS names the address
+of every rank. RING_FAULT = KIND:RANK:STEP[:TEXT] is what goes wrong, in that rank at that step. The
+RAS double (local rank 0, port 28028 on loopback) speaks the protocol of NCCL 2.28 and asks every
+rank for its real counts at the moment of the question; RING_RAS = json, text or off.
 """
 
 from __future__ import annotations
@@ -92,7 +94,13 @@ def of_communicator(told: Answers, at: int) -> list[tuple[int, dict[str, int] | 
     found = []
     for rank, answer in enumerate(told):
         listed = answer["counts"] if answer else None
-        found.append((rank, listed[at] if isinstance(listed, list) else None, answer["init"] if answer else None))
+        found.append(
+            (
+                rank,
+                listed[at] if isinstance(listed, list) else None,
+                answer["init"] if answer else None,
+            )
+        )
     return found
 
 
@@ -100,19 +108,55 @@ def as_json() -> str:
     told, tree = ask_all(), []
     for at, name in enumerate(COMMUNICATORS):
         ranks = of_communicator(told, at)
-        flags = {"async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
-        there = [{**place(r), "status": {"init_state": state, **flags}, "collective_counts": c} for r, c, state in ranks if c is not None]
-        gone = [{**place(rank), "status": {"unresponsive": True, "considered_dead": False}} for rank, c, _ in ranks if c is None]
+        flags = {
+            "async_error": 0,
+            "finalize_called": False,
+            "destroy_flag": False,
+            "abort_flag": False,
+        }
+        there = [
+            {**place(r), "status": {"init_state": state, **flags}, "collective_counts": c}
+            for r, c, state in ranks
+            if c is not None
+        ]
+        gone = [
+            {**place(rank), "status": {"unresponsive": True, "considered_dead": False}}
+            for rank, c, _ in ranks
+            if c is None
+        ]
         sizes = {"size": WORLD, "ranks_count": len(there), "missing_ranks_count": len(gone)}
-        tree.append({"hash": f"0x{name}", "secondary_hash": "0x0:0x0", **sizes, "ranks": there, "missing_ranks": gone})
-    head: dict[str, object] = {"nccl_version": "2.28.9", "cuda_runtime_version": 12090, "cuda_driver_version": 13000}
+        tree.append(
+            {
+                "hash": f"0x{name}",
+                "secondary_hash": "0x0:0x0",
+                **sizes,
+                "ranks": there,
+                "missing_ranks": gone,
+            }
+        )
+    head: dict[str, object] = {
+        "nccl_version": "2.28.9",
+        "cuda_runtime_version": 12090,
+        "cuda_driver_version": 13000,
+    }
     head["timestamp"] = time.strftime("%Y-%m-%d %H:%M:%S")
     ras = {"collection_time_sec": 0.004, "timeouts_count": 0}
-    return json.dumps({**head, "communicators_count": len(tree), "communicators": tree, "ras": ras}, indent=2) + "\n"
+    return (
+        json.dumps(
+            {**head, "communicators_count": len(tree), "communicators": tree, "ras": ras}, indent=2
+        )
+        + "\n"
+    )
 
 
 def place(rank: int) -> dict[str, object]:
-    return {"rank": rank, "host": HOSTS[rank], "pid": known.get(rank, 0), "cuda_dev": 0, "nvml_dev": 0}
+    return {
+        "rank": rank,
+        "host": HOSTS[rank],
+        "pid": known.get(rank, 0),
+        "cuda_dev": 0,
+        "nvml_dev": 0,
+    }
 
 
 def as_text() -> str:
@@ -127,7 +171,8 @@ def as_text() -> str:
             words.append("INCOMPLETE")
             lines = "".join(f"  Rank {rank} -- {owner(rank)}\n" for rank in gone)
             errors.append(
-                f"#0-{at} ({name}) INCOMPLETE\n  Missing communicator data from {len(gone)} rank{'s' * (len(gone) > 1)}\n{lines}\n"
+                f"#0-{at} ({name}) INCOMPLETE\n  Missing communicator data from {len(gone)}"
+                f" rank{'s' * (len(gone) > 1)}\n{lines}\n"
             )
         for collective in COLLECTIVES:
             groups: dict[int, list[int]] = {}
@@ -139,9 +184,15 @@ def as_text() -> str:
                 said = f"  Communicator ranks have different {collective} operation counts\n"
                 warnings.append(f"#0-{at} ({name}) MISMATCH\n{said}{told_groups(groups)}\n")
         state = "RUNNING" if any(state == READY for _, _, state in ranks) else "INIT"
-        rows.append(f"{at:5d}  {1:8d}  {len(set(HOSTS)):8d}  {'2':>8}  {WORLD:8d}  {WORLD:8d}  {state:>8}  {','.join(words) or 'OK'}\n")
+        rows.append(
+            f"{at:5d}  {1:8d}  {len(set(HOSTS)):8d}  {'2':>8}  {WORLD:8d}  {WORLD:8d}  {state:>8} "
+            f" {','.join(words) or 'OK'}\n"
+        )
     nodes = len(set(HOSTS))
-    text = f"{HEAD}{nodes:7d}  {WORLD // nodes:9d}  {1:11d}  {WORLD:9d}  {WORLD:7d}\n{TABLE}{''.join(rows)}\n"
+    text = (
+        f"{HEAD}{nodes:7d}  {WORLD // nodes:9d}  {1:11d}  {WORLD:9d} "
+        f" {WORLD:7d}\n{TABLE}{''.join(rows)}\n"
+    )
     text += "Errors\n======\n\n" + "".join(errors) if errors else ""
     return text + ("Warnings\n========\n\n" + "".join(warnings) if warnings else "")
 

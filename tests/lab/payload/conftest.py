@@ -19,14 +19,31 @@ LIMIT_S = 60.0
 
 
 def _launch(processes: int, program: Path, *words: str) -> tuple[str, ...]:
-    options = {"btl": "vader,self", "btl_vader_single_copy_mechanism": "none", "mpi_yield_when_idle": "1"}
+    options = {
+        "btl": "vader,self",
+        "btl_vader_single_copy_mechanism": "none",
+        "mpi_yield_when_idle": "1",
+    }
     settings = tuple(word for name, value in options.items() for word in ("--mca", name, value))
-    return ("mpirun", "--allow-run-as-root", "--oversubscribe", *settings, "-np", str(processes), str(program), *words)
+    return (
+        "mpirun",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        *settings,
+        "-np",
+        str(processes),
+        str(program),
+        *words,
+    )
 
 
 def _environment(**settings: str) -> dict[str, str]:
     """This process's environment without what would steer the payload, and with the settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_TESTS_", "LAB_", "BUSBW_", "OMPI_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("NCCL_TESTS_", "LAB_", "BUSBW_", "OMPI_"))
+    }
     return {**kept, **settings}
 
 
@@ -51,7 +68,13 @@ def _build(folder: Path, *settings: str) -> Path:
     """A copy of the sources in `folder`, built there; the folder of the binaries."""
     with resources.as_file(resources.files("busbw.lab") / "payload") as sources:
         shutil.copytree(sources, folder, ignore=shutil.ignore_patterns("build"))
-    done = subprocess.run(("make", "-s", "-C", str(folder), *settings), check=False, capture_output=True, text=True, timeout=LIMIT_S)
+    done = subprocess.run(
+        ("make", "-s", "-C", str(folder), *settings),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
     assert (done.returncode, done.stderr) == (0, ""), done
     return folder / "build"
 
@@ -79,13 +102,20 @@ def binaries(mpi_settings: tuple[str, ...], tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def run(binaries: Path, tmp_path: Path) -> Callable[..., Ended]:
-    """Runs a collective's binary, or one at a path, over so many processes: `run("all_reduce", 4, "-b", "8", LAB_NGPU="2")`."""
+    """Runs a collective's binary, or one at a path, over so many processes: `run("all_reduce", 4,
+    "-b", "8", LAB_NGPU="2")`."""
 
     def start(collective: str | Path, processes: int, *words: str, **settings: str) -> Ended:
         program = collective if isinstance(collective, Path) else binaries / f"{collective}_perf"
         argv = _launch(processes, program, *words)
         done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=tmp_path, env=_environment(**settings)
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+            cwd=tmp_path,
+            env=_environment(**settings),
         )
         return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -122,9 +152,23 @@ def endless(binaries: Path, tmp_path: Path) -> Iterator[Callable[..., Job]]:
     jobs: list[Job] = []
 
     def start(*words: str) -> Job:
-        argv = _launch(3, binaries / "all_reduce_perf", "-b", "256K", "-e", "256K", "-n", "5", "-N", "0", *words)
+        argv = _launch(
+            3,
+            binaries / "all_reduce_perf",
+            "-b",
+            "256K",
+            "-e",
+            "256K",
+            "-n",
+            "5",
+            "-N",
+            "0",
+            *words,
+        )
         with (tmp_path / "output").open("wb") as output:
-            process = subprocess.Popen(argv, stdout=output, stderr=output, cwd=tmp_path, env=_environment())
+            process = subprocess.Popen(
+                argv, stdout=output, stderr=output, cwd=tmp_path, env=_environment()
+            )
         jobs.append(Job(process, tmp_path / "output"))
         return jobs[-1]
 

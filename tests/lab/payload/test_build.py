@@ -15,16 +15,28 @@ Build = Callable[..., Path]
 COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce_scatter", "alltoall", "sendrecv")
 
 
-def test_make_gives_the_six_binaries_without_a_word_on_stderr(build: Build, mpi_settings: tuple[str, ...], tmp_path: Path) -> None:
+def test_make_gives_the_six_binaries_without_a_word_on_stderr(
+    build: Build, mpi_settings: tuple[str, ...], tmp_path: Path
+) -> None:
     built = build(tmp_path / "all", *mpi_settings)
-    assert sorted(path.name for path in built.glob("*_perf")) == sorted(f"{name}_perf" for name in COLLECTIVES)
+    assert sorted(path.name for path in built.glob("*_perf")) == sorted(
+        f"{name}_perf" for name in COLLECTIVES
+    )
 
 
 def test_binaries_and_folder_can_be_chosen_and_mpicc_stands_in_for_mpi_home(
     build: Build, mpi_settings: tuple[str, ...], tmp_path: Path
 ) -> None:
-    build(tmp_path / "one", "MPI=1", "BIN_FILES_LIST=all_reduce sendrecv", f"BUILDDIR={tmp_path / 'out'}")
-    assert sorted(path.name for path in (tmp_path / "out").glob("*_perf")) == ["all_reduce_perf", "sendrecv_perf"]
+    build(
+        tmp_path / "one",
+        "MPI=1",
+        "BIN_FILES_LIST=all_reduce sendrecv",
+        f"BUILDDIR={tmp_path / 'out'}",
+    )
+    assert sorted(path.name for path in (tmp_path / "out").glob("*_perf")) == [
+        "all_reduce_perf",
+        "sendrecv_perf",
+    ]
 
 
 def test_built_without_mpi_every_process_prints_a_table_of_one_rank(

@@ -15,7 +15,9 @@ COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce_scatter", "allto
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_every_collective_delivers_what_was_sent(run: Callable[..., Any], collective: str, processes: int) -> None:
+def test_every_collective_delivers_what_was_sent(
+    run: Callable[..., Any], collective: str, processes: int
+) -> None:
     ended = run(collective, processes, "-b", "8", "-e", "1M", "-f", "16", "-n", "2", "-c", "2")
     assert ended.exit_status == 0, ended
     assert "# Out of bounds values : 0 OK" in ended.out
@@ -24,8 +26,12 @@ def test_every_collective_delivers_what_was_sent(run: Callable[..., Any], collec
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES[:-1])
-def test_the_mpi_librarys_own_collectives_pass_the_same_verification(run: Callable[..., Any], collective: str) -> None:
-    ended = run(collective, 3, "-b", "1K", "-e", "64K", "-f", "8", "-n", "1", BUSBW_PAYLOAD_ALGO="mpi")
+def test_the_mpi_librarys_own_collectives_pass_the_same_verification(
+    run: Callable[..., Any], collective: str
+) -> None:
+    ended = run(
+        collective, 3, "-b", "1K", "-e", "64K", "-f", "8", "-n", "1", BUSBW_PAYLOAD_ALGO="mpi"
+    )
     assert ended.exit_status == 0, ended
     assert "# Out of bounds values : 0 OK" in ended.out
 
@@ -33,13 +39,19 @@ def test_the_mpi_librarys_own_collectives_pass_the_same_verification(run: Callab
 def test_every_type_and_operator_is_exact(run: Callable[..., Any]) -> None:
     ended = run("all_reduce", 3, "-b", "4K", "-e", "4K", "-d", "all", "-o", "all", "-n", "1")
     types = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float", "double")
-    assert [(row[2], row[3]) for row in ended.rows] == [(name, op) for name in types for op in ("sum", "prod", "max", "min")]
+    assert [(row[2], row[3]) for row in ended.rows] == [
+        (name, op) for name in types for op in ("sum", "prod", "max", "min")
+    ]
     assert {(row[8], row[12]) for row in ended.rows} == {("0", "0")}
 
 
 def test_every_root_broadcasts_with_root_minus_one(run: Callable[..., Any]) -> None:
     ended = run("broadcast", 3, "-b", "1M", "-e", "1M", "-r", "-1", "-n", "1")
-    assert [(row[4], row[8], row[12]) for row in ended.rows] == [("0", "0", "0"), ("1", "0", "0"), ("2", "0", "0")]
+    assert [(row[4], row[8], row[12]) for row in ended.rows] == [
+        ("0", "0", "0"),
+        ("1", "0", "0"),
+        ("2", "0", "0"),
+    ]
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
@@ -55,6 +67,12 @@ def test_a_rank_that_sends_a_wrong_byte_is_caught(run: Callable[..., Any], colle
 
 
 def test_corruption_of_one_size_leaves_the_others_whole(run: Callable[..., Any]) -> None:
-    ended = run("all_gather", 2, "-b", "4K", "-e", "64K", "-f", "4", "-n", "1", LAB_CORRUPT="0:16384")
-    assert [(row[0], row[8], row[12]) for row in ended.rows] == [("4096", "0", "0"), ("16384", "1", "1"), ("65536", "0", "0")]
+    ended = run(
+        "all_gather", 2, "-b", "4K", "-e", "64K", "-f", "4", "-n", "1", LAB_CORRUPT="0:16384"
+    )
+    assert [(row[0], row[8], row[12]) for row in ended.rows] == [
+        ("4096", "0", "0"),
+        ("16384", "1", "1"),
+        ("65536", "0", "0"),
+    ]
     assert "# Out of bounds values : 2 FAILED" in ended.out

@@ -15,7 +15,9 @@ from busbw.parsers.nccl_tests import table as nccl_tests_table
 pytestmark = pytest.mark.lab
 
 
-def test_the_document_has_every_key_of_schema_3_and_the_matrix_of_all_processes(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_document_has_every_key_of_schema_3_and_the_matrix_of_all_processes(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
     words = ("-b", "64K", "-e", "64K", "-n", "5", "-I", "1", "-K", "2", "-z", "3", "-J", "out.json")
     ended = run("all_reduce", 4, *words, NCCL_TESTS_SPLIT="DIV 2", HF_TOKEN="a secret")
     assert ended.out.startswith("# Writing JSON output to out.json\n")
@@ -26,7 +28,11 @@ def test_the_document_has_every_key_of_schema_3_and_the_matrix_of_all_processes(
     ]
     assert (document["version"], document["nccl_version"], document["errors"]) == (3, None, [""])
     assert "NCCL_TESTS_SPLIT=DIV 2" in document["env"]
-    assert not [item for item in document["env"] if "secret" in item or item.startswith(("PATH=", "HOME=", "OMPI_MCA_orte_"))]
+    assert not [
+        item
+        for item in document["env"]
+        if "secret" in item or item.startswith(("PATH=", "HOME=", "OMPI_MCA_orte_"))
+    ]
     config = document["config"]
     devices = config.pop("devices")
     assert config == {
@@ -51,13 +57,39 @@ def test_the_document_has_every_key_of_schema_3_and_the_matrix_of_all_processes(
     assert {d["device_info"] for d in devices} == {"host memory (emulated, no GPU)"}
     (row,) = document["results"]
     assert list(row) == [
-        *("size", "count", "type", "redop", "root", "out_of_place", "out_of_place_per_iter", "in_place", "in_place_per_iter"),
+        *(
+            "size",
+            "count",
+            "type",
+            "redop",
+            "root",
+            "out_of_place",
+            "out_of_place_per_iter",
+            "in_place",
+            "in_place_per_iter",
+        ),
         *("actual_iterations", "experiment_name"),
     ]
-    assert (row["size"], row["count"], row["type"], row["redop"], row["root"]) == (65536, 16384, "float", "sum", "    -1")
+    assert (row["size"], row["count"], row["type"], row["redop"], row["root"]) == (
+        65536,
+        16384,
+        "float",
+        "sum",
+        "    -1",
+    )
     spread = row["out_of_place_per_iter"]
     assert list(spread) == [
-        *("skipped_iterations", "min_us", "max_us", "avg_us", "p50_us", "p95_us", "p99_us", "stdev_us", "cv_pct"),
+        *(
+            "skipped_iterations",
+            "min_us",
+            "max_us",
+            "avg_us",
+            "p50_us",
+            "p95_us",
+            "p99_us",
+            "stdev_us",
+            "cv_pct",
+        ),
         *("times_us", "per_process_max_times_us"),
     ]
     matrix = spread["per_process_max_times_us"]
@@ -74,26 +106,55 @@ def test_the_document_has_every_key_of_schema_3_and_the_matrix_of_all_processes(
 
 @pytest.mark.parametrize(
     ("collective", "factor"),
-    [("all_reduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("alltoall", 0.75), ("broadcast", 1.0), ("sendrecv", 1.0)],
+    [
+        ("all_reduce", 1.5),
+        ("all_gather", 0.75),
+        ("reduce_scatter", 0.75),
+        ("alltoall", 0.75),
+        ("broadcast", 1.0),
+        ("sendrecv", 1.0),
+    ],
 )
-def test_table_and_document_agree_and_carry_the_bus_factor(run: Callable[..., Any], tmp_path: Path, collective: str, factor: float) -> None:
+def test_table_and_document_agree_and_carry_the_bus_factor(
+    run: Callable[..., Any], tmp_path: Path, collective: str, factor: float
+) -> None:
     ended = run(collective, 4, "-b", "1M", "-e", "1M", "-n", "2", "-J", "out.json")
     (table,) = nccl_tests_table.parse(ended.out)
     document = nccl_tests_json.parse((tmp_path / "out.json").read_text())
-    assert (table.collective, table.nranks, table.complete, table.problems) == (collective, 4, True, ())
-    assert (document.collective, document.nranks, document.complete, document.problems) == (collective, 4, True, ())
+    assert (table.collective, table.nranks, table.complete, table.problems) == (
+        collective,
+        4,
+        True,
+        (),
+    )
+    assert (document.collective, document.nranks, document.complete, document.problems) == (
+        collective,
+        4,
+        True,
+        (),
+    )
     (row,) = document.rows
     assert row.out_of_place is not None
     assert table.rows[0].out_of_place is not None
-    assert row.out_of_place.algbw_gb_s * factor == pytest.approx(row.out_of_place.busbw_gb_s, abs=2e-6)
-    assert row.size_bytes / row.out_of_place.time_us / 1e3 == pytest.approx(row.out_of_place.algbw_gb_s, rel=1e-4)
-    assert table.rows[0].out_of_place.time_us == pytest.approx(row.out_of_place.time_us, rel=5e-3, abs=0.006)
+    assert row.out_of_place.algbw_gb_s * factor == pytest.approx(
+        row.out_of_place.busbw_gb_s, abs=2e-6
+    )
+    assert row.size_bytes / row.out_of_place.time_us / 1e3 == pytest.approx(
+        row.out_of_place.algbw_gb_s, rel=1e-4
+    )
+    assert table.rows[0].out_of_place.time_us == pytest.approx(
+        row.out_of_place.time_us, rel=5e-3, abs=0.006
+    )
 
 
-def test_a_taken_name_gets_a_number_and_another_suffix_is_ignored(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_taken_name_gets_a_number_and_another_suffix_is_ignored(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
     (tmp_path / "out.json").write_text("kept")
     ended = run("sendrecv", 2, "-b", "8", "-e", "8", "-n", "1", "-J", "out.json")
     assert ended.out.startswith("# Writing JSON output to out.json.0\n")
     assert (tmp_path / "out.json").read_text() == "kept"
-    assert not run("sendrecv", 2, "-b", "8", "-e", "8", "-n", "1", "-J", "out.txt").out.startswith("# Writing")
+    assert not run("sendrecv", 2, "-b", "8", "-e", "8", "-n", "1", "-J", "out.txt").out.startswith(
+        "# Writing"
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "out.json.0"]

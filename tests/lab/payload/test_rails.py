@@ -32,9 +32,15 @@ def lab(lab_factory: Callable[..., LabState], binaries: Path) -> LabState:
 
 
 def script(state: LabState, collective: str, *words: str, **settings: str) -> str:
-    """A shell line for node1: one process a rail on every node, data on the rails, MPI's own traffic on the management link."""
+    """A shell line for node1: one process a rail on every node, data on the rails, MPI's own
+    traffic on the management link."""
     interfaces = [rail.interface for rail in state.nodes[0].rails]
-    options = {"btl": "tcp,vader,self", "btl_tcp_if_include": "mgmt0", "oob_tcp_if_include": "mgmt0", "mpi_yield_when_idle": "1"}
+    options = {
+        "btl": "tcp,vader,self",
+        "btl_tcp_if_include": "mgmt0",
+        "oob_tcp_if_include": "mgmt0",
+        "mpi_yield_when_idle": "1",
+    }
     passed = {"LAB_RAILS": ",".join(interfaces), "LAB_RAIL_BY_LOCAL_RANK": "1", **settings}
     hosts = ",".join(f"{node.name}:{RAILS}" for node in state.nodes)
     argv = [
@@ -67,34 +73,85 @@ def test_every_rail_carries_what_the_model_says(lab: LabState, on_node: Callable
     }
     for collective, sent_per_rail in models.items():
         before = sent_bytes(lab, on_node)
-        sweep = ("-b", str(SIZE_BYTES), "-e", str(SIZE_BYTES), "-n", "8", "-w", "0", "-c", "1", "-T", "30")
+        sweep = (
+            "-b",
+            str(SIZE_BYTES),
+            "-e",
+            str(SIZE_BYTES),
+            "-n",
+            "8",
+            "-w",
+            "0",
+            "-c",
+            "1",
+            "-T",
+            "30",
+        )
         ran = on_node(lab, "node1", script(lab, collective, *sweep), timeout_s=90)
         assert ran.exit_status == 0, ran
         assert "# Out of bounds values : 0 OK" in ran.out
         assert "# Rails: eth0,eth1, one a process by local rank" in ran.out.splitlines()
-        operations = 2 * (8 + 1 + 1)  # out-of-place and in-place; one before the timed ones, one verified
+        # out-of-place and in-place; one before the timed ones, one verified
+        operations = 2 * (8 + 1 + 1)
         after = sent_bytes(lab, on_node)
         sent = {key: after[key] - before[key] for key in after if key[1].startswith("eth")}
-        assert sent == {key: pytest.approx(operations * sent_per_rail, rel=0.05) for key in sent}, collective
+        assert sent == {key: pytest.approx(operations * sent_per_rail, rel=0.05) for key in sent}, (
+            collective
+        )
         assert len(sent) == RANKS
 
 
-def test_groups_by_rail_tell_the_slow_rail_from_the_sound_one(lab: LabState, on_node: Callable[..., Any]) -> None:
+def test_groups_by_rail_tell_the_slow_rail_from_the_sound_one(
+    lab: LabState, on_node: Callable[..., Any]
+) -> None:
     faults.slow(lab, "node2", 75e6, rail="eth1")
-    words = ("-b", "2M", "-e", "2M", "-n", "4", "-c", "0", "-I", "1", "-z", "3", "-J", "out.json", "-T", "30")
-    ran = on_node(lab, "node1", script(lab, "all_reduce", *words, NCCL_TESTS_SPLIT=f"MOD {RAILS}") + " && cat out.json", timeout_s=90)
+    words = (
+        "-b",
+        "2M",
+        "-e",
+        "2M",
+        "-n",
+        "4",
+        "-c",
+        "0",
+        "-I",
+        "1",
+        "-z",
+        "3",
+        "-J",
+        "out.json",
+        "-T",
+        "30",
+    )
+    ran = on_node(
+        lab,
+        "node1",
+        script(lab, "all_reduce", *words, NCCL_TESTS_SPLIT=f"MOD {RAILS}") + " && cat out.json",
+        timeout_s=90,
+    )
     assert ran.exit_status == 0, ran
     document = json.loads(next(line for line in ran.out.splitlines() if line.startswith("{")))
     groups = [device["group"] for device in document["config"]["devices"]]
     matrix = document["results"][0]["out_of_place_per_iter"]["per_process_max_times_us"]
-    fastest = {group: min(min(times) for times, of in zip(matrix, groups, strict=True) if of == group) for group in (0, 1)}
+    fastest = {
+        group: min(min(times) for times, of in zip(matrix, groups, strict=True) if of == group)
+        for group in (0, 1)
+    }
     assert groups == [0, 1] * NODES
     floor_us = 2 * (NODES - 1) / NODES * (2 << 20) * 8 / 75e6 * 1e6
-    assert fastest[1] > 0.6 * floor_us  # less than the whole: after each pause a token bucket lets a burst through
+    # less than the whole: after each pause a token bucket lets a burst through
+    assert fastest[1] > 0.6 * floor_us
     assert fastest[0] < 0.3 * floor_us
 
 
-def test_a_rail_that_a_node_does_not_have_is_named(lab: LabState, on_node: Callable[..., Any]) -> None:
-    ran = on_node(lab, "node1", script(lab, "all_reduce", "-b", "1K", "-e", "1K", LAB_RAILS="eth0,eth7"), timeout_s=60)
+def test_a_rail_that_a_node_does_not_have_is_named(
+    lab: LabState, on_node: Callable[..., Any]
+) -> None:
+    ran = on_node(
+        lab,
+        "node1",
+        script(lab, "all_reduce", "-b", "1K", "-e", "1K", LAB_RAILS="eth0,eth7"),
+        timeout_s=60,
+    )
     assert ran.exit_status == 3
     assert "listening for peers on eth7: no such interface, or no IPv4 address" in ran.out

@@ -23,22 +23,32 @@ HEADER = """\
 
 
 def test_the_table_is_that_of_nccl_tests_to_the_space(run: Callable[..., Any]) -> None:
-    ended = run("all_reduce", 4, "--minbytes", "8", "--maxbytes", "8K", "--stepfactor", "32", "--iters", "2")
+    ended = run(
+        "all_reduce", 4, "--minbytes", "8", "--maxbytes", "8K", "--stepfactor", "32", "--iters", "2"
+    )
     host = re.escape(os.uname().nodename.split(".")[0][:63])
     ranks = "".join(
-        rf"#  Rank {rank:2d} Group  0 Pid +\d+ on {' ' * max(0, 10 - len(host))}{host} device {rank:2d} \[0000:00:{rank:02x}\] "
+        rf"#  Rank {rank:2d} Group  0 Pid +\d+ on {' ' * max(0, 10 - len(host))}{host} device"
+        rf" {rank:2d} \[0000:00:{rank:02x}\] "
         r"host memory \(emulated, no GPU\)\n"
         for rank in range(4)
     )
     rows = "".join(
-        rf" +{size}  +{size // 4}     float     sum      -1(?:  [ \d.]{{7}}  [ \d.]{{6}}  [ \d.]{{6}}       0){{2}}\n"
+        rf" +{size}  +{size // 4}     float     sum      -1(?:  [ \d.]{{7}}  [ \d.]{{6}}  ["
+        r" \d.]{6}       0){2}\n"
         for size in (8, 256, 8192)
     )
     expected = (
-        r"# busbw payload 1\.0 \(host memory over MPI, ring algorithms, speaks the nccl-tests 2\.19\.6 dialect\)\n"
+        r"# busbw payload 1\.0 \(host memory over MPI, ring algorithms, speaks the nccl-tests"
+        r" 2\.19\.6 dialect\)\n"
         r"# Collective test starting: all_reduce_perf\n"
-        r"# nThread 1 nGpus 1 minBytes 8 maxBytes 8192 step: 32\(factor\) warmup iters: 1 iters: 2 agg iters: 1 validation: 1 graph: 0 unalign: 0\n"
-        r"#\n# Using devices\n" + ranks + re.escape(HEADER) + rows + r"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : [\d.e-]+ \n"
+        r"# nThread 1 nGpus 1 minBytes 8 maxBytes 8192 step: 32\(factor\) warmup iters: 1 iters: 2"
+        r" agg iters: 1 validation: 1 graph: 0 unalign: 0\n"
+        r"#\n# Using devices\n"
+        + ranks
+        + re.escape(HEADER)
+        + rows
+        + r"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : [\d.e-]+ \n"
         r"#\n# Collective test concluded: all_reduce_perf\n#\n\n"
     )
     assert re.fullmatch(expected, ended.out), ended.out
@@ -48,14 +58,24 @@ def test_the_table_is_that_of_nccl_tests_to_the_space(run: Callable[..., Any]) -
 
 @pytest.mark.parametrize(
     ("collective", "size", "count"),
-    [("all_reduce", 1000, 250), ("broadcast", 1000, 250), ("sendrecv", 1000, 250), ("all_gather", 960, 80), ("reduce_scatter", 960, 80)],
+    [
+        ("all_reduce", 1000, 250),
+        ("broadcast", 1000, 250),
+        ("sendrecv", 1000, 250),
+        ("all_gather", 960, 80),
+        ("reduce_scatter", 960, 80),
+    ],
 )
-def test_parts_are_cut_to_sixteen_bytes_a_rank(run: Callable[..., Any], collective: str, size: int, count: int) -> None:
+def test_parts_are_cut_to_sixteen_bytes_a_rank(
+    run: Callable[..., Any], collective: str, size: int, count: int
+) -> None:
     ended = run(collective, 3, "-b", "1000", "-e", "1000", "-n", "1")
     assert [(row[0], row[1]) for row in ended.rows] == [(str(size), str(count))]
 
 
-def test_a_size_too_small_for_a_part_of_each_rank_is_a_row_of_size_zero(run: Callable[..., Any]) -> None:
+def test_a_size_too_small_for_a_part_of_each_rank_is_a_row_of_size_zero(
+    run: Callable[..., Any],
+) -> None:
     (row,) = run("alltoall", 4, "-b", "8", "-e", "8", "-n", "1").rows
     assert (row[0], row[1], row[6], row[7], row[8]) == ("0", "0", "0.00", "0.00", "0")
 
@@ -70,7 +90,9 @@ def test_a_size_too_small_for_a_part_of_each_rank_is_a_row_of_size_zero(run: Cal
         (("-c", "0"), 13, "#wrong"),
     ],
 )
-def test_modifiers_add_their_columns(run: Callable[..., Any], words: tuple[str, ...], tokens: int, header: str) -> None:
+def test_modifiers_add_their_columns(
+    run: Callable[..., Any], words: tuple[str, ...], tokens: int, header: str
+) -> None:
     ended = run("all_reduce", 2, "-b", "1K", "-e", "4K", "-f", "2", "-n", "3", *words)
     assert [len(row) for row in ended.rows] == [tokens] * 3
     (labels,) = (line for line in ended.out.splitlines() if "redop" in line)
@@ -90,7 +112,13 @@ def test_without_a_check_the_wrong_column_says_so(run: Callable[..., Any]) -> No
     [
         ("1", "# Blocking Enabled: wait and barrier after each inner iteration (-m) "),
         ("2", "# Blocking Enabled: wait after each inner iteration (-m), no barrier "),
-        ("3", "# Blocking Enabled: wait and barrier after each outer iteration (-n); time excludes barrier "),
+        (
+            "3",
+            (
+                "# Blocking Enabled: wait and barrier after each outer iteration (-n); time"
+                " excludes barrier "
+            ),
+        ),
     ],
 )
 def test_blocking_modes_are_announced(run: Callable[..., Any], mode: str, line: str) -> None:
@@ -116,7 +144,9 @@ def test_cycles_repeat_the_sizes_under_one_header(run: Callable[..., Any]) -> No
         ({"NCCL_TESTS_SPLIT_MASK": "0x2", "NCCL_TESTS_SPLIT": "MOD 2"}, [0, 0, 2, 2]),
     ],
 )
-def test_groups_are_split_as_nccl_tests_splits_them(run: Callable[..., Any], settings: dict[str, str], groups: list[int]) -> None:
+def test_groups_are_split_as_nccl_tests_splits_them(
+    run: Callable[..., Any], settings: dict[str, str], groups: list[int]
+) -> None:
     ended = run("all_reduce", 4, "-b", "64K", "-e", "64K", "-n", "2", **settings)
     assert [int(found) for found in re.findall(r"#  Rank +\d+ Group +(\d+) ", ended.out)] == groups
     assert ended.exit_status == 0

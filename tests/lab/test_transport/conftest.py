@@ -1,4 +1,5 @@
-"""Real sshd processes of this user on 127.0.0.x, one configuration file for all of them, and what they are reached with."""
+"""Real sshd processes of this user on 127.0.0.x, one configuration file for all of them, and what
+they are reached with."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Server:
         return found
 
     def signal_connections(self, number: int) -> None:
-        """Send a signal to every sshd that serves a connection; one that has just ended is no error."""
+        """Send a signal to every sshd that serves a connection; one that has just ended is no
+        error."""
         for pid in self.children():
             try:
                 if Path(f"/proc/{pid}/comm").read_text() == "sshd\n":
@@ -73,7 +75,8 @@ class Server:
 
 @dataclass
 class Site:
-    """A directory with a user key, a configuration file, a known_hosts file, and the servers started in it."""
+    """A directory with a user key, a configuration file, a known_hosts file, and the servers
+    started in it."""
 
     directory: Path
     servers: dict[str, Server] = field(default_factory=dict)
@@ -90,7 +93,15 @@ class Site:
     def key(self) -> Path:
         return self.directory / "key"
 
-    def start(self, name: str, *, address: str = "127.0.0.1", options: str = "", known: bool = True, host_options: str = "") -> Server:
+    def start(
+        self,
+        name: str,
+        *,
+        address: str = "127.0.0.1",
+        options: str = "",
+        known: bool = True,
+        host_options: str = "",
+    ) -> Server:
         """Start an sshd and name it in the configuration."""
         directory = self.directory / name
         directory.mkdir(exist_ok=True)
@@ -100,15 +111,23 @@ class Site:
         home.mkdir()
         port = free_port(address)
         (directory / "sshd_config").write_text(
-            f"{options}\nListenAddress {address}:{port}\nHostKey {directory}/host\nAuthorizedKeysFile {self.key}.pub\nPidFile {directory}/pid\n"
-            f"UsePAM no\nStrictModes no\nUseDNS no\nPermitRootLogin yes\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-            f"MaxSessions 10\nSetEnv HOME={home} NODE={name}\n" + ("" if "MaxStartups" in options else "MaxStartups 1000\n")
+            f"{options}\nListenAddress {address}:{port}\nHostKey"
+            f" {directory}/host\nAuthorizedKeysFile {self.key}.pub\nPidFile {directory}/pid\nUsePAM"
+            " no\nStrictModes no\nUseDNS no\nPermitRootLogin yes\nPasswordAuthentication"
+            f" no\nKbdInteractiveAuthentication no\nMaxSessions 10\nSetEnv HOME={home}"
+            f" NODE={name}\n" + ("" if "MaxStartups" in options else "MaxStartups 1000\n")
         )
         with (directory / "log").open("wb") as log:
-            process = subprocess.Popen((SSHD, "-D", "-e", "-f", str(directory / "sshd_config")), stdin=subprocess.DEVNULL, stderr=log)
+            process = subprocess.Popen(
+                (SSHD, "-D", "-e", "-f", str(directory / "sshd_config")),
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+            )
         server = Server(name, address, port, directory, process)
         self.servers[name] = server
-        wait_until(lambda: (directory / "pid").exists() or process.poll() is not None, f"sshd {name}")
+        wait_until(
+            lambda: (directory / "pid").exists() or process.poll() is not None, f"sshd {name}"
+        )
         assert process.poll() is None, server.log
         if known:
             with self.known_hosts.open("a") as file:

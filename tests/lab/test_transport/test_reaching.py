@@ -38,7 +38,12 @@ def reach() -> Iterator[Reach]:
     transports: list[Transport] = []
 
     def connect(
-        site: Site, host: str | Node, *, kind: str = "ssh", timeout_s: float = 20.0, accept: bool = False
+        site: Site,
+        host: str | Node,
+        *,
+        kind: str = "ssh",
+        timeout_s: float = 20.0,
+        accept: bool = False,
     ) -> RealSession | Unreachable:
         transport = make(kind, ssh_config=str(site.config), accept_new_host_keys=accept)
         transports.append(transport)
@@ -66,7 +71,9 @@ def keygen(*arguments: str) -> None:
 
 
 def fingerprint(public_key: Path) -> str:
-    return subprocess.run(("ssh-keygen", "-lf", public_key), capture_output=True, text=True, check=True).stdout.split()[1]
+    return subprocess.run(
+        ("ssh-keygen", "-lf", public_key), capture_output=True, text=True, check=True
+    ).stdout.split()[1]
 
 
 # --- reached -----------------------------------------------------------------------------------------------------------------------------
@@ -81,11 +88,15 @@ def test_a_good_node_is_reached_and_nothing_is_noted(shared: Site, reach: Reach,
     assert (session.node, session.notes) == ("good", ())
 
 
-def test_what_the_inventory_says_of_a_node_is_enough(shared: Site, reach: Reach, tmp_path: Path) -> None:
+def test_what_the_inventory_says_of_a_node_is_enough(
+    shared: Site, reach: Reach, tmp_path: Path
+) -> None:
     server = shared.servers["good"]
     bare = tmp_path / "config"
     bare.write_text(f"Host *\n UserKnownHostsFile {shared.known_hosts}\n IdentityAgent none\n")
-    node = Node("n1", address=server.address, port=server.port, user=ME, identity_file=str(shared.key))
+    node = Node(
+        "n1", address=server.address, port=server.port, user=ME, identity_file=str(shared.key)
+    )
     transport = make("ssh", ssh_config=str(bare))
 
     session = transport.connect(node, 20)
@@ -98,7 +109,9 @@ def test_what_the_inventory_says_of_a_node_is_enough(shared: Site, reach: Reach,
 @BOTH
 def test_included_files_and_match_exec_count(site: Site, reach: Reach, kind: str) -> None:
     server = site.start("plain")
-    (site.directory / "more").write_text(f"Match originalhost gpu-7 exec true\n HostName {server.address}\n Port {server.port}\n")
+    (site.directory / "more").write_text(
+        f"Match originalhost gpu-7 exec true\n HostName {server.address}\n Port {server.port}\n"
+    )
     site.config.write_text(f"Include {site.directory}/more\n{site.config.read_text()}")
 
     assert node_of(reach(site, "gpu-7", kind=kind)) == "plain"
@@ -134,8 +147,12 @@ def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site: Site) -> 
     bastion = site.start("bastion")
     inner = site.start("inner")
     for number in range(8):
-        site.host(f"n{number}", f"HostName {inner.address}", f"Port {inner.port}", "ProxyJump bastion")
-    cluster = Cluster(tuple(Node(f"n{number}") for number in range(8)), "n0", "test", ssh_config=str(site.config))
+        site.host(
+            f"n{number}", f"HostName {inner.address}", f"Port {inner.port}", "ProxyJump bastion"
+        )
+    cluster = Cluster(
+        tuple(Node(f"n{number}") for number in range(8)), "n0", "test", ssh_config=str(site.config)
+    )
 
     with open_fleet(cluster, make("ssh", ssh_config=str(site.config)), deadline_s=30) as fleet:
         answers = fleet.run(Command(("printenv", "NODE")), deadline_s=30)
@@ -150,15 +167,25 @@ def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site: Site) -> 
 def test_a_jump_host_is_never_given_more_than_it_can_carry(
     site: Site, monkeypatch: pytest.MonkeyPatch, kind: str, logins: int, at_once: int
 ) -> None:
-    """Over paramiko three nodes to a connection; over OpenSSH each node's own login, one at a time where a second would be dropped."""
+    """Over paramiko three nodes to a connection; over OpenSSH each node's own login, one at a time
+    where a second would be dropped."""
     monkeypatch.setattr(ssh, "NODES_PER_JUMP", 3)
     monkeypatch.setattr(openssh, "_AT_A_JUMP", 1)
-    bastion, inner = site.start("bastion", options=f"MaxStartups {at_once}:100:{at_once}"), site.start("inner")
+    bastion, inner = (
+        site.start("bastion", options=f"MaxStartups {at_once}:100:{at_once}"),
+        site.start("inner"),
+    )
     for number in range(8):
-        site.host(f"n{number}", f"HostName {inner.address}", f"Port {inner.port}", "ProxyJump bastion")
-    cluster = Cluster(tuple(Node(f"n{number}") for number in range(8)), "n0", "test", ssh_config=str(site.config))
+        site.host(
+            f"n{number}", f"HostName {inner.address}", f"Port {inner.port}", "ProxyJump bastion"
+        )
+    cluster = Cluster(
+        tuple(Node(f"n{number}") for number in range(8)), "n0", "test", ssh_config=str(site.config)
+    )
 
-    with open_fleet(cluster, make(kind, ssh_config=str(site.config)), connect_timeout_s=30, deadline_s=60) as fleet:
+    with open_fleet(
+        cluster, make(kind, ssh_config=str(site.config)), connect_timeout_s=30, deadline_s=60
+    ) as fleet:
         assert fleet.unreachable == ()
         assert len(fleet.sessions) == 8
 
@@ -167,7 +194,9 @@ def test_a_jump_host_is_never_given_more_than_it_can_carry(
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa"])
-def test_a_host_known_by_one_type_of_key_is_asked_for_that_one(site: Site, reach: Reach, kind: str) -> None:
+def test_a_host_known_by_one_type_of_key_is_asked_for_that_one(
+    site: Site, reach: Reach, kind: str
+) -> None:
     extra = site.directory / "other"
     keygen("-N", "", "-t", kind, "-f", str(extra))
     server = site.start("two-keys", options=f"HostKey {extra}", known=False)
@@ -223,18 +252,24 @@ def relay(source: socket.socket, sink: socket.socket) -> None:
 
 
 @BOTH
-def test_a_wrong_key_is_refused_and_the_keys_tried_are_named(site: Site, reach: Reach, kind: str) -> None:
+def test_a_wrong_key_is_refused_and_the_keys_tried_are_named(
+    site: Site, reach: Reach, kind: str
+) -> None:
     server = site.start("strict", host_options=f"IdentityFile {site.directory}/other")
     keygen("-N", "", "-t", "ed25519", "-f", str(site.directory / "other"))
-    (site.directory / "config").write_text(site.config.read_text().replace(f"IdentityFile {site.key}\n", "IdentityFile /nonexistent\n"))
+    (site.directory / "config").write_text(
+        site.config.read_text().replace(f"IdentityFile {site.key}\n", "IdentityFile /nonexistent\n")
+    )
 
     outcome = reach(site, "strict", kind=kind)
 
     assert isinstance(outcome, Unreachable)
     assert "Permission denied (publickey" in outcome.reason
     if kind == "ssh":
-        assert outcome.reason == (
-            f"log in as {ME} on 127.0.0.1 port {server.port}: Permission denied (publickey); tried {site.directory}/other"
+        assert (
+            outcome.reason
+            == f"log in as {ME} on 127.0.0.1 port {server.port}: Permission denied (publickey);"
+            f" tried {site.directory}/other"
         )
         assert outcome.next_step.startswith(f"ssh-copy-id -p {server.port} {ME}@127.0.0.1")
     assert not outcome.host_key_mismatch
@@ -251,9 +286,11 @@ def test_keys_that_cannot_be_used_are_named_with_what_to_do(site: Site, reach: R
     outcome = reach(site, "strict")
 
     assert isinstance(outcome, Unreachable)
-    assert outcome.reason == (
-        f"log in as {ME} on 127.0.0.1 port {server.port}: Permission denied (publickey); no key to try; not used: "
-        f"{site.directory}/locked is encrypted: ssh-add it, {site.directory}/open has permissions 0644, which ssh refuses: chmod 600"
+    assert (
+        outcome.reason
+        == f"log in as {ME} on 127.0.0.1 port {server.port}: Permission denied (publickey); no key"
+        f" to try; not used: {site.directory}/locked is encrypted: ssh-add it,"
+        f" {site.directory}/open has permissions 0644, which ssh refuses: chmod 600"
     )
 
 
@@ -273,15 +310,23 @@ def agent(tmp_path: Path) -> Iterator[Path]:
 
 @BOTH
 @pytest.mark.parametrize("only", ["yes", "no"])
-def test_a_key_of_the_agent_is_used_by_its_public_half(site: Site, reach: Reach, agent: Path, kind: str, only: str) -> None:
+def test_a_key_of_the_agent_is_used_by_its_public_half(
+    site: Site, reach: Reach, agent: Path, kind: str, only: str
+) -> None:
     site.start("good")
     decoy = site.directory / "decoy"
     keygen("-N", "", "-t", "ed25519", "-f", str(decoy))
-    subprocess.run(("ssh-add", "-q", decoy, site.key), env={"SSH_AUTH_SOCK": str(agent)}, check=True)
+    subprocess.run(
+        ("ssh-add", "-q", decoy, site.key), env={"SSH_AUTH_SOCK": str(agent)}, check=True
+    )
     (site.directory / "held.pub").write_text((site.directory / "key.pub").read_text())
-    text = site.config.read_text().replace(f"IdentityFile {site.key}", f"IdentityFile {site.directory}/held.pub")
+    text = site.config.read_text().replace(
+        f"IdentityFile {site.key}", f"IdentityFile {site.directory}/held.pub"
+    )
     site.config.write_text(
-        text.replace("IdentityAgent none", f"IdentityAgent {agent}").replace("IdentitiesOnly yes", f"IdentitiesOnly {only}")
+        text.replace("IdentityAgent none", f"IdentityAgent {agent}").replace(
+            "IdentitiesOnly yes", f"IdentitiesOnly {only}"
+        )
     )
 
     assert node_of(reach(site, "good", kind=kind)) == "good"
@@ -293,7 +338,9 @@ def test_an_agent_that_hangs_is_not_waited_for(site: Site, reach: Reach, agent: 
         path = site.directory / "deaf"
         deaf.bind(str(path))
         deaf.listen()
-        site.config.write_text(site.config.read_text().replace("IdentityAgent none", f"IdentityAgent {path}"))
+        site.config.write_text(
+            site.config.read_text().replace("IdentityAgent none", f"IdentityAgent {path}")
+        )
         started = time.monotonic()
         assert node_of(reach(site, "good", timeout_s=20)) == "good"
         assert time.monotonic() - started < 15
@@ -313,15 +360,22 @@ def test_a_certificate_beside_the_key_is_shown(site: Site, reach: Reach) -> None
 
 
 def test_a_node_that_asks_for_more_than_a_key_says_so(site: Site, reach: Reach) -> None:
-    server = site.start("two-factors", options="KbdInteractiveAuthentication yes\nAuthenticationMethods publickey,keyboard-interactive")
+    server = site.start(
+        "two-factors",
+        options=(
+            "KbdInteractiveAuthentication yes\nAuthenticationMethods publickey,keyboard-interactive"
+        ),
+    )
     if "without PAM" in server.log:
         pytest.skip("this sshd has no keyboard-interactive")
 
     outcome = reach(site, "two-factors")
 
     assert isinstance(outcome, Unreachable)
-    assert outcome.reason == (
-        f"log in as {ME} on 127.0.0.1 port {server.port}: {site.key} is taken, but the node also asks for keyboard-interactive"
+    assert (
+        outcome.reason
+        == f"log in as {ME} on 127.0.0.1 port {server.port}: {site.key} is taken, but the node also"
+        " asks for keyboard-interactive"
     )
 
 
@@ -329,7 +383,9 @@ def test_a_node_that_asks_for_more_than_a_key_says_so(site: Site, reach: Reach) 
 
 
 @BOTH
-def test_an_unknown_host_key_is_refused_with_its_fingerprint(site: Site, reach: Reach, kind: str) -> None:
+def test_an_unknown_host_key_is_refused_with_its_fingerprint(
+    site: Site, reach: Reach, kind: str
+) -> None:
     server = site.start("new", known=False)
 
     outcome = reach(site, "new", kind=kind)
@@ -339,17 +395,24 @@ def test_an_unknown_host_key_is_refused_with_its_fingerprint(site: Site, reach: 
     assert site.known_hosts.read_text() == ""
     if kind == "ssh":
         shown = fingerprint(server.directory / "host.pub")
-        assert outcome.reason == (
-            f"host key of [127.0.0.1]:{server.port} is not known: it shows ssh-ed25519 {shown}, no line in {site.known_hosts}"
+        assert (
+            outcome.reason
+            == f"host key of [127.0.0.1]:{server.port} is not known: it shows ssh-ed25519 {shown},"
+            f" no line in {site.known_hosts}"
         )
-        assert f"ssh-keyscan -p {server.port} -t ed25519 127.0.0.1 >> {site.known_hosts}" in outcome.next_step
+        assert (
+            f"ssh-keyscan -p {server.port} -t ed25519 127.0.0.1 >> {site.known_hosts}"
+            in outcome.next_step
+        )
         assert "--accept-new-host-keys" in outcome.next_step
     else:
         assert "Host key verification failed" in outcome.reason
 
 
 @BOTH
-def test_a_new_host_key_is_accepted_and_noted_when_the_user_says_so(site: Site, reach: Reach, kind: str) -> None:
+def test_a_new_host_key_is_accepted_and_noted_when_the_user_says_so(
+    site: Site, reach: Reach, kind: str
+) -> None:
     server = site.start("new", known=False)
 
     session = reach(site, "new", kind=kind, accept=True)
@@ -363,7 +426,9 @@ def test_a_new_host_key_is_accepted_and_noted_when_the_user_says_so(site: Site, 
 
 @BOTH
 @pytest.mark.parametrize("strict", ["ask", "no"])
-def test_a_changed_host_key_is_never_connected_to(site: Site, reach: Reach, kind: str, strict: str) -> None:
+def test_a_changed_host_key_is_never_connected_to(
+    site: Site, reach: Reach, kind: str, strict: str
+) -> None:
     keygen("-N", "", "-t", "ed25519", "-f", str(site.directory / "old"))
     server = site.start("changed", known=False, host_options=f"StrictHostKeyChecking {strict}")
     before = "# kept\n" + server.known((site.directory / "old.pub").read_text())
@@ -376,9 +441,13 @@ def test_a_changed_host_key_is_never_connected_to(site: Site, reach: Reach, kind
     assert "Accepted" not in server.log
     assert site.known_hosts.read_text() == before
     if kind == "ssh":
-        shown, had = fingerprint(server.directory / "host.pub"), fingerprint(site.directory / "old.pub")
-        assert outcome.reason == (
-            f"host key of [127.0.0.1]:{server.port} has changed: it shows ssh-ed25519 {shown}, "
+        shown, had = (
+            fingerprint(server.directory / "host.pub"),
+            fingerprint(site.directory / "old.pub"),
+        )
+        assert (
+            outcome.reason
+            == f"host key of [127.0.0.1]:{server.port} has changed: it shows ssh-ed25519 {shown}, "
             f"but {site.known_hosts}:2 has ssh-ed25519 {had}"
         )
 
@@ -396,14 +465,18 @@ def test_a_jump_host_with_another_key_is_never_passed(site: Site, reach: Reach, 
     assert isinstance(outcome, Unreachable)
     assert outcome.host_key_mismatch
     if kind == "ssh":
-        assert outcome.reason.startswith(f"jump host bastion: host key of [127.0.0.1]:{bastion.port} has changed: ")
+        assert outcome.reason.startswith(
+            f"jump host bastion: host key of [127.0.0.1]:{bastion.port} has changed: "
+        )
 
 
 # --- not reached -------------------------------------------------------------------------------------------------------------------------
 
 
 @BOTH
-def test_a_node_that_accepts_and_never_speaks_ends_with_the_time(site: Site, reach: Reach, kind: str) -> None:
+def test_a_node_that_accepts_and_never_speaks_ends_with_the_time(
+    site: Site, reach: Reach, kind: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         site.host("silent", "HostName 127.0.0.1", f"Port {port}")
@@ -414,12 +487,17 @@ def test_a_node_that_accepts_and_never_speaks_ends_with_the_time(site: Site, rea
     assert isinstance(outcome, Unreachable)
     assert seconds < 4
     if kind == "ssh":
-        assert f"connect to 127.0.0.1 port {port}: accepts TCP but never sends a banner (waited " in outcome.reason
+        assert (
+            f"connect to 127.0.0.1 port {port}: accepts TCP but never sends a banner (waited "
+            in outcome.reason
+        )
     else:
         assert "banner exchange" in outcome.reason or "no session within 2 s" in outcome.reason
 
 
-def test_a_node_that_stops_in_the_middle_of_the_handshake_ends_with_the_time(site: Site, reach: Reach) -> None:
+def test_a_node_that_stops_in_the_middle_of_the_handshake_ends_with_the_time(
+    site: Site, reach: Reach
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as half:
         port = half.getsockname()[1]
         site.host("half", "HostName 127.0.0.1", f"Port {port}")
@@ -437,7 +515,10 @@ def test_a_node_that_stops_in_the_middle_of_the_handshake_ends_with_the_time(sit
             peer.close()
 
     assert isinstance(outcome, Unreachable)
-    assert f"connect to 127.0.0.1 port {port}: accepts the connection but does not finish the SSH handshake in time" in outcome.reason
+    assert (
+        f"connect to 127.0.0.1 port {port}: accepts the connection but does not finish the SSH"
+        " handshake in time" in outcome.reason
+    )
 
 
 @BOTH
@@ -489,10 +570,15 @@ def test_a_jump_host_that_is_down_is_named(site: Site, reach: Reach) -> None:
     outcome = reach(site, "inner")
 
     assert isinstance(outcome, Unreachable)
-    assert outcome.reason == f"jump host bastion: connect to 127.0.0.1 port {port}: Connection refused (2 tries)"
+    assert (
+        outcome.reason
+        == f"jump host bastion: connect to 127.0.0.1 port {port}: Connection refused (2 tries)"
+    )
 
 
-def test_a_node_that_the_jump_host_cannot_reach_is_told_from_the_jump_host(site: Site, reach: Reach) -> None:
+def test_a_node_that_the_jump_host_cannot_reach_is_told_from_the_jump_host(
+    site: Site, reach: Reach
+) -> None:
     site.start("bastion")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
@@ -549,7 +635,9 @@ def test_a_host_certificate_goes_through_openssh(site: Site, reach: Reach) -> No
     keygen("-N", "", "-t", "ed25519", "-f", str(directory / "host"))
     keygen("-s", str(authority), "-h", "-I", "node", "-n", "127.0.0.1", f"{directory}/host.pub")
     site.start("certified", known=False, options=f"HostCertificate {directory}/host-cert.pub")
-    site.known_hosts.write_text(f"@cert-authority *,[*]:* {authority.with_suffix('.pub').read_text()}")
+    site.known_hosts.write_text(
+        f"@cert-authority *,[*]:* {authority.with_suffix('.pub').read_text()}"
+    )
 
     session = reach(site, "certified")
 
@@ -560,7 +648,9 @@ def test_a_host_certificate_goes_through_openssh(site: Site, reach: Reach) -> No
 
 def test_a_connection_the_user_has_open_is_used_and_left_open(site: Site, reach: Reach) -> None:
     server = site.start("open", host_options=f"ControlPath {site.directory}/mine")
-    mine = subprocess.Popen(("ssh", "-F", site.config, "-M", "-N", "open"), stdin=subprocess.DEVNULL)
+    mine = subprocess.Popen(
+        ("ssh", "-F", site.config, "-M", "-N", "open"), stdin=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 10
     while not (site.directory / "mine").exists():
         assert time.monotonic() < deadline
@@ -588,17 +678,25 @@ def test_a_fleet_reaches_what_it_can_and_says_the_rest(site: Site) -> None:
         for number in range(16):
             site.host(f"n{number:02d}", f"HostName {good.address}", f"Port {good.port}")
         names = (*(f"n{number:02d}" for number in range(16)), "silent", "no-such-node.invalid")
-        cluster = Cluster(tuple(Node(name) for name in names), "n00", "test", ssh_config=str(site.config))
+        cluster = Cluster(
+            tuple(Node(name) for name in names), "n00", "test", ssh_config=str(site.config)
+        )
         events: list[FleetEvent] = []
         started = time.monotonic()
         with open_fleet(
-            cluster, make("ssh", ssh_config=str(site.config)), connect_timeout_s=3, deadline_s=20, on_event=events.append
+            cluster,
+            make("ssh", ssh_config=str(site.config)),
+            connect_timeout_s=3,
+            deadline_s=20,
+            on_event=events.append,
         ) as fleet:
             connected_s = time.monotonic() - started
             answers = fleet.run(Command(("printenv", "NODE")), deadline_s=20)
 
     assert [missing.node for missing in fleet.unreachable] == ["silent", "no-such-node.invalid"]
-    assert [answer.stdout if not isinstance(answer, Unreachable) else answer.node for answer in answers] == [
+    assert [
+        answer.stdout if not isinstance(answer, Unreachable) else answer.node for answer in answers
+    ] == [
         *([b"good\n"] * 16),
         "silent",
         "no-such-node.invalid",

@@ -1,4 +1,5 @@
-"""Commands on real sshd processes, over paramiko and over the OpenSSH program: the same promises for both."""
+"""Commands on real sshd processes, over paramiko and over the OpenSSH program: the same promises
+for both."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ def alive(pid: int) -> bool:
         return False
 
 
-def in_background(session: RealSession, command: Command) -> tuple[threading.Thread, list[CommandResult]]:
+def in_background(
+    session: RealSession, command: Command
+) -> tuple[threading.Thread, list[CommandResult]]:
     results: list[CommandResult] = []
     thread = threading.Thread(target=lambda: results.append(session.run(command)))
     thread.start()
@@ -81,10 +84,14 @@ def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
-def test_a_command_leaves_both_streams_its_status_and_its_time(shared: Site, opener: Opener) -> None:
+def test_a_command_leaves_both_streams_its_status_and_its_time(
+    shared: Site, opener: Opener
+) -> None:
     result = opener(shared, "good").run(sh("cat; echo err >&2; exit 3", stdin=b"in\n"))
 
-    assert result == CommandResult("good", ("sh", "-c", "cat; echo err >&2; exit 3"), 3, b"in\n", b"err\n", result.seconds)
+    assert result == CommandResult(
+        "good", ("sh", "-c", "cat; echo err >&2; exit 3"), 3, b"in\n", b"err\n", result.seconds
+    )
     assert 0 < result.seconds < 10
 
 
@@ -96,8 +103,13 @@ def test_every_word_arrives_as_it_was_given(shared: Site, opener: Opener) -> Non
     assert result.out() == "|".join(words) + "|"
 
 
-@pytest.mark.parametrize(("script", "status"), [("exit 255", 255), ("exit 1", 1), ("kill -9 $$", 137), ("kill -TERM $$", 143)])
-def test_a_status_is_the_commands_own_and_255_is_one(shared: Site, opener: Opener, script: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [("exit 255", 255), ("exit 1", 1), ("kill -9 $$", 137), ("kill -TERM $$", 143)],
+)
+def test_a_status_is_the_commands_own_and_255_is_one(
+    shared: Site, opener: Opener, script: str, status: int
+) -> None:
     result = opener(shared, "good").run(sh(script))
 
     assert (result.exit_status, result.problem) == (status, None)
@@ -116,40 +128,60 @@ def test_a_megabyte_goes_in_and_out_unchanged(shared: Site, opener: Opener) -> N
     assert opener(shared, "good").run(Command(("cat",), stdin=data)).stdout == data
 
 
-def test_a_command_that_does_not_read_its_input_ends_all_the_same(shared: Site, opener: Opener) -> None:
+def test_a_command_that_does_not_read_its_input_ends_all_the_same(
+    shared: Site, opener: Opener
+) -> None:
     result = opener(shared, "good").run(Command(("true",), stdin=bytes(8 << 20)))
 
     assert (result.exit_status, result.problem) == (0, None)
 
 
 def test_megabytes_come_out_on_both_streams_at_once(shared: Site, opener: Opener) -> None:
-    result = opener(shared, "good").run(sh("yes out | head -c 20000000 & yes err | head -c 20000000 >&2; wait"))
+    result = opener(shared, "good").run(
+        sh("yes out | head -c 20000000 & yes err | head -c 20000000 >&2; wait")
+    )
 
     assert result.stdout == b"out\n" * 5_000_000
     assert result.stderr == b"err\n" * 5_000_000
 
 
-def test_output_without_end_is_cut_at_the_limit_said_to_be_and_stopped(shared: Site, opener: Opener, tmp_path: Path) -> None:
+def test_output_without_end_is_cut_at_the_limit_said_to_be_and_stopped(
+    shared: Site, opener: Opener, tmp_path: Path
+) -> None:
     session = opener(shared, "good")
     session._limit_bytes = 1 << 20
 
     result = session.run(sh(f"echo $$ > {tmp_path}/pid; exec yes"))
 
-    assert (result.exit_status, result.problem, result.ok) == (None, "output over 1 MiB, cut", False)
+    assert (result.exit_status, result.problem, result.ok) == (
+        None,
+        "output over 1 MiB, cut",
+        False,
+    )
     assert (1 << 20) - 100 < len(result.stdout) <= 1 << 20
     wait_until(lambda: not alive(pid_in(tmp_path / "pid")))
 
 
 @pytest.mark.parametrize("ignoring", ["", "trap '' TERM; "])
-def test_a_timeout_keeps_the_output_and_ends_what_runs_on_the_node(shared: Site, opener: Opener, ignoring: str) -> None:
-    result = opener(shared, "good").run(sh(f"{ignoring}sleep 60 & echo $!; echo half >&2; sleep 60", timeout_s=1))
+def test_a_timeout_keeps_the_output_and_ends_what_runs_on_the_node(
+    shared: Site, opener: Opener, ignoring: str
+) -> None:
+    result = opener(shared, "good").run(
+        sh(f"{ignoring}sleep 60 & echo $!; echo half >&2; sleep 60", timeout_s=1)
+    )
 
-    assert (result.exit_status, result.stderr, result.problem) == (None, b"half\n", "timed out after 1 s")
+    assert (result.exit_status, result.stderr, result.problem) == (
+        None,
+        b"half\n",
+        "timed out after 1 s",
+    )
     wait_until(lambda: not alive(int(result.stdout)))
     assert result.seconds < 6
 
 
-def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(shared: Site, opener: Opener) -> None:
+def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(
+    shared: Site, opener: Opener
+) -> None:
     result = opener(shared, "good").run(sh("sleep 8 & echo started"))
 
     assert (result.exit_status, result.stdout, result.problem) == (0, b"started\n", None)
@@ -158,16 +190,27 @@ def test_a_process_left_behind_that_holds_the_streams_does_not_hold_the_result(s
 
 def test_a_login_shell_that_talks_spoils_nothing_and_is_noted(site: Site, opener: Opener) -> None:
     server = site.start("noisy")
-    (server.directory / "home" / ".bashrc").write_text("echo Welcome to node 7; echo tip of the day >&2\n")
+    (server.directory / "home" / ".bashrc").write_text(
+        "echo Welcome to node 7; echo tip of the day >&2\n"
+    )
     session = opener(site, "noisy")
 
     result = session.run(sh("echo out; echo err >&2; exit 4"))
 
-    assert (result.exit_status, result.stdout, result.stderr, result.problem) == (4, b"out\n", b"err\n", None)
-    assert session.notes == ("the login shell writes 18 bytes before every command: b'Welcome to node 7\\n'",)
+    assert (result.exit_status, result.stdout, result.stderr, result.problem) == (
+        4,
+        b"out\n",
+        b"err\n",
+        None,
+    )
+    assert session.notes == (
+        "the login shell writes 18 bytes before every command: b'Welcome to node 7\\n'",
+    )
 
 
-def test_a_login_shell_that_starts_nothing_is_not_taken_for_the_command(site: Site, opener: Opener) -> None:
+def test_a_login_shell_that_starts_nothing_is_not_taken_for_the_command(
+    site: Site, opener: Opener
+) -> None:
     site.start("closed", options="ForceCommand echo This account is not available.; exit 1")
 
     result = opener(site, "closed").run(Command(("true",)))
@@ -185,7 +228,9 @@ def test_many_commands_at_once_share_the_connection(shared: Site, opener: Opener
     assert [results[0].out() for _, results in jobs] == [f"{number}\n" for number in range(20)]
 
 
-def test_a_node_that_allows_two_sessions_gets_no_more_than_two_at_once(site: Site, opener: Opener) -> None:
+def test_a_node_that_allows_two_sessions_gets_no_more_than_two_at_once(
+    site: Site, opener: Opener
+) -> None:
     site.start("narrow", options="MaxSessions 2")
     session = opener(site, "narrow")
     if isinstance(session, OpenSshSession):
@@ -194,13 +239,19 @@ def test_a_node_that_allows_two_sessions_gets_no_more_than_two_at_once(site: Sit
     for thread, _ in jobs:
         thread.join(30)
 
-    assert [(results[0].out(), results[0].problem) for _, results in jobs] == [(f"{number}\n", None) for number in range(6)]
+    assert [(results[0].out(), results[0].problem) for _, results in jobs] == [
+        (f"{number}\n", None) for number in range(6)
+    ]
 
 
-def test_a_connection_that_dies_under_a_command_keeps_what_was_written(site: Site, opener: Opener) -> None:
+def test_a_connection_that_dies_under_a_command_keeps_what_was_written(
+    site: Site, opener: Opener
+) -> None:
     server = site.start("dying")
     session = opener(site, "dying")
-    thread, results = in_background(session, sh(f"echo half; echo $$ > {site.directory}/pid; sleep 30"))
+    thread, results = in_background(
+        session, sh(f"echo half; echo $$ > {site.directory}/pid; sleep 30")
+    )
     remote = pid_in(site.directory / "pid")
     server.signal_connections(signal.SIGKILL)
     thread.join(10)
@@ -213,7 +264,9 @@ def test_a_connection_that_dies_under_a_command_keeps_what_was_written(site: Sit
     os.kill(remote, signal.SIGKILL)
 
 
-def test_a_node_that_stops_answering_costs_no_more_than_the_time_limit(site: Site, opener: Opener) -> None:
+def test_a_node_that_stops_answering_costs_no_more_than_the_time_limit(
+    site: Site, opener: Opener
+) -> None:
     server = site.start("frozen")
     session = opener(site, "frozen")
     server.signal_connections(signal.SIGSTOP)
@@ -226,7 +279,9 @@ def test_a_node_that_stops_answering_costs_no_more_than_the_time_limit(site: Sit
     server.signal_connections(signal.SIGCONT)
 
 
-def test_closing_a_session_ends_what_runs_in_it(shared: Site, opener: Opener, tmp_path: Path) -> None:
+def test_closing_a_session_ends_what_runs_in_it(
+    shared: Site, opener: Opener, tmp_path: Path
+) -> None:
     session = opener(shared, "good")
     thread, results = in_background(session, sh(f"echo $$ > {tmp_path}/pid; exec sleep 60"))
     remote = pid_in(tmp_path / "pid")
@@ -247,7 +302,11 @@ from busbw.transport.choose import make
 session = make({kind!r}, ssh_config={str(shared.config)!r}).connect(Node("good"), 20)
 session.run(Command(("sh", "-c", "echo $$ > {tmp_path}/pid; exec sleep 60")))
 """
-    process = subprocess.Popen((sys.executable, "-c", code), stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)})
+    process = subprocess.Popen(
+        (sys.executable, "-c", code),
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
     remote = pid_in(tmp_path / "pid")
 
     process.send_signal(signal.SIGINT)

@@ -1,4 +1,5 @@
-"""Reaching real sshd processes over paramiko and over the OpenSSH program: the same promises for both."""
+"""Reaching real sshd processes over paramiko and over the OpenSSH program: the same promises for
+both."""
 
 from __future__ import annotations
 
