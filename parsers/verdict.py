@@ -48,7 +48,7 @@ def decide(
     comparisons: tuple[Comparison, ...],
     findings: tuple[Finding, ...],
     uncovered: tuple[Uncovered, ...],
-    left_out: tuple[str, ...] = (),
+    excluded: tuple[str, ...] = (),
     *,
     measuring: bool = True,
 ) -> Verdict:
@@ -63,7 +63,7 @@ def decide(
     statuses += [c.status for c in comparisons if c.case_id in required_cases]
     statuses += [f.status for f in findings if f.required]
     measured = any(c.results for c in cases)
-    if left_out or (measuring and not measured):
+    if excluded or (measuring and not measured):
         statuses.append(Status.UNKNOWN)
     status = worst(tuple(statuses))
     rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2, Status.PASS: 3, Status.SKIPPED: 4}

@@ -20,7 +20,7 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
     """The lines to print, the verdict last, for grep."""
     now, against = diff.now, diff.against
     said = [f"{now.run_id} against {_named(diff)}"]
-    for run_id, why in diff.left_out:
+    for run_id, why in diff.excluded:
         said.append(f"  not compared with {run_id}: {'; '.join(why)}")
     if against:
         said += [

@@ -34,7 +34,7 @@ class Group:
     """None = known from the comparison only."""
     status: Status | None
     """As it was judged; None = it was measured and not judged."""
-    accused: bool
+    flagged: bool
     """It holds what the run accuses."""
     artefact: str
     """Path of what it was read from; empty = not known."""
@@ -117,8 +117,8 @@ def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
         kind = group.kind
         if kind not in values:
             values[kind] = [], []
-        values[kind][group.accused].append(group.busbw_gb_s)
-    return {kind: statistics.median(clean or accused) for kind, (clean, accused) in values.items()}
+        values[kind][group.flagged].append(group.busbw_gb_s)
+    return {kind: statistics.median(clean or flagged) for kind, (clean, flagged) in values.items()}
 
 
 def _groups_of(

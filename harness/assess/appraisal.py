@@ -136,9 +136,11 @@ def _fitted(plan: RunPlan, hardware: Hardware, nodes: tuple[str, ...]) -> tuple[
     told = {node.node: node for node in hardware.nodes}
     found = []
     for node in plan.cluster.chosen(nodes):
-        if node.carriers:
+        if node.data_interfaces:
             found.append(
-                NodeHardware(node.name, (), tuple((rail, 0.0) for rail in node.carriers), (), None)
+                NodeHardware(
+                    node.name, (), tuple((rail, 0.0) for rail in node.data_interfaces), (), None
+                )
             )
         elif node.name in told:
             found.append(told[node.name])

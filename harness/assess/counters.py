@@ -107,7 +107,7 @@ class _Sent:
     """By one node during one launch, in TCP segments."""
 
     sent: int
-    resent: int
+    retransmitted: int
     path: str
     """The later counters."""
     line_no: int
@@ -137,7 +137,7 @@ def findings(
     """Who loses packets."""
     # Queues before what is slow overflow, and drop packets themselves.
     slow = {(level.sample.launch, frozenset(level.sample.nodes)) for level in outcome.explained}
-    bad = {name for part in outcome.accused if part.kind in _OF_ONE_NODE for name in part.names}
+    bad = {name for part in outcome.flagged if part.kind in _OF_ONE_NODE for name in part.names}
     left = (
         p for p in pairs if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes)
     )
@@ -177,13 +177,13 @@ def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[Carried, ...], dict[str
     for nodes in groups:
         mine = [sent[node] for node in nodes if node in sent]
         if len(mine) == len(nodes):
-            most = max(mine, key=lambda of_node: of_node.resent)
+            most = max(mine, key=lambda of_node: of_node.retransmitted)
             found.append(
                 Carried(
                     nodes,
                     launch.artefact.case.id,
                     sum(n.sent for n in mine),
-                    sum(n.resent for n in mine),
+                    sum(n.retransmitted for n in mine),
                     most.path,
                     most.line_no,
                 )

@@ -125,7 +125,7 @@ def _sockets(answer: NodeAnswer) -> tuple[InterfaceSpeed, ...]:
         if output is not None
         else {}
     )
-    rails = tuple(found[name] for name in answer.node.carriers if name in found)
+    rails = tuple(found[name] for name in answer.node.data_interfaces if name in found)
     interfaces = answer.section("interfaces")
     default = _DEFAULT.search(interfaces.stdout) if interfaces is not None else None
     one = software.facts(answer).ssh_interface or (default[1] if default else None)

@@ -86,9 +86,9 @@ def suspect_findings(
             blame,
             confirmation(blame, part, samples, fabric, cannot.get(part, "")),
             layers.evidence(raw_links, blame.component),
-            loss.beside(carried, part, outcome.accused, fabric),
+            loss.beside(carried, part, outcome.flagged, fabric),
         )
-        for blame, part in zip(outcome.blames, outcome.accused, strict=True)
+        for blame, part in zip(outcome.blames, outcome.flagged, strict=True)
     )
 
 
@@ -234,7 +234,7 @@ def _compared(outcome: BlameOutcome) -> str:
     """How many nodes the groups speak for. One that was loaded too little, or is suspected, is not
     cleared."""
     cleared, seen = (
-        len(outcome.exonerated),
+        len(outcome.cleared),
         len({node for level in outcome.levels for node in level.sample.nodes}),
     )
     if not cleared:
@@ -437,12 +437,12 @@ def derive(run: RunDir) -> RunResult:
     if in_turn is not None:
         findings, uncovered = (*findings, *in_turn.findings), (*uncovered, *in_turn.uncovered)
     ran = {launch.artefact.case.id for launch in made}
-    left_out = tuple(
+    excluded = tuple(
         case.id for case in plan.playbook.cases if case.required and case.id not in ran
     )
     measuring = bool(plan.playbook.cases) or plan.turns is not None
     decided = verdict.decide(
-        checks, cases, comparisons, findings, uncovered, left_out, measuring=measuring
+        checks, cases, comparisons, findings, uncovered, excluded, measuring=measuring
     )
     contract = plan.playbook.contract
     headline, accepted = run_headline(decided, made, outcome, comparisons), None

@@ -126,7 +126,7 @@ class CheckFamily:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class RuleResult:
     """What a rule says of one text, before it is known from which node the text is."""
 
     check_id: str
@@ -142,12 +142,12 @@ class Ruling:
     values: tuple[tuple[str, float | bool | str], ...] = ()
     """What was found, by the names that the symptom table's expressions read."""
 
-    def with_values(self, **values: float | bool | str | None) -> Ruling:
+    def with_values(self, **values: float | bool | str | None) -> RuleResult:
         """The same ruling with these values; None = not known, and left out."""
         known = tuple((name, value) for name, value in values.items() if value is not None)
         # Written out: `dataclasses.replace` takes several times as long, and a thousand nodes give
         # ten thousand rulings.
-        return Ruling(
+        return RuleResult(
             self.check_id, self.status, self.found, self.expected, self.reason, self.line_no, known
         )
 
@@ -216,7 +216,7 @@ def ruled(
     section: str,
     command: str,
     ids: tuple[str, ...],
-    rule: Callable[[SectionOutput], tuple[Ruling, ...]],
+    rule: Callable[[SectionOutput], tuple[RuleResult, ...]],
 ) -> tuple[CheckResult, ...]:
     """The results of all checks that read one section: what the rule says, or UNKNOWN for each id
     where there is nothing to judge."""
@@ -224,7 +224,7 @@ def ruled(
     if first is not None:
         return (first, *(replace(first, check_id=check_id) for check_id in ids[1:]))
     output = answer.sections[section]
-    rulings = {ruling.check_id: ruling for ruling in rule(output)}
+    rulings = {rule_result.check_id: rule_result for rule_result in rule(output)}
     whole = evidence_of(answer, output)
     results = []
     for check_id in ids:

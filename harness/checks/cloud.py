@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, once, ruled
+from busbw.checks import CheckFamily, NodeAnswer, RuleResult, Section, SectionOutput, once, ruled
 from busbw.checks.pcie import is_virtual
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import fi_info, os_facts
@@ -35,36 +35,36 @@ _TOPOLOGY_SIZES = re.compile(r"Standard_ND96(?:asr|amsr_A100)_v4|Standard_ND96is
 v5 series."""
 
 
-def efa_domains(providers: tuple[FabricProvider, ...]) -> Ruling:
+def efa_domains(providers: tuple[FabricProvider, ...]) -> RuleResult:
     """Reliable-datagram domains of libfabric's provider `efa`."""
     expected = "at least one domain of provider efa with FI_EP_RDM"
     domains = sorted(
         {p.domain or "" for p in providers if p.provider == "efa" and p.endpoint == "FI_EP_RDM"}
     )
     found = f"{len(domains)} domains"
-    return Ruling(
+    return RuleResult(
         "efa.provider", Status.PASS if domains else Status.FAIL, found, expected
     ).with_values(domains=len(domains))
 
 
-def efa_devices(count: int) -> Ruling:
+def efa_devices(count: int) -> RuleResult:
     """EFA devices of the kernel; how many there must be is the instance type's, compared over the
     nodes."""
-    ruling = Ruling(
+    rule_result = RuleResult(
         "efa.devices",
         Status.PASS if count else Status.FAIL,
         f"{count} devices",
         "at least one EFA device",
     )
-    return ruling.with_values(count=count)
+    return rule_result.with_values(count=count)
 
 
 @once
-def _provider(output: SectionOutput) -> tuple[Ruling, ...]:
+def _provider(output: SectionOutput) -> tuple[RuleResult, ...]:
     if output.stdout.startswith("no EFA device"):
         found = "not asked: the kernel lists no EFA device"
         return (
-            Ruling(
+            RuleResult(
                 "efa.provider",
                 Status.FAIL,
                 found,
@@ -75,12 +75,12 @@ def _provider(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _devices(output: SectionOutput) -> tuple[Ruling, ...]:
+def _devices(output: SectionOutput) -> tuple[RuleResult, ...]:
     return (efa_devices(sum(line.startswith("device ") for line in output.stdout.splitlines())),)
 
 
 @once
-def _plugin(output: SectionOutput, listed: str) -> tuple[Ruling, ...]:
+def _plugin(output: SectionOutput, listed: str) -> tuple[RuleResult, ...]:
     expected = "the NCCL plugin of EFA (libnccl-net.so of aws-ofi-nccl); without it NCCL uses TCP"
     names = [
         name
@@ -92,41 +92,43 @@ def _plugin(output: SectionOutput, listed: str) -> tuple[Ruling, ...]:
     version = f"; EFA installer {installer[1]}" if installer else ""
     if not names and not files:
         return (
-            Ruling("efa.plugin", Status.FAIL, f"not found{version}", expected).with_values(
+            RuleResult("efa.plugin", Status.FAIL, f"not found{version}", expected).with_values(
                 found=False
             ),
         )
     return (
-        Ruling("efa.plugin", Status.PASS, f"{files[0] if files else names[0]}{version}", expected),
+        RuleResult(
+            "efa.plugin", Status.PASS, f"{files[0] if files else names[0]}{version}", expected
+        ),
     )
 
 
 @once
-def _gcp(output: SectionOutput) -> tuple[Ruling, ...]:
+def _gcp(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "Google's NCCL plugin (gIB, FasTrak or TCPX) below /usr/local"
     found = sorted(set(re.findall(r"^gcp (\S+)$", output.stdout, re.M)))
-    ruling = Ruling(
+    rule_result = RuleResult(
         "gcp.plugin", Status.PASS if found else Status.FAIL, ", ".join(found) or "none", expected
     )
-    return (ruling.with_values(found=bool(found)),)
+    return (rule_result.with_values(found=bool(found)),)
 
 
 @once
-def _azure(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
+def _azure(output: SectionOutput, virtual: bool) -> tuple[RuleResult, ...]:
     expected = "a topology file in /opt/microsoft on ND A100 v4 and ND H100 v5"
     files = re.findall(r"^topo (\S+)$", output.stdout, re.M)
     size = re.search(r"^size (\S+)$", output.stdout, re.M)
     if files:
-        return (Ruling("azure.topo", Status.PASS, ", ".join(files), expected),)
+        return (RuleResult("azure.topo", Status.PASS, ", ".join(files), expected),)
     if not virtual:
         return (
-            Ruling(
+            RuleResult(
                 "azure.topo", Status.SKIPPED, "bare metal", expected, "this is no virtual machine"
             ),
         )
     if size is None:
         return (
-            Ruling(
+            RuleResult(
                 "azure.topo",
                 Status.UNKNOWN,
                 "none; size not known",
@@ -136,9 +138,11 @@ def _azure(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
         )
     needed = _TOPOLOGY_SIZES.fullmatch(size[1]) is not None
     if not needed:
-        return (Ruling("azure.topo", Status.SKIPPED, size[1], expected, "this size needs none"),)
+        return (
+            RuleResult("azure.topo", Status.SKIPPED, size[1], expected, "this size needs none"),
+        )
     return (
-        Ruling("azure.topo", Status.FAIL, f"none on {size[1]}", expected).with_values(
+        RuleResult("azure.topo", Status.FAIL, f"none on {size[1]}", expected).with_values(
             required_and_missing=True
         ),
     )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, once, ruled
+from busbw.checks import CheckFamily, NodeAnswer, RuleResult, Section, SectionOutput, once, ruled
 from busbw.checks.software import facts
 from busbw.inventory.hostlist import LEGAL_NAME
 from busbw.model import CheckResult, Evidence, Status
@@ -34,7 +34,7 @@ _CLOSED = re.compile(r"^closed (/.*)$")
 
 
 @once
-def _room(output: SectionOutput) -> tuple[Ruling, ...]:
+def _room(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = f"$HOME and /tmp can be written, {_ROOM_MIB} MiB at least"
     closed, full, seen = [], [], False
     for line in output.stdout.splitlines():
@@ -46,7 +46,7 @@ def _room(output: SectionOutput) -> tuple[Ruling, ...]:
                 full.append(row[2])
     if closed:
         return (
-            Ruling(
+            RuleResult(
                 "sw.room",
                 Status.FAIL,
                 f"cannot be written: {', '.join(dict.fromkeys(closed))}",
@@ -55,9 +55,11 @@ def _room(output: SectionOutput) -> tuple[Ruling, ...]:
         )
     if full:
         return (
-            Ruling("sw.room", Status.FAIL, f"no room: {', '.join(dict.fromkeys(full))}", expected),
+            RuleResult(
+                "sw.room", Status.FAIL, f"no room: {', '.join(dict.fromkeys(full))}", expected
+            ),
         )
-    return (Ruling("sw.room", Status.PASS, "room", expected),) if seen else ()
+    return (RuleResult("sw.room", Status.PASS, "room", expected),) if seen else ()
 
 
 def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:

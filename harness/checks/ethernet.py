@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, once, ruled
+from busbw.checks import CheckFamily, NodeAnswer, RuleResult, Section, SectionOutput, once, ruled
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import mlnx_qos, os_facts, samples
 from busbw.parsers.tools.mlnx_qos import Qos
@@ -23,10 +23,10 @@ _NETDEVS = (
 )
 
 
-def qos(settings: tuple[Qos, ...]) -> Ruling:
+def qos(settings: tuple[Qos, ...]) -> RuleResult:
     """RoCE marks its packets by DSCP and needs flow control on its priority."""
     if any(item.trust is None or item.pfc_priorities is None for item in settings) or not settings:
-        return Ruling(
+        return RuleResult(
             "eth.qos",
             Status.UNKNOWN,
             "not shown",
@@ -43,12 +43,12 @@ def qos(settings: tuple[Qos, ...]) -> Ruling:
     )
 
 
-def _marked(settings: tuple[Qos, ...], found: str) -> Ruling:
+def _marked(settings: tuple[Qos, ...], found: str) -> RuleResult:
     if any(item.trust != "dscp" for item in settings):
-        return Ruling("eth.qos", Status.FAIL, found, _QOS)
+        return RuleResult("eth.qos", Status.FAIL, found, _QOS)
     if any(not item.pfc_priorities for item in settings):
-        return Ruling("eth.qos", Status.WARN, found, _QOS)
-    return Ruling("eth.qos", Status.PASS, found, _QOS)
+        return RuleResult("eth.qos", Status.WARN, found, _QOS)
+    return RuleResult("eth.qos", Status.PASS, found, _QOS)
 
 
 def _priorities(item: Qos) -> str:
@@ -59,12 +59,12 @@ def _priorities(item: Qos) -> str:
     )
 
 
-def congestion_marks(devices: tuple[RdmaNetdev, ...]) -> Ruling:
+def congestion_marks(devices: tuple[RdmaNetdev, ...]) -> RuleResult:
     """Whether receivers answer ECN marks and senders slow down, on at least one priority of each
     interface."""
     expected = "ECN on for the RoCE priority, as receiver (np) and sender (rp)"
     if not devices:
-        return Ruling(
+        return RuleResult(
             "eth.ecn",
             Status.SKIPPED,
             "no RoCE interface",
@@ -74,7 +74,7 @@ def congestion_marks(devices: tuple[RdmaNetdev, ...]) -> Ruling:
     hidden = [d.name for d in devices if d.ecn_np is None or d.ecn_rp is None]
     off = [d.name for d in devices if d.ecn_np == () or d.ecn_rp == ()]
     if off:
-        return Ruling("eth.ecn", Status.WARN, f"off on {', '.join(off)}", expected).with_values(
+        return RuleResult("eth.ecn", Status.WARN, f"off on {', '.join(off)}", expected).with_values(
             enabled=False
         )
     if hidden:
@@ -82,20 +82,22 @@ def congestion_marks(devices: tuple[RdmaNetdev, ...]) -> Ruling:
             "not in sysfs: newer drivers keep it in the firmware (mstconfig query"
             " ROCE_CC_PRIO_MASK_P1)"
         )
-        return Ruling(
+        return RuleResult(
             "eth.ecn", Status.UNKNOWN, f"not shown on {len(hidden)} interfaces", expected, why
         )
     shared = sorted({p for d in devices for p in set(d.ecn_np or ()) & set(d.ecn_rp or ())})
     if not shared:
-        return Ruling(
+        return RuleResult(
             "eth.ecn", Status.WARN, "receiver and sender on different priorities", expected
         )
-    return Ruling(
+    return RuleResult(
         "eth.ecn", Status.PASS, f"on for priority {', '.join(map(str, shared))}", expected
     )
 
 
-def rail_subnets(devices: tuple[RdmaNetdev, ...], networks: tuple[tuple[str, str], ...]) -> Ruling:
+def rail_subnets(
+    devices: tuple[RdmaNetdev, ...], networks: tuple[tuple[str, str], ...]
+) -> RuleResult:
     """Several rails in one subnet answer for each other's addresses unless ARP is told not to."""
     expected = (
         "one subnet per rail, or arp_ignore 1 and arp_announce 2 with a routing rule per rail"
@@ -103,7 +105,7 @@ def rail_subnets(devices: tuple[RdmaNetdev, ...], networks: tuple[tuple[str, str
     named = {device.name: device for device in devices}
     rails = [(name, network) for name, network in networks if name in named]
     if len(rails) < 2:
-        return Ruling(
+        return RuleResult(
             "eth.arp",
             Status.SKIPPED,
             f"{len(rails)} addresses",
@@ -114,30 +116,30 @@ def rail_subnets(devices: tuple[RdmaNetdev, ...], networks: tuple[tuple[str, str
         network for network, count in Counter(network for _, network in rails).items() if count > 1
     }
     if not crowded:
-        return Ruling("eth.arp", Status.PASS, "a subnet per rail", expected)
+        return RuleResult("eth.arp", Status.PASS, "a subnet per rail", expected)
     among = [named[name] for name, network in rails if network in crowded]
     bad = sorted(
         device.name for device in among if (device.arp_ignore, device.arp_announce) != (1, 2)
     )
     found = f"{len(among)} rails share {len(crowded)} subnet" + ("s" if len(crowded) > 1 else "")
     if bad:
-        ruling = Ruling(
+        rule_result = RuleResult(
             "eth.arp",
             Status.FAIL,
             f"{found}; arp_ignore or arp_announce not set on {', '.join(bad)}",
             expected,
         )
         strict = max((d.rp_filter for d in among if d.rp_filter is not None), default=None)
-        return ruling.with_values(same_subnet_ifaces=len(among), rp_filter=strict)
-    return Ruling("eth.arp", Status.PASS, f"{found}, arp_ignore 1 and arp_announce 2", expected)
+        return rule_result.with_values(same_subnet_ifaces=len(among), rp_filter=strict)
+    return RuleResult("eth.arp", Status.PASS, f"{found}, arp_ignore 1 and arp_announce 2", expected)
 
 
 @once
-def _qos(output: SectionOutput) -> tuple[Ruling, ...]:
+def _qos(output: SectionOutput) -> tuple[RuleResult, ...]:
     parts = [part for part in re.split(r"^== \S+$", output.stdout, flags=re.M) if part.strip()]
     if not parts and output.exit_status == 0 and "==" not in output.stdout:
         return (
-            Ruling(
+            RuleResult(
                 "eth.qos",
                 Status.SKIPPED,
                 "no RoCE port",
@@ -151,7 +153,7 @@ def _qos(output: SectionOutput) -> tuple[Ruling, ...]:
             "mlnx_qos printed nothing"
         ]
         return (
-            Ruling(
+            RuleResult(
                 "eth.qos",
                 Status.UNKNOWN,
                 "not readable",
@@ -163,17 +165,17 @@ def _qos(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _arp(output: SectionOutput, addresses: str) -> tuple[Ruling, ...]:
+def _arp(output: SectionOutput, addresses: str) -> tuple[RuleResult, ...]:
     return (rail_subnets(os_facts.parse_netdevs(output.stdout), os_facts.networks(addresses)),)
 
 
 @once
-def _ecn(output: SectionOutput) -> tuple[Ruling, ...]:
+def _ecn(output: SectionOutput) -> tuple[RuleResult, ...]:
     return (congestion_marks(os_facts.parse_netdevs(output.stdout)),)
 
 
 @once
-def _interfaces(output: SectionOutput, settings: str) -> tuple[Ruling, ...]:
+def _interfaces(output: SectionOutput, settings: str) -> tuple[RuleResult, ...]:
     """What NCCL_SOCKET_IFNAME names: a list of prefixes, exact names behind `=`, none of them
     behind `^`."""
     names = sorted({each.name for each in samples.parse_interfaces(output.stdout)})
@@ -188,21 +190,21 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[Ruling, ...]:
     wanted = [word.partition(":")[0] for word in asked.lstrip("^").lstrip("=").split(",") if word]
     found = f"default route through {proposal[1]}" if proposal else "no default route"
     if not wanted or without:
-        return (Ruling("eth.interfaces", Status.PASS, asked or f"not set; {found}", expected),)
+        return (RuleResult("eth.interfaces", Status.PASS, asked or f"not set; {found}", expected),)
     gone = [
         word
         for word in wanted
         if not any(name == word if exact else name.startswith(word) for name in names)
     ]
     if gone:
-        ruling = Ruling(
+        rule_result = RuleResult(
             "eth.interfaces",
             Status.FAIL,
             f"NCCL_SOCKET_IFNAME={asked}: no {', '.join(gone)} here; {found}",
             expected,
         )
-        return (ruling.with_values(named_iface_missing=len(gone)),)
-    return (Ruling("eth.interfaces", Status.PASS, f"NCCL_SOCKET_IFNAME={asked}", expected),)
+        return (rule_result.with_values(named_iface_missing=len(gone)),)
+    return (RuleResult("eth.interfaces", Status.PASS, f"NCCL_SOCKET_IFNAME={asked}", expected),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from busbw.checks import (
     CheckFamily,
     NodeAnswer,
-    Ruling,
+    RuleResult,
     Section,
     SectionOutput,
     evidence_of,
@@ -94,7 +94,7 @@ def from_query(rows: tuple[QueryRow, ...]) -> tuple[GpuState, ...]:
     return tuple(found)
 
 
-def rule(gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
+def rule(gpus: tuple[GpuState, ...]) -> tuple[RuleResult, ...]:
     """Driver, persistence, MIG, ECC and power limit of all GPUs of a node; () = there is no GPU to
     judge."""
     if not gpus:
@@ -124,16 +124,18 @@ def rule(gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
     )
 
 
-def _driver(gpus: tuple[GpuState, ...]) -> Ruling:
+def _driver(gpus: tuple[GpuState, ...]) -> RuleResult:
     expected = "one driver version, every GPU answers it"
     lost = [g.index for g in gpus if g.broken]
     versions = sorted({g.driver for g in gpus if not g.broken})
     found = f"driver {', '.join(versions) or 'unknown'}"
     if lost:
-        return Ruling(
+        return RuleResult(
             "gpu.driver", Status.FAIL, f"GPU {_listed(lost)}: [Unknown Error]; {found}", expected
         )
-    return Ruling("gpu.driver", Status.PASS if len(versions) == 1 else Status.FAIL, found, expected)
+    return RuleResult(
+        "gpu.driver", Status.PASS if len(versions) == 1 else Status.FAIL, found, expected
+    )
 
 
 def _each(
@@ -143,45 +145,45 @@ def _each(
     value: Callable[[GpuState], object],
     good: Callable[[GpuState], bool],
     status: Status,
-) -> Ruling:
+) -> RuleResult:
     known = [g for g in gpus if value(g) is not None]
     if not known:
-        return Ruling(
+        return RuleResult(
             check_id, Status.UNKNOWN, "not shown", expected, "nvidia-smi shows N/A for every GPU"
         )
     bad = [g.index for g in known if not good(g)]
     if bad:
-        return Ruling(check_id, status, f"not so on GPU {_listed(bad)}", expected)
-    return Ruling(check_id, Status.PASS, f"so on {len(known)} GPUs", expected)
+        return RuleResult(check_id, status, f"not so on GPU {_listed(bad)}", expected)
+    return RuleResult(check_id, Status.PASS, f"so on {len(known)} GPUs", expected)
 
 
-def _mig(gpus: tuple[GpuState, ...]) -> Ruling:
+def _mig(gpus: tuple[GpuState, ...]) -> RuleResult:
     expected = "MIG off (NCCL runs on whole GPUs)"
     on = [g.index for g in gpus if g.mig]
     if on:
-        return Ruling("gpu.mig", Status.FAIL, f"MIG is on: GPU {_listed(on)}", expected)
+        return RuleResult("gpu.mig", Status.FAIL, f"MIG is on: GPU {_listed(on)}", expected)
     # N/A = a GPU that cannot do MIG.
-    return Ruling("gpu.mig", Status.PASS, "off", expected)
+    return RuleResult("gpu.mig", Status.PASS, "off", expected)
 
 
-def _ecc(gpus: tuple[GpuState, ...]) -> Ruling:
+def _ecc(gpus: tuple[GpuState, ...]) -> RuleResult:
     expected = "no uncorrected ECC error since the driver was loaded"
     bad = [f"GPU {g.index}: {g.ecc_uncorrected}" for g in gpus if g.ecc_uncorrected]
     if bad:
-        return Ruling("gpu.ecc", Status.FAIL, f"uncorrected errors: {', '.join(bad)}", expected)
+        return RuleResult("gpu.ecc", Status.FAIL, f"uncorrected errors: {', '.join(bad)}", expected)
     silent = [g.index for g in gpus if g.ecc_uncorrected is None]
     if silent:
-        return Ruling(
+        return RuleResult(
             "gpu.ecc",
             Status.UNKNOWN,
             "not counted",
             expected,
             f"ECC is off or not supported: GPU {_listed(silent)}",
         )
-    return Ruling("gpu.ecc", Status.PASS, "none", expected)
+    return RuleResult("gpu.ecc", Status.PASS, "none", expected)
 
 
-def _power(gpus: tuple[GpuState, ...]) -> Ruling:
+def _power(gpus: tuple[GpuState, ...]) -> RuleResult:
     expected = "the power limit is the default one"
     low = [
         f"GPU {g.index}: {g.power_limit_w:g} of {g.power_default_w:g} W"
@@ -191,17 +193,17 @@ def _power(gpus: tuple[GpuState, ...]) -> Ruling:
         and g.power_limit_w < g.power_default_w
     ]
     if low:
-        return Ruling("gpu.power", Status.WARN, f"lower: {', '.join(low)}", expected)
+        return RuleResult("gpu.power", Status.WARN, f"lower: {', '.join(low)}", expected)
     if any(g.power_limit_w is None or g.power_default_w is None for g in gpus):
         reason = "this view of nvidia-smi does not show the default limit"
-        return Ruling("gpu.power", Status.SKIPPED, "not shown", expected, reason)
+        return RuleResult("gpu.power", Status.SKIPPED, "not shown", expected, reason)
     limits = sorted({f"{g.power_limit_w:g} W" for g in gpus})
-    return Ruling("gpu.power", Status.PASS, ", ".join(limits), expected)
+    return RuleResult("gpu.power", Status.PASS, ", ".join(limits), expected)
 
 
 def processes(
     pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...] = ()
-) -> Ruling:
+) -> RuleResult:
     """Whether somebody uses the GPUs. `pids` None = not listed; process ids change, so only their
     number and owners are told."""
     used = max((g.memory_used_mib for g in gpus if g.memory_used_mib is not None), default=None)
@@ -212,11 +214,11 @@ def processes(
 
 def _users(
     pids: tuple[int, ...] | None, gpus: tuple[GpuState, ...], owners: tuple[str, ...]
-) -> Ruling:
+) -> RuleResult:
     expected = "no process on the GPUs, no memory left over"
     if pids:
         whose = f" of {', '.join(owners)}" if owners else ""
-        return Ruling(
+        return RuleResult(
             "gpu.procs", Status.WARN, f"in use by {len(set(pids))} processes{whose}", expected
         )
     held = [
@@ -226,19 +228,19 @@ def _users(
         found = (
             f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(held)} by no process that is shown"
         )
-        return Ruling("gpu.procs", Status.WARN, found, expected)
+        return RuleResult("gpu.procs", Status.WARN, found, expected)
     if pids is None and not gpus:
-        return Ruling(
+        return RuleResult(
             "gpu.procs",
             Status.UNKNOWN,
             "not shown",
             expected,
             "neither processes nor memory are shown",
         )
-    return Ruling("gpu.procs", Status.PASS, "free", expected)
+    return RuleResult("gpu.procs", Status.PASS, "free", expected)
 
 
-def pcie_width(gpus: tuple[GpuState, ...]) -> Ruling:
+def pcie_width(gpus: tuple[GpuState, ...]) -> RuleResult:
     """Lanes in use against lanes there are. The generation is judged under load only: idle links
     slow down to save power."""
     expected = "every GPU on all its PCIe lanes"
@@ -250,18 +252,18 @@ def pcie_width(gpus: tuple[GpuState, ...]) -> Ruling:
     ]
     if narrow:
         worst = min(known, key=lambda g: (g.width or 0) / (g.max_width or 1))
-        return Ruling("gpu.pcie_link", Status.FAIL, ", ".join(narrow), expected).with_values(
+        return RuleResult("gpu.pcie_link", Status.FAIL, ", ".join(narrow), expected).with_values(
             width_current=worst.width, width_max=worst.max_width
         )
     if not known:
-        return Ruling(
+        return RuleResult(
             "gpu.pcie_link",
             Status.UNKNOWN,
             "not shown",
             expected,
             "nvidia-smi does not show the link width",
         )
-    return Ruling(
+    return RuleResult(
         "gpu.pcie_link", Status.PASS, ", ".join(sorted({f"x{g.width:g}" for g in known})), expected
     )
 
@@ -305,7 +307,7 @@ _BITS = (
 
 
 @once
-def _count(output: SectionOutput, wanted: int | None) -> tuple[Ruling, ...]:
+def _count(output: SectionOutput, wanted: int | None) -> tuple[RuleResult, ...]:
     expected = f"{wanted} GPUs" if wanted is not None else "GPUs, as many as on the other nodes"
     models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
     said = (output.stdout + output.stderr).strip()
@@ -314,13 +316,17 @@ def _count(output: SectionOutput, wanted: int | None) -> tuple[Ruling, ...]:
             f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
         )
         return (
-            Ruling("gpu.count", Status.FAIL, found, expected).with_values(count=0, expected=wanted),
+            RuleResult("gpu.count", Status.FAIL, found, expected).with_values(
+                count=0, expected=wanted
+            ),
         )
     kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
     bad = output.exit_status != 0 or (wanted is not None and len(models) != wanted)
     reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
-    ruling = Ruling("gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason)
-    return (ruling.with_values(count=len(models), expected=wanted),)
+    rule_result = RuleResult(
+        "gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason
+    )
+    return (rule_result.with_values(count=len(models), expected=wanted),)
 
 
 @once
@@ -330,12 +336,12 @@ def _states(output: SectionOutput) -> tuple[GpuState, ...]:
 
 
 @once
-def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
+def _settings(output: SectionOutput) -> tuple[RuleResult, ...]:
     said = output.stdout + output.stderr
     if "Driver/library version mismatch" in said:
         expected = "one driver version, every GPU answers it"
         return (
-            Ruling(
+            RuleResult(
                 "gpu.driver",
                 Status.FAIL,
                 "Driver/library version mismatch: upgraded without a reboot",
@@ -347,10 +353,11 @@ def _settings(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _remap(output: SectionOutput) -> tuple[Ruling, ...]:
+def _remap(output: SectionOutput) -> tuple[RuleResult, ...]:
     failed, pending = (_rows(output, name) for name in ("failure", "pending"))
     return tuple(
-        ruling.with_values(failure=failed, pending=pending) for ruling in _remapped(output)
+        rule_result.with_values(failure=failed, pending=pending)
+        for rule_result in _remapped(output)
     )
 
 
@@ -360,7 +367,7 @@ def _rows(output: SectionOutput, name: str) -> int:
     return sum(row.text(f"remapped_rows.{name}") not in (None, "0", "No") for row in rows)
 
 
-def _remapped(output: SectionOutput) -> tuple[Ruling, ...]:
+def _remapped(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = (
         f"no row remapping failed or pending, at most {_UNCORRECTABLE_ROWS} uncorrectable rows"
     )
@@ -376,17 +383,17 @@ def _remapped(output: SectionOutput) -> tuple[Ruling, ...]:
         elif (row.number("remapped_rows.uncorrectable") or 0) > _UNCORRECTABLE_ROWS:
             bad.append(f"GPU {position}: more than {_UNCORRECTABLE_ROWS} uncorrectable rows")
     if bad:
-        return (Ruling("gpu.remap", Status.FAIL, ", ".join(bad), expected),)
+        return (RuleResult("gpu.remap", Status.FAIL, ", ".join(bad), expected),)
     if all(row.text("remapped_rows.failure") is None for row in rows):
         return (
-            Ruling(
+            RuleResult(
                 "gpu.remap", Status.SKIPPED, "not shown", expected, "these GPUs do not remap rows"
             ),
         )
-    return (Ruling("gpu.remap", Status.PASS, "none", expected),)
+    return (RuleResult("gpu.remap", Status.PASS, "none", expected),)
 
 
-def _throttle(rows: tuple[QueryRow, ...]) -> tuple[Ruling, ...]:
+def _throttle(rows: tuple[QueryRow, ...]) -> tuple[RuleResult, ...]:
     expected = "no GPU slowed down by heat, power brake or hardware"
     masks = [
         (
@@ -410,18 +417,18 @@ def _throttle(rows: tuple[QueryRow, ...]) -> tuple[Ruling, ...]:
     if hits:
         status = Status.FAIL if any(status is Status.FAIL for status, _ in hits) else Status.WARN
         return (
-            Ruling(
+            RuleResult(
                 "gpu.throttle", status, ", ".join(text for _, text in hits), expected
             ).with_values(**active),
         )
     return (
-        (Ruling("gpu.throttle", Status.PASS, "none", expected).with_values(**active),)
+        (RuleResult("gpu.throttle", Status.PASS, "none", expected).with_values(**active),)
         if known
         else ()
     )
 
 
-def _clocks(rows: tuple[QueryRow, ...]) -> Ruling:
+def _clocks(rows: tuple[QueryRow, ...]) -> RuleResult:
     """Clocks mean something under load only, and a check puts none on a GPU: only what somebody
     else keeps busy is judged."""
     expected = f"at least {_CLOCK_SHARE:.0%} of the maximum clock under load"
@@ -440,18 +447,18 @@ def _clocks(rows: tuple[QueryRow, ...]) -> Ruling:
     ]
     if slow:
         _, now, most = min(known, key=lambda each: each[1] / each[2])
-        return Ruling("gpu.clocks", Status.WARN, ", ".join(slow), expected).with_values(
+        return RuleResult("gpu.clocks", Status.WARN, ", ".join(slow), expected).with_values(
             sm_mhz_under_load=now, max_sm_mhz=most
         )
     if not known:
-        return Ruling(
+        return RuleResult(
             "gpu.clocks",
             Status.SKIPPED,
             "idle",
             expected,
             "clocks are judged under load, and nothing runs on these GPUs",
         )
-    return Ruling("gpu.clocks", Status.PASS, f"so on {len(known)} busy GPUs", expected)
+    return RuleResult("gpu.clocks", Status.PASS, f"so on {len(known)} busy GPUs", expected)
 
 
 def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -478,10 +485,10 @@ def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             ),
         )
 
-    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+    def rule(output: SectionOutput) -> tuple[RuleResult, ...]:
         if output.seconds is None:
             return (
-                Ruling(
+                RuleResult(
                     "ssh.cmd_time",
                     Status.UNKNOWN,
                     "not timed",
@@ -490,18 +497,18 @@ def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
                 ),
             )
         slow = output.seconds > _SLOW_S
-        ruling = Ruling(
+        rule_result = RuleResult(
             "ssh.cmd_time",
             Status.WARN if slow else Status.PASS,
             f"above {_SLOW_S:g} s" if slow else "in time",
             expected,
         )
-        return (ruling.with_values(nvidia_smi_seconds=output.seconds),)
+        return (rule_result.with_values(nvidia_smi_seconds=output.seconds),)
 
     return ruled(answer, _FIRST, "nvidia-smi -L", ("ssh.cmd_time",), rule)
 
 
-def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
+def _temperature(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = (
         f"every GPU at least {_TEMPERATURE_MARGIN_C} °C below the temperature at which it slows"
         " down"
@@ -516,15 +523,15 @@ def _temperature(output: SectionOutput) -> tuple[Ruling, ...]:
             hot += [str(position)] if margin < _TEMPERATURE_MARGIN_C else []
     if hot:
         return (
-            Ruling(
+            RuleResult(
                 "gpu.temp", Status.WARN, f"too close: GPU {', '.join(hot)}", expected
             ).with_values(margin_c=least),
         )
-    return (Ruling("gpu.temp", Status.PASS, f"so on {known} GPUs", expected),) if known else ()
+    return (RuleResult("gpu.temp", Status.PASS, f"so on {known} GPUs", expected),) if known else ()
 
 
 @once
-def _apps(output: SectionOutput, gpus: tuple[GpuState, ...]) -> tuple[Ruling, ...]:
+def _apps(output: SectionOutput, gpus: tuple[GpuState, ...]) -> tuple[RuleResult, ...]:
     rows = nvidia_smi.parse_query(output.stdout)
     pids = (
         tuple(int(pid) for row in rows if (pid := row.number("pid")) is not None)

@@ -8,7 +8,7 @@ import re
 from busbw.checks import (
     CheckFamily,
     NodeAnswer,
-    Ruling,
+    RuleResult,
     Section,
     SectionOutput,
     evidence_of,
@@ -27,7 +27,7 @@ _DMABUF_KERNEL = (5, 12)
 """First kernel with dma-buf for RDMA."""
 
 
-def nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
+def nvlinks(gpus: tuple[NvlinkGpu, ...]) -> RuleResult:
     """Links that are down, and links that are missing from an SXM card."""
     fewest = min((g for g in gpus if g.rates_gb_s), key=lambda g: len(g.rates_gb_s), default=None)
     return _nvlinks(gpus).with_values(
@@ -37,16 +37,18 @@ def nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
     )
 
 
-def _nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
+def _nvlinks(gpus: tuple[NvlinkGpu, ...]) -> RuleResult:
     expected = "every NVLink active (A100 12, H100, H200 and B200 18)"
     down = [
         f"GPU {gpu.index} link {', '.join(map(str, gpu.inactive))}" for gpu in gpus if gpu.inactive
     ]
     if down:
-        return Ruling("gpu.nvlink_status", Status.FAIL, f"inactive: {'; '.join(down)}", expected)
+        return RuleResult(
+            "gpu.nvlink_status", Status.FAIL, f"inactive: {'; '.join(down)}", expected
+        )
     bad = [f"GPU {g.index} link {e.link}" for g in gpus for e in g.errors if e.recovery]
     if bad:
-        return Ruling(
+        return RuleResult(
             "gpu.nvlink_status", Status.FAIL, f"recovery errors: {', '.join(bad)}", expected
         )
     few = [
@@ -55,14 +57,14 @@ def _nvlinks(gpus: tuple[NvlinkGpu, ...]) -> Ruling:
         if g.rates_gb_s and (n := _wanted(g.model)) > len(g.rates_gb_s)
     ]
     if few:
-        return Ruling(
+        return RuleResult(
             "gpu.nvlink_status", Status.FAIL, f"links missing: {', '.join(few)}", expected
         )
     counts = sorted({len(gpu.rates_gb_s) or len(gpu.errors) for gpu in gpus})
     what = (
         "links active" if any(gpu.rates_gb_s for gpu in gpus) else "links without recovery errors"
     )
-    return Ruling(
+    return RuleResult(
         "gpu.nvlink_status",
         Status.PASS,
         f"{' or '.join(map(str, counts))} {what} per GPU",
@@ -76,7 +78,7 @@ def _wanted(model: str) -> int:
     return next((count for name, count in _LINKS if name in model), 0)
 
 
-def fabric_states(output: SectionOutput) -> tuple[Ruling, ...]:
+def fabric_states(output: SectionOutput) -> tuple[RuleResult, ...]:
     """The state of the NVSwitch fabric, per GPU; without one the check does not apply."""
     expected = "fabric state Completed, status Success (GPUs behind NVSwitch)"
     gpus = nvidia_smi.parse_details(output.stdout)
@@ -89,7 +91,7 @@ def fabric_states(output: SectionOutput) -> tuple[Ruling, ...]:
         return ()
     if not states:
         return (
-            Ruling(
+            RuleResult(
                 "gpu.fabric_state",
                 Status.SKIPPED,
                 "no fabric",
@@ -105,30 +107,30 @@ def fabric_states(output: SectionOutput) -> tuple[Ruling, ...]:
     if bad:
         worst = next((state for _, state, _ in states if state != "Completed"), "Completed")
         return (
-            Ruling("gpu.fabric_state", Status.FAIL, ", ".join(bad), expected).with_values(
+            RuleResult("gpu.fabric_state", Status.FAIL, ", ".join(bad), expected).with_values(
                 state=worst
             ),
         )
     return (
-        Ruling(
+        RuleResult(
             "gpu.fabric_state", Status.PASS, f"Completed on {len(states)} GPUs", expected
         ).with_values(state="Completed"),
     )
 
 
-def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[Ruling, ...]:
+def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[RuleResult, ...]:
     """What `dcgmi diag` says when CUDA cannot start for want of the fabric manager (CUDA 802)."""
     if not any("system not yet initialized" in test.warning for test in tests):
         return ()
     found = "cuInit: system not yet initialized (CUDA 802)"
     return (
-        Ruling(
+        RuleResult(
             "gpu.fabricmanager",
             Status.FAIL,
             found,
             "the fabric manager runs, in the driver's version",
         ),
-        Ruling(
+        RuleResult(
             "gpu.fabric_state",
             Status.FAIL,
             found,
@@ -137,12 +139,12 @@ def not_initialized(tests: tuple[DiagTest, ...]) -> tuple[Ruling, ...]:
     )
 
 
-def affinity(matrix: Topology) -> Ruling:
+def affinity(matrix: Topology) -> RuleResult:
     """Whether each GPU has a NIC that it reaches without crossing to another NUMA node."""
     expected = "every GPU has a NIC at PIX or PXB"
     check_id = "os.numa"
     if not matrix.nics:
-        return Ruling(
+        return RuleResult(
             check_id,
             Status.SKIPPED,
             "no NIC in the matrix",
@@ -164,44 +166,46 @@ def affinity(matrix: Topology) -> Ruling:
                 if not name.startswith("GPU")
             }
         )
-        ruling = Ruling(
+        rule_result = RuleResult(
             check_id,
             Status.WARN,
             f"{', '.join(far)}: only {', '.join(worst)} to every NIC",
             expected,
         )
-        return ruling.with_values(gpus_far_from_nics=len(far))
+        return rule_result.with_values(gpus_far_from_nics=len(far))
     unread = [
         gpu
         for gpu in matrix.gpus
         if gpu not in {row.name for row in matrix.rows if not row.torn or row.nics_at("PIX")}
     ]
     if unread:
-        return Ruling(
+        return RuleResult(
             check_id,
             Status.UNKNOWN,
             f"not readable: {', '.join(unread)}",
             expected,
             "rows are torn or cut off",
         )
-    return Ruling(check_id, Status.PASS, f"so for {len(matrix.rows)} GPUs", expected)
+    return RuleResult(check_id, Status.PASS, f"so for {len(matrix.rows)} GPUs", expected)
 
 
 @once
-def _nvlink(output: SectionOutput) -> tuple[Ruling, ...]:
+def _nvlink(output: SectionOutput) -> tuple[RuleResult, ...]:
     gpus = nvidia_smi.parse_nvlink(output.stdout)
     if gpus:
         return (nvlinks(gpus),)
     if output.exit_status == 0:
         reason = "nvidia-smi nvlink -s lists no link: PCIe cards"
         return (
-            Ruling("gpu.nvlink_status", Status.SKIPPED, "no NVLink", "every NVLink active", reason),
+            RuleResult(
+                "gpu.nvlink_status", Status.SKIPPED, "no NVLink", "every NVLink active", reason
+            ),
         )
     return ()
 
 
 @once
-def _topology(output: SectionOutput) -> tuple[Ruling, ...]:
+def _topology(output: SectionOutput) -> tuple[RuleResult, ...]:
     matrix = nvidia_smi.parse_topology(output.stdout)
     return (affinity(matrix),) if matrix else ()
 
@@ -214,20 +218,22 @@ def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         else False
     )
 
-    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+    def rule(output: SectionOutput) -> tuple[RuleResult, ...]:
         expected = "nvidia-fabricmanager active where GPUs are behind NVSwitch"
         state = output.stdout.split()[0] if output.stdout.split() else ""
         if not switched:
             reason = "no GPU says that it is behind an NVSwitch"
             return (
-                Ruling("gpu.fabricmanager", Status.SKIPPED, state or "not asked", expected, reason),
+                RuleResult(
+                    "gpu.fabricmanager", Status.SKIPPED, state or "not asked", expected, reason
+                ),
             )
         if state not in ("active", "inactive", "failed", "activating", "deactivating", "unknown"):
             return ()
-        ruling = Ruling(
+        rule_result = RuleResult(
             "gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected
         )
-        return (ruling.with_values(active=state),)
+        return (rule_result.with_values(active=state),)
 
     return ruled(
         answer, "services", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule
@@ -257,17 +263,17 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             ),
         )
 
-    def rule(output: SectionOutput) -> tuple[Ruling, ...]:
+    def rule(output: SectionOutput) -> tuple[RuleResult, ...]:
         domain = imex.parse(output.stdout)
         if domain is None:
             return ()
         waiting = [f"node {number} {state}" for number, state in domain.nodes if state != "READY"]
         bad = f"{domain.state}: {', '.join(waiting[:4])}" if waiting else domain.state
         up = domain.state == "UP"
-        ruling = Ruling(
+        rule_result = RuleResult(
             "gpu.imex", Status.PASS if up else Status.FAIL, "UP" if up else bad, expected
         )
-        return (ruling.with_values(domain_state=domain.state),)
+        return (rule_result.with_values(domain_state=domain.state),)
 
     if output is not None and output.missing:
         evidence = evidence_of(answer, output)
@@ -287,12 +293,12 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 
 @once
-def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
+def _peermem(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "nvidia_peermem loaded, or dma-buf (kernel 5.12 or later with the open modules)"
     facts = os_facts.parse(output.stdout)
     if facts.text("nvidia") is None:
         return (
-            Ruling(
+            RuleResult(
                 "gpu.peermem",
                 Status.SKIPPED,
                 "no NVIDIA driver",
@@ -302,13 +308,13 @@ def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
         )
     if facts.text("peermem"):
         return (
-            Ruling(
+            RuleResult(
                 "gpu.peermem", Status.PASS, f"{facts.text('peermem')} loaded", expected
             ).with_values(loaded=True),
         )
     if facts.text("rdma") == "none":
         return (
-            Ruling(
+            RuleResult(
                 "gpu.peermem",
                 Status.SKIPPED,
                 "no RDMA device",
@@ -319,7 +325,7 @@ def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
     version = tuple(int(part) for part in re.findall(r"\d+", facts.text("kernel") or "")[:2])
     if version >= _DMABUF_KERNEL and "Open Kernel" in (facts.text("nvidia") or ""):
         return (
-            Ruling(
+            RuleResult(
                 "gpu.peermem",
                 Status.PASS,
                 "dma-buf possible: open modules, no nvidia_peermem",
@@ -327,9 +333,9 @@ def _peermem(output: SectionOutput) -> tuple[Ruling, ...]:
             ).with_values(dmabuf_possible=True),
         )
     return (
-        Ruling("gpu.peermem", Status.FAIL, "neither: GPUDirect RDMA is off", expected).with_values(
-            loaded=False, dmabuf_possible=False
-        ),
+        RuleResult(
+            "gpu.peermem", Status.FAIL, "neither: GPUDirect RDMA is off", expected
+        ).with_values(loaded=False, dmabuf_possible=False),
     )
 
 

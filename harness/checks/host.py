@@ -8,7 +8,7 @@ import re
 from busbw.checks import (
     CheckFamily,
     NodeAnswer,
-    Ruling,
+    RuleResult,
     Section,
     SectionOutput,
     occupied,
@@ -27,15 +27,17 @@ _FILES = 65536
 
 
 @once
-def _memlock(output: SectionOutput) -> tuple[Ruling, ...]:
+def _memlock(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "unlimited locked memory (RDMA registers what it sends)"
     words = output.stdout.split()
     value = words[0] if words else ""
     if value == "unlimited":
-        return (Ruling("os.limits.memlock", Status.PASS, value, expected).with_values(kb=value),)
+        return (
+            RuleResult("os.limits.memlock", Status.PASS, value, expected).with_values(kb=value),
+        )
     return (
         (
-            Ruling("os.limits.memlock", Status.FAIL, f"{value} KiB", expected).with_values(
+            RuleResult("os.limits.memlock", Status.FAIL, f"{value} KiB", expected).with_values(
                 kb=float(value)
             ),
         )
@@ -45,13 +47,13 @@ def _memlock(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _others(output: SectionOutput) -> tuple[Ruling, ...]:
+def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
     files, stack = facts.text("nofile"), facts.text("stack")
     found = []
     if files is not None and (files == "unlimited" or files.isdigit()):
         low = files.isdigit() and int(files) < _FILES
-        open_files = Ruling(
+        open_files = RuleResult(
             "os.limits.nofile",
             Status.WARN if low else Status.PASS,
             files,
@@ -61,7 +63,7 @@ def _others(output: SectionOutput) -> tuple[Ruling, ...]:
         found.append(open_files.with_values(value=float(files) if files.isdigit() else None))
     if stack is not None:
         status = Status.WARN if stack == "unlimited" else Status.PASS
-        size = Ruling(
+        size = RuleResult(
             "os.limits.stack",
             status,
             stack,
@@ -109,7 +111,7 @@ LIMITS_FAMILY = CheckFamily(
 
 
 @once
-def _files(output: SectionOutput) -> tuple[Ruling, ...]:
+def _files(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "no NCCL configuration file (its lines are used by every job)"
     lines = [
         line.strip()
@@ -117,24 +119,26 @@ def _files(output: SectionOutput) -> tuple[Ruling, ...]:
         if line.strip() and not line.lstrip().startswith("#")
     ]
     if not lines:
-        return (Ruling("sw.env_file", Status.PASS, "none", expected),)
+        return (RuleResult("sw.env_file", Status.PASS, "none", expected),)
     return (
-        Ruling("sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected).with_values(
-            lines=len(lines)
-        ),
+        RuleResult(
+            "sw.env_file", Status.WARN, "; ".join(sorted(lines))[:300], expected
+        ).with_values(lines=len(lines)),
     )
 
 
 @once
-def _variables(output: SectionOutput) -> tuple[Ruling, ...]:
+def _variables(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "no NCCL, UCX, libfabric or MPI variable in the login session"
     names = sorted({line.partition("=")[0] for line in output.stdout.splitlines() if "=" in line})
     if not names:
-        return (Ruling("sw.env_leftovers", Status.PASS, "none", expected),)
+        return (RuleResult("sw.env_leftovers", Status.PASS, "none", expected),)
     said = re.findall(r"^(RDMAV_FORK_SAFE|FI_EFA_ENABLE_SHM_TRANSFER)=(\d+)$", output.stdout, re.M)
-    ruling = Ruling("sw.env_leftovers", Status.WARN, ", ".join(names), expected)
+    rule_result = RuleResult("sw.env_leftovers", Status.WARN, ", ".join(names), expected)
     # Only switches are told with their value: others may hold what is nobody's business.
-    return (ruling.with_values(count=len(names), **{name: float(value) for name, value in said}),)
+    return (
+        rule_result.with_values(count=len(names), **{name: float(value) for name, value in said}),
+    )
 
 
 ENVIRONMENT_FAMILY = CheckFamily(
@@ -173,28 +177,28 @@ _STATE = re.compile(r"(\S[^:]*):(\d+):(\d*)")
 """`C6:133:0`: name, latency, whether it is off. A name may hold blanks: `haltpoll idle`."""
 
 
-def _virtual(facts: OsFacts) -> Ruling:
+def _virtual(facts: OsFacts) -> RuleResult:
     expected = (
         "known: in a virtual machine the host decides about PCI, and physical counters are hidden"
     )
     maker = " ".join(word for name in ("maker", "product") if (word := facts.text(name)))
     if facts.text("virtual"):
-        return Ruling(
+        return RuleResult(
             "os.virt", Status.PASS, f"virtual machine{f' ({maker})' if maker else ''}", expected
         ).with_values(type="vm")
     if facts.text("flags") is None:
         reason = "this CPU architecture does not say whether it runs under a hypervisor"
-        return Ruling("os.virt", Status.UNKNOWN, maker or "not shown", expected, reason)
-    return Ruling(
+        return RuleResult("os.virt", Status.UNKNOWN, maker or "not shown", expected, reason)
+    return RuleResult(
         "os.virt", Status.PASS, f"bare metal{f' ({maker})' if maker else ''}", expected
     ).with_values(type="none")
 
 
-def _idle_states(facts: OsFacts) -> Ruling:
+def _idle_states(facts: OsFacts) -> RuleResult:
     expected = f"known: idle states above {_DEEP_US} µs cost latency, not bandwidth"
     states = _STATE.findall(facts.text("cstates") or "")
     if not states:
-        return Ruling(
+        return RuleResult(
             "os.cstates",
             Status.SKIPPED,
             "none",
@@ -207,23 +211,25 @@ def _idle_states(facts: OsFacts) -> Ruling:
         if off == "0" and latency.isdigit() and int(latency) > _DEEP_US
     ]
     found = f"on: {', '.join(deep)}" if deep else f"none above {_DEEP_US} µs"
-    return Ruling("os.cstates", Status.PASS, found, expected).with_values(deep_enabled=bool(deep))
+    return RuleResult("os.cstates", Status.PASS, found, expected).with_values(
+        deep_enabled=bool(deep)
+    )
 
 
 @once
-def _machine(output: SectionOutput) -> tuple[Ruling, ...]:
+def _machine(output: SectionOutput) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
     return (_virtual(facts), _idle_states(facts))
 
 
 @once
-def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[Ruling, ...]:
+def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
     expected = "all GPUs and CPUs of the node in this session, at least one CPU per GPU"
     online, allowed = (os_facts.count_of(facts.text(name) or "") for name in ("cpus", "allowed"))
     if online is None or allowed is None:
         return (
-            Ruling(
+            RuleResult(
                 "os.cgroup",
                 Status.UNKNOWN,
                 "not shown",
@@ -235,21 +241,21 @@ def _shares(output: SectionOutput, gpus: int, driven: int) -> tuple[Ruling, ...]
     limit = f", memory limited to {int(memory) >> 30} GiB" if memory and memory.isdigit() else ""
     found = f"{allowed} of {online} CPUs, {gpus} GPUs{limit}"
     if driven > gpus:
-        hidden = Ruling(
+        hidden = RuleResult(
             "os.cgroup", Status.FAIL, f"{found} of the {driven} that the driver has", expected
         )
         return (hidden.with_values(gpus_visible=gpus, expected=driven),)
     if allowed < max(gpus, 1) or (allowed <= gpus < online):
-        return (Ruling("os.cgroup", Status.WARN, found, expected),)
-    return (Ruling("os.cgroup", Status.PASS, found, expected),)
+        return (RuleResult("os.cgroup", Status.WARN, found, expected),)
+    return (RuleResult("os.cgroup", Status.PASS, found, expected),)
 
 
 @once
-def _hanging(output: SectionOutput) -> tuple[Ruling, ...]:
+def _hanging(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "no process stuck in the kernel on a GPU, adapter or file system"
     if output.stderr.strip():
         return (
-            Ruling(
+            RuleResult(
                 "os.dstate",
                 Status.UNKNOWN,
                 "not shown",
@@ -268,11 +274,11 @@ def _hanging(output: SectionOutput) -> tuple[Ruling, ...]:
     )
     if told:
         return (
-            Ruling("os.dstate", Status.WARN, ", ".join(told[:6]), expected).with_values(
+            RuleResult("os.dstate", Status.WARN, ", ".join(told[:6]), expected).with_values(
                 count=len(told)
             ),
         )
-    return (Ruling("os.dstate", Status.PASS, "none", expected),)
+    return (RuleResult("os.dstate", Status.PASS, "none", expected),)
 
 
 def _waiting(text: str) -> tuple[Process, ...]:

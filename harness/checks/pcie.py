@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from busbw.checks import CheckFamily, NodeAnswer, Ruling, Section, SectionOutput, once, ruled
+from busbw.checks import CheckFamily, NodeAnswer, RuleResult, Section, SectionOutput, once, ruled
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import os_facts, pci
 from busbw.parsers.tools.pci import AcsBridge, LinkAttributes, PciDevice
@@ -38,7 +38,7 @@ _PCI = (
 """Bridges are walked upwards from each device, by the path that its link in /sys stands for."""
 
 
-def adapter_links(devices: tuple[PciDevice, ...]) -> Ruling:
+def adapter_links(devices: tuple[PciDevice, ...]) -> RuleResult:
     """Network adapters on all their lanes, and no bridge above them on fewer."""
     expected = (
         "every network adapter on all its PCIe lanes, at its speed, and no narrower bridge above it"
@@ -51,7 +51,7 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> Ruling:
             if not cards
             else "the kernel does not show the link (virtual machine)"
         )
-        return Ruling("pci.link_nic", Status.SKIPPED, "not shown", expected, why)
+        return RuleResult("pci.link_nic", Status.SKIPPED, "not shown", expected, why)
     narrow = [
         f"{c.address} x{c.width} of x{c.max_width}"
         for c in known
@@ -74,9 +74,11 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> Ruling:
     ]
     if narrow or slow or necks:
         worst = min(known, key=lambda c: (c.width or 0) / (c.max_width or 1))
-        ruling = Ruling("pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected)
-        return ruling.with_values(width_current=worst.width, width_max=worst.max_width)
-    return Ruling(
+        rule_result = RuleResult(
+            "pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected
+        )
+        return rule_result.with_values(width_current=worst.width, width_max=worst.max_width)
+    return RuleResult(
         "pci.link_nic",
         Status.PASS,
         f"{len(known)} x {' or '.join(sorted({f'x{c.width}' for c in known}))}",
@@ -84,11 +86,11 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> Ruling:
     )
 
 
-def one_link(link: LinkAttributes) -> Ruling:
+def one_link(link: LinkAttributes) -> RuleResult:
     """A current width alone: nothing to compare it with."""
     found = f"x{link.width} at {link.speed_gt_s:g} GT/s"
     reason = "max_link_width and max_link_speed are not shown"
-    return Ruling(
+    return RuleResult(
         "pci.link_nic",
         Status.UNKNOWN,
         found,
@@ -99,7 +101,7 @@ def one_link(link: LinkAttributes) -> Ruling:
 
 def acs(
     bridges: tuple[AcsBridge, ...], *, virtual: bool = False, relevant: frozenset[str] = frozenset()
-) -> Ruling:
+) -> RuleResult:
     """Bridges that send traffic between devices up to the root complex. In a virtual machine the
     platform decides.
 
@@ -108,7 +110,7 @@ def acs(
     """
     expected = "no PCI bridge above a GPU or adapter with ACS source validation (SrcValid-)"
     if virtual:
-        return Ruling(
+        return RuleResult(
             "pci.acs",
             Status.SKIPPED,
             "virtual machine",
@@ -121,20 +123,20 @@ def acs(
         if bridge.redirects and (not relevant or _full(bridge.address) in relevant)
     ]
     if on:
-        return Ruling(
+        return RuleResult(
             "pci.acs", Status.WARN, f"on at {len(on)} bridges, first {on[0]}", expected
         ).with_values(srcvalid_bridges=len(on))
     if any(bridge.denied for bridge in bridges):
-        return Ruling("pci.acs", Status.UNKNOWN, "access denied", expected, _ROOT)
-    return Ruling("pci.acs", Status.PASS, "off", expected).with_values(srcvalid_bridges=0)
+        return RuleResult("pci.acs", Status.UNKNOWN, "access denied", expected, _ROOT)
+    return RuleResult("pci.acs", Status.PASS, "off", expected).with_values(srcvalid_bridges=0)
 
 
-def read_requests(devices: tuple[AcsBridge, ...]) -> Ruling:
+def read_requests(devices: tuple[AcsBridge, ...]) -> RuleResult:
     """How much an adapter asks for at once."""
     expected = f"MaxReadReq {_READ_REQUEST_BYTES} bytes on every Mellanox adapter"
     cards = [device for device in devices if _MAKERS.search(device.title)]
     if not cards:
-        return Ruling(
+        return RuleResult(
             "pci.maxreadreq",
             Status.SKIPPED,
             "no adapter",
@@ -145,23 +147,23 @@ def read_requests(devices: tuple[AcsBridge, ...]) -> Ruling:
         (card.address, card.max_read_request) for card in cards if card.max_read_request is not None
     ]
     if not known:
-        return Ruling("pci.maxreadreq", Status.UNKNOWN, "access denied", expected, _ROOT)
+        return RuleResult("pci.maxreadreq", Status.UNKNOWN, "access denied", expected, _ROOT)
     low = [f"{address} {size}" for address, size in known if size < _READ_REQUEST_BYTES]
     if low:
         least = min(size for _, size in known)
-        return Ruling("pci.maxreadreq", Status.WARN, ", ".join(low), expected).with_values(
+        return RuleResult("pci.maxreadreq", Status.WARN, ", ".join(low), expected).with_values(
             bytes=least
         )
-    return Ruling("pci.maxreadreq", Status.PASS, f"so on {len(known)} adapters", expected)
+    return RuleResult("pci.maxreadreq", Status.PASS, f"so on {len(known)} adapters", expected)
 
 
-def ordering(devices: tuple[AcsBridge, ...], *, virtual: bool, amd: bool) -> Ruling:
+def ordering(devices: tuple[AcsBridge, ...], *, virtual: bool, amd: bool) -> RuleResult:
     """Relaxed ordering lets writes of an adapter pass each other, without which AMD hosts and
     virtual machines lose much of a link."""
     expected = "relaxed ordering on (RlxdOrd+) on every Mellanox adapter"
     cards = [device for device in devices if _MAKERS.search(device.title)]
     if not cards:
-        return Ruling(
+        return RuleResult(
             "pci.relaxed_ordering",
             Status.SKIPPED,
             "no adapter",
@@ -170,18 +172,18 @@ def ordering(devices: tuple[AcsBridge, ...], *, virtual: bool, amd: bool) -> Rul
         )
     known = [card for card in cards if card.relaxed_ordering is not None]
     if not known:
-        return Ruling("pci.relaxed_ordering", Status.UNKNOWN, "access denied", expected, _ROOT)
+        return RuleResult("pci.relaxed_ordering", Status.UNKNOWN, "access denied", expected, _ROOT)
     off = [card.address for card in known if not card.relaxed_ordering]
     if off and (virtual or amd):
-        return Ruling(
+        return RuleResult(
             "pci.relaxed_ordering", Status.WARN, f"off on {', '.join(off)}", expected
         ).with_values(enabled=False)
     if off:
         reason = "off, which matters on AMD hosts and in virtual machines only"
-        return Ruling(
+        return RuleResult(
             "pci.relaxed_ordering", Status.SKIPPED, f"off on {', '.join(off)}", expected, reason
         )
-    return Ruling("pci.relaxed_ordering", Status.PASS, f"on on {len(known)} adapters", expected)
+    return RuleResult("pci.relaxed_ordering", Status.PASS, f"on on {len(known)} adapters", expected)
 
 
 def _full(address: str) -> str:
@@ -190,14 +192,14 @@ def _full(address: str) -> str:
 
 
 @once
-def _links(output: SectionOutput) -> tuple[Ruling, ...]:
+def _links(output: SectionOutput) -> tuple[RuleResult, ...]:
     return (adapter_links(pci.parse_devices(output.stdout)),)
 
 
 @once
 def _capabilities(
     output: SectionOutput, virtual: bool, amd: bool, relevant: frozenset[str]
-) -> tuple[Ruling, ...]:
+) -> tuple[RuleResult, ...]:
     devices = pci.parse_capabilities(output.stdout)
     if not devices:
         return ()
@@ -210,11 +212,11 @@ def _capabilities(
 
 
 @once
-def _translation(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
+def _translation(output: SectionOutput, virtual: bool) -> tuple[RuleResult, ...]:
     expected = "ATS_ENABLED true in a virtual machine (peer-to-peer through the IOMMU)"
     if not virtual:
         return (
-            Ruling(
+            RuleResult(
                 "pci.ats",
                 Status.SKIPPED,
                 "bare metal",
@@ -224,7 +226,7 @@ def _translation(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
         )
     if output.missing:
         return (
-            Ruling(
+            RuleResult(
                 "pci.ats",
                 Status.UNKNOWN,
                 "tool missing",
@@ -236,7 +238,7 @@ def _translation(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
     if not said:
         why = (output.stderr.strip().splitlines() or ["no Mellanox adapter answers"])[0]
         return (
-            Ruling(
+            RuleResult(
                 "pci.ats",
                 Status.UNKNOWN,
                 "not readable",
@@ -245,13 +247,13 @@ def _translation(output: SectionOutput, virtual: bool) -> tuple[Ruling, ...]:
             ),
         )
     off = sum(value == "0" for _, value in said)
-    ruling = Ruling(
+    rule_result = RuleResult(
         "pci.ats",
         Status.WARN if off else Status.PASS,
         f"off on {off} adapters" if off else "on",
         expected,
     )
-    return (ruling.with_values(enabled=not off),)
+    return (rule_result.with_values(enabled=not off),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -283,16 +285,16 @@ def _ats(answer: NodeAnswer, virtual: bool) -> tuple[CheckResult, ...]:
     command = "mstconfig -d DEVICE query ATS_ENABLED"
     output = answer.section("ats")
     if output is not None and output.missing:
-        (ruling,) = _translation(output, virtual)
+        (rule_result,) = _translation(output, virtual)
         return (
             CheckResult(
                 "pci.ats",
                 answer.node.name,
-                ruling.status,
-                ruling.found,
-                ruling.expected,
+                rule_result.status,
+                rule_result.found,
+                rule_result.expected,
                 command,
-                ruling.reason,
+                rule_result.reason,
             ),
         )
     return ruled(answer, "ats", command, ("pci.ats",), lambda output: _translation(output, virtual))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from busbw.checks import (
     CheckFamily,
     NodeAnswer,
-    Ruling,
+    RuleResult,
     Section,
     SectionOutput,
     evidence_of,
@@ -107,7 +107,7 @@ def from_links(links: tuple[RdmaLink, ...]) -> tuple[Port, ...]:
     )
 
 
-def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> Ruling:
+def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> RuleResult:
     """Every port up. INIT means that no subnet manager answers; Polling a cable or its far end.
 
     `all_used` = False: nobody said which ports the jobs use, so one that is down beside others that
@@ -120,31 +120,35 @@ def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> Ruling:
         said = down.said.partition(" / ")[0].removeprefix("PORT_").upper()
         unused = not all_used and any(port.active for port in ports)
         why = "perhaps not used: the inventory names no rails" if unused else ""
-        ruling = Ruling(
+        rule_result = RuleResult(
             "rdma.port_state", Status.WARN if unused else Status.FAIL, ", ".join(bad), expected, why
         )
-        return ruling.with_values(
+        return rule_result.with_values(
             state=said, link_layer=_layer(down), active_ports=len(ports) - len(bad)
         )
     if not ports or any(port.active is None for port in ports):
-        return Ruling(
+        return RuleResult(
             "rdma.port_state",
             Status.UNKNOWN,
             "not shown",
             expected,
             "the state of some port is not shown",
         )
-    ruling = Ruling("rdma.port_state", Status.PASS, f"ACTIVE on {len(ports)} ports", expected)
-    return ruling.with_values(state="ACTIVE", link_layer=_layer(ports[0]), active_ports=len(ports))
+    rule_result = RuleResult(
+        "rdma.port_state", Status.PASS, f"ACTIVE on {len(ports)} ports", expected
+    )
+    return rule_result.with_values(
+        state="ACTIVE", link_layer=_layer(ports[0]), active_ports=len(ports)
+    )
 
 
-def port_rate(ports: tuple[Port, ...]) -> Ruling:
+def port_rate(ports: tuple[Port, ...]) -> RuleResult:
     """The active ports of a node at one rate on all lanes; a port that is down has no rate. Other
     nodes are compared by `cross.rate`."""
     expected = "every port on all its lanes, at the rate of the others"
     up = [port for port in ports if port.active and port.rate_gbit_s is not None]
     if not up:
-        return Ruling(
+        return RuleResult(
             "rdma.rate",
             Status.SKIPPED,
             "no rate",
@@ -162,13 +166,13 @@ def port_rate(ports: tuple[Port, ...]) -> Ruling:
         f"{port.name} {port.rate_gbit_s:g} Gb/s" for port in up if (port.rate_gbit_s or 0) < most
     ]
     if thin:
-        return Ruling("rdma.rate", Status.FAIL, f"lanes missing: {', '.join(thin)}", expected)
+        return RuleResult("rdma.rate", Status.FAIL, f"lanes missing: {', '.join(thin)}", expected)
     if slow:
-        ruling = Ruling(
+        rule_result = RuleResult(
             "rdma.rate", Status.FAIL, f"{', '.join(slow)}; the others {most:g} Gb/s", expected
         )
-        return ruling.with_values(rate_gbps=min(rates), expected_gbps=most)
-    return Ruling(
+        return rule_result.with_values(rate_gbps=min(rates), expected_gbps=most)
+    return RuleResult(
         "rdma.rate",
         Status.PASS,
         f"{len(up)} x {' or '.join(f'{value:g}' for value in rates)} Gb/s",
@@ -176,40 +180,40 @@ def port_rate(ports: tuple[Port, ...]) -> Ruling:
     )
 
 
-def mtu(ports: tuple[Port, ...]) -> Ruling:
+def mtu(ports: tuple[Port, ...]) -> RuleResult:
     """The active MTU of InfiniBand and RoCE."""
     expected = f"active MTU {MTU}"
     known = [port for port in ports if port.mtu is not None and port.active is not False]
     low = [f"{port.name} {port.mtu}" for port in known if (port.mtu or 0) < MTU]
     if low:
         least = min(known, key=lambda port: port.mtu or 0)
-        return Ruling("rdma.mtu", Status.WARN, ", ".join(low), expected).with_values(
+        return RuleResult("rdma.mtu", Status.WARN, ", ".join(low), expected).with_values(
             active_mtu=least.mtu, link_layer=_layer(least)
         )
     if not known:
-        return Ruling(
+        return RuleResult(
             "rdma.mtu", Status.UNKNOWN, "not shown", expected, "no active port shows its MTU"
         )
-    return Ruling("rdma.mtu", Status.PASS, f"{MTU} on {len(known)} ports", expected)
+    return RuleResult("rdma.mtu", Status.PASS, f"{MTU} on {len(known)} ports", expected)
 
 
-def port_gids(ports: tuple[Port, ...]) -> Ruling:
+def port_gids(ports: tuple[Port, ...]) -> RuleResult:
     """A RoCE port needs a RoCE v2 GID with an IPv4 address."""
     expected = "a RoCE v2 GID with an IPv4 address on every RoCE port"
     roce = [port for port in ports if port.ethernet and port.rocev2_ipv4 is not None]
     if not roce:
-        return Ruling(
+        return RuleResult(
             "rdma.gid", Status.SKIPPED, "no RoCE port", expected, "no port of link layer Ethernet"
         )
     bare = [port.name for port in roce if not port.rocev2_ipv4]
     if bare:
-        return Ruling(
+        return RuleResult(
             "rdma.gid", Status.FAIL, f"none on {', '.join(bare)} (no IP address)", expected
         ).with_values(rocev2_ipv4_count=0)
-    return Ruling("rdma.gid", Status.PASS, f"on {len(roce)} ports", expected)
+    return RuleResult("rdma.gid", Status.PASS, f"on {len(roce)} ports", expected)
 
 
-def listed_gids(gids: tuple[Gid, ...]) -> Ruling:
+def listed_gids(gids: tuple[Gid, ...]) -> RuleResult:
     """The same from `show_gids`."""
     names = tuple(dict.fromkeys(_name(entry.device, entry.port) for entry in gids))
     indexes = {
@@ -221,14 +225,14 @@ def listed_gids(gids: tuple[Gid, ...]) -> Ruling:
     )
 
 
-def subnet_manager(ports: tuple[Port, ...]) -> Ruling:
+def subnet_manager(ports: tuple[Port, ...]) -> RuleResult:
     """An InfiniBand port without a subnet manager has no path to anybody."""
     expected = "every active InfiniBand port knows its subnet manager"
     infiniband = [
         port for port in ports if port.ethernet is False and port.active and port.sm_lid is not None
     ]
     if not infiniband:
-        return Ruling(
+        return RuleResult(
             "rdma.sm",
             Status.SKIPPED,
             "no InfiniBand port",
@@ -237,24 +241,24 @@ def subnet_manager(ports: tuple[Port, ...]) -> Ruling:
         )
     without = [port.name for port in infiniband if port.sm_lid == 0]
     if without:
-        return Ruling("rdma.sm", Status.FAIL, f"none on {', '.join(without)}", expected)
-    return Ruling("rdma.sm", Status.PASS, f"on {len(infiniband)} ports", expected)
+        return RuleResult("rdma.sm", Status.FAIL, f"none on {', '.join(without)}", expected)
+    return RuleResult("rdma.sm", Status.PASS, f"on {len(infiniband)} ports", expected)
 
 
-def partitions(keys: tuple[PartitionKey, ...]) -> Ruling:
+def partitions(keys: tuple[PartitionKey, ...]) -> RuleResult:
     """One P_Key table by itself: NCCL uses index 0, and two limited members never reach each
     other."""
     expected = "full membership at P_Key index 0; equal tables on all nodes"
     first = next((key for key in keys if key.index == 0), None)
     if first is None:
-        return Ruling(
+        return RuleResult(
             "cross.pkey", Status.UNKNOWN, "no key at index 0", expected, "the text shows no index 0"
         )
     if not first.full_member:
-        return Ruling(
+        return RuleResult(
             "cross.pkey", Status.WARN, f"{first.key:#06x} at index 0: limited member", expected
         )
-    return Ruling("cross.pkey", Status.PASS, f"{first.key:#06x} at index 0", expected)
+    return RuleResult("cross.pkey", Status.PASS, f"{first.key:#06x} at index 0", expected)
 
 
 def _name(device: str, number: int) -> str:
@@ -283,14 +287,14 @@ _SYSFS = (
 """GIDs of the link alone (fe80) are left out: nothing is chosen among them."""
 
 
-def present(listed: VerbsDevices, rails: tuple[str, ...]) -> Ruling:
+def present(listed: VerbsDevices, rails: tuple[str, ...]) -> RuleResult:
     """The devices there are against the rails of the inventory, else against none at all."""
     expected = (
         f"{len(rails)} RDMA devices ({', '.join(rails)})" if rails else "at least one RDMA device"
     )
     if not listed.devices:
         said = listed.empty_text or "only the header lines"
-        return Ruling(
+        return RuleResult(
             "rdma.devices", Status.FAIL, f"no RDMA device ({said})", expected
         ).with_values(count=0)
     names = tuple(device.name for device in listed.devices)
@@ -298,12 +302,12 @@ def present(listed: VerbsDevices, rails: tuple[str, ...]) -> Ruling:
     found = f"{len(names)} devices: {', '.join(names)}" + (
         f"; missing {', '.join(missing)}" if missing else ""
     )
-    return Ruling(
+    return RuleResult(
         "rdma.devices", Status.FAIL if missing else Status.PASS, found, expected
     ).with_values(count=len(names))
 
 
-def vendor_package(text: str) -> tuple[Ruling, ...]:
+def vendor_package(text: str) -> tuple[RuleResult, ...]:
     """The vendor package, and whether its kernel part is of the same release where that is
     shown."""
     expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
@@ -312,14 +316,14 @@ def vendor_package(text: str) -> tuple[Ruling, ...]:
         return ()
     kernel = ofed.parse_kernel_package(text)
     if kernel and release.version and not ofed.same_release(release.version, kernel):
-        ruling = Ruling(
+        rule_result = RuleResult(
             "rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected
         )
-        return (ruling.with_values(userspace_kernel_match=False),)
-    return (Ruling("rdma.ofed", Status.PASS, release.name, expected),)
+        return (rule_result.with_values(userspace_kernel_match=False),)
+    return (RuleResult("rdma.ofed", Status.PASS, release.name, expected),)
 
 
-def device_nodes(nodes: RdmaNodes, *, efa: bool) -> Ruling:
+def device_nodes(nodes: RdmaNodes, *, efa: bool) -> RuleResult:
     """What user space opens. EFA needs no rdma_cm."""
     expected = "/dev/infiniband/uverbsN" + ("" if efa else " and rdma_cm")
     lacking = [
@@ -331,14 +335,14 @@ def device_nodes(nodes: RdmaNodes, *, efa: bool) -> Ruling:
         if not there
     ]
     if lacking:
-        return Ruling(
+        return RuleResult(
             "rdma.container_dev", Status.FAIL, f"missing {', '.join(lacking)}", expected
         ).with_values(dev_infiniband="missing")
-    return Ruling("rdma.container_dev", Status.PASS, f"{nodes.uverbs} x uverbs", expected)
+    return RuleResult("rdma.container_dev", Status.PASS, f"{nodes.uverbs} x uverbs", expected)
 
 
 @once
-def _listed(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]:
+def _listed(output: SectionOutput, rails: tuple[str, ...]) -> tuple[RuleResult, ...]:
     listed = ibverbs.parse_devices(output.stdout, output.stderr)
     return (present(listed, rails),) if listed else ()
 
@@ -381,7 +385,7 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 
 @once
-def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]:
+def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[RuleResult, ...]:
     devices = rdma_sysfs.parse(output.stdout)
     # Unused ports are often down: where the inventory names the rails, only they count.
     named = tuple(d for d in devices if d.name in rails)
@@ -389,7 +393,8 @@ def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[Ruling, ...]:
     if not ports:
         why = "the kernel lists no RDMA device"
         return tuple(
-            Ruling(check_id, Status.UNKNOWN, "no RDMA device", "", why) for check_id in _PORT_IDS
+            RuleResult(check_id, Status.UNKNOWN, "no RDMA device", "", why)
+            for check_id in _PORT_IDS
         )
     state = port_state(ports, all_used=bool(named))
     if state.status in (Status.FAIL, Status.WARN):
@@ -411,7 +416,7 @@ def _ports(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 
 @once
-def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
+def _mtu(output: SectionOutput) -> tuple[RuleResult, ...]:
     devices = ibverbs.parse_devinfo(output.stdout)
     if devices:
         return (mtu(from_devinfo(devices)),)
@@ -419,7 +424,7 @@ def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
     if listed is None:
         return ()
     return (
-        Ruling(
+        RuleResult(
             "rdma.mtu",
             Status.UNKNOWN,
             "no RDMA device",
@@ -430,28 +435,28 @@ def _mtu(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _libraries(output: SectionOutput) -> tuple[Ruling, ...]:
+def _libraries(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "libibverbs.so.1 known to the linker (without it NCCL uses TCP and says nothing)"
     listed = os_facts.parse_libraries(output.stdout)
     if listed is None:
         return ()
     found = "libibverbs.so.1" in listed
-    ruling = Ruling(
+    rule_result = RuleResult(
         "rdma.libs",
         Status.PASS if found else Status.FAIL,
         "found" if found else "libibverbs.so.1 not found",
         expected,
     )
-    return (ruling.with_values(libibverbs="present" if found else "missing"),)
+    return (rule_result.with_values(libibverbs="present" if found else "missing"),)
 
 
 @once
-def _nodes(output: SectionOutput) -> tuple[Ruling, ...]:
+def _nodes(output: SectionOutput) -> tuple[RuleResult, ...]:
     listed = os_facts.parse_device_nodes(output.stdout)
     if listed is None:
         expected = "/dev/infiniband/uverbsN and rdma_cm"
         return (
-            Ruling(
+            RuleResult(
                 "rdma.container_dev", Status.FAIL, "nothing in /dev/infiniband", expected
             ).with_values(dev_infiniband="missing"),
         )

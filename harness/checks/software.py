@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from busbw.checks import (
     CheckFamily,
     NodeAnswer,
-    Ruling,
+    RuleResult,
     Section,
     SectionOutput,
     once,
@@ -31,7 +31,7 @@ _NCCL_FOLDERS = (
 
 
 @once
-def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ruling, ...]:
+def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[RuleResult, ...]:
     expected = "a CUDA runtime of the driver's major version, or older"
     release = re.search(r"release (\d+)\.(\d+)", output.stdout)
     runtimes = os_facts.majors(os_facts.parse_libraries(listed) or (), "libcudart")
@@ -44,10 +44,10 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
             "no CUDA runtime outside of what a job brings; the driver supports CUDA"
             f" {driver or 'not known'}"
         )
-        return (Ruling("sw.cuda", Status.SKIPPED, "no runtime installed", expected, reason),)
+        return (RuleResult("sw.cuda", Status.SKIPPED, "no runtime installed", expected, reason),)
     if driver is None:
         return (
-            Ruling(
+            RuleResult(
                 "sw.cuda",
                 Status.UNKNOWN,
                 found,
@@ -58,21 +58,23 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
     newer = runtime > int(driver.partition(".")[0])
     if newer and "compat 1" in output.stdout:
         return (
-            Ruling(
+            RuleResult(
                 "sw.cuda",
                 Status.PASS,
                 f"{found}, driver supports {driver}, compatibility package installed",
                 expected,
             ),
         )
-    ruling = Ruling(
+    rule_result = RuleResult(
         "sw.cuda",
         Status.FAIL if newer else Status.PASS,
         f"{found}, driver supports {driver}",
         expected,
     )
     return (
-        ruling.with_values(runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])),
+        rule_result.with_values(
+            runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])
+        ),
     )
 
 

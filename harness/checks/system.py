@@ -8,7 +8,7 @@ import re
 from busbw.checks import (
     CheckFamily,
     NodeAnswer,
-    Ruling,
+    RuleResult,
     Section,
     SectionOutput,
     evidence_of,
@@ -132,16 +132,16 @@ _OFFSET_MS = 100.0
 """Limits of the preflight table: docs/checks.md."""
 
 
-def _rules(output: SectionOutput) -> tuple[Ruling, ...]:
+def _rules(output: SectionOutput) -> tuple[RuleResult, ...]:
     facts = os_facts.parse(output.stdout)
     return (_load(facts), _pressure(facts), _governor(facts), _balancing(facts), _iommu(facts))
 
 
-def _load(facts: OsFacts) -> Ruling:
+def _load(facts: OsFacts) -> RuleResult:
     expected = f"load below {_LOAD_PER_CPU:g} per CPU before the run"
     load, cpus = (facts.text("loadavg") or "").split(), os_facts.count_of(facts.text("cpus") or "")
     if not load or not cpus:
-        return Ruling(
+        return RuleResult(
             "os.cpu_load",
             Status.UNKNOWN,
             "not shown",
@@ -150,21 +150,21 @@ def _load(facts: OsFacts) -> Ruling:
         )
     busy = float(load[0]) / cpus > _LOAD_PER_CPU
     status = Status.WARN if busy else Status.PASS
-    ruling = Ruling(
+    rule_result = RuleResult(
         "os.cpu_load",
         status,
         "busy" if busy else "idle",
         expected,
         line_no=facts.line_no("loadavg"),
     )
-    return ruling.with_values(load_per_core=round(float(load[0]) / cpus, 3))
+    return rule_result.with_values(load_per_core=round(float(load[0]) / cpus, 3))
 
 
-def _pressure(facts: OsFacts) -> Ruling:
+def _pressure(facts: OsFacts) -> RuleResult:
     expected = "no tasks waiting for CPU, memory or disks"
     cpu = _average(facts.text("psi_cpu"))
     if cpu is None:
-        return Ruling(
+        return RuleResult(
             "os.psi", Status.SKIPPED, "not shown", expected, "this kernel does not count pressure"
         )
     stalled = [
@@ -177,7 +177,7 @@ def _pressure(facts: OsFacts) -> Ruling:
         Status.WARN if bad else Status.PASS,
         facts.line_no(f"psi_{bad[0]}" if bad else "psi_cpu"),
     )
-    ruling = Ruling(
+    rule_result = RuleResult(
         "os.psi",
         status,
         f"waiting for {', '.join(bad)}" if bad else "none",
@@ -185,7 +185,9 @@ def _pressure(facts: OsFacts) -> Ruling:
         line_no=shown,
     )
     memory, disks = _average(facts.text("psi_memory")), _average(facts.text("psi_io"))
-    return ruling.with_values(cpu_some_avg60=cpu, memory_full_avg60=memory, io_full_avg60=disks)
+    return rule_result.with_values(
+        cpu_some_avg60=cpu, memory_full_avg60=memory, io_full_avg60=disks
+    )
 
 
 def _average(line: str | None) -> float | None:
@@ -193,11 +195,11 @@ def _average(line: str | None) -> float | None:
     return float(match[1]) if match else None
 
 
-def _governor(facts: OsFacts) -> Ruling:
+def _governor(facts: OsFacts) -> RuleResult:
     expected = "CPU governor performance"
     governors = (facts.text("governor") or "").split()
     if not governors:
-        return Ruling(
+        return RuleResult(
             "os.cpu_governor",
             Status.SKIPPED,
             "none",
@@ -207,16 +209,16 @@ def _governor(facts: OsFacts) -> Ruling:
     good = governors == ["performance"]
     status, shown = Status.PASS if good else Status.WARN, facts.line_no("governor")
     odd = next((name for name in sorted(governors) if name != "performance"), "performance")
-    return Ruling(
+    return RuleResult(
         "os.cpu_governor", status, ", ".join(sorted(governors)), expected, line_no=shown
     ).with_values(governor=odd)
 
 
-def _balancing(facts: OsFacts) -> Ruling:
+def _balancing(facts: OsFacts) -> RuleResult:
     expected = "automatic NUMA balancing off (0)"
     value = facts.text("numa_balancing")
     if value is None:
-        return Ruling(
+        return RuleResult(
             "os.numa_balancing",
             Status.SKIPPED,
             "not shown",
@@ -224,16 +226,16 @@ def _balancing(facts: OsFacts) -> Ruling:
             "this kernel has no NUMA balancing",
         )
     status, shown = Status.PASS if value == "0" else Status.WARN, facts.line_no("numa_balancing")
-    return Ruling("os.numa_balancing", status, value, expected, line_no=shown).with_values(
+    return RuleResult("os.numa_balancing", status, value, expected, line_no=shown).with_values(
         value=facts.number("numa_balancing")
     )
 
 
-def _iommu(facts: OsFacts) -> Ruling:
+def _iommu(facts: OsFacts) -> RuleResult:
     expected = "IOMMU off or passthrough (iommu=pt)"
     kinds = (facts.text("iommu") or "").split()
     if facts.text("virtual"):
-        return Ruling(
+        return RuleResult(
             "os.iommu",
             Status.SKIPPED,
             "virtual machine",
@@ -243,7 +245,7 @@ def _iommu(facts: OsFacts) -> Ruling:
     translated = any(kind.startswith("DMA") for kind in kinds)
     found = "translated" if translated else "passthrough" if kinds else "off"
     status, shown = Status.WARN if translated else Status.PASS, facts.line_no("iommu")
-    return Ruling("os.iommu", status, found, expected, line_no=shown).with_values(mode=found)
+    return RuleResult("os.iommu", status, found, expected, line_no=shown).with_values(mode=found)
 
 
 def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -262,13 +264,13 @@ def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 
 @once
-def _disk_rules(output: SectionOutput) -> tuple[Ruling, ...]:
+def _disk_rules(output: SectionOutput) -> tuple[RuleResult, ...]:
     rows = re.findall(r"^\S+\s+(\d+)\s+\d+\s+\d+\s+(\d+)%\s+(\S+)$", output.stdout, re.M)
     if not rows:
         return ()
     expected = f"every disk answers and is at most {_DISK_PERCENT} % full"
     full = [mount for _, percent, mount in rows if int(percent) > _DISK_PERCENT]
-    room = Ruling(
+    room = RuleResult(
         "os.disk",
         Status.WARN if full else Status.PASS,
         f"full: {', '.join(full)}" if full else "room",
@@ -279,7 +281,7 @@ def _disk_rules(output: SectionOutput) -> tuple[Ruling, ...]:
     if shm is not None:
         wanted = f"at least {_SHM_MIB} MiB of shared memory (64 MiB is a container's default)"
         good = shm >= _SHM_MIB
-        memory = Ruling(
+        memory = RuleResult(
             "os.shm",
             Status.PASS if good else Status.FAIL,
             "enough" if good else f"{shm} MiB",
@@ -290,22 +292,22 @@ def _disk_rules(output: SectionOutput) -> tuple[Ruling, ...]:
 
 
 @once
-def _own_name(output: SectionOutput) -> tuple[Ruling, ...]:
+def _own_name(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "the node's own name resolves to an address that others reach"
     addresses = sorted({line.split()[0] for line in output.stdout.splitlines() if line.split()})
     if not addresses:
-        return (Ruling("os.hosts", Status.WARN, "its own name does not resolve", expected),)
+        return (RuleResult("os.hosts", Status.WARN, "its own name does not resolve", expected),)
     loopback = [address for address in addresses if address.startswith("127.") or address == "::1"]
     if loopback:
-        ruling = Ruling(
+        rule_result = RuleResult(
             "os.hosts", Status.WARN, f"its own name resolves to {', '.join(loopback)}", expected
         )
-        return (ruling.with_values(self_resolves_to_loopback=True),)
-    return (Ruling("os.hosts", Status.PASS, "resolves", expected),)
+        return (rule_result.with_values(self_resolves_to_loopback=True),)
+    return (RuleResult("os.hosts", Status.PASS, "resolves", expected),)
 
 
 @once
-def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
+def _firewall(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "no firewall between the nodes (NCCL and MPI use any port)"
     states = output.stdout.split()[1:]
     known = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
@@ -313,31 +315,31 @@ def _firewall(output: SectionOutput) -> tuple[Ruling, ...]:
         said = (output.stderr or output.stdout).strip().splitlines()[:1] or [
             "systemctl printed nothing"
         ]
-        return (Ruling("os.firewall", Status.UNKNOWN, "not shown", expected, said[0]),)
+        return (RuleResult("os.firewall", Status.UNKNOWN, "not shown", expected, said[0]),)
     on = [name for name, state in zip(_FIREWALLS, states, strict=True) if state == "active"]
-    ruling = Ruling(
+    rule_result = RuleResult(
         "os.firewall",
         Status.WARN if on else Status.PASS,
         f"active: {', '.join(on)}" if on else "none active",
         expected,
     )
-    return (ruling.with_values(active=bool(on)),)
+    return (rule_result.with_values(active=bool(on)),)
 
 
 @once
-def _time(output: SectionOutput) -> tuple[Ruling, ...]:
+def _time(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = f"clock synchronised, offset at most {_OFFSET_MS:g} ms"
     offset = re.search(r"^System time\s*:\s*(\d+(?:\.\d+)?) seconds", output.stdout, re.M)
     synchronised = re.search(r"^NTPSynchronized=(yes|no)$", output.stdout, re.M)
     if offset and float(offset[1]) * 1000 > _OFFSET_MS:
-        far = Ruling("os.time", Status.WARN, f"offset above {_OFFSET_MS:g} ms", expected)
+        far = RuleResult("os.time", Status.WARN, f"offset above {_OFFSET_MS:g} ms", expected)
         return (far.with_values(offset_ms=round(float(offset[1]) * 1000, 3)),)
     if synchronised and synchronised[1] == "no" and not offset:
-        return (Ruling("os.time", Status.WARN, "not synchronised", expected),)
+        return (RuleResult("os.time", Status.WARN, "not synchronised", expected),)
     if offset or synchronised:
-        return (Ruling("os.time", Status.PASS, "synchronised", expected),)
+        return (RuleResult("os.time", Status.PASS, "synchronised", expected),)
     return (
-        Ruling(
+        RuleResult(
             "os.time",
             Status.UNKNOWN,
             "not shown",

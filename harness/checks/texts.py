@@ -3,7 +3,7 @@ as."""
 
 from __future__ import annotations
 
-from busbw.checks import Ruling, cloud, ethernet, gpu_fabric, pcie, rdma
+from busbw.checks import RuleResult, cloud, ethernet, gpu_fabric, pcie, rdma
 from busbw.checks import gpu as gpu_state
 from busbw.model import Status
 from busbw.parsers.tools.dcgm import DiagTest
@@ -20,16 +20,16 @@ from busbw.parsers.tools.rdma_link import RdmaLink
 from busbw.parsers.tools.rdma_sysfs import PartitionKey
 
 
-def judge(text: str, records: tuple[object, ...]) -> tuple[Ruling, ...]:
+def judge(text: str, records: tuple[object, ...]) -> tuple[RuleResult, ...]:
     """What the rules say of a text and its records (`parsers.tools.recognise.read`); () = no rule
     reads any of them."""
     efa = any(
         isinstance(r, tuple) and r and isinstance(r[0], VerbsInfo) and r[0].is_efa for r in records
     )
-    return tuple(ruling for record in records for ruling in _one(text, record, efa))
+    return tuple(rule_result for record in records for rule_result in _one(text, record, efa))
 
 
-def _one(text: str, record: object, efa: bool) -> tuple[Ruling, ...]:
+def _one(text: str, record: object, efa: bool) -> tuple[RuleResult, ...]:
     match record:
         case VerbsDevices():
             return (rdma.present(record, ()),)
@@ -59,7 +59,7 @@ def _one(text: str, record: object, efa: bool) -> tuple[Ruling, ...]:
             return ()
 
 
-def _several(records: tuple[object, ...]) -> tuple[Ruling, ...]:
+def _several(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
     match records[0]:
         case VerbsInfo():
             return _devinfo(tuple(r for r in records if isinstance(r, VerbsInfo)))
@@ -88,7 +88,7 @@ def _several(records: tuple[object, ...]) -> tuple[Ruling, ...]:
             return ()
 
 
-def _ibstat(listed: Ibstat) -> tuple[Ruling, ...]:
+def _ibstat(listed: Ibstat) -> tuple[RuleResult, ...]:
     ports = rdma.from_ibstat(listed)
     there = VerbsDevices(tuple(VerbsDevice(device.name, "") for device in listed.devices), None)
     # A device that vanishes while it is listed was there when the list began.
@@ -104,7 +104,7 @@ def _ibstat(listed: Ibstat) -> tuple[Ruling, ...]:
     )
 
 
-def _devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[Ruling, ...]:
+def _devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[RuleResult, ...]:
     ports = rdma.from_devinfo(devices)
     listed = VerbsDevices(tuple(VerbsDevice(device.name, "") for device in devices), None)
     firmware = ", ".join(
@@ -119,11 +119,13 @@ def _devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[Ruling, ...]:
     )
 
 
-def _smi(table: SmiTable) -> tuple[Ruling, ...]:
+def _smi(table: SmiTable) -> tuple[RuleResult, ...]:
     gpus = gpu_state.from_table(table)
     expected = "GPUs, as many as on the other nodes"
-    count = Ruling("gpu.count", Status.PASS if gpus else Status.FAIL, f"{len(gpus)} GPUs", expected)
-    cuda = Ruling(
+    count = RuleResult(
+        "gpu.count", Status.PASS if gpus else Status.FAIL, f"{len(gpus)} GPUs", expected
+    )
+    cuda = RuleResult(
         "sw.cuda",
         Status.SKIPPED,
         f"driver supports CUDA {table.cuda}",
@@ -133,7 +135,7 @@ def _smi(table: SmiTable) -> tuple[Ruling, ...]:
     return (count, *gpu_state.rule(gpus), gpu_state.processes(table.processes, gpus), cuda)
 
 
-def _nvlink(gpus: tuple[NvlinkGpu, ...]) -> tuple[Ruling, ...]:
+def _nvlink(gpus: tuple[NvlinkGpu, ...]) -> tuple[RuleResult, ...]:
     found = [gpu_fabric.nvlinks(gpus)]
     for name in ("replay", "recovery", "crc"):
         counts = [
@@ -146,12 +148,12 @@ def _nvlink(gpus: tuple[NvlinkGpu, ...]) -> tuple[Ruling, ...]:
             # Counters since the driver was loaded: only a rise during a run is judged; recovery is
             # judged above.
             status = Status.WARN if sum(counts) else Status.PASS
-            found.append(Ruling(f"counter:nvlink_{name}_errors", status, str(sum(counts)), "0"))
+            found.append(RuleResult(f"counter:nvlink_{name}_errors", status, str(sum(counts)), "0"))
     return tuple(found)
 
 
-def _alone(check_id: str, found: str) -> Ruling:
-    return Ruling(
+def _alone(check_id: str, found: str) -> RuleResult:
+    return RuleResult(
         check_id,
         Status.SKIPPED,
         found,

@@ -22,13 +22,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     parsers = parser.add_subparsers(dest="baseline_command", metavar="COMMAND", required=True)
     accept = parsers.add_parser("accept", help="make a run the expectation of its regime")
     accept.add_argument("--anyway", action="store_true", help="also a run that did not pass")
-    retire = parsers.add_parser(
-        "retire", help="take that back; the run and the decision stay on record"
+    revoke = parsers.add_parser(
+        "revoke", help="take that back; the run and the decision stay on record"
     )
     show = parsers.add_parser(
         "show", help="what a run stands for: regime, numbers, machine, who accepted it"
     )
-    for own in (accept, retire, show):
+    for own in (accept, revoke, show):
         own.add_argument(
             "run",
             type=Path,
@@ -37,7 +37,7 @@ def register(parser: argparse.ArgumentParser) -> None:
             metavar="RUN",
             help="run directory (default runs/latest)",
         )
-    for own in (accept, retire):
+    for own in (accept, revoke):
         own.add_argument("--note", default="", metavar="TEXT", help="why, for those who come later")
     listing = parsers.add_parser("list", help="the accepted runs")
     listing.add_argument(
@@ -52,7 +52,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the `busbw baseline` command that was given."""
-    return {"accept": _accept, "retire": _retire, "show": _show, "list": _list}[
+    return {"accept": _accept, "revoke": _revoke, "show": _show, "list": _list}[
         args.baseline_command
     ](args)
 
@@ -83,7 +83,7 @@ def _accept(args: argparse.Namespace) -> int:
     return 0
 
 
-def _retire(args: argparse.Namespace) -> int:
+def _revoke(args: argparse.Namespace) -> int:
     from busbw.cli.console import now
     from busbw.compare import accepted
     from busbw.model.history import Decision
@@ -97,8 +97,8 @@ def _retire(args: argparse.Namespace) -> int:
             seen="no standing decision in accepted.json",
             next_step="busbw baseline list",
         )
-    accepted.decide(directory, Decision(now(), getpass.getuser(), args.note, retired=True))
-    sys.stdout.write(f"retired {directory.run_id}\n")
+    accepted.decide(directory, Decision(now(), getpass.getuser(), args.note, revoked=True))
+    sys.stdout.write(f"revoked {directory.run_id}\n")
     return 0
 
 
@@ -110,7 +110,7 @@ def _show(args: argparse.Namespace) -> int:
     directory, past = _past(args.run)
     lines = [f"{past.run_id}  {past.verdict}  {_regime(past)}"]
     for decision in accepted.read(directory):
-        word = "retired" if decision.retired else "accepted"
+        word = "revoked" if decision.revoked else "accepted"
         lines.append(
             f"  {word} {decision.at} by"
             f" {decision.by}{': ' + decision.note if decision.note else ''}"
@@ -178,7 +178,7 @@ def _regime(past: PastRun) -> str:
 
 COMMAND = CliCommand(
     "baseline",
-    "accept a run as what later runs are held against; list, show, retire",
+    "accept a run as what later runs are held against; list, show, revoke",
     register,
     run,
 )

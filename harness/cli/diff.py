@@ -94,7 +94,7 @@ def _read(each: Accepted) -> PastRun:
         why = error.what.splitlines()[0]
         return comparable.unread(
             each.run.run_id,
-            f"{why}; busbw baseline retire {each.run.path}, and accept another",
+            f"{why}; busbw baseline revoke {each.run.path}, and accept another",
             each.decision,
         )
 

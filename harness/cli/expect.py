@@ -177,10 +177,14 @@ def _described(
     found = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
     fabric = profile_name if profile_name in cluster.FABRICS else None
     gpu = found.gpu.name if found.gpu is not None else None
-    carriers, mtu = (
+    data_interfaces, mtu = (
         expectation.carried_by(found, fabric) if fabric is not None else (found.nics, None)
     )
-    nics = f"{carriers.count}x{carriers.rate_gbit_s:g}" if carriers is not None else None
+    nics = (
+        f"{data_interfaces.count}x{data_interfaces.rate_gbit_s:g}"
+        if data_interfaces is not None
+        else None
+    )
     missing = (
         *found.missing,
         *((found.no_sockets,) if fabric == expectation.TCP and found.no_sockets else ()),

@@ -108,8 +108,8 @@ def exit_status(texts: Sequence[ReadText]) -> int:
 def _status(text: ReadText) -> int:
     if not text.documents:
         return 3
-    ruling = text.documents[0]
-    return 1 if ruling.faults else 0 if ruling.complete else 3
+    rule_result = text.documents[0]
+    return 1 if rule_result.faults else 0 if rule_result.complete else 3
 
 
 # How `busbw read` prints what it read: JSON, CSV, or tables for people. Text from files is never
@@ -192,19 +192,21 @@ def as_json(texts: Sequence[ReadText]) -> str:
 def _read(text: ReadText) -> _Read:
     if not text.documents:
         return _Read("unknown", text.name, "", False, (text.problem,), (), ())
-    ruling = text.documents[0]
+    rule_result = text.documents[0]
     tables = (
-        tuple(_table(record) for record in ruling.records if isinstance(record, BenchmarkResult))
-        if ruling.kind == KIND
+        tuple(
+            _table(record) for record in rule_result.records if isinstance(record, BenchmarkResult)
+        )
+        if rule_result.kind == KIND
         else ()
     )
-    others = text.documents[1:] if ruling.kind == KIND else text.documents
+    others = text.documents[1:] if rule_result.kind == KIND else text.documents
     return _Read(
-        ruling.kind,
+        rule_result.kind,
         text.name,
         text.title,
-        ruling.complete,
-        ruling.problems,
+        rule_result.complete,
+        rule_result.problems,
         tables,
         tuple(_other(one) for one in others),
     )

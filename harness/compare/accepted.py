@@ -41,9 +41,9 @@ def decide(run: RunDir, decision: Decision) -> None:
 
 
 def standing(run: RunDir) -> Decision | None:
-    """The decision that holds; None = the run was never accepted, or was retired."""
+    """The decision that holds; None = the run was never accepted, or was revoked."""
     decisions = read(run)
-    return decisions[-1] if decisions and not decisions[-1].retired else None
+    return decisions[-1] if decisions and not decisions[-1].revoked else None
 
 
 def runs(root: Path) -> tuple[RunDir, ...]:

@@ -230,8 +230,8 @@ def diff(now: PastRun, earlier: tuple[PastRun, ...]) -> RunDiff:
     )
     machine = changed(now, against[-1]) if against else ()
     contrasts = tuple(_contrast(each, against, len(now.contrasts)) for each in now.contrasts)
-    left_out = tuple(item for item in reasons if item[1])
-    return RunDiff(now, against, left_out, shifts, machine, _status(shifts, contrasts), contrasts)
+    excluded = tuple(item for item in reasons if item[1])
+    return RunDiff(now, against, excluded, shifts, machine, _status(shifts, contrasts), contrasts)
 
 
 def _contrast(now: Contrast, against: tuple[PastRun, ...], comparisons: int) -> ContrastShift:

@@ -41,7 +41,7 @@ def collect(root: Path, plan: RunPlan) -> tuple[PastRun, ...]:
             found.append(
                 comparable.unread(
                     each.run.run_id,
-                    f"{why}: made by another version? busbw report {each.run.run_id}, or retire it",
+                    f"{why}: made by another version? busbw report {each.run.run_id}, or revoke it",
                 )
             )
             continue
@@ -123,11 +123,11 @@ def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Findin
         and each.before_gb_s is not None
         and each.number.case_id in required
     ]
-    if diff is not None and not diff.against and diff.left_out:
-        run_id, why = diff.left_out[-1]
+    if diff is not None and not diff.against and diff.excluded:
+        run_id, why = diff.excluded[-1]
         seen = tuple(
             Evidence(f"raw/{FILE}", None, f"{name}: {'; '.join(reasons)}")
-            for name, reasons in diff.left_out[:8]
+            for name, reasons in diff.excluded[:8]
         )
         return (
             Finding(
@@ -175,8 +175,8 @@ def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:
         if diff
         else []
     )
-    if diff is not None and not diff.against and diff.left_out:
-        why = "; ".join(diff.left_out[-1][1])
+    if diff is not None and not diff.against and diff.excluded:
+        why = "; ".join(diff.excluded[-1][1])
         return (
             Uncovered(
                 "the change since the accepted runs",

@@ -217,7 +217,7 @@ def mpi_options(profile: Profile, facts: FabricFacts) -> tuple[MpiOption, ...]:
     )
 
 
-def left_out(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
+def excluded(profile: Profile, facts: FabricFacts) -> tuple[str, ...]:
     """What the profile would set and does not for want of a fact, as sentences."""
     wanted = [(item.name, item.value) for item in profile.env] + [
         (item.name, item.value) for item in profile.mpi

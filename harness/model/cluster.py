@@ -36,7 +36,7 @@ class Node:
     """Free labels such as rack, leaf, group; sorted by name."""
 
     @property
-    def carriers(self) -> tuple[str, ...]:
+    def data_interfaces(self) -> tuple[str, ...]:
         """What carries the data of a benchmark: the rails, and where those are invented the links
         in their place."""
         return self.data_links or self.rails

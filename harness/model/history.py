@@ -18,7 +18,7 @@ class Decision:
     by: str
     """Login name of whoever did it."""
     note: str
-    retired: bool = False
+    revoked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class RunDiff:
 
     now: PastRun
     against: tuple[PastRun, ...]
-    left_out: tuple[tuple[str, tuple[str, ...]], ...]
+    excluded: tuple[tuple[str, tuple[str, ...]], ...]
     """(run, why it may not be compared) of the runs that were to be compared and are not."""
     shifts: tuple[NumberShift, ...]
     machine: tuple[tuple[str, str, str], ...]

@@ -173,7 +173,7 @@ class Blame:
     """What it was seen to carry; None for a dead one."""
     expected_gb_s: float | None
     seen_in: tuple[Evidence, ...]
-    exonerated: tuple[str, ...] = ()
+    cleared: tuple[str, ...] = ()
     """Who is cleared by the same measurements."""
     also: tuple[str, ...] = ()
     """What else would explain the same: these measurements cannot tell it from `component`."""

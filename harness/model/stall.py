@@ -32,7 +32,7 @@ class StoryRank:
     """The kernel's word for what it waits in; empty = not told."""
     cpu_s: float | None
     """CPU time between the looks, in seconds; None = it was not there in both."""
-    accused: bool
+    flagged: bool
     """The run's findings name it, or its node."""
 
 

@@ -61,7 +61,7 @@ def fabric_facts(
 ) -> FabricFacts:
     """What the profile's placeholders stand for, where all nodes agree; `log_dir` None = the ranks'
     logs stay on standard output."""
-    rails = {node.carriers for node in plan.cluster.chosen(nodes)}
+    rails = {node.data_interfaces for node in plan.cluster.chosen(nodes)}
     return FabricFacts(
         socket_ifname=common(
             tuple(known[name].ssh_interface if name in known else None for name in nodes)

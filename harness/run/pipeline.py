@@ -95,8 +95,8 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     context = participants.settle_slots(context, known)
     plan = context.plan
     chosen = participants.choose(context, answers)
-    for left_out in chosen.excluded:
-        context.say("check", f"{left_out.node} takes no part: {left_out.reason}")
+    for excluded in chosen.excluded:
+        context.say("check", f"{excluded.node} takes no part: {excluded.reason}")
     # What a node without an answer does not say must not decide where all others write.
     known = {name: known[name] for name in chosen.nodes}
     allocation = slurm.allocation(context, chosen.head, chosen.nodes)

@@ -446,7 +446,7 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
     lines += [f"# caution: {text}" for text in cautions(plan)]
     lines += [
         f"# {text}"
-        for text in env.left_out(
+        for text in env.excluded(
             plan.profile, launching.fabric_facts(plan, nodes, known, "JOB.nccl")
         )
     ]

@@ -87,8 +87,8 @@ def _cut(content: bytes) -> str:
         # At line ends: half a name could not be replaced by its alias.
         half = EXCERPT_BYTES // 2
         begin, end = content[:half].rpartition(b"\n")[0], content[-half:].partition(b"\n")[2]
-        left_out = len(content) - len(begin) - len(end)
+        excluded = len(content) - len(begin) - len(end)
         content = (
-            begin + f"\n… {left_out} bytes left out here, the whole is in raw/ …\n".encode() + end
+            begin + f"\n… {excluded} bytes left out here, the whole is in raw/ …\n".encode() + end
         )
     return content.decode("utf-8", "replace")

@@ -232,13 +232,13 @@ def _forced(
             continue
         suspects += [name for part in parts for name in part.names if name not in suspects]
     busy = {node for group in groups for node in group}
-    accused = {
+    flagged = {
         name
-        for part in outcome.accused
+        for part in outcome.flagged
         if part.kind in (PartKind.NODE, PartKind.RAIL)
         for name in part.names
     }
-    good = [node for node in nodes if node not in {*suspects, *accused}]
+    good = [node for node in nodes if node not in {*suspects, *flagged}]
     for suspect in suspects:
         free = [node for node in good if node not in busy]
         if suspect in busy or not free:

@@ -47,12 +47,12 @@ class _Made:
     """One plan while it is made."""
 
     def __init__(self, nodes: tuple[str, ...], leaf: dict[str, str], outcome: BlameOutcome) -> None:
-        self._nodes, self._leaf, self._accused = nodes, leaf, outcome.accused
+        self._nodes, self._leaf, self._accused = nodes, leaf, outcome.flagged
         self._bad = _nodes_of(
-            (*outcome.accused, *(found.account.part for found in outcome.open)), leaf, nodes
+            (*outcome.flagged, *(found.account.part for found in outcome.open)), leaf, nodes
         )
         self._bad_pairs = {
-            frozenset(part.names) for part in outcome.accused if part.kind is PartKind.PATH
+            frozenset(part.names) for part in outcome.flagged if part.kind is PartKind.PATH
         }
         self.cannot: list[tuple[Part, str]] = []
 
@@ -67,14 +67,14 @@ class _Made:
         ]
         if not mine:
             return ()
-        accused = [
+        flagged = [
             node for node in self._nodes if node in _nodes_of(mine, self._leaf, self._nodes)
         ][: MOST_NODES // 2]
-        near = {self._leaf.get(node, "") for node in accused}
-        rest = [node for node in self._nodes if node not in accused]
+        near = {self._leaf.get(node, "") for node in flagged}
+        rest = [node for node in self._nodes if node not in flagged]
         rest = sorted(
             rest, key=lambda node: (node in self._bad, self._leaf.get(node, "") not in near)
-        )[: MOST_NODES - len(accused)]
+        )[: MOST_NODES - len(flagged)]
         if len(rest) < 2:
             self.cannot += [
                 (
@@ -87,7 +87,7 @@ class _Made:
                 for part in mine
             ]
             return ()
-        chosen = {*accused, *rest}
+        chosen = {*flagged, *rest}
         whole = tuple(node for node in self._nodes if node in chosen)
         every = (
             "all nodes"

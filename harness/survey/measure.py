@@ -188,7 +188,7 @@ def measure_layers(context: Context, outcome: BlameOutcome, nodes: tuple[str, ..
         path, problem = _measured_link(context, first, second, rdma=rdma)
         paths.append(path)
         problems.append(problem)
-    links = tuple(cluster.node(first).carriers for first, _ in chosen)
+    links = tuple(cluster.node(first).data_interfaces for first, _ in chosen)
     artefacts.keep(
         context.run,
         "layers.json",
@@ -200,7 +200,7 @@ def pairs(outcome: BlameOutcome, nodes: tuple[str, ...]) -> tuple[tuple[str, str
     """The slowest explained pair, and a pair that nothing explains or suspects; pairs that the
     survey measured, so that both can be compared."""
     explained = [level for level in outcome.explained if len(level.sample.nodes) == 2]
-    named = {name for part in outcome.accused for name in part.names} | {
+    named = {name for part in outcome.flagged for name in part.names} | {
         name for found in outcome.open for name in found.account.part.names
     }
     good = [
@@ -227,12 +227,14 @@ def _measured_link(
     """(path of what the tools said, why there is none)."""
     client, server = context.plan.cluster.node(first), context.plan.cluster.node(second)
     sessions = context.fleet.sessions
-    if not client.carriers or client.carriers != server.carriers:
+    if not client.data_interfaces or client.data_interfaces != server.data_interfaces:
         return None, "the inventory does not name the rails of both nodes alike"
     if first not in sessions or second not in sessions:
         return None, "one of the nodes no longer answers"
     served = sessions[second].run(
-        link_baseline.serve(server.carriers, rdma=rdma, address=server.address or server.name)
+        link_baseline.serve(
+            server.data_interfaces, rdma=rdma, address=server.address or server.name
+        )
     )
     store = f"layers/{first}-{second}.txt"
     asked = sessions[first].run(link_baseline.ask(decoded(served.stdout), rdma=rdma, store=store))
@@ -374,7 +376,7 @@ def _pairs(
         kept_back = len(confirming(nodes, fabric, outcome).rounds) if outcome is not None else 0
         if (
             outcome is not None
-            and outcome.accused
+            and outcome.flagged
             and context.plan.playbook.survey.decompose != "never"
         ):
             kept_back += LAYERS

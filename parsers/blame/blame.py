@@ -49,11 +49,11 @@ class BlameOutcome:
     tolerance: float
     """Loss, as a share of the reference, from which on these measurements would have accused a
     node."""
-    exonerated: tuple[str, ...]
+    cleared: tuple[str, ...]
     """Nodes that were loaded for long enough without being slow, and that nothing accuses."""
     inseparable: str
     """Why the measurements cannot tell parts apart; empty = they can."""
-    accused: tuple[Part, ...] = ()
+    flagged: tuple[Part, ...] = ()
     """The parts of `blames`, in the same order."""
     open: tuple[Suspicion, ...] = ()
     """Suspected, and measured too seldom to accuse, to clear, or to tell from others; accused parts
@@ -82,30 +82,30 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
         return BlameOutcome((), None, LEAST_LOSS, (), why, levels=seen)
     speed = Explainer(seen, fabric).explain()
     # What is slow is unsteady too: only what the speeds do not explain is looked at.
-    known = {node for found in speed.accused for node in _touching(found.account.part, seen)}
+    known = {node for found in speed.flagged for node in _touching(found.account.part, seen)}
     calm = tuple(level for level in steadiness(seen) if not known & set(level.sample.nodes))
     flicker = Explainer(calm, fabric, average=True).explain()
-    unsteady = tuple(found for found in flicker.accused if _often(found, calm))
-    blames = [_blame(found, seen, speed) for found in speed.accused] + [
+    unsteady = tuple(found for found in flicker.flagged if _often(found, calm))
+    blames = [_blame(found, seen, speed) for found in speed.flagged] + [
         _unsteady(found, calm, seen) for found in unsteady
     ]
-    told = (*speed.accused, *unsteady)
+    told = (*speed.flagged, *unsteady)
     order = sorted(
         range(len(blames)),
         key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component),
     )
     still_open = (*(found for found in told if found.alike), *speed.open, *flicker.open)
     explained = tuple(
-        {id(seen[i]): seen[i] for found in speed.accused for i in found.account.explained}.values()
+        {id(seen[i]): seen[i] for found in speed.flagged for i in found.account.explained}.values()
     )
     suspected = {name for found in (*still_open, *told) for name in found.account.part.names}
     return BlameOutcome(
         blames=tuple(blames[i] for i in order),
         reference_gb_s=_reference(pairs),
         tolerance=_tolerance(pairs),
-        exonerated=_cleared(seen, suspected),
+        cleared=_cleared(seen, suspected),
         inseparable=_inseparable(blames),
-        accused=tuple(told[i].account.part for i in order),
+        flagged=tuple(told[i].account.part for i in order),
         open=still_open,
         levels=seen,
         explained=explained,
@@ -249,7 +249,7 @@ def _quoted(account: Account, mine: list[Level], seen: tuple[Level, ...]) -> tup
 def _blame(found: Suspicion, seen: tuple[Level, ...], speed: Explanation) -> Blame:
     account = found.account
     mine = [seen[i] for i in account.explained]
-    accused = {name for other in speed.accused for name in other.account.part.names}
+    flagged = {name for other in speed.flagged for name in other.account.part.names}
     reference = statistics.median(level.reference_gb_s for level in mine)
     ratio = statistics.median(level.ratio for level in mine)
     rails = {level.sample.rail for level in mine}
@@ -262,7 +262,7 @@ def _blame(found: Suspicion, seen: tuple[Level, ...], speed: Explanation) -> Bla
         capacity_gb_s=ratio * reference * factor,
         expected_gb_s=reference * factor,
         seen_in=_quoted(account, mine, seen),
-        exonerated=tuple(sorted({node for level in mine for node in level.sample.nodes} - accused)),
+        cleared=tuple(sorted({node for level in mine for node in level.sample.nodes} - flagged)),
         also=tuple(part.label for part in found.alike),
         launches=(
             f"slow in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)}"
@@ -297,7 +297,7 @@ def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]
         capacity_gb_s=kept * reference,
         expected_gb_s=reference,
         seen_in=texts,
-        exonerated=tuple(
+        cleared=tuple(
             sorted(
                 {node for level in mine for node in level.sample.nodes} - set(account.part.names)
             )

@@ -268,7 +268,7 @@ class Explanation:
     """What is accused, and what is suspected on too few measurements to be accused; each in the
     order in which it explains most."""
 
-    accused: tuple[Suspicion, ...]
+    flagged: tuple[Suspicion, ...]
     open: tuple[Suspicion, ...]
 
 
@@ -308,16 +308,16 @@ class Explainer:
     def explain(self) -> Explanation:
         """Take part after part, the most telling first, until none is worth its cost; then look for
         what would explain the same."""
-        accused: list[Account] = []
+        flagged: list[Account] = []
         suspected: list[Account] = []
-        while best := self._best((*accused, *suspected)):
+        while best := self._best((*flagged, *suspected)):
             # What explains most comes first, even if it is measured too seldom to be accused:
             # another part must not be accused in its place.
-            (accused if self._accusable(best) else suspected).append(best)
+            (flagged if self._accusable(best) else suspected).append(best)
             self._apply(best)
-        everything = (*accused, *suspected)
+        everything = (*flagged, *suspected)
         told = [Suspicion(account, self._alike(account, everything)) for account in everything]
-        return Explanation(tuple(told[: len(accused)]), tuple(told[len(accused) :]))
+        return Explanation(tuple(told[: len(flagged)]), tuple(told[len(flagged) :]))
 
     def _best(self, taken: Sequence[Account]) -> Account | None:
         """The part that explains most of what is not explained yet, of those that are to be accused
@@ -563,14 +563,14 @@ class Explainer:
                 for part in self._shares(index):
                     self._accounts.pop(part, None)
 
-    def _alike(self, account: Account, accused: Sequence[Account]) -> tuple[Part, ...]:
+    def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Part, ...]:
         """Parts that, accused in its place, would leave about the same misfit."""
         self._predicted, self._learnt = [1.0] * len(self._levels), False
-        for other in accused:
+        for other in flagged:
             if other is not account:
                 self._apply(other)
         parts = {part for index in account.explained for part in self._shares(index)} - {
-            other.part for other in accused
+            other.part for other in flagged
         }
         own = self._account(account.part)
         if own is None:

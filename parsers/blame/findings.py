@@ -191,8 +191,8 @@ def _slow(level: Level) -> bool:
     return level.ratio < 1 - max(PASSING, 4 * level.noise)
 
 
-def _status(level: Level, accused: bool, doubtful: bool) -> Status:
-    if accused:
+def _status(level: Level, flagged: bool, doubtful: bool) -> Status:
+    if flagged:
         return Status.FAIL
     if not _slow(level):
         return Status.PASS

@@ -47,7 +47,7 @@ class Carried:
     launch: str
     sent: int
     """TCP segments, of all connections of the two nodes."""
-    resent: int
+    retransmitted: int
     artefact: str
     """The later counters of the first of them."""
     line_no: int | None = None
@@ -55,7 +55,7 @@ class Carried:
     @property
     def share(self) -> float:
         """Of the segments, those sent again."""
-        return self.resent / self.sent
+        return self.retransmitted / self.sent
 
 
 def levels(pairs: Iterable[Carried], fabric: Fabric) -> tuple[Level, ...]:
@@ -79,7 +79,7 @@ def levels(pairs: Iterable[Carried], fabric: Fabric) -> tuple[Level, ...]:
             _sample(pair),
             order[pair.launch],
             math.sqrt(usual / max(usual, pair.share)),
-            max(NOISE, 0.5 / math.sqrt(max(pair.resent, 1))),
+            max(NOISE, 0.5 / math.sqrt(max(pair.retransmitted, 1))),
             usual,
             crossing(pair.nodes, leaf),
             0.0,
@@ -94,11 +94,11 @@ def findings(pairs: tuple[Carried, ...], fabric: Fabric) -> tuple[Finding, ...]:
     seen = levels(pairs, fabric)
     if not seen:
         return ()
-    return tuple(_finding(found, seen) for found in Explainer(seen, fabric).explain().accused)
+    return tuple(_finding(found, seen) for found in Explainer(seen, fabric).explain().flagged)
 
 
 def beside(
-    pairs: Iterable[Carried], part: Part, accused: Iterable[Part], fabric: Fabric
+    pairs: Iterable[Carried], part: Part, flagged: Iterable[Part], fabric: Fabric
 ) -> tuple[Evidence, ...]:
     """That the pairs over a part that is slow lose packets, beside those over nothing that is
     accused; () = they do not, or it is not known.
@@ -108,7 +108,7 @@ def beside(
     """
     leaf = dict(fabric.leaf_of)
     own = _counted_as(part)
-    bad = {_counted_as(each) for each in accused} - {own}
+    bad = {_counted_as(each) for each in flagged} - {own}
     mine: list[Carried] = []
     shared: list[Carried] = []
     others: list[Carried] = []

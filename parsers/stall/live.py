@@ -77,10 +77,10 @@ def _sentence(
     other: Job, nodes: Sequence[NodeEvidence], culprits: Sequence[str], leaves: Mapping[str, str]
 ) -> str:
     places = tuple(dict.fromkeys(rank.node for rank in other.ranks))
-    accused = {leaves[name] for name in culprits if name in leaves}
-    near = [name for name in places if leaves.get(name) in accused]
+    flagged = {leaves[name] for name in culprits if name in leaves}
+    near = [name for name in places if leaves.get(name) in flagged]
     beside = (
-        f", {len(near)} of them on the culprit's leaf {', '.join(sorted(accused))}" if near else ""
+        f", {len(near)} of them on the culprit's leaf {', '.join(sorted(flagged))}" if near else ""
     )
     state = (
         "it moves"

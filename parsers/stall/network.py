@@ -40,7 +40,7 @@ def suspects(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
         for pair in node.queue_pairs
         if pair.remote is not None
     }
-    accused: dict[tuple[str, str], dict[str, Evidence]] = defaultdict(dict)
+    flagged: dict[tuple[str, str], dict[str, Evidence]] = defaultdict(dict)
     for node in nodes:
         pids = {rank.process.pid for rank in job.on(node.node)}
         for pair in node.queue_pairs:
@@ -53,13 +53,13 @@ def suspects(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
                 or other[1].state in _BROKEN
             ):
                 continue
-            accused[other[0].node, other[1].port].setdefault(
+            flagged[other[0].node, other[1].port].setdefault(
                 f"{node.node} {pair.port}", _qp_line(node, pair, other[0].node, other[1])
             )
-    if not accused:
+    if not flagged:
         return
-    most = max(len(by) for by in accused.values())
-    worst = sorted(key for key, by in accused.items() if len(by) == most)
+    most = max(len(by) for by in flagged.values())
+    worst = sorted(key for key, by in flagged.items() if len(by) == most)
     names = tuple(dict.fromkeys(name for name, _ in worst))
     if len(names) > 2:
         return
@@ -80,7 +80,7 @@ def suspects(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
         tuple(rank.rank for rank in job.ranks if rank.node in names),
         names,
         ports,
-        tuple(line for key in worst for line in accused[key].values())[:4],
+        tuple(line for key in worst for line in flagged[key].values())[:4],
         "what is sent to it is lost: its port, its cable, the switch port; a process that died"
         " there is seen by itself",
         fixes,
@@ -236,13 +236,13 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
         return
     seen_in = Counter(name for pair in pairs for name in pair)
     most = max(seen_in.values())
-    accused = tuple(sorted(name for name, count in seen_in.items() if count == most))
-    if len(set(accused) & unheard) == 1:
-        accused = tuple(name for name in accused if name in unheard)
+    flagged = tuple(sorted(name for name, count in seen_in.items() if count == most))
+    if len(set(flagged) & unheard) == 1:
+        flagged = tuple(name for name in flagged if name in unheard)
     evidence = tuple(
         _line(node, look, socket, owner)
         for pair in sorted(pairs, key=sorted)
-        if pair & set(accused)
+        if pair & set(flagged)
         for node, look, socket in pairs[pair][:1]
     )
     since = min(
@@ -254,8 +254,8 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
         ),
         default=None,
     )
-    if len(accused) == 1 and (most > 1 or len(pairs) == 1):
-        name = accused[0]
+    if len(flagged) == 1 and (most > 1 or len(pairs) == 1):
+        name = flagged[0]
         ends = {
             s.local if n.node == name else s.peer
             for pair, each in pairs.items()
@@ -270,7 +270,7 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
     else:
         ports = ()
         title = (
-            f"the path between {' and '.join(accused[:4])} is silent: data is sent again and again"
+            f"the path between {' and '.join(flagged[:4])} is silent: data is sent again and again"
             " without an answer"
         )
     fixes = (
@@ -282,7 +282,7 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
         ),
         WITHOUT_NODE,
     )
-    ranks = tuple(rank.rank for rank in job.ranks if rank.node in accused)
+    ranks = tuple(rank.rank for rank in job.ranks if rank.node in flagged)
     yield Suspect(
         StallClass.NETWORK,
         "stall-network-silent",
@@ -290,7 +290,7 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
         Strength.FACT,
         title,
         ranks,
-        accused,
+        flagged,
         ports,
         evidence[:4],
         "what is sent to it is lost: its port, its cable, the switch port, a filter",

@@ -55,7 +55,7 @@ def _peers(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
     """The node that most others could not reach over RDMA. Two that accuse each other are a
     path."""
     owner = {address: node.node for node in nodes for _, address in node.addresses}
-    accused: dict[str, dict[str, Evidence]] = defaultdict(dict)
+    flagged: dict[str, dict[str, Evidence]] = defaultdict(dict)
     for node in nodes:
         for log in node.logs:
             for number, text, line_no in log.lines:
@@ -65,14 +65,14 @@ def _peers(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
                     line = Evidence(
                         node.artefact, line_no, f"{log.path}:{number}: {text.strip()}"[:300]
                     )
-                    accused[peer].setdefault(node.node, line)
-    if not accused:
+                    flagged[peer].setdefault(node.node, line)
+    if not flagged:
         return
-    most = max(len(by) for by in accused.values())
-    names = tuple(sorted(name for name, by in accused.items() if len(by) == most))
+    most = max(len(by) for by in flagged.values())
+    names = tuple(sorted(name for name, by in flagged.items() if len(by) == most))
     if len(names) > 2:
         return
-    evidence = tuple(item for name in names for item in accused[name].values())[:4]
+    evidence = tuple(item for name in names for item in flagged[name].values())[:4]
     if len(names) == 1:
         title = (
             f"{names[0]} does not acknowledge RDMA writes: {most}"

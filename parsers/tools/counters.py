@@ -410,10 +410,10 @@ def _value(reading: CounterReading | None, snapshot: CounterSnapshot, device: st
     """The value; 0 where zeros of that device were left out; None = not read."""
     if reading is not None:
         return reading.value
-    left_out = device in snapshot.sparse or (
+    excluded = device in snapshot.sparse or (
         PCI in snapshot.sparse and re.match(r"[0-9a-f]{4,}:[0-9a-f]{2}:", device) is not None
     )
-    return 0 if left_out else None
+    return 0 if excluded else None
 
 
 def _change(counter: str, was: int | None, now: int | None) -> tuple[int | None, bool, str]:

@@ -28,7 +28,7 @@ class Lanes:
     title: str
     description: str
     names: tuple[str, ...]
-    accused: tuple[int, ...]
+    flagged: tuple[int, ...]
     marks: tuple[Mark, ...]
     ticks: tuple[tuple[float, str], ...]
     """(place, text) on the axis."""
@@ -63,9 +63,9 @@ def draw(lanes: Lanes) -> svg.Drawing:
         )
     for number, name in enumerate(lanes.names):
         y = top + _LANE * (number + 0.5)
-        accused = number in lanes.accused
+        flagged = number in lanes.flagged
         parts.append(
-            svg.words(name, left - 10, y + 4, "end", "bad" if accused else "muted", 12, accused)
+            svg.words(name, left - 10, y + 4, "end", "bad" if flagged else "muted", 12, flagged)
         )
         parts.append(svg.line(left, y, right, y, "grid", 0.75))
     for at, text in lanes.ticks:
@@ -73,7 +73,7 @@ def draw(lanes: Lanes) -> svg.Drawing:
         parts.append(svg.line(x, bottom, x, bottom + 5, "muted"))
         parts.append(svg.words(text, x, bottom + 18, "middle"))
     for number in range(len(lanes.names)):
-        accused = number in lanes.accused
+        flagged = number in lanes.flagged
         y = top + _LANE * (number + 0.5)
         d = "".join(
             f"M{svg.coordinate(left + span * mark.at)} {svg.coordinate(y)}h0"
@@ -82,6 +82,6 @@ def draw(lanes: Lanes) -> svg.Drawing:
         )
         if d:
             parts.append(
-                svg.path(d, "bad" if accused else "good", 10, cap="square" if accused else "round")
+                svg.path(d, "bad" if flagged else "good", 10, cap="square" if flagged else "round")
             )
     return svg.frame(lanes.key, _WIDTH, bottom + 26, lanes.title, lanes.description, "".join(parts))

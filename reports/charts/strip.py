@@ -38,7 +38,7 @@ class Members:
     description: str
     columns: tuple[str, ...]
     """Node names."""
-    accused: tuple[int, ...]
+    flagged: tuple[int, ...]
     """Columns of the accused."""
     rows: tuple[Row, ...]
 
@@ -56,8 +56,8 @@ def draw_members(members: Members) -> svg.Drawing:
     parts = []
     for column, name in enumerate(members.columns):
         x = left + _CELL * (column + 0.5)
-        accused = column in members.accused
-        if accused:
+        flagged = column in members.flagged
+        if flagged:
             parts.append(
                 svg.tag(
                     "rect",
@@ -70,7 +70,7 @@ def draw_members(members: Members) -> svg.Drawing:
                     rx=3,
                 )
             )
-        text = svg.words(name, 0, 0, "start", "bad" if accused else "muted", 12, accused)
+        text = svg.words(name, 0, 0, "start", "bad" if flagged else "muted", 12, flagged)
         parts.append(
             svg.tag(
                 "g",

@@ -42,7 +42,7 @@ class Compared:
     rows: tuple[Row, ...]
     machine: tuple[tuple[str, str, str], ...]
     """(what, before, now)."""
-    left_out: tuple[tuple[str, str], ...]
+    excluded: tuple[tuple[str, str], ...]
     """(run, why it may not be compared)."""
 
 
@@ -65,7 +65,7 @@ def view(report: ReportInput) -> Compared | None:
         named,
         tuple(_row(each) for each in diff.shifts if each.before_gb_s is not None),
         diff.machine,
-        tuple((run_id, "; ".join(why)) for run_id, why in diff.left_out),
+        tuple((run_id, "; ".join(why)) for run_id, why in diff.excluded),
     )
 
 

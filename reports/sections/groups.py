@@ -66,7 +66,7 @@ class Row:
     busbw: str
     share: str
     status: Status | None
-    accused: bool
+    flagged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: H
         if blame.capacity_gb_s is not None and blame.expected_gb_s
         else None
     )
-    held = [group for group in groups if group.accused and holds(group.nodes, group.rail)]
+    held = [group for group in groups if group.flagged and holds(group.nodes, group.rail)]
     worst = heapq.nsmallest(_TOLD, held, key=_share_in(usual))
     # Without the groups themselves, what the blame kept of them.
     accusing = tuple(_measured(group, usual) for group in worst) or tuple(
@@ -138,23 +138,23 @@ def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: H
         accusing,
         len(held) or len(blame.seen_in),
         _clearing(blame, groups, usual),
-        phrases.nodes(blame.exonerated),
+        phrases.nodes(blame.cleared),
     )
 
 
 def _clearing(blame: Blame, groups: tuple[Group, ...], usual: _Usual) -> tuple[Measured, ...]:
     """One good group clears all its members: the best group of every cleared node, each group
     once."""
-    cleared = set(blame.exonerated)
+    cleared = set(blame.cleared)
     best: dict[str, Group] = {}
     for group in groups:
-        if not group.accused and len(group.nodes) > 1:
+        if not group.flagged and len(group.nodes) > 1:
             for node in group.nodes:
                 if node in cleared and (
                     node not in best or group.busbw_gb_s > best[node].busbw_gb_s
                 ):
                     best[node] = group
-    ordered = dict.fromkeys(best[node] for node in blame.exonerated if node in best)
+    ordered = dict.fromkeys(best[node] for node in blame.cleared if node in best)
     return tuple(_measured(group, usual) for group in tuple(ordered)[:_TOLD])
 
 
@@ -175,7 +175,7 @@ def _measured(group: Group, usual: _Usual) -> Measured:
 def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
     if not groups:
         return "The groups themselves are not in this record."
-    clean, accusing = [g for g in groups if not g.accused], [g for g in groups if g.accused]
+    clean, accusing = [g for g in groups if not g.flagged], [g for g in groups if g.flagged]
     width = sorted({len(group.nodes) for group in groups})
     sized = f"of {width[0]}" if len(width) == 1 else f"of {width[0]} to {width[-1]}"
     each = ", each over one rail" if all(group.rail is not None for group in groups) else ""
@@ -193,9 +193,9 @@ def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
             f"{text}Every group holds what is accused ({range_bad}), so no measurement clears"
             " anything."
         )
-    accused = ", ".join(dict.fromkeys(blame.component for blame in result.blame))
+    flagged = ", ".join(dict.fromkeys(blame.component for blame in result.blame))
     return (
-        f"{text}{len(accusing):,} with {accused}: {range_bad}. {len(clean):,} without:"
+        f"{text}{len(accusing):,} with {flagged}: {range_bad}. {len(clean):,} without:"
         f" {_range(clean)}."
     )
 
@@ -245,18 +245,18 @@ def _grid(
             group.busbw_gb_s / full if full else 0.0,
             phrases.bandwidth(group.busbw_gb_s)
             + ("" if group.rail is None else f", rail {group.rail}"),
-            group.accused,
+            group.flagged,
         )
         for group in sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes))
     ]
-    accused = tuple(column[node] for node in accused_nodes(result) if node in column)
+    flagged = tuple(column[node] for node in accused_nodes(result) if node in column)
     return strip.draw_members(
         strip.Members(
             "groups",
             "Groups of nodes and what they gave",
             conclusion,
             tuple(nodes),
-            accused,
+            flagged,
             tuple(rows),
         )
     )
@@ -269,8 +269,8 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusi
         for node in group.nodes:
             shares.setdefault(node, {}).setdefault(group.rail, []).append(share)
     nodes = [node for node in result.nodes if node in shares]
-    accused = set(accused_nodes(result))
-    marks = tuple(_mark(node, shares[node], node in accused) for node in nodes)
+    flagged = set(accused_nodes(result))
+    marks = tuple(_mark(node, shares[node], node in flagged) for node in nodes)
     picture = strip.Strip(
         key="groups",
         title="Best and worst group of each node",
@@ -285,9 +285,9 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusi
     return strip.draw(picture)
 
 
-def _mark(node: str, shares: dict[int | None, list[float]], accused: bool) -> strip.Mark:
+def _mark(node: str, shares: dict[int | None, list[float]], flagged: bool) -> strip.Mark:
     best = min(max(values) for values in shares.values())
-    return strip.Mark(best, min(min(values) for values in shares.values()), best, accused, node)
+    return strip.Mark(best, min(min(values) for values in shares.values()), best, flagged, node)
 
 
 def _row(group: Group, usual: _Usual) -> Row:
@@ -299,5 +299,5 @@ def _row(group: Group, usual: _Usual) -> Row:
         phrases.bandwidth(group.busbw_gb_s),
         phrases.percent(group.busbw_gb_s / usual[group.kind]) if usual[group.kind] else "–",
         group.status,
-        group.accused,
+        group.flagged,
     )

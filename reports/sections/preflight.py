@@ -69,7 +69,7 @@ class Preflight:
     matrix: tuple[MatrixRow, ...]
     states: tuple[Status, ...]
     counts: tuple[CountRow, ...]
-    left_out: int
+    excluded: int
     """Checks the matrix leaves out because every node passed them."""
     passed: tuple[Answer, ...]
     skipped: tuple[Answer, ...]

@@ -26,7 +26,7 @@ class EventRow:
     """Since the first one."""
     who: str
     text: str
-    accused: bool
+    flagged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RankRow:
     state: str
     waits_in: str
     cpu: str
-    accused: bool
+    flagged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,72 +56,79 @@ class Stall:
 def view(report: ReportInput) -> tuple[Stall, ...] | None:
     """A picture and two tables for each; None = no launch stalled."""
     return (
-        tuple(_stall(story, number) for number, story in enumerate(report.result.stalls, 1)) or None
+        tuple(_stall(timeline, number) for number, timeline in enumerate(report.result.stalls, 1))
+        or None
     )
 
 
-def _stall(story: StallStory, number: int) -> Stall:
-    accused = {rank.node for rank in story.ranks if rank.accused}
-    conclusion = _conclusion(story, accused)
-    first = story.events[0].at_s if story.events else 0.0
+def _stall(timeline: StallStory, number: int) -> Stall:
+    flagged = {rank.node for rank in timeline.ranks if rank.flagged}
+    conclusion = _conclusion(timeline, flagged)
+    first = timeline.events[0].at_s if timeline.events else 0.0
     rows = tuple(
         EventRow(
             _clock(event.at_s),
             f"+{format_duration(event.at_s - first)}",
             event.who,
             event.text,
-            event.who in accused,
+            event.who in flagged,
         )
-        for event in story.events
+        for event in timeline.events
     )
     return Stall(
-        f"{story.case_id}: {story.ended.replace('-', ' ')}",
+        f"{timeline.case_id}: {timeline.ended.replace('-', ' ')}",
         conclusion,
-        _picture(story, number, accused, conclusion),
+        _picture(timeline, number, flagged, conclusion),
         rows,
-        _ranks(story),
+        _ranks(timeline),
     )
 
 
-def _conclusion(story: StallStory, accused: set[str]) -> str:
-    odd = [rank for rank in story.ranks if rank.accused]
-    seen = [rank for rank in story.ranks if rank.state != "not found"]
-    text = f"Ended because of {story.why}." if story.why else "Ended because it made no progress."
-    text += f" {len(seen)} of {phrases.count(len(story.ranks), 'rank')} were found."
+def _conclusion(timeline: StallStory, flagged: set[str]) -> str:
+    odd = [rank for rank in timeline.ranks if rank.flagged]
+    seen = [rank for rank in timeline.ranks if rank.state != "not found"]
+    text = (
+        f"Ended because of {timeline.why}."
+        if timeline.why
+        else "Ended because it made no progress."
+    )
+    text += f" {len(seen)} of {phrases.count(len(timeline.ranks), 'rank')} were found."
     if odd:
         did = ", ".join(dict.fromkeys(rank.state for rank in odd))
         count = f"{phrases.count(len(odd), 'rank')} {'was' if len(odd) == 1 else 'were'}"
-        text += f" Accused: {phrases.where(tuple(sorted(accused)))}, whose {count} {did}."
-    if story.silent:
-        text += f" No answer from {phrases.nodes(story.silent)}."
+        text += f" Accused: {phrases.where(tuple(sorted(flagged)))}, whose {count} {did}."
+    if timeline.silent:
+        text += f" No answer from {phrases.nodes(timeline.silent)}."
     return text
 
 
-def _picture(story: StallStory, number: int, accused: set[str], conclusion: str) -> Drawing | None:
-    if len({event.at_s for event in story.events}) < 2:
+def _picture(
+    timeline: StallStory, number: int, flagged: set[str], conclusion: str
+) -> Drawing | None:
+    if len({event.at_s for event in timeline.events}) < 2:
         return None
-    begin, end = story.events[0].at_s, story.events[-1].at_s
+    begin, end = timeline.events[0].at_s, timeline.events[-1].at_s
     names = sorted(
-        {event.who for event in story.events} | accused,
-        key=lambda who: (who != _OURS, who not in accused, who),
+        {event.who for event in timeline.events} | flagged,
+        key=lambda who: (who != _OURS, who not in flagged, who),
     )[:_LANES]
     marks = tuple(
         lanes.Mark(names.index(e.who), (e.at_s - begin) / (end - begin))
-        for e in story.events
+        for e in timeline.events
         if e.who in names
     )
     ticks = tuple(
         (share, f"+{format_duration((end - begin) * share)}")
         for share in (n / (_TICKS - 1) for n in range(_TICKS))
     )
-    quiet = _quiet(story.events)
+    quiet = _quiet(timeline.events)
     return lanes.draw(
         lanes.Lanes(
             key=f"stall-{number}",
-            title=f"What happened when in {story.case_id}",
+            title=f"What happened when in {timeline.case_id}",
             description=conclusion,
             names=tuple(names),
-            accused=tuple(index for index, name in enumerate(names) if name in accused),
+            flagged=tuple(index for index, name in enumerate(names) if name in flagged),
             marks=marks,
             ticks=ticks,
             quiet=(
@@ -146,11 +153,11 @@ def _quiet(events: tuple[StoryEvent, ...]) -> tuple[float, float] | None:
     return (before[-1], looks[-1]) if before else None
 
 
-def _ranks(story: StallStory) -> tuple[RankRow, ...]:
+def _ranks(timeline: StallStory) -> tuple[RankRow, ...]:
     alike: dict[tuple[str, str, str, bool], list[StoryRank]] = {}
-    for rank in story.ranks:
+    for rank in timeline.ranks:
         busy = "not known" if rank.cpu_s is None else "none" if rank.cpu_s == 0 else "some"
-        alike.setdefault((rank.state, rank.waits_in, busy, rank.accused), []).append(rank)
+        alike.setdefault((rank.state, rank.waits_in, busy, rank.flagged), []).append(rank)
     rows = [
         RankRow(
             _numbers(own),
@@ -158,11 +165,11 @@ def _ranks(story: StallStory) -> tuple[RankRow, ...]:
             state,
             waits_in or "–",
             _cpu(own),
-            accused,
+            flagged,
         )
-        for (state, waits_in, _, accused), own in alike.items()
+        for (state, waits_in, _, flagged), own in alike.items()
     ]
-    return tuple(sorted(rows, key=lambda row: not row.accused))
+    return tuple(sorted(rows, key=lambda row: not row.flagged))
 
 
 def _cpu(ranks: list[StoryRank]) -> str:

@@ -22,7 +22,7 @@ class Cell:
 
     leaf: str
     """With its port where the row is one node; `not known` where nothing tells."""
-    accused: str
+    flagged: str
     """How it is bad: `slow`; empty = it is not accused."""
 
 
@@ -32,7 +32,7 @@ class Row:
 
     nodes: str
     count: int
-    accused: str
+    flagged: str
     cells: tuple[Cell, ...]
 
 
@@ -43,7 +43,7 @@ class LeafRow:
     name: str
     nodes: str
     count: int
-    accused: str
+    flagged: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ def view(report: ReportInput) -> Layout | None:
     count = 1 + max((nic.rail for nic in found.nics if nic.rail is not None), default=-1)
     if count == 0 or (len(found.leaves) < 2 and count < 2):
         return None
-    accused = _accused(report.result, {leaf.name for leaf in found.leaves})
-    rows = _rows(found, count, accused)
-    shown = min(_ROWS, max(_OPEN, sum(any(cell.accused for cell in row.cells) for row in rows)))
+    flagged = _accused(report.result, {leaf.name for leaf in found.leaves})
+    rows = _rows(found, count, flagged)
+    shown = min(_ROWS, max(_OPEN, sum(any(cell.flagged for cell in row.cells) for row in rows)))
     leaves = tuple(
         LeafRow(
-            leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), accused.leaves.get(leaf.name, "")
+            leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), flagged.leaves.get(leaf.name, "")
         )
         for leaf in found.leaves
     )
@@ -127,27 +127,27 @@ def _how(blame: Blame) -> str:
     }[blame.state]
 
 
-def _rows(found: Topology, count: int, accused: _Accused) -> tuple[Row, ...]:
+def _rows(found: Topology, count: int, flagged: _Accused) -> tuple[Row, ...]:
     leaf = {(nic.node, nic.rail): nic.leaf for nic in found.nics if nic.rail is not None}
     alike: dict[tuple[object, ...], list[str]] = {}
     for node in found.nodes:
         cabled = tuple(
-            (leaf.get((node, rail)), accused.rails.get((node, rail), "")) for rail in range(count)
+            (leaf.get((node, rail)), flagged.rails.get((node, rail), "")) for rail in range(count)
         )
-        alike.setdefault((cabled, accused.nodes.get(node, "")), []).append(node)
+        alike.setdefault((cabled, flagged.nodes.get(node, "")), []).append(node)
     rows = []
     for nodes in alike.values():
         first = nodes[0]
         cells = tuple(
             Cell(
                 leaf.get((first, rail)) or "not known",
-                accused.rails.get((first, rail)) or accused.nodes.get(first, ""),
+                flagged.rails.get((first, rail)) or flagged.nodes.get(first, ""),
             )
             for rail in range(count)
         )
-        rows.append(Row(phrases.nodes(nodes), len(nodes), accused.nodes.get(first, ""), cells))
+        rows.append(Row(phrases.nodes(nodes), len(nodes), flagged.nodes.get(first, ""), cells))
     # What is accused first: of a thousand nodes only so many rows are shown.
-    return tuple(sorted(rows, key=lambda row: not any(cell.accused for cell in row.cells)))
+    return tuple(sorted(rows, key=lambda row: not any(cell.flagged for cell in row.cells)))
 
 
 def _head(found: Topology, rail: int) -> str:

@@ -43,7 +43,7 @@ def shown(command: str, ended: partial.Ended, bad: dict[str, str], sound: list[s
     column = 1 if command == "check" else 2
     unnamed = partial.unnamed(ended, bad, column)
     measured = [case["nodes"] for case in ended.result.get("cases", ()) if case["status"] == "PASS"]
-    accused = sorted(
+    flagged = sorted(
         {n for f in ended.result.get("findings", ()) if f["required"] for n in f["where"]}
         & set(sound)
     )
@@ -59,7 +59,7 @@ def shown(command: str, ended: partial.Ended, bad: dict[str, str], sound: list[s
         )
     print(
         f"  {len(bad) - len(unnamed)} of {len(bad)} bad nodes named with their reason; sound ones"
-        f" accused: {accused or 'none'}"
+        f" accused: {flagged or 'none'}"
     )
     for node, kind in bad.items():
         words = ended.told.get(node, "").split("; ")
@@ -71,7 +71,7 @@ def shown(command: str, ended: partial.Ended, bad: dict[str, str], sound: list[s
     whole = command == "check" or (len(measured) == 2 and all(nodes == sound for nodes in measured))
     if not whole:
         print(ended.err[-2000:])
-    return whole and not unnamed and not accused
+    return whole and not unnamed and not flagged
 
 
 def main() -> int:

@@ -182,11 +182,11 @@ def test_the_sound_nodes_are_measured_and_the_others_named(
     assert unnamed(ran, bad, 2) == {}
     assert [case["nodes"] for case in ran.result["cases"]] == [sound, sound], ran
     assert [case["status"] for case in ran.result["cases"]] == ["PASS", "PASS"], ran
-    accused = {
+    flagged = {
         node
         for finding in ran.result["findings"]
         if finding["required"]
         for node in finding["where"]
     }
-    assert not accused & set(sound), ran.result["findings"]
+    assert not flagged & set(sound), ran.result["findings"]
     assert (checked.exit_status, ran.result["verdict"], ran.exit_status) == (3, "UNKNOWN", 3), ran

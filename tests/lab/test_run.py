@@ -365,8 +365,8 @@ def test_a_stopped_rank_is_found_before_the_job_is_ended(healed: LabState, tmp_p
     (course,) = result["stalls"]
     assert (course["case_id"], course["ended"]) == ("all-reduce", "stalled")
     assert [rank["rank"] for rank in course["ranks"]] == list(range(8))
-    accused = [rank for rank in course["ranks"] if rank["accused"]]
-    assert {(rank["node"], rank["state"], rank["cpu_s"]) for rank in accused} == {
+    flagged = [rank for rank in course["ranks"] if rank["flagged"]]
+    assert {(rank["node"], rank["state"], rank["cpu_s"]) for rank in flagged} == {
         ("node4", "stopped", 0.0)
     }
     assert any(

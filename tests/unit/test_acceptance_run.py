@@ -164,13 +164,13 @@ def test_who_is_left_out_is_a_node_the_node_of_a_rail_or_one_end_of_a_path() -> 
     def blame(kind: str, component: str) -> Blame:
         return Blame(kind, component, BlameState.SLOW, 1.0, 2.0, ())
 
-    accused = (
+    flagged = (
         blame("node", "n2"),
         blame("rail", "n3 rail 2"),
         blame("link", "n1 – n2"),
         blame("plane", "rail 1 of all nodes"),
     )
-    assert measure.suspects(accused, NODES) == ("n2", "n3", "n1")
+    assert measure.suspects(flagged, NODES) == ("n2", "n3", "n1")
 
 
 def answers(
@@ -222,17 +222,17 @@ def test_a_buyers_questions_are_answered_from_measurement_where_it_can() -> None
 
 
 def test_a_slow_node_is_not_taken_for_an_oversubscribed_fabric() -> None:
-    accused = dataclasses.replace(
+    flagged = dataclasses.replace(
         NOBODY, blames=(Blame("node", "n3", BlameState.SLOW, 190.0, 381.0, ()),)
     )
     slow = thrice(190.0, 191.0, 192.0)
-    alone = answers(slow, outcome=accused)[0]
+    alone = answers(slow, outcome=flagged)[0]
     assert (alone.measured, alone.answer[:12]) == (False, "not measured")
 
     again = launch(
         dataclasses.replace(CASE, id="rest-all-reduce", required=False), 381.0, ("n1", "n2")
     )
-    found = answers((*slow, again), outcome=accused)[0]
+    found = answers((*slow, again), outcome=flagged)[0]
     assert (
         found.answer
         == "a ring over the 2 nodes without the suspects gives 100% of a good pair; which nodes"

@@ -19,7 +19,7 @@ from busbw.model.history import Decision
 from busbw.store.run_directory import RunDir
 
 FIRST = Decision("2026-11-20T10:00:00Z", "ops", "after the recabling")
-BACK = Decision("2026-11-21T10:00:00Z", "ops", "gpu-7 was swapped", retired=True)
+BACK = Decision("2026-11-21T10:00:00Z", "ops", "gpu-7 was swapped", revoked=True)
 
 
 def made(root: Path, name: str) -> RunDir:
@@ -81,7 +81,7 @@ def test_accepting_keeps_who_when_why_and_showing_tells_it_with_regime_numbers_a
     run = run_of(tmp_path, results, "20261120-a")
     assert main(["baseline", "accept", run, "--note", "firmware 28.43"]) == 0
     (decision,) = accepted.read(RunDir(Path(run)))
-    assert (decision.note, decision.retired, bool(decision.by), decision.at[:2]) == (
+    assert (decision.note, decision.revoked, bool(decision.by), decision.at[:2]) == (
         "firmware 28.43",
         False,
         True,
@@ -99,9 +99,9 @@ def test_accepting_keeps_who_when_why_and_showing_tells_it_with_regime_numbers_a
         *dict(RESULT.versions).values(),
     ):
         assert word in told or word == RESULT.tool_version, word
-    assert main(["baseline", "retire", run, "--note", "recabled"]) == 0
+    assert main(["baseline", "revoke", run, "--note", "recabled"]) == 0
     assert accepted.standing(RunDir(Path(run))) is None
-    assert main(["baseline", "retire", run]) == 2
+    assert main(["baseline", "revoke", run]) == 2
 
 
 def test_a_run_that_failed_is_not_accepted_unless_somebody_insists(
@@ -134,7 +134,7 @@ def test_diff_takes_the_accepted_runs_beside_it_or_those_named_and_ends_with_its
     )
 
 
-def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
+def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_revoked(
     tmp_path: Path,
     results: dict[str, RunResult],
     capsys: pytest.CaptureFixture[str],
@@ -161,7 +161,7 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
     told = capsys.readouterr().out
     assert (
         "not compared with 20261120-old: raw/build.json: missing key 'builds'; busbw baseline"
-        f" retire {old}, and accept another" in told
+        f" revoke {old}, and accept another" in told
     )
     assert re.search(r"not compared with 20261118-broken: .*accepted\.json", told)
     assert told.startswith("20261121-now against 20261119-good")
@@ -174,7 +174,7 @@ def test_a_broken_accepted_run_hides_no_other_is_named_and_can_be_retired(
     ]
     assert "stamp" not in listed[2], "the first line says enough"
     assert ["cannot be read" in line for line in listed] == [True, False, True]
-    assert main(["baseline", "retire", old]) == 0
+    assert main(["baseline", "revoke", old]) == 0
     capsys.readouterr()
     assert main(["diff", now]) == 3
     assert "20261120-old" not in capsys.readouterr().out

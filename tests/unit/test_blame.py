@@ -67,7 +67,7 @@ def named(samples: tuple[GroupSample, ...], fabric: Fabric = TWO_LEAVES) -> list
 def test_healthy_nodes_are_never_blamed(seed: int) -> None:
     outcome = blame.solve(measured(ALL_PAIRS, {}, seed=seed), TWO_LEAVES)
     assert outcome.blames == ()
-    assert len(outcome.exonerated) >= 6, "a suspicion may be open, which clears nobody"
+    assert len(outcome.cleared) >= 6, "a suspicion may be open, which clears nobody"
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -100,9 +100,9 @@ def test_two_slow_nodes_that_only_met_each_other_cannot_be_separated() -> None:
         "pairs-1", (("node1", "node2"), ("node3", "node4"), ("node5", "node6"), ("node7", "node8"))
     )
     again = Round("pairs-2", one.groups)
-    (accused,) = blame.solve(measured((one, again), {("node1",): 0.5}), TWO_LEAVES).blames
-    assert {accused.component, *accused.also} >= {"node1", "node2", "node1 – node2"}
-    finding = findings.blame_finding(accused)
+    (flagged,) = blame.solve(measured((one, again), {("node1",): 0.5}), TWO_LEAVES).blames
+    assert {flagged.component, *flagged.also} >= {"node1", "node2", "node1 – node2"}
+    finding = findings.blame_finding(flagged)
     assert (finding.id, finding.confidence) == ("not-separated", Confidence.POSSIBLE)
     assert "cannot separate" in finding.title
 
@@ -116,14 +116,14 @@ def test_one_launch_accuses_nobody_and_leaves_the_suspicion_open() -> None:
         for part in (doubt.account.part, *doubt.alike)
         for name in part.names
     }
-    assert "node3" not in outcome.exonerated
+    assert "node3" not in outcome.cleared
 
 
 def test_a_rail_that_is_bad_in_every_third_launch_is_intermittent() -> None:
-    (accused,) = blame.solve(
+    (flagged,) = blame.solve(
         measured(ALL_PAIRS, {("node4", "0"): 0.3}, bad_in=3), TWO_LEAVES
     ).blames
-    assert (accused.component, accused.state, accused.launches) == (
+    assert (flagged.component, flagged.state, flagged.launches) == (
         "node4 rail 0",
         BlameState.INTERMITTENT,
         "slow in 3 of 7 launches",
@@ -147,9 +147,9 @@ def test_a_link_that_loses_packets_is_seen_by_its_stumbles() -> None:
                 rail=sample.rail,
             )
         )
-    (accused,) = blame.solve(tuple(samples), TWO_LEAVES).blames
-    assert (accused.component, accused.state) == ("node5", BlameState.INTERMITTENT)
-    assert "below 70% of its own level" in accused.seen_in[0].text
+    (flagged,) = blame.solve(tuple(samples), TWO_LEAVES).blames
+    assert (flagged.component, flagged.state) == ("node5", BlameState.INTERMITTENT)
+    assert "below 70% of its own level" in flagged.seen_in[0].text
 
 
 def test_what_slows_all_groups_in_the_same_iterations_is_nobodys() -> None:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.assess import counters as resent
+from busbw.assess import counters as retransmitted
 from busbw.model import Confidence, Finding, Status
 from busbw.parsers.blame import loss
 from busbw.parsers.blame.loss import Carried
@@ -92,7 +92,10 @@ def test_two_nodes_and_a_path_are_told_apart() -> None:
     assert told(
         (
             *twice,
-            *(Carried(p.nodes, f"{p.launch}-again", p.sent, p.resent, p.artefact) for p in twice),
+            *(
+                Carried(p.nodes, f"{p.launch}-again", p.sent, p.retransmitted, p.artefact)
+                for p in twice
+            ),
         )
     ).where == ("n2 – n5",)
 
@@ -107,7 +110,8 @@ def test_one_launch_accuses_nobody_and_little_traffic_says_nothing() -> None:
     lossy = {frozenset({"n3"}): 0.05}
     assert loss.findings(rounds(1, 1, lossy), Fabric(())) == ()
     few = tuple(
-        Carried(p.nodes, p.launch, 600, p.resent // 10, p.artefact) for p in rounds(4, 1, lossy)
+        Carried(p.nodes, p.launch, 600, p.retransmitted // 10, p.artefact)
+        for p in rounds(4, 1, lossy)
     )
     assert loss.levels(few, Fabric(())) == ()
     assert loss.findings((), Fabric(())) == ()
@@ -155,10 +159,10 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
     (run.raw / "cases/a/counters-after/n6.txt").unlink()
     nodes = (("n1", "n2"), ("n3", "n4"), ("n5", "n6"), ("n7", "n8"), ("n9", "n1"))
     case, samples = SimpleNamespace(id="a"), tuple(SimpleNamespace(nodes=pair) for pair in nodes)
-    counted, why = resent.pairs_of(
+    counted, why = retransmitted.pairs_of(
         run, SimpleNamespace(artefact=SimpleNamespace(case=case), samples=samples)
     )  # type: ignore[arg-type]
-    assert [(p.nodes, p.sent, p.resent, p.artefact) for p in counted] == [
+    assert [(p.nodes, p.sent, p.retransmitted, p.artefact) for p in counted] == [
         (("n1", "n2"), 20000, 200, "raw/cases/a/counters-after/n1.txt")
     ]
     assert why == {
@@ -168,7 +172,7 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
         "n7": "its counters do not say how many TCP segments were sent",
         "n9": "no counters were taken",
     }
-    (said,) = resent.not_counted(
+    (said,) = retransmitted.not_counted(
         {
             node: {"a": "no counters were taken", "b": "no counters were taken"}
             for node in ("n3", "n4")
@@ -178,7 +182,9 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
         "packets lost by the pairs of n3, n4",
         "no counters were taken, in 2 launches",
     )
-    (many,) = resent.not_counted({f"n{i}": {"a": "no counters were taken"} for i in range(1000)})
+    (many,) = retransmitted.not_counted(
+        {f"n{i}": {"a": "no counters were taken"} for i in range(1000)}
+    )
     assert many.what.endswith("n7 and 992 more")
 
 

@@ -11,7 +11,7 @@ from busbw.parsers.blame.parts import Part, PartKind
 NODE, RAIL = Part(PartKind.NODE, ("node7",)), Part(PartKind.RAIL, ("node3",), 1)
 
 
-def accused(component: str, *also: str) -> BlameOutcome:
+def flagged(component: str, *also: str) -> BlameOutcome:
     blame = Blame(
         "node",
         component,
@@ -40,7 +40,7 @@ def finding(where: str, status: Status = Status.FAIL) -> Finding:
 def test_the_part_that_a_failed_check_names_comes_first_among_those_that_cannot_be_separated() -> (
     None
 ):
-    (blame,) = with_priors(accused("node7", "node3 rail 1"), (finding("node3 rail 1"),)).blames
+    (blame,) = with_priors(flagged("node7", "node3 rail 1"), (finding("node3 rail 1"),)).blames
     assert (blame.kind, blame.component, blame.also) == ("rail", "node3 rail 1", ("node7",))
     assert blame.seen_in[-1] == Evidence(
         "raw/p.txt",
@@ -50,14 +50,14 @@ def test_the_part_that_a_failed_check_names_comes_first_among_those_that_cannot_
 
 
 def test_what_was_found_on_the_node_of_a_rail_speaks_for_the_rail_too() -> None:
-    (blame,) = with_priors(accused("node7", "node3 rail 1"), (finding("node3"),)).blames
+    (blame,) = with_priors(flagged("node7", "node3 rail 1"), (finding("node3"),)).blames
     assert blame.component == "node3 rail 1"
 
 
 def test_what_speaks_for_all_or_for_others_changes_nothing() -> None:
-    both = accused("node3 rail 1", "node3 rail 2")
+    both = flagged("node3 rail 1", "node3 rail 2")
     assert with_priors(both, (finding("node3"),)) == both
-    alone = accused("node7", "node3 rail 1")
+    alone = flagged("node7", "node3 rail 1")
     assert with_priors(alone, (finding("node5"), finding("node3 rail 1", Status.PASS))) == alone
 
 
@@ -67,6 +67,6 @@ def test_nobody_is_accused_by_findings_alone() -> None:
 
 
 def test_a_clear_accusation_keeps_its_place_and_quotes_what_was_found_besides() -> None:
-    (blame,) = with_priors(accused("node7"), (finding("node7"), finding("node3"))).blames
+    (blame,) = with_priors(flagged("node7"), (finding("node7"), finding("node3"))).blames
     assert (blame.component, blame.also) == ("node7", ())
     assert [e.text for e in blame.seen_in] == ["slow", "found besides: node7 is at half its rate"]

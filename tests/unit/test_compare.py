@@ -88,7 +88,7 @@ def test_runs_of_another_regime_are_left_out_with_the_reason_and_nothing_is_comp
     other = run("other", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, nodes=8, ranks=64))
     found = diff(run("now", 371.0, 370.0, 372.0), (other,))
     assert (found.against, found.status) == ((), Status.UNKNOWN)
-    assert found.left_out == (
+    assert found.excluded == (
         ("other", ("nodes: 16 here, 8 in other", "ranks: 128 here, 64 in other")),
     )
     assert lines(found)[-1].startswith("busbw: INCONCLUSIVE nothing to compare with")
@@ -150,7 +150,7 @@ def test_each_key_that_two_runs_do_not_share_forbids_the_comparison_and_is_said(
 ) -> None:
     other = run("other", 371.0, 371.0, 371.0, regime=dataclasses.replace(REGIME, **{key: value}))  # type: ignore[arg-type]  # by name
     found = diff(run("now", 371.0, 370.0, 372.0), (other, *GOOD))
-    assert found.left_out == (("other", (why,)),)
+    assert found.excluded == (("other", (why,)),)
     assert [each.run_id for each in found.against] == [each.run_id for each in GOOD], (
         "the others are still compared"
     )
@@ -245,7 +245,7 @@ def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_
     assert [each.run_id for each in kept] == ["1-torn", "2-none"]
     assert "busbw report 2-none" in kept[1].unread
     found = diff(run("now", 371.0, 370.0, 372.0), kept)
-    assert [name for name, _ in found.left_out] == ["1-torn", "2-none"]
+    assert [name for name, _ in found.excluded] == ["1-torn", "2-none"]
     (finding,) = earlier.open_finding(found, frozenset())
     assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
     assert (

@@ -28,7 +28,7 @@ LEAVES = Fabric(tuple((node, "leaf1" if node < "e" else "leaf2") for node in NOD
 
 
 def accusing(*parts: Part) -> BlameOutcome:
-    return BlameOutcome((), 1.0, 0.1, (), "", accused=parts)
+    return BlameOutcome((), 1.0, 0.1, (), "", flagged=parts)
 
 
 def path(first: str, second: str) -> Part:
@@ -156,7 +156,7 @@ def launched(cluster: Cluster, number: Round) -> tuple[GroupSample, ...]:
 
 def concluded(world: World) -> tuple[Finding, Confirmation]:
     fabric, outcome, samples, _ = surveyed(world)
-    (one,), (part,) = outcome.blames, outcome.accused
+    (one,), (part,) = outcome.blames, outcome.flagged
     found = confirmation(one, part, samples, fabric)
     return findings.blame_finding(one, found), found
 
@@ -212,7 +212,7 @@ def slow_pair(left: float, ends: float = 1.0) -> tuple[GroupSample, ...]:
 
 def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_path() -> None:
     samples = (*slow_pair(0.5), *slow_pair(1.0))
-    accused = blame.solve(
+    flagged = blame.solve(
         tuple(
             GroupSample(pair, 1 << 20, (rate,) * 8, f"raw/{launch}", launch=f"{launch}", rail=rail)
             for launch in range(3)
@@ -227,7 +227,7 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
         ),
         Fabric(),
     ).blames
-    (one,) = (b for b in accused if b.component == "a – b")
+    (one,) = (b for b in flagged if b.component == "a – b")
     told = {
         name: confirmation(one, path("a", "b"), made, Fabric())
         for name, made in (
@@ -257,7 +257,7 @@ def test_a_fleet_that_is_too_small_says_so_and_what_would_settle_it() -> None:
     fabric, outcome, samples, _ = surveyed(
         World(8, 4, 4, culprits=(Culprit("node", ("n0002",), 0.5),), seed=1)
     )
-    (one,), (part,) = outcome.blames, outcome.accused
+    (one,), (part,) = outcome.blames, outcome.flagged
     found = confirmation(
         one, part, (), fabric, "only 1 of 2 nodes would be left for a ring without it"
     )

@@ -94,9 +94,9 @@ def test_what_is_suspected_and_not_settled_is_part_of_a_pass() -> None:
     )
     names = ", ".join(dict.fromkeys(doubt.account.part.label for doubt in outcome.open))
     everybody = {node for sample in samples for node in sample.nodes}
-    assert 0 < len(outcome.exonerated) < len(everybody)
+    assert 0 < len(outcome.cleared) < len(everybody)
     assert (
         result.run_headline(Verdict(Status.PASS, 0, (), ()), (), outcome, ())
-        == f"nothing measured; {len(outcome.exonerated)} of {len(everybody)} nodes cleared by"
+        == f"nothing measured; {len(outcome.cleared)} of {len(everybody)} nodes cleared by"
         f" comparison with each other; not settled: {names}"
     )

@@ -88,7 +88,7 @@ FOUR = ("node1", "node2", "node3", "node4")
 
 def test_healthy_nodes_are_not_blamed() -> None:
     outcome = blame.solve(pairs(FOUR, {}))
-    assert (outcome.blames, outcome.exonerated, outcome.inseparable) == ((), FOUR, "")
+    assert (outcome.blames, outcome.cleared, outcome.inseparable) == ((), FOUR, "")
 
 
 def test_a_node_that_is_slow_with_every_partner_is_blamed_and_its_partners_are_not() -> None:
@@ -96,9 +96,9 @@ def test_a_node_that_is_slow_with_every_partner_is_blamed_and_its_partners_are_n
     assert [(b.kind, b.component, b.capacity_gb_s) for b in outcome.blames] == [
         ("node", "node3", pytest.approx(5.0, rel=0.03))
     ]
-    assert outcome.exonerated == ("node1", "node2", "node4")
-    accused = [e for e in outcome.blames[0].seen_in if "node3" in e.text]
-    assert len(accused) == 3, "every pair with node3 is evidence"
+    assert outcome.cleared == ("node1", "node2", "node4")
+    flagged = [e for e in outcome.blames[0].seen_in if "node3" in e.text]
+    assert len(flagged) == 3, "every pair with node3 is evidence"
     assert any("node3" not in e.text for e in outcome.blames[0].seen_in), (
         "the contrast without it is evidence too"
     )

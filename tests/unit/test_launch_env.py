@@ -11,7 +11,7 @@ from busbw.errors import UsageError
 from busbw.fabrics import fabric
 from busbw.fabrics.fabric import ProfileVar
 from busbw.launch import FabricFacts
-from busbw.launch.env import cautions, left_out, mpi_options, parse_overrides, resolve_env, stray
+from busbw.launch.env import cautions, excluded, mpi_options, parse_overrides, resolve_env, stray
 from busbw.model import BenchmarkCase, Collective, ResolvedVar, Sizes
 
 IB = fabric.load("infiniband")
@@ -100,7 +100,7 @@ def test_a_value_whose_fact_is_not_known_is_left_out_and_told() -> None:
         "NCCL_DEBUG_TIMESTAMP_LEVELS": "ALL",
         "NCCL_NET": "IB",
     }
-    assert left_out(IB, FabricFacts("eth0")) == (
+    assert excluded(IB, FabricFacts("eth0")) == (
         "NCCL_DEBUG_FILE is not set: {log_dir}/nccl.%h.%p.log is not known",
         "NCCL_IB_HCA is not set: ={rails} is not known",
     )

@@ -49,13 +49,13 @@ def test_launches_of_two_runs_with_the_same_names_stay_two_launches() -> None:
     )
     now = launch("survey-pairs-1", SECOND, bad)
     assert blame.solve(now).blames == blame.solve(earlier).blames == ()
-    (accused,) = blame.solve((*earlier, *now)).blames
-    assert (accused.component, accused.also, accused.launches) == (
+    (flagged,) = blame.solve((*earlier, *now)).blames
+    assert (flagged.component, flagged.also, flagged.launches) == (
         "d",
         (),
         "slow in 2 of 2 launches",
     )
-    assert {e.artefact for e in accused.seen_in} >= {
+    assert {e.artefact for e in flagged.seen_in} >= {
         f"raw/{pooled.FILE}",
         "raw/cases/survey-pairs-1/r.json",
     }

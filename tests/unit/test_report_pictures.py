@@ -31,8 +31,8 @@ def blamed(report: ReportInput, *blames: Blame) -> ReportInput:
     return replace(report, result=replace(report.result, blame=blames))
 
 
-def accusation(kind: str, component: str, exonerated: tuple[str, ...] = ()) -> Blame:
-    return Blame(kind, component, BlameState.SLOW, 0.02, 0.1, (), exonerated)
+def accusation(kind: str, component: str, cleared: tuple[str, ...] = ()) -> Blame:
+    return Blame(kind, component, BlameState.SLOW, 0.02, 0.1, (), cleared)
 
 
 def test_a_stall_tells_what_each_rank_did_with_the_accused_first() -> None:
@@ -46,7 +46,7 @@ def test_a_stall_tells_what_each_rank_did_with_the_accused_first() -> None:
         " rank was stopped."
     )
     assert [
-        (row.ranks, row.nodes, row.state, row.waits_in, row.cpu, row.accused)
+        (row.ranks, row.nodes, row.state, row.waits_in, row.cpu, row.flagged)
         for row in made[0].ranks
     ] == [
         ("5", "node3", "stopped", "do_signal_stop", "0.00 s", True),
@@ -61,7 +61,7 @@ def test_a_stall_tells_what_each_rank_did_with_the_accused_first() -> None:
 
 
 def test_a_stall_without_any_known_moment_or_rank_is_still_told() -> None:
-    story = StallStory(
+    timeline = StallStory(
         "proof",
         "timed-out",
         "not ended after 60 s",
@@ -70,7 +70,7 @@ def test_a_stall_without_any_known_moment_or_rank_is_still_told() -> None:
         ("n2",),
     )
     base = RUNS.stalled()
-    made = stalls.view(replace(base, result=replace(base.result, stalls=(story,))))
+    made = stalls.view(replace(base, result=replace(base.result, stalls=(timeline,))))
     assert made is not None
     assert (
         made[0].conclusion
@@ -82,11 +82,11 @@ def test_a_stall_without_any_known_moment_or_rank_is_still_told() -> None:
 
 
 def test_one_moment_alone_draws_no_axis() -> None:
-    story = StallStory(
+    timeline = StallStory(
         "proof", "stalled", "no output for 5 s", (StoryEvent(10.0, "busbw", "started"),), ()
     )
     base = RUNS.stalled()
-    made = stalls.view(replace(base, result=replace(base.result, stalls=(story,))))
+    made = stalls.view(replace(base, result=replace(base.result, stalls=(timeline,))))
     assert made is not None
     assert made[0].picture is None
 
@@ -100,7 +100,7 @@ def test_nodes_that_are_cabled_alike_are_one_row_and_the_accused_stands_first() 
         " node's. Accused: gpu-005."
     )
     assert made.rails[0] == "rail 0, mlx5_0"
-    assert [(row.nodes, row.accused) for row in made.rows] == [
+    assert [(row.nodes, row.flagged) for row in made.rows] == [
         ("gpu-005", "slow"),
         ("gpu-[000-004,006-015]", ""),
     ]
@@ -113,13 +113,13 @@ def test_a_single_bad_rail_is_marked_in_its_own_cell_only() -> None:
     made = topology.view(blamed(RUNS.failing(), accusation("rail", "gpu-007 rail 2")))
     assert made is not None
     assert made.rows[0].nodes == "gpu-007"
-    assert [cell.accused for cell in made.rows[0].cells] == ["", "", "slow", "", "", "", "", ""]
+    assert [cell.flagged for cell in made.rows[0].cells] == ["", "", "slow", "", "", "", "", ""]
 
 
 def test_a_leaf_that_is_accused_is_marked_in_the_list_of_leaves() -> None:
     made = topology.view(blamed(RUNS.emulated(), accusation("uplink", "uplinks of leaf2")))
     assert made is not None
-    assert [(leaf.name, leaf.nodes, leaf.accused) for leaf in made.leaves] == [
+    assert [(leaf.name, leaf.nodes, leaf.flagged) for leaf in made.leaves] == [
         ("leaf1", "node[1-2]", ""),
         ("leaf2", "node[3-4]", "slow"),
     ]
@@ -173,14 +173,14 @@ def test_a_group_over_another_rail_of_the_node_is_not_accused() -> None:
     # Two ranks a node in each group: all rails. One rank a node in each: the place of the rank is
     # the rail.
     assert {group.rail for group in base.groups} == {None}
-    assert {group.nodes for group in base.groups if group.accused} == {
+    assert {group.nodes for group in base.groups if group.flagged} == {
         ("node2", "node3"),
         ("node1", "node3"),
         ("node3", "node4"),
     }
     one_rail = replace(base, result=_one_rank_a_group(base.result))
     assert {group.rail for group in one_rail.groups} == {0, 1}
-    assert {(group.nodes, group.rail) for group in one_rail.groups if group.accused} == {
+    assert {(group.nodes, group.rail) for group in one_rail.groups if group.flagged} == {
         (("node2", "node3"), 1),
         (("node1", "node3"), 1),
         (("node3", "node4"), 1),
@@ -210,21 +210,21 @@ def _one_rank_a_group(result):  # type: ignore[no-untyped-def]  # of a fixture
 
 def test_only_groups_that_cross_the_accused_uplink_are_accused() -> None:
     base = blamed(RUNS.emulated(), accusation("uplink", "uplinks of leaf1"))
-    assert {group.nodes for group in base.groups if not group.accused} == {
+    assert {group.nodes for group in base.groups if not group.flagged} == {
         ("node1", "node2"),
         ("node3", "node4"),
     }
     between = blamed(RUNS.emulated(), accusation("between", "uplinks between leaf1 and leaf2"))
-    assert [group.accused for group in between.groups] == [group.accused for group in base.groups]
+    assert [group.flagged for group in between.groups] == [group.flagged for group in base.groups]
     leaf = blamed(RUNS.emulated(), accusation("leaf", "leaf leaf1"))
-    assert {group.nodes for group in leaf.groups if not group.accused} == {("node3", "node4")}
+    assert {group.nodes for group in leaf.groups if not group.flagged} == {("node3", "node4")}
     plane = blamed(RUNS.emulated(), accusation("plane", "rail 0 of all nodes"))
-    assert all(group.accused for group in plane.groups)
+    assert all(group.flagged for group in plane.groups)
 
 
 def test_what_is_usual_is_told_apart_for_groups_that_cannot_be_compared() -> None:
     made = measured_groups(RUNS.emulated().result)
-    alone = replace(made[0], nodes=("node1",), busbw_gb_s=9.0, accused=False)
+    alone = replace(made[0], nodes=("node1",), busbw_gb_s=9.0, flagged=False)
     usual = usual_by_kind((*made, alone))
     assert usual[True, True] == 9.0
     assert usual[False, True] < 1.0
