@@ -1,8 +1,16 @@
 #!/bin/sh
-# make test: everything this machine can run, and what it could not run and why. CI calls it.
+# make test: what is essential of each subject, and what could not run and why. CI calls it.
+# make test-all (`tests/all.sh all`): the matrices and the long labs too.
 set -u
 PYTHON=${PYTHON:-python3}
 failed=0
+started=$(date +%s)
+
+selection="not long"
+if [ "${1:-}" = all ]; then
+  selection="long or not long"
+  shift
+fi
 
 missing=$("$PYTHON" -m busbw.lab.requirements all)
 if [ -n "$missing" ]; then
@@ -13,10 +21,13 @@ if [ -n "$missing" ]; then
     echo "test: the lab's packages are missing; as root: $missing"
   fi
 fi
-if ! command -v chromium >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-  echo "test: installing chromium for the tests of the report"
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 || echo "test: chromium could not be installed"
-fi
+for package in chromium shellcheck; do
+  if ! command -v $package >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "test: installing $package"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $package >/dev/null 2>&1 ||
+      echo "test: $package could not be installed"
+  fi
+done
 
 echo "== lint and types =="
 "$PYTHON" -m ruff check . && "$PYTHON" -m ruff format --check . || failed=1
@@ -24,25 +35,18 @@ rm -rf build/types build/lib
 "$PYTHON" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --target build/types . || failed=1
 MYPYPATH=build/types "$PYTHON" -m mypy --strict -p busbw || failed=1
 
-echo "== tests =="
-# -rs: every test that could not run here says why.
-rm -f .pytest_cache/v/cache/lastfailed
-"$PYTHON" -m pytest -q -rs "$@"
-ended=$?
-if [ $ended != 0 ]; then
-  # 1 = it ran to its end and tests failed; whatever else it was, nothing is known of the tests that did not run.
-  again=$([ $ended = 1 ] && "$PYTHON" tests/second_try.py)
-  if [ -n "$again" ]; then
-    echo "== a second try, in the lab alone =="
-    echo "$again"
-    # One argument a line: ids of parametrized tests may hold spaces.
-    if echo "$again" | tr '\n' '\0' | xargs -0 "$PYTHON" -m pytest -q -rs; then
-      echo "$again" | sed 's/^/test: failed once, then passed: /'
-    else
-      failed=1
-    fi
-  else
-    failed=1
-  fi
+# -rs: every test that could not run here says why. A file's tests stay with one worker: they share labs.
+run() {
+  "$PYTHON" -m pytest -q -rs --dist loadfile -m "$selection" "$@"
+}
+if [ $# -gt 0 ]; then
+  run "$@" || failed=1
+else
+  # The first is bound by the CPUs, the second by waiting for nodes: three workers wait side by side.
+  echo "== tests without a lab =="
+  run -n 2 --ignore=tests/lab --ignore=tests/browser tests || failed=1
+  echo "== the lab and the browser =="
+  run -n 3 tests/lab tests/browser || failed=1
 fi
+echo "test: $(($(date +%s) - started)) s"
 exit $failed

@@ -153,6 +153,7 @@ def test_a_rail_at_half_rate_misses_the_contract(healed: LabState, tmp_path: Pat
     ), ended
 
 
+@pytest.mark.long
 def test_a_rail_that_is_down_is_not_accepted_and_never_passes(
     healed: LabState, tmp_path: Path
 ) -> None:
@@ -165,6 +166,7 @@ def test_a_rail_that_is_down_is_not_accepted_and_never_passes(
     assert "node2" in json.dumps(ended.result["findings"][0]), ended.result["findings"][0]
 
 
+@pytest.mark.long
 def test_after_a_failure_the_run_without_the_suspects_says_that_the_failures_clear(
     healed: LabState, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     }
 
 
+@pytest.mark.long
 def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(
     rails: LabState, tmp_path: Path
 ) -> None:

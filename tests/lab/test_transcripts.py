@@ -31,6 +31,7 @@ def verdict(printed: str) -> tuple[str, ...]:
     return (*status, *(" ".join(line.split()[:2]) for line in lines if line.startswith("busbw: ")))
 
 
+@pytest.mark.long
 def test_the_quick_starts_commands_end_as_they_stand_there(
     needs_lab: None, transcripts: ModuleType
 ) -> None:

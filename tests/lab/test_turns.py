@@ -53,6 +53,7 @@ def result(out: Path) -> Any:
     return json.loads((out / "latest" / "run.json").read_text())
 
 
+@pytest.mark.long
 def test_a_second_rail_gains_beyond_the_noise_and_the_other_rail_alone_does_not(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_an_unsafe_setting_is_refused_before_any_node_is_asked(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_not_blamed_on_the_change(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
