@@ -1,0 +1,413 @@
+"""`busbw why --live`: which rank of a running job holds the others up, on which node, why, and what
+to do. Reads only."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from busbw.codec import dump_json
+from busbw.errors import UsageError
+from busbw.inventory import fold
+from busbw.model import Finding, Unreachable
+from busbw.parsers.stall.evidence import Event, StallClass, StallJudgement
+from busbw.parsers.stall.live import clock, drain_commands, ticket
+from busbw.reports.safe import one_line
+from busbw.units import format_duration
+
+if TYPE_CHECKING:
+    from busbw.model import Cluster
+    from busbw.parsers.stall.evidence import NodeEvidence
+    from busbw.triage.offline import LiveArtefact
+
+_EXIT = {StallClass.SLOW: 0, StallClass.NO_JOB: 3}
+_LIVE_EVIDENCE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LiveDocument:
+    """What `--json` prints."""
+
+    schema: str
+    kind: str
+    headline: str
+    job: str
+    world: int | None
+    ranks_found: int
+    nodes: tuple[str, ...]
+    culprit_ranks: tuple[int, ...]
+    culprit_nodes: tuple[str, ...]
+    since: str | None
+    watchdog_left_s: float | None
+    findings: tuple[Finding, ...]
+    timeline: tuple[Event, ...]
+    unreachable: tuple[Unreachable, ...]
+    notes: tuple[str, ...]
+    drain: tuple[str, ...]
+    ticket: str
+    directory: str
+
+
+def live_exit_status(judgement: StallJudgement) -> int:
+    """0 = it moves, 1 = it is stalled, 3 = there is no job to judge."""
+    return _EXIT.get(judgement.kind, 1)
+
+
+def live_document(judgement: StallJudgement, directory: str) -> str:
+    """The JSON document."""
+    return dump_json(
+        LiveDocument(
+            schema="busbw.why-live/1",
+            kind=judgement.kind.value,
+            headline=judgement.headline,
+            job=judgement.job,
+            world=judgement.world,
+            ranks_found=len(judgement.ranks),
+            nodes=_nodes(judgement),
+            culprit_ranks=judgement.culprit_ranks,
+            culprit_nodes=judgement.culprit_nodes,
+            since=None if judgement.since_s is None else clock(judgement.since_s),
+            watchdog_left_s=(
+                None if judgement.watchdog_left_s is None else round(judgement.watchdog_left_s, 1)
+            ),
+            findings=judgement.findings,
+            timeline=judgement.timeline,
+            unreachable=judgement.unreachable,
+            notes=judgement.notes,
+            drain=drain_commands(judgement),
+            ticket=ticket(judgement, directory),
+            directory=directory,
+        )
+    )
+
+
+def live_answer(judgement: StallJudgement, directory: str, asked_s: float | None) -> str:
+    """The judgement for people: verdict, culprit, evidence, what to do, timeline, ticket."""
+    out = [_job(judgement), ""]
+    for number, finding in enumerate(judgement.findings):
+        out += _live_finding(finding, judgement, asked_s, first=number == 0)
+    out += ["", *_watchdog(judgement)] if judgement.watchdog_left_s is not None else []
+    if judgement.timeline and judgement.kind is not StallClass.SLOW:
+        out += ["", "last events, all nodes, one clock"]
+        out += [
+            f"  {clock(e.at_s)[11:19]}  {e.node:<12}  {e.text}" for e in judgement.timeline[-12:]
+        ]
+    out += ["", *(f"note: {note}" for note in judgement.notes[:8])] if judgement.notes else []
+    if live_exit_status(judgement) == 1:
+        out += [
+            "",
+            "ticket",
+            *(f"  | {line}" for line in ticket(judgement, directory).splitlines()),
+        ]
+    out.append("")
+    out.append(
+        f"busbw: {_word(judgement)} {judgement.kind.value} {' '.join(judgement.culprit_nodes)}"
+        f" {directory}".replace("  ", " ")
+    )
+    return "\n".join(one_line(line) for line in out) + "\n"
+
+
+def brief(judgement: StallJudgement) -> str:
+    """One line, for a watcher and for a scheduler's hook."""
+    return one_line(f"busbw: {_word(judgement)} {judgement.kind.value}: {judgement.headline}")
+
+
+def _word(judgement: StallJudgement) -> str:
+    return {0: "MOVING", 1: "STALLED", 3: "UNKNOWN"}[live_exit_status(judgement)]
+
+
+def _nodes(judgement: StallJudgement) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rank.node for rank in judgement.ranks))
+
+
+def _job(judgement: StallJudgement) -> str:
+    count = (
+        f"{len(judgement.ranks)} of {judgement.world} ranks"
+        if judgement.world
+        else f"{len(judgement.ranks)} ranks"
+    )
+    where = fold(_nodes(judgement)) or "no node"
+    return (
+        f"job {judgement.job or '(without a name)'}  {count} on {where}   (read only; nothing was"
+        " changed or signalled)"
+    )
+
+
+def _live_finding(
+    finding: Finding, judgement: StallJudgement, asked_s: float | None, *, first: bool
+) -> list[str]:
+    sign = {0: "▲", 1: "✖", 3: "?"}[live_exit_status(judgement)] if first else " "
+    kind = f"{judgement.kind.value.upper()}  " if first else "also  "
+    out = [f"{sign} {kind}{finding.title}   [{finding.id}, {finding.confidence.value}]"]
+    out += [f"  cause     {finding.cause}"] if finding.cause else []
+    if first and judgement.since_s is not None:
+        ago = (
+            f", {format_duration(max(0.0, asked_s - judgement.since_s))} before it was asked"
+            if asked_s
+            else ""
+        )
+        out.append(f"  since     {clock(judgement.since_s)}{ago}")
+    out += [f"  where     {', '.join(finding.where)}"] if finding.where else []
+    for item in finding.evidence[:_LIVE_EVIDENCE]:
+        at = item.artefact if not item.line_no else f"{item.artefact}:{item.line_no}"
+        out.append(f"  evidence  {at}  {item.text}")
+    for number, fix in enumerate(finding.fixes, 1):
+        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (
+            ["disrupts the job"] if fix.disruptive else []
+        )
+        out.append(f"  do     {number}  {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}")
+        out += [f"            {command}" for command in fix.commands]
+    out += [f"  settle    {step}" for step in finding.would_settle]
+    return out
+
+
+def _watchdog(judgement: StallJudgement) -> list[str]:
+    left = judgement.watchdog_left_s or 0.0
+    if left <= 0:
+        return [
+            "the framework's watchdog has run out: it ends the job, and its processes with their"
+            " evidence, any moment"
+        ]
+    return [
+        f"the framework's watchdog ends the job in about {format_duration(left)}; what is kept here"
+        " stays"
+    ]
+
+
+def register_live(parser: argparse.ArgumentParser) -> None:
+    """The options of `busbw why` that concern a live job."""
+    live = parser.add_argument_group(
+        "a job that runs or hangs now (reads only: nothing is changed, restarted or signalled)"
+    )
+    live.add_argument(
+        "--live", action="store_true", help="ask the job's nodes, twice, and name the culprit"
+    )
+    live.add_argument(
+        "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
+    )
+    live.add_argument(
+        "-i",
+        "--inventory",
+        metavar="FILE",
+        help="YAML, Ansible or Open MPI hostfile; `lab` for the embedded lab",
+    )
+    live.add_argument("-x", "--exclude", metavar="HOSTLIST", help="leave these out")
+    live.add_argument("--job", metavar="SLURM_ID", help="the nodes of this Slurm job")
+    live.add_argument(
+        "--pid",
+        type=int,
+        metavar="PID",
+        help="the job of this process; without -w, -i or --job: on this machine",
+    )
+    live.add_argument(
+        "--local", action="store_true", help="this machine alone, as from a scheduler's epilog"
+    )
+    live.add_argument(
+        "--watch",
+        metavar="TIME",
+        help="look again every so often, such as 10s, until it stalls or ends",
+    )
+    live.add_argument(
+        "--interval", type=int, metavar="S", help="seconds between the two looks (default 5)"
+    )
+    live.add_argument(
+        "--stacks",
+        action="store_true",
+        help="read stacks with py-spy or gdb: this pauses every rank for a moment",
+    )
+    live.add_argument(
+        "--print-script",
+        action="store_true",
+        help="print the collecting script, for sites that run it by their own means",
+    )
+    live.add_argument(
+        "--redact",
+        action="store_true",
+        help=(
+            "tell it with aliases for hosts, addresses, GUIDs, serials and users, for a ticket that"
+            " travels; redacted-names.csv stays at home"
+        ),
+    )
+    live.add_argument(
+        "--transport",
+        choices=("ssh", "openssh", "local"),
+        default="ssh",
+        help="how nodes are reached (default ssh)",
+    )
+    live.add_argument(
+        "-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)"
+    )
+    live.add_argument(
+        "--connect-timeout",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="limit of one connection, in seconds (default 5)",
+    )
+    live.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+        help="where the evidence is kept (default runs)",
+    )
+
+
+def run_live(args: argparse.Namespace) -> int:
+    """Ask, judge, tell. 0 = it moves, 1 = it is stalled, 3 = there is no job to judge."""
+    from busbw.triage import script
+
+    asking = script.Asking(interval_s=args.interval or script.INTERVAL_S, stacks=args.stacks)
+    if not 1 <= asking.interval_s <= 600:
+        raise UsageError(
+            f"--interval {asking.interval_s} is too short or too long",
+            seen="expected 1 to 600",
+            next_step="leave it out: 5 s",
+        )
+    if args.print_script:
+        import secrets
+
+        sys.stdout.write(script.text(asking, secrets.token_hex(8)))
+        return 0
+    if (args.inventory or "").partition(":")[0] == "lab":
+        from busbw.lab.enter import become_inside
+
+        become_inside(args.inventory)
+    cluster = _cluster(args)
+    if args.watch is None:
+        told, _ = _once(args, asking, cluster)
+        _tell(args, told)
+
+        return live_exit_status(told.judgement)
+    return _watch(args, asking, cluster)
+
+
+def offline(args: argparse.Namespace, directory: str) -> int:
+    """The judgement on a directory of collected answers."""
+    from busbw.triage import offline
+
+    path = Path(directory)
+    artefact = offline.load(path)
+    told = _told(args, path, directory, artefact, offline.evidence(path, artefact))
+    _tell(args, told)
+    return live_exit_status(told.judgement)
+
+
+def _cluster(args: argparse.Namespace) -> Cluster:
+    from busbw import inventory
+    from busbw.model import Cluster, Node
+    from busbw.triage import collect
+
+    given = args.nodes or args.inventory
+    if args.local or (args.pid is not None and not given and args.job is None):
+        if given:
+            raise UsageError(
+                "--local means this machine",
+                seen="-w or -i beside --local",
+                next_step="leave them out",
+            )
+        name = os.uname().nodename.partition(".")[0]
+        args.transport = "local"
+        return Cluster((Node(name),), name, "this machine")
+    nodes = args.nodes
+    if args.job is not None and nodes is None:
+        nodes = collect.nodes_of(args.job)
+    return inventory.resolve(args.inventory, nodes, args.exclude, os.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One answer to the question, with aliases where that was asked for."""
+
+    judgement: StallJudgement
+    directory: str
+    """As it is shown."""
+    asked_s: float
+    """Since 1970; 0 = not known."""
+
+
+def _once(args: argparse.Namespace, asking: object, cluster: Cluster) -> tuple[_Told, Path]:
+    from busbw.cli.console import Console, now
+    from busbw.parsers.stall.evidence import Wanted
+    from busbw.store import run_directory
+    from busbw.transport.choose import make
+    from busbw.triage import collect
+    from busbw.triage.script import Asking
+
+    assert isinstance(asking, Asking)
+    console = Console(quiet=args.json)
+    run = run_directory.create(args.out, now(), "live")
+    transport = make(args.transport, ssh_config=cluster.ssh_config)
+    limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
+    made = collect.collect(
+        run, cluster, transport, asking, Wanted(slurm=args.job, pid=args.pid), limits, console.say
+    )
+    return _told(args, run.path, os.path.relpath(run.path), made.artefact, made.evidence), run.path
+
+
+def _told(
+    args: argparse.Namespace,
+    path: Path,
+    directory: str,
+    artefact: LiveArtefact,
+    evidence: tuple[NodeEvidence, ...],
+) -> _Told:
+    """The judgement on what lies in `path`, told as `directory`; with --redact, who is who is kept
+    beside the evidence."""
+    from busbw.triage import offline
+
+    judgement = offline.judge(path, artefact, evidence)
+    if args.redact:
+        from busbw.reports.redact import Redactor, names_file
+        from busbw.store import run_directory
+
+        nodes = (*(each.node for each in evidence), *(each.node for each in judgement.unreachable))
+        redactor = Redactor(dict.fromkeys(nodes), (), [each.host for each in evidence if each.host])
+        judgement, directory = redactor.record(judgement), redactor.text(directory)
+        run_directory.write_whole(path / "redacted-names.csv", names_file(redactor), mode=0o600)
+    return _Told(judgement, directory, artefact.asked_s)
+
+
+def _tell(args: argparse.Namespace, told: _Told) -> None:
+
+    text = (
+        live_document(told.judgement, told.directory)
+        if args.json
+        else live_answer(told.judgement, told.directory, told.asked_s or None)
+    )
+    sys.stdout.write(text)
+
+
+def _watch(args: argparse.Namespace, asking: object, cluster: Cluster) -> int:
+    """Look again and again; keep the evidence of the last look that moved, and of the stall. Ends
+    with the stall, or with the job."""
+    from busbw.parsers.stall.evidence import StallClass
+    from busbw.units import parse_duration
+
+    try:
+        every_s = parse_duration(args.watch)
+    except ValueError as error:
+        raise UsageError(
+            f"--watch {args.watch!r} is no time", seen=str(error), next_step="--watch 10s"
+        ) from error
+    before: Path | None = None
+    while True:
+        began = time.monotonic()
+        told, kept = _once(args, asking, cluster)
+        judgement = told.judgement
+        sys.stderr.write(brief(judgement) + "\n")
+        ended = judgement.kind is StallClass.NO_JOB and before is not None
+        if live_exit_status(judgement) == 1 or ended:
+            _tell(args, told)
+            return 0 if ended else 1
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True)
+        before = kept
+        time.sleep(max(0.0, every_s - (time.monotonic() - began)))
