@@ -22,8 +22,7 @@ from busbw.model import (
     WarningRole,
 )
 from busbw.parsers.logs import open_mpi
-from busbw.parsers.nccl_tests import groups, proof, table
-from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import groups, proof, results_json, table
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stall import own_launch
 from busbw.store import artefacts
@@ -156,7 +155,7 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
     recorded = _text(run, artefact.json)
     if recorded.strip() and tables:
         try:
-            detail = nccl_tests_json.parse(recorded)
+            detail = results_json.parse(recorded)
             rows = _precise(tables[-1].rows, detail.rows)
             tables = (
                 *tables[:-1],

@@ -28,8 +28,6 @@ from busbw.model.evidence import (
     worst,
 )
 from busbw.model.logs import (
-    CollectiveCall,
-    CommCalls,
     CommState,
     Communicator,
     Connection,
@@ -43,7 +41,6 @@ from busbw.model.logs import (
     NcclLog,
     NcclWarning,
     Plugin,
-    ProcessActivity,
     ProcessFacts,
     TuningChoice,
     WarningRole,
@@ -97,8 +94,6 @@ __all__ = [
     "CheckResult",
     "Cluster",
     "Collective",
-    "CollectiveCall",
-    "CommCalls",
     "CommState",
     "Command",
     "CommandResult",
@@ -134,7 +129,6 @@ __all__ = [
     "NcclWarning",
     "Node",
     "Plugin",
-    "ProcessActivity",
     "ProcessFacts",
     "ProcessTimes",
     "ProviderAnswer",

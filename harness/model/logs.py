@@ -264,40 +264,6 @@ class NcclLog:
     """Communicators that were started and not completed by some process, in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveCall:
-    """One call of a collective, as enqueued on the host (subsystem COLL): written before it
-    runs."""
-
-    line_no: int
-    name: str
-    """`AllReduce`, `Broadcast`, `Send`…"""
-    op_count: int
-    """The communicator's plan counter; calls of one group share it."""
-    count: int
-    datatype: int
-    redop: int
-    root: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommCalls:
-    """How far one process got on one communicator."""
-
-    pointer: str
-    last: CollectiveCall
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessActivity:
-    """How much one process wrote, and how far its calls got."""
-
-    process: str
-    lines: int
-    communicators: tuple[CommCalls, ...]
-    """By pointer; () = it logged no call."""
-
-
 # How a launcher said that a job could not be started, or ended.
 
 

@@ -19,7 +19,8 @@ from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, Measurement
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.nccl_tests.checks import Quoted, RunFacts, is_scaled, result_of
-from busbw.parsers.nccl_tests.json import (
+from busbw.parsers.nccl_tests.layout import ELEMENT_BYTES, ReadRow, Slack
+from busbw.parsers.nccl_tests.results_json import (
     Tree,
     get,
     items,
@@ -29,7 +30,6 @@ from busbw.parsers.nccl_tests.json import (
     text_of,
     whole_number,
 )
-from busbw.parsers.nccl_tests.layout import ELEMENT_BYTES, ReadRow, Slack
 from busbw.parsers.nccl_tests.table import document
 
 _SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)

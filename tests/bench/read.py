@@ -2,13 +2,12 @@
 
 usage: python tests/bench/read.py [--size 1000] [--rounds 3] [--keep FILE]
 
-Writes the log (`gen_log.py`), then per round runs, one after the other and each in a process of its
-own, with grep between them:
+Writes the log (`gen_log.py`). Each round then runs these, each in a process of its own, with grep
+between them:
 
-- grep: `grep -cF 'NCCL WARN' FILE | cat` (into a pipe: with /dev/null behind it, grep stops at the
-first match) - scan: the scanner with all expressions of the symptom table and all that the facts of
-a log need - facts: the facts alone, as `busbw read` has them - structure: every line taken apart
-(`nccl_debug_calls`)
+- grep: `grep -cF 'NCCL WARN' FILE | cat` (grep stops at the first match if its output is /dev/null)
+- scan: the scanner with all expressions of the symptom table and of the facts
+- facts: the facts alone, as `busbw read` reads them
 
 Prints CPU time (user and system) and wall time of each, MB/s, the ratio to grep by CPU time, and
 the peak memory. CPU time is compared because it says nearly the same on a busy machine.
@@ -32,7 +31,7 @@ import gen_log
 from busbw import intake
 from busbw.cli.pool import rarely_collected
 
-_GOALS = {"scan": 0.15, "structure": 0.10}
+_GOALS = {"scan": 0.15}
 """Of grep's speed."""
 
 
@@ -78,15 +77,7 @@ def facts(path: Path) -> str:
     return f"{len(log.processes)} processes, {len(log.warnings)} warnings"  # type: ignore[attr-defined]  # an NcclLog
 
 
-def structure(path: Path) -> str:
-    """Takes every line apart."""
-    from busbw.parsers.logs.nccl_debug_calls import read_activity
-
-    activity = read_activity(chunks(path))
-    return f"{len(activity)} processes, {sum(each.lines for each in activity)} lines"
-
-
-METHODS: dict[str, Callable[[Path], str]] = {"scan": scan, "facts": facts, "structure": structure}
+METHODS: dict[str, Callable[[Path], str]] = {"scan": scan, "facts": facts}
 
 
 def measured(run: Callable[[Path], str], path: Path) -> tuple[Cost, str]:

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkRow, Measurement, busbw_factor
 from busbw.parsers.logs import recognise
-from busbw.parsers.nccl_tests import json as nccl_tests_json
-from busbw.parsers.nccl_tests import rccl, table
+from busbw.parsers.nccl_tests import rccl, results_json, table
 
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 ELEMENTS = {"int8": 1, "half": 2, "float": 4, "double": 8, "bfloat16": 2, "f8e4m3": 1, "uint64": 8}
@@ -416,7 +415,7 @@ def test_a_mangled_table_raises_nothing_and_gives_only_finite_numbers(
 
 
 @pytest.mark.parametrize(
-    "parse", [table.parse, nccl_tests_json.parse, rccl.parse], ids=["table", "json", "rccl"]
+    "parse", [table.parse, results_json.parse, rccl.parse], ids=["table", "json", "rccl"]
 )
 @QUICK
 @given(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.launch import nccl_tests
-from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import results_json
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/nccl_tests"
 DOCUMENT = {
@@ -62,9 +62,7 @@ def test_wherever_the_file_is_cut_no_part_of_the_environment_comes(
 @pytest.mark.parametrize("name", ["printer-2.19.6-fast.json", "all_gather-I-S.json"])
 def test_a_real_document_reads_the_same(tmp_path: Path, name: str) -> None:
     done = fetched(FIXTURES / name, ("sh",))
-    assert nccl_tests_json.parse(done.stdout) == nccl_tests_json.parse(
-        (FIXTURES / name).read_text()
-    )
+    assert results_json.parse(done.stdout) == results_json.parse((FIXTURES / name).read_text())
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

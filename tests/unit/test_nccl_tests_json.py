@@ -9,9 +9,9 @@ import pytest
 
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkRow, Measurement, ProcessTimes
-from busbw.parsers.nccl_tests import json as nccl_tests_json
 from busbw.parsers.nccl_tests import rccl as nccl_tests_rccl
-from busbw.parsers.nccl_tests.json import parse
+from busbw.parsers.nccl_tests import results_json
+from busbw.parsers.nccl_tests.results_json import parse
 
 SPREAD = {
     "min_us": 22950.0,
@@ -358,8 +358,8 @@ def test_rccl_csv_is_read_and_cannot_say_that_it_is_whole() -> None:
     )
 
 
-@pytest.mark.parametrize("module", [nccl_tests_json, nccl_tests_rccl])
+@pytest.mark.parametrize("module", [results_json, nccl_tests_rccl])
 def test_each_format_is_surest_of_its_own_text(module: object) -> None:
-    texts = {nccl_tests_json: composed(), nccl_tests_rccl: rccl()}
+    texts = {results_json: composed(), nccl_tests_rccl: rccl()}
     scores = {other: module.FORMAT.looks_like(text.encode()) for other, text in texts.items()}  # type: ignore[attr-defined]  # both have one
     assert max(scores, key=scores.__getitem__) is module

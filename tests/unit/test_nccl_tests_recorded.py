@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.model.benchmark import BenchmarkResult, Measurement, ProcessTimes
-from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import results_json
 from busbw.parsers.nccl_tests import table as nccl_tests_table
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "nccl_tests"
@@ -95,7 +95,7 @@ def test_a_build_without_mpi_is_bad_however_its_tables_arrive(name: str, first: 
 
 
 def test_the_json_beside_a_table_says_the_same_and_has_every_process() -> None:
-    document = nccl_tests_json.parse((FIXTURES / "all_gather-I-S.json").read_bytes())
+    document = results_json.parse((FIXTURES / "all_gather-I-S.json").read_bytes())
     (table,) = tables("all_gather-I-S-tagged.txt")
     assert (
         document.collective,
@@ -125,7 +125,7 @@ def test_what_nccl_tests_own_functions_print_and_write_is_the_same_to_the_last_d
     name: str,
 ) -> None:
     (table,) = tables(f"printer-2.19.6-{name}.txt")
-    document = nccl_tests_json.parse((FIXTURES / f"printer-2.19.6-{name}.json").read_bytes())
+    document = results_json.parse((FIXTURES / f"printer-2.19.6-{name}.json").read_bytes())
     for result in (table, document):
         known = (
             result.collective,

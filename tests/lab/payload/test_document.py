@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import results_json
 from busbw.parsers.nccl_tests import table as nccl_tests_table
 
 pytestmark = pytest.mark.lab
@@ -120,7 +120,7 @@ def test_table_and_document_agree_and_carry_the_bus_factor(
 ) -> None:
     ended = run(collective, 4, "-b", "1M", "-e", "1M", "-n", "2", "-J", "out.json")
     (table,) = nccl_tests_table.parse(ended.out)
-    document = nccl_tests_json.parse((tmp_path / "out.json").read_text())
+    document = results_json.parse((tmp_path / "out.json").read_text())
     assert (table.collective, table.nranks, table.complete, table.problems) == (
         collective,
         4,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from busbw.parsers.nccl_tests import json as nccl_tests_json
+from busbw.parsers.nccl_tests import results_json
 from busbw.parsers.nccl_tests import table as nccl_tests_table
 
 pytestmark = pytest.mark.lab
@@ -106,7 +106,7 @@ def test_the_watchdog_ends_a_run_whose_rank_stands_still(
     # Process 0 closes the document without an end, unless another's watchdog ends the job first:
     # then it is cut off after a row.
     text = (tmp_path / "out.json").read_text()
-    document = nccl_tests_json.parse(text)
+    document = results_json.parse(text)
     assert '"end_time"' not in text
     assert (document.complete, len(document.rows) >= 2) == (False, True)
 
@@ -120,7 +120,7 @@ def test_a_killed_rank_is_the_launchers_137_and_keeps_the_finished_rows(
     assert job.process.wait(timeout=30) == 137
     assert re.search(r"process rank 2 with PID \d+ on node \S+ exited on signal 9", job.text)
     (table,) = nccl_tests_table.parse(job.text)
-    document = nccl_tests_json.parse((tmp_path / "out.json").read_text())
+    document = results_json.parse((tmp_path / "out.json").read_text())
     assert (table.complete, document.complete) == (False, False)
     assert len(table.rows) >= 3
     assert len(document.rows) >= 3
