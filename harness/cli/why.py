@@ -30,10 +30,9 @@ from busbw.parsers.findings import facts as diagnose_facts
 from busbw.parsers.findings import facts as diagnose_nodes
 from busbw.parsers.findings import stalls, table
 from busbw.parsers.findings.diagnose import search_patterns
-from busbw.parsers.findings.document import STAGES
 from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Fact, Text
 from busbw.parsers.findings.stalls import Progress
-from busbw.parsers.findings.table import Role, Symptom, SymptomTable
+from busbw.parsers.findings.table import STAGES, Role, Symptom, SymptomTable
 from busbw.parsers.logs import HEAD_BYTES
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.recognise import to_try
@@ -456,36 +455,32 @@ def _cut(text: str) -> str:
 
 
 def entry(symptom: Symptom) -> str:
-    """One entry of the table, explained."""
-    out = [
-        f"{symptom.id}  {symptom.title}",
-        f"  cause     {symptom.cause}",
-        (
-            f"  costs     {symptom.severity.value}; shows at"
-            f" {', '.join((symptom.stage, *symptom.also_stages))}"
-        ),
-    ]
-    out += [f"  why       {symptom.explanation}"]
-    seen = [
+    """One entry of the catalogue, explained."""
+    stages = ", ".join((symptom.stage, *symptom.also_stages))
+    severity = f"{symptom.severity.value}; " if symptom.severity else ""
+    signs = [
         signal.matches[0] if signal.matches else f"{signal.source}: {signal.expr}"
         for signal in symptom.signals
         if signal.weight.value != "excludes"
     ]
-    out += [
-        f"  {'signs' if number == 0 else '     '}     {text}"
-        for number, text in enumerate(dict.fromkeys(seen))
-    ]
-    out += _steps(tuple(step.fix() for step in symptom.fix))
-    out += [
-        f"  {'verify' if number == 0 else '      '}    {step}"
-        for number, step in enumerate(symptom.verify)
-    ]
-    out.append(f"  trust     {symptom.trust}")
-    out += [
-        f"  {'see' if number == 0 else '   '}       {title}, {address}"
-        for number, (title, address) in enumerate(symptom.references)
+    out = [
+        f"{symptom.id}  {symptom.title}",
+        f"  cause     {symptom.cause}",
+        f"  costs     {severity}shows at {stages}",
+        f"  why       {symptom.explanation}",
+        *_labelled("signs", tuple(dict.fromkeys(signs))),
+        *_steps(tuple(step.fix() for step in symptom.fix)),
+        *_labelled("verify", symptom.verify),
+        *_labelled("trust", (symptom.trust,) if symptom.trust else ()),
+        *_labelled("see", tuple(f"{title}, {address}" for title, address in symptom.references)),
     ]
     return "\n".join(one_line(line) for line in out) + "\n"
+
+
+def _labelled(label: str, texts: Sequence[str]) -> list[str]:
+    """Lines under one label, which stands before the first."""
+    labels = [label, *[""] * len(texts)]
+    return [f"  {label:<8}  {text}" for label, text in zip(labels, texts, strict=False)]
 
 
 def listing(known: SymptomTable) -> str:
@@ -519,7 +514,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw why`."""
     parser.usage = (
         "busbw why PATH… | RUN | SYMPTOM-ID [--json] [--all] [--fabric NAME]\n       busbw why"
-        " --list [--markdown]\n       busbw why --live [-w NODES | -i FILE | --job SLURM_ID | --pid"
+        " --list\n       busbw why --live [-w NODES | -i FILE | --job SLURM_ID | --pid"
         " PID] [--watch 10s] [--stacks] [--json]"
     )
     parser.add_argument(
@@ -534,11 +529,6 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--list", action="store_true", dest="list_entries", help="list what can be found"
-    )
-    parser.add_argument(
-        "--markdown",
-        action="store_true",
-        help="with --list: the whole table as the document docs/symptoms.md",
     )
     parser.add_argument(
         "--fabric",
@@ -560,7 +550,7 @@ def run(args: argparse.Namespace) -> int:
     from busbw.parsers.findings import table
 
     if args.list_entries:
-        sys.stdout.write(_document() if args.markdown else listing(table.load()))
+        sys.stdout.write(listing(table.load()))
         return 0
     if not args.what:
         raise UsageError(
@@ -572,14 +562,6 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(entries)
         return 0
     return _diagnose(args)
-
-
-def _document() -> str:
-    from busbw.parsers.findings import table
-    from busbw.parsers.findings.diagnose import all_rules
-    from busbw.parsers.findings.document import markdown
-
-    return markdown(table.load(), all_rules())
 
 
 def _entries(words: list[str]) -> str | None:

@@ -240,7 +240,7 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
         _ROLES[role],
         weak,
         candidate.first(),
-        _SEVERITIES[candidate.symptom.severity],
+        _SEVERITIES[candidate.symptom.severity or Severity.INFO],
         candidate.symptom.id,
     )
 

@@ -1,9 +1,12 @@
-"""The symptom table: what a cause looks like in logs, numbers and preflight facts, why it happens,
-and how it is mended.
+"""The catalogue of findings: every id that busbw prints, with its cause, what it looks like, why it
+happens and how to fix it.
 
-The entries stand in the YAML files beside this module, one file per layer. This is their one
-loader: it checks every entry, compiles nothing and scans nothing. Adding a symptom is adding one
-entry; its `matches` and `rejects` are its test.
+The entries are in the YAML files beside this module, one file per layer. Most have signals: lines
+and figures that `diagnose` looks for. Entries of the roles `finding` and `check` have none: busbw's
+own judges and checks report them, and take the general title, cause and fix from here.
+
+This is the one loader: it checks every entry, compiles nothing and scans nothing. Adding a finding
+is adding one entry; its `matches` and `rejects` are its test.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import importlib.resources
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from busbw import codec
@@ -183,6 +186,14 @@ class Role(StrEnum):
     """What other ranks report when one has failed: never a cause where one is known."""
     NOTE = "note"
     """Harmless, listed so that nobody looks for it."""
+    FINDING = "finding"
+    """A result of busbw's own measurements; the judge that reports it names the component."""
+    CHECK = "check"
+    """A check of `busbw check`, under the check's id."""
+
+
+_WITHOUT_SIGNALS = (Role.NOTE, Role.FINDING, Role.CHECK)
+"""Roles of entries that nobody has to look for in a text."""
 
 
 class Severity(StrEnum):
@@ -193,6 +204,20 @@ class Severity(StrEnum):
     MEDIUM = "medium"
     LOW = "low"
     INFO = "info"
+
+
+STAGES = (
+    "build",
+    "launch",
+    "preflight",
+    "init",
+    "bandwidth",
+    "latency",
+    "variance",
+    "correctness",
+    "stall",
+)
+"""Where a symptom shows, in the order of a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +250,7 @@ class Step:
         return Fix(self.do, self.run, self.needs, self.disruptive)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom:
     """One entry: a cause, what it looks like, what to do."""
 
@@ -234,18 +259,20 @@ class Symptom:
     stage: str
     """Where it shows first: build, launch, preflight, init, bandwidth, latency, variance,
     correctness or stall."""
-    fabrics: tuple[str, ...]
-    """ib, roce, spectrum-x, tcp, efa, gcp, nvlink, pcie; `any` = all."""
-    severity: Severity
     role: Role
-    signals: tuple[Signal, ...]
-    rejects: tuple[str, ...]
-    """Lines that none of its signals may match, taken from what it is easily confused with."""
     cause: str
     explanation: str
     fix: tuple[Step, ...]
-    verify: tuple[str, ...]
-    trust: str
+    fabrics: tuple[str, ...] = ("any",)
+    """ib, roce, spectrum-x, tcp, efa, gcp, nvlink, pcie; `any` = all."""
+    severity: Severity | None = None
+    """None = the judge that reports it decides."""
+    signals: tuple[Signal, ...] = ()
+    """() only for notes, and for the roles `finding` and `check`."""
+    rejects: tuple[str, ...] = ()
+    """Lines that none of its signals may match, taken from what it is easily confused with."""
+    verify: tuple[str, ...] = ()
+    trust: str = ""
     """How far the mapping holds and what it is confused with."""
     also_stages: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
@@ -296,6 +323,34 @@ def load() -> SymptomTable:
     return table(symptoms)
 
 
+def entry(finding_id: str) -> Symptom:
+    """The entry of the packaged catalogue with that id.
+
+    Raises:
+        KeyError: there is none; the message names the likely one.
+    """
+    return load().get(finding_id)
+
+
+def fixes(finding_id: str, **values: str) -> tuple[Fix, ...]:
+    """The fix steps of an entry for a finding. A word in capitals that `values` names is replaced in
+    texts and commands: `fixes("slow-node", NODE="gpu7")`.
+
+    Raises:
+        KeyError: no such entry.
+    """
+    return tuple(_filled(step.fix(), values) for step in entry(finding_id).fix)
+
+
+def _filled(fix: Fix, values: Mapping[str, str]) -> Fix:
+    summary, commands = fix.summary, fix.commands
+    for name, value in values.items():
+        pattern = re.compile(rf"\b{re.escape(name)}\b")
+        summary = pattern.sub(lambda _, value=value: value, summary)
+        commands = tuple(pattern.sub(lambda _, value=value: value, line) for line in commands)
+    return replace(fix, summary=summary, commands=commands)
+
+
 def parse(text: str, path: str) -> tuple[Symptom, ...]:
     """The entries of one file. `path` names it in messages.
 
@@ -323,10 +378,12 @@ def table(symptoms: Iterable[Symptom]) -> SymptomTable:
             for name in symptom.explains
             if name not in by_id
         ]
+        if not symptom.signals and symptom.role not in _WITHOUT_SIGNALS:
+            problems.append(f"{symptom.id}: a {symptom.role.value} needs signals")
         for signal in symptom.signals:
             problems += _wrong(symptom.id, signal)
     if problems:
-        raise ReadError("\n".join(problems), next_step="correct the entries in parsers/symptoms")
+        raise ReadError("\n".join(problems), next_step="correct the entries in parsers/findings")
     return SymptomTable(ordered, by_id)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from busbw.errors import ReadError
 from busbw.parsers.findings import table
-from busbw.parsers.findings.table import Signal, Symptom, Weight
+from busbw.parsers.findings.table import Role, Signal, Symptom, Weight
 from busbw.parsers.logs import scan_sieve
 
 TABLE = table.load()
@@ -99,7 +99,9 @@ def test_every_entry_says_why_and_what_to_do_with_a_known_right() -> None:
         assert {step.needs for step in symptom.fix} <= known, symptom.id
         assert {symptom.stage, *symptom.also_stages} <= stages, symptom.id
         assert symptom.cause.strip(), symptom.id
-        assert symptom.references, symptom.id
+        own = symptom.role in (Role.FINDING, Role.CHECK)
+        assert own or (symptom.references and symptom.severity), symptom.id
+        assert not (own and symptom.signals), symptom.id
         assert re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", symptom.id)
 
 
@@ -124,6 +126,7 @@ def test_an_unknown_id_is_answered_with_the_likely_one() -> None:
             + TAIL,
             "unknown symptom",
         ),
+        (BROKEN.partition("  signals:")[0] + TAIL, "x: a cause needs signals"),
     ],
 )
 def test_an_entry_that_is_wrong_is_refused_with_its_id(text: str, message: str) -> None:

@@ -9,8 +9,6 @@ import pytest
 
 from busbw.cli import main
 from busbw.parsers.findings import table
-from busbw.parsers.findings.diagnose import all_rules
-from busbw.parsers.findings.document import markdown
 
 DUPLICATE = (
     "node1:8700:8700 [0] init.cc:720 NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on"
@@ -220,13 +218,6 @@ def test_all_shows_also_what_is_barely_possible(
     assert len(some) == 5
     assert len(every) > 5
     assert {finding["confidence"] for finding in every} == {"possible"}
-
-
-def test_the_document_in_docs_is_the_one_the_table_gives() -> None:
-    path = Path(__file__).parents[2] / "docs" / "symptoms.md"
-    assert path.read_text(encoding="utf-8") == markdown(table.load(), all_rules()), (
-        "busbw why --list --markdown > docs/symptoms.md"
-    )
 
 
 def test_a_consequence_is_named_with_its_cause_and_is_no_guess_of_its_own(

@@ -1,0 +1,30 @@
+"""docs/symptoms/: the pages are what the generator writes from the catalogue."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+from busbw.parsers.findings import table
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def generator():  # type: ignore[no-untyped-def]
+    path = DOCS / "tools" / "symptoms.py"
+    spec = importlib.util.spec_from_file_location("symptom_pages", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_are_those_that_the_catalogue_gives() -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("symptoms/*.md")}
+    assert texts == generator().pages(), "run docs/tools/symptoms.py"
+
+
+def test_the_index_has_one_line_for_each_id() -> None:
+    index = (DOCS / "symptoms" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[([^]]+)\]", index, re.M)
+    assert sorted(listed) == sorted(table.load().by_id)
