@@ -343,12 +343,14 @@ def fixes(finding_id: str, **values: str) -> tuple[Fix, ...]:
 
 
 def _filled(fix: Fix, values: Mapping[str, str]) -> Fix:
-    summary, commands = fix.summary, fix.commands
-    for name, value in values.items():
-        pattern = re.compile(rf"\b{re.escape(name)}\b")
-        summary = pattern.sub(lambda _, value=value: value, summary)
-        commands = tuple(pattern.sub(lambda _, value=value: value, line) for line in commands)
-    return replace(fix, summary=summary, commands=commands)
+    if not values:
+        return fix
+    names = re.compile(rf"\b(?:{'|'.join(map(re.escape, values))})\b")
+
+    def fill(text: str) -> str:
+        return names.sub(lambda match: values[match[0]], text)
+
+    return replace(fix, summary=fill(fix.summary), commands=tuple(map(fill, fix.commands)))
 
 
 def parse(text: str, path: str) -> tuple[Symptom, ...]:
