@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.assess.expectation import Hardware
+from busbw.fabrics.fabric import LinkTool
 from busbw.model import Blame, Comparison, Finding, Status, Uncovered
 from busbw.parsers.blame import layers
 from busbw.parsers.blame.confirm import CASE
@@ -29,7 +30,7 @@ class LayersArtefact:
     paths: tuple[str | None, ...]
     """Inside the run directory; None = nothing could be asked, see `problems`."""
     problems: tuple[str, ...]
-    rdma: bool
+    tool: LinkTool
 
 
 def load(run: RunDir, samples: tuple[GroupSample, ...]) -> tuple[Layer, ...]:
@@ -47,11 +48,13 @@ def load(run: RunDir, samples: tuple[GroupSample, ...]) -> tuple[Layer, ...]:
         kept.pairs, kept.interfaces, kept.paths, kept.problems, strict=True
     ):
         content = run.read_raw(path.removeprefix("raw/")) if path else None
-        links = link_baseline.parse(decoded(content), interfaces, rdma=kept.rdma)
+        links = link_baseline.parse(decoded(content), interfaces, kept.tool)
         for rail in range(len(interfaces)):
             mine = [link for link in links if link.rail == rail]
             rates = [link.gbit_s / 8 for link in mine if link.gbit_s is not None]
-            why = next((link.problem for link in mine if link.problem), "") or problem
+            # Where nothing was measured at all, the reason for that is more than «not measured».
+            problems = (problem if path is None else "", *(link.problem for link in mine), problem)
+            why = next(filter(None, problems), "")
             slowest = min(rates) if rates and len(rates) == len(mine) else None
             gets = everything(samples, nodes, rail if len(interfaces) > 1 else None)
             layer = Layer(

@@ -10,11 +10,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import resources
 from typing import TypeVar
 
 from busbw.codec import load_yaml, unknown
 from busbw.errors import PlaybookError
+
+
+class LinkTool(StrEnum):
+    """What measures one link of a fabric by itself, without NCCL."""
+
+    PERFTEST = "perftest"
+    """`ib_write_bw` over an RDMA device."""
+    IPERF3 = "iperf3"
+    """TCP over a network interface."""
+    NONE = "none"
+    """Neither: the fabric has no link to measure, or no tool that drives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +139,8 @@ class Profile:
     family: str | None = None
     """The fabric as the symptom table names it: ib, roce, spectrum-x, tcp, efa, gcp; None = its
     entries for all fabrics alone apply."""
+    link_tool: LinkTool = LinkTool.NONE
+    """What measures its link baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +164,7 @@ class _File:
     mpi: tuple[MpiOption, ...] = ()
     notes: tuple[str, ...] = ()
     family: str | None = None
+    link_tool: LinkTool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +242,7 @@ def _load(name: str) -> Profile:
         mpi=_merged(base.mpi, file.mpi),
         notes=(*base.notes, *file.notes),
         family=file.family or base.family,
+        link_tool=file.link_tool or base.link_tool,
     )
 
 

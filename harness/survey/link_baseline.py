@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.fabrics.fabric import LinkTool
 from busbw.model import Command
 from busbw.parsers.tools import iperf3, perftest
 
@@ -70,12 +71,12 @@ class RawLink:
     problem: str = ""
 
 
-def serve(interfaces: tuple[str, ...], *, rdma: bool, address: str) -> Command:
+def serve(interfaces: tuple[str, ...], tool: LinkTool, *, address: str) -> Command:
     """Serve every rail once (RDMA) or once each way (TCP); what it prints is what the other node
     asks with. `address`: for RDMA's hello."""
     limit_s = 30 + 10 * len(interfaces)
     script = (
-        (_SERVE_RDMA if rdma else _SERVE)
+        (_SERVE_RDMA if tool is LinkTool.PERFTEST else _SERVE)
         .replace("LIMIT", str(limit_s))
         .replace("SERVER", address)
         .replace("SECONDS", str(SECONDS))
@@ -86,7 +87,7 @@ def serve(interfaces: tuple[str, ...], *, rdma: bool, address: str) -> Command:
     )
 
 
-def ask(served: str, *, rdma: bool, store: str) -> Command:
+def ask(served: str, tool: LinkTool, *, store: str) -> Command:
     """Measure every rail that is served. `served`: what `serve` printed."""
     lines = [
         line
@@ -94,7 +95,7 @@ def ask(served: str, *, rdma: bool, store: str) -> Command:
         if re.fullmatch(r"[\w.@:-]+ [\w.:-]+ \d+", line) and line.split()[1] != "-"
     ]
     script = (
-        (_ASK_RDMA if rdma else _ASK)
+        (_ASK_RDMA if tool is LinkTool.PERFTEST else _ASK)
         .replace("SECONDS", str(SECONDS))
         .replace("STREAMS", str(STREAMS))
     )
@@ -108,30 +109,30 @@ def ask(served: str, *, rdma: bool, store: str) -> Command:
     )
 
 
-def parse(text: str, interfaces: tuple[str, ...], *, rdma: bool) -> tuple[RawLink, ...]:
+def parse(text: str, interfaces: tuple[str, ...], tool: LinkTool) -> tuple[RawLink, ...]:
     """Every rail each way, in the order of the rails; a rail that is not in the text was not
     measured, and says so.
 
-    >>> parse("no iperf3\\n", ("eth0",), rdma=False)[0].problem
+    >>> parse("no iperf3\\n", ("eth0",), LinkTool.IPERF3)[0].problem
     'no iperf3'
     """
-    tool = "ib_write_bw" if rdma else "iperf3"
+    program = "ib_write_bw" if tool is LinkTool.PERFTEST else "iperf3"
     parts = re.split(r"^@@ (\S+) (tcp|tcp-R|rdma)$", text, flags=re.M)
     said = {(parts[i], parts[i + 1] == "tcp-R"): parts[i + 2] for i in range(1, len(parts) - 2, 3)}
-    absent = f"no {tool}" if parts[0].strip() == f"no {tool}" else "not measured"
+    absent = f"no {program}" if parts[0].strip() == f"no {program}" else "not measured"
     found = []
     for rail, name in enumerate(interfaces):
-        for back in (False,) if rdma else (False, True):
+        for back in (False,) if tool is LinkTool.PERFTEST else (False, True):
             rate, problem = (
-                _rate(said[name, back], rdma=rdma) if (name, back) in said else (None, absent)
+                _rate(said[name, back], tool) if (name, back) in said else (None, absent)
             )
-            found.append(RawLink(rail, name, tool, back, rate, problem))
+            found.append(RawLink(rail, name, program, back, rate, problem))
     return tuple(found)
 
 
-def _rate(text: str, *, rdma: bool) -> tuple[float | None, str]:
+def _rate(text: str, tool: LinkTool) -> tuple[float | None, str]:
     """(Gbit/s, why there is none)."""
-    if rdma:
+    if tool is LinkTool.PERFTEST:
         read = perftest.parse(text)
         if read is None or not read.bandwidth:
             return None, (read.problem if read else "") or "no result of ib_write_bw"

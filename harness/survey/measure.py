@@ -19,6 +19,7 @@ from busbw.assess import launches, pooled
 from busbw.assess import link_baseline as derived_layers
 from busbw.assess.contract import REST
 from busbw.assess.link_baseline import LayersArtefact
+from busbw.fabrics.fabric import LinkTool
 from busbw.model import BenchmarkCase, Blame, Collective, Invocation, Sizes, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
@@ -172,27 +173,29 @@ def measure_rest(context: Context, place: Place, nodes: tuple[str, ...]) -> None
 # The servers run where nothing else does, bounded in time; nothing is left behind. Two pairs at
 # most: this tells what kind of fault it is, not where.
 
-RDMA = ("infiniband", "roce")
-"""Families of fabrics whose raw link is measured by perftest."""
+
+def link_tool(plan: RunPlan) -> LinkTool:
+    """What measures the link baseline: as the fabric says; emulated nodes have only TCP."""
+    return LinkTool.IPERF3 if plan.cluster.emulated else plan.profile.link_tool
 
 
 def measure_layers(context: Context, outcome: BlameOutcome, nodes: tuple[str, ...]) -> None:
     """Measure the raw links of two pairs, and keep what the tools say."""
     cluster = context.plan.cluster
-    rdma = context.plan.profile.family in RDMA and not cluster.emulated
+    tool = link_tool(context.plan)
     chosen = pairs(outcome, nodes)
     paths: list[str | None] = []
     problems: list[str] = []
     for first, second in chosen:
         context.say("layers", f"the raw link of each rail between {first} and {second}")
-        path, problem = _measured_link(context, first, second, rdma=rdma)
+        path, problem = _measured_link(context, first, second, tool)
         paths.append(path)
         problems.append(problem)
     links = tuple(cluster.node(first).data_interfaces for first, _ in chosen)
     artefacts.keep(
         context.run,
         "layers.json",
-        LayersArtefact(chosen, links, tuple(paths), tuple(problems), rdma),
+        LayersArtefact(chosen, links, tuple(paths), tuple(problems), tool),
     )
 
 
@@ -222,9 +225,11 @@ def pairs(outcome: BlameOutcome, nodes: tuple[str, ...]) -> tuple[tuple[str, str
 
 
 def _measured_link(
-    context: Context, first: str, second: str, *, rdma: bool
+    context: Context, first: str, second: str, tool: LinkTool
 ) -> tuple[str | None, str]:
     """(path of what the tools said, why there is none)."""
+    if tool is LinkTool.NONE:
+        return None, f"no tool measures a single link of {context.plan.profile.title}"
     client, server = context.plan.cluster.node(first), context.plan.cluster.node(second)
     sessions = context.fleet.sessions
     if not client.data_interfaces or client.data_interfaces != server.data_interfaces:
@@ -232,12 +237,10 @@ def _measured_link(
     if first not in sessions or second not in sessions:
         return None, "one of the nodes no longer answers"
     served = sessions[second].run(
-        link_baseline.serve(
-            server.data_interfaces, rdma=rdma, address=server.address or server.name
-        )
+        link_baseline.serve(server.data_interfaces, tool, address=server.address or server.name)
     )
     store = f"layers/{first}-{second}.txt"
-    asked = sessions[first].run(link_baseline.ask(decoded(served.stdout), rdma=rdma, store=store))
+    asked = sessions[first].run(link_baseline.ask(decoded(served.stdout), tool, store=store))
     problem = served.problem or asked.problem or ""
     return (f"raw/{store}" if asked.stdout else None), problem
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from busbw.fabrics.fabric import LinkTool
 from busbw.model import Status
 from busbw.parsers.blame.layers import Layer, compared, everything, evidence
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -78,7 +79,7 @@ def test_both_ways_of_tcp_are_read_and_a_rail_that_is_missing_says_so() -> None:
         + '{"start": {"version": "iperf 3.12"}, "error": "control socket has closed'
         ' unexpectedly"}\n'
     )
-    assert link_baseline.parse(text, ("eth0", "eth1"), rdma=False) == (
+    assert link_baseline.parse(text, ("eth0", "eth1"), LinkTool.IPERF3) == (
         RawLink(0, "eth0", "iperf3", False, 20.0),
         RawLink(0, "eth0", "iperf3", True, None, "control socket has closed unexpectedly"),
         RawLink(1, "eth1", "iperf3", False, None, "not measured"),
@@ -88,21 +89,21 @@ def test_both_ways_of_tcp_are_read_and_a_rail_that_is_missing_says_so() -> None:
 
 def test_perftest_of_a_device_is_read_as_it_prints_and_its_absence_is_told() -> None:
     (found,) = link_baseline.parse(
-        f"@@ mlx5_0 rdma\n{PERFTEST.read_text()}\n", ("mlx5_0",), rdma=True
+        f"@@ mlx5_0 rdma\n{PERFTEST.read_text()}\n", ("mlx5_0",), LinkTool.PERFTEST
     )
     assert (found.tool, found.back, found.problem) == ("ib_write_bw", False, "")
     assert found.gbit_s is not None
     assert found.gbit_s > 100
-    (absent,) = link_baseline.parse("no ib_write_bw\n", ("mlx5_0",), rdma=True)
+    (absent,) = link_baseline.parse("no ib_write_bw\n", ("mlx5_0",), LinkTool.PERFTEST)
     assert (absent.gbit_s, absent.problem) == (None, "no ib_write_bw")
 
 
 def test_only_rails_that_are_served_are_asked_for() -> None:
     command = link_baseline.ask(
         "eth0 10.0.0.2 18710\neth1 - 18711\nno such line; rm -rf\n",
-        rdma=False,
+        LinkTool.IPERF3,
         store="layers/a-b.txt",
     )
     assert command.stdin == b"eth0 10.0.0.2 18710\n"
-    served = link_baseline.serve(("mlx5_0", "mlx5_1"), rdma=True, address="gpu2")
+    served = link_baseline.serve(("mlx5_0", "mlx5_1"), LinkTool.PERFTEST, address="gpu2")
     assert served.stdin == b"mlx5_0 18710\nmlx5_1 18711\n"

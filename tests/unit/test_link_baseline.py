@@ -1,0 +1,100 @@
+"""The link baseline: which tool measures the links of which fabric, on which devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from busbw import playbook
+from busbw.assess import link_baseline
+from busbw.fabrics import fabric
+from busbw.model import Cluster, Node
+from busbw.parsers.blame import blame
+from busbw.parsers.blame.parts import Fabric
+from busbw.parsers.nccl_tests.groups import GroupSample
+from busbw.run.context import Context
+from busbw.store import run_directory
+from busbw.store.plan import RunPlan
+from busbw.survey import measure
+from busbw.transport.fanout import open_fleet
+from busbw.transport.local import LocalTransport
+from busbw.transport.recorder import RecordingTransport
+
+RDMA, VPC, TCP = ("mlx5_0", "mlx5_3"), ("rdmap16s27", "rdmap32s27"), ("eth1", "eth2")
+TOOLS = {
+    "azure-ib": ("ib_write_bw", RDMA),
+    "efa": (None, VPC),
+    "gcp-gib": ("ib_write_bw", RDMA),
+    "gcp-tcpx": ("iperf3", TCP),
+    "gcp-tcpxo": ("iperf3", TCP),
+    "infiniband": ("ib_write_bw", RDMA),
+    "lab": ("iperf3", TCP),
+    "nvlink-only": (None, ()),
+    "rocev2": ("ib_write_bw", RDMA),
+    "spectrum-x": ("ib_write_bw", RDMA),
+    "tcp": ("iperf3", TCP),
+}
+PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
+IPERF3 = (
+    '{"start": {"version": "iperf 3.12"}, "end": {"sum_sent": {"bits_per_second": 2.1e10},'
+    ' "sum_received": {"bits_per_second": 2e10}}}'
+)
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """perftest and iperf3 that print a recorded test; network interfaces are called `eth`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, script in (
+        ("ib_write_bw", f"case $2 in mlx5_*) cat '{PERFTEST}';; *) exit 1;; esac"),
+        ("iperf3", f"echo '{IPERF3}'"),
+        ("ip", 'case $6 in eth*) echo "2: $6 inet 127.0.0.1/8 scope host";; esac'),
+    ):
+        path = folder / name
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_every_shipped_fabric_is_in_the_table() -> None:
+    assert tuple(TOOLS) == fabric.names()
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_rail_is_measured_by_the_tool_of_its_fabric(name: str, tmp_path: Path) -> None:
+    tool, devices = TOOLS[name]
+    nodes = (Node("n1", rails=devices), Node("n2", rails=devices))
+    cluster = Cluster(nodes, "n1", "test")
+    started = "2026-11-20T13:12:00Z"
+    run = run_directory.create(tmp_path / "runs", started, "day-one")
+    plan = RunPlan(
+        "busbw.plan/1",
+        "0",
+        "r",
+        started,
+        cluster,
+        playbook.load("quick"),
+        fabric.load(name),
+        "local",
+    )
+    samples = tuple(
+        GroupSample(pair, 1 << 30, (47.0, 47.1, 46.9), "raw/x", launch="survey-pairs-1")
+        for pair in (("m1", "m2"), ("m3", "m4"), ("n1", "n2"))
+    )
+    with open_fleet(cluster, RecordingTransport(LocalTransport(), run), deadline_s=30) as fleet:
+        measure.measure_layers(
+            Context(run, plan, fleet, lambda: started, lambda step, text: None),
+            blame.solve(samples, Fabric()),
+            ("n1", "n2"),
+        )
+    links = link_baseline.load(run, samples)
+    if tool is None:
+        assert all(link.raw_gb_s is None for link in links)
+        assert all(link.problem.startswith("no tool measures") for link in links)
+    else:
+        assert [(link.tool, link.rail, link.problem) for link in links] == [
+            (tool, rail, "") for rail in range(len(devices))
+        ]
