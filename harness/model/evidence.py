@@ -23,6 +23,10 @@ class Command:
     """Names the record of it in the run directory: `preflight`, `build`, `poll`."""
     store: str | None = None
     """Where under `raw/` its standard output is kept; None = beside its record."""
+    reads: str | None = None
+    """File that it prints and does nothing else: a session with SFTP reads it there."""
+    writes: str | None = None
+    """File that it fills from standard input, and does nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,8 @@ def parse_poll(stdout: bytes) -> PollAnswer | None:
 def fetch(directory: str, name: str, store: str) -> Command:
     """The whole of the job's file `name`, kept as `raw/<store>`. Exit status non-zero = there is
     none."""
-    return Command(("cat", f"{directory}/{name}"), timeout_s=300, label="fetch", store=store)
+    path = f"{directory}/{name}"
+    return Command(("cat", path), timeout_s=300, label="fetch", store=store, reads=path)
 
 
 def end(directory: str) -> Command:

@@ -224,10 +224,12 @@ def _install(
         "known_hosts": "".join(f"{p.node} {key}\n" for p in peers for key in p.host_keys),
     }
     for name, text in files.items():
+        path = f"{directory}/{name}"
         write = Command(
-            ("sh", "-c", 'umask 077; cat > "$1"', "busbw-write", f"{directory}/{name}"),
+            ("sh", "-c", 'umask 077; cat > "$1"', "busbw-write", path),
             stdin=text.encode(),
             label="key",
+            writes=path,
         )
         head.run(write)
     return f"{directory}/config"

@@ -92,6 +92,11 @@ def reach(
     )
     # Two tries each, in as many waves as the fan-out needs.
     deadline_s = 2 * limit_s * (1 + len(nodes) // plan.forks) + 10
+    if transport.name == "ssh":
+        # Here, because it loads fabric.
+        from busbw.transport.head import with_head
+
+        transport = with_head(transport, plan.head)
     recording = RecordingTransport(transport, run)
     with open_fleet(
         plan.cluster, recording, forks=plan.forks, connect_timeout_s=limit_s, deadline_s=deadline_s

@@ -5,11 +5,8 @@ OpenSSH would.
 `ssh_login` logs in, `ssh_session` runs commands. What paramiko cannot do (ProxyCommand, GSSAPI,
 security keys, host certificates) goes through the OpenSSH program for that host, and says so.
 
-paramiko's own client and fabric on top of it are left out. The client reads known_hosts by rules of
-its own. fabric's `Connection` takes 1.3 ms of CPU a node beside the 3.8 ms of the connection itself
-(its `run` polls every 10 ms besides), accepts any new host key unless told not to, and cannot be
-made in several threads from one configuration: 1,000 nodes, 64 at once, ended in an AttributeError
-of its `Config`.
+paramiko's own client is not used: it reads known_hosts by rules of its own. The head's session is
+a fabric Connection over the same log-in (`head`).
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -379,6 +376,10 @@ _BROKEN_JUMP_S = 30.0
 once, not one after the other."""
 
 
+MakeSession = Callable[[str, ResolvedHost, Callable[[], paramiko.Transport], list[str]], Session]
+"""(node, host, log-in, notes that the log-in fills) → session. Raises what the log-in raises."""
+
+
 class SshTransport:
     """Sessions over paramiko, `--transport ssh`."""
 
@@ -402,17 +403,22 @@ class SshTransport:
 
     def connect(self, node: Node, timeout_s: float) -> Session | Unreachable:
         """Open a session within `timeout_s`, the resolution of its configuration included."""
+        return self.connect_as(node, timeout_s, _plain_session)
+
+    def connect_as(
+        self, node: Node, timeout_s: float, make_session: MakeSession
+    ) -> Session | Unreachable:
+        """As `connect`, with the session that `make_session` makes of the log-in."""
         way = _Way(time.monotonic() + timeout_s)
         host = ssh_config.resolve(node, config_file=self._config_file, timeout_s=timeout_s)
         if isinstance(host, Unreachable):
             return host
         try:
-            transport = self._open(host, None, way)
+            return make_session(node.name, host, lambda: self._open(host, None, way), way.notes)
         except Beyond as beyond:
             return self._openssh.connect_because(node, left(way.deadline), str(beyond))
         except Refused as refused:
             return refused.unreachable(node.name)
-        return SshSession(node.name, transport, lambda: _hang_up(transport), notes=tuple(way.notes))
 
     def close(self) -> None:
         """End the jump connections."""
@@ -421,7 +427,7 @@ class SshTransport:
             self._jumps.clear()
         for jump in jumps:
             if jump.transport is not None:
-                _hang_up(jump.transport)
+                hang_up(jump.transport)
         self._openssh.close()
 
     def _open(
@@ -466,10 +472,10 @@ class SshTransport:
             Login(host, self._keyring, way.deadline).authenticate(transport)
         except (paramiko.SSHException, EOFError, OSError, RuntimeError) as error:
             # RuntimeError: no further thread may be started.
-            _hang_up(transport)
+            hang_up(transport)
             raise _unreadable(host, error, way) from None
         except BaseException:
-            _hang_up(transport)
+            hang_up(transport)
             raise
         # Until here paramiko looks ten times a second whether to give up; a thousand idle
         # connections would take 0.4 of a core for that.
@@ -563,6 +569,13 @@ class SshTransport:
             raise Beyond(f"jump host {last.name}: {beyond}") from None
 
 
+def _plain_session(
+    node: str, host: ResolvedHost, log_in: Callable[[], paramiko.Transport], notes: list[str]
+) -> SshSession:
+    transport = log_in()
+    return SshSession(node, transport, lambda: hang_up(transport), notes=tuple(notes))
+
+
 class _Way:
     """One attempt to reach a node, jump hosts included: until when, past which hosts, and what was
     noticed."""
@@ -626,7 +639,7 @@ def _unreadable(host: ResolvedHost, error: Exception, way: _Way) -> Refused | Be
     return Refused(f"{where}: {error}", step)
 
 
-def _hang_up(transport: paramiko.Transport) -> None:
+def hang_up(transport: paramiko.Transport) -> None:
     """Close for good, in whatever state it is, and wake paramiko's reading thread, which would
     sleep on. May be called again."""
     sock = transport.sock

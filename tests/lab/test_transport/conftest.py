@@ -115,7 +115,9 @@ class Site:
             f" {directory}/host\nAuthorizedKeysFile {self.key}.pub\nPidFile {directory}/pid\nUsePAM"
             " no\nStrictModes no\nUseDNS no\nPermitRootLogin yes\nPasswordAuthentication"
             f" no\nKbdInteractiveAuthentication no\nMaxSessions 10\nSetEnv HOME={home}"
-            f" NODE={name}\n" + ("" if "MaxStartups" in options else "MaxStartups 1000\n")
+            f" NODE={name}\n"
+            + ("" if "MaxStartups" in options else "MaxStartups 1000\n")
+            + ("" if "Subsystem" in options else "Subsystem sftp internal-sftp\n")
         )
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(

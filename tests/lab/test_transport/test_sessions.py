@@ -1,5 +1,5 @@
-"""Commands on real sshd processes, over paramiko and over the OpenSSH program: the same promises
-for both."""
+"""Commands on real sshd processes, over paramiko, over fabric and over the OpenSSH program: the
+same promises for all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from busbw.model import Command, CommandResult, Node
+from busbw.transport import Transport
 from busbw.transport.choose import make
+from busbw.transport.head import with_head
 from busbw.transport.openssh import OpenSshSession
 from busbw.transport.ssh_session import SshSession
 
@@ -29,14 +31,17 @@ RealSession = SshSession | OpenSshSession
 Opener = Callable[..., RealSession]
 
 
-@pytest.fixture(params=["ssh", "openssh"])
+KINDS = ("ssh", "openssh", "fabric")
+
+
+@pytest.fixture(params=KINDS)
 def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
-    """Opens a session on a host of a site, over each of the two transports."""
+    """Opens a session on a host of a site, over paramiko, OpenSSH and, as the head, fabric."""
     opened: list[RealSession] = []
     transports = []
 
     def connect(site: Site, host: str) -> RealSession:
-        transport = make(request.param, ssh_config=str(site.config))
+        transport = transport_of(request.param, site.config, host)
         transports.append(transport)
         session = transport.connect(Node(host), 20)
         assert isinstance(session, RealSession), session
@@ -48,6 +53,12 @@ def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
         session.close()
     for transport in transports:
         transport.close()
+
+
+def transport_of(kind: str, config: Path, host: str) -> Transport:
+    if kind == "fabric":
+        return with_head(make("ssh", ssh_config=str(config)), host)
+    return make(kind, ssh_config=str(config))
 
 
 def sh(script: str, *, stdin: bytes = b"", timeout_s: float = 60.0) -> Command:
@@ -294,12 +305,16 @@ def test_closing_a_session_ends_what_runs_in_it(
     session.close()
 
 
-@pytest.mark.parametrize("kind", ["ssh", "openssh"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_ctrl_c_ends_what_runs_on_the_node(shared: Site, tmp_path: Path, kind: str) -> None:
     code = f"""
 from busbw.model import Command, Node
 from busbw.transport.choose import make
-session = make({kind!r}, ssh_config={str(shared.config)!r}).connect(Node("good"), 20)
+from busbw.transport.head import with_head
+transport = make({kind.replace("fabric", "ssh")!r}, ssh_config={str(shared.config)!r})
+if {kind == "fabric"}:
+    transport = with_head(transport, "good")
+session = transport.connect(Node("good"), 20)
 session.run(Command(("sh", "-c", "echo $$ > {tmp_path}/pid; exec sleep 60")))
 """
     process = subprocess.Popen(
