@@ -1,4 +1,4 @@
-"""The command line: one file per command, found by walking this package.
+"""The command line: a module per command, imported only when its command is named.
 
 Exit status: 0 pass · 1 measured and failed · 2 usage, configuration, inventory · 3 could not
 measure · 130 interrupted, resumable.
@@ -7,118 +7,172 @@ measure · 130 interrupted, resumable.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
-import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from types import ModuleType
 
 import busbw
-from busbw import plugins
 from busbw.cli import environment
-from busbw.cli.command import CliCommand
-from busbw.errors import BusbwError
+from busbw.errors import BusbwError, UsageError
 
-_ORDER = (
-    "init",
-    "check",
-    "run",
-    "cleanup",
-    "why",
-    "diff",
-    "baseline",
-    "read",
-    "report",
-    "expect",
-    "cost",
-    "lab",
+COMMANDS = {
+    "init": "discover the nodes and write busbw.yaml",
+    "check": "check every node against its expected configuration, and against the other nodes"
+    " (read-only)",
+    "run": "check the nodes, build, measure, judge and report",
+    "cleanup": "stop and remove what an interrupted run left on the nodes",
+    "why": "find the cause of a failed, slow or hung job in its logs and results, with the fix",
+    "diff": "compare a run with the accepted runs: slower beyond the noise, and what else changed",
+    "baseline": "accept a run as the reference for later runs; list, show, revoke",
+    "read": "read nccl-tests, NCCL, RAS and launcher output of any version",
+    "report": "rebuild a run's report from its raw evidence",
+    "expect": "what given hardware should reach: limits, NCCL's model, published figures",
+    "cost": "what a slow fabric costs a training job: step time, GPU-hours, money",
+    "lab": "the embedded cluster: bring it up, break it, take it down",
+    "completion": "print a completion script for your shell",
+    "history": "how the numbers of these runs changed over time",
+    "schema": "the JSON Schema of run.json, check.json or plan.json",
+}
+"""Every command with its line of help, in the order in which people need them. The module of the
+same name has `register(parser)`, which adds its options, and `run(args)`, which returns the exit
+status and raises `BusbwError` for what the user must know."""
+
+_DESCRIPTION = (
+    "Measures the collective bandwidth of a GPU cluster, says whether it is what the hardware"
+    " should give, and names the node, link, rail, rank or setting to blame when it is not."
 )
-"""Commands in the order people need them; others follow by name."""
+_EPILOG = (
+    "exit status: 0 pass · 1 measured and failed · 2 usage or inventory · 3 could not measure ·"
+    " 130 interrupted. Many options can be set as BUSBW_NAME in the environment: flag, then"
+    " environment, then busbw.yaml."
+)
+_START = "Start: busbw check -w 'gpu-[001-016]'"
 
 
-def commands() -> tuple[CliCommand, ...]:
-    """All commands, in the order of the help text."""
-    found = [
-        thing
-        for thing in plugins.discover(sys.modules[__name__], "COMMAND").values()
-        if isinstance(thing, CliCommand)
-    ]
-    rank = {name: position for position, name in enumerate(_ORDER)}
-    return tuple(
-        sorted(found, key=lambda command: (rank.get(command.name, len(rank)), command.name))
-    )
+def build_parser(*, options: bool = True) -> argparse.ArgumentParser:
+    """The parser of the whole command line.
 
-
-def build_parser(available: Sequence[CliCommand]) -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
-    parser = argparse.ArgumentParser(
-        prog="busbw",
-        description=(
-            "Measures the collective bandwidth of a GPU cluster, says whether it is what the"
-            " hardware should give, and names the node, link, rail, rank or setting to blame when"
-            " it is not."
-        ),
-        epilog=(
-            "exit status: 0 pass · 1 measured and failed · 2 usage or inventory · 3 could not"
-            " measure · 130 interrupted. Many options can be set as BUSBW_NAME in the environment:"
-            " flag, then environment, then busbw.yaml."
-        ),
-    )
+    `options=False` leaves out the options of the commands: it imports none of their modules, and
+    is all that `busbw --help` shows.
+    """
+    parser = argparse.ArgumentParser(prog="busbw", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"busbw {busbw.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in available:
-        command.register(
-            subparsers.add_parser(command.name, help=command.help, description=command.help)
-        )
+    for name, help_line in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=help_line, description=help_line)
+        if options:
+            _module(name).register(subparser)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the console script: every error ends as its lines on standard error and its
     exit status, none as a stack trace."""
-    available = commands()
-    parser = build_parser(available)
-    by_name = {command.name: command for command in available}
-    typed = sys.argv[1:] if argv is None else argv
+    words = sys.argv[1:] if argv is None else argv
     verbose = 0
     try:
-        args = _parsed(parser, typed)
+        if not words:
+            sys.stderr.write(f"{build_parser(options=False).format_help()}\n{_START}\n")
+            return UsageError.exit_status
+        if words[0] not in COMMANDS:
+            return _no_command(words)
+        command = _module(words[0])
+        args = _parse(words[0], command, words[1:])
         verbose = getattr(args, "verbose", 0)
-        status = by_name[args.command].run(args)
+        status: int = command.run(args)
         sys.stdout.flush()
         return status
     except BusbwError as error:
         sys.stdout.flush()
-        error.next_step = error.next_step or f"busbw {typed[0]} --help"
+        error.next_step = error.next_step or f"busbw {words[0]} --help"
         sys.stderr.write("".join(f"busbw: {line}\n" for line in error.lines()))
         return error.exit_status
     except KeyboardInterrupt:
         sys.stderr.write("busbw: interrupted\n")
         return 130
     except BrokenPipeError:
-        # The reader went away (`busbw read … | head`): not an error of ours, but what was asked for
-        # was not delivered whole.
+        # The reader went away (`busbw read … | head`): no error of ours, but the output was not
+        # delivered in full.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except Exception as error:  # noqa: BLE001  # the last floor: a defect of busbw is told as one, with what to report
-        if verbose >= 2 or os.environ.get("BUSBW_TRACEBACK"):
-            traceback.print_exc()
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        sys.stderr.write(
-            f"busbw: error: internal error, a defect of busbw {busbw.__version__}\nbusbw: seen:"
-            f" {type(error).__name__}: {error} ({os.path.basename(where.filename)}:{where.lineno}"
-            f" in {where.name})\nbusbw: next: run again with BUSBW_TRACEBACK=1 set and report what"
-            " it prints\n"
-        )
+    except Exception as error:  # noqa: BLE001  # the last floor: a defect of busbw is reported as one
+        _report_defect(error, trace=verbose >= 2 or bool(os.environ.get("BUSBW_TRACEBACK")))
         return 3
 
 
-def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
-    """The words of the command line, with the environment where they are silent."""
-    below = next(
-        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
-    )
-    named = below.choices.get(argv[0]) if argv else None
-    found = environment.apply(named, os.environ) if named is not None else {}
-    args = parser.parse_args(argv)
-    environment.settle(args, found)
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"busbw.cli.{name}")
+
+
+def _no_command(words: Sequence[str]) -> int:
+    """--help and --version; anything else is not a command."""
+    if words[0].startswith("-"):
+        build_parser(options=False).parse_args(words)
+    near = _nearest(words[0], COMMANDS)
+    hint = f"; did you mean '{near}'?" if near else ""
+    raise UsageError(f"no command '{words[0]}'{hint}", next_step="busbw --help")
+
+
+def _parse(name: str, command: ModuleType, words: Sequence[str]) -> argparse.Namespace:
+    """The options of a command, from the environment where the command line does not set them.
+
+    Raises:
+        UsageError: an option that the command does not have, or one argument too many.
+    """
+    parser = argparse.ArgumentParser(prog=f"busbw {name}", description=COMMANDS[name])
+    command.register(parser)
+    values = environment.apply(parser, os.environ)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        raise UsageError(_unknown(name, parser, words, unknown))
+    environment.settle(args, values)
     return args
+
+
+def _unknown(
+    name: str, parser: argparse.ArgumentParser, words: Sequence[str], unknown: Sequence[str]
+) -> str:
+    options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    if not options:
+        return f"{name} takes no further argument: {' '.join(unknown)}"
+    known = dict(_option_names(parser, words))
+    near = _nearest(options[0], known)
+    if near is None:
+        return f"{name} has no option {options[0]}"
+    others = "".join(f" ({other})" for other in known[near] if other != near)
+    return f"{name} has no option {options[0]}; did you mean {near}{others}?"
+
+
+def _option_names(
+    parser: argparse.ArgumentParser, words: Sequence[str]
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Every option with all its names, those of the subcommands among `words` included."""
+    for action in parser._actions:  # argparse has no public way to read a parser back
+        if isinstance(action, argparse._SubParsersAction):
+            for word in words:
+                if word in action.choices:
+                    yield from _option_names(action.choices[word], words)
+        for option in action.option_strings:
+            yield option, action.option_strings
+
+
+def _nearest(word: str, known: Iterable[str]) -> str | None:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, known, 1)), None)
+
+
+def _report_defect(error: Exception, *, trace: bool) -> None:
+    import traceback
+
+    if trace:
+        traceback.print_exc()
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(frame.filename)}:{frame.lineno} in {frame.name}"
+    sys.stderr.write(
+        f"busbw: error: internal error, a defect of busbw {busbw.__version__}\n"
+        f"busbw: seen: {type(error).__name__}: {error} ({place})\n"
+        "busbw: next: run again with BUSBW_TRACEBACK=1 set and report what it prints\n"
+    )

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli.command import CliCommand
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
@@ -174,11 +173,3 @@ def _regime(past: PastRun) -> str:
     regime = past.regime
     emulated = ", emulated" if regime.emulated else ""
     return f"{regime.profile}, {regime.nodes} nodes, {regime.ranks} ranks, {regime.gpus}{emulated}"
-
-
-COMMAND = CliCommand(
-    "baseline",
-    "accept a run as what later runs are held against; list, show, revoke",
-    register,
-    run,
-)

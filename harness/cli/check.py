@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from busbw.assess.result import check_headline, sensitivity
 from busbw.cli import console
-from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, ReachError, UsageError
 from busbw.inventory import fold
 from busbw.model import CheckResult, Status
@@ -1017,8 +1016,3 @@ def _age_s() -> float | None:
 def _as_interrupt(number: int, frame: object) -> None:
     """SIGTERM ends a check as Ctrl-C does: connections are closed, what was answered is kept."""
     raise KeyboardInterrupt(f"signal {number}")
-
-
-COMMAND = CliCommand(
-    "check", "is every node what it should be, and are they all the same", register, run
-)

@@ -9,8 +9,6 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from busbw.cli.command import CliCommand
-
 _MEASURE_ERROR = 3
 
 
@@ -65,8 +63,3 @@ def run(args: argparse.Namespace) -> int:
             f" {os.path.relpath(directory.path)}\n"
         )
     return _MEASURE_ERROR if bad else 0
-
-
-COMMAND = CliCommand(
-    "cleanup", "end and remove on the nodes what a run that was cut off has left", register, run
-)

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from busbw.cli.command import CliCommand
-
 
 @dataclass(frozen=True, slots=True)
 class _Option:
@@ -44,9 +42,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    from busbw.cli import build_parser, commands
+    from busbw.cli import build_parser
 
-    sys.stdout.write(script(build_parser(commands()), args.shell))
+    sys.stdout.write(script(build_parser(), args.shell))
     return 0
 
 
@@ -172,5 +170,3 @@ _SHELLS: dict[str, Callable[[tuple[_Command, ...]], str]] = {
     "zsh": _zsh,
     "fish": _fish,
 }
-
-COMMAND = CliCommand("completion", "a completion script for bash, zsh or fish", register, run)

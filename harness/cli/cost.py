@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli.command import CliCommand
 from busbw.errors import UsageError
 
 # `busbw cost RUN`: what a run measured, in the place of the options.
@@ -455,15 +454,6 @@ def _pays(premium: float | None, actual: Step | None, expected: Step | None) -> 
     return (
         f"a premium of {premium:.1%} {verdict}: the expected fabric gains {gain:.1%} of throughput"
     )
-
-
-COMMAND = CliCommand(
-    "cost",
-    "what the fabric costs a training job: step time, GPU-hours, money; what published procedures"
-    " choose",
-    register,
-    run,
-)
 
 
 # What `busbw cost` prints.

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli.command import CliCommand
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
@@ -106,11 +105,3 @@ def _past(path: Path) -> PastRun:
 
     directory = run_directory.open_existing(path)
     return comparable.of_result(assess.derive(directory), accepted.standing(directory))
-
-
-COMMAND = CliCommand(
-    "diff",
-    "did it get slower since the accepted runs, beyond the noise, and what else changed",
-    register,
-    run,
-)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli.command import CliCommand
 from busbw.errors import UsageError
 from busbw.units import format_bandwidth, format_size, format_time_us
 
@@ -593,14 +592,6 @@ def _limits_by_nodes(
         if nodes * question.gpus_per_node > 1:
             limits.append(f"{nodes}: {cluster.answer(question).limit.value_gb_s:.0f}")
     return f"without --nodes; the limit in GB/s by node count is {', '.join(limits)}"
-
-
-COMMAND = CliCommand(
-    "expect",
-    "what a cluster of given hardware should reach: limits, NCCL's model, published figures",
-    register,
-    run,
-)
 
 
 # What `busbw expect` prints: the limit first, then what tuned systems reach, then who published

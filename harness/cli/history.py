@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli.command import CliCommand
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
@@ -146,6 +145,3 @@ def bars(values: list[float]) -> str:
     return "".join(
         _BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values
     )
-
-
-COMMAND = CliCommand("history", "how the numbers of these runs went over time", register, run)

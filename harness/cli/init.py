@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from busbw.cli.command import CliCommand
 from busbw.errors import InventoryError, UsageError
 
 if TYPE_CHECKING:
@@ -104,8 +103,3 @@ def _in_allocation() -> bool:
     return any(
         os.environ.get(name, "").strip() for name in ("SLURM_JOB_NODELIST", "SLURM_NODELIST")
     )
-
-
-COMMAND = CliCommand(
-    "init", "look around for the nodes and write them down as busbw.yaml", register, run
-)

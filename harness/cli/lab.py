@@ -11,7 +11,6 @@ import sys
 from types import FrameType
 
 from busbw import units
-from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, LabError, UsageError
 
 
@@ -43,11 +42,6 @@ def run(args: argparse.Namespace) -> int:
     return {"up": _up, "status": _status, "exec": _exec, "fault": _fault, "down": _down}[
         args.lab_command
     ](args)
-
-
-COMMAND = CliCommand(
-    "lab", "the embedded cluster: bring it up, break it, take it down", register, run
-)
 
 
 _LEAST_RATE_BIT_S = 8000.0

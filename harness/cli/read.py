@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from busbw import intake
-from busbw.cli.command import CliCommand
 from busbw.cli.pool import read_each
 from busbw.codec.dump import dump_json
 from busbw.errors import UnknownLayout
@@ -426,8 +425,3 @@ def run(args: argparse.Namespace) -> int:
         if not text.documents:
             sys.stderr.write(f"busbw: {one_line(text.name)}: {one_line(text.problem)}\n")
     return exit_status(texts)
-
-
-COMMAND = CliCommand(
-    "read", "read nccl-tests, NCCL, RAS and launcher output of any version", register, run
-)

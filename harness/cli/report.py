@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from busbw.cli import console, outputs
-from busbw.cli.command import CliCommand
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +68,3 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     return outputs.deliver(args, folder, result, lines[-1])
-
-
-COMMAND = CliCommand("report", "rebuild a run's report from its raw evidence", register, run)

@@ -16,7 +16,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from busbw.cli import console, outputs
-from busbw.cli.command import CliCommand
 from busbw.errors import Interrupted, LaunchError, RunDirError, UsageError
 
 # `busbw run --launcher mpijob`: workers of an MPIJob for the time of the run, reached through
@@ -572,6 +571,3 @@ class _Stopping:
             )
             return
         raise KeyboardInterrupt(f"signal {number}")
-
-
-COMMAND = CliCommand("run", "check the nodes, build, measure, judge and report", register, run)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from busbw.cli.command import CliCommand
-
 _DOCUMENTS = ("run", "check", "plan")
 
 
@@ -31,8 +29,3 @@ def text(document: str) -> str:
     from busbw.store.plan import RunPlan
 
     return json_schema({"run": RunResult, "check": CheckReport, "plan": RunPlan}[document])
-
-
-COMMAND = CliCommand(
-    "schema", "the JSON Schema of run.json, check.json or plan.json", register, run
-)

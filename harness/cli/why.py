@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw import codec, intake
-from busbw.cli.command import CliCommand
 from busbw.cli.pool import read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
 from busbw.model import (
@@ -621,11 +620,3 @@ def _diagnose(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(answer(diagnosis, shown, reading))
     return exit_status(diagnosis)
-
-
-COMMAND = CliCommand(
-    "why",
-    "the cause of what went wrong, from logs and results, with the line that proves it and the fix",
-    register,
-    run,
-)

@@ -52,7 +52,7 @@ def ran(
 
 
 def test_every_example_measures_with_a_command_line_that_busbw_takes() -> None:
-    parser = cli.build_parser(cli.commands())
+    parser = cli.build_parser()
     lines = re.findall(
         r"busbw (run firmware-ci .*?)(?:'\)|$)", "\n".join(text for _, text in BLOCKS), re.MULTILINE
     )

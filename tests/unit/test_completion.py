@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from busbw.cli import build_parser, commands
+from busbw.cli import build_parser
 from busbw.cli.completion import script
 
 
@@ -19,7 +19,7 @@ def asked(line: str) -> list[str]:
         f'COMP_WORDS=({array}); COMP_CWORD={len(words) - 1}; _busbw 2>/dev/null; printf "%s\\n"'
         ' "${COMPREPLY[@]}"'
     )
-    text = script(build_parser(commands()), "bash")
+    text = script(build_parser(), "bash")
     done = subprocess.run(
         ["bash", "-c", f"{text}\n{ask}"],
         capture_output=True,
@@ -59,7 +59,7 @@ def test_where_a_file_may_stand_files_are_offered() -> None:
     ("shell", "check"), [("bash", ["bash", "-n"]), ("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])]
 )
 def test_the_script_is_valid_for_its_shell(shell: str, check: list[str]) -> None:
-    text = script(build_parser(commands()), shell)
+    text = script(build_parser(), shell)
     assert "busbw" in text
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed here: its script is not parsed")

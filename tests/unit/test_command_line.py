@@ -1,0 +1,64 @@
+"""The frame of the command line: help, unknown commands and options, and what a start imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from busbw import cli
+
+
+def test_busbw_alone_prints_its_help_and_how_to_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("usage: busbw ")
+    assert printed.err.endswith("\nStart: busbw check -w 'gpu-[001-016]'\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("chek", "no command 'chek'; did you mean 'check'?"),
+        ("xyzzy", "no command 'xyzzy'"),
+        ("run --nodez gpu1", "run has no option --nodez; did you mean --nodes (-w)?"),
+        ("run --nodez=gpu1", "run has no option --nodez; did you mean --nodes (-w)?"),
+        ("lab up --node 3 --rale 1", "lab has no option --rale; did you mean --rate?"),
+        ("check --qqqqq", "check has no option --qqqqq"),
+        ("schema run plan", "schema takes no further argument: plan"),
+    ],
+)
+def test_an_unknown_word_is_named_with_what_was_probably_meant(
+    words: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words.split()) == 2
+    assert capsys.readouterr().err.splitlines()[0] == f"busbw: error: {message}"
+
+
+def test_every_module_of_a_command_is_in_the_table_and_every_line_of_help_fits() -> None:
+    folder = Path(cli.__file__).parent
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
+    runnable = {
+        name for name, text in sources.items() if "\ndef register(" in text and "\ndef run(" in text
+    }
+    assert runnable == set(cli.COMMANDS)
+    assert [line for line in cli.COMMANDS.values() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("words", [["--help"], ["schema", "--help"], ["completion", "--help"]])
+def test_a_start_imports_the_named_command_and_no_other(words: list[str]) -> None:
+    code = (
+        "import sys, busbw.cli\n"
+        "try: busbw.cli.main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print('LOADED', *sorted(m for m in sys.modules if m.startswith('busbw.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = done.stdout.partition("LOADED ")[2].split()
+    named = [f"busbw.cli.{words[0]}"] if len(words) > 1 else []
+    assert loaded == sorted(["busbw.cli", "busbw.cli.environment", "busbw.errors", *named])
