@@ -111,7 +111,7 @@ def _number(each: NumberShift) -> str:
 
 def _contrast(each: ContrastShift) -> str:
     contrast = each.contrast
-    name = f"{', '.join(contrast.changed)} over others"
+    name = f"{', '.join(contrast.treatment)} over others"
     before = f"{each.before:.1%}" if each.before is not None else "not measured"
     now = f"{statistics.median(contrast.ratios):.1%}"
     return (

@@ -433,21 +433,24 @@ def derive(run: RunDir) -> RunResult:
                 compared, frozenset(case.family for case in plan.playbook.cases if case.required)
             ),
         )
-    in_turn = result.conclude(run, plan, made, compared)
-    if in_turn is not None:
-        findings, uncovered = (*findings, *in_turn.findings), (*uncovered, *in_turn.uncovered)
+    interleaved = result.conclude(run, plan, made, compared)
+    if interleaved is not None:
+        findings, uncovered = (
+            (*findings, *interleaved.findings),
+            (*uncovered, *interleaved.uncovered),
+        )
     ran = {launch.artefact.case.id for launch in made}
     excluded = tuple(
         case.id for case in plan.playbook.cases if case.required and case.id not in ran
     )
-    measuring = bool(plan.playbook.cases) or plan.turns is not None
+    measuring = bool(plan.playbook.cases) or plan.interleaving is not None
     decided = verdict.decide(
         checks, cases, comparisons, findings, uncovered, excluded, measuring=measuring
     )
     contract = plan.playbook.contract
     headline, accepted = run_headline(decided, made, outcome, comparisons), None
-    if in_turn is not None and decided.status is not Status.UNKNOWN:
-        headline = in_turn.headline
+    if interleaved is not None and decided.status is not Status.UNKNOWN:
+        headline = interleaved.headline
     if not measuring:
         headline = check_headline(checks, names, plan.profile.name)
     if contract is not None:
@@ -483,8 +486,8 @@ def derive(run: RunDir) -> RunResult:
         commands=tuple(command_line(launch.artefact.invocation) for launch in made),
         acceptance=accepted,
         compared=compared,
-        tried=in_turn.tried if in_turn is not None else (),
-        soak=in_turn.soak if in_turn is not None else None,
+        sweep=interleaved.sweep if interleaved is not None else (),
+        soak=interleaved.soak if interleaved is not None else None,
         stalls=timeline.stories(run, made),
         topology=layout.known(run, plan),
     )

@@ -415,20 +415,20 @@ def register(parser: argparse.ArgumentParser) -> None:
     register_slurm(parser)
     register_kubernetes(parser)
     what.add_argument(
-        "--try",
-        dest="try_",
+        "--sweep",
+        dest="sweep",
         action="append",
         default=[],
         metavar="NAME=A,B",
         help=(
-            "measure these values in turn with the variable unset, in the place of the playbook's"
-            " cases; may be repeated"
+            "parameter sweep: measure these values interleaved with the variable unset, in place of"
+            " the playbook's cases; may be repeated"
         ),
     )
     what.add_argument(
-        "--changed",
+        "--treatment",
         metavar="NODES",
-        help="measure these nodes in turn with unchanged ones: was it the change, or the fabric?",
+        help="these nodes have a change: measure them interleaved with as many control nodes",
     )
     what.add_argument(
         "--duration",
@@ -496,7 +496,7 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
     from busbw.assess import pooled
     from busbw.cli.console import Console, steady
     from busbw.reports import terminal
-    from busbw.reports.sections import turns
+    from busbw.reports.sections import interleaved
     from busbw.run import fabric_side, pipeline, planning
 
     screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
@@ -547,7 +547,7 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
         sys.stdout.write(
             "".join(
                 f"{line}\n"
-                for line in (lines[-1:] if args.quiet else (*turns.lines(result), *lines))
+                for line in (lines[-1:] if args.quiet else (*interleaved.lines(result), *lines))
             )
         )
     return outputs.deliver(args, prepared.run.path, result, lines[-1])

@@ -1,4 +1,4 @@
-"""Launches that were made in turn: which turn each was, settings tried against none, changed nodes
+"""Launches that were made in turn: which slot each was, settings tried against none, changed nodes
 against unchanged ones."""
 
 from __future__ import annotations
@@ -9,51 +9,51 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from busbw.model import BenchmarkCase, CaseOutcome, Status
-from busbw.model.history import Contrast, Shift, Tried
+from busbw.model.history import Contrast, Shift, SweepResult
 from busbw.parsers.stats import regression
 
 GAIN = 0.02
 """A gain that repeats and is smaller than this is not worth a setting that somebody must keep."""
-_ID = re.compile(r"(try|control|soak)-(\d+)-(?:(\d+|before|changed|after)-)?([a-z0-9-]+)\Z")
-BEFORE, CHANGED, AFTER = "before", "changed", "after"
+_ID = re.compile(r"(sweep|ab|soak)-(\d+)-(?:(\d+|before|treatment|after)-)?([a-z0-9-]+)\Z")
+BEFORE, TREATMENT, AFTER = "before", "treatment", "after"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Which turn a launch was."""
+class Slot:
+    """Which slot a launch was."""
 
     kind: str
-    """`try`, `control` or `soak`."""
+    """`try`, `ab` or `soak`."""
     round: int
     """From 1."""
     variant: str
-    """Number of the setting; `before`, `changed` or `after`; empty in a soak."""
+    """Number of the setting; `before`, `treatment` or `after`; empty in a soak."""
     case_id: str
     """Of the case that is launched in turn."""
 
 
-def name(turn: Turn) -> str:
+def slot_id(slot: Slot) -> str:
     """The id of that launch.
 
-    >>> name(Turn("control", 3, "changed", "all-reduce"))
-    'control-003-changed-all-reduce'
+    >>> slot_id(Slot("ab", 3, "treatment", "all-reduce"))
+    'ab-003-treatment-all-reduce'
     """
     return "-".join(
-        part for part in (turn.kind, f"{turn.round:03}", turn.variant, turn.case_id) if part
+        part for part in (slot.kind, f"{slot.round:03}", slot.variant, slot.case_id) if part
     )
 
 
-def turn_of(case: BenchmarkCase) -> Turn | None:
-    """Which turn a launch was; None = it was none.
+def slot_of(case: BenchmarkCase) -> Slot | None:
+    """Which slot a launch was; None = it was none.
 
     >>> from busbw.model import Collective, Sizes
-    >>> turn_of(BenchmarkCase("try-002-1-all-reduce", Collective.ALL_REDUCE, Sizes(8, 8), purpose="diagnosis"))
-    Turn(kind='try', round=2, variant='1', case_id='all-reduce')
+    >>> slot_of(BenchmarkCase("sweep-002-1-all-reduce", Collective.ALL_REDUCE, Sizes(8, 8), purpose="diagnosis"))
+    Slot(kind='sweep', round=2, variant='1', case_id='all-reduce')
     """
     match = _ID.match(case.id)
     if match is None or case.purpose != "diagnosis":
         return None
-    return Turn(match[1], int(match[2]), match[3] or "", match[4])
+    return Slot(match[1], int(match[2]), match[3] or "", match[4])
 
 
 def values(outcome: CaseOutcome) -> dict[int, float]:
@@ -77,23 +77,23 @@ def setting_text(setting: tuple[tuple[str, str], ...]) -> str:
     return " ".join(f"{variable}={value}" for variable, value in setting) or "unset"
 
 
-def tried(
+def sweep_results(
     cases: Iterable[CaseOutcome], settings: tuple[tuple[tuple[str, str], ...], ...]
-) -> tuple[Tried, ...]:
+) -> tuple[SweepResult, ...]:
     """Each setting at each size against the same rounds without it; the error is shared among all
     of them."""
     found: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
     collectives, failed = {}, {}
     for outcome in cases:
-        turn = turn_of(outcome.case)
-        if turn is None or turn.kind != "try":
+        slot = slot_of(outcome.case)
+        if slot is None or slot.kind != "sweep":
             continue
-        collectives[turn.case_id] = outcome.case.collective.value
+        collectives[slot.case_id] = outcome.case.collective.value
         measured = values(outcome)
         if not measured:
-            failed[turn.case_id, turn.variant] = f"{outcome.case.id}: {outcome.reason}"
+            failed[slot.case_id, slot.variant] = f"{outcome.case.id}: {outcome.reason}"
         for size, value in measured.items():
-            found.setdefault((turn.case_id, turn.variant), {}).setdefault(size, {})[turn.round] = (
+            found.setdefault((slot.case_id, slot.variant), {}).setdefault(size, {})[slot.round] = (
                 value
             )
     sizes = sum(len(by_size) for (_, variant), by_size in found.items() if variant == "0")
@@ -105,7 +105,7 @@ def tried(
             for size, unset in sorted(found.get((case_id, "0"), {}).items()):
                 with_it = found.get((case_id, str(number)), {}).get(size, {})
                 told.append(
-                    _tried(
+                    _sweep_result(
                         setting_text(setting),
                         (collective, size),
                         (unset, with_it),
@@ -116,13 +116,13 @@ def tried(
     return tuple(told)
 
 
-def _tried(
+def _sweep_result(
     setting: str,
     what: tuple[str, int],
     sides: tuple[Mapping[int, float], Mapping[int, float]],
     comparisons: int,
     problem: str,
-) -> Tried:
+) -> SweepResult:
     unset, with_it = sides
     rounds = sorted(set(unset) & set(with_it))
     shift = (
@@ -132,7 +132,7 @@ def _tried(
         if rounds
         else None
     )
-    return Tried(
+    return SweepResult(
         setting,
         *what,
         unset_gb_s=statistics.median(unset.values()),
@@ -148,13 +148,15 @@ def contrasts(cases: Iterable[CaseOutcome]) -> tuple[Contrast, ...]:
     out."""
     rounds: dict[str, dict[int, dict[str, CaseOutcome]]] = {}
     for outcome in cases:
-        turn = turn_of(outcome.case)
-        if turn is not None and turn.kind == "control":
-            rounds.setdefault(turn.case_id, {}).setdefault(turn.round, {})[turn.variant] = outcome
+        slot = slot_of(outcome.case)
+        if slot is not None and slot.kind == "ab":
+            rounds.setdefault(slot.case_id, {}).setdefault(slot.round, {})[slot.variant] = outcome
     found = []
     for case_id, by_round in rounds.items():
         whole = [
-            sides for _, sides in sorted(by_round.items()) if set(sides) == {BEFORE, CHANGED, AFTER}
+            sides
+            for _, sides in sorted(by_round.items())
+            if set(sides) == {BEFORE, TREATMENT, AFTER}
         ]
         sizes = (
             sorted(
@@ -170,9 +172,9 @@ def contrasts(cases: Iterable[CaseOutcome]) -> tuple[Contrast, ...]:
 
 
 def _contrast(case_id: str, size: int, rounds: list[dict[str, CaseOutcome]]) -> Contrast:
-    first = rounds[0][CHANGED]
+    first = rounds[0][TREATMENT]
     before, changed, after = (
-        tuple(values(sides[side])[size] for sides in rounds) for side in (BEFORE, CHANGED, AFTER)
+        tuple(values(sides[side])[size] for sides in rounds) for side in (BEFORE, TREATMENT, AFTER)
     )
     row = next(row for row in first.results[-1].rows if row.size_bytes == size)
     return Contrast(
@@ -192,12 +194,12 @@ def _contrast(case_id: str, size: int, rounds: list[dict[str, CaseOutcome]]) -> 
 
 def same_contrast(one: Contrast, other: Contrast) -> bool:
     """Whether two runs measured the same nodes against the same nodes, in the same way."""
-    return (one.collective, one.size_bytes, one.options, one.changed, one.unchanged) == (
+    return (one.collective, one.size_bytes, one.options, one.treatment, one.control) == (
         other.collective,
         other.size_bytes,
         other.options,
-        other.changed,
-        other.unchanged,
+        other.treatment,
+        other.control,
     )
 
 
@@ -215,8 +217,8 @@ def contrast_shift(
             tuple(each.ratios for each in earlier), now.ratios, comparisons=comparisons
         ),
         regression.shift(
-            tuple(each.unchanged_gb_s for each in earlier),
-            now.unchanged_gb_s,
+            tuple(each.control_gb_s for each in earlier),
+            now.control_gb_s,
             comparisons=comparisons,
         ),
     )

@@ -145,7 +145,7 @@ def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Findin
     widest = max(open_, key=lambda each: each.shift.half or 0.0)
     return (
         Finding(
-            id="change-cannot-be-told",
+            id="change-inconclusive",
             status=Status.UNKNOWN,
             title=(
                 f"whether {len(open_)} of the numbers changed cannot be told; {_named(widest)}:"

@@ -9,7 +9,7 @@ import itertools
 from busbw import assess
 from busbw.assess import launches
 from busbw.compare import soak
-from busbw.compare.ab import AFTER, BEFORE, CHANGED, Turn, name
+from busbw.compare.ab import AFTER, BEFORE, TREATMENT, Slot, slot_id
 from busbw.compare.plan import groups
 from busbw.compare.result import SoakWatch
 from busbw.model import BenchmarkCase, CaseOutcome, RunResult
@@ -19,7 +19,7 @@ from busbw.run.context import Context
 from busbw.run.launching import Place, make
 from busbw.run.measure import measure
 from busbw.store.artefacts import CaseArtefact
-from busbw.store.plan import Turns
+from busbw.store.plan import Interleaving
 from busbw.units import format_duration
 
 # More launches of what cannot be told from the accepted runs yet, until it can or the budget is
@@ -105,17 +105,17 @@ class _Launcher:
         self.spent_s = 0.0
 
     def __call__(
-        self, case: BenchmarkCase, turn: Turn, nodes: tuple[str, ...], *, required: bool = True
+        self, case: BenchmarkCase, slot: Slot, nodes: tuple[str, ...], *, required: bool = True
     ) -> CaseArtefact:
         """One launch; `case` as it is repeated."""
-        own = dataclasses.replace(case, id=name(turn), required=required)
+        own = dataclasses.replace(case, id=slot_id(slot), required=required)
         launch = make(self._context.plan, self._place, own, nodes, order=self._order)
         self._order += 1
         artefact = measure(self._context, launch)
         self.spent_s += artefact.seconds
         return artefact
 
-    def spent(self, wanted: Turns) -> bool:
+    def spent(self, wanted: Interleaving) -> bool:
         """The budget is; told."""
         if self.spent_s < wanted.budget_s:
             return False
@@ -123,19 +123,19 @@ class _Launcher:
         return True
 
 
-def measure_turns(context: Context, place: Place, nodes: tuple[str, ...], order: int) -> None:
+def measure_interleaved(context: Context, place: Place, nodes: tuple[str, ...], order: int) -> None:
     """Everything the plan wants in turn; nothing where it wants none.
 
     Raises:
         UsageError: too few unchanged nodes take part.
     """
-    wanted = context.plan.turns
+    wanted = context.plan.interleaving
     if wanted is None:
         return
     launcher = _Launcher(context, place, order)
     if wanted.soak_s is not None:
         _soak(context, place, wanted, launcher, nodes)
-    elif wanted.changed:
+    elif wanted.treatment:
         _controls(context, wanted, launcher, nodes)
     else:
         _settings(context, wanted, launcher, nodes)
@@ -145,10 +145,12 @@ def _good(artefact: CaseArtefact) -> bool:
     return artefact.state == "ended" and artefact.exit_status == 0
 
 
-def _settings(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]) -> None:
+def _settings(
+    context: Context, wanted: Interleaving, launcher: _Launcher, nodes: tuple[str, ...]
+) -> None:
     left = list(range(len(wanted.settings)))
     for number in range(1, wanted.most + 1):
-        context.say("try", f"round {number}: {len(left)} settings in turn, one of them unset")
+        context.say("sweep", f"round {number}: {len(left)} settings in turn, one of them unset")
         # Each round begins with another setting, so that none is always the first or after the same
         # one.
         turned = left[number % len(left) :] + left[: number % len(left)]
@@ -159,7 +161,7 @@ def _settings(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
                 continue
             own = dataclasses.replace(case, env=(*case.env, *wanted.settings[variant]))
             artefact = launcher(
-                own, Turn("try", number, str(variant), case.id), nodes, required=variant == 0
+                own, Slot("sweep", number, str(variant), case.id), nodes, required=variant == 0
             )
             if not _good(artefact):
                 context.say(
@@ -169,33 +171,35 @@ def _settings(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple
                 left.remove(variant)
             if 0 not in left:
                 return
-        if launcher.spent(wanted) or _settled(context, wanted, "try", number):
+        if launcher.spent(wanted) or _settled(context, wanted, "sweep", number):
             return
 
 
-def _controls(context: Context, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]) -> None:
-    changed, unchanged = groups(nodes, tuple(node for node in wanted.changed if node in nodes))
+def _controls(
+    context: Context, wanted: Interleaving, launcher: _Launcher, nodes: tuple[str, ...]
+) -> None:
+    changed, unchanged = groups(nodes, tuple(node for node in wanted.treatment if node in nodes))
     for number in range(1, wanted.most + 1):
         context.say(
-            "control",
+            "ab",
             f"round {number}: {', '.join(unchanged)}, then {', '.join(changed)}, then"
             f" {', '.join(unchanged)}",
         )
         for case in wanted.cases:
-            for side in (BEFORE, CHANGED, AFTER):
+            for side in (BEFORE, TREATMENT, AFTER):
                 artefact = launcher(
                     case,
-                    Turn("control", number, side, case.id),
-                    changed if side == CHANGED else unchanged,
+                    Slot("ab", number, side, case.id),
+                    changed if side == TREATMENT else unchanged,
                 )
                 if not _good(artefact):
                     context.say(artefact.case.id, f"{artefact.state} {artefact.problem}".rstrip())
                     return
-        if launcher.spent(wanted) or _settled(context, wanted, "control", number):
+        if launcher.spent(wanted) or _settled(context, wanted, "ab", number):
             return
 
 
-def _settled(context: Context, wanted: Turns, kind: str, number: int) -> bool:
+def _settled(context: Context, wanted: Interleaving, kind: str, number: int) -> bool:
     """Everything can be told after that round, and enough rounds were made."""
     # A resumed run decides as before: where the next round was begun, more was wanted, whatever its
     # launches say by now.
@@ -208,7 +212,7 @@ def _settled(context: Context, wanted: Turns, kind: str, number: int) -> bool:
 def _open(context: Context) -> bool:
     """Something cannot be told yet."""
     result = assess.derive(context.run)
-    shifts = [each.shift for each in result.tried if each.shift is not None]
+    shifts = [each.shift for each in result.sweep if each.shift is not None]
     shifts += (
         [each.shift for each in result.compared.contrasts] if result.compared is not None else []
     )
@@ -216,7 +220,11 @@ def _open(context: Context) -> bool:
 
 
 def _soak(
-    context: Context, place: Place, wanted: Turns, launcher: _Launcher, nodes: tuple[str, ...]
+    context: Context,
+    place: Place,
+    wanted: Interleaving,
+    launcher: _Launcher,
+    nodes: tuple[str, ...],
 ) -> None:
     planned_s = wanted.soak_s or 0.0
     watch = SoakWatch(context.run)
@@ -224,9 +232,9 @@ def _soak(
     for number in itertools.count(1):
         fresh = False
         for case in wanted.cases:
-            turn = Turn("soak", number, "", case.id)
-            fresh = fresh or context.run.read_raw(f"cases/{name(turn)}/outcome.json") is None
-            artefact = launcher(case, turn, nodes)
+            slot = Slot("soak", number, "", case.id)
+            fresh = fresh or context.run.read_raw(f"cases/{slot_id(slot)}/outcome.json") is None
+            artefact = launcher(case, slot, nodes)
             watch.add(launches.read(context.run, artefact, place.known))
             failed = 0 if _good(artefact) else failed + 1
         if fresh:

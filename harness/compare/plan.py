@@ -1,4 +1,4 @@
-"""From `--try`, `--changed` and a playbook's soak to what is measured in turn. No node is asked."""
+"""From `--sweep`, `--treatment` and a playbook's soak to what is measured in turn. No node is asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from busbw.launch import variables
 from busbw.launch.env import STRAY_PREFIXES
 from busbw.model import BenchmarkCase
 from busbw.playbook import Playbook
-from busbw.store.plan import Turns
+from busbw.store.plan import Interleaving
 
 MOST_SETTINGS = 16
 """Combinations of one run: each is launched in every round."""
@@ -45,8 +45,8 @@ def settings(items: Sequence[str]) -> tuple[Setting, ...]:
         values = [part.replace("\\,", ",") for part in re.split(r"(?<!\\),", text)]
         if not equals or not all(values):
             raise UsageError(
-                f"--try {item!r}: expected NAME=VALUE,VALUE",
-                next_step="for example --try NCCL_IB_QPS_PER_CONNECTION=2,4",
+                f"--sweep {item!r}: expected NAME=VALUE,VALUE",
+                next_step="for example --sweep NCCL_IB_QPS_PER_CONNECTION=2,4",
             )
         what = next((fault for value in values if (fault := variables.fault(name, value))), None)
         if what is None and (not name.startswith(_PREFIXES) or name.startswith(_OURS)):
@@ -55,7 +55,7 @@ def settings(items: Sequence[str]) -> tuple[Setting, ...]:
                 " how fast it is"
             )
         if what is not None:
-            raise UsageError(f"--try: {what}", next_step="leave it out")
+            raise UsageError(f"--sweep: {what}", next_step="leave it out")
         choices.setdefault(name, []).extend(values)
     axes = [[None, *dict.fromkeys(values)] for values in choices.values()]
     found = tuple(
@@ -68,7 +68,7 @@ def settings(items: Sequence[str]) -> tuple[Setting, ...]:
     )
     if len(found) > MOST_SETTINGS:
         raise UsageError(
-            f"--try makes {len(found)} combinations, and each is launched in every round",
+            f"--sweep makes {len(found)} combinations, and each is launched in every round",
             seen=f"at most {MOST_SETTINGS} are measured in one run",
             next_step="try one variable after the other, and keep what gains",
         )
@@ -93,7 +93,7 @@ def refuse_unsafe(wanted: tuple[Setting, ...], fabric: Profile) -> None:
         )
         if harm is not None:
             raise UsageError(
-                f"--try {name}={value} is refused: {harm.why}",
+                f"--sweep {name}={value} is refused: {harm.why}",
                 seen=f"source: {harm.source}",
                 next_step=f"instead: {harm.instead}" if harm.instead else "leave it out",
             )
@@ -103,22 +103,22 @@ def _meant(item: Harmful, name: str, value: str) -> bool:
     return item.name == name and any(fnmatchcase(value, glob) for glob in item.values)
 
 
-def turned(
+def interleave(
     book: Playbook,
     nodes: tuple[str, ...],
     wanted: tuple[Setting, ...] = (),
-    changed: tuple[str, ...] = (),
+    treatment: tuple[str, ...] = (),
     soak_s: float | None = None,
-) -> tuple[Playbook, Turns | None]:
+) -> tuple[Playbook, Interleaving | None]:
     """The playbook without the cases that are measured in turn, and those; None = nothing is.
 
     Raises:
-        UsageError: two kinds of turns at once, no case for them, or too few unchanged nodes.
+        UsageError: two kinds of interleaving at once, no case for them, or too few unchanged nodes.
     """
     soak_s = soak_s if soak_s is not None else book.soak_s
     kinds = [
         name
-        for name, asked in (("--try", wanted), ("--changed", changed), ("a soak", soak_s))
+        for name, asked in (("--sweep", wanted), ("--treatment", treatment), ("a soak", soak_s))
         if asked
     ]
     if not kinds:
@@ -128,8 +128,8 @@ def turned(
             f"{' and '.join(kinds)} cannot be measured together, nor with a contract",
             next_step="make a run for each",
         )
-    if changed:
-        _enough(nodes, changed)
+    if treatment:
+        _enough(nodes, treatment)
     cases = tuple(
         case
         for case in book.cases
@@ -148,7 +148,9 @@ def turned(
         survey=dataclasses.replace(book.survey, when="never"),
         repeat=None,
     )
-    made = Turns(tuple(_plain(case, check=bool(wanted)) for case in cases), wanted, changed, soak_s)
+    made = Interleaving(
+        tuple(_plain(case, check=bool(wanted)) for case in cases), wanted, treatment, soak_s
+    )
     if book.repeat is not None:
         made = dataclasses.replace(
             made,
@@ -170,7 +172,7 @@ def _enough(nodes: tuple[str, ...], changed: tuple[str, ...]) -> None:
     strangers = [name for name in changed if name not in nodes]
     if strangers:
         raise UsageError(
-            f"--changed names {fold(strangers)}, which the run does not have",
+            f"--treatment names {fold(strangers)}, which the run does not have",
             seen=f"nodes: {fold(nodes)}",
         )
     groups(nodes, changed)
@@ -193,11 +195,11 @@ def groups(
     with_change += unchanged[: max(0, 2 - len(with_change))]
     if len(unchanged) < len(with_change) or len(with_change) < 2:
         raise UsageError(
-            f"{len(unchanged)} unchanged nodes for {len(changed)} changed ones",
-            seen=f"nodes: {fold(nodes)}; changed: {fold(changed)}",
+            f"{len(unchanged)} control nodes for {len(changed)} treatment nodes",
+            seen=f"nodes: {fold(nodes)}; treatment: {fold(changed)}",
             next_step=(
-                "as many unchanged nodes as changed ones are wanted, two at least: name fewer with"
-                " --changed, or more nodes"
+                "as many control nodes as treatment nodes are needed, at least two: name fewer with"
+                " --treatment, or more nodes"
             ),
         )
     return with_change, unchanged[: len(with_change)]

@@ -11,7 +11,15 @@ from busbw.assess.counters import CaseCounters
 from busbw.assess.launches import Launch
 from busbw.compare import ab, soak
 from busbw.model import Confidence, Evidence, Finding, Status, Uncovered
-from busbw.model.history import Change, ContrastShift, RunDiff, Soak, SoakEvent, SoakRound, Tried
+from busbw.model.history import (
+    Change,
+    ContrastShift,
+    RunDiff,
+    Soak,
+    SoakEvent,
+    SoakRound,
+    SweepResult,
+)
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.units import format_bandwidth, format_duration, format_size
@@ -25,7 +33,7 @@ class Concluded:
     """Empty = the run has its own."""
     findings: tuple[Finding, ...] = ()
     uncovered: tuple[Uncovered, ...] = ()
-    tried: tuple[Tried, ...] = ()
+    sweep: tuple[SweepResult, ...] = ()
     soak: Soak | None = None
 
 
@@ -33,7 +41,7 @@ def conclude(
     run: RunDir, plan: RunPlan, made: tuple[Launch, ...], diff: RunDiff | None
 ) -> Concluded | None:
     """None = nothing was measured in turn."""
-    wanted = plan.turns
+    wanted = plan.interleaving
     if wanted is None:
         return None
     if wanted.soak_s is not None:
@@ -45,10 +53,10 @@ def conclude(
             else ()
         )
         return Concluded(_soak_headline(found), soak.findings(found), open_, soak=found)
-    if wanted.changed:
+    if wanted.treatment:
         return _controlled(plan, diff)
-    found_gains = ab.tried((launch.outcome for launch in made), wanted.settings)
-    return Concluded(_tried_headline(found_gains), (), _undecided(found_gains), tried=found_gains)
+    found_gains = ab.sweep_results((launch.outcome for launch in made), wanted.settings)
+    return Concluded(_sweep_headline(found_gains), (), _undecided(found_gains), sweep=found_gains)
 
 
 class SoakWatch:
@@ -62,15 +70,15 @@ class SoakWatch:
 
     def add(self, launch: Launch) -> None:
         """The next launch; one that is none of the soak is passed over."""
-        turn = ab.turn_of(launch.artefact.case)
-        if turn is None or turn.kind != "soak":
+        slot = ab.slot_of(launch.artefact.case)
+        if slot is None or slot.kind != "soak":
             return
         numbers = ab.values(launch.outcome)
         size = max(numbers, default=launch.artefact.case.sizes.maximum_bytes)
         problem = "" if numbers else f"{launch.artefact.case.id}: {launch.outcome.reason}"
         each = SoakRound(
-            turn.case_id,
-            turn.round,
+            slot.case_id,
+            slot.round,
             launch.artefact.began,
             self._spent,
             size,
@@ -182,7 +190,7 @@ _WORDS = (
 )
 
 
-def _tried_headline(found: tuple[Tried, ...]) -> str:
+def _sweep_headline(found: tuple[SweepResult, ...]) -> str:
     gains = [
         each for each in found if each.shift is not None and each.shift.change is Change.FASTER
     ]
@@ -199,13 +207,13 @@ def _tried_headline(found: tuple[Tried, ...]) -> str:
     )
 
 
-def _named(each: Tried) -> str:
+def _named(each: SweepResult) -> str:
     reason = each.shift.reason.partition(":")[0] if each.shift is not None else each.problem
     values = f"{format_bandwidth(each.unset_gb_s)} to {format_bandwidth(each.busbw_gb_s)}"
     return f"{each.setting} at {each.collective} {format_size(each.size_bytes)} {values}, {reason}"
 
 
-def _undecided(found: tuple[Tried, ...]) -> tuple[Uncovered, ...]:
+def _undecided(found: tuple[SweepResult, ...]) -> tuple[Uncovered, ...]:
     open_ = [
         each
         for each in found
@@ -277,22 +285,22 @@ def _slower(each: ContrastShift, diff: RunDiff | None) -> Finding | None:
     if not slower:
         title = f"changed against unchanged nodes cannot be told: {name}, {each.shift.reason}"
     return Finding(
-        id="changed-nodes-slower" if slower else "changed-nodes-open",
+        id="treatment-nodes-slower" if slower else "treatment-inconclusive",
         status=Status.FAIL if proven else Status.UNKNOWN,
         title=title,
-        where=each.contrast.changed if slower else (),
+        where=each.contrast.treatment if slower else (),
         evidence=(
             Evidence(
                 "run.json",
                 None,
-                f"changed {', '.join(each.contrast.changed)}:"
-                f" {_listed(each.contrast.changed_gb_s)}",
+                f"changed {', '.join(each.contrast.treatment)}:"
+                f" {_listed(each.contrast.treatment_gb_s)}",
             ),
             Evidence(
                 "run.json",
                 None,
-                f"unchanged {', '.join(each.contrast.unchanged)}:"
-                f" {_listed(each.contrast.unchanged_gb_s)}",
+                f"unchanged {', '.join(each.contrast.control)}:"
+                f" {_listed(each.contrast.control_gb_s)}",
             ),
         ),
         cause=f"changed since then: {changes}" if changes else "",
@@ -301,7 +309,7 @@ def _slower(each: ContrastShift, diff: RunDiff | None) -> Finding | None:
             ()
             if proven
             else (
-                ("an accepted run with the same --changed from before the change",)
+                ("an accepted run with the same --treatment from before the change",)
                 if slower
                 else ("more rounds",)
             )
@@ -326,15 +334,15 @@ def _mood(contrasts: tuple[ContrastShift, ...]) -> Finding | None:
     worst = min(slower, key=lambda each: each.fabric.ratio or 1.0 if each.fabric else 1.0)
     reason = worst.fabric.reason.partition(":")[0] if worst.fabric is not None else ""
     return Finding(
-        id="unchanged-nodes-slower",
+        id="control-nodes-slower",
         status=Status.WARN,
         title=f"nodes that were not changed are slower than before as well: {reason}",
-        where=worst.contrast.unchanged,
+        where=worst.contrast.control,
         evidence=(
             Evidence(
                 "raw/accepted.json",
                 None,
-                f"unchanged {', '.join(worst.contrast.unchanged)} against the accepted runs:"
+                f"unchanged {', '.join(worst.contrast.control)} against the accepted runs:"
                 f" {reason}",
             ),
         ),

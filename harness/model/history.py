@@ -51,19 +51,19 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Nodes that were changed against nodes that were not, measured in turn in the same hour."""
+    """Treatment nodes compared with control nodes, interleaved in the same hour."""
 
     case_id: str
     collective: str
     size_bytes: int
     options: str
-    changed: tuple[str, ...]
-    unchanged: tuple[str, ...]
+    treatment: tuple[str, ...]
+    control: tuple[str, ...]
     ratios: tuple[float, ...]
-    """Changed over unchanged, one per round: the unchanged nodes right before and right after it,
-    in the geometric mean."""
-    changed_gb_s: tuple[float, ...]
-    unchanged_gb_s: tuple[float, ...]
+    """Treatment over control, one per round: control is the geometric mean of its launches right
+    before and right after."""
+    treatment_gb_s: tuple[float, ...]
+    control_gb_s: tuple[float, ...]
     """Every launch of theirs."""
 
 
@@ -129,7 +129,7 @@ class NumberShift:
 
 @dataclass(frozen=True, slots=True)
 class ContrastShift:
-    """What became of changed nodes against unchanged ones."""
+    """How treatment nodes compare with control nodes, now and before."""
 
     contrast: Contrast
     """As it is now."""
@@ -139,7 +139,7 @@ class ContrastShift:
     shift: Shift
     """Of the ratio of the ratios; without earlier runs, of the ratio alone."""
     fabric: Shift | None
-    """The unchanged nodes now against before: what is no doing of the change; None = no earlier
+    """The control nodes now and before: drift of the fabric, not the change; None = no earlier
     run."""
 
 
@@ -159,13 +159,12 @@ class RunDiff:
     contrasts: tuple[ContrastShift, ...] = ()
 
 
-# What was measured in turn, launch after launch: settings tried against none, and the rounds of a
-# soak.
+# Interleaved launches: a parameter sweep and a soak.
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """One setting of `--try` at one size, against the launches of the same rounds without it."""
+class SweepResult:
+    """One combination of `--sweep` at one size, compared with the same rounds without it."""
 
     setting: str
     """`NCCL_IB_QPS_PER_CONNECTION=4`; several variables are separated by spaces."""

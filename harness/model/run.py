@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from busbw.model.benchmark import BenchmarkCase, BenchmarkResult
 from busbw.model.evidence import Evidence, Finding, Status, Unreachable
-from busbw.model.history import RunDiff, Soak, Tried
+from busbw.model.history import RunDiff, Soak, SweepResult
 from busbw.model.stall import StallStory
 from busbw.model.topology import Topology
 
@@ -240,8 +240,8 @@ class RunResult:
     """None = the run was not about a contract."""
     compared: RunDiff | None = None
     """Against the accepted runs that were on record when it started; None = there were none."""
-    tried: tuple[Tried, ...] = ()
-    """Settings of `--try`, each against none."""
+    sweep: tuple[SweepResult, ...] = ()
+    """Combinations of `--sweep`, each compared with none set."""
     soak: Soak | None = None
     """None = the run was no soak."""
     stalls: tuple[StallStory, ...] = ()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from busbw import assess
 from busbw.building.recipe import Benchmark
 from busbw.checks.software import NodeFacts, facts
+from busbw.compare import measure as interleaved
 from busbw.compare import measure as repeat
-from busbw.compare import measure as turns
 from busbw.errors import BusbwError, BusyError, ReachError
 from busbw.model import RunResult
 from busbw.run import allocation as slurm
@@ -138,7 +138,7 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         )
         if not _measured(context, measure(context, launch)):
             return
-    turns.measure_turns(context, place, nodes, order)
+    interleaved.measure_interleaved(context, place, nodes, order)
     order = repeat.repeat(context, place, nodes, order)
     wanted = plan.playbook.survey
     if len(nodes) > 1 and (

@@ -17,7 +17,7 @@ from busbw.building.recipe import Benchmark
 from busbw.checks.frame import families
 from busbw.checks.software import NodeFacts
 from busbw.compare import earlier
-from busbw.compare import plan as turns_asked
+from busbw.compare import plan as interleaving_plan
 from busbw.errors import PlaybookError, UsageError
 from busbw.fabrics import fabric as profile
 from busbw.fabrics.fabric import Profile
@@ -34,7 +34,7 @@ from busbw.run import launching
 from busbw.run.launching import Place
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import ReachArtefact
-from busbw.store.plan import SCHEMA, RunPlan, Turns
+from busbw.store.plan import SCHEMA, Interleaving, RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.transport import Transport
 from busbw.units import parse_duration
@@ -136,7 +136,7 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ),
         getattr(args, "launcher", None),
     )
-    fabric, book, in_turn = _what(args, cluster)
+    fabric, book, interleaving = _what(args, cluster)
     return RunPlan(
         schema=SCHEMA,
         tool_version=busbw.__version__,
@@ -157,24 +157,26 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         salloc=salloc_options(args),
         mpi_plugin=getattr(args, "mpi", None),
         pml=getattr(args, "pml", None),
-        turns=in_turn,
+        interleaving=interleaving,
     )
 
 
-def _what(args: argparse.Namespace, cluster: Cluster) -> tuple[Profile, Playbook, Turns | None]:
-    """The fabric, the playbook, and what of it is measured in turn."""
+def _what(
+    args: argparse.Namespace, cluster: Cluster
+) -> tuple[Profile, Playbook, Interleaving | None]:
+    """The fabric, the playbook, and what of it is interleaved."""
     book = _book(args, emulated=cluster.emulated)
     fabric = _fabric(args.profile or book.fabric or cluster.fabric)
     # `busbw check` has none of these options: it measures nothing.
-    wanted = turns_asked.settings(getattr(args, "try_", None) or ())
-    turns_asked.refuse_unsafe(wanted, fabric)
-    changed = expand(args.changed) if getattr(args, "changed", None) else ()
+    wanted = interleaving_plan.settings(getattr(args, "sweep", None) or ())
+    interleaving_plan.refuse_unsafe(wanted, fabric)
+    treatment = expand(args.treatment) if getattr(args, "treatment", None) else ()
     duration = getattr(args, "duration", None)
     soak_s = _seconds("--duration", duration) if duration is not None else None
-    book, in_turn = turns_asked.turned(
-        book, tuple(node.name for node in cluster.nodes), wanted, changed, soak_s
+    book, interleaving = interleaving_plan.interleave(
+        book, tuple(node.name for node in cluster.nodes), wanted, treatment, soak_s
     )
-    return fabric, book, in_turn
+    return fabric, book, interleaving
 
 
 def salloc_options(args: argparse.Namespace) -> tuple[str, ...]:

@@ -12,20 +12,20 @@ SCHEMA = "busbw.store.plan/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
-    """What is measured in turn, round after round, in the place of the playbook's own bandwidth
-    cases: exactly one of the three."""
+class Interleaving:
+    """Launches that alternate round after round, in place of the playbook's bandwidth cases:
+    exactly one of a sweep, treatment nodes and a soak."""
 
     cases: tuple[BenchmarkCase, ...]
-    """What each turn launches."""
+    """What each round launches."""
     settings: tuple[tuple[tuple[str, str], ...], ...] = ()
-    """`--try`: the variables of each setting; the first has none."""
-    changed: tuple[str, ...] = ()
-    """`--changed`: the nodes that were changed."""
+    """`--sweep`: the variables of each combination; the first has none."""
+    treatment: tuple[str, ...] = ()
+    """`--treatment`: the nodes that have the change; the others are the control."""
     soak_s: float | None = None
     """Seconds of measuring of a soak."""
     least: int = 5
-    """Rounds that are made in any case."""
+    """Rounds that are measured in any case."""
     most: int = 15
     """Rounds after which what is still open stays open."""
     budget_s: float = 3600.0
@@ -68,7 +68,7 @@ class RunPlan:
     """`--mpi` for srun; None = the best that Slurm names."""
     pml: str | None = None
     """`--pml`: what carries MPI's own traffic; None = the profile's choice."""
-    turns: Turns | None = None
+    interleaving: Interleaving | None = None
     """None = the playbook's cases alone are measured."""
 
     @property

@@ -22,7 +22,7 @@ FLOOR = 0.03
 ALPHA = 0.001
 """False alarms per run, over all its comparisons together: in noise under 1 % the floor decides
 anyway, so that this costs no power there."""
-ALPHA_IN_TURN = 0.01
+ALPHA_INTERLEAVED = 0.01
 """The same, of things that were measured in turn within one run."""
 FEWEST = 3
 """Launches on either side, or accepted runs, below which nothing is said."""
@@ -75,7 +75,7 @@ def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float
     """Whether ratios of launches that were measured in turn, one per round, differ from 1: what the
     fabric does to both sides cancels out.
 
-    Its error is `ALPHA_IN_TURN`: a few rounds have few degrees of freedom, and no night is spoilt
+    Its error is `ALPHA_INTERLEAVED`: a few rounds have few degrees of freedom, and no night is spoilt
     by it.
 
     Args:
@@ -97,7 +97,7 @@ def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float
     centre, (squares, left) = _centre(logs, share), _squares(logs, share)
     error = max(math.sqrt(squares / (left - 1) / left), ROUNDING / math.sqrt(left))
     return _told(
-        centre, error, float(left - 1), (launches, 0), (ALPHA_IN_TURN / comparisons, floor)
+        centre, error, float(left - 1), (launches, 0), (ALPHA_INTERLEAVED / comparisons, floor)
     )
 
 

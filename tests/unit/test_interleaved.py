@@ -15,7 +15,7 @@ from busbw import playbook
 from busbw.assess.launches import Launch
 from busbw.compare import ab, comparable, plan, soak
 from busbw.compare import result as concluded
-from busbw.compare.ab import Turn
+from busbw.compare.ab import Slot
 from busbw.compare.comparable import Parts, diff
 from busbw.errors import UsageError
 from busbw.fabrics import fabric as profile
@@ -32,7 +32,7 @@ from busbw.model import (
 )
 from busbw.model.history import Change, PastRun, Soak, SoakEvent, SoakRound
 from busbw.reports import html
-from busbw.reports.sections import turns as turns_told
+from busbw.reports.sections import interleaved as interleaved
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact
 
@@ -42,7 +42,7 @@ SETTINGS = ((), (("NCCL_IB_QPS_PER_CONNECTION", "4"),), (("NCCL_IB_TC", "106"),)
 
 
 def launch(
-    turn: Turn, value: float | None, nodes: tuple[str, ...] = ("a", "b"), wrong: int = 0
+    slot: Slot, value: float | None, nodes: tuple[str, ...] = ("a", "b"), wrong: int = 0
 ) -> CaseOutcome:
     row = BenchmarkRow(
         SIZE,
@@ -56,7 +56,7 @@ def launch(
     table = BenchmarkResult(
         "all_reduce", len(nodes), len(nodes), (row,), (), value, wrong, None, None, True, ()
     )
-    case = dataclasses.replace(CASE, id=ab.name(turn))
+    case = dataclasses.replace(CASE, id=ab.slot_id(slot))
     if value is None:
         return CaseOutcome(case, Status.UNKNOWN, "ended with exit status 3", (), 3, 1.0, (), nodes)
     return CaseOutcome(
@@ -77,7 +77,7 @@ def rounds(levels: tuple[float, ...], count: int = 7, cv: float = 0.005) -> list
     moods = [1 - number / count / 3 for number in range(count)]
     return [
         launch(
-            Turn("try", number + 1, str(variant), "all-reduce"),
+            Slot("sweep", number + 1, str(variant), "all-reduce"),
             100 * mood * level * (1 + cv * draw.gauss(0, 1)),
         )
         for number, mood in enumerate(moods)
@@ -86,7 +86,7 @@ def rounds(levels: tuple[float, ...], count: int = 7, cv: float = 0.005) -> list
 
 
 def test_a_gain_repeats_beyond_the_noise_although_the_fabric_falls_by_a_third_meanwhile() -> None:
-    faster, same = ab.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
+    faster, same = ab.sweep_results(rounds((1.0, 1.1, 1.0)), SETTINGS)
     assert (faster.setting, faster.collective, faster.size_bytes) == (
         "NCCL_IB_QPS_PER_CONNECTION=4",
         "all_reduce",
@@ -101,7 +101,7 @@ def test_a_gain_repeats_beyond_the_noise_although_the_fabric_falls_by_a_third_me
 
 
 def test_noise_is_no_gain() -> None:
-    told = ab.tried(rounds((1.0, 1.01, 0.99), cv=0.05), SETTINGS)
+    told = ab.sweep_results(rounds((1.0, 1.01, 0.99), cv=0.05), SETTINGS)
     assert [each.shift.change for each in told if each.shift] == [
         Change.INCONCLUSIVE,
         Change.INCONCLUSIVE,
@@ -111,24 +111,24 @@ def test_noise_is_no_gain() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        launch(Turn("try", 8, "1", "all-reduce"), None),
-        launch(Turn("try", 8, "1", "all-reduce"), 300.0, wrong=3),
+        launch(Slot("sweep", 8, "1", "all-reduce"), None),
+        launch(Slot("sweep", 8, "1", "all-reduce"), 300.0, wrong=3),
     ],
 )
 def test_a_setting_that_failed_once_or_corrupted_data_is_no_gain_however_fast_it_was(
     bad: CaseOutcome,
 ) -> None:
-    faster, same = ab.tried([*rounds((1.0, 1.5, 1.0)), bad], SETTINGS)
+    faster, same = ab.sweep_results([*rounds((1.0, 1.5, 1.0)), bad], SETTINGS)
     assert faster.shift is None
-    assert faster.problem == f"try-008-1-all-reduce: {bad.reason}"
+    assert faster.problem == f"sweep-008-1-all-reduce: {bad.reason}"
     assert same.shift is not None
 
 
 def control(number: int, before: float, changed: float, after: float) -> list[CaseOutcome]:
     return [
-        launch(Turn("control", number, ab.BEFORE, "all-reduce"), before, ("a", "b")),
-        launch(Turn("control", number, ab.CHANGED, "all-reduce"), changed, ("d", "a")),
-        launch(Turn("control", number, ab.AFTER, "all-reduce"), after, ("a", "b")),
+        launch(Slot("ab", number, ab.BEFORE, "all-reduce"), before, ("a", "b")),
+        launch(Slot("ab", number, ab.TREATMENT, "all-reduce"), changed, ("d", "a")),
+        launch(Slot("ab", number, ab.AFTER, "all-reduce"), after, ("a", "b")),
     ]
 
 
@@ -158,7 +158,7 @@ def test_a_round_is_the_changed_launch_over_the_unchanged_before_and_after_so_th
     None
 ):
     (contrast,) = ab.contrasts(control(1, 51.0, 45.0, 49.0))
-    assert (contrast.changed, contrast.unchanged) == (
+    assert (contrast.treatment, contrast.control) == (
         ("d",),
         ("a", "b"),
     ), "the partner that both launches share was not changed"
@@ -406,7 +406,7 @@ def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_fo
     None
 ):
     book = playbook.load("firmware-ci")
-    kept, made = plan.turned(book, ("a", "b"), SETTINGS)
+    kept, made = plan.interleave(book, ("a", "b"), SETTINGS)
     assert made is not None
     assert [case.id for case in kept.cases] == ["proof"]
     assert [(case.id, case.purpose, case.check) for case in made.cases] == [
@@ -414,27 +414,27 @@ def test_turns_take_the_place_of_the_bandwidth_cases_and_settings_are_checked_fo
         ("alltoall", "diagnosis", 1),
     ]
     assert (kept.gates, kept.survey.when) == ((), "never")
-    assert plan.turned(book, ("a", "b")) == (book, None)
+    assert plan.interleave(book, ("a", "b")) == (book, None)
 
 
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        (("a", "b", "c"), "1 unchanged nodes for 3 changed"),
+        (("a", "b", "c"), "1 control nodes for 3 treatment"),
         (("z",), "which the run does not have"),
-        (("a", "b", "c", "d"), "0 unchanged"),
+        (("a", "b", "c", "d"), "0 control"),
     ],
 )
 def test_controls_want_as_many_unchanged_nodes_as_changed_ones(
     changed: tuple[str, ...], why: str
 ) -> None:
     with pytest.raises(UsageError, match=why):
-        plan.turned(playbook.load("quick"), ("a", "b", "c", "d"), (), changed)
+        plan.interleave(playbook.load("quick"), ("a", "b", "c", "d"), (), changed)
 
 
 def test_two_kinds_of_turns_at_once_are_refused() -> None:
     with pytest.raises(UsageError, match="cannot be measured together"):
-        plan.turned(playbook.load("quick"), ("a", "b", "c"), SETTINGS, ("a",))
+        plan.interleave(playbook.load("quick"), ("a", "b", "c"), SETTINGS, ("a",))
 
 
 RUNS = SimpleNamespace(
@@ -444,7 +444,7 @@ RUNS = SimpleNamespace(
 
 def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_markup() -> None:
     report = RUNS.healthy()
-    gains = ab.tried(rounds((1.0, 1.1, 1.0)), SETTINGS)
+    gains = ab.sweep_results(rounds((1.0, 1.1, 1.0)), SETTINGS)
     down = SoakEvent(
         "link-down",
         3,
@@ -459,8 +459,8 @@ def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_mar
     assert trend is not None
     made = Soak(60.0, 60.0, soaked([100.0, 101.0, 60.0, 100.0]), (down,), (trend,))
     compared = diff(controlled("lost", 0.9), (controlled("one", 1.0),))
-    result = dataclasses.replace(report.result, tried=gains, soak=made, compared=compared)
-    told = turns_told.lines(result)
+    result = dataclasses.replace(report.result, sweep=gains, soak=made, compared=compared)
+    told = interleaved.lines(result)
     assert any(
         line.startswith("NCCL_IB_QPS_PER_CONNECTION=4")
         and "gains: +" in line
@@ -470,14 +470,14 @@ def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_mar
     assert any("changed d over unchanged, before " in line and "slower" in line for line in told)
     assert any("round 3  link-down: <b>node2</b> lost its link" in line for line in told)
     page = html.render(dataclasses.replace(report, result=result))
-    section = page[page.index('<section id="turns"') :]
+    section = page[page.index('<section id="interleaved"') :]
     section = section[: section.index("</section>")]
-    assert "Measured in turn" in section
+    assert "Interleaved measurements" in section
     assert section.count("<svg") == 1
     assert "&lt;b&gt;node2&lt;/b&gt; lost its link" in section
     assert "<b>" not in section
-    assert "Measured in turn" not in html.render(report)
-    assert turns_told.lines(report.result) == ()
+    assert "Interleaved measurements" not in html.render(report)
+    assert interleaved.lines(report.result) == ()
 
 
 def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_bytes_are_no_event(
@@ -488,7 +488,7 @@ def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_
     counts = {1: (3, 3), 2: (4, 4), 3: (4, 6)}
     made = []
     for number, moments in counts.items():
-        outcome = launch(Turn("soak", number, "", "all-reduce"), 100.0)
+        outcome = launch(Slot("soak", number, "", "all-reduce"), 100.0)
         for moment, count in zip(("before", "after"), moments, strict=True):
             name = f"cases/{outcome.case.id}/counters-{moment}"
             run.write_raw(

@@ -19,7 +19,7 @@ from busbw.lab.state import LabState
 
 pytestmark = pytest.mark.lab
 
-PLAYBOOK = Path(__file__).with_name("turns.yaml")
+PLAYBOOK = Path(__file__).with_name("interleaved.yaml")
 LIMIT_S = 300.0
 
 
@@ -68,20 +68,20 @@ def test_a_second_rail_gains_beyond_the_noise_and_the_other_rail_alone_does_not(
             tmp_path,
             "--env",
             "LAB_RAILS=eth0",
-            "--try",
+            "--sweep",
             r"LAB_RAILS=eth0\,eth1,eth1",
             playbook=str(patient),
         )
     )
     assert done.returncode == 0, done
-    told = {each["setting"]: each["shift"] for each in result(tmp_path)["tried"]}
+    told = {each["setting"]: each["shift"] for each in result(tmp_path)["sweep"]}
     assert set(told) == {"LAB_RAILS=eth0,eth1", "LAB_RAILS=eth1"}
     assert told["LAB_RAILS=eth0,eth1"]["change"] == "faster", told
     assert 1.1 < told["LAB_RAILS=eth0,eth1"]["ratio"] < 2.5
     assert told["LAB_RAILS=eth1"]["change"] in ("same", "inconclusive"), told
     assert "a gain that repeats: LAB_RAILS=eth0,eth1" in done.stdout
     page = (tmp_path / "latest" / "report.html").read_text()
-    assert "Measured in turn" in page
+    assert "Interleaved measurements" in page
 
 
 def test_an_unsafe_setting_is_refused_before_any_node_is_asked(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_unsafe_setting_is_refused_before_any_node_is_asked(tmp_path: Path) -
         "nowhere[1-2]",
         "-p",
         "infiniband",
-        "--try",
+        "--sweep",
         "NCCL_PROTO=LL128",
     )
     done = busbw(*words, "--nccl-tests", "/nowhere", "--out", str(tmp_path))
@@ -110,7 +110,7 @@ def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_no
     lab = lab_factory(nodes=4, gpus=1, rate_bit_s=60e6)
     short = tmp_path / "short.yaml"
     short.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 3"))
-    run = argv(lab, tmp_path / "runs", "--changed", "node4", playbook=str(short))
+    run = argv(lab, tmp_path / "runs", "--treatment", "node4", playbook=str(short))
     before = busbw(*run)
     assert before.returncode in (0, 3), before
     assert (
@@ -129,19 +129,19 @@ def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_no
         faults.slow(lab, node, 36e6)
     moody = busbw(*run)
     found = {finding["id"]: finding for finding in result(tmp_path / "runs")["findings"]}
-    assert "changed-nodes-slower" not in found, moody
-    assert found["unchanged-nodes-slower"]["status"] == "WARN", moody
+    assert "treatment-nodes-slower" not in found, moody
+    assert found["control-nodes-slower"]["status"] == "WARN", moody
     faults.clear(lab)
     faults.slow(lab, "node4", 30e6)
     # As many rounds as this machine's noise needs: three have two degrees of freedom, so that one
     # disturbed launch leaves even a half undecided.
     patient = tmp_path / "patient.yaml"
     patient.write_text(PLAYBOOK.read_text().replace("most: 4", "most: 12"))
-    changed = busbw(*argv(lab, tmp_path / "runs", "--changed", "node4", playbook=str(patient)))
+    changed = busbw(*argv(lab, tmp_path / "runs", "--treatment", "node4", playbook=str(patient)))
     first = result(tmp_path / "runs")["findings"][0]
     assert (changed.returncode, first["id"], first["where"]) == (
         1,
-        "changed-nodes-slower",
+        "treatment-nodes-slower",
         ["node4"],
     ), changed
     assert (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from busbw.compare.soak import when
 from busbw.model import RunResult, Status
-from busbw.model.history import Change, Soak, Tried
+from busbw.model.history import Change, Soak, SweepResult
 from busbw.reports import phrases
 from busbw.reports.charts import strip, svg
 from busbw.reports.charts.svg import Drawing
@@ -30,21 +30,21 @@ _MOST_EVENTS = 20
 def lines(result: RunResult) -> tuple[str, ...]:
     """The lines to print before the verdict; () = nothing was measured in turn."""
     told: list[str] = []
-    if result.tried:
-        width = max(len(each.setting) for each in result.tried)
+    if result.sweep:
+        width = max(len(each.setting) for each in result.sweep)
         told += [
             f"{'setting against unset':<{width}}  {'':<23}{'unset':>12}{'with it':>14}   change"
         ]
         told += [
             f"{each.setting:<{width}}  {what(each):<23}{values(each)}   {answer(each)}"
-            for each in result.tried
+            for each in result.sweep
         ]
     contrasts = result.compared.contrasts if result.compared is not None else ()
     for each in contrasts:
         size = f"{each.contrast.collective} {format_size(each.contrast.size_bytes)}"
         before = f", before {each.before:.1%}" if each.before is not None else ""
         told.append(
-            f"{size}: changed {', '.join(each.contrast.changed)} over unchanged{before}:"
+            f"{size}: changed {', '.join(each.contrast.treatment)} over unchanged{before}:"
             f" {each.shift.reason}"
         )
     if result.soak is not None:
@@ -52,19 +52,19 @@ def lines(result: RunResult) -> tuple[str, ...]:
     return tuple(one_line(line) for line in told)
 
 
-def what(each: Tried) -> str:
+def what(each: SweepResult) -> str:
     """`all_reduce 1 GiB`."""
     return f"{each.collective} {format_size(each.size_bytes)}"
 
 
-def values(each: Tried) -> str:
+def values(each: SweepResult) -> str:
     """Without and with the setting."""
     with_it = format_bandwidth(each.busbw_gb_s) if each.busbw_gb_s is not None else "-"
     unset = format_bandwidth(each.unset_gb_s) if each.unset_gb_s is not None else "-"
     return f"{unset:>12}{with_it:>14}"
 
 
-def answer(each: Tried) -> str:
+def answer(each: SweepResult) -> str:
     """What one setting comes to."""
     if each.shift is None:
         return each.problem or "not measured"
@@ -90,7 +90,7 @@ def soak_lines(soak: Soak) -> list[str]:
     return told
 
 
-_TRIED = {
+_SWEEP = {
     Change.FASTER: Status.PASS,
     Change.SLOWER: Status.WARN,
     Change.SAME: Status.PASS,
@@ -125,10 +125,10 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
-class InTurn:
+class Interleaved:
     """The section."""
 
-    tried: tuple[Row, ...]
+    sweep: tuple[Row, ...]
     contrasts: tuple[Row, ...]
     soak: str
     """One sentence; empty = no soak."""
@@ -137,29 +137,29 @@ class InTurn:
     """(when, kind, what)."""
 
 
-def view(report: ReportInput) -> InTurn | None:
+def view(report: ReportInput) -> Interleaved | None:
     """None = nothing was measured in turn."""
     result = report.result
     contrasts = result.compared.contrasts if result.compared is not None else ()
-    if not result.tried and not contrasts and result.soak is None:
+    if not result.sweep and not contrasts and result.soak is None:
         return None
     soak = result.soak
-    return InTurn(
+    return Interleaved(
         tuple(
             Row(
-                _TRIED[each.shift.change] if each.shift is not None else Status.UNKNOWN,
+                _SWEEP[each.shift.change] if each.shift is not None else Status.UNKNOWN,
                 each.setting,
                 what(each),
                 phrases.bandwidth(each.unset_gb_s),
                 phrases.bandwidth(each.busbw_gb_s),
                 answer(each),
             )
-            for each in result.tried
+            for each in result.sweep
         ),
         tuple(
             Row(
                 _CONTRAST[each.shift.change],
-                ", ".join(each.contrast.changed),
+                ", ".join(each.contrast.treatment),
                 f"{each.contrast.collective} {format_size(each.contrast.size_bytes)}",
                 phrases.percent(each.before) if each.before is not None else "not known",
                 phrases.percent(sum(each.contrast.ratios) / len(each.contrast.ratios)),

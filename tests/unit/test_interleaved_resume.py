@@ -12,8 +12,8 @@ import pytest
 
 from busbw import assess
 from busbw.compare import ab as judge
+from busbw.compare import measure as interleaved
 from busbw.compare import measure as repeat
-from busbw.compare import measure as turns
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
@@ -30,7 +30,7 @@ from busbw.playbook import RepeatPlan
 from busbw.run.launching import Place
 from busbw.run.measure import Launch
 from busbw.store.artefacts import CaseArtefact
-from busbw.store.plan import Turns
+from busbw.store.plan import Interleaving
 
 SIZE = 1 << 30
 CASES = tuple(
@@ -59,7 +59,7 @@ class Asked:
     """What a run is to measure, in what noise, and how many launches that takes here."""
 
     launches: int
-    turns: Turns | None = None
+    interleaving: Interleaving | None = None
     repeat: RepeatPlan | None = None
     noise: float = 0.02
     fails: str = ""
@@ -168,21 +168,23 @@ def derived(machine: Machine) -> SimpleNamespace:
         for each in judge.contrasts(outcomes)
     ]
     compared = SimpleNamespace(contrasts=contrasts, shifts=shifts)
-    return SimpleNamespace(cases=outcomes, tried=judge.tried(outcomes, SETTINGS), compared=compared)
+    return SimpleNamespace(
+        cases=outcomes, sweep=judge.sweep_results(outcomes, SETTINGS), compared=compared
+    )
 
 
-TRY = Turns(CASES, SETTINGS, least=3, most=7)
-CONTROL = Turns(CASES, changed=("c", "d"), least=3, most=7)
+TRY = Interleaving(CASES, SETTINGS, least=3, most=7)
+CONTROL = Interleaving(CASES, treatment=("c", "d"), least=3, most=7)
 ASKED = {
-    "--try until it can be told": Asked(24, TRY, noise=0.005, seed=1),
-    "--try until the most": Asked(42, TRY, noise=0.06),
-    "--try until the budget": Asked(24, replace(TRY, budget_s=215.0), noise=0.06),
-    "--try where a setting fails": Asked(34, TRY, noise=0.06, fails="try-003-1-alltoall"),
-    "--changed until it can be told": Asked(30, CONTROL, noise=0.013, seed=3),
-    "--changed until a launch fails": Asked(
-        23, CONTROL, noise=0.06, fails="control-004-changed-alltoall"
+    "--sweep until it can be told": Asked(24, TRY, noise=0.008, seed=1),
+    "--sweep until the most": Asked(42, TRY, noise=0.06),
+    "--sweep until the budget": Asked(24, replace(TRY, budget_s=215.0), noise=0.06),
+    "--sweep where a setting fails": Asked(34, TRY, noise=0.06, fails="sweep-003-1-alltoall"),
+    "--treatment until it can be told": Asked(30, CONTROL, noise=0.013, seed=3),
+    "--treatment until a launch fails": Asked(
+        23, CONTROL, noise=0.06, fails="ab-004-treatment-alltoall"
     ),
-    "soak": Asked(10, Turns(CASES, soak_s=95.0)),
+    "soak": Asked(10, Interleaving(CASES, soak_s=95.0)),
     "repeat until it can be told": Asked(21, repeat=RepeatPlan(12, 900.0), noise=0.03, seed=1),
     "repeat until the budget": Asked(14, repeat=RepeatPlan(12, 45.0), noise=0.03),
     "repeat until a launch fails": Asked(
@@ -194,7 +196,8 @@ ASKED = {
 def measured(machine: Machine, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     """The measuring of a run, from its start or where it was left."""
     plan = SimpleNamespace(
-        turns=asked.turns, playbook=SimpleNamespace(cases=PLANNED, repeat=asked.repeat)
+        interleaving=asked.interleaving,
+        playbook=SimpleNamespace(cases=PLANNED, repeat=asked.repeat),
     )
     context = SimpleNamespace(plan=plan, run=machine, say=lambda step, text: None)
     place = Place("a", "", "", {})
@@ -207,21 +210,21 @@ def measured(machine: Machine, asked: Asked, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(assess, "derive", derived)
     # What a soak tells is read from files, which this run has none of.
     monkeypatch.setattr(
-        turns,
+        interleaved,
         "SoakWatch",
         lambda run: SimpleNamespace(add=lambda launch: None, so_far=lambda planned_s: None),
     )
-    monkeypatch.setattr(turns.launches, "read", lambda *words: None)
-    monkeypatch.setattr(turns, "_tell", lambda *words: None)
-    for stage in (turns, repeat):
+    monkeypatch.setattr(interleaved.launches, "read", lambda *words: None)
+    monkeypatch.setattr(interleaved, "_tell", lambda *words: None)
+    for stage in (interleaved, repeat):
         monkeypatch.setattr(stage, "measure", machine.measure)
         monkeypatch.setattr(stage, "make", make)
-    if asked.turns is None:
+    if asked.interleaving is None:
         for order, case in enumerate(PLANNED):
             machine.measure(context, make(plan, place, case, NODES, order))  # type: ignore[arg-type]  # as much of a launch as it uses
         repeat.repeat(context, place, NODES, len(PLANNED))  # type: ignore[arg-type]  # as much of a context as it uses
     else:
-        turns.measure_turns(context, place, NODES, 1)  # type: ignore[arg-type]  # as much of a context as it uses
+        interleaved.measure_interleaved(context, place, NODES, 1)  # type: ignore[arg-type]  # as much of a context as it uses
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["inside", "between"])
