@@ -13,14 +13,12 @@ from busbw.checks import NodeAnswer, SectionOutput
 from busbw.model import CheckResult, Comparison, Evidence, Finding, Status
 from busbw.parsers.findings import facts as diagnose_counters
 from busbw.parsers.findings import facts as diagnose_facts
-from busbw.parsers.findings import facts as diagnose_nodes
 from busbw.parsers.findings import table
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Context, EvidenceSet, Fact, Text
 from busbw.parsers.findings.explain import explain
 from busbw.parsers.findings.facts import NodeChanges
 from busbw.parsers.logs.scan import Hit, Scanner
-from busbw.parsers.tools import recognise
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
@@ -185,11 +183,8 @@ def _moved(hit: Hit, by: int) -> Hit:
 def _node_facts(answer: NodeAnswer) -> list[Fact]:
     found = []
     for section in answer.sections.values():
-        if diagnose_nodes.looks_like(section.stdout.encode()):
-            facts = diagnose_nodes.from_nodes(
-                answer.artefact, recognise.read(section.stdout), section.stdout
-            )
-            found += [_on_node(fact, answer.node.name, section) for fact in facts]
+        facts = diagnose_facts.from_tools(answer.artefact, section.stdout)
+        found += [_on_node(fact, answer.node.name, section) for fact in facts]
     return found
 
 

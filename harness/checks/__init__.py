@@ -123,6 +123,8 @@ class CheckFamily:
     required."""
     compare: Callable[[tuple[NodeAnswer, ...]], tuple[CheckResult, ...]] = lambda answers: ()
     """All nodes against each other."""
+    judge_records: Callable[[tuple[object, ...]], tuple[RuleResult, ...]] = lambda records: ()
+    """What its rules say about the records of a text that was handed in (`parsers.tools`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,14 @@ class RuleResult:
         return RuleResult(
             self.check_id, self.status, self.found, self.expected, self.reason, self.line_no, known
         )
+
+
+K = TypeVar("K")
+
+
+def of_kind(records: tuple[object, ...], kind: type[K]) -> tuple[K, ...]:
+    """The records of one kind, in order."""
+    return tuple(record for record in records if isinstance(record, kind))
 
 
 def unknown(

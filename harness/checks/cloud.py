@@ -5,11 +5,22 @@ from __future__ import annotations
 
 import re
 
-from busbw.checks import CheckFamily, NodeAnswer, RuleResult, Section, SectionOutput, once, ruled
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    RuleResult,
+    Section,
+    SectionOutput,
+    of_kind,
+    once,
+    ruled,
+)
 from busbw.checks.pcie import is_virtual
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import fi_info, os_facts
 from busbw.parsers.tools.fi_info import FabricProvider
+from busbw.parsers.tools.ibverbs import VerbsInfo
+from busbw.parsers.tools.os_facts import RdmaNodes
 
 # What tells which fabric a node is on, beside its RDMA ports: who made the machine, and the
 # networking software of the clouds.
@@ -175,6 +186,17 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
 
 
+def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
+    """What `fi_info`, and the device nodes of a machine with EFA, say that were handed in."""
+    results: list[RuleResult] = []
+    providers = of_kind(records, FabricProvider)
+    if providers:
+        results.append(efa_domains(providers))
+    if any(info.is_efa for info in of_kind(records, VerbsInfo)):
+        results += [efa_devices(nodes.uverbs) for nodes in of_kind(records, RdmaNodes)]
+    return tuple(results)
+
+
 CLOUD_FAMILY = CheckFamily(
     name="cloud",
     ids=("efa.provider", "efa.devices", "efa.plugin", "gcp.plugin", "azure.topo"),
@@ -218,6 +240,7 @@ CLOUD_FAMILY = CheckFamily(
         ),
     ),
     judge=_judge,
+    judge_records=_of_records,
 )
 
 CHECK = (CLOUD_FAMILY, FABRIC_MARKS_FAMILY)

@@ -9,11 +9,26 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from busbw.checks import CheckFamily, NodeAnswer, RuleResult, Section, SectionOutput, once, ruled
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    RuleResult,
+    Section,
+    SectionOutput,
+    of_kind,
+    once,
+    ruled,
+)
 from busbw.checks.software import facts
 from busbw.inventory.hostlist import LEGAL_NAME
 from busbw.model import CheckResult, Evidence, Status
 from busbw.parsers.tools import ibverbs, nvidia_smi, ofed, os_facts, rdma_sysfs
+from busbw.parsers.tools.gids import Gid
+from busbw.parsers.tools.ibstat import Ibstat
+from busbw.parsers.tools.ibverbs import VerbsInfo
+from busbw.parsers.tools.nvidia_smi import Topology
+from busbw.parsers.tools.ofed import OfedRelease
+from busbw.parsers.tools.rdma_sysfs import PartitionKey
 
 # What one node must not have, or it breaks a launch for all others: no room to write (`sw.room`),
 # a name of another (`cross.host_name`).
@@ -446,12 +461,61 @@ def _compare(
     return tuple(results)
 
 
+def partitions(keys: tuple[PartitionKey, ...]) -> RuleResult:
+    """One P_Key table by itself: NCCL uses index 0, and two limited members never reach each
+    other."""
+    expected = "full membership at P_Key index 0; equal tables on all nodes"
+    first = next((key for key in keys if key.index == 0), None)
+    if first is None:
+        return RuleResult(
+            "cross.pkey", Status.UNKNOWN, "no key at index 0", expected, "the text shows no index 0"
+        )
+    if not first.full_member:
+        return RuleResult(
+            "cross.pkey", Status.WARN, f"{first.key:#06x} at index 0: limited member", expected
+        )
+    return RuleResult("cross.pkey", Status.PASS, f"{first.key:#06x} at index 0", expected)
+
+
+def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
+    """What one node alone shows: mostly the value, with nothing to compare it with."""
+    results: list[RuleResult] = []
+    keys = of_kind(records, PartitionKey)
+    if keys:
+        results.append(partitions(keys))
+    for release in of_kind(records, OfedRelease):
+        results.append(_alone("cross.ofed", release.name))
+    for matrix in of_kind(records, Topology):
+        size = f"{len(matrix.gpus)} GPUs, {len(matrix.nics)} NICs"
+        results.append(_alone("cross.rail_map", size))
+    gids = of_kind(records, Gid)
+    if gids:
+        indexes = sorted({f"{gid.device} {gid.index}" for gid in gids if gid.routable})
+        results.append(_alone("cross.gid_index", ", ".join(indexes) or "none"))
+    firmware = {
+        f"{device.ca_type} {device.firmware}"
+        for ibstat in of_kind(records, Ibstat)
+        for device in ibstat.devices
+    }
+    for info in of_kind(records, VerbsInfo):
+        firmware.add(f"{info.board_id or info.name} {info.firmware}")
+    if firmware:
+        results.append(_alone("cross.nic_fw", ", ".join(sorted(firmware))))
+    return tuple(results)
+
+
+def _alone(check_id: str, found: str) -> RuleResult:
+    reason = "one node alone: nothing to compare it with"
+    return RuleResult(check_id, Status.SKIPPED, found, "the same on all nodes", reason)
+
+
 CROSS_FAMILY = CheckFamily(
     name="cross",
     ids=tuple(c.check_id for c in COMPARISONS),
     sections=(),
     judge=lambda answer: (),
     compare=compare,
+    judge_records=_of_records,
 )
 
 CHECK = (CROSS_FAMILY, PARTICIPATION_FAMILY)

@@ -6,7 +6,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from busbw.checks import CheckFamily, NodeAnswer, RuleResult, Section, SectionOutput, once, ruled
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    RuleResult,
+    Section,
+    SectionOutput,
+    of_kind,
+    once,
+    ruled,
+)
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import mlnx_qos, os_facts, samples
 from busbw.parsers.tools.mlnx_qos import Qos
@@ -242,6 +251,11 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
 
 
+def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
+    """What `mlnx_qos` says that was handed in."""
+    return tuple(qos((settings,)) for settings in of_kind(records, Qos))
+
+
 CHECK = CheckFamily(
     name="ethernet",
     ids=("eth.interfaces", "eth.qos", "eth.ecn", "eth.arp"),
@@ -257,4 +271,5 @@ CHECK = CheckFamily(
         Section("netdevs", _NETDEVS, small=True, serves=("eth.ecn", "eth.arp")),
     ),
     judge=_judge,
+    judge_records=_of_records,
 )

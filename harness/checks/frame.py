@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import busbw.checks
 from busbw import plugins
-from busbw.checks import CheckFamily, Demand, NodeAnswer
+from busbw.checks import CheckFamily, Demand, NodeAnswer, RuleResult
 from busbw.model import CheckResult, Status
 
 # All families of checks, found by walking the package.
@@ -52,6 +52,13 @@ def judge(
     applied = (_apply(result, standing(result.check_id), demand.profile) for result in results)
     # The sort is stable: results of one check stay in the order in which the nodes were asked.
     return tuple(sorted(applied, key=attrgetter("check_id")))
+
+
+def judge_records(
+    families: Iterable[CheckFamily], records: tuple[object, ...]
+) -> tuple[RuleResult, ...]:
+    """What the rules of all families say about the records of a text that was handed in."""
+    return tuple(result for family in families for result in family.judge_records(records))
 
 
 def _of_one(family: CheckFamily, answer: NodeAnswer) -> tuple[CheckResult, ...]:

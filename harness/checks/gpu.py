@@ -13,6 +13,7 @@ from busbw.checks import (
     Section,
     SectionOutput,
     evidence_of,
+    of_kind,
     once,
     ruled,
 )
@@ -572,6 +573,18 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
 
 
+def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
+    """What the plain table of `nvidia-smi` says that was handed in."""
+    results: list[RuleResult] = []
+    for table in of_kind(records, SmiTable):
+        gpus = from_table(table)
+        status = Status.PASS if gpus else Status.FAIL
+        expected = "GPUs, as many as on the other nodes"
+        results.append(RuleResult("gpu.count", status, f"{len(gpus)} GPUs", expected))
+        results += [*rule(gpus), processes(table.processes, gpus)]
+    return tuple(results)
+
+
 _FIRST = "nvidia_smi_list"
 _QUERY_GPU = f"nvidia-smi --query-gpu={_QUERY},clocks_event_reasons.active --format=csv,nounits"
 CHECK = CheckFamily(
@@ -625,4 +638,5 @@ CHECK = CheckFamily(
         ),
     ),
     judge=_judge,
+    judge_records=_of_records,
 )

@@ -4,6 +4,7 @@ the topology."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from busbw.checks import (
     CheckFamily,
@@ -12,6 +13,7 @@ from busbw.checks import (
     Section,
     SectionOutput,
     evidence_of,
+    of_kind,
     once,
     ruled,
 )
@@ -339,6 +341,30 @@ def _peermem(output: SectionOutput) -> tuple[RuleResult, ...]:
     )
 
 
+def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
+    """What `nvidia-smi topo -m`, `nvidia-smi nvlink` and `dcgmi diag` say that were handed in."""
+    results = [affinity(matrix) for matrix in of_kind(records, Topology)]
+    gpus = of_kind(records, NvlinkGpu)
+    if gpus:
+        results += [nvlinks(gpus), *_link_errors(gpus)]
+    return (*results, *not_initialized(of_kind(records, DiagTest)))
+
+
+def _link_errors(gpus: tuple[NvlinkGpu, ...]) -> Iterator[RuleResult]:
+    """Counters since the driver was loaded: only a rise during a run is a FAIL, and that is judged
+    elsewhere."""
+    links = [link for gpu in gpus for link in gpu.errors]
+    for name, printed in (
+        ("replay", [link.replay for link in links]),
+        ("recovery", [link.recovery for link in links]),
+        ("crc", [link.crc for link in links]),
+    ):
+        counts = [count for count in printed if count is not None]
+        if counts:
+            status = Status.WARN if sum(counts) else Status.PASS
+            yield RuleResult(f"counter:nvlink_{name}_errors", status, str(sum(counts)), "0")
+
+
 CHECK = CheckFamily(
     name="gpu-fabric",
     ids=(
@@ -395,4 +421,5 @@ CHECK = CheckFamily(
         ),
         *ruled(answer, "gpu_topology", "nvidia-smi topo -m", ("os.numa",), _topology),
     ),
+    judge_records=_of_records,
 )

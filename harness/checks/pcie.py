@@ -5,7 +5,16 @@ from __future__ import annotations
 
 import re
 
-from busbw.checks import CheckFamily, NodeAnswer, RuleResult, Section, SectionOutput, once, ruled
+from busbw.checks import (
+    CheckFamily,
+    NodeAnswer,
+    RuleResult,
+    Section,
+    SectionOutput,
+    of_kind,
+    once,
+    ruled,
+)
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import os_facts, pci
 from busbw.parsers.tools.pci import AcsBridge, LinkAttributes, PciDevice
@@ -300,6 +309,15 @@ def _ats(answer: NodeAnswer, virtual: bool) -> tuple[CheckResult, ...]:
     return ruled(answer, "ats", command, ("pci.ats",), lambda output: _translation(output, virtual))
 
 
+def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
+    """What sysfs attributes and `lspci -vvv` say that were handed in."""
+    results = [one_link(link) for link in of_kind(records, LinkAttributes)]
+    bridges = of_kind(records, AcsBridge)
+    if bridges:
+        results.append(acs(bridges))
+    return tuple(results)
+
+
 _ROOT = "only root sees PCI capabilities (lspci -vvv as root, busbw check --sudo)"
 _LSPCI_IDS = ("pci.acs", "pci.maxreadreq", "pci.relaxed_ordering")
 CHECK = CheckFamily(
@@ -325,4 +343,5 @@ CHECK = CheckFamily(
         ),
     ),
     judge=_judge,
+    judge_records=_of_records,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw.checks import (
@@ -13,6 +14,7 @@ from busbw.checks import (
     Section,
     SectionOutput,
     evidence_of,
+    of_kind,
     once,
     ruled,
 )
@@ -20,10 +22,11 @@ from busbw.model import CheckResult, Status
 from busbw.parsers.tools import ibverbs, ofed, os_facts, rdma_sysfs
 from busbw.parsers.tools.gids import Gid
 from busbw.parsers.tools.ibstat import Ibstat
-from busbw.parsers.tools.ibverbs import VerbsDevices, VerbsInfo
+from busbw.parsers.tools.ibverbs import VerbsDevice, VerbsDevices, VerbsInfo
+from busbw.parsers.tools.ofed import OfedRelease
 from busbw.parsers.tools.os_facts import RdmaNodes
 from busbw.parsers.tools.rdma_link import RdmaLink
-from busbw.parsers.tools.rdma_sysfs import PartitionKey, SysfsDevice
+from busbw.parsers.tools.rdma_sysfs import SysfsDevice
 
 # The rules over RDMA ports, from whichever tool shows them: state, rate, MTU, RoCE addresses,
 # subnet manager.
@@ -245,22 +248,6 @@ def subnet_manager(ports: tuple[Port, ...]) -> RuleResult:
     return RuleResult("rdma.sm", Status.PASS, f"on {len(infiniband)} ports", expected)
 
 
-def partitions(keys: tuple[PartitionKey, ...]) -> RuleResult:
-    """One P_Key table by itself: NCCL uses index 0, and two limited members never reach each
-    other."""
-    expected = "full membership at P_Key index 0; equal tables on all nodes"
-    first = next((key for key in keys if key.index == 0), None)
-    if first is None:
-        return RuleResult(
-            "cross.pkey", Status.UNKNOWN, "no key at index 0", expected, "the text shows no index 0"
-        )
-    if not first.full_member:
-        return RuleResult(
-            "cross.pkey", Status.WARN, f"{first.key:#06x} at index 0: limited member", expected
-        )
-    return RuleResult("cross.pkey", Status.PASS, f"{first.key:#06x} at index 0", expected)
-
-
 def _name(device: str, number: int) -> str:
     return device if number == 1 else f"{device}/{number}"
 
@@ -307,20 +294,17 @@ def present(listed: VerbsDevices, rails: tuple[str, ...]) -> RuleResult:
     ).with_values(count=len(names))
 
 
-def vendor_package(text: str) -> tuple[RuleResult, ...]:
+def vendor_package(release: OfedRelease) -> RuleResult:
     """The vendor package, and whether its kernel part is of the same release where that is
     shown."""
     expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
-    release = ofed.parse_release(text)
-    if release is None:
-        return ()
-    kernel = ofed.parse_kernel_package(text)
+    kernel = release.kernel_package
     if kernel and release.version and not ofed.same_release(release.version, kernel):
         rule_result = RuleResult(
             "rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected
         )
-        return (rule_result.with_values(userspace_kernel_match=False),)
-    return (RuleResult("rdma.ofed", Status.PASS, release.name, expected),)
+        return rule_result.with_values(userspace_kernel_match=False)
+    return RuleResult("rdma.ofed", Status.PASS, release.name, expected)
 
 
 def device_nodes(nodes: RdmaNodes, *, efa: bool) -> RuleResult:
@@ -357,6 +341,11 @@ def _devices(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
 
 
+def _package(output: SectionOutput) -> tuple[RuleResult, ...]:
+    release = ofed.parse_release(output.stdout)
+    return () if release is None else (vendor_package(release),)
+
+
 def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     output = answer.section("ofed_info")
     if output is not None and output.missing:
@@ -380,7 +369,7 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         "ofed_info",
         "ofed_info -s",
         ("rdma.ofed",),
-        lambda output: vendor_package(output.stdout),
+        _package,
     )
 
 
@@ -463,6 +452,45 @@ def _nodes(output: SectionOutput) -> tuple[RuleResult, ...]:
     return (device_nodes(listed, efa="rdmap" in output.stdout),)
 
 
+def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
+    """What a text says that was handed in. Nobody said which rails a job uses."""
+    results: list[RuleResult] = []
+    for listed in of_kind(records, VerbsDevices):
+        results.append(present(listed, ()))
+    for ibstat in of_kind(records, Ibstat):
+        results += _of_ibstat(ibstat)
+    infos = of_kind(records, VerbsInfo)
+    if infos:
+        ports = from_devinfo(infos)
+        results += [present(_named(info.name for info in infos), ()), port_state(ports)]
+        if not all(info.is_efa for info in infos):
+            results.append(mtu(ports))
+    links = of_kind(records, RdmaLink)
+    if links:
+        results.append(present(_named(link.device for link in links), ()))
+        results.append(port_state(from_links(links)))
+    for release in of_kind(records, OfedRelease):
+        results.append(vendor_package(release))
+    gids = of_kind(records, Gid)
+    if gids:
+        results.append(listed_gids(gids))
+    for nodes in of_kind(records, RdmaNodes):
+        results.append(device_nodes(nodes, efa=any(info.is_efa for info in infos)))
+    return tuple(results)
+
+
+def _of_ibstat(ibstat: Ibstat) -> tuple[RuleResult, ...]:
+    names = tuple(device.name for device in ibstat.devices)
+    # A device that vanishes while it is listed was there when the list began.
+    rails = (*names, ibstat.missing) if ibstat.missing else ()
+    ports = from_ibstat(ibstat)
+    return (present(_named(names), rails), port_state(ports), port_rate(ports))
+
+
+def _named(names: Iterable[str]) -> VerbsDevices:
+    return VerbsDevices(tuple(VerbsDevice(name, "") for name in dict.fromkeys(names)), None)
+
+
 _PORT_IDS = ("rdma.port_state", "rdma.rate", "rdma.gid", "rdma.sm")
 CHECK = CheckFamily(
     name="rdma",
@@ -502,4 +530,5 @@ CHECK = CheckFamily(
         *ruled(answer, "ldconfig", "ldconfig -p", ("rdma.libs",), _libraries),
         *ruled(answer, "rdma_nodes", "ls /dev/infiniband", ("rdma.container_dev",), _nodes),
     ),
+    judge_records=_of_records,
 )

@@ -13,12 +13,14 @@ from busbw.checks import (
     RuleResult,
     Section,
     SectionOutput,
+    of_kind,
     once,
     ruled,
     unknown,
 )
 from busbw.model import CheckResult, Command, Evidence, Status
 from busbw.parsers.tools import nvidia_smi, open_mpi, os_facts, samples
+from busbw.parsers.tools.nvidia_smi import SmiTable
 from busbw.parsers.tools.open_mpi import MpiVersion
 
 # CUDA and NCCL as they are installed: whether the driver is new enough, and which NCCL and nccl-
@@ -91,6 +93,15 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     )
 
 
+def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
+    """What the plain table of `nvidia-smi` says that was handed in."""
+    reason = "no binary to compare it with"
+    return tuple(
+        RuleResult("sw.cuda", Status.SKIPPED, f"driver supports CUDA {table.cuda}", "", reason)
+        for table in of_kind(records, SmiTable)
+    )
+
+
 CUDA_FAMILY = CheckFamily(
     name="cuda",
     ids=("sw.cuda",),
@@ -116,6 +127,7 @@ CUDA_FAMILY = CheckFamily(
         ),
     ),
     judge=_judge,
+    judge_records=_of_records,
 )
 
 

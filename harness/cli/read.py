@@ -21,16 +21,21 @@ import io
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from busbw import intake
 from busbw.cli.pool import read_each
 from busbw.codec.dump import dump_json
 from busbw.errors import UnknownLayout
+from busbw.model import Status
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, ProcessTimes, RankLine
-from busbw.parsers.logs import HEAD_BYTES, Document, Format
+from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
 from busbw.parsers.logs.recognise import to_try
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports.safe import csv_cell, one_line
+
+if TYPE_CHECKING:
+    from busbw.checks import RuleResult
 
 # What `busbw read` makes of its arguments: each text with the documents found in it.
 
@@ -151,6 +156,17 @@ class _Label:
 
 
 @dataclass(frozen=True, slots=True)
+class _Check:
+    """What one check says about the text."""
+
+    check_id: str
+    status: str
+    found: str
+    expected: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Other:
     """A document of another kind than nccl-tests."""
 
@@ -160,6 +176,8 @@ class _Other:
     faults: tuple[str, ...]
     summary: tuple[_Label, ...]
     records: tuple[object, ...]
+    checks: tuple[_Check, ...]
+    """What the checks of `busbw check` say about it, of the output of a node's tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +257,20 @@ def _other(document: Document) -> _Other:
         document.faults,
         summary,
         document.records,
+        tuple(
+            _Check(each.check_id, each.status.value, each.found, each.expected, each.reason)
+            for each in judged(document)
+        ),
     )
+
+
+def judged(document: Document) -> tuple[RuleResult, ...]:
+    """What the checks say about a document; () = it is not the output of a node's tool."""
+    if document.kind != node_tools.KIND:
+        return ()
+    from busbw.checks import frame
+
+    return frame.judge_records(frame.families(), document.records)
 
 
 def as_csv(texts: Sequence[ReadText]) -> str:
@@ -323,7 +354,15 @@ def _lines(text: ReadText) -> Iterator[str]:
             yield from (
                 f"  {one_line(label):<22} {one_line(value)}" for label, value in document.summary
             )
+            yield from _check_lines(document)
             yield from _problem_lines(document.problems, document.faults)
+
+
+def _check_lines(document: Document) -> Iterator[str]:
+    for check in judged(document):
+        if check.status in (Status.FAIL, Status.WARN):
+            text = f"{check.found}; expected: {check.expected}"
+            yield f"  {check.status.value:<4} {check.check_id:<17} {one_line(text)}"
 
 
 def _result_lines(result: BenchmarkResult, label: str) -> Iterator[str]:

@@ -25,18 +25,17 @@ from busbw.model import (
     RunResult,
     Status,
 )
+from busbw.parsers import tools
 from busbw.parsers.findings import facts as diagnose_facts
-from busbw.parsers.findings import facts as diagnose_nodes
 from busbw.parsers.findings import stalls, table
 from busbw.parsers.findings.diagnose import search_patterns
 from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Fact, Text
 from busbw.parsers.findings.stalls import Progress
 from busbw.parsers.findings.table import STAGES, Role, Symptom, SymptomTable
-from busbw.parsers.logs import HEAD_BYTES
+from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.recognise import to_try
 from busbw.parsers.logs.scan import Scanner
-from busbw.parsers.tools import recognise as node_tools
 from busbw.reports.safe import one_line
 from busbw.text import decoded
 
@@ -105,7 +104,7 @@ def read(names: Sequence[str]) -> Reading:
     told = tuple(fact for one in read_ones for fact in one.records.facts)
     facts = (
         *told,
-        *diagnose_nodes.across(told),
+        *diagnose_facts.across(told),
         *stalls.from_dumps(each for one in read_ones for each in one.records.dumps),
         *stalls.from_reports(tuple(each for one in read_ones for each in one.records.reports)),
         *judged,
@@ -198,10 +197,10 @@ def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
 
 
 def _node_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
-    if not diagnose_nodes.looks_like(head):
+    if not tools.is_marked(head, facts=True):
         return ()
-    text = decoded(intake.head_of(source, diagnose_nodes.MOST_BYTES))
-    return diagnose_nodes.from_nodes(source.name, node_tools.read(text), text)
+    text = decoded(intake.head_of(source, node_tools.MOST_BYTES))
+    return diagnose_facts.from_tools(source.name, text)
 
 
 def _progress(name: str, dump: FlightDump) -> tuple[Progress, ...]:

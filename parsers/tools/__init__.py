@@ -1,1 +1,128 @@
-"""One module per tool of a node: its output in, typed facts out."""
+"""The tools of a node: a module for each, with its parser and one `TOOL` that declares all the rest.
+
+A `TOOL` (or a tuple of them) says by which marks an output is known, what its records say in a line
+each, which facts they hold for the table of findings, and which errors and gaps they report. It is
+found by walking this package; `busbw read`, `busbw why` and the checks all read texts through
+`read`. A text may hold the outputs of several tools.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from busbw import plugins
+
+R = TypeVar("R")
+Value = float | bool | str
+"""What a fact holds under a name of the table's expressions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFact:
+    """What an output says about one device, under the id of the check that reads the same."""
+
+    check_id: str
+    values: tuple[tuple[str, Value], ...]
+    subject: str = ""
+    """The device or GPU it is about, as the output writes it; "" = the node as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The output of one tool, read."""
+
+    tool: str
+    records: tuple[object, ...]
+    lines: tuple[str, ...]
+    """Each record in a line, for people."""
+    facts: tuple[ToolFact, ...]
+    errors: tuple[str, ...]
+    """Errors that the tool itself reports."""
+    gaps: tuple[str, ...]
+    """What of the output is missing."""
+
+
+def _nothing(records: object) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[R]):
+    """One tool, or one form of its output."""
+
+    name: str
+    """As people type it."""
+    marks: tuple[str, ...]
+    """One of them is in every output of it; a text without them is not parsed."""
+    parse: Callable[[str], tuple[R, ...]]
+    """The records in a text; () = the text is not of this tool."""
+    lines: Callable[[R], Iterable[str]]
+    facts: Callable[[tuple[R, ...]], Iterable[ToolFact]] | None = None
+    """None = the table of findings reads nothing of it."""
+    errors: Callable[[R], Iterable[str]] = _nothing
+    gaps: Callable[[R], Iterable[str]] = _nothing
+
+    def read(self, text: str) -> Reading | None:
+        """What the text says; None = it is not of this tool."""
+        if not any(mark in text for mark in self.marks):
+            return None
+        records = self.parse(text)
+        if not records:
+            return None
+        return Reading(
+            tool=self.name,
+            records=records,
+            lines=tuple(line for record in records for line in self.lines(record)),
+            facts=tuple(self.facts(records)) if self.facts is not None else (),
+            errors=tuple(error for record in records for error in self.errors(record)),
+            gaps=tuple(gap for record in records for gap in self.gaps(record)),
+        )
+
+
+def one(parse: Callable[[str], R | None]) -> Callable[[str], tuple[R, ...]]:
+    """A parser of one record as a parser of several."""
+
+    def records(text: str) -> tuple[R, ...]:
+        record = parse(text)
+        return () if record is None else (record,)
+
+    return records
+
+
+@functools.cache
+def tools() -> tuple[Tool[object], ...]:
+    """Every tool, by name."""
+    declared = plugins.discover(sys.modules[__name__], "TOOL").values()
+    return tuple(tool for tool in declared if isinstance(tool, Tool))
+
+
+def read(text: str) -> tuple[Reading, ...]:
+    """The outputs in a text, by the names of their tools; () = none that is known.
+
+    >>> [(each.tool, each.lines) for each in read("FEC parameters for eth0:\\nActive FEC encoding: RS\\n")]
+    [('ethtool --show-fec', ('eth0: configured not shown, active RS',))]
+    """
+    readings = (tool.read(text) for tool in tools())
+    return tuple(reading for reading in readings if reading is not None)
+
+
+def facts(text: str) -> tuple[ToolFact, ...]:
+    """The facts in a text, for the table of findings."""
+    telling = (tool for tool in tools() if tool.facts is not None)
+    readings = (tool.read(text) for tool in telling)
+    return tuple(fact for reading in readings if reading is not None for fact in reading.facts)
+
+
+def is_marked(head: bytes, *, facts: bool = False) -> bool:
+    """Whether the start of a text has a mark of a tool; `facts` = of one that gives facts."""
+    return any(mark in head for mark in _marks(facts=facts))
+
+
+@functools.cache
+def _marks(*, facts: bool) -> tuple[bytes, ...]:
+    chosen = (tool for tool in tools() if tool.facts is not None or not facts)
+    return tuple(mark.encode() for tool in chosen for mark in tool.marks)

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.parsers.logs.json_values import first_of, items, mapping, text_of
+from busbw.parsers.tools import Tool
 
 # What `dcgmi diag -r N -j` prints: per test and GPU a status and its warnings (DCGM 2.4 to 4.2).
 
@@ -130,3 +131,20 @@ def parse_diag(text: str) -> tuple[DiagTest, ...]:
                 (last.warning + value.rstrip() if last.warning else value.rstrip()),
             )
     return tuple(found)
+
+
+def _line(test: DiagTest) -> str:
+    return f"{test.name}: {test.result}" + (f" ({test.warning})" if test.warning else "")
+
+
+def _errors(test: DiagTest) -> tuple[str, ...]:
+    return (f"dcgmi diag: {test.name}: {test.result}",) if test.result == "Fail" else ()
+
+
+TOOL = Tool(
+    name="dcgmi diag",
+    marks=("DCGM", "dcgmi", "| Pass", "| Fail"),
+    parse=parse_diag,
+    lines=lambda test: (_line(test),),
+    errors=_errors,
+)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, one
+
 _HEAD = re.compile(r"^FEC parameters for (\S+):[ \t\r]*$", re.M)
 _CONFIGURED = re.compile(r"^(?:Supported/)?Configured FEC encodings?:[ \t]*(\S.*?)[ \t]*$", re.M)
 _ACTIVE = re.compile(r"^Active FEC encodings?:[ \t]*(\S.*?)[ \t]*$", re.M)
@@ -32,3 +34,16 @@ def parse_fec(text: str) -> Fec | None:
         return None
     configured, active = _CONFIGURED.search(text), _ACTIVE.search(text)
     return Fec(head[1], configured[1] if configured else None, active[1] if active else None)
+
+
+def _line(fec: Fec) -> str:
+    configured, active = fec.configured or "not shown", fec.active or "not shown"
+    return f"{fec.interface}: configured {configured}, active {active}"
+
+
+TOOL = Tool(
+    name="ethtool --show-fec",
+    marks=("FEC parameters",),
+    parse=one(parse_fec),
+    lines=lambda fec: (_line(fec),),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, ToolFact
 from busbw.parsers.tools.blocks import blocks
 
 _PROVIDER = re.compile(r"^provider:\s*(\S+)[ \t\r]*$", re.M)
@@ -42,3 +43,17 @@ def parse(text: str) -> tuple[FabricProvider, ...]:
             )
         )
     return tuple(found)
+
+
+def _facts(providers: tuple[FabricProvider, ...]) -> tuple[ToolFact, ...]:
+    domains = {each.domain for each in providers if each.provider == "efa"}
+    return (ToolFact("efa.provider", (("domains", float(len(domains))),)),)
+
+
+TOOL = Tool(
+    name="fi_info",
+    marks=("provider: ",),
+    parse=parse,
+    lines=lambda each: (f"{each.provider} {each.domain or ''} {each.endpoint or ''}".rstrip(),),
+    facts=_facts,
+)

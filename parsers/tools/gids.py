@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, ToolFact
+
 _ROW = re.compile(
     r"^(\S+)[ \t]+(\d+)[ \t]+(\d+)[ \t]+([0-9a-f]{4}(?::[0-9a-f]{4}){7})["
     r" \t]*(\d+\.\d+\.\d+\.\d+)?[ \t]+(v1|v2)(?:[ \t]+(\S+))?[ \t]*$",
@@ -43,3 +45,17 @@ def parse(text: str) -> tuple[Gid, ...]:
         Gid(device, int(port), int(index), gid, ipv4 or None, version, netdev or None)
         for device, port, index, gid, ipv4, version, netdev in _ROW.findall(text)
     )
+
+
+def _facts(gids: tuple[Gid, ...]) -> tuple[ToolFact, ...]:
+    usable = float(sum(gid.routable for gid in gids))
+    return (ToolFact("rdma.gid", (("rocev2_ipv4_count", usable),)),)
+
+
+TOOL = Tool(
+    name="show_gids",
+    marks=("PORT\tINDEX", "\tv2\t", "\tv1\t"),
+    parse=parse,
+    lines=lambda gid: (f"{gid.device} port {gid.port} index {gid.index}: {gid.gid} {gid.version}",),
+    facts=_facts,
+)

@@ -4,7 +4,11 @@ vanishes ends it with `ibpanic: …` (255)."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from busbw.parsers.tools import Tool, ToolFact, one
+from busbw.parsers.tools.ports import PrintedPort, port_facts
 
 _CA = re.compile(r"^\s*CA '([^']+)'\s*$")
 _PORT = re.compile(r"^\s*Port (\d+):\s*$")
@@ -99,3 +103,39 @@ def _port(number: int, values: dict[str, str]) -> IbstatPort:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None
+
+
+def _lines(listed: Ibstat) -> Iterator[str]:
+    for device in listed.devices:
+        for port in device.ports:
+            rate = None if port.rate_gbit_s is None else f"{port.rate_gbit_s:g} Gb/s"
+            words = (port.state, port.physical_state, rate, port.link_layer)
+            shown = ", ".join(word for word in words if word)
+            yield f"{device.name} {device.ca_type or ''}: port {port.number} {shown}"
+
+
+def _facts(listed: tuple[Ibstat, ...]) -> Iterator[ToolFact]:
+    devices = [device for each in listed for device in each.devices]
+    return port_facts(
+        tuple(
+            PrintedPort(
+                device=device.name,
+                kind=device.ca_type or "",
+                state=port.state,
+                link_layer=port.link_layer,
+                physical_state=port.physical_state,
+            )
+            for device in devices
+            for port in device.ports
+        )
+    )
+
+
+TOOL = Tool(
+    name="ibstat",
+    marks=("CA type:", "ibpanic: "),
+    parse=one(parse),
+    lines=_lines,
+    facts=_facts,
+    errors=lambda listed: (f"ibstat: {listed.panic}",) if listed.panic else (),
+)

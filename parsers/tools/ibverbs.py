@@ -8,9 +8,12 @@ to get IB devices list: Function not implemented` (kernel without the verbs clas
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.blocks import blocks
+from busbw.parsers.tools.ports import PrintedPort, port_facts
 
 _ROW = re.compile(r"^[ \t]+(\S+)\s+([0-9a-f]{16})[ \t\r]*$", re.M)
 _NONE = re.compile(r"No IB devices found|Failed to get IB devices list.*", re.I)
@@ -153,3 +156,54 @@ def _word(text: str | None) -> str | None:
 def _number(text: str | None) -> int | None:
     word = _word(text)
     return int(word) if word and word.isdigit() else None
+
+
+def _listed(listed: VerbsDevices) -> str:
+    names = ", ".join(device.name for device in listed.devices)
+    return names or listed.empty_text or "none"
+
+
+def _lines(info: VerbsInfo) -> Iterator[str]:
+    head = f"{info.name} firmware {info.firmware or '?'}: "
+    if not info.ports:
+        yield f"{head}no port"
+    for port in info.ports:
+        mtu = port.active_mtu or "?"
+        layer = port.link_layer or "link layer not shown"
+        yield f"{head}port {port.number} {port.state or 'state not shown'}, MTU {mtu}, {layer}"
+
+
+def _facts(infos: tuple[VerbsInfo, ...]) -> Iterator[ToolFact]:
+    return port_facts(
+        tuple(
+            PrintedPort(
+                device=info.name,
+                kind=str(info.vendor_part_id),
+                state=port.state or "",
+                link_layer=port.link_layer,
+                active_mtu=port.active_mtu,
+            )
+            for info in infos
+            for port in info.ports
+        )
+    )
+
+
+TOOL = (
+    Tool(
+        name="ibv_devices",
+        marks=("node GUID", "No IB devices found", "Failed to get IB devices list"),
+        parse=one(lambda text: parse_devices(text, "")),
+        lines=lambda listed: (_listed(listed),),
+        errors=lambda listed: (
+            () if listed.devices else (f"ibv_devices: {listed.empty_text or 'no device'}",)
+        ),
+    ),
+    Tool(
+        name="ibv_devinfo",
+        marks=("hca_id:",),
+        parse=parse_devinfo,
+        lines=_lines,
+        facts=_facts,
+    ),
+)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.parsers.logs.json_values import flag, items, loaded, mapping, number, text_of, whole
+from busbw.parsers.tools import Tool, one
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +79,17 @@ def parse(text: str) -> Iperf3 | None:
 def _gbit_s(values: dict[str, object]) -> float | None:
     rate = number(values, "bits_per_second")
     return None if rate is None else rate / 1e9
+
+
+def _line(test: Iperf3) -> str:
+    rates = (("sent", test.sent_gbit_s), ("received", test.received_gbit_s))
+    return ", ".join(f"{name} {rate:g} Gb/s" for name, rate in rates if rate) or "no rates"
+
+
+TOOL = Tool(
+    name="iperf3",
+    marks=('"iperf',),
+    parse=one(parse),
+    lines=lambda test: (_line(test),),
+    errors=lambda test: (test.problem,) if test.problem else (),
+)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool
+
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+),? ?(.*)")
 _SXID = re.compile(r"nvidia-nvswitch\d+: SXid \(PCI:([0-9a-fA-F:.]+)\): (\d+),? ?(.*)")
 _OTHERS = (
@@ -80,3 +82,27 @@ def _event(line: str, line_no: int) -> KernelEvent | None:
                 kind, None, match[1] if match.groups() else None, line.strip(), line_no
             )
     return None
+
+
+def _errors(event: KernelEvent) -> tuple[str, ...]:
+    text = event.text.lower()
+    corrected = "corrected error" in text and "uncorrected" not in text
+    return () if corrected else (f"line {event.line_no}: {event.text}",)
+
+
+TOOL = Tool(
+    name="kernel log",
+    marks=(
+        "NVRM: Xid",
+        "SXid",
+        "mlx5_core ",
+        "AER: ",
+        "Link is Down",
+        "blocked for more than",
+        "Out of memory: Killed",
+        "mce: ",
+    ),
+    parse=parse,
+    lines=lambda event: (event.text,),
+    errors=_errors,
+)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, ToolFact, Value, one
+
 _ROW = re.compile(r"^[ \t]*enabled\s+((?:[01]\s+)*[01])[ \t\r]*$", re.M)
 _MAP = re.compile(r"^[ \t]*prio:(\d) dscp:(\d{1,2}(?:,\d{1,2})*),?[ \t\r]*$", re.M)
 
@@ -50,3 +52,28 @@ def parse(text: str) -> Qos | None:
 def _after(label: str, text: str) -> str | None:
     match = re.search(rf"^[ \t]*{label}:\s*(\S.*?)[ \t\r]*$", text, re.M)
     return match[1] if match else None
+
+
+def _line(qos: Qos) -> str:
+    priorities = "".join(map(str, qos.pfc_priorities or ())) or "none"
+    return f"trust {qos.trust or 'not shown'}, PFC on priorities: {priorities}"
+
+
+def _facts(settings: tuple[Qos, ...]) -> tuple[ToolFact, ...]:
+    (qos,) = settings
+    values: list[tuple[str, Value]] = []
+    if qos.pfc_priorities is not None:
+        priorities = ",".join(map(str, qos.pfc_priorities))
+        values.append(("pfc_enabled_prio", priorities or "none"))
+    if qos.trust is not None:
+        values.append(("trust", qos.trust))
+    return (ToolFact("eth.qos", tuple(values)),) if values else ()
+
+
+TOOL = Tool(
+    name="mlnx_qos",
+    marks=("PFC configuration", "Priority trust state"),
+    parse=one(parse),
+    lines=lambda qos: (_line(qos),),
+    facts=_facts,
+)

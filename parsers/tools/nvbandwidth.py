@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.parsers.logs.json_values import first_of, items, mapping, text_of
+from busbw.parsers.tools import Tool, one
 
 _RUNNING = re.compile(r"^[ \t]*Running (\w+)\.?[ \t\r]*$", re.M)
 _HEAD = re.compile(r"^\s*(?:\d+\s+)*\d+\s*$")
@@ -128,3 +129,12 @@ def _cell(value: object) -> float | None:
         return float(str(value))
     except ValueError:
         return None
+
+
+TOOL = Tool(
+    name="nvbandwidth",
+    marks=("nvbandwidth",),
+    parse=one(parse),
+    lines=lambda run: (f"{run.version or ''} {len(run.tests)} tests".strip(),),
+    errors=lambda run: (run.problem,) if run.problem else (),
+)

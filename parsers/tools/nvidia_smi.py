@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.blocks import blocks
 
 # What `nvidia-smi --query-…=FIELDS --format=csv,nounits` prints: a head line with the fields,
@@ -237,6 +239,10 @@ class TopologyRow:
     def path(self, column: str) -> str | None:
         """The word under a column; None = none that can be trusted."""
         return dict(self.paths).get(column)
+
+    def has_near(self, nics: tuple[str, ...]) -> bool:
+        """Whether one of the NICs is on this GPU's side of the machine."""
+        return any(column in nics and word not in ("SYS", "X") for column, word in self.paths)
 
     def nics_at(self, word: str) -> tuple[str, ...]:
         """NIC columns with that word, in order."""
@@ -513,3 +519,107 @@ def _group(title: str, text: str) -> dict[str, str]:
 def _degrees(text: str | None) -> int | None:
     match = re.fullmatch(r"(-?\d+) C", text or "")
     return int(match[1]) if match else None
+
+
+# How these outputs are known and what they say.
+
+
+def _table_line(table: SmiTable) -> str:
+    models = ", ".join(dict.fromkeys(gpu.model for gpu in table.gpus)) or "none"
+    return f"driver {table.driver}, CUDA {table.cuda}, {len(table.gpus)} GPUs: {models}"
+
+
+def _table_facts(tables: tuple[SmiTable, ...]) -> Iterator[ToolFact]:
+    (table,) = tables
+    modes = {True: "Enabled", False: "Disabled"}
+    yield ToolFact("gpu.driver", (("version", table.driver),))
+    for gpu in table.gpus:
+        if gpu.persistence is not None:
+            yield ToolFact("gpu.persistence", (("mode", modes[gpu.persistence]),), gpu.bus_id)
+        if gpu.mig is not None:
+            yield ToolFact("gpu.mig", (("mode", modes[gpu.mig]),), gpu.bus_id)
+        if gpu.ecc_uncorrected_volatile is not None:
+            errors = float(gpu.ecc_uncorrected_volatile)
+            yield ToolFact("gpu.ecc", (("uncorrected_volatile", errors),), gpu.bus_id)
+
+
+def _query_line(row: QueryRow) -> str:
+    return ", ".join(f"{name} {value}" for name, value in row.values)
+
+
+def _topology_facts(matrices: tuple[Topology, ...]) -> Iterator[ToolFact]:
+    """GPUs that reach every NIC only across sockets, where other GPUs have a near one."""
+    (matrix,) = matrices
+    rows = [row for row in matrix.rows if not row.torn]
+    near = sum(row.has_near(matrix.nics) for row in rows)
+    if near:
+        yield ToolFact("os.numa", (("gpus_far_from_nics", float(len(rows) - near)),))
+
+
+def _torn_rows(matrix: Topology) -> tuple[str, ...]:
+    torn = (row.name for row in matrix.rows if row.torn)
+    return tuple(f"nvidia-smi topo -m: the row of {name} is torn" for name in torn)
+
+
+def _nvlink_line(gpu: NvlinkGpu) -> str:
+    parts = []
+    if gpu.rates_gb_s:
+        up = len(gpu.rates_gb_s) - len(gpu.inactive)
+        parts.append(f"{up} of {len(gpu.rates_gb_s)} links up")
+    for link in gpu.errors:
+        counts = f"replay {link.replay} recovery {link.recovery} CRC {link.crc}"
+        parts.append(f"link {link.link} {counts}")
+    return f"GPU {gpu.index} {gpu.model}: {'; '.join(parts)}"
+
+
+def _nvlink_facts(gpus: tuple[NvlinkGpu, ...]) -> Iterator[ToolFact]:
+    """Inactive links beside active ones: a GPU that is not bridged has none active. And errors."""
+    for gpu in gpus:
+        subject = f"GPU {gpu.index}"
+        inactive = len(gpu.inactive)
+        if inactive < len(gpu.rates_gb_s):
+            values = (("inactive_links", float(inactive)),)
+            yield ToolFact("gpu.nvlink_status", values, subject)
+        if gpu.errors:
+            recovered = sum(link.recovery or 0 for link in gpu.errors)
+            yield ToolFact("gpu.nvlink_errors", (("recovery", float(recovered)),), subject)
+
+
+TOOL = (
+    Tool(
+        name="nvidia-smi",
+        marks=("NVIDIA-SMI",),
+        parse=one(parse_table),
+        lines=lambda table: (_table_line(table),),
+        facts=_table_facts,
+    ),
+    Tool(
+        name="nvidia-smi -L",
+        marks=("GPU 0: ",),
+        # The heads of `nvidia-smi nvlink` are the same lines.
+        parse=lambda text: () if "Link 0: " in text else parse_list(text),
+        lines=lambda gpu: (f"GPU {gpu.index}: {gpu.model}",),
+    ),
+    Tool(
+        name="nvidia-smi --query",
+        marks=("uuid", "[MiB]", "[MHz]", "current_link"),
+        parse=lambda text: parse_query(text) or (),
+        lines=lambda row: (_query_line(row),),
+        errors=lambda row: (f"nvidia-smi --query: {_query_line(row)}",) if row.broken else (),
+    ),
+    Tool(
+        name="nvidia-smi topo -m",
+        marks=("\tGPU0", "mGPU0"),
+        parse=one(parse_topology),
+        lines=lambda matrix: (f"{len(matrix.gpus)} GPUs, {len(matrix.nics)} NICs",),
+        facts=_topology_facts,
+        gaps=_torn_rows,
+    ),
+    Tool(
+        name="nvidia-smi nvlink",
+        marks=("Link 0: ",),
+        parse=parse_nvlink,
+        lines=lambda gpu: (_nvlink_line(gpu),),
+        facts=_nvlink_facts,
+    ),
+)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, one
+
 _LINE = re.compile(
     r"^[ \t]*((?:MLNX_OFED_LINUX|MLNX_OFED|OFED-internal|DOCA-OFED|doca-ofed)[-_]?([0-9][^\s:]*)?)\s*:?["
     r" \t\r]*$",
@@ -20,24 +22,21 @@ class OfedRelease:
 
     name: str
     version: str | None
+    kernel_package: str | None = None
+    """Version of the kernel part, where `dpkg -l` stands beside; None = not shown."""
 
 
 def parse_release(stdout: str) -> OfedRelease | None:
     """The release named; None = no such line in the text.
 
     >>> parse_release("MLNX_OFED_LINUX-23.10-1.1.9.0:\\n")
-    OfedRelease(name='MLNX_OFED_LINUX-23.10-1.1.9.0', version='23.10-1.1.9.0')
+    OfedRelease(name='MLNX_OFED_LINUX-23.10-1.1.9.0', version='23.10-1.1.9.0', kernel_package=None)
     """
     match = _LINE.search(stdout)
-    return OfedRelease(match[1], match[2]) if match else None
+    return OfedRelease(match[1], match[2], _kernel_package(stdout)) if match else None
 
 
-def parse_kernel_package(text: str) -> str | None:
-    """The version of the kernel package that `dpkg -l` lists; None = not listed.
-
-    >>> parse_kernel_package("mlnx-ofed-kernel-dkms  24.10.OFED.24.10.0.7.0.1\\n")
-    '24.10.OFED.24.10.0.7.0.1'
-    """
+def _kernel_package(text: str) -> str | None:
     match = _KERNEL.search(text)
     return match[1] if match else None
 
@@ -51,3 +50,11 @@ def same_release(userspace: str, kernel: str) -> bool:
     # The last number counts rebuilds of one of the two only.
     numbers = re.findall(r"\d+", userspace)[:-1]
     return bool(numbers) and ".".join(numbers) in ".".join(re.findall(r"\d+", kernel))
+
+
+TOOL = Tool(
+    name="ofed_info -s",
+    marks=("OFED", "doca-ofed"),
+    parse=one(parse_release),
+    lines=lambda release: (release.name,),
+)

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from ipaddress import ip_interface
 
+from busbw.parsers.tools import Tool, one
+
 # Rate and MTU of network interfaces from busbw's own section: `link NAME SPEED MTU` out of
 # /sys/class/net, in Mb/s and bytes.
 
@@ -235,3 +237,11 @@ def count_of(listed: str) -> int | None:
         for first, _, last in (part.partition("-") for part in listed.split(","))
     )
     return sum(last - first + 1 for first, last in ends)
+
+
+TOOL = Tool(
+    name="/dev/infiniband",
+    marks=("/dev/infiniband",),
+    parse=one(parse_device_nodes),
+    lines=lambda nodes: (", ".join(nodes.names),),
+)

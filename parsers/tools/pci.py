@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, ToolFact, one
 from busbw.parsers.tools.blocks import blocks
 
 _SPEED = re.compile(r"^[ \t]*(\d+(?:\.\d+)?) GT/s PCIe\b", re.M)
@@ -168,3 +169,31 @@ def _whole(text: str) -> int | None:
 
 def _real(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\d+(?:\.\d+)?", text) else None
+
+
+def _acs_line(bridge: AcsBridge) -> str:
+    control = bridge.control or ("not readable" if bridge.denied else "none")
+    return f"{bridge.address}: ACS {control}"
+
+
+def _acs_facts(bridges: tuple[AcsBridge, ...]) -> tuple[ToolFact, ...]:
+    redirecting = [bridge.address for bridge in bridges if bridge.redirects]
+    values = (("srcvalid_bridges", float(len(redirecting))),)
+    return (ToolFact("pci.acs", values, redirecting[0] if redirecting else ""),)
+
+
+TOOL = (
+    Tool(
+        name="PCI link",
+        marks=("GT/s PCIe",),
+        parse=one(parse_link),
+        lines=lambda link: (f"{link.address or 'device'}: {link.speed_gt_s:g} GT/s x{link.width}",),
+    ),
+    Tool(
+        name="lspci -vvv",
+        marks=("ACSC",),
+        parse=parse_acs,
+        lines=lambda bridge: (_acs_line(bridge),),
+        facts=_acs_facts,
+    ),
+)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, one
+
 _TITLE = re.compile(
     r"^[ \t]+(?:RDMA_)?(Write|Read|Send|Atomic\w*|Raw\w*)[ _](?:Post List |Bidirectional |IPoIB"
     r" )*.*?(BW|Latency)(?: Post List)? Test[ \t\r]*$",
@@ -199,3 +201,18 @@ def _latency(text: str, head: re.Match[str]) -> tuple[LatencyRow, ...]:
                 )
             )
     return tuple(found)
+
+
+def _line(run: Perftest) -> str:
+    best = "no bandwidth" if run.best_gbit_s is None else f"best {run.best_gbit_s:g} Gb/s"
+    title = f"{run.operation or 'test'} on {run.device or 'a device not shown'}"
+    return f"{title}: {best}, {len(run.latency)} latencies"
+
+
+TOOL = Tool(
+    name="perftest",
+    marks=("#bytes ",),
+    parse=one(parse),
+    lines=lambda run: (_line(run),),
+    errors=lambda run: (run.problem,) if run.problem else (),
+)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool
+
 _LINE = re.compile(r"^link (\S+)/(\d+) (.*)$", re.M)
 
 
@@ -41,3 +43,16 @@ def parse(text: str) -> tuple[RdmaLink, ...]:
             )
         )
     return tuple(found)
+
+
+def _line(link: RdmaLink) -> str:
+    state = f"{link.device}/{link.port} {link.state or '?'} {link.physical_state or '?'}"
+    return f"{state}, {link.netdev}" if link.netdev else state
+
+
+TOOL = Tool(
+    name="rdma link",
+    marks=(" physical_state ",),
+    parse=parse,
+    lines=lambda link: (_line(link),),
+)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from busbw.parsers.tools import Tool, ToolFact
+
 # P_Key tables of InfiniBand ports as sysfs gives them:
 # `/sys/class/infiniband/DEV/ports/N/pkeys/I`, one 16-bit key per file.
 
@@ -150,3 +152,18 @@ def _port(
 def _named(text: str | None) -> str | None:
     """`4: ACTIVE` without its number."""
     return text.partition(":")[2].strip() or text if text else None
+
+
+def _facts(keys: tuple[PartitionKey, ...]) -> tuple[ToolFact, ...]:
+    first = keys[0]
+    limited = first.index == 0 and not first.full_member
+    return (ToolFact("rdma.pkey", (("limited_at_0", limited),)),)
+
+
+TOOL = Tool(
+    name="P_Key table",
+    marks=("pkeys/",),
+    parse=parse_pkeys,
+    lines=lambda key: (f"index {key.index}: {key.key:#06x}",),
+    facts=_facts,
+)

@@ -1,4 +1,5 @@
-"""Outputs of real nodes: the facts, check ids and statuses that somebody read off by hand."""
+"""Outputs of real nodes, read as `busbw read FILE` reads them: the facts, check ids and statuses that
+somebody read off by hand."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from busbw.checks import texts
+from busbw import intake
+from busbw.cli.read import judged, read_one
 from busbw.model import worst
-from busbw.parsers.tools import ofed, recognise
+from busbw.parsers.logs import node_tools
+from busbw.parsers.tools.ibverbs import VerbsInfo
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 pytestmark = [
@@ -19,7 +22,7 @@ pytestmark = [
 ]
 
 
-def _smi(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
+def _smi(records: tuple[Any, ...]) -> dict[str, Any]:
     (table,) = records
     first = table.gpus[0]
     on = {True: "On", False: "Off", None: None}
@@ -38,14 +41,13 @@ def _smi(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     return facts if table.processes is None else facts | {"processes": len(table.processes)}
 
 
-def _pkeys(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
-    (keys,) = records
-    return {f"pkey{k.index}": f"{k.key:#06x}" for k in keys} | {
-        f"pkey{k.index}_full_member": k.full_member for k in keys
+def _pkeys(records: tuple[Any, ...]) -> dict[str, Any]:
+    return {f"pkey{k.index}": f"{k.key:#06x}" for k in records} | {
+        f"pkey{k.index}_full_member": k.full_member for k in records
     }
 
 
-def _devices(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
+def _devices(records: tuple[Any, ...]) -> dict[str, Any]:
     (listed,) = records
     return {
         "devices": [d.name for d in listed.devices],
@@ -53,8 +55,8 @@ def _devices(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-def _devinfo(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
-    infos = next(r for r in records if isinstance(r, tuple) and hasattr(r[0], "transport"))
+def _devinfo(records: tuple[Any, ...]) -> dict[str, Any]:
+    infos = [r for r in records if isinstance(r, VerbsInfo)]
     first = infos[0]
     port = first.ports[0]
     nodes = [r for r in records if hasattr(r, "uverbs")]
@@ -78,20 +80,19 @@ def _devinfo(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-def _links(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
-    (links,) = records
+def _links(records: tuple[Any, ...]) -> dict[str, Any]:
     said = {
         f"{k.device}/{k.port}": {
             "state": k.state,
             "physical_state": k.physical_state,
             "netdev": k.netdev,
         }
-        for k in links
+        for k in records
     }
     return {"links": said}
 
 
-def _topology(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
+def _topology(records: tuple[Any, ...]) -> dict[str, Any]:
     (matrix,) = records
     rows = {row.name: row for row in matrix.rows}
     facts: dict[str, Any] = {
@@ -107,16 +108,15 @@ def _topology(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     return facts | {"gpu4_nics": "/".join(sorted(far)), "malformed_row": torn[0] if torn else None}
 
 
-def _gids(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
-    (gids,) = records
+def _gids(records: tuple[Any, ...]) -> dict[str, Any]:
     return {
         g.device: {"rocev2_ipv4_index": g.index, "ipv4": g.ipv4, "netdev": g.netdev}
-        for g in gids
+        for g in records
         if g.routable
     }
 
 
-def _qos(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
+def _qos(records: tuple[Any, ...]) -> dict[str, Any]:
     (qos,) = records
     return {
         "dcbx": qos.dcbx,
@@ -127,7 +127,7 @@ def _qos(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-def _ibstat(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
+def _ibstat(records: tuple[Any, ...]) -> dict[str, Any]:
     (listed,) = records
     first = listed.devices[0]
     port = first.ports[0]
@@ -154,47 +154,45 @@ def _ibstat(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     return facts | each
 
 
-def _providers(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
-    (providers,) = records
+def _providers(records: tuple[Any, ...]) -> dict[str, Any]:
     return {
-        "providers": len(providers),
-        "providers_shown": len(providers),
-        "fabric": providers[0].fabric,
-        "domains": [p.domain for p in providers],
-        "version": providers[0].version,
-        "types": [p.endpoint for p in providers],
+        "providers": len(records),
+        "providers_shown": len(records),
+        "fabric": records[0].fabric,
+        "domains": [p.domain for p in records],
+        "version": records[0].version,
+        "types": [p.endpoint for p in records],
     }
 
 
-def _ofed(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
+def _ofed(records: tuple[Any, ...]) -> dict[str, Any]:
     (release,) = records
-    return {"ofed": release.name, "kernel_dkms": ofed.parse_kernel_package(text)}
+    return {"ofed": release.name, "kernel_dkms": release.kernel_package}
 
 
-def _nvlink(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
-    (gpus,) = records
-    errors = gpus[0].errors
+def _nvlink(records: tuple[Any, ...]) -> dict[str, Any]:
+    errors = records[0].errors
     totals = {name: sum(getattr(e, name) for e in errors) for name in ("replay", "recovery", "crc")}
-    return {"gpu0": gpus[0].model, "links_listed": [e.link for e in errors], **totals}
+    return {"gpu0": records[0].model, "links_listed": [e.link for e in errors], **totals}
 
 
-def _pci(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
+def _pci(records: tuple[Any, ...]) -> dict[str, Any]:
     (link,) = records
     return {"speed": f"{link.speed_gt_s:.1f} GT/s PCIe", "width": link.width}
 
 
-def _acs(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
-    ((bridge,),) = records
+def _acs(records: tuple[Any, ...]) -> dict[str, Any]:
+    (bridge,) = records
     return {"bdf": bridge.address, "acs_enabled": bridge.redirects, "ACSCtl": bridge.control}
 
 
-def _fec(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
+def _fec(records: tuple[Any, ...]) -> dict[str, Any]:
     (fec,) = records
     return {"interface": fec.interface, "configured": fec.configured, "active": fec.active}
 
 
-def _dcgm(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
-    ((test,),) = records
+def _dcgm(records: tuple[Any, ...]) -> dict[str, Any]:
+    (test,) = records
     words = test.warning.split()
     return {
         test.name.lower().replace(" ", "_") + "_test": test.result,
@@ -203,7 +201,7 @@ def _dcgm(text: str, records: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-FACTS: dict[str, Callable[[str, tuple[Any, ...]], dict[str, Any]]] = {
+FACTS: dict[str, Callable[[tuple[Any, ...]], dict[str, Any]]] = {
     "001": _smi,
     "003": _pkeys,
     "005": _devices,
@@ -233,21 +231,23 @@ FACTS: dict[str, Callable[[str, tuple[Any, ...]], dict[str, Any]]] = {
 
 def problems(row: dict[str, Any]) -> list[str]:
     """What is not as the index says."""
-    text = (CORPUS / row["file"]).read_text(encoding="utf-8")
+    (source,) = intake.expand([str(CORPUS / row["file"])])
     expected = row["expected"]
-    records = recognise.read(text)
-    found = FACTS[row["id"].removeprefix("pf-")](text, records)
+    documents = [each for each in read_one(source).documents if each.kind == node_tools.KIND]
+    if not documents:
+        return ["not read as the output of a node's tool"]
+    facts = FACTS[row["id"].removeprefix("pf-")](documents[0].records)
     wrong = [
-        f"{key}: {found.get(key)!r}, not {value!r}"
+        f"{key}: {facts.get(key)!r}, not {value!r}"
         for key, value in expected["facts"].items()
-        if found.get(key) != value
+        if facts.get(key) != value
     ]
-    rulings = texts.judge(text, records)
+    results = judged(documents[0])
     wrong += [
         f"check {check_id} says nothing"
-        for check_id in set(expected["check_ids"]) - {r.check_id for r in rulings}
+        for check_id in set(expected["check_ids"]) - {result.check_id for result in results}
     ]
-    status = worst(tuple(r.status for r in rulings)).value.lower()
+    status = worst(tuple(result.status for result in results)).value.lower()
     allowed = (expected["status"], *expected.get("status_also_ok", ()))
     return wrong + ([] if status in allowed else [f"status {status}, not {' or '.join(allowed)}"])
 

@@ -2,8 +2,8 @@
 
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Fact
-from busbw.parsers.findings.facts import across, from_nodes, looks_like
-from busbw.parsers.tools import recognise
+from busbw.parsers.findings.facts import across, from_tools
+from busbw.parsers.tools import is_marked
 
 
 def ibstat(*ports: tuple[str, str, str, str]) -> str:
@@ -34,7 +34,7 @@ def smi(driver: str, *, persistence: str = "On ", mig: str = "Disabled", ecc: in
 
 
 def facts(text: str, artefact: str = "node.txt") -> tuple[Fact, ...]:
-    return from_nodes(artefact, recognise.read(text), text)
+    return from_tools(artefact, text)
 
 
 def told(*texts: str) -> list[tuple[str, str]]:
@@ -103,9 +103,10 @@ def test_a_network_interface_without_flow_control_is_found() -> None:
         "DCBX mode: OS controlled\nPriority trust state: pcp\nPFC configuration:\n\tpriority    0  "
         " 1   2   3   4   5   6   7\n\tenabled     0   0   0   0   0   0   0   0   \n"
     )
-    assert looks_like(text.encode())
+    assert is_marked(text.encode(), facts=True)
     assert ("low-bw-pfc-missing", "likely") in told(text)
 
 
 def test_a_log_is_not_taken_for_the_output_of_a_tool() -> None:
-    assert not looks_like(b"gpu1:1:2 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n")
+    text = b"gpu1:1:2 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n"
+    assert not is_marked(text, facts=True)

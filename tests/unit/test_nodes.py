@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from busbw.parsers import tools
-from busbw.parsers.tools import fi_info, ibstat, ibverbs, kernel_log, nvidia_smi, recognise
+from busbw.parsers.tools import fi_info, ibstat, ibverbs, kernel_log, nvidia_smi
 from busbw.parsers.tools.ibverbs import VerbsDevices
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "nodes"
@@ -43,7 +43,7 @@ def test_a_machine_without_adapters_is_read_as_none_and_never_as_unreadable() ->
     ["", "\n", "bash: nvidia-smi: command not found\n", "\x00\x01\x02", "GPU 0\n", "port: 1\n"],
 )
 def test_nothing_is_read_from_a_foreign_text(text: str) -> None:
-    assert recognise.read(text) == ()
+    assert tools.read(text) == ()
 
 
 def test_a_panic_without_any_device_names_the_device_that_is_missing() -> None:

@@ -171,6 +171,7 @@ def test_read_prints_them_alone_and_beside_a_log_with_the_worst_status(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "  ibstat                 mlx5_0 MT4129: port 1 Active, LinkUp, 400 Gb/s, InfiniBand",
         "  ibstat                 mlx5_1 MT4129: port 1 Down, Polling, 10 Gb/s, InfiniBand",
+        "  FAIL rdma.port_state   mlx5_1 Down / Polling; expected: every port ACTIVE",
     ]
     assert cli.main(["read", str(tmp_path / "dmesg.txt")]) == 1
     assert f"  BAD     line 2: {XID}" in capsys.readouterr().out
