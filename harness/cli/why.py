@@ -452,8 +452,8 @@ def _cut(text: str) -> str:
     )
 
 
-def entry(symptom: Symptom) -> str:
-    """One entry of the catalogue, explained."""
+def entry(symptom: Symptom, known: SymptomTable) -> str:
+    """One entry of the catalogue, explained; of a check also the entries that it speaks for."""
     stages = ", ".join((symptom.stage, *symptom.also_stages))
     severity = f"{symptom.severity.value}; " if symptom.severity else ""
     signs = [
@@ -461,12 +461,18 @@ def entry(symptom: Symptom) -> str:
         for signal in symptom.signals
         if signal.weight.value != "excludes"
     ]
+    causes = tuple(
+        f"{each.id}  {each.title}"
+        for each in known.symptoms
+        if any(signal.source == f"preflight:{symptom.id}" for signal in each.signals)
+    )
     out = [
         f"{symptom.id}  {symptom.title}",
         f"  cause     {symptom.cause}",
         f"  costs     {severity}shows at {stages}",
         f"  why       {symptom.explanation}",
         *_labelled("signs", tuple(dict.fromkeys(signs))),
+        *_labelled("causes", causes),
         *_steps(tuple(step.fix() for step in symptom.fix)),
         *_labelled("verify", symptom.verify),
         *_labelled("trust", (symptom.trust,) if symptom.trust else ()),
@@ -498,11 +504,11 @@ def unknown_word(word: str, known: SymptomTable) -> str:
     """What to say of a word that is neither a path nor an entry."""
     near = [name for name in known.by_id if word.casefold() in name]
     meant = (
-        f"symptoms with that word: {', '.join(near)}"
+        f"ids with that word: {', '.join(near)}"
         if near
         else codec.unknown("symptom", word, known.by_id)
     )
-    return f"{word!r} is neither a path nor a symptom; {meant}"
+    return f"{word!r} is neither a path nor an id; {meant}"
 
 
 _FABRICS = ("ib", "roce", "spectrum-x", "tcp", "efa", "gcp")
@@ -545,8 +551,6 @@ def run(args: argparse.Namespace) -> int:
         from busbw.cli.why_live import run_live
 
         return run_live(args)
-    from busbw.parsers.findings import table
-
     if args.list_entries:
         sys.stdout.write(listing(table.load()))
         return 0
@@ -563,25 +567,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _entries(words: list[str]) -> str | None:
-    """The explanation where the one word is an id of the table or of a check and no file of that
-    name is there; None = diagnose."""
-
-    from busbw.parsers.findings import table
-
+    """The explanation where the one word is an id of the catalogue and no file of that name is
+    there; None = diagnose."""
     if len(words) != 1 or os.path.exists(words[0]) or os.sep in words[0] or words[0] == "-":
         return None
-    symptoms = table.load()
-    if words[0] in symptoms.by_id:
-        return entry(symptoms.by_id[words[0]])
-    fed = [
-        symptom
-        for symptom in symptoms.symptoms
-        if any(signal.source == f"preflight:{words[0]}" for signal in symptom.signals)
-    ]
-    if fed:
-        return "\n".join(entry(symptom) for symptom in fed)
+    known = table.load()
+    if words[0] in known.by_id:
+        return entry(known.by_id[words[0]], known)
     raise UsageError(
-        unknown_word(words[0], symptoms),
+        unknown_word(words[0], known),
         next_step="busbw why --list shows what is known; a path must exist",
     )
 

@@ -139,7 +139,7 @@ class Finding:
     """Something that is wrong or may be, with its proof and what to do."""
 
     id: str
-    """kebab-case (`rail-half-rate`) or a check's dotted id (`rdma.devices`)."""
+    """kebab-case (`slow-rail`) or a check's dotted id (`rdma.devices`)."""
     status: Status
     title: str
     where: tuple[str, ...]

@@ -20,7 +20,7 @@ RUNS = SimpleNamespace(
 def test_verdict_then_cause_then_fix_then_evidence() -> None:
     assert verdict_lines(RUNS.failing().result) == (
         "FAIL  all_reduce reaches 192 GB/s at 8 GiB, 52 % of the accepted runs",
-        "CAUSE (likely)  gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s   [rail-half-rate]",
+        "CAUSE (likely)  gpu-005: mlx5_3 trained at 200 Gb/s, expected 400 Gb/s   [slow-rail]",
         "      Every ring crosses the slow rail, so the whole job runs at that rail's speed.",
         "DO    1  Read the link's own account of it   # needs root",
         "         ssh gpu-005 sudo mlxlink -d mlx5_3 -e",
@@ -42,7 +42,7 @@ def test_verdict_then_cause_then_fix_then_evidence() -> None:
         "THEN  busbw run -w gpu-005,gpu-000 --pairs",
         (
             "ALSO  ▲ warning (certain)  NCCL_IB_GID_INDEX is set on 2 nodes; InfiniBand ignores it "
-            "  [gid-index-unset]"
+            "  [gid-rocev1-or-no-ipv4]"
         ),
         "NOT CHECKED  bit error rate of the links; sustained load over 60 minutes",
         "busbw: FAIL all_reduce 192/371 GB/s (52%) gpu-[000-015] runs/20261120-0212-3f9c",

@@ -102,7 +102,10 @@ def test_every_entry_says_why_and_what_to_do_with_a_known_right() -> None:
         own = symptom.role in (Role.FINDING, Role.CHECK)
         assert own or (symptom.references and symptom.severity), symptom.id
         assert not (own and symptom.signals), symptom.id
-        assert re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*", symptom.id)
+        dotted = (
+            r"[a-z]+(?:\.[a-z_]+)+" if symptom.role is Role.CHECK else r"[a-z0-9]+(?:-[a-z0-9]+)*"
+        )
+        assert re.fullmatch(dotted, symptom.id)
 
 
 def test_no_entry_explains_itself() -> None:

@@ -168,10 +168,13 @@ def test_one_entry_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Duplicate GPU detected" in out
 
 
-def test_a_check_is_explained_by_the_entries_it_feeds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_is_explained_with_the_entries_it_speaks_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     status, out, _ = why(capsys, "rdma.rate")
     assert status == 0
-    assert out.startswith("ib-rate-degraded  Port at a lower rate or width than expected\n")
+    assert out.startswith("rdma.rate  All ports have their full rate\n  cause     ")
+    assert "  causes    ib-rate-degraded  Port at a lower rate or width than expected\n" in out
 
 
 def test_an_unknown_word_is_answered_with_the_likely_entry(
@@ -272,6 +275,6 @@ def test_a_part_of_an_id_lists_the_entries_with_it(capsys: pytest.CaptureFixture
     status, _, err = why(capsys, "retry-exceeded")
     assert status == 2
     assert (
-        "symptoms with that word: retry-exceeded-at-start, retry-exceeded-midrun,"
+        "ids with that word: retry-exceeded-at-start, retry-exceeded-midrun,"
         " rnr-retry-exceeded" in err
     )
