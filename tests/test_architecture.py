@@ -92,6 +92,7 @@ FLOORS = (
     ("busbw.launch", 2),
     ("busbw.codec", 1),
     ("busbw.plugins", 1),
+    ("busbw.shell", 1),
     ("busbw.model", 0),
     ("busbw.errors", 0),
     ("busbw.text", 0),

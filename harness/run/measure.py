@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from busbw import shell
 from busbw.checks import counters
 from busbw.launch import nccl_tests
 from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocation, Unreachable
@@ -110,15 +111,6 @@ LIMIT_S = 60
 MOST_BYTES = 4 << 20
 """Of each rank's log; with INFO it has about 100 KiB where there are eight GPUs on each of 64
 nodes."""
-_COLLECT = f"""\
-cd "$1" || exit 1
-h=$(uname -n); h=${{h%%.*}}
-for f in nccl."$h".*.log; do
-  [ -f "$f" ] || continue
-  printf '\\n{HEAD}%s %s\\n' "$f" "$(($(wc -c <"$f")))"; head -c "$2" "$f"
-done
-"""
-"""Only the node's own: where nodes share a home directory, all ranks write into one folder."""
 
 
 def prepare(context: Context, nodes: tuple[str, ...], directory: str) -> None:
@@ -132,7 +124,8 @@ def prepare(context: Context, nodes: tuple[str, ...], directory: str) -> None:
 def collect(context: Context, case_id: str, nodes: tuple[str, ...], directory: str) -> None:
     """Keep what the ranks of each node wrote as `raw/cases/ID/nccl/NODE.txt`; the folder is removed
     with all of the run's."""
-    argv = ("sh", "-c", _COLLECT, "busbw-rank-logs", directory, str(MOST_BYTES))
+    script = shell.load("busbw.run", "rank_logs.sh")
+    argv = ("sh", "-c", script, "busbw-rank-logs", directory, str(MOST_BYTES), HEAD)
     commands = {
         node: Command(
             argv, timeout_s=LIMIT_S, label="rank-logs", store=f"cases/{case_id}/nccl/{node}.txt"

@@ -5,6 +5,12 @@ It looks twice (processes, sockets, ports, GPUs, NCCL's RAS), and between the lo
 longer: kernel log, memory, dumps, logs, disks. It writes no file, sends no signal and starts
 nothing that stays. Only `--stacks` touches a process: the tools that read stacks pause it.
 
+The text is in `sh/`: POSIX sh with grep, awk, ls and what iproute2 and the GPU driver bring. It runs
+on every node of a job at once, often on CPUs that the job uses, so it starts few processes: what a
+loop of the shell would read file by file, one grep or one awk reads for all ranks. What may hang (a
+mount, a driver, the memory of a stopped process) runs in a shell of its own under a limit, with its
+output in a pipe that ends with the limit.
+
 Framing is that of the preflight script; the first line names the boundary, so that an answer that a
 site collected by its own means can be taken apart as well.
 """
@@ -15,13 +21,48 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from busbw import shell
 from busbw.model import Command
-from busbw.triage import shell
 
 INTERVAL_S = 5
 """Between the two looks: a healthy job's collectives take milliseconds to seconds."""
 MAGIC = "busbw-live 1"
 """First words of every answer."""
+_RANK_NAMES = "RANK|OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|SLURM_PROCID"
+_KEPT = (
+    "LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|OMPI_COMM_WORLD_LOCAL_RANK|PMI_SIZE|SLURM_NTASKS"
+    "|SLURM_LOCALID|SLURM_JOB_ID|SLURM_STEP_ID|SLURM_NODEID|SLURM_JOB_NAME|SLURM_JOB_PARTITION|OMPI_MCA_ess_base_jobid|PMIX_NAMESPACE"
+    "|TORCHELASTIC_RUN_ID|MASTER_ADDR|MASTER_PORT|BUSBW_JOB|CUDA_VISIBLE_DEVICES|NCCL_RAS_ADDR|NCCL_RAS_ENABLE|NCCL_DEBUG_FILE"
+    "|NCCL_SOCKET_IFNAME|NCCL_IB_HCA|NCCL_INSPECTOR_DUMP_DIR|TORCH_FR_DUMP_TEMP_FILE|TORCH_NCCL_DEBUG_INFO_TEMP_FILE|TORCH_FR_BUFFER_SIZE"
+    "|TORCH_NCCL_TRACE_BUFFER_SIZE|TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC|KUBERNETES_SERVICE_HOST|HOSTNAME"
+)
+"""Variables that say which rank of which job a process is and where it writes. Nothing else of an
+environment leaves the node."""
+_KEPT = (
+    "LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|OMPI_COMM_WORLD_SIZE|OMPI_COMM_WORLD_LOCAL_SIZE|OMPI_COMM_WORLD_LOCAL_RANK|PMI_SIZE|SLURM_NTASKS"
+    "|SLURM_LOCALID|SLURM_JOB_ID|SLURM_STEP_ID|SLURM_NODEID|SLURM_JOB_NAME|SLURM_JOB_PARTITION|OMPI_MCA_ess_base_jobid|PMIX_NAMESPACE"
+    "|TORCHELASTIC_RUN_ID|MASTER_ADDR|MASTER_PORT|BUSBW_JOB|CUDA_VISIBLE_DEVICES|NCCL_RAS_ADDR|NCCL_RAS_ENABLE|NCCL_DEBUG_FILE"
+    "|NCCL_SOCKET_IFNAME|NCCL_IB_HCA|NCCL_INSPECTOR_DUMP_DIR|TORCH_FR_DUMP_TEMP_FILE|TORCH_NCCL_DEBUG_INFO_TEMP_FILE|TORCH_FR_BUFFER_SIZE"
+    "|TORCH_NCCL_TRACE_BUFFER_SIZE|TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC|KUBERNETES_SERVICE_HOST|HOSTNAME"
+)
+"""Variables that say which rank of which job a process is and where it writes. Nothing else of an
+environment leaves the node."""
+_COUNTERS = (
+    "state phys_state rate counters/port_xmit_data counters/port_rcv_data counters/link_downed"
+    " counters/symbol_error counters/port_rcv_errors counters/port_xmit_discards"
+    " counters/port_xmit_wait counters/link_error_recovery hw_counters/local_ack_timeout_err"
+    " hw_counters/out_of_sequence hw_counters/packet_seq_err hw_counters/rnr_nak_retry_err"
+    " hw_counters/req_cqe_error hw_counters/resp_cqe_error hw_counters/roce_adp_retrans"
+    " hw_counters/rp_cnp_handled"
+)
+_GPU = (
+    "nvidia-smi"
+    " --query-gpu=index,uuid,pci.bus_id,utilization.gpu,power.draw,power.limit,clocks.sm"
+    ",clocks_event_reasons.active,temperature.gpu,ecc.errors.uncorrected.volatile.total"
+    " --format=csv,nounits"
+)
+_GPU_APPS = "nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory --format=csv,nounits"
+_QUEUE_PAIRS = "rdma resource show qp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +96,10 @@ class Part:
     """What a part with a limit reads on its standard input, as a command of the script's shell."""
 
 
+def _sh(name: str) -> str:
+    return shell.load("busbw.triage", name).strip()
+
+
 def parts(asking: Asking) -> tuple[Part, ...]:
     """What is asked, in the order in which evidence dies."""
     smi = "command -v nvidia-smi >/dev/null"
@@ -63,36 +108,43 @@ def parts(asking: Asking) -> tuple[Part, ...]:
 
     def ras(name: str, before: str = "") -> Part:
         if not asking.ras:
-            return Part(name, shell.LISTENS, before=before)
+            return Part(name, _sh("listens.sh"), before=before)
         patience_s = 4 if name == "ras-1" else 2
         return Part(
             name,
-            shell.RAS,
+            _sh("ras.sh"),
             14,
             f'"${{address%:*}}" "${{address##*:}}" "$FOREIGN" "${{FIRST:-self}}" {patience_s}',
             before,
         )
 
-    stacks = (Part("stacks", shell.STACKS, 60, "$PIDS"),) if asking.stacks else ()
+    stacks = (Part("stacks", _sh("stacks.sh"), 60, "$PIDS"),) if asking.stacks else ()
     return (
-        Part("self", shell.SELF),
+        Part("self", _sh("self.sh")),
         Part("ranks", "printf '%s\\n' \"$RANKS\""),
-        Part("look-1", shell.LOOK),
-        ras("ras-1", shell.PLACES),
-        Part("gpu-1", shell.GPU, 8, where=smi),
-        Part("gpu-apps", shell.GPU_APPS, 8, where=answers),
-        Part("kernel", shell.KERNEL),
-        Part("dumps", shell.DUMPS, 10, '"$@"', shell.DUMP_FILES, "[ $# -gt 0 ]"),
-        Part("logs", shell.LOGS, 8, '"$@"', shell.LOG_FILES, "[ $# -gt 0 ]"),
-        Part("host", shell.HOST),
-        Part("disks", shell.DISKS, 4, '"$@"', shell.DISK_FILES, given="printf '%s\\n' \"$files\""),
-        Part("qps", shell.QUEUE_PAIRS, 4, where='[ -n "$HCAS" ] && command -v rdma >/dev/null'),
+        Part("look-1", _sh("sample.sh")),
+        ras("ras-1", _sh("places.sh")),
+        Part("gpu-1", _GPU, 8, where=smi),
+        Part("gpu-apps", _GPU_APPS, 8, where=answers),
+        Part("kernel", _sh("kernel.sh")),
+        Part("dumps", _sh("dumps.sh"), 10, '"$@"', _sh("dump_files.sh"), "[ $# -gt 0 ]"),
+        Part("logs", _sh("logs.sh"), 8, '"$@"', _sh("log_files.sh"), "[ $# -gt 0 ]"),
+        Part("host", _sh("host.sh")),
+        Part(
+            "disks",
+            _sh("disks.sh"),
+            4,
+            '"$@"',
+            _sh("disk_files.sh"),
+            given="printf '%s\\n' \"$files\"",
+        ),
+        Part("qps", _QUEUE_PAIRS, 4, where='[ -n "$HCAS" ] && command -v rdma >/dev/null'),
         *stacks,
-        Part("wait", shell.WAIT),
-        Part("look-2", shell.LOOK),
+        Part("wait", _sh("wait.sh")),
+        Part("look-2", _sh("sample.sh")),
         ras("ras-2"),
-        Part("gpu-2", shell.GPU, 8, where=answers),
-        Part("self-2", shell.SELF_AGAIN),
+        Part("gpu-2", _GPU, 8, where=answers),
+        Part("self-2", _sh("self_again.sh")),
     )
 
 
@@ -124,12 +176,12 @@ def text(asking: Asking, boundary: str) -> str:
     constants = {
         "B": boundary,
         "INTERVAL": str(asking.interval_s),
-        "NAMES": shell.RANK_NAMES,
-        "KEPT": shell.KEPT,
-        "COUNTERS": shell.COUNTERS,
-        "READ_RANKS": shell.READ_RANKS.strip(),
-        "STATES": shell.STATES.strip(),
-        "HELD": shell.HELD.strip(),
+        "NAMES": _RANK_NAMES,
+        "KEPT": _KEPT,
+        "COUNTERS": _COUNTERS,
+        "READ_RANKS": _sh("read_ranks.sh"),
+        "STATES": _sh("states.awk"),
+        "HELD": _sh("held.awk"),
     }
     lines = [
         (
@@ -138,13 +190,13 @@ def text(asking: Asking, boundary: str) -> str:
         ),
         "main() {",
         f'echo "{MAGIC} $B"',
-        shell.FIND.strip(),
+        _sh("find.sh"),
         *map(_part, parts(asking)),
         "mark done",
         "}",
         *(f"{name}={shlex.quote(value)}" for name, value in constants.items()),
         "export NAMES KEPT",
-        shell.PROLOGUE.strip(),
+        _sh("prologue.sh"),
         "main </dev/null",
     ]
     return "\n".join(lines) + "\n"
