@@ -203,9 +203,9 @@ def _stall(
     known: Mapping[str, NodeFacts],
     results: tuple[BenchmarkResult, ...],
 ) -> tuple[Finding, ...]:
-    if not artefact.looks and not artefact.unreachable:
+    if not artefact.samples and not artefact.unreachable:
         return ()
-    answers = {file.node: (_text(run, file.path).encode(), file.path) for file in artefact.looks}
+    answers = {file.node: (_text(run, file.path).encode(), file.path) for file in artefact.samples}
     seen = {node: look.read(node, content, path) for node, (content, path) in answers.items()}
     done, planned_sizes = len(results[-1].rows) if results else 0, artefact.case.sizes.planned()
     # The benchmark prints a size once all its iterations are through: which of them hangs, only
@@ -222,7 +222,7 @@ def _stall(
     linked = {node: facts.linked for node, facts in known.items()}
     found = own_launch.judge(
         seen,
-        {file.node: file.path for file in artefact.looks},
+        {file.node: file.path for file in artefact.samples},
         artefact.ranks_of,
         linked,
         artefact.unreachable,

@@ -12,7 +12,7 @@ from busbw.assess.launches import Launch
 from busbw.model import Finding
 from busbw.model.stall import StallStory, StoryEvent, StoryRank
 from busbw.parsers.stall import live
-from busbw.parsers.stall.evidence import RankSeen, Wanted
+from busbw.parsers.stall.evidence import RankSeen, RequestedJob
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.run_directory import RunDir
 from busbw.triage import offline, samples
@@ -36,7 +36,7 @@ def stories(run: RunDir, made: Iterable[Launch]) -> tuple[StallStory, ...]:
     return tuple(
         _story(run, launch)
         for launch in made
-        if launch.artefact.looks or launch.artefact.unreachable
+        if launch.artefact.samples or launch.artefact.unreachable
     )
 
 
@@ -50,9 +50,9 @@ def _story(run: RunDir, launch: Launch) -> StallStory:
             None,
             file.clock_offset_s,
         )
-        for file in artefact.looks
+        for file in artefact.samples
     ]
-    judged = live.judge(evidence, artefact.unreachable, Wanted(), None)
+    judged = live.judge(evidence, artefact.unreachable, RequestedJob(), None)
     named = _named(launch.findings)
     ticks = {node.node: node.tick_hz for node in evidence}
     # Without a process of the launch, the evidence may be of another job on these nodes.

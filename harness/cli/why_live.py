@@ -16,7 +16,7 @@ from busbw.codec import dump_json
 from busbw.errors import UsageError
 from busbw.inventory import fold
 from busbw.model import Finding, Unreachable
-from busbw.parsers.stall.evidence import Event, StallClass, StallJudgement
+from busbw.parsers.stall.evidence import Event, StallClass, StallVerdict
 from busbw.parsers.stall.live import clock, drain_commands, ticket
 from busbw.reports.safe import one_line
 from busbw.units import format_duration
@@ -54,105 +54,103 @@ class LiveDocument:
     directory: str
 
 
-def live_exit_status(judgement: StallJudgement) -> int:
+def live_exit_status(verdict: StallVerdict) -> int:
     """0 = it moves, 1 = it is stalled, 3 = there is no job to judge."""
-    return _EXIT.get(judgement.kind, 1)
+    return _EXIT.get(verdict.kind, 1)
 
 
-def live_document(judgement: StallJudgement, directory: str) -> str:
+def live_document(verdict: StallVerdict, directory: str) -> str:
     """The JSON document."""
     return dump_json(
         LiveDocument(
             schema="busbw.why-live/1",
-            kind=judgement.kind.value,
-            headline=judgement.headline,
-            job=judgement.job,
-            world=judgement.world,
-            ranks_found=len(judgement.ranks),
-            nodes=_nodes(judgement),
-            culprit_ranks=judgement.culprit_ranks,
-            culprit_nodes=judgement.culprit_nodes,
-            since=None if judgement.since_s is None else clock(judgement.since_s),
+            kind=verdict.kind.value,
+            headline=verdict.headline,
+            job=verdict.job,
+            world=verdict.world,
+            ranks_found=len(verdict.ranks),
+            nodes=_nodes(verdict),
+            culprit_ranks=verdict.culprit_ranks,
+            culprit_nodes=verdict.culprit_nodes,
+            since=None if verdict.since_s is None else clock(verdict.since_s),
             watchdog_left_s=(
-                None if judgement.watchdog_left_s is None else round(judgement.watchdog_left_s, 1)
+                None if verdict.watchdog_left_s is None else round(verdict.watchdog_left_s, 1)
             ),
-            findings=judgement.findings,
-            timeline=judgement.timeline,
-            unreachable=judgement.unreachable,
-            notes=judgement.notes,
-            drain=drain_commands(judgement),
-            ticket=ticket(judgement, directory),
+            findings=verdict.findings,
+            timeline=verdict.timeline,
+            unreachable=verdict.unreachable,
+            notes=verdict.notes,
+            drain=drain_commands(verdict),
+            ticket=ticket(verdict, directory),
             directory=directory,
         )
     )
 
 
-def live_answer(judgement: StallJudgement, directory: str, asked_s: float | None) -> str:
+def live_answer(verdict: StallVerdict, directory: str, asked_s: float | None) -> str:
     """The judgement for people: verdict, culprit, evidence, what to do, timeline, ticket."""
-    out = [_job(judgement), ""]
-    for number, finding in enumerate(judgement.findings):
-        out += _live_finding(finding, judgement, asked_s, first=number == 0)
-    out += ["", *_watchdog(judgement)] if judgement.watchdog_left_s is not None else []
-    if judgement.timeline and judgement.kind is not StallClass.SLOW:
+    out = [_job(verdict), ""]
+    for number, finding in enumerate(verdict.findings):
+        out += _live_finding(finding, verdict, asked_s, first=number == 0)
+    out += ["", *_watchdog(verdict)] if verdict.watchdog_left_s is not None else []
+    if verdict.timeline and verdict.kind is not StallClass.SLOW:
         out += ["", "last events, all nodes, one clock"]
-        out += [
-            f"  {clock(e.at_s)[11:19]}  {e.node:<12}  {e.text}" for e in judgement.timeline[-12:]
-        ]
-    out += ["", *(f"note: {note}" for note in judgement.notes[:8])] if judgement.notes else []
-    if live_exit_status(judgement) == 1:
+        out += [f"  {clock(e.at_s)[11:19]}  {e.node:<12}  {e.text}" for e in verdict.timeline[-12:]]
+    out += ["", *(f"note: {note}" for note in verdict.notes[:8])] if verdict.notes else []
+    if live_exit_status(verdict) == 1:
         out += [
             "",
             "ticket",
-            *(f"  | {line}" for line in ticket(judgement, directory).splitlines()),
+            *(f"  | {line}" for line in ticket(verdict, directory).splitlines()),
         ]
     out.append("")
     out.append(
-        f"busbw: {_word(judgement)} {judgement.kind.value} {' '.join(judgement.culprit_nodes)}"
+        f"busbw: {_word(verdict)} {verdict.kind.value} {' '.join(verdict.culprit_nodes)}"
         f" {directory}".replace("  ", " ")
     )
     return "\n".join(one_line(line) for line in out) + "\n"
 
 
-def brief(judgement: StallJudgement) -> str:
+def brief(verdict: StallVerdict) -> str:
     """One line, for a watcher and for a scheduler's hook."""
-    return one_line(f"busbw: {_word(judgement)} {judgement.kind.value}: {judgement.headline}")
+    return one_line(f"busbw: {_word(verdict)} {verdict.kind.value}: {verdict.headline}")
 
 
-def _word(judgement: StallJudgement) -> str:
-    return {0: "MOVING", 1: "STALLED", 3: "UNKNOWN"}[live_exit_status(judgement)]
+def _word(verdict: StallVerdict) -> str:
+    return {0: "MOVING", 1: "STALLED", 3: "UNKNOWN"}[live_exit_status(verdict)]
 
 
-def _nodes(judgement: StallJudgement) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(rank.node for rank in judgement.ranks))
+def _nodes(verdict: StallVerdict) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(rank.node for rank in verdict.ranks))
 
 
-def _job(judgement: StallJudgement) -> str:
+def _job(verdict: StallVerdict) -> str:
     count = (
-        f"{len(judgement.ranks)} of {judgement.world} ranks"
-        if judgement.world
-        else f"{len(judgement.ranks)} ranks"
+        f"{len(verdict.ranks)} of {verdict.world} ranks"
+        if verdict.world
+        else f"{len(verdict.ranks)} ranks"
     )
-    where = fold(_nodes(judgement)) or "no node"
+    where = fold(_nodes(verdict)) or "no node"
     return (
-        f"job {judgement.job or '(without a name)'}  {count} on {where}   (read only; nothing was"
+        f"job {verdict.job or '(without a name)'}  {count} on {where}   (read only; nothing was"
         " changed or signalled)"
     )
 
 
 def _live_finding(
-    finding: Finding, judgement: StallJudgement, asked_s: float | None, *, first: bool
+    finding: Finding, verdict: StallVerdict, asked_s: float | None, *, first: bool
 ) -> list[str]:
-    sign = {0: "▲", 1: "✖", 3: "?"}[live_exit_status(judgement)] if first else " "
-    kind = f"{judgement.kind.value.upper()}  " if first else "also  "
+    sign = {0: "▲", 1: "✖", 3: "?"}[live_exit_status(verdict)] if first else " "
+    kind = f"{verdict.kind.value.upper()}  " if first else "also  "
     out = [f"{sign} {kind}{finding.title}   [{finding.id}, {finding.confidence.value}]"]
     out += [f"  cause     {finding.cause}"] if finding.cause else []
-    if first and judgement.since_s is not None:
+    if first and verdict.since_s is not None:
         ago = (
-            f", {format_duration(max(0.0, asked_s - judgement.since_s))} before it was asked"
+            f", {format_duration(max(0.0, asked_s - verdict.since_s))} before it was asked"
             if asked_s
             else ""
         )
-        out.append(f"  since     {clock(judgement.since_s)}{ago}")
+        out.append(f"  since     {clock(verdict.since_s)}{ago}")
     out += [f"  where     {', '.join(finding.where)}"] if finding.where else []
     for item in finding.evidence[:_LIVE_EVIDENCE]:
         at = item.artefact if not item.line_no else f"{item.artefact}:{item.line_no}"
@@ -167,8 +165,8 @@ def _live_finding(
     return out
 
 
-def _watchdog(judgement: StallJudgement) -> list[str]:
-    left = judgement.watchdog_left_s or 0.0
+def _watchdog(verdict: StallVerdict) -> list[str]:
+    left = verdict.watchdog_left_s or 0.0
     if left <= 0:
         return [
             "the framework's watchdog has run out: it ends the job, and its processes with their"
@@ -264,17 +262,19 @@ def run_live(args: argparse.Namespace) -> int:
     """Ask, judge, tell. 0 = it moves, 1 = it is stalled, 3 = there is no job to judge."""
     from busbw.triage import script
 
-    asking = script.Asking(interval_s=args.interval or script.INTERVAL_S, stacks=args.stacks)
-    if not 1 <= asking.interval_s <= 600:
+    options = script.CollectOptions(
+        interval_s=args.interval or script.INTERVAL_S, stacks=args.stacks
+    )
+    if not 1 <= options.interval_s <= 600:
         raise UsageError(
-            f"--interval {asking.interval_s} is too short or too long",
+            f"--interval {options.interval_s} is too short or too long",
             seen="expected 1 to 600",
             next_step="leave it out: 5 s",
         )
     if args.print_script:
         import secrets
 
-        sys.stdout.write(script.text(asking, secrets.token_hex(8)))
+        sys.stdout.write(script.text(options, secrets.token_hex(8)))
         return 0
     if (args.inventory or "").partition(":")[0] == "lab":
         from busbw.lab.enter import become_inside
@@ -282,11 +282,11 @@ def run_live(args: argparse.Namespace) -> int:
         become_inside(args.inventory)
     cluster = _cluster(args)
     if args.watch is None:
-        told, _ = _once(args, asking, cluster)
+        told, _ = _once(args, options, cluster)
         _tell(args, told)
 
-        return live_exit_status(told.judgement)
-    return _watch(args, asking, cluster)
+        return live_exit_status(told.verdict)
+    return _watch(args, options, cluster)
 
 
 def offline(args: argparse.Namespace, directory: str) -> int:
@@ -297,7 +297,7 @@ def offline(args: argparse.Namespace, directory: str) -> int:
     artefact = offline.load(path)
     told = _told(args, path, directory, artefact, offline.evidence(path, artefact))
     _tell(args, told)
-    return live_exit_status(told.judgement)
+    return live_exit_status(told.verdict)
 
 
 def _cluster(args: argparse.Namespace) -> Cluster:
@@ -326,28 +326,34 @@ def _cluster(args: argparse.Namespace) -> Cluster:
 class _Told:
     """One answer to the question, with aliases where that was asked for."""
 
-    judgement: StallJudgement
+    verdict: StallVerdict
     directory: str
     """As it is shown."""
     asked_s: float
     """Since 1970; 0 = not known."""
 
 
-def _once(args: argparse.Namespace, asking: object, cluster: Cluster) -> tuple[_Told, Path]:
+def _once(args: argparse.Namespace, options: object, cluster: Cluster) -> tuple[_Told, Path]:
     from busbw.cli.console import Console, now
-    from busbw.parsers.stall.evidence import Wanted
+    from busbw.parsers.stall.evidence import RequestedJob
     from busbw.store import run_directory
     from busbw.transport.choose import make
     from busbw.triage import collect
-    from busbw.triage.script import Asking
+    from busbw.triage.script import CollectOptions
 
-    assert isinstance(asking, Asking)
+    assert isinstance(options, CollectOptions)
     console = Console(quiet=args.json)
     run = run_directory.create(args.out, now(), "live")
     transport = make(args.transport, ssh_config=cluster.ssh_config)
     limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
     made = collect.collect(
-        run, cluster, transport, asking, Wanted(slurm=args.job, pid=args.pid), limits, console.say
+        run,
+        cluster,
+        transport,
+        options,
+        RequestedJob(slurm=args.job, pid=args.pid),
+        limits,
+        console.say,
     )
     return _told(args, run.path, os.path.relpath(run.path), made.artefact, made.evidence), run.path
 
@@ -363,29 +369,29 @@ def _told(
     beside the evidence."""
     from busbw.triage import offline
 
-    judgement = offline.judge(path, artefact, evidence)
+    verdict = offline.judge(path, artefact, evidence)
     if args.redact:
         from busbw.reports.redact import Redactor, names_file
         from busbw.store import run_directory
 
-        nodes = (*(each.node for each in evidence), *(each.node for each in judgement.unreachable))
+        nodes = (*(each.node for each in evidence), *(each.node for each in verdict.unreachable))
         redactor = Redactor(dict.fromkeys(nodes), (), [each.host for each in evidence if each.host])
-        judgement, directory = redactor.record(judgement), redactor.text(directory)
+        verdict, directory = redactor.record(verdict), redactor.text(directory)
         run_directory.write_whole(path / "redacted-names.csv", names_file(redactor), mode=0o600)
-    return _Told(judgement, directory, artefact.asked_s)
+    return _Told(verdict, directory, artefact.asked_s)
 
 
 def _tell(args: argparse.Namespace, told: _Told) -> None:
 
     text = (
-        live_document(told.judgement, told.directory)
+        live_document(told.verdict, told.directory)
         if args.json
-        else live_answer(told.judgement, told.directory, told.asked_s or None)
+        else live_answer(told.verdict, told.directory, told.asked_s or None)
     )
     sys.stdout.write(text)
 
 
-def _watch(args: argparse.Namespace, asking: object, cluster: Cluster) -> int:
+def _watch(args: argparse.Namespace, options: object, cluster: Cluster) -> int:
     """Look again and again; keep the evidence of the last look that moved, and of the stall. Ends
     with the stall, or with the job."""
     from busbw.parsers.stall.evidence import StallClass
@@ -400,11 +406,11 @@ def _watch(args: argparse.Namespace, asking: object, cluster: Cluster) -> int:
     before: Path | None = None
     while True:
         began = time.monotonic()
-        told, kept = _once(args, asking, cluster)
-        judgement = told.judgement
-        sys.stderr.write(brief(judgement) + "\n")
-        ended = judgement.kind is StallClass.NO_JOB and before is not None
-        if live_exit_status(judgement) == 1 or ended:
+        told, kept = _once(args, options, cluster)
+        verdict = told.verdict
+        sys.stderr.write(brief(verdict) + "\n")
+        ended = verdict.kind is StallClass.NO_JOB and before is not None
+        if live_exit_status(verdict) == 1 or ended:
             _tell(args, told)
             return 0 if ended else 1
         if before is not None:

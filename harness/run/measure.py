@@ -21,7 +21,7 @@ from busbw.parsers.stall import own_launch
 from busbw.run import job
 from busbw.run.context import Context
 from busbw.store import artefacts
-from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact, LookFile
+from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact, SampleFile
 from busbw.transport import Session
 from busbw.triage import clocks
 from busbw.triage import samples as triage
@@ -42,16 +42,16 @@ def take(
     are about the network. A node that does not answer is an entry with its reason: a missing
     snapshot never ends a measurement.
     """
-    wanted = {f"cases/{case_id}/counters-{moment}": nodes for case_id, nodes in launches.items()}
-    wanted = {
+    requested = {f"cases/{case_id}/counters-{moment}": nodes for case_id, nodes in launches.items()}
+    requested = {
         name: nodes
-        for name, nodes in wanted.items()
+        for name, nodes in requested.items()
         if context.run.read_raw(f"{name}.json") is None
     }
-    if not wanted:
+    if not requested:
         return
     commands: dict[str, Command] = {}
-    for name, nodes in wanted.items():
+    for name, nodes in requested.items():
         _set_aside(context, name)
         commands |= {
             node: counters.snapshot(f"{name}/{node}.txt", gpus=gpus)
@@ -62,7 +62,7 @@ def take(
         answer.node: answer
         for answer in context.fleet.run(commands, deadline_s=counters.LIMIT_S + 5)
     }
-    for name, nodes in wanted.items():
+    for name, nodes in requested.items():
         files = tuple(_file(name, node, answers.get(node)) for node in nodes)
         artefacts.keep(context.run, f"{name}.json", CountersArtefact(moment, files))
 
@@ -170,7 +170,7 @@ class _Ending:
     state: str
     seconds: float
     problem: str
-    looks: tuple[LookFile, ...] = ()
+    samples: tuple[SampleFile, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
     said_before: tuple[int, int] | None = None
 
@@ -301,7 +301,7 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
     elapsed = quiet = 0.0
     patience = case.stall_s
     seen_bytes = failed = look_number = 0
-    looked: tuple[tuple[LookFile, ...], tuple[Unreachable, ...]] | None = None
+    looked: tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]] | None = None
     while True:
         answer = head.run(job.poll(launch.directory, seen_bytes))
         elapsed += answer.seconds
@@ -359,7 +359,7 @@ def _show(context: Context, launch: Launch, output: bytes) -> None:
 
 def _look(
     context: Context, launch: Launch, number: int
-) -> tuple[tuple[LookFile, ...], tuple[Unreachable, ...]]:
+) -> tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]]:
     """Two looks at every node of the launch, kept before anything is ended."""
     prefix = f"cases/{launch.case.id}/look-{number}"
     commands = triage.at_all(
@@ -377,7 +377,7 @@ def _look(
         elif answer.ok:
             offset = clocks.of_answer(asked_s, answered_s[answer.node], answer.out())
             found.append(
-                LookFile(
+                SampleFile(
                     answer.node,
                     f"raw/{prefix}-{answer.node}.txt",
                     offset.seconds if offset else None,
@@ -393,7 +393,7 @@ def _look(
     return tuple(found), tuple(gone)
 
 
-def _moving(context: Context, found: tuple[LookFile, ...]) -> bool:
+def _moving(context: Context, found: tuple[SampleFile, ...]) -> bool:
     """Data still moves and nothing is wrong with any node: slow, not stalled."""
     for file in found:
         content = (context.run.path / file.path).read_bytes()
@@ -446,7 +446,7 @@ def _finish(
         stdout=paths["stdout"],
         stderr=paths["stderr"],
         json=paths["result.json"],
-        looks=ending.looks,
+        samples=ending.samples,
         unreachable=ending.unreachable,
         problem=ending.problem,
         groups=launch.groups,

@@ -91,7 +91,7 @@ class StageFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class LookFile:
+class SampleFile:
     """Where the two looks at one node are kept."""
 
     node: str
@@ -212,7 +212,7 @@ class CaseArtefact:
     """Path inside the run directory; None = there was none."""
     stderr: str | None
     json: str | None
-    looks: tuple[LookFile, ...] = ()
+    samples: tuple[SampleFile, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
     """Nodes that did not answer when they were looked at."""
     problem: str = ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import busbw
 from busbw.errors import UsageError
 from busbw.model import Answer, Cluster, Command, CommandResult, Node, Unreachable
-from busbw.parsers.stall.evidence import NodeEvidence, Wanted
+from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
 from busbw.survey.places import fabric_of
@@ -22,7 +22,7 @@ from busbw.transport.local import LocalTransport
 from busbw.transport.recorder import RecordingTransport
 from busbw.triage import offline, script
 from busbw.triage.clocks import ClockedTransport
-from busbw.triage.script import Asking
+from busbw.triage.script import CollectOptions
 
 # The nodes of a Slurm job, as `scontrol show job` tells them (Slurm 20.11 to 24.05). Runs on this
 # machine.
@@ -96,8 +96,8 @@ def collect(
     run: RunDir,
     cluster: Cluster,
     transport: Transport,
-    asking: Asking,
-    wanted: Wanted,
+    options: CollectOptions,
+    requested: RequestedJob,
     limits: Limits,
     say: Callable[[str, str], None],
 ) -> Collected:
@@ -120,19 +120,19 @@ def collect(
         for missing in fleet.unreachable:
             say("reach", f"{missing.node} not reached: {missing.reason}")
         chosen = script.spread(tuple(fleet.sessions))
-        answers = _ask(fleet, tuple(fleet.sessions), asking, chosen, boundary, limits.answer_s)
+        answers = _ask(fleet, tuple(fleet.sessions), options, chosen, boundary, limits.answer_s)
         made = _artefact(
-            run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster, wanted
+            run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster, requested
         )
         evidence = offline.evidence(run.path, made)
         second = _not_asked_yet(evidence)
-        if asking.ras and second:
+        if options.ras and second:
             # The job's RAS lives on nodes that were not asked for it: two of them are enough.
             say("ras", f"asking {', '.join(second)} as well")
             again = {
                 answer.node: answer
                 for answer in _ask(
-                    fleet, second, asking, second, boundary, limits.answer_s, again=True
+                    fleet, second, options, second, boundary, limits.answer_s, again=True
                 )
             }
             kept = [
@@ -147,7 +147,7 @@ def collect(
                 boundary,
                 asked_s,
                 cluster,
-                wanted,
+                requested,
                 again=tuple(again),
             )
             evidence = offline.evidence(run.path, made)
@@ -158,7 +158,7 @@ def collect(
 def _ask(
     fleet: Fleet,
     names: Sequence[str],
-    asking: Asking,
+    options: CollectOptions,
     ras: Sequence[str],
     boundary: str,
     answer_s: float,
@@ -167,13 +167,13 @@ def _ask(
 ) -> list[Answer]:
     commands = {
         name: script.command(
-            replace(asking, ras=asking.ras and name in ras),
+            replace(options, ras=options.ras and name in ras),
             boundary,
             store=_store(name, again=again),
         )
         for name in names
     }
-    return list(fleet.run(commands, deadline_s=answer_s + asking.interval_s))
+    return list(fleet.run(commands, deadline_s=answer_s + options.interval_s))
 
 
 def _store(name: str, *, again: bool) -> str:
@@ -204,7 +204,7 @@ def _artefact(
     boundary: str,
     asked_s: float,
     cluster: Cluster,
-    wanted: Wanted,
+    requested: RequestedJob,
     again: Sequence[str] = (),
 ) -> offline.LiveArtefact:
     files, gone = [], list(unreachable)
@@ -240,9 +240,9 @@ def _artefact(
         asked_s=round(asked_s, 3),
         boundary=boundary,
         source=cluster.source,
-        slurm=wanted.slurm,
-        pid=wanted.pid,
-        mark=wanted.mark,
+        slurm=requested.slurm,
+        pid=requested.pid,
+        mark=requested.mark,
         files=tuple(files),
         unreachable=tuple(dict.fromkeys(gone)),
         leaves=fabric_of(cluster, None).leaf_of,

@@ -13,7 +13,7 @@ from busbw.errors import ReadError, RunDirError
 from busbw.model import CommandResult, Node, Unreachable
 from busbw.parsers.stall import evidence as stall_read
 from busbw.parsers.stall import live
-from busbw.parsers.stall.evidence import NodeEvidence, SectionText, StallJudgement, Wanted
+from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob, SectionText, StallVerdict
 
 _MAGIC = re.compile(rb"(?:\A|\n)busbw-live 1 ([0-9A-Za-z-]{6,64})\r?\n")
 _HEAD_BYTES = 65536
@@ -90,14 +90,14 @@ def evidence(path: Path, artefact: LiveArtefact) -> tuple[NodeEvidence, ...]:
 
 def judge(
     path: Path, artefact: LiveArtefact, read: tuple[NodeEvidence, ...] | None = None
-) -> StallJudgement:
+) -> StallVerdict:
     """The judgement on what was collected: the same from the same files, whoever asks. `read` = its
     evidence, where it was read already."""
-    wanted = Wanted(artefact.slurm, artefact.pid, artefact.mark)
+    requested = RequestedJob(artefact.slurm, artefact.pid, artefact.mark)
     return live.judge(
         evidence(path, artefact) if read is None else read,
         artefact.unreachable,
-        wanted,
+        requested,
         artefact.asked_s or None,
         dict(artefact.leaves),
     )

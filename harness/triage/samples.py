@@ -14,7 +14,7 @@ from busbw.model import Command, Finding, Unreachable
 from busbw.parsers.stall import evidence as stall_ranks
 from busbw.parsers.stall import live, network
 from busbw.parsers.stall import ras as stall_ras
-from busbw.parsers.stall.evidence import NodeEvidence, StallClass, Wanted
+from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob, StallClass
 from busbw.parsers.tools import proc_ranks, samples
 from busbw.parsers.tools.proc_ports import Port
 from busbw.parsers.tools.samples import InterfaceState, Looks, RankState
@@ -30,7 +30,9 @@ def look(job_id: str, store: str, *, ras: bool = True) -> Command:
     """The collecting script as one command, kept as `raw/<store>`; the same text for the same job,
     so that a replay finds its answer."""
     boundary = hashlib.sha256(job_id.encode()).hexdigest()[:16]
-    return script.command(script.Asking(interval_s=BETWEEN_LOOKS_S, ras=ras), boundary, store=store)
+    return script.command(
+        script.CollectOptions(interval_s=BETWEEN_LOOKS_S, ras=ras), boundary, store=store
+    )
 
 
 def at_all(job_id: str, nodes: Sequence[str], prefix: str) -> dict[str, Command]:
@@ -44,7 +46,7 @@ def read(node: str, content: bytes, artefact: str) -> Looks:
     if not content.lstrip().startswith(script.MAGIC.encode()):
         return samples.parse(decoded(content))
     evidence = offline.of_text(node, content, artefact, None, None)
-    first, second = evidence.looks
+    first, second = evidence.samples
     moved = network.moved(
         evidence, next((p.job for p in evidence.processes if p.job.startswith(MARK)), "")
     )
@@ -69,7 +71,7 @@ def explain(
         offline.of_text(node, content, path, None, None)
         for node, (content, path) in answers.items()
     ]
-    judged = live.judge(nodes, unreachable, Wanted(), None)
+    judged = live.judge(nodes, unreachable, RequestedJob(), None)
     told = judged.kind not in (
         StallClass.UNKNOWN,
         StallClass.NO_JOB,
@@ -94,14 +96,14 @@ def launched(answers: Mapping[str, tuple[bytes, str]]) -> tuple[int, int] | None
         offline.of_text(node, content, path, None, None)
         for node, (content, path) in answers.items()
     ]
-    job = stall_ranks.find(nodes, (), Wanted())
+    job = stall_ranks.find(nodes, (), RequestedJob())
     return (
         stall_ras.least_launched(stall_ras.view(nodes, job)) if job.name.startswith(MARK) else None
     )
 
 
 def _ranks(evidence: NodeEvidence, number: int) -> tuple[RankState, ...]:
-    look = evidence.looks[number]
+    look = evidence.samples[number]
     if look is None:
         return ()
     states = {state.pid: state for state in look.states}
@@ -125,7 +127,7 @@ def _ranks(evidence: NodeEvidence, number: int) -> tuple[RankState, ...]:
 
 
 def _interfaces(evidence: NodeEvidence, number: int) -> tuple[InterfaceState, ...]:
-    look = evidence.looks[number]
+    look = evidence.samples[number]
     return (
         ()
         if look is None

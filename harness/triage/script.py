@@ -66,7 +66,7 @@ _QUEUE_PAIRS = "rdma resource show qp"
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class CollectOptions:
     """What differs between askings."""
 
     interval_s: int = INTERVAL_S
@@ -100,14 +100,14 @@ def _sh(name: str) -> str:
     return shell.load("busbw.triage", name).strip()
 
 
-def parts(asking: Asking) -> tuple[Part, ...]:
+def parts(options: CollectOptions) -> tuple[Part, ...]:
     """What is asked, in the order in which evidence dies."""
     smi = "command -v nvidia-smi >/dev/null"
     # A tool that hung once would hang again and cost its time again.
     answers = smi + ' && [ -z "$HUNG" ]'
 
     def ras(name: str, before: str = "") -> Part:
-        if not asking.ras:
+        if not options.ras:
             return Part(name, _sh("listens.sh"), before=before)
         patience_s = 4 if name == "ras-1" else 2
         return Part(
@@ -118,7 +118,7 @@ def parts(asking: Asking) -> tuple[Part, ...]:
             before,
         )
 
-    stacks = (Part("stacks", _sh("stacks.sh"), 60, "$PIDS"),) if asking.stacks else ()
+    stacks = (Part("stacks", _sh("stacks.sh"), 60, "$PIDS"),) if options.stacks else ()
     return (
         Part("self", _sh("self.sh")),
         Part("ranks", "printf '%s\\n' \"$RANKS\""),
@@ -154,19 +154,19 @@ def spread(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names) if len(names) < 4 else (names[0], names[len(names) // 2], names[-1])
 
 
-def command(asking: Asking, boundary: str, *, store: str | None = None) -> Command:
+def command(options: CollectOptions, boundary: str, *, store: str | None = None) -> Command:
     """The script as one command; standard output is kept as `raw/<store>`."""
-    at_most_s = 40.0 + asking.interval_s + sum(part.limit_s + 1 for part in parts(asking))
+    at_most_s = 40.0 + options.interval_s + sum(part.limit_s + 1 for part in parts(options))
     return Command(
         ("sh", "-s"),
-        text(asking, boundary).encode(),
+        text(options, boundary).encode(),
         timeout_s=at_most_s,
         label="live",
         store=store,
     )
 
 
-def text(asking: Asking, boundary: str) -> str:
+def text(options: CollectOptions, boundary: str) -> str:
     """The script itself: runs as it stands with `sh`, on any node, and prints its answer on
     standard output.
 
@@ -175,7 +175,7 @@ def text(asking: Asking, boundary: str) -> str:
     """
     constants = {
         "B": boundary,
-        "INTERVAL": str(asking.interval_s),
+        "INTERVAL": str(options.interval_s),
         "NAMES": _RANK_NAMES,
         "KEPT": _KEPT,
         "COUNTERS": _COUNTERS,
@@ -191,7 +191,7 @@ def text(asking: Asking, boundary: str) -> str:
         "main() {",
         f'echo "{MAGIC} $B"',
         _sh("find.sh"),
-        *map(_part, parts(asking)),
+        *map(_part, parts(options)),
         "mark done",
         "}",
         *(f"{name}={shlex.quote(value)}" for name, value in constants.items()),

@@ -68,7 +68,7 @@ class SectionText:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Sample:
     """One of the two looks at a node."""
 
     at_s: float | None
@@ -140,7 +140,7 @@ class NodeEvidence:
     """The node's own address of the connection it was asked over; None = not told."""
     processes: tuple[RankProcess, ...]
     ranks_line_no: int
-    looks: tuple[Look | None, Look | None]
+    samples: tuple[Sample | None, Sample | None]
     ras: tuple[RasAnswer | None, RasAnswer | None]
     gpus: tuple[QueryRow, ...] | None
     """None = not told: no driver here, or it hangs (`unheard`)."""
@@ -200,7 +200,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class StallJudgement:
+class StallVerdict:
     """The verdict on one job."""
 
     kind: StallClass
@@ -229,7 +229,7 @@ class StallJudgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedJob:
     """How the job is named; all None = the one with most ranks on these nodes."""
 
     slurm: str | None = None
@@ -269,14 +269,14 @@ class Job:
         return next((rank for rank in self.ranks if rank.rank == number), None)
 
 
-def find(nodes: Sequence[NodeEvidence], unreachable: Sequence[str], wanted: Wanted) -> Job:
+def find(nodes: Sequence[NodeEvidence], unreachable: Sequence[str], requested: RequestedJob) -> Job:
     """The job and its ranks, by rank."""
     jobs: dict[str, list[RankSeen]] = defaultdict(list)
     ranked = set(innermost([process for node in nodes for process in node.processes]))
     for node in nodes:
         for seen in _on_node(node, ranked):
             jobs[seen.process.job].append(seen)
-    name = _choose(jobs, wanted)
+    name = _choose(jobs, requested)
     # A job started twice on the same nodes (a leftover) has ranks twice: the process that started
     # last is the job.
     by_rank: dict[int, RankSeen] = {}
@@ -303,7 +303,7 @@ def _start(seen: RankSeen) -> int:
 
 
 def _on_node(node: NodeEvidence, ranked: set[RankProcess]) -> tuple[RankSeen, ...]:
-    first, second = ({s.pid: s for s in look.states} if look else {} for look in node.looks)
+    first, second = ({s.pid: s for s in look.states} if look else {} for look in node.samples)
     parents = {pid: state.parent for states in (first, second) for pid, state in states.items()}
     chosen = one_per_rank((process for process in node.processes if process in ranked), parents)
     return tuple(
@@ -311,25 +311,26 @@ def _on_node(node: NodeEvidence, ranked: set[RankProcess]) -> tuple[RankSeen, ..
     )
 
 
-def _choose(jobs: dict[str, list[RankSeen]], wanted: Wanted) -> str:
-    if wanted.name is not None:
-        return wanted.name
-    if wanted.mark is not None:
-        return f"busbw {wanted.mark}"
-    if wanted.slurm is not None:
+def _choose(jobs: dict[str, list[RankSeen]], requested: RequestedJob) -> str:
+    if requested.name is not None:
+        return requested.name
+    if requested.mark is not None:
+        return f"busbw {requested.mark}"
+    if requested.slurm is not None:
         return next(
             (
                 name
                 for name in jobs
-                if name == f"slurm {wanted.slurm}" or name.startswith(f"slurm {wanted.slurm}_")
+                if name == f"slurm {requested.slurm}"
+                or name.startswith(f"slurm {requested.slurm}_")
             ),
-            f"slurm {wanted.slurm}",
+            f"slurm {requested.slurm}",
         )
-    if wanted.pid is not None:
+    if requested.pid is not None:
         of_pid = [
             name
             for name, seen in jobs.items()
-            if any(each.process.pid == wanted.pid for each in seen)
+            if any(each.process.pid == requested.pid for each in seen)
         ]
         if of_pid:
             return of_pid[0]
@@ -421,7 +422,7 @@ def read(
         login_address=login[1] if login else None,
         processes=proc_ranks.parse(section("ranks").text),
         ranks_line_no=section("ranks").line_no,
-        looks=(_look(section("look-1")), _look(section("look-2"))),
+        samples=(_look(section("look-1")), _look(section("look-2"))),
         ras=(_ras(section("ras-1")), _ras(section("ras-2"))),
         gpus=gpus,
         gpus_after=nvidia_smi.parse_query(section("gpu-2").text),
@@ -452,13 +453,13 @@ def read(
     )
 
 
-def _look(section: SectionText) -> Look | None:
+def _look(section: SectionText) -> Sample | None:
     at = re.search(r"^look (\d+(?:\.\d+)?)$", section.text, re.M)
     if at is None:
         return None
     text = section.text
     owned = tuple(sorted(sockets.owners(text).items()))
-    return Look(
+    return Sample(
         float(at[1]),
         proc_ranks.parse_states(text),
         sockets.parse(text),

@@ -27,11 +27,11 @@ from busbw.parsers.stall.evidence import (
     Event,
     Job,
     NodeEvidence,
+    RequestedJob,
     StallClass,
-    StallJudgement,
+    StallVerdict,
     Strength,
     Suspect,
-    Wanted,
     find,
     our_time,
     ranks_told,
@@ -68,7 +68,7 @@ def told(
 ) -> list[str]:
     """One sentence per other job. `leaves`: node → leaf, as far as the inventory says."""
     return [
-        _sentence(find(nodes, (), Wanted(name=name)), nodes, culprits, leaves)
+        _sentence(find(nodes, (), RequestedJob(name=name)), nodes, culprits, leaves)
         for name in job.others
     ]
 
@@ -182,7 +182,7 @@ def timeline(
                     f"last wrote {log.path}: {_short(last)}",
                 )
             )
-        look = node.looks[1] or node.looks[0]
+        look = node.samples[1] or node.samples[0]
         idle = (
             [
                 s.idle_ms
@@ -252,42 +252,42 @@ def clock(at_s: float) -> str:
     return datetime.datetime.fromtimestamp(at_s, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def drain_commands(judgement: StallJudgement) -> tuple[str, ...]:
+def drain_commands(verdict: StallVerdict) -> tuple[str, ...]:
     """The commands that take the culprit's node out of service; () = no node is to blame. Nothing
     runs them here."""
     if (
-        judgement.kind in _NO_DRAIN
-        or len(judgement.culprit_nodes) != 1
-        or judgement.findings[0].id in ("stall-rank-stopped", "stall-rank-out-of-memory")
+        verdict.kind in _NO_DRAIN
+        or len(verdict.culprit_nodes) != 1
+        or verdict.findings[0].id in ("stall-rank-stopped", "stall-rank-out-of-memory")
     ):
         return ()
-    node = shlex.quote(judgement.culprit_nodes[0])
-    reason = f"busbw {judgement.findings[0].id} {_plain(judgement.headline)}"[:120]
+    node = shlex.quote(verdict.culprit_nodes[0])
+    reason = f"busbw {verdict.findings[0].id} {_plain(verdict.headline)}"[:120]
     slurm = f'scontrol update nodename={node} state=drain reason="{reason}"'
     kubernetes = f"kubectl cordon {node}"
-    if judgement.job.startswith("slurm"):
+    if verdict.job.startswith("slurm"):
         return (slurm,)
-    pods = any(rank.process.variable("KUBERNETES_SERVICE_HOST") for rank in judgement.ranks)
+    pods = any(rank.process.variable("KUBERNETES_SERVICE_HOST") for rank in verdict.ranks)
     return (kubernetes,) if pods else (slurm, kubernetes)
 
 
-def ticket(judgement: StallJudgement, directory: str) -> str:
+def ticket(verdict: StallVerdict, directory: str) -> str:
     """The text to paste; `directory` = where the evidence is."""
-    first = judgement.findings[0]
+    first = verdict.findings[0]
     lines = [
-        f"Stalled job {judgement.job or '(no id)'}: {judgement.headline}",
-        f"kind: {judgement.kind.value}, {first.confidence.value}",
+        f"Stalled job {verdict.job or '(no id)'}: {verdict.headline}",
+        f"kind: {verdict.kind.value}, {first.confidence.value}",
     ]
-    if judgement.since_s is not None:
-        lines.append(f"since: {clock(judgement.since_s)}")
-    lines.append(f"job: {len(judgement.ranks)} of {judgement.world or 'unknown'} ranks found")
+    if verdict.since_s is not None:
+        lines.append(f"since: {clock(verdict.since_s)}")
+    lines.append(f"job: {len(verdict.ranks)} of {verdict.world or 'unknown'} ranks found")
     lines += [
         f"evidence: {e.artefact}{f':{e.line_no}' if e.line_no else ''}: {e.text}"
         for e in first.evidence[:4]
     ]
     lines += [f"cause: {first.cause}"] if first.cause else []
     lines += [f"do {n}: {step}" for n, step in enumerate(_steps(first), 1)]
-    lines += [f"run: {command}" for command in drain_commands(judgement)]
+    lines += [f"run: {command}" for command in drain_commands(verdict)]
     lines.append(f"files: {directory}")
     return "\n".join(lines)
 
@@ -332,17 +332,17 @@ Where data moves, it is slow."""
 def judge(
     nodes: Sequence[NodeEvidence],
     unreachable: Sequence[Unreachable],
-    wanted: Wanted,
+    requested: RequestedJob,
     now_s: float | None,
     leaves: Mapping[str, str] | None = None,
-) -> StallJudgement:
+) -> StallVerdict:
     """The judgement on the job.
 
     `now_s` = our clock when the nodes were asked; None = collected by somebody else. `leaves`: node
     → leaf; None = not known.
     """
     by_name = {node.node: node for node in nodes}
-    job = find(nodes, [missing.node for missing in unreachable], wanted)
+    job = find(nodes, [missing.node for missing in unreachable], requested)
     views = ras.view(nodes, job)
     dumps = traces.gather(nodes)
     suspects = _sorted(_suspects(job, by_name, unreachable, views, dumps))
@@ -355,14 +355,14 @@ def judge(
     ]
     notes = [*_unread(nodes), *_strangers(job, unreachable)]
     ended = sum(
-        rank.second is None for rank in job.ranks if by_name[rank.node].looks[1] is not None
+        rank.second is None for rank in job.ranks if by_name[rank.node].samples[1] is not None
     )
     findings: tuple[Finding, ...]
     culprit: Suspect | None
     if not job.ranks or 2 * ended > len(job.ranks):
         kind, culprit = StallClass.NO_JOB, None
         findings = (
-            _no_job(wanted, nodes, ended),
+            _no_job(requested, nodes, ended),
             *(_finding(s, suspects) for s in suspects if s.source == "reach"),
         )
     elif moving is not None and not facts:
@@ -383,7 +383,7 @@ def judge(
         kind, only = _nothing(job, nodes, views, dumps)
         findings = (only,)
     since = stalled_since(culprit, nodes, job, dumps) if kind is not StallClass.SLOW else None
-    return StallJudgement(
+    return StallVerdict(
         kind=kind,
         headline=findings[0].title,
         job=job.name,
@@ -636,7 +636,7 @@ def _nothing(
     )
 
 
-def _no_job(wanted: Wanted, nodes: Sequence[NodeEvidence], ended: int) -> Finding:
+def _no_job(requested: RequestedJob, nodes: Sequence[NodeEvidence], ended: int) -> Finding:
     if ended:
         evidence = tuple(
             Evidence(
@@ -652,11 +652,11 @@ def _no_job(wanted: Wanted, nodes: Sequence[NodeEvidence], ended: int) -> Findin
             evidence,
         )
     named = (
-        f"Slurm job {wanted.slurm}"
-        if wanted.slurm
-        else f"pid {wanted.pid}"
-        if wanted.pid
-        else wanted.mark or "a parallel job"
+        f"Slurm job {requested.slurm}"
+        if requested.slurm
+        else f"pid {requested.pid}"
+        if requested.pid
+        else requested.mark or "a parallel job"
     )
     return Finding(
         "stall-no-job",

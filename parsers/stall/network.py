@@ -11,9 +11,9 @@ from busbw.model import Evidence, Fix
 from busbw.parsers.stall.evidence import (
     WITHOUT_NODE,
     Job,
-    Look,
     NodeEvidence,
     RankSeen,
+    Sample,
     StallClass,
     Strength,
     Suspect,
@@ -141,7 +141,7 @@ class Moved:
 def moved(node: NodeEvidence, job: str) -> Moved:
     """What one node moved for a job (`RankProcess.job`). Ports do not say for whom: where ranks of
     another job run beside it, they tell nothing."""
-    first, second = node.looks
+    first, second = node.samples
     if first is None or second is None:
         return Moved(None, None, 0)
     before = {s.inode: s for s in _own(node, first, job)}
@@ -189,7 +189,7 @@ def idle_since(nodes: Sequence[NodeEvidence], job: Job) -> float | None:
         our_time(node, look.at_s) - socket.idle_ms / 1000
         for node in nodes
         if job.on(node.node)
-        and (look := node.looks[1] or node.looks[0]) is not None
+        and (look := node.samples[1] or node.samples[0]) is not None
         and look.at_s is not None
         for socket in _own(node, look, job.name)
         if socket.idle_ms is not None
@@ -209,7 +209,7 @@ def connected(nodes: Sequence[NodeEvidence], job: Job) -> bool:
     pairs = [
         socket
         for node in nodes
-        for look in node.looks
+        for look in node.samples
         if look is not None
         for socket in _own(node, look, job.name)
         if socket.peer in known
@@ -302,9 +302,9 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
 def unread(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
     """Ranks that leave what others sent them unread in both looks and wait for nobody to take what
     they sent: they do something else."""
-    holding: list[tuple[RankSeen, NodeEvidence, Look, Socket]] = []
+    holding: list[tuple[RankSeen, NodeEvidence, Sample, Socket]] = []
     for node in nodes:
-        first, second = node.looks
+        first, second = node.samples
         if first is None or second is None:
             continue
         before = {socket.inode: socket for socket in _own(node, first, job.name)}
@@ -373,7 +373,7 @@ def awaited(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) ->
 
 def _silent_pairs(
     nodes: Sequence[NodeEvidence], job: Job
-) -> tuple[dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]], dict[str, str]]:
+) -> tuple[dict[frozenset[str], list[tuple[NodeEvidence, Sample, Socket]]], dict[str, str]]:
     """Pairs of nodes (an address where nobody owns it) between which data is sent again without an
     answer, and address → node."""
     owner = {
@@ -382,9 +382,9 @@ def _silent_pairs(
         for _, address in node.addresses
         if not address.startswith("127.")
     }
-    pairs: dict[frozenset[str], list[tuple[NodeEvidence, Look, Socket]]] = defaultdict(list)
+    pairs: dict[frozenset[str], list[tuple[NodeEvidence, Sample, Socket]]] = defaultdict(list)
     for node in nodes:
-        look = node.looks[1] or node.looks[0]
+        look = node.samples[1] or node.samples[0]
         for socket in _own(node, look, job.name) if look is not None and job.on(node.node) else ():
             other = owner.get(socket.peer, socket.peer)
             if look is not None and socket.retries >= _RETRIES and other != node.node:
@@ -392,7 +392,7 @@ def _silent_pairs(
     return pairs, owner
 
 
-def _line(node: NodeEvidence, look: Look, socket: Socket, owner: dict[str, str]) -> Evidence:
+def _line(node: NodeEvidence, look: Sample, socket: Socket, owner: dict[str, str]) -> Evidence:
     text = (
         f"{node.node} to {owner.get(socket.peer, socket.peer)} ({socket.local}:{socket.local_port}"
         f" to {socket.peer}:{socket.peer_port}): {socket.send_queue} bytes not acknowledged, sent"
@@ -414,7 +414,7 @@ def _interface(name: str, address: str, nodes: Sequence[NodeEvidence]) -> str:
     )
 
 
-def _own(node: NodeEvidence, look: Look, job: str) -> list[Socket]:
+def _own(node: NodeEvidence, look: Sample, job: str) -> list[Socket]:
     """The connections of the job's processes, its data loaders and wrappers included."""
     pids = {process.pid for process in node.processes if process.job == job}
     owned = {inode for inode, pid in look.owners if pid in pids}

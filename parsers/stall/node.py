@@ -150,7 +150,7 @@ def links(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
             told[port.name, port.rdma] += 1
             linked[port.name, port.rdma] += port.has_link is True
     for node in mine:
-        before = {p.name: p for p in (node.looks[0].ports if node.looks[0] else ())}
+        before = {p.name: p for p in (node.samples[0].ports if node.samples[0] else ())}
         for port in _ports(node):
             key, first = (port.name, port.rdma), before.get(port.name)
             lost = first is not None and first.has_link is True and port.has_link is not True
@@ -161,7 +161,7 @@ def links(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
                 or (port.state == "down" and port.has_link is None and not lost)
             ):
                 continue
-            look = node.looks[1] or node.looks[0]
+            look = node.samples[1] or node.samples[0]
             assert look is not None  # a port was read from it
             carrier = "no" if port.has_link is False else "not told"
             said = (
@@ -200,7 +200,7 @@ def _link_event(node: NodeEvidence, port: str) -> float | None:
 
 
 def _ports(node: NodeEvidence) -> tuple[Port, ...]:
-    look = node.looks[1] or node.looks[0]
+    look = node.samples[1] or node.samples[0]
     return look.ports if look else ()
 
 
@@ -354,7 +354,7 @@ def _late(each: _Used, does: str) -> Suspect:
 def ports(job: Job, nodes: Mapping[str, NodeEvidence]) -> Iterator[Suspect]:
     """Ports that lost their link, or received damaged data, between the looks."""
     for node in nodes_of(job, dict(nodes)):
-        first, second = node.looks
+        first, second = node.samples
         before = {
             (port.name, port.rdma): dict(port.faults) for port in (first.ports if first else ())
         }
@@ -447,7 +447,7 @@ def odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
         return
     for rank in others:
         node, state = nodes[rank.node], rank.second
-        look = node.looks[1]
+        look = node.samples[1]
         if state is None or look is None:
             continue
         title = (
@@ -485,7 +485,7 @@ def odd(job: Job, nodes: dict[str, NodeEvidence]) -> Iterator[Suspect]:
 def way(rank: RankSeen, node: NodeEvidence) -> str:
     """In words, as they go behind «rank 3»; empty = the looks do not tell: it was about to run in
     one of them, and hardly got a CPU."""
-    first, second = node.looks
+    first, second = node.samples
     span = (second.at_s or 0) - (first.at_s or 0) if first and second else 0
     state = rank.second
     # On an oversubscribed node a busy process gets little of a CPU, but is ready to run whenever
@@ -622,7 +622,9 @@ def dead(
     """
     for rank in job.ranks:
         if _last_state(rank) in ("Z", "X") or (
-            rank.first is not None and rank.second is None and nodes[rank.node].looks[1] is not None
+            rank.first is not None
+            and rank.second is None
+            and nodes[rank.node].samples[1] is not None
         ):
             said = f"rank {rank.rank} pid {rank.process.pid} has ended"
             yield _gone(Missing(rank.rank, (rank.node,)), job, nodes, said, connected=True)
@@ -815,7 +817,7 @@ def _sleeps(rank: RankSeen) -> bool:
 
 def _state_line(node: NodeEvidence, rank: RankSeen) -> Evidence:
     look, state = (
-        (node.looks[1], rank.second) if rank.second is not None else (node.looks[0], rank.first)
+        (node.samples[1], rank.second) if rank.second is not None else (node.samples[0], rank.first)
     )
     assert look is not None  # the state was read from it
     assert state is not None  # asked for ranks that have one

@@ -90,7 +90,7 @@ alone stay far below."""
 
 
 def judge(
-    looks: Mapping[str, Looks],
+    samples: Mapping[str, Looks],
     artefacts: Mapping[str, str],
     planned_ranks: Mapping[str, tuple[int, ...]],
     linked_before: Mapping[str, tuple[str, ...]],
@@ -119,7 +119,7 @@ def judge(
                 evidence,
             )
         )
-    for node, look in looks.items():
+    for node, look in samples.items():
         findings += _node(
             node,
             look,
@@ -130,7 +130,7 @@ def judge(
         )
     if findings:
         return tuple(findings)
-    moved = {node: moved_bytes(look) for node, look in looks.items()}
+    moved = {node: moved_bytes(look) for node, look in samples.items()}
     if any(value > MOVING_BYTES for value in moved.values()):
         text = ", ".join(f"{node} {value} bytes" for node, value in moved.items())
         evidence = Evidence("raw", None, f"sent and received between two looks: {text}")
@@ -153,7 +153,7 @@ def judge(
             (),
             tuple(
                 Evidence(artefacts[node], None, f"{node}: all ranks alive, links up, no traffic")
-                for node in looks
+                for node in samples
             ),
             cause=(
                 "the ranks wait for each other; none is stopped or dead, and no interface lost its"

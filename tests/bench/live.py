@@ -96,7 +96,7 @@ def measure(lab, folder: Path) -> None:  # type: ignore[no-untyped-def]  # a lab
 
 def _script_cpu_s(lab) -> float:  # type: ignore[no-untyped-def]  # a lab as bringup gives it
     """Of three runs on one node, the least."""
-    text, costs = script.text(script.Asking(interval_s=1), "b0undary1").encode(), []
+    text, costs = script.text(script.CollectOptions(interval_s=1), "b0undary1").encode(), []
     for _ in range(3):
         before = _cpu_s()
         subprocess.run(

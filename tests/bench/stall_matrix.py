@@ -296,9 +296,11 @@ def main() -> int:
     kinds = args.kinds.split(",")
     end = time.monotonic() + 60 * args.minutes
     outcomes = kept(args.keep)
-    wanted = [(seed, kind) for seed in range(args.first, args.first + args.seeds) for kind in kinds]
+    requested = [
+        (seed, kind) for seed in range(args.first, args.first + args.seeds) for kind in kinds
+    ]
     done = {(outcome.case.seed, outcome.case.kind) for outcome in outcomes}
-    measure([case for case in wanted if case not in done], outcomes, args.nodes, end, args.keep)
+    measure([case for case in requested if case not in done], outcomes, args.nodes, end, args.keep)
     return summary(outcomes, kinds)
 
 
@@ -324,7 +326,7 @@ def kept(path: Path | None) -> list[Outcome]:
 
 
 def measure(
-    wanted: list[tuple[int, str]],
+    requested: list[tuple[int, str]],
     outcomes: list[Outcome],
     nodes: int,
     end: float,
@@ -334,7 +336,7 @@ def measure(
         os.environ["BUSBW_LAB_DIR"] = f"{folder}/labs"
         lab = bringup.up(LabOptions(nodes=nodes, name="matrix"), lambda text: None)
         try:
-            for seed, kind in wanted:
+            for seed, kind in requested:
                 if time.monotonic() >= end:
                     break
                 try:
@@ -356,9 +358,9 @@ def measure(
 def tell(outcome: Outcome) -> None:
     sign = ("." if outcome.right_class else "CLASS") + ("" if outcome.right_place else " PLACE")
     case = outcome.case
-    wanted = f"rank {case.rank} {case.node} ras {case.settings['RING_RAS']}"
+    requested = f"rank {case.rank} {case.node} ras {case.settings['RING_RAS']}"
     print(
-        f"{case.kind:<14} {case.seed:>2} {sign:<12} {outcome.seconds:5.1f} s  {wanted:<24} "
+        f"{case.kind:<14} {case.seed:>2} {sign:<12} {outcome.seconds:5.1f} s  {requested:<24} "
         f" {outcome.kind}: {outcome.headline[:110]}",
         flush=True,
     )

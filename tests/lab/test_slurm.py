@@ -33,9 +33,9 @@ def test_srun_reaches_every_node_from_the_head_and_from_a_node(
     slurm3: LabState, in_head: Callable, on_node: Callable
 ) -> None:  # type: ignore[type-arg]
     everywhere = "srun --immediate=20 -N3 --ntasks-per-node=2 hostname"
-    wanted = sorted(["node1", "node2", "node3"] * 2)
-    assert sorted(in_head(slurm3, "sh", "-c", everywhere).out.split()) == wanted
-    assert sorted(on_node(slurm3, "node2", everywhere).out.split()) == wanted
+    requested = sorted(["node1", "node2", "node3"] * 2)
+    assert sorted(in_head(slurm3, "sh", "-c", everywhere).out.split()) == requested
+    assert sorted(on_node(slurm3, "node2", everywhere).out.split()) == requested
 
 
 def test_srun_starts_mpi_ranks_by_pmix_in_the_order_given(

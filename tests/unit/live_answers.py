@@ -7,7 +7,7 @@ import json
 
 from busbw.model import Unreachable
 from busbw.parsers.stall import live
-from busbw.parsers.stall.evidence import NodeEvidence, StallClass, StallJudgement, Wanted
+from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob, StallClass, StallVerdict
 from busbw.triage import offline
 
 B = "b0undary1"
@@ -83,8 +83,8 @@ def judged(
     given: tuple[NodeEvidence, ...],
     gone: tuple[Unreachable, ...] = (),
     leaves: dict[str, str] | None = None,
-) -> StallJudgement:
-    return live.judge(given, gone, Wanted(), NOW, leaves)
+) -> StallVerdict:
+    return live.judge(given, gone, RequestedJob(), NOW, leaves)
 
 
 def told(

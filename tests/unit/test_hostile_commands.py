@@ -18,7 +18,7 @@ from busbw.assess import result
 from busbw.errors import UsageError
 from busbw.inventory import resolve
 from busbw.model import Confidence, Evidence, Finding, Invocation, Status
-from busbw.parsers.stall.evidence import StallClass, StallJudgement
+from busbw.parsers.stall.evidence import StallClass, StallVerdict
 from busbw.parsers.stall.live import drain_commands, ticket
 
 HOSTILE = "$(touch broken)`touch broken`;touch broken\n|touch broken '\"\\ && touch broken #"
@@ -50,7 +50,7 @@ def broken_by(stubs: Path, script: str) -> bool:
     return any(stubs.glob("broken*"))
 
 
-def judgement(kind: StallClass = StallClass.GPU_GONE) -> StallJudgement:
+def verdict(kind: StallClass = StallClass.GPU_GONE) -> StallVerdict:
     finding = Finding(
         "stall-gpu-gone",
         Status.FAIL,
@@ -59,7 +59,7 @@ def judgement(kind: StallClass = StallClass.GPU_GONE) -> StallJudgement:
         (Evidence("raw/x", 1, HOSTILE),),
         confidence=Confidence.CERTAIN,
     )
-    return StallJudgement(
+    return StallVerdict(
         kind,
         finding.title,
         f"slurm {HOSTILE}",
@@ -82,11 +82,11 @@ def test_this_test_would_see_a_command_that_breaks_out(stubs: Path) -> None:
 
 @pytest.mark.parametrize("job", ["slurm 7", "", "kubernetes"])
 def test_the_line_that_drains_a_node_stays_one_command(stubs: Path, job: str) -> None:
-    commands = drain_commands(replace(judgement(), job=job))
+    commands = drain_commands(replace(verdict(), job=job))
     assert commands
     for command in commands:
         assert not broken_by(stubs, command), command
-    assert commands[0] in ticket(replace(judgement(), job=job), "runs/x")
+    assert commands[0] in ticket(replace(verdict(), job=job), "runs/x")
 
 
 def test_commands_sh_keeps_every_word_of_a_launch_together(stubs: Path) -> None:

@@ -213,12 +213,12 @@ def test_the_rank_that_sleeps_elsewhere_while_all_wait_is_only_possible() -> Non
 
 def test_a_rank_that_was_ready_to_run_and_got_no_cpu_is_not_the_odd_one() -> None:
     starved = node(2, state="R", wchan="0", ticks=3)
-    last = starved.looks[1]
+    last = starved.samples[1]
     assert last is not None
     sleeping = dataclasses.replace(
         last, states=tuple(dataclasses.replace(s, state="S") for s in last.states)
     )
-    starved = dataclasses.replace(starved, looks=(starved.looks[0], sleeping))
+    starved = dataclasses.replace(starved, samples=(starved.samples[0], sleeping))
     found = judged(tuple(starved if n == 2 else node(n, state="R", ticks=480) for n in range(4)))
     assert (found.kind, found.culprit_nodes) == (StallClass.OUTSIDE, ())
 
@@ -463,9 +463,9 @@ def test_data_of_another_job_on_the_same_node_does_not_make_a_stalled_one_move()
     mixed = dataclasses.replace(
         both,
         processes=both.processes + beside.processes,
-        looks=tuple(
+        samples=tuple(
             dataclasses.replace(a, sockets=b.sockets, owners=b.owners)
-            for a, b in zip(both.looks, beside.looks, strict=True)
+            for a, b in zip(both.samples, beside.samples, strict=True)
             if a and b
         ),
     )
@@ -480,12 +480,12 @@ def test_the_last_events_stand_in_one_order_of_time_however_far_the_clocks_are_o
             f" {number}\nend of tail\n"
         )
         made = node(number, logs=written)
-        looks = tuple(
+        samples = tuple(
             dataclasses.replace(look, at_s=(look.at_s or 0) + ahead)
-            for look in made.looks
+            for look in made.samples
             if look is not None
         )
-        return dataclasses.replace(made, now_s=NOW + ahead, clock_offset_s=ahead, looks=looks)
+        return dataclasses.replace(made, now_s=NOW + ahead, clock_offset_s=ahead, samples=samples)
 
     # n0's clock is a minute ahead and n1's half a minute behind; what n0 wrote first would come
     # last by their own clocks.

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.stall.evidence import NodeEvidence, Wanted
+from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob
 from busbw.triage import offline, script
 from busbw.triage.clocks import Offset, between
-from busbw.triage.script import Asking
+from busbw.triage.script import CollectOptions
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
-ASKING = Asking(interval_s=1)
+ASKING = CollectOptions(interval_s=1)
 MARK = "live-script-test"
 
 
@@ -78,7 +78,7 @@ def test_the_script_finds_the_rank_its_log_its_dump_and_looks_twice(
     )
     assert all(
         look is not None and any(state.pid == rank.pid for state in look.states)
-        for look in found.looks
+        for look in found.samples
     )
     assert any(
         log.path == str(tmp_path / "rank3.log") and "Watchdog caught" in log.lines[0][1]
@@ -234,9 +234,9 @@ def test_the_whole_command_writes_into_its_run_directory_alone(
 
 
 def test_stacks_are_asked_for_only_when_they_are_wanted() -> None:
-    assert "stacks" not in [part.name for part in script.parts(Asking())]
-    assert "stacks" in [part.name for part in script.parts(Asking(stacks=True))]
-    assert "gdb" not in script.text(Asking(), "b0undary1")
+    assert "stacks" not in [part.name for part in script.parts(CollectOptions())]
+    assert "stacks" in [part.name for part in script.parts(CollectOptions(stacks=True))]
+    assert "gdb" not in script.text(CollectOptions(), "b0undary1")
 
 
 @pytest.mark.skipif(
@@ -246,7 +246,7 @@ def test_stacks_are_asked_for_only_when_they_are_wanted() -> None:
 def test_a_stack_tells_the_call_and_leaves_the_process_as_it_was(
     rank: subprocess.Popen[bytes],
 ) -> None:
-    text = script.text(Asking(interval_s=1, stacks=True), "b0undary1").encode()
+    text = script.text(CollectOptions(interval_s=1, stacks=True), "b0undary1").encode()
     done = subprocess.run(
         ("sh", "-s"),
         input=text,
@@ -283,7 +283,7 @@ def test_what_dies_first_is_looked_at_first(rank: subprocess.Popen[bytes]) -> No
 
 def test_the_looks_are_as_far_apart_as_was_asked(rank: subprocess.Popen[bytes]) -> None:
     first, second = (
-        look.at_s for look in evidence(run()).looks if look is not None and look.at_s is not None
+        look.at_s for look in evidence(run()).samples if look is not None and look.at_s is not None
     )
     assert second - first >= 0.99
 
@@ -318,7 +318,7 @@ def test_the_tools_of_busybox_give_the_same_evidence(
     assert dataclasses.replace(theirs, line_no=0) == dataclasses.replace(ours, line_no=0)
     found = evidence(answer)
     assert (found.problem, found.unheard) == (None, ())
-    assert all(look is not None and look.at_s for look in found.looks)
+    assert all(look is not None and look.at_s for look in found.samples)
     assert any("Watchdog caught" in log.lines[0][1] for log in found.logs if log.lines)
 
 
@@ -347,7 +347,7 @@ def test_a_tool_that_hangs_costs_its_limit_and_not_the_rest(
     )
     found = evidence(done.stdout)
     assert (found.problem, found.unheard) == (None, ("gpu-1",))
-    assert found.looks[1] is not None
+    assert found.samples[1] is not None
 
 
 def test_a_site_may_collect_by_its_own_means_and_gets_the_same_judgement(
@@ -371,10 +371,10 @@ def test_an_answer_that_was_cut_off_is_told_as_such_and_accuses_nobody(
     cut = whole[: whole.index(b"begin look-2")]
     found = evidence(cut)
     assert found.problem is not None
-    assert found.looks[1] is None
+    assert found.samples[1] is None
     from busbw.parsers.stall import live
 
-    judged = live.judge((found,), (), Wanted(mark=MARK), None)
+    judged = live.judge((found,), (), RequestedJob(mark=MARK), None)
     assert any("here: " in note for note in judged.notes)
 
 

@@ -135,7 +135,7 @@ def ports(number: int, **rises: int) -> NodeEvidence:
         )
 
     first, second = node(number, look=look(0)), node(number, look=look(1))
-    return dataclasses.replace(second, looks=(first.looks[0], second.looks[1]))
+    return dataclasses.replace(second, samples=(first.samples[0], second.samples[1]))
 
 
 def test_a_port_that_lost_its_link_between_the_looks_is_likely() -> None:

@@ -13,7 +13,7 @@ from busbw.assess import launches
 from busbw.model import BenchmarkCase, Collective, Invocation, Sizes
 from busbw.parsers.stall.own_launch import place
 from busbw.store import artefacts
-from busbw.store.artefacts import CaseArtefact, LookFile
+from busbw.store.artefacts import CaseArtefact, SampleFile
 from busbw.store.run_directory import RunDir
 from busbw.triage import samples
 
@@ -180,8 +180,10 @@ def test_a_run_says_in_which_iteration_its_benchmark_stalled(tmp_path: Path) -> 
         None,
     )
     run = RunDir(tmp_path)
-    looks = tuple(LookFile(node, f"{BASE}/look-1-{node}.txt") for node in nodes)
-    artefacts.keep(run, "cases/all-reduce/outcome.json", dataclasses.replace(artefact, looks=looks))
+    samples = tuple(SampleFile(node, f"{BASE}/look-1-{node}.txt") for node in nodes)
+    artefacts.keep(
+        run, "cases/all-reduce/outcome.json", dataclasses.replace(artefact, samples=samples)
+    )
     (launch,) = launches.load(run, {})
     where = "all-reduce, in iteration 4 of 5 at 2 KiB in-place, after 1 of 3 sizes"
     assert (

@@ -27,7 +27,7 @@ from busbw.model import (
     StoryRank,
     Unreachable,
 )
-from busbw.store.artefacts import CaseArtefact, LookFile
+from busbw.store.artefacts import CaseArtefact, SampleFile
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 
@@ -126,7 +126,7 @@ def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_ar
         '{"at": "2026-11-21T12:00:00Z", "step": "all-reduce", "state": "said", "text": "all_reduce'
         ' on 2 nodes, 4 ranks"}',
     )
-    looks = []
+    samples = []
     for number, (ahead, wrote) in enumerate(((3600.0, 9.0), (-3600.0, 5.0)), 1):
         began, name = live_answers.NOW + ahead, f"raw/cases/all-reduce/look-1-n{number}.txt"
         parts = {
@@ -149,13 +149,13 @@ def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_ar
         }
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(live_answers.framed(parts))
-        looks.append(LookFile(f"n{number}", name, ahead))
+        samples.append(SampleFile(f"n{number}", name, ahead))
     made = launch(())
     (found,) = timeline.stories(
         run,
         [
             dataclasses.replace(
-                made, artefact=dataclasses.replace(made.artefact, looks=tuple(looks))
+                made, artefact=dataclasses.replace(made.artefact, samples=tuple(samples))
             )
         ],
     )
