@@ -179,7 +179,7 @@ def _asset(environment: Environment, name: str) -> str:
 def _print_margins(report: ReportInput) -> str:
     result = report.result
     banner = (
-        f"@top-center{{content:{safe.css_string('EMULATED: no number here speaks for real hardware')};font-weight:700}}"
+        f"@top-center{{content:{safe.css_string('EMULATED: no number here says anything about real hardware')};font-weight:700}}"
         if result.emulated
         else ""
     )

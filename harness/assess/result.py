@@ -172,9 +172,7 @@ def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:
 # The words around a result: its headline, what was not covered, which versions were seen, the
 # exact commands.
 
-EMULATED = (
-    "Emulated: host memory over MPI in an embedded lab; no number here speaks for real hardware."
-)
+EMULATED = "Emulated: host memory over MPI in an embedded lab; no number here says anything about real hardware."
 
 
 def emulation_note(cluster: Cluster) -> str:

@@ -57,7 +57,7 @@ class Cluster:
     launcher: str | None = None
     """Launcher named by the inventory; None = mpirun."""
     emulated: bool = False
-    """True for the embedded lab: no number from it speaks for real hardware, and every report says
+    """True for the embedded lab: its numbers say nothing about real hardware, and every report says
     so."""
     invented: str = ""
     """Hardware that emulated nodes show without having it: `8 x NVIDIA H100 …`; empty = they show

@@ -222,7 +222,7 @@ class RunResult:
     """One sentence with the number, its reference and the nodes."""
     exit_status: int
     emulated: str
-    """Why no number here speaks for real hardware; empty for a real cluster."""
+    """Why no number here says anything about real hardware; empty for a real cluster."""
     nodes: tuple[str, ...]
     unreachable: tuple[Unreachable, ...]
     checks: tuple[CheckResult, ...]

@@ -39,7 +39,7 @@ class CheckReport:
     decide."""
     exit_status: int
     emulated: str
-    """Why nothing here speaks for real hardware; empty for a real cluster."""
+    """Why nothing here says anything about real hardware; empty for a real cluster."""
     nodes: tuple[str, ...]
     unreachable: tuple[Unreachable, ...]
     checks: tuple[CheckResult, ...]

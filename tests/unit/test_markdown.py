@@ -20,7 +20,7 @@ RUNS = SimpleNamespace(
 EMULATED = """\
 # ✖ FAIL: node3 is slow with every partner: 0.0203 GB/s, its peers 0.1 GB/s (20%); all_reduce 0.0239 GB/s at 8 MiB on 4 nodes
 
-> **Emulated: host memory over MPI in an embedded lab; no number here speaks for real hardware.**
+> **Emulated: host memory over MPI in an embedded lab; no number here says anything about real hardware.**
 
 4 nodes `node[1-4]` · playbook `day-one` · profile `lab` · run `20261120-091200-day-one` · `2026-11-20T09:12:00Z` to `2026-11-20T09:13:10Z`
 

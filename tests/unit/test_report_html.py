@@ -266,8 +266,10 @@ def test_embedded_data_is_json() -> None:
 def test_an_emulated_run_says_so_before_anything_else_and_on_every_printed_page() -> None:
     text = rendered("emulated")
     body = text[text.index("<body") :]
-    assert body.index("no number here speaks for real hardware") < body.index("<h1>")
-    assert '@top-center{content:"EMULATED: no number here speaks for real hardware"' in text
+    assert body.index("no number here says anything about real hardware") < body.index("<h1>")
+    assert (
+        '@top-center{content:"EMULATED: no number here says anything about real hardware"' in text
+    )
     assert "emulated" not in rendered("failing").lower()
 
 
