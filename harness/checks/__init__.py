@@ -111,12 +111,28 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """One check, as docs/checks.md shows it."""
+
+    id: str
+    """Dotted: `rdma.devices`."""
+    command: str
+    """What answers it, as a person would type it."""
+    rule: str
+    """When it is FAIL or WARN. What it cannot decide is UNKNOWN with the reason."""
+
+
+CONNECT = Check("ssh.connect", "ssh NODE true", "not reached: UNKNOWN, with the error")
+"""Reaching the node, which no family does."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckFamily:
     """One family of checks."""
 
     name: str
-    ids: tuple[str, ...]
-    """The ids it can give."""
+    checks: tuple[Check, ...]
+    """All that it can give."""
     sections: tuple[Section, ...]
     judge: Callable[[NodeAnswer], tuple[CheckResult, ...]]
     """One node by itself. It gives a result for each of its ids; `apply_demand` sets what is
@@ -125,6 +141,11 @@ class CheckFamily:
     """All nodes against each other."""
     judge_records: Callable[[tuple[object, ...]], tuple[RuleResult, ...]] = lambda records: ()
     """What its rules say about the records of a text that was handed in (`parsers.tools`)."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of its checks."""
+        return tuple(check.id for check in self.checks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -34,7 +35,7 @@ _MARKS = (
 
 FABRIC_MARKS_FAMILY = CheckFamily(
     name="fabric_marks",
-    ids=(),
+    checks=(),
     sections=(Section("fabric_marks", _MARKS, small=True),),
     judge=lambda answer: (),
 )
@@ -199,7 +200,25 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
 
 CLOUD_FAMILY = CheckFamily(
     name="cloud",
-    ids=("efa.provider", "efa.devices", "efa.plugin", "gcp.plugin", "azure.topo"),
+    checks=(
+        Check("efa.provider", "fi_info -p efa -t FI_EP_RDM", "no domain of provider efa: FAIL"),
+        Check("efa.devices", "ls /sys/class/infiniband", "no EFA device: FAIL"),
+        Check(
+            "efa.plugin",
+            "ldconfig -p; ls /opt/amazon/ofi-nccl/lib*",
+            "no libnccl-net.so of aws-ofi-nccl: FAIL",
+        ),
+        Check(
+            "gcp.plugin",
+            "ls /usr/local/{gib,fastrak,tcpx,nvidia}/lib64",
+            "no libnccl-net*.so: FAIL",
+        ),
+        Check(
+            "azure.topo",
+            "ls /opt/microsoft/*topo*.xml",
+            "none on ND A100 v4 or ND H100 v5 (VM size from the metadata service): FAIL",
+        ),
+    ),
     sections=(
         # libfabric takes a third of a second to load all its providers: not where there is no
         # device for this one.

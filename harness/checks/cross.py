@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -148,7 +149,14 @@ def _no_name(answer: NodeAnswer, name: str) -> CheckResult:
 
 PARTICIPATION_FAMILY = CheckFamily(
     name="partaking",
-    ids=("sw.room", "cross.host_name"),
+    checks=(
+        Check(
+            "sw.room",
+            'df -Pk "$HOME" "${TMPDIR:-/tmp}"',
+            "one cannot be written, or has less than 32 MiB left: FAIL",
+        ),
+        Check("cross.host_name", "uname -n", "the name of another node: FAIL"),
+    ),
     sections=(
         # Only the rights and the numbers are looked at: to try would be to write.
         Section(
@@ -176,6 +184,14 @@ class Comparison:
     """What is compared, in a few words; None = the node does not say."""
     doubt: Callable[[str], str] = lambda text: ""
     """What is doubtful about a value even where all nodes have it; empty = nothing."""
+    rule: str = ""
+    """Where `other than most nodes: SEVERITY` does not say it all."""
+
+    @property
+    def check(self) -> Check:
+        """How the check is shown to people."""
+        rule = self.rule or f"other than most nodes: {self.severity.value}"
+        return Check(self.check_id, self.command, rule)
 
 
 def _gpu_field(field: str) -> Callable[[SectionOutput], str | None]:
@@ -306,6 +322,7 @@ COMPARISONS = (
         "nvidia-smi --query-gpu=name",
         Status.FAIL,
         _gpu_field("name"),
+        rule="other models or another number than most nodes: FAIL",
     ),
     Comparison(
         "cross.driver",
@@ -322,10 +339,20 @@ COMPARISONS = (
         _gpu_field("vbios_version"),
     ),
     Comparison(
-        "cross.nic_fw", "rdma_sysfs", "cat /sys/class/infiniband/*/fw_ver", Status.WARN, _firmware
+        "cross.nic_fw",
+        "rdma_sysfs",
+        "cat /sys/class/infiniband/*/fw_ver",
+        Status.WARN,
+        _firmware,
+        rule="another firmware of the same board than most nodes: WARN",
     ),
     Comparison(
-        "cross.rate", "rdma_sysfs", "cat /sys/class/infiniband/*/ports/*/rate", Status.FAIL, _rates
+        "cross.rate",
+        "rdma_sysfs",
+        "cat /sys/class/infiniband/*/ports/*/rate",
+        Status.FAIL,
+        _rates,
+        rule="other rates of active ports than most nodes: FAIL",
     ),
     Comparison(
         "cross.active_ports",
@@ -336,7 +363,14 @@ COMPARISONS = (
     ),
     Comparison("cross.mtu", "ibv_devinfo", "ibv_devinfo", Status.FAIL, _mtus),
     Comparison("cross.ofed", "ofed_info", "ofed_info -s", Status.WARN, _package),
-    Comparison("cross.rail_map", "gpu_topology", "nvidia-smi topo -m", Status.FAIL, _rails),
+    Comparison(
+        "cross.rail_map",
+        "gpu_topology",
+        "nvidia-smi topo -m",
+        Status.FAIL,
+        _rails,
+        rule="another matrix than most nodes: FAIL",
+    ),
     Comparison("cross.kernel", "system", "uname -r", Status.WARN, _fact("kernel")),
     Comparison("cross.cpu_model", "system", "cat /proc/cpuinfo", Status.WARN, _fact("cpu_model")),
     Comparison(
@@ -346,6 +380,7 @@ COMPARISONS = (
         Status.FAIL,
         _keys,
         _only_limited,
+        rule="other tables than on most nodes: FAIL; only limited memberships: WARN",
     ),
     # For the reader: NCCL 2.21 and later find the index by themselves.
     Comparison(
@@ -354,10 +389,23 @@ COMPARISONS = (
         "cat /sys/class/infiniband/*/ports/*/gid_attrs/types/*",
         Status.PASS,
         _gid_indexes,
+        rule="shown for information: index of the RoCE v2 IPv4 GID",
     ),
-    Comparison("cross.nccl_version", "nccl_library", "ls libnccl.so.2.*", Status.FAIL, _libraries),
     Comparison(
-        "cross.nccl_tests_hash", "nccl_tests", "sha256sum all_reduce_perf", Status.FAIL, _hash
+        "cross.nccl_version",
+        "nccl_library",
+        "ls libnccl.so.2.*",
+        Status.FAIL,
+        _libraries,
+        rule="other libraries below LD_LIBRARY_PATH and the usual folders than on most nodes: FAIL",
+    ),
+    Comparison(
+        "cross.nccl_tests_hash",
+        "nccl_tests",
+        "sha256sum all_reduce_perf",
+        Status.FAIL,
+        _hash,
+        rule="where it is on PATH, another file than on most nodes: FAIL",
     ),
     Comparison(
         "cross.governor",
@@ -511,7 +559,7 @@ def _alone(check_id: str, found: str) -> RuleResult:
 
 CROSS_FAMILY = CheckFamily(
     name="cross",
-    ids=tuple(c.check_id for c in COMPARISONS),
+    checks=tuple(comparison.check for comparison in COMPARISONS),
     sections=(),
     judge=lambda answer: (),
     compare=compare,

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -258,7 +259,28 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
 
 CHECK = CheckFamily(
     name="ethernet",
-    ids=("eth.interfaces", "eth.qos", "eth.ecn", "eth.arp"),
+    checks=(
+        Check(
+            "eth.interfaces",
+            "cat /etc/nccl.conf; env; ls /sys/class/net",
+            "NCCL_SOCKET_IFNAME of a file or the session names none that is there: FAIL",
+        ),
+        Check(
+            "eth.qos",
+            "mlnx_qos -i INTERFACE",
+            "trust other than dscp: FAIL; no priority with flow control: WARN; needs root",
+        ),
+        Check(
+            "eth.ecn",
+            "cat /sys/class/net/INTERFACE/ecn/roce_{np,rp}/enable/*",
+            "no priority with ECN, as receiver or sender: WARN",
+        ),
+        Check(
+            "eth.arp",
+            "sysctl net.ipv4.conf.INTERFACE; ip -o addr",
+            "rails share a subnet without arp_ignore 1 and arp_announce 2: FAIL",
+        ),
+    ),
     sections=(
         Section(
             "mlnx_qos",

@@ -15,7 +15,7 @@ from busbw.model import Command
 
 LOCAL = CheckFamily(
     name="fabric-local",
-    ids=(),
+    checks=(),
     sections=(
         Section("host", "uname -n", small=True),
         # A port's GUID is the lower half of its first GID.

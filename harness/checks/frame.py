@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import busbw.checks
 from busbw import plugins
-from busbw.checks import CheckFamily, Demand, NodeAnswer, RuleResult
+from busbw.checks import CONNECT, CheckFamily, Demand, NodeAnswer, RuleResult
 from busbw.model import CheckResult, Status
 
 # All families of checks, found by walking the package.
@@ -39,7 +39,7 @@ def judge(
         result for answer in answers for family in known for result in _of_one(family, answer)
     ]
     results += [result for family in known for result in _of_all(family, answers)]
-    covered = {check_id for family in known for check_id in family.ids} | {"ssh.connect"}
+    covered = {check_id for family in known for check_id in family.ids} | {CONNECT.id}
     for check_id in sorted({*demand.required, *demand.advisory}):
         if any(fnmatchcase(known_id, check_id) for known_id in covered):
             continue

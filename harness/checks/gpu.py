@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -589,7 +590,51 @@ _FIRST = "nvidia_smi_list"
 _QUERY_GPU = f"nvidia-smi --query-gpu={_QUERY},clocks_event_reasons.active --format=csv,nounits"
 CHECK = CheckFamily(
     name="gpu",
-    ids=("gpu.count", "ssh.cmd_time", *IDS, *_MORE, "gpu.remap", "gpu.temp", "gpu.procs"),
+    checks=(
+        Check(
+            "gpu.count", "nvidia-smi -L", "none, or another number than the inventory says: FAIL"
+        ),
+        Check(
+            "ssh.cmd_time",
+            "nvidia-smi -L",
+            "no answer in its limit of 30 s: FAIL; after more than 20 s: WARN",
+        ),
+        Check(
+            "gpu.driver",
+            "nvidia-smi --query-gpu=…",
+            "library and module differ, several versions, or a GPU says [Unknown Error]: FAIL",
+        ),
+        Check("gpu.persistence", "nvidia-smi --query-gpu=…", "off: WARN"),
+        Check("gpu.mig", "nvidia-smi --query-gpu=…", "MIG on: FAIL"),
+        Check(
+            "gpu.ecc",
+            "nvidia-smi --query-gpu=…",
+            "an uncorrected error since the driver was loaded: FAIL",
+        ),
+        Check("gpu.power", "nvidia-smi --query-gpu=…", "limit below the default: WARN"),
+        Check("gpu.pcie_link", "nvidia-smi --query-gpu=…", "fewer PCIe lanes than there are: FAIL"),
+        Check(
+            "gpu.throttle",
+            "nvidia-smi --query-gpu=…",
+            "hardware, thermal or power brake: FAIL; software thermal: WARN",
+        ),
+        Check(
+            "gpu.clocks",
+            "nvidia-smi --query-gpu=…",
+            "a busy GPU below 0.9 of its maximum clock: WARN; idle ones are not judged",
+        ),
+        Check(
+            "gpu.remap",
+            "nvidia-smi --query-remapped-rows=…",
+            "failed, pending, or more than 512 uncorrectable rows: FAIL",
+        ),
+        Check("gpu.temp", "nvidia-smi -q", "less than 5 °C below the slowdown temperature: WARN"),
+        Check(
+            "gpu.procs",
+            "nvidia-smi --query-compute-apps=…",
+            "a process on a GPU, or more than 1024 MiB held by none: WARN",
+        ),
+    ),
     sections=(
         # 30 s: without persistence mode the driver loads first; a GPU off the bus can hang it.
         # Always asked: how many ranks a node takes.

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from busbw.checks import CheckFamily, NodeAnswer, Section, script, unknown
+from busbw.checks import Check, CheckFamily, NodeAnswer, Section, script, unknown
 from busbw.model import CheckResult, Command, Evidence, Status
 from busbw.parsers.tools import dcgm, nvbandwidth
 
@@ -152,6 +152,11 @@ _COPIES = (
     "command -v nvbandwidth >/dev/null 2>&1 || { echo 'nvbandwidth: not found' >&2; exit 127; }; "
     f"for t in {' '.join(_TESTS)}; do nvbandwidth -t $t || exit; done"
 )
+_CHECKS = (
+    Check(COPIES, "nvbandwidth", f"below {LEAST:.0%} of the median of its like: FAIL"),
+    Check(DIAGNOSIS, "dcgmi diag -r LEVEL -j", "a test fails: FAIL"),
+    Check(PRODUCT, "python3 (torch, a large product)", "below the other GPUs of its model: WARN"),
+)
 _COPIES_S = 180
 _DIAGNOSIS_S: Mapping[int, int] = {1: 120, 2: 900, 3: 3600}
 """Limits of `dcgmi diag -r 1`, `-r 2`, `-r 3`: seconds, about two minutes, about half an hour (DCGM
@@ -169,9 +174,12 @@ def family(level: int | None) -> CheckFamily:
     sections.append(MATMUL)
     if level is not None:
         sections.append(Section("diagnosis", f"dcgmi diag -r {level} -j", _DIAGNOSIS_S[level]))
-    ids = (COPIES, DIAGNOSIS, PRODUCT)
     return CheckFamily(
-        "probe-gpus", ids, tuple(sections), lambda answer: diagnosed(answer, level), _compared
+        name="probe-gpus",
+        checks=_CHECKS,
+        sections=tuple(sections),
+        judge=lambda answer: diagnosed(answer, level),
+        compare=_compared,
     )
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -367,13 +368,29 @@ def _link_errors(gpus: tuple[NvlinkGpu, ...]) -> Iterator[RuleResult]:
 
 CHECK = CheckFamily(
     name="gpu-fabric",
-    ids=(
-        "gpu.nvlink_status",
-        "gpu.fabric_state",
-        "gpu.fabricmanager",
-        "gpu.imex",
-        "gpu.peermem",
-        "os.numa",
+    checks=(
+        Check(
+            "gpu.nvlink_status",
+            "nvidia-smi nvlink -s",
+            "a link inactive, or fewer than the SXM card has: FAIL",
+        ),
+        Check(
+            "gpu.fabric_state",
+            "nvidia-smi -q",
+            "behind an NVSwitch and not Completed / Success: FAIL",
+        ),
+        Check(
+            "gpu.fabricmanager",
+            "systemctl is-active nvidia-fabricmanager",
+            "behind an NVSwitch and not active: FAIL",
+        ),
+        Check("gpu.imex", "nvidia-imex-ctl -N", "domain not UP on GB200 or GB300: FAIL"),
+        Check(
+            "gpu.peermem",
+            "cat /proc/driver/nvidia/version; ls /sys/module",
+            "neither nvidia_peermem nor dma-buf: FAIL",
+        ),
+        Check("os.numa", "nvidia-smi topo -m", "a GPU without a NIC at PIX or PXB: WARN"),
     ),
     sections=(
         Section(

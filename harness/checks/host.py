@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -75,7 +76,11 @@ def _others(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 LIMITS_FAMILY = CheckFamily(
     name="limits",
-    ids=("os.limits.memlock", "os.limits.nofile", "os.limits.stack"),
+    checks=(
+        Check("os.limits.memlock", "ulimit -l", "not unlimited: FAIL"),
+        Check("os.limits.nofile", "ulimit -n", "below 65536: WARN"),
+        Check("os.limits.stack", "ulimit -s", "unlimited: WARN"),
+    ),
     # `ulimit -l` is no POSIX option of sh (dash has it, a strict one may not); /proc is the
     # fallback, in bytes.
     sections=(
@@ -143,7 +148,10 @@ def _variables(output: SectionOutput) -> tuple[RuleResult, ...]:
 
 ENVIRONMENT_FAMILY = CheckFamily(
     name="environment",
-    ids=("sw.env_file", "sw.env_leftovers"),
+    checks=(
+        Check("sw.env_file", "cat /etc/nccl.conf ~/.nccl.conf", "any line: WARN"),
+        Check("sw.env_leftovers", "env", "an NCCL, FI, RDMAV, UCX or OMPI_MCA variable: WARN"),
+    ),
     sections=(
         Section(
             "nccl_conf",
@@ -320,7 +328,28 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
 
 HOST_FAMILY = CheckFamily(
     name="host",
-    ids=("os.virt", "os.cstates", "os.cgroup", "os.dstate"),
+    checks=(
+        Check(
+            "os.virt",
+            "cat /proc/cpuinfo /sys/class/dmi/id/product_name",
+            "shown for information: virtual machine or bare metal",
+        ),
+        Check(
+            "os.cstates",
+            "cat /sys/devices/system/cpu/cpu0/cpuidle/state*/*",
+            "shown for information: idle states above 10 µs",
+        ),
+        Check(
+            "os.cgroup",
+            "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
+            "fewer GPUs listed than the driver has: FAIL; fewer CPUs than GPUs: WARN",
+        ),
+        Check(
+            "os.dstate",
+            "ps -eo state,pid,wchan:32,comm, twice",
+            "a process stuck in a driver or file system in both looks: WARN",
+        ),
+    ),
     sections=(),
     judge=_judge,
 )

@@ -98,7 +98,7 @@ def schedules(answer: NodeAnswer) -> bool:
 
 CHECK = CheckFamily(
     name="occupied",
-    ids=(),
+    checks=(),
     sections=(
         # A second look only where the first found a process that hangs: a moment in that state
         # means nothing.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -322,7 +323,29 @@ _ROOT = "only root sees PCI capabilities (lspci -vvv as root, busbw check --sudo
 _LSPCI_IDS = ("pci.acs", "pci.maxreadreq", "pci.relaxed_ordering")
 CHECK = CheckFamily(
     name="path",
-    ids=("pci.link_nic", *_LSPCI_IDS, "pci.ats"),
+    checks=(
+        Check(
+            "pci.link_nic",
+            "cat /sys/bus/pci/devices/*/{current,max}_link_{width,speed}",
+            "an adapter below its width or speed, or behind a narrower bridge: FAIL",
+        ),
+        Check(
+            "pci.acs",
+            "lspci -vvv",
+            "SrcValid+ on a bridge above a GPU or adapter (any bridge, where their places are not shown), bare metal only: WARN; needs root",
+        ),
+        Check("pci.maxreadreq", "lspci -vvv", "below 4096 on a Mellanox adapter: WARN; needs root"),
+        Check(
+            "pci.relaxed_ordering",
+            "lspci -vvv",
+            "off on a Mellanox adapter of an AMD host or virtual machine: WARN; needs root",
+        ),
+        Check(
+            "pci.ats",
+            "mstconfig -d DEVICE query ATS_ENABLED",
+            "off in a virtual machine: WARN; needs root",
+        ),
+    ),
     sections=(
         Section("pci", _PCI, small=True, serves=("pci.link_nic", "pci.acs")),
         Section(

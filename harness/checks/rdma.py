@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -494,7 +495,41 @@ def _named(names: Iterable[str]) -> VerbsDevices:
 _PORT_IDS = ("rdma.port_state", "rdma.rate", "rdma.gid", "rdma.sm")
 CHECK = CheckFamily(
     name="rdma",
-    ids=("rdma.devices", "rdma.ofed", *_PORT_IDS, "rdma.mtu", "rdma.libs", "rdma.container_dev"),
+    checks=(
+        Check("rdma.devices", "ibv_devices", "none, or a rail of the inventory is missing: FAIL"),
+        Check(
+            "rdma.ofed",
+            "ofed_info -s",
+            "kernel package of another release: WARN; inbox drivers are fine",
+        ),
+        Check(
+            "rdma.port_state",
+            "cat /sys/class/infiniband/*/ports/*/state",
+            "a rail of the inventory not ACTIVE, or no port at all: FAIL; another port not ACTIVE, where no rails are named: WARN",
+        ),
+        Check(
+            "rdma.rate",
+            "cat /sys/class/infiniband/*/ports/*/rate",
+            "lanes missing, or slower than the node's other ports: FAIL",
+        ),
+        Check(
+            "rdma.gid",
+            "cat /sys/class/infiniband/*/ports/*/gids/*",
+            "a RoCE port without a RoCE v2 IPv4 GID: FAIL",
+        ),
+        Check(
+            "rdma.sm",
+            "cat /sys/class/infiniband/*/ports/*/sm_lid",
+            "an active InfiniBand port without subnet manager: FAIL",
+        ),
+        Check("rdma.mtu", "ibv_devinfo", "active MTU below 4096: WARN"),
+        Check("rdma.libs", "ldconfig -p", "no libibverbs.so.1: FAIL"),
+        Check(
+            "rdma.container_dev",
+            "ls /dev/infiniband",
+            "no uverbsN, or no rdma_cm (not needed on EFA): FAIL",
+        ),
+    ),
     sections=(
         Section("ibv_devices", "ibv_devices", serves=("rdma.devices",)),
         Section("ofed_info", "ofed_info -s", serves=("rdma.ofed", "cross.ofed")),

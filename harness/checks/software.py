@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -104,7 +105,13 @@ def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:
 
 CUDA_FAMILY = CheckFamily(
     name="cuda",
-    ids=("sw.cuda",),
+    checks=(
+        Check(
+            "sw.cuda",
+            "nvcc --version; nvidia-smi -q",
+            "a CUDA runtime of a newer major version than the driver supports, without the compatibility package: FAIL",
+        ),
+    ),
     sections=(
         Section(
             "cuda",
@@ -394,7 +401,10 @@ def _compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
 
 SOFTWARE_FAMILY = CheckFamily(
     name="software",
-    ids=("sw.mpirun", "cross.mpi"),
+    checks=(
+        Check("sw.mpirun", "mpirun --version", "missing, or not Open MPI: FAIL"),
+        Check("cross.mpi", "mpirun --version", "another version or place than most nodes: FAIL"),
+    ),
     sections=(
         Section(
             "identity",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from busbw.checks import (
+    Check,
     CheckFamily,
     NodeAnswer,
     RuleResult,
@@ -88,7 +89,13 @@ def _label(event: KernelEvent) -> str:
 
 KERNEL_FAMILY = CheckFamily(
     name="kernel",
-    ids=(_ID,),
+    checks=(
+        Check(
+            "os.kernel_log",
+            "dmesg -T --level=emerg,alert,crit,err,warn (or journalctl -k -b)",
+            "Xid of hardware, SXid, machine check: FAIL; others: WARN",
+        ),
+    ),
     sections=(
         Section(
             "kernel_log",
@@ -354,7 +361,28 @@ _SERVICES = f"systemctl is-active nvidia-fabricmanager {' '.join(_FIREWALLS)}"
 _IDS = ("os.cpu_load", "os.psi", "os.cpu_governor", "os.numa_balancing", "os.iommu")
 SYSTEM_FAMILY = CheckFamily(
     name="system",
-    ids=(*_IDS, "os.disk", "os.shm", "os.hosts", "os.firewall", "os.time"),
+    checks=(
+        Check("os.cpu_load", "cat /proc/loadavg; nproc", "load above 0.5 per CPU: WARN"),
+        Check(
+            "os.psi", "cat /proc/pressure/*", "CPU above 10, memory or disks above 5 (avg60): WARN"
+        ),
+        Check(
+            "os.cpu_governor",
+            "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+            "not performance: WARN",
+        ),
+        Check("os.numa_balancing", "cat /proc/sys/kernel/numa_balancing", "on: WARN"),
+        Check("os.iommu", "cat /sys/kernel/iommu_groups/*/type", "translated on bare metal: WARN"),
+        Check("os.disk", "df -P / /tmp /dev/shm", "does not end: FAIL; more than 95 % full: WARN"),
+        Check("os.shm", "df -P /dev/shm", "below 1024 MiB: FAIL"),
+        Check("os.hosts", "getent ahosts $(uname -n)", "resolves to loopback, or not at all: WARN"),
+        Check("os.firewall", "systemctl is-active firewalld ufw nftables", "one is active: WARN"),
+        Check(
+            "os.time",
+            "timedatectl show -p NTPSynchronized; chronyc tracking",
+            "not synchronised, or more than 100 ms off: WARN",
+        ),
+    ),
     sections=(
         # Always asked: it says whether the node is a virtual machine.
         Section("system", _FACTS, small=True),

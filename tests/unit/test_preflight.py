@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from busbw.checks import CheckFamily, Demand, NodeAnswer, Section, frame, script
+from busbw.checks import Check, CheckFamily, Demand, NodeAnswer, Section, frame, script
 from busbw.checks.frame import families
 from busbw.checks.software import facts
 from busbw.model import CheckResult, Command, CommandResult, Node, Status
@@ -341,7 +341,8 @@ def test_a_text_that_a_check_stumbles_over_costs_one_node_its_answer_and_nobody_
     def fall(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
         raise KeyError("majority")
 
-    family = CheckFamily("x", ("x.y", "cross.z"), (), stumble, fall)
+    checks = (Check("x.y", "x", "never"), Check("cross.z", "x", "never"))
+    family = CheckFamily("x", checks, (), stumble, fall)
     nodes = tuple(NodeAnswer(Node(name), {}, "raw/x", None) for name in ("good", "odd"))
     results = frame.judge((family,), nodes, Demand("lab", ("x.y", "cross.z"), ()))
     told = {(r.check_id, r.node): (r.status, r.found) for r in results}
