@@ -42,11 +42,11 @@ from busbw.model import (
 )
 from busbw.parsers import contract as judge_acceptance
 from busbw.parsers import verdict
-from busbw.parsers.blame import blame, ladder, layers, loss
+from busbw.parsers.blame import blame, layers, loss
 from busbw.parsers.blame import findings as blame_words
 from busbw.parsers.blame import layers as blame_layers
 from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.confirm import CASE, confirmation
+from busbw.parsers.blame.confirm import confirmation
 from busbw.parsers.blame.layers import Layer
 from busbw.parsers.blame.loss import Carried
 from busbw.parsers.blame.parts import Fabric
@@ -57,7 +57,6 @@ from busbw.store import artefacts
 from busbw.store.artefacts import Excluded, LeftOut, Participants, ReachArtefact, StageFailure
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
-from busbw.survey import schedule
 from busbw.survey.confirm import confirming
 from busbw.units import format_bandwidth, format_size
 
@@ -89,31 +88,6 @@ def suspect_findings(
             loss.beside(carried, part, outcome.flagged, fabric),
         )
         for blame, part in zip(outcome.blames, outcome.flagged, strict=True)
-    )
-
-
-def climbed(plan: RunPlan, samples: tuple[GroupSample, ...]) -> tuple[Uncovered, ...]:
-    """What is missing of a ladder that the playbook asks for."""
-    if "ladder" not in plan.playbook.survey.groups:
-        return ()
-    measured = {sample.launch for sample in samples}
-    # The ladder of a run is that of the nodes that took part.
-    nodes = {node for sample in samples for node in sample.nodes}
-    planned = schedule.ladder(tuple(node.name for node in plan.cluster.nodes if node.name in nodes))
-    missing = [
-        number.groups[0]
-        for number in planned
-        if len(nodes) > 1 and CASE + number.id not in measured
-    ]
-    if not missing:
-        return ()
-    counts = ", ".join(str(len(group)) for group in missing)
-    return (
-        Uncovered(
-            f"the ladder at {counts} nodes",
-            "no budget was left, or a launch failed",
-            "busbw run --survey --budget 20m",
-        ),
     )
 
 
@@ -380,7 +354,6 @@ def derive(run: RunDir) -> RunResult:
         *(finding for launch in made for finding in launch.findings),
         *suspect_findings(plan, fabric, outcome, samples, raw_links, counted.pairs),
         *link_baseline.finding(plan, samples, raw_links, appraised.hardware),
-        *ladder.findings(samples),
         *spikes.findings(samples),
         *counters.findings(counted.pairs, outcome, fabric),
         *appraised.findings,
@@ -400,7 +373,6 @@ def derive(run: RunDir) -> RunResult:
         *appraised.uncovered,
         *counted.uncovered,
         *link_baseline.uncovered(plan.playbook, comparisons, outcome.blames, findings),
-        *climbed(plan, samples),
     )
     cases = tuple(launch.outcome for launch in made)
     versions = software_versions(plan, known, build, made)

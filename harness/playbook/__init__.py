@@ -63,7 +63,7 @@ class SurveyPlan:
     size_bytes: int
     iterations: int
     groups: tuple[str, ...]
-    """`alone`, `pairs`, `ladder`, `layers`: measured in this order."""
+    """`alone`, `pairs`, `layers`: measured in this order."""
     decompose: str = "never"
     """`always`, `on-shortfall` or `never`: raw links, NVLink alone, network alone and everything,
     in one table."""

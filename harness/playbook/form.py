@@ -26,7 +26,7 @@ Purpose = Literal["proof", "bandwidth", "latency", "correctness", "diagnosis"]
 ReferenceKind = Literal["best", "accepted-run", "peers", "playbook"]
 When = Literal["always", "on-shortfall", "never"]
 Payload = Literal["nccl-tests", "lab"]
-Group = Literal["alone", "pairs", "ladder", "layers"]
+Group = Literal["alone", "pairs", "layers"]
 
 
 Bytes = Annotated[int, Written(parse_size)]
@@ -245,7 +245,7 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
     for place, survey in surveys.items():
         if survey.when != "never" and not survey.groups:
             yield document.problem(
-                (*place, "groups"), "a survey needs groups: alone, pairs, ladder, layers"
+                (*place, "groups"), "a survey needs groups: alone, pairs, layers"
             )
         if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
             yield document.problem(

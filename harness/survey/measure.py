@@ -37,7 +37,7 @@ from busbw.survey import link_baseline
 from busbw.survey.adapt import Wanted, again_alone, choose
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
 from busbw.survey.places import rails_of
-from busbw.survey.schedule import Round, alone, ladder, shards
+from busbw.survey.schedule import Round, alone, shards
 from busbw.text import decoded
 from busbw.units import format_duration
 
@@ -358,8 +358,6 @@ def survey(
         return
     planned = confirming(nodes, fabric, seen(context, place))
     _confirm(context, place, planned, made, progress)
-    if "ladder" in groups and not _climb(context, place, nodes, made, progress):
-        return
     _decompose(context, place, planned, nodes, made, progress)
 
 
@@ -416,22 +414,6 @@ def _insides(
         ):
             return False
         launched += 1
-    return True
-
-
-def _climb(
-    context: Context, place: Place, nodes: tuple[str, ...], made: Shape, progress: _Progress
-) -> bool:
-    """Rings over more and more nodes, as far as the budget allows. False = a launch failed."""
-    for number in ladder(nodes):
-        if not _affordable(context, progress, 1):
-            context.say(
-                "survey",
-                f"no budget left for the ladder from here on; next would have been {number.why}",
-            )
-            return True
-        if not _measured(context, place, number, made, progress):
-            return False
     return True
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.parsers.blame.ladder import ROUND as LADDER
-
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -109,31 +107,6 @@ def across_leaves(leaves: tuple[tuple[str, ...], ...], number: int) -> tuple[tup
 def alone(nodes: tuple[str, ...]) -> Round:
     """Every node by itself, all at once: what the inside of a node gives."""
     return Round("alone", tuple((node,) for node in nodes), why="every node by itself")
-
-
-def ladder(nodes: tuple[str, ...]) -> tuple[Round, ...]:
-    """Rings over the first 2, 4, 8 … nodes, and over all: each a launch of its own, with all nodes
-    of the one before.
-
-    >>> [(each.id, each.groups) for each in ladder(("a", "b", "c"))]
-    [('ladder-2', (('a', 'b'),)), ('ladder-3', (('a', 'b', 'c'),))]
-    """
-    counts = [1 << power for power in range(1, len(nodes).bit_length()) if 1 << power < len(nodes)]
-    return tuple(
-        Round(f"{LADDER}{count}", (nodes[:count],), why=f"a ring over {count} nodes")
-        for count in (*counts, len(nodes))
-    )
-
-
-def halves(nodes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The two halves that a failed group of nodes is measured again in, the first not smaller; one
-    node cannot be halved.
-
-    >>> halves(("a", "b", "c")), halves(("a",))
-    ((('a', 'b'), ('c',)), (('a',),))
-    """
-    middle = (len(nodes) + 1) // 2
-    return (nodes[:middle], nodes[middle:]) if len(nodes) > 1 else (nodes,)
 
 
 def shards(number: Round, most_nodes: int) -> tuple[Round, ...]:

@@ -18,7 +18,6 @@ from busbw.survey.schedule import (
     Round,
     across_leaves,
     circle,
-    halves,
     inside_leaves,
     pair_rounds,
     shards,
@@ -196,10 +195,6 @@ def test_shards_keep_groups_whole_and_lose_none() -> None:
     assert [len(s.order()) for s in made] == [32, 32, 32, 4]
     assert [g for s in made for g in s.groups] == list(number.groups)
     assert [s.id for s in made] == ["pairs-4-a", "pairs-4-b", "pairs-4-c", "pairs-4-d"]
-
-
-def test_halves_corner_a_failed_group() -> None:
-    assert halves(("a", "b", "c", "d", "e")) == (("a", "b", "c"), ("d", "e"))
 
 
 def test_a_round_of_4096_nodes_is_planned_in_a_moment() -> None:
