@@ -3,19 +3,23 @@ commands."""
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from busbw.model import Blame, CaseOutcome, Collective, Comparison, RunResult, Status
+from busbw.model import (
+    CaseOutcome,
+    Collective,
+    Comparison,
+    Component,
+    ComponentKind,
+    RunResult,
+    Status,
+)
 from busbw.parsers.nccl_tests.groups import group_samples
 
 # Groups of nodes a run measured to find who is slow, and which of them hold an accused component.
-
-_WORD = re.compile(r"[A-Za-z0-9._-]+")
-_RAIL = re.compile(r"\brail (\d+)\b")
 
 Holds = Callable[[tuple[str, ...], int | None], bool]
 """Whether a group of these nodes, on this rail (None = on all), holds a component."""
@@ -51,46 +55,41 @@ class Group:
 def accused_nodes(result: RunResult) -> tuple[str, ...]:
     """Nodes named by an accusation against a node or a part of one, in inventory order; a link's
     ends are not accused by it."""
-    named = {
-        word
-        for blame in result.blame
-        if blame.kind != "link"
-        for word in _WORD.findall(blame.component)
-    }
+    parts = [blame.component for blame in result.blame]
+    named = {node for part in parts if part.kind is not ComponentKind.PAIR for node in part.nodes}
     return tuple(node for node in result.nodes if node in named)
 
 
-def holders(result: RunResult) -> dict[str, Holds]:
+def holders(result: RunResult) -> dict[Component, Holds]:
     """Accused component → which groups hold it."""
     leaf_of = (
         {nic.node: nic.leaf for nic in result.topology.nics if nic.leaf}
         if result.topology is not None
         else {}
     )
-    return {blame.component: _holds(blame, set(result.nodes), leaf_of) for blame in result.blame}
+    return {blame.component: _holds(blame.component, leaf_of) for blame in result.blame}
 
 
-def _holds(blame: Blame, nodes: set[str], leaf_of: Mapping[str, str]) -> Holds:
-    words = set(_WORD.findall(blame.component))
-    named = words & nodes
-    leaves = words & set(leaf_of.values())
-    found = _RAIL.search(blame.component)
-    rail = int(found[1]) if found else None
+def _holds(part: Component, leaf_of: Mapping[str, str]) -> Holds:
+    rail = part.rail
 
     def there(members: tuple[str, ...]) -> bool:
-        if blame.kind == "link":
-            return named == set(members)
-        if blame.kind in ("leaf", "uplink", "between"):
-            below = {leaf_of.get(member) for member in members}
-            return (
-                bool(below & leaves)
-                and (blame.kind == "leaf" or len(below) > 1)
-                and (blame.kind != "between" or leaves <= below)
-            )
-        if blame.kind == "plane":
-            return True
-        # A node by itself uses no rail.
-        return not named.isdisjoint(members) and (rail is None or len(members) > 1)
+        below = {leaf_of.get(member) for member in members}
+        match part.kind:
+            case ComponentKind.PAIR:
+                return set(part.nodes) == set(members)
+            case ComponentKind.LEAF:
+                return not below.isdisjoint(part.leaves)
+            case ComponentKind.UPLINK:
+                return len(below) > 1 and not below.isdisjoint(part.leaves)
+            case ComponentKind.LEAF_PAIR:
+                return below.issuperset(part.leaves)
+            case ComponentKind.RAIL_PLANE:
+                return True
+            case _:
+                # A node by itself uses no rail.
+                single = len(members) == 1
+                return not set(members).isdisjoint(part.nodes) and not (single and rail is not None)
 
     return lambda members, on: there(members) and (rail is None or on is None or on == rail)
 

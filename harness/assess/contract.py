@@ -56,7 +56,7 @@ def conclude(
     ]
     sizes = [row.size_bytes for launch in whole for row in launch.results[-1].rows]
     nodes = max((len(launch.artefact.nodes) for launch in whole), default=0)
-    suspects = tuple(blame.component for blame in outcome.blames)
+    suspects = tuple(blame.component.label for blame in outcome.blames)
     return acceptance.conclude(
         criteria,
         Around(

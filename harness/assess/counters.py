@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.assess.launches import Launch
-from busbw.model import Finding, Uncovered
+from busbw.model import ComponentKind, Finding, Uncovered
 from busbw.model.counters import CounterDelta, CounterSnapshot, RailBytes
 from busbw.parsers.blame import loss
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.loss import Carried
-from busbw.parsers.blame.parts import Fabric, PartKind
+from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.tools import counters
 from busbw.store import artefacts
 from busbw.store.artefacts import CounterFile, CountersArtefact
@@ -89,7 +89,7 @@ def _text(run: RunDir, file: CounterFile | None) -> Taken | None:
 # What the nodes of each pair of a survey sent again during its launches, from the counters around
 # them, and who loses packets by that.
 
-_OF_ONE_NODE = (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE)
+_OF_ONE_NODE = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.INTRA_NODE)
 
 
 @dataclass(frozen=True, slots=True)

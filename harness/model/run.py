@@ -152,6 +152,89 @@ class Comparison:
     """Half of the 95 % interval of the mean of those launches; None = fewer than two."""
 
 
+class ComponentKind(StrEnum):
+    """What a component of the cluster is."""
+
+    INTRA_NODE = "intra-node"
+    """The GPUs of one node and what joins them."""
+    NODE = "node"
+    RAIL = "rail"
+    """One rail of one node."""
+    PAIR = "pair"
+    """What two nodes have between them and share with no other measured node."""
+    LEAF = "leaf"
+    """All groups with a node below that leaf."""
+    UPLINK = "uplink"
+    """What leaves that leaf."""
+    LEAF_PAIR = "leaf-pair"
+    """What two leaves have between them. With two leaves in all: their uplinks, which then cannot
+    be separated."""
+    RAIL_PLANE = "rail-plane"
+    """One rail of all nodes."""
+
+
+_OF_NODES = (
+    ComponentKind.INTRA_NODE,
+    ComponentKind.NODE,
+    ComponentKind.RAIL,
+    ComponentKind.PAIR,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component that can be slow."""
+
+    kind: ComponentKind
+    names: tuple[str, ...]
+    """Nodes or leaves, sorted; () for a rail plane."""
+    rail: int | None = None
+    """None = all rails."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that it is made of; () for leaves, uplinks and rail planes."""
+        return self.names if self.kind in _OF_NODES else ()
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The leaves that it is made of; () for nodes, rails and rail planes."""
+        return () if self.kind in _OF_NODES else self.names
+
+    @property
+    def label(self) -> str:
+        """As a report names it.
+
+        >>> Component(ComponentKind.RAIL, ("node3",), 2).label
+        'node3 rail 2'
+        >>> Component(ComponentKind.PAIR, ("node1", "node4")).label
+        'node1 – node4'
+        >>> Component(ComponentKind.INTRA_NODE, ("node1",)).label
+        'node1 intra-node'
+        >>> Component(ComponentKind.UPLINK, ("leaf1",)).label
+        'uplinks of leaf1'
+        >>> Component(ComponentKind.LEAF_PAIR, ("leaf1", "leaf2"), 0).label
+        'uplinks between leaf1 and leaf2, rail 0'
+        >>> Component(ComponentKind.RAIL_PLANE, (), 3).label
+        'rail 3 of all nodes'
+        """
+        rail = "" if self.rail is None else f" rail {self.rail}"
+        comma = "," if rail else ""
+        match self.kind:
+            case ComponentKind.INTRA_NODE:
+                return f"{self.names[0]} intra-node"
+            case ComponentKind.RAIL_PLANE:
+                return f"rail {self.rail} of all nodes"
+            case ComponentKind.UPLINK:
+                return f"uplinks of {self.names[0]}{comma}{rail}"
+            case ComponentKind.LEAF_PAIR:
+                return f"uplinks between {' and '.join(self.names)}{comma}{rail}"
+            case ComponentKind.LEAF:
+                return f"leaf {self.names[0]}{rail}"
+            case _:
+                return " – ".join(self.names) + rail
+
+
 class BlameState(StrEnum):
     """How a component is bad."""
 
@@ -162,23 +245,27 @@ class BlameState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """One component accused by measurements."""
+    """One component that measurements show to be slow."""
 
-    kind: str
-    """`node`, `gpu`, `rail`, `link`, `leaf` or `nothing`."""
-    component: str
-    """`node3`, `node3 rail 2`, `node1 – node4`."""
+    component: Component
     state: BlameState
     capacity_gb_s: float | None
     """What it was seen to carry; None for a dead one."""
     expected_gb_s: float | None
     seen_in: tuple[Evidence, ...]
     cleared: tuple[str, ...] = ()
-    """Who is cleared by the same measurements."""
-    also: tuple[str, ...] = ()
+    """Nodes that the same measurements rule out."""
+    also: tuple[Component, ...] = ()
     """What else would explain the same: these measurements cannot tell it from `component`."""
-    launches: str = ""
-    """In how many of the launches that loaded it: `slow in 2 of 6 launches`."""
+    slow_launches: int = 0
+    """Launches that loaded it and were slow."""
+    launches: int = 0
+    """Launches that loaded it."""
+
+    @property
+    def frequency(self) -> str:
+        """How often it was slow; empty = it is not known."""
+        return f"slow in {self.slow_launches} of {self.launches} launches" if self.launches else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+from busbw.model import ComponentKind
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Suspicion
-from busbw.parsers.blame.parts import Fabric, PartKind
+from busbw.parsers.blame.parts import Fabric
 from busbw.survey.schedule import Round, across_leaves, circle, inside_leaves
 
 TARGET_LOSS = 0.1
@@ -35,7 +36,12 @@ launches accuse a path that is clearly bad."""
 WORTH = 0.6
 """Share of the loss that is looked for from which on a suspicion is followed."""
 _TOLD = 4
-_SHARED = (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN, PartKind.PLANE)
+_SHARED = (
+    ComponentKind.LEAF,
+    ComponentKind.UPLINK,
+    ComponentKind.LEAF_PAIR,
+    ComponentKind.RAIL_PLANE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,8 @@ def choose(
         return None
     # Only what leaves its leaf tells of uplinks, and the same pairs tell as much again.
     uplinks = any(
-        doubt.account.part.kind in (PartKind.UPLINK, PartKind.BETWEEN) for doubt in doubts
+        doubt.account.part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
+        for doubt in doubts
     )
     base = (
         across_leaves(_leaves(nodes, leaf), len(history))
@@ -135,7 +142,7 @@ def again_alone(
     suspects = [
         s.account.part.names[0]
         for s in outcome.open
-        if s.account.part.kind is PartKind.INSIDE
+        if s.account.part.kind is ComponentKind.INTRA_NODE
         and 1 - s.account.ratio >= WORTH * wanted.target_loss
     ]
     if not suspects or made >= MOST_ALONE:
@@ -152,7 +159,7 @@ def _worth(doubt: Suspicion, fabric: Fabric, wanted: Wanted) -> bool:
     share only the switches' counters tell."""
     counters_only = fabric.hashed and doubt.account.part.kind in _SHARED
     # The inside of a node shows only where it is measured by itself: no pair tells more of it.
-    inside = doubt.account.part.kind is PartKind.INSIDE
+    inside = doubt.account.part.kind is ComponentKind.INTRA_NODE
     return (
         1 - doubt.account.ratio >= WORTH * wanted.target_loss and not counters_only and not inside
     )
@@ -222,7 +229,7 @@ def _forced(
     for doubt in doubts:
         parts = (doubt.account.part, *doubt.alike)
         parts = tuple(part for part in parts if part.kind not in _SHARED)
-        if parts and all(part.kind is PartKind.PATH for part in parts):
+        if parts and all(part.kind is ComponentKind.PAIR for part in parts):
             first, second = parts[0].names
             if frozenset((first, second)) not in waits and not any(
                 {first, second} & set(group) for group in groups
@@ -235,7 +242,7 @@ def _forced(
     flagged = {
         name
         for part in outcome.flagged
-        if part.kind in (PartKind.NODE, PartKind.RAIL)
+        if part.kind in (ComponentKind.NODE, ComponentKind.RAIL)
         for name in part.names
     }
     good = [node for node in nodes if node not in {*suspects, *flagged}]

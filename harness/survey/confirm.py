@@ -11,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from busbw.model import Component, ComponentKind
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import ACROSS, AGAIN, EXCHANGED, INSIDE, REST, WHOLE
-from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.blame.parts import Fabric
 from busbw.survey.schedule import Round
 
 MOST_NODES = 32
 """Nodes of one launch."""
 MOST_PARTS = 4
 """Paths, and uplinks, that are confirmed; what explains most comes first."""
-OF_NODES = (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE, PartKind.LEAF)
+OF_NODES = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.INTRA_NODE, ComponentKind.LEAF)
 """Kinds of parts that a ring can leave out."""
-_UPLINKS = (PartKind.UPLINK, PartKind.BETWEEN)
+_UPLINKS = (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
 _Pair = tuple[str, str]
 
 
@@ -32,7 +33,7 @@ class Confirming:
 
     rounds: tuple[Round, ...]
     """A round of a confirmation that needs another follows right after it."""
-    cannot: tuple[tuple[Part, str], ...]
+    cannot: tuple[tuple[Component, str], ...]
     """(part, why no launch on these nodes can confirm it)."""
 
 
@@ -52,9 +53,9 @@ class _Made:
             (*outcome.flagged, *(found.account.part for found in outcome.open)), leaf, nodes
         )
         self._bad_pairs = {
-            frozenset(part.names) for part in outcome.flagged if part.kind is PartKind.PATH
+            frozenset(part.names) for part in outcome.flagged if part.kind is ComponentKind.PAIR
         }
-        self.cannot: list[tuple[Part, str]] = []
+        self.cannot: list[tuple[Component, str]] = []
 
     def rings(self) -> tuple[Round, ...]:
         """A ring over all nodes, or as many as one launch takes with all of the accused in it; and
@@ -63,7 +64,7 @@ class _Made:
         self.cannot += [
             (part, "it is part of every node")
             for part in self._accused
-            if part.kind is PartKind.PLANE
+            if part.kind is ComponentKind.RAIL_PLANE
         ]
         if not mine:
             return ()
@@ -101,7 +102,7 @@ class _Made:
     def paths(self) -> tuple[Round, ...]:
         """Both ends with exchanged partners, then with each other again: as many paths at once as
         have nodes to themselves."""
-        left = [part for part in self._accused if part.kind is PartKind.PATH]
+        left = [part for part in self._accused if part.kind is ComponentKind.PAIR]
         self.cannot += [
             (part, f"{MOST_PARTS} paths that explain more came first") for part in left[MOST_PARTS:]
         ]
@@ -148,11 +149,13 @@ class _Made:
             left = later
         return tuple(rounds)
 
-    def _together(self, left: list[Part]) -> tuple[list[tuple[Part, tuple[str, ...]]], list[Part]]:
+    def _together(
+        self, left: list[Component]
+    ) -> tuple[list[tuple[Component, tuple[str, ...]]], list[Component]]:
         """(paths whose ends and partners are all different nodes, each with its partners; those
         that must wait for another round)."""
-        together: list[tuple[Part, tuple[str, ...]]] = []
-        later: list[Part] = []
+        together: list[tuple[Component, tuple[str, ...]]] = []
+        later: list[Component] = []
         busy: set[str] = set()
         for part in left:
             partners = self._partners(part.names[0], part.names[1], busy)
@@ -209,7 +212,7 @@ class _Made:
             here = self._good(part.names[:1])
             there = (
                 self._good(part.names[1:])
-                if part.kind is PartKind.BETWEEN
+                if part.kind is ComponentKind.LEAF_PAIR
                 else self._elsewhere(part, mine)
             )
             # As many at once as can be: uplinks that half of the nodes use may carry these in full.
@@ -219,7 +222,7 @@ class _Made:
                     part.names[0]
                     if len(here) < 2
                     else part.names[-1]
-                    if part.kind is PartKind.BETWEEN
+                    if part.kind is ComponentKind.LEAF_PAIR
                     else "the other leaves"
                 )
                 self.cannot.append(
@@ -228,7 +231,9 @@ class _Made:
                 continue
             here, there = here[:count], there[:count]
             across = list(zip(here, there, strict=True))
-            inside = _couples(here) + (_couples(there) if part.kind is PartKind.BETWEEN else [])
+            inside = _couples(here) + (
+                _couples(there) if part.kind is ComponentKind.LEAF_PAIR else []
+            )
             rounds.append(
                 Round(f"{ACROSS}{number}", tuple(across), why=f"pairs by the {part.label}")
             )
@@ -242,7 +247,7 @@ class _Made:
             node for node in self._nodes if self._leaf.get(node) in leaves and node not in self._bad
         ]
 
-    def _elsewhere(self, part: Part, uplinks: Sequence[Part]) -> list[str]:
+    def _elsewhere(self, part: Component, uplinks: Sequence[Component]) -> list[str]:
         """Good nodes of leaves whose uplinks nothing accuses, leaf by leaf in turn, so that no
         other uplink carries much."""
         known = {name for each in uplinks for name in each.names} | set(part.names)
@@ -257,14 +262,14 @@ def _couples(nodes: Sequence[str]) -> list[_Pair]:
     return list(zip(nodes[::2], nodes[1::2], strict=False))
 
 
-def _nodes_of(parts: Sequence[Part], leaf: dict[str, str], nodes: tuple[str, ...]) -> set[str]:
+def _nodes_of(parts: Sequence[Component], leaf: dict[str, str], nodes: tuple[str, ...]) -> set[str]:
     """The nodes that some part of them makes doubtful as partners: not the ends of paths, which are
     good with others."""
     own = {
         name
         for part in parts
-        if part.kind in OF_NODES and part.kind is not PartKind.LEAF
+        if part.kind in OF_NODES and part.kind is not ComponentKind.LEAF
         for name in part.names
     }
-    leaves = {name for part in parts if part.kind is PartKind.LEAF for name in part.names}
+    leaves = {name for part in parts if part.kind is ComponentKind.LEAF for name in part.names}
     return own | {node for node in nodes if leaf.get(node) in leaves}

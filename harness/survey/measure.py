@@ -142,7 +142,7 @@ def suspects(blames: tuple[Blame, ...], nodes: tuple[str, ...]) -> tuple[str, ..
     end."""
     found = []
     for one in blames:
-        named = [node for node in nodes if node in one.component.replace(" – ", " ").split()]
+        named = [node for node in nodes if node in one.component.nodes]
         found += named[:1]
     return tuple(dict.fromkeys(found))
 

@@ -15,10 +15,10 @@ import math
 import statistics
 from dataclasses import dataclass
 
-from busbw.model import Blame, BlameState, Evidence, Finding, Status
+from busbw.model import Blame, BlameState, Component, ComponentKind, Evidence, Finding, Status
 from busbw.parsers.blame.explain import COST, Account, Explainer, Explanation, Suspicion
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, good_level, least_loss, levels
-from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
@@ -53,7 +53,7 @@ class BlameOutcome:
     """Nodes that were loaded for long enough without being slow, and that nothing accuses."""
     inseparable: str
     """Why the measurements cannot tell parts apart; empty = they can."""
-    flagged: tuple[Part, ...] = ()
+    flagged: tuple[Component, ...] = ()
     """The parts of `blames`, in the same order."""
     open: tuple[Suspicion, ...] = ()
     """Suspected, and measured too seldom to accuse, to clear, or to tell from others; accused parts
@@ -92,7 +92,7 @@ def solve(samples: tuple[GroupSample, ...], fabric: Fabric = Fabric()) -> BlameO
     told = (*speed.flagged, *unsteady)
     order = sorted(
         range(len(blames)),
-        key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component),
+        key=lambda i: (bool(told[i].alike), -told[i].account.gain, blames[i].component.label),
     )
     still_open = (*(found for found in told if found.alike), *speed.open, *flicker.open)
     explained = tuple(
@@ -156,9 +156,14 @@ def _largest(samples: tuple[GroupSample, ...]) -> tuple[GroupSample, ...]:
     return tuple(s for s in samples if s.size_bytes == most[s.collective, len(s.nodes)])
 
 
-def _touching(part: Part, seen: tuple[Level, ...]) -> set[str]:
+def _touching(part: Component, seen: tuple[Level, ...]) -> set[str]:
     """Nodes whose steadiness says nothing any more once the part is accused."""
-    if part.kind in (PartKind.NODE, PartKind.RAIL, PartKind.PATH, PartKind.INSIDE):
+    if part.kind in (
+        ComponentKind.NODE,
+        ComponentKind.RAIL,
+        ComponentKind.PAIR,
+        ComponentKind.INTRA_NODE,
+    ):
         return set(part.names)
     return {node for level in seen for node in level.sample.nodes}
 
@@ -186,7 +191,7 @@ def _tolerance(pairs: list[Level]) -> float:
     noise = statistics.median(level.noise for level in pairs)
     return max(
         least_loss(tuple(pairs)),
-        noise * (math.sqrt(COST[PartKind.NODE] / count) + 2 / math.sqrt(count)),
+        noise * (math.sqrt(COST[ComponentKind.NODE] / count) + 2 / math.sqrt(count)),
     )
 
 
@@ -208,7 +213,11 @@ def _cleared(seen: tuple[Level, ...], suspected: set[str]) -> tuple[str, ...]:
 
 
 def _inseparable(blames: list[Blame]) -> str:
-    doubtful = [f"{b.component} or {' or '.join(b.also)}" for b in blames if b.also]
+    doubtful = [
+        " or ".join(part.label for part in (blame.component, *blame.also))
+        for blame in blames
+        if blame.also
+    ]
     return f"cannot be separated by these measurements: {'; '.join(doubtful)}" if doubtful else ""
 
 
@@ -256,18 +265,15 @@ def _blame(found: Suspicion, seen: tuple[Level, ...], speed: Explanation) -> Bla
     state = BlameState.INTERMITTENT if account.intermittent else BlameState.SLOW
     factor = len(rails) if None not in rails and account.part.rail is None else 1
     return Blame(
-        kind=account.part.kind.value,
-        component=account.part.label,
+        component=account.part,
         state=state,
         capacity_gb_s=ratio * reference * factor,
         expected_gb_s=reference * factor,
         seen_in=_quoted(account, mine, seen),
         cleared=tuple(sorted({node for level in mine for node in level.sample.nodes} - flagged)),
-        also=tuple(part.label for part in found.alike),
-        launches=(
-            f"slow in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)}"
-            " launches"
-        ),
+        also=found.alike,
+        slow_launches=len(account.slow_in),
+        launches=len(account.slow_in) + len(account.clean_in),
     )
 
 
@@ -291,8 +297,7 @@ def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]
         for level in sorted(real, key=lambda level: -level.dips)[:EVIDENCE]
     )
     return Blame(
-        kind=account.part.kind.value,
-        component=account.part.label,
+        component=account.part,
         state=BlameState.INTERMITTENT,
         capacity_gb_s=kept * reference,
         expected_gb_s=reference,
@@ -302,11 +307,9 @@ def _unsteady(found: Suspicion, calm: tuple[Level, ...], seen: tuple[Level, ...]
                 {node for level in mine for node in level.sample.nodes} - set(account.part.names)
             )
         ),
-        also=tuple(part.label for part in found.alike),
-        launches=(
-            f"stumbles in {len(account.slow_in)} of {len(account.slow_in) + len(account.clean_in)}"
-            " launches"
-        ),
+        also=found.alike,
+        slow_launches=len(account.slow_in),
+        launches=len(account.slow_in) + len(account.clean_in),
     )
 
 
@@ -325,57 +328,43 @@ _TELLING = (Status.FAIL, Status.WARN)
 def with_priors(outcome: BlameOutcome, findings: tuple[Finding, ...]) -> BlameOutcome:
     """The outcome with its accusations ordered and supported by what was found besides. `findings`:
     none of a survey's own."""
-    told = tuple(finding for finding in findings if finding.status in _TELLING)
-    if not told or not outcome.blames:
-        return outcome
+    problems = tuple(finding for finding in findings if finding.status in _TELLING)
     return dataclasses.replace(
-        outcome, blames=tuple(_supported(blame, outcome, told) for blame in outcome.blames)
+        outcome, blames=tuple(_supported(blame, problems) for blame in outcome.blames)
     )
 
 
-def _supported(blame: Blame, outcome: BlameOutcome, told: tuple[Finding, ...]) -> Blame:
-    names = (blame.component, *blame.also)
-    found = {
-        name: tuple(finding for finding in told if _speaks_for(finding, name)) for name in names
+def _supported(blame: Blame, problems: tuple[Finding, ...]) -> Blame:
+    parts = (blame.component, *blame.also)
+    support = [[finding for finding in problems if _supports(finding, part)] for part in parts]
+    if not blame.also:
+        return _with_evidence(blame, support[0], "also found")
+    # A finding about a whole node supports each of its rails alike: it separates none of them.
+    shared = [finding for finding in support[0] if all(finding in each for each in support)]
+    separating = {
+        part: [finding for finding in each if finding not in shared]
+        for part, each in zip(parts, support, strict=True)
     }
-    # A finding about a whole node speaks for each of its rails alike: what speaks for all separates
-    # none of them.
-    shared = (
-        [finding for finding in told if all(finding in found[name] for name in names)]
-        if blame.also
-        else []
-    )
-    telling = {
-        name: tuple(finding for finding in found[name] if finding not in shared) for name in names
-    }
-    best = max(len(each) for each in telling.values())
-    leading = [name for name in names if best and len(telling[name]) == best]
-    if blame.also and len(leading) == 1 and leading[0] != blame.component:
-        kind = next(
-            (
-                part.kind.value
-                for each in outcome.open
-                for part in each.alike
-                if part.label == leading[0]
-            ),
-            blame.kind,
-        )
-        also = tuple(name for name in names if name != leading[0])
-        blame = dataclasses.replace(blame, kind=kind, component=leading[0], also=also)
-    why = "found besides" if not blame.also else "comes first because of what was found besides"
-    quoted = (telling[blame.component] if blame.also else found[blame.component])[:MOST]
-    return dataclasses.replace(
-        blame, seen_in=(*blame.seen_in, *(_quoted_line(finding, why) for finding in quoted))
-    )
+    most = max(map(len, separating.values()))
+    leading = [part for part in parts if most and len(separating[part]) == most]
+    if len(leading) == 1:
+        also = tuple(part for part in parts if part != leading[0])
+        blame = dataclasses.replace(blame, component=leading[0], also=also)
+    return _with_evidence(blame, separating[blame.component], "ranked first because of")
 
 
-def _speaks_for(finding: Finding, name: str) -> bool:
+def _with_evidence(blame: Blame, findings: list[Finding], why: str) -> Blame:
+    quoted = tuple(_quoted_line(finding, why) for finding in findings[:MOST])
+    return dataclasses.replace(blame, seen_in=(*blame.seen_in, *quoted))
+
+
+def _supports(finding: Finding, part: Component) -> bool:
     """The finding is about the part by its own name, or about the node that a rail or an inside
-    belongs to. Paths and leaves have no owner."""
-    if name in finding.where:
+    belongs to. Pairs and leaves have no owner."""
+    if part.label in finding.where:
         return True
-    node, rail, _ = name.removeprefix("inside of ").partition(" rail ")
-    return bool(rail or name.startswith("inside of ")) and " " not in node and node in finding.where
+    of_node = part.kind in (ComponentKind.RAIL, ComponentKind.INTRA_NODE)
+    return of_node and part.names[0] in finding.where
 
 
 def _quoted_line(finding: Finding, why: str) -> Evidence:

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from busbw.model import Blame, Evidence
-from busbw.parsers.blame.parts import Fabric, Part, PartKind, crossing
+from busbw.model import Blame, Component, ComponentKind, Evidence
+from busbw.parsers.blame.parts import Fabric, crossing
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
@@ -40,7 +40,11 @@ NO_CONFIRMATION = Confirmation(())
 
 
 def confirmation(
-    blame: Blame, part: Part, samples: tuple[GroupSample, ...], fabric: Fabric, cannot: str = ""
+    blame: Blame,
+    part: Component,
+    samples: tuple[GroupSample, ...],
+    fabric: Fabric,
+    cannot: str = "",
 ) -> Confirmation:
     """What the launches made to confirm it say of one accused part. `cannot`: why these nodes
     cannot confirm it, empty = they can.
@@ -48,31 +52,31 @@ def confirmation(
     Unit of every bandwidth: GB/s of bus bandwidth, of all rails of a pair together unless one rail
     is accused.
     """
-    if part.kind is PartKind.PATH:
+    if part.kind is ComponentKind.PAIR:
         found = _path(blame, part, samples)
-    elif part.kind in (PartKind.UPLINK, PartKind.BETWEEN):
+    elif part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR):
         found = _uplinks(blame, part, samples, fabric)
     else:
         found = _rings(samples)
     return found or _unconfirmed(part, cannot)
 
 
-def _unconfirmed(part: Part, cannot: str) -> Confirmation:
+def _unconfirmed(part: Component, cannot: str) -> Confirmation:
     why = cannot or "its launches were not made: no budget was left for them, or one failed"
     text = f"unconfirmed: {why}"
     if not cannot:
         return Confirmation((Evidence("run.json", None, text),), "busbw run --survey --budget 20m")
     settle = {
-        PartKind.PATH: "one more good node in the run: each end measured with it",
-        PartKind.UPLINK: (
+        ComponentKind.PAIR: "one more good node in the run: each end measured with it",
+        ComponentKind.UPLINK: (
             "two good nodes below either end of the uplinks, or the switch's counters: busbw run"
             " --fabric-file FILE"
         ),
-        PartKind.BETWEEN: (
+        ComponentKind.LEAF_PAIR: (
             "two good nodes below either end of the uplinks, or the switch's counters: busbw run"
             " --fabric-file FILE"
         ),
-        PartKind.PLANE: "the counters of this rail's switches: busbw run --fabric-file FILE",
+        ComponentKind.RAIL_PLANE: "the counters of this rail's switches: busbw run --fabric-file FILE",
     }.get(
         part.kind,
         "two good nodes more in the run: a ring over all, and one without what is accused",
@@ -107,7 +111,7 @@ def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
     return Confirmation(told) if told else None
 
 
-def _path(blame: Blame, part: Part, samples: tuple[GroupSample, ...]) -> Confirmation | None:
+def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Confirmation | None:
     first, second = part.names
     again = _pairs(
         [
@@ -168,7 +172,7 @@ def _path(blame: Blame, part: Part, samples: tuple[GroupSample, ...]) -> Confirm
 
 
 def _uplinks(
-    blame: Blame, part: Part, samples: tuple[GroupSample, ...], fabric: Fabric
+    blame: Blame, part: Component, samples: tuple[GroupSample, ...], fabric: Fabric
 ) -> Confirmation | None:
     leaf = dict(fabric.leaf_of)
     mine = [
@@ -178,7 +182,7 @@ def _uplinks(
         and any(leaf[node] in part.names for node in s.nodes)
     ]
     across = [s for s in mine if s.launch.startswith(CASE + ACROSS) and crossing(s.nodes, leaf)]
-    if part.kind is PartKind.BETWEEN:
+    if part.kind is ComponentKind.LEAF_PAIR:
         across = [s for s in across if {leaf[node] for node in s.nodes} == set(part.names)]
     inside = [s for s in mine if s.launch.startswith(CASE + INSIDE) and not crossing(s.nodes, leaf)]
     ways = (

@@ -20,8 +20,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from busbw.model import Component, ComponentKind
 from busbw.parsers.blame.levels import LEAST_LOSS, Level, least_loss
-from busbw.parsers.blame.parts import Fabric, Part, PartKind, loads, portion_of
+from busbw.parsers.blame.parts import Fabric, loads, portion_of
 
 # How often a group is slow for no reason that a part has, counted among the groups that nothing
 # explains.
@@ -183,14 +184,14 @@ def student(deviations: float, repeats: int) -> float:
 
 
 COST = {
-    PartKind.INSIDE: 30.0,
-    PartKind.NODE: 30.0,
-    PartKind.RAIL: 32.0,
-    PartKind.UPLINK: 33.0,
-    PartKind.PLANE: 33.0,
-    PartKind.LEAF: 34.0,
-    PartKind.BETWEEN: 34.0,
-    PartKind.PATH: 36.0,
+    ComponentKind.INTRA_NODE: 30.0,
+    ComponentKind.NODE: 30.0,
+    ComponentKind.RAIL: 32.0,
+    ComponentKind.UPLINK: 33.0,
+    ComponentKind.RAIL_PLANE: 33.0,
+    ComponentKind.LEAF: 34.0,
+    ComponentKind.LEAF_PAIR: 34.0,
+    ComponentKind.PAIR: 36.0,
 }
 """Misfit that an accusation must take away: more than one launch can give, and rarer faults need a
 little more."""
@@ -224,7 +225,12 @@ launch, and seldom in three."""
 LAUNCHES_OF_HASHED_PATH = 5
 """Hashed flows collide at random in each launch: fewer launches do not accuse a path that leaves
 its leaf."""
-_SHARED = (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN, PartKind.PLANE)
+_SHARED = (
+    ComponentKind.LEAF,
+    ComponentKind.UPLINK,
+    ComponentKind.LEAF_PAIR,
+    ComponentKind.RAIL_PLANE,
+)
 _FEWEST_SHARE = 0.15
 
 
@@ -232,7 +238,7 @@ _FEWEST_SHARE = 0.15
 class Account:
     """One part with what speaks for accusing it."""
 
-    part: Part
+    part: Component
     capacity: float
     """Share of its peers' level that it was seen to carry; for uplinks, of all groups' together."""
     ratio: float
@@ -259,7 +265,7 @@ class Suspicion:
     """One part that explains slow groups, and what would explain them as well."""
 
     account: Account
-    alike: tuple[Part, ...]
+    alike: tuple[Component, ...]
     """Parts that, in its place, would leave about the same misfit."""
 
 
@@ -298,9 +304,9 @@ class Explainer:
         self._predicted = [1.0] * len(levels)
         self._chance = Chance(levels)
         self._learnt = False
-        self._accounts: dict[Part, Account | None] = {}
-        self._loads: dict[int, dict[Part, float]] = {}
-        self._portions: dict[Part, tuple[tuple[int, float], ...]] = {}
+        self._accounts: dict[Component, Account | None] = {}
+        self._loads: dict[int, dict[Component, float]] = {}
+        self._portions: dict[Component, tuple[tuple[int, float], ...]] = {}
         self._open = max(OPEN, 2.0 * math.log(max(len(levels), 1)))
         self._parts = self._suspicious()
         self._least = least_loss(levels, hashed=fabric.hashed)
@@ -333,15 +339,15 @@ class Explainer:
         ]
         return max(
             found,
-            key=lambda a: (a.gain - _cost(a), a.part.kind is PartKind.NODE, a.part.label),
+            key=lambda a: (a.gain - _cost(a), a.part.kind is ComponentKind.NODE, a.part.label),
             default=None,
         )
 
-    def _suspicious(self) -> tuple[Part, ...]:
+    def _suspicious(self) -> tuple[Component, ...]:
         """Parts of suspicious groups whose groups together show enough misfit to matter; shared
         ones only where enough of their groups do."""
-        misfit: dict[Part, float] = {}
-        count: dict[Part, int] = {}
+        misfit: dict[Component, float] = {}
+        count: dict[Component, int] = {}
         for index, level in enumerate(self._levels):
             short = (1.0 - level.ratio) / level.noise
             if short > SUSPICIOUS:
@@ -354,19 +360,19 @@ class Explainer:
             if total >= OPEN and count[part] >= _FEWEST_SHARE * self._around(part)
         )
 
-    def _around(self, part: Part) -> float:
+    def _around(self, part: Component) -> float:
         """About how many groups a part that many share has; 0 for the others."""
-        if part.kind is PartKind.PLANE:
+        if part.kind is ComponentKind.RAIL_PLANE:
             return len(self._levels) / max(self._rails, 1)
-        if part.kind in (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN):
+        if part.kind in (ComponentKind.LEAF, ComponentKind.UPLINK, ComponentKind.LEAF_PAIR):
             whole = min(len(self._by_leaf.get(name, ())) for name in part.names) / (
-                2 if part.kind is PartKind.UPLINK else 1
+                2 if part.kind is ComponentKind.UPLINK else 1
             )
-            few = len(self._by_leaf) if part.kind is PartKind.BETWEEN else 1
+            few = len(self._by_leaf) if part.kind is ComponentKind.LEAF_PAIR else 1
             return whole / (1 if part.rail is None else max(self._rails, 1)) / few
         return 0.0
 
-    def _shares(self, index: int) -> dict[Part, float]:
+    def _shares(self, index: int) -> dict[Component, float]:
         """What one group loads."""
         if index not in self._loads:
             self._loads[index] = {
@@ -375,23 +381,23 @@ class Explainer:
             }
         return self._loads[index]
 
-    def _loaded(self, part: Part) -> tuple[tuple[int, float], ...]:
+    def _loaded(self, part: Component) -> tuple[tuple[int, float], ...]:
         """(level, portions): the groups that load the part, each with how many groups' bytes the
         part carried while its launch ran."""
         if part in self._portions:
             return self._portions[part]
-        if part.kind in (PartKind.LEAF, PartKind.UPLINK, PartKind.BETWEEN):
+        if part.kind in (ComponentKind.LEAF, ComponentKind.UPLINK, ComponentKind.LEAF_PAIR):
             near = self._by_leaf.get(part.names[0], [])
-        elif part.kind is PartKind.PLANE:
+        elif part.kind is ComponentKind.RAIL_PLANE:
             near = list(range(len(self._levels)))
         else:
             near = self._by_node.get(part.names[0], [])
         mine = [i for i in near if part.rail in (None, self._levels[i].sample.rail)]
         # A node by itself loads its inside and nothing else.
-        inside = part.kind is PartKind.INSIDE
+        inside = part.kind is ComponentKind.INTRA_NODE
         mine = [i for i in mine if (len(self._levels[i].sample.nodes) == 1) is inside]
-        shared = part.kind in (PartKind.UPLINK, PartKind.BETWEEN)
-        if shared or part.kind is PartKind.PATH:
+        shared = part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
+        if shared or part.kind is ComponentKind.PAIR:
             mine = [i for i in mine if part in self._shares(i)]
         together: dict[tuple[int, int | None], float] = {}
         for i in mine if shared else ():
@@ -406,7 +412,7 @@ class Explainer:
         self._portions[part] = found
         return found
 
-    def _account(self, part: Part) -> Account | None:
+    def _account(self, part: Component) -> Account | None:
         """What speaks for and against the part, beyond what is explained already; None = nothing
         for it.
 
@@ -437,7 +443,7 @@ class Explainer:
 
     def _at(
         self,
-        part: Part,
+        part: Component,
         items: Sequence[tuple[int, float]],
         slow: Sequence[tuple[int, float]],
         capacity: float,
@@ -498,7 +504,7 @@ class Explainer:
             set(account.slow_in),
         )
         if self._fabric.hashed and any(self._levels[i].crosses for i in account.explained):
-            if account.part.kind in (PartKind.NODE, PartKind.RAIL):
+            if account.part.kind in (ComponentKind.NODE, ComponentKind.RAIL):
                 # Colliding flows make any node look bad now and then: only its own leaf, where
                 # nothing is hashed, speaks against it.
                 slow_in = {
@@ -524,8 +530,8 @@ class Explainer:
         # Where too few groups shared it to fill it, they say nothing of it.
         portions = {i: portion_of(account.capacity, weight) for i, weight in self._loaded(part)}
         mine = {i for i, portion in portions.items() if portion < 1.0}
-        only = part.kind is PartKind.BETWEEN and self._leaves == 2
-        across = part.kind in (PartKind.UPLINK, PartKind.BETWEEN) and not only
+        only = part.kind is ComponentKind.LEAF_PAIR and self._leaves == 2
+        across = part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR) and not only
         scale = statistics.median(level.reference_gb_s for level in self._levels)
         ours: dict[int, list[float]] = {}
         theirs: dict[int, list[float]] = {}
@@ -534,7 +540,9 @@ class Explainer:
                 continue
             if index in mine or (
                 (level.crosses or not across)
-                and (part.kind is PartKind.PLANE or part.rail in (None, level.sample.rail))
+                and (
+                    part.kind is ComponentKind.RAIL_PLANE or part.rail in (None, level.sample.rail)
+                )
             ):
                 # Launches in which all leave their leaf have no peers of their own: then what
                 # counts is what was measured.
@@ -563,7 +571,7 @@ class Explainer:
                 for part in self._shares(index):
                     self._accounts.pop(part, None)
 
-    def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Part, ...]:
+    def _alike(self, account: Account, flagged: Sequence[Account]) -> tuple[Component, ...]:
         """Parts that, accused in its place, would leave about the same misfit."""
         self._predicted, self._learnt = [1.0] * len(self._levels), False
         for other in flagged:
@@ -586,22 +594,24 @@ class Explainer:
                 doubles.append(part)
         return (*doubles, *self._members(account.part))
 
-    def _members(self, part: Part) -> tuple[Part, ...]:
+    def _members(self, part: Component) -> tuple[Component, ...]:
         """The nodes of a leaf so small that all of them may be bad by themselves."""
         found = sorted(
             node
             for node in self._by_node
-            if part.kind is PartKind.LEAF and self._leaf.get(node) == part.names[0]
+            if part.kind is ComponentKind.LEAF and self._leaf.get(node) == part.names[0]
         )
-        kind = PartKind.NODE if part.rail is None else PartKind.RAIL
-        return tuple(Part(kind, (node,), part.rail) for node in found if len(found) <= SMALL_LEAF)
+        kind = ComponentKind.NODE if part.rail is None else ComponentKind.RAIL
+        return tuple(
+            Component(kind, (node,), part.rail) for node in found if len(found) <= SMALL_LEAF
+        )
 
 
 def _cost(account: Account) -> float:
     return COST[account.part.kind] + (ONE_RAIL if account.part.rail is not None else 0.0)
 
 
-def _contains(whole: Part, part: Part) -> bool:
+def _contains(whole: Component, part: Component) -> bool:
     """The same part with one rail less general: an accused node's only rail is not another
     explanation."""
     return whole.rail is None and part.names == whole.names and part.rail is not None

@@ -9,6 +9,8 @@ from busbw.model import (
     Blame,
     BlameState,
     Comparison,
+    Component,
+    ComponentKind,
     Confidence,
     Evidence,
     Finding,
@@ -16,60 +18,22 @@ from busbw.model import (
     Reference,
     Status,
 )
-from busbw.parsers.blame import loss
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import NO_CONFIRMATION, Confirmation
 from busbw.parsers.blame.levels import Level
-from busbw.parsers.blame.parts import PartKind
+from busbw.parsers.findings import table
 from busbw.units import format_bandwidth
 
 _IDS = {
-    PartKind.INSIDE: "slow-inside",
-    PartKind.NODE: "slow-node",
-    PartKind.RAIL: "slow-rail",
-    PartKind.PATH: "slow-path",
-    PartKind.LEAF: "slow-leaf",
-    PartKind.UPLINK: "slow-uplink",
-    PartKind.BETWEEN: "slow-uplink",
-    PartKind.PLANE: "slow-rail-plane",
+    ComponentKind.INTRA_NODE: "slow-intra-node",
+    ComponentKind.NODE: "slow-node",
+    ComponentKind.RAIL: "slow-rail",
+    ComponentKind.PAIR: "slow-pair",
+    ComponentKind.LEAF: "slow-leaf",
+    ComponentKind.UPLINK: "slow-uplink",
+    ComponentKind.LEAF_PAIR: "slow-uplink",
+    ComponentKind.RAIL_PLANE: "slow-rail-plane",
 }
-_CAUSES = {
-    PartKind.INSIDE: "the inside of this node: a GPU, NVLink or PCIe, its clocks or its CPUs",
-    PartKind.NODE: (
-        "something that only this node has: its CPU load or settings, its memory or PCIe, all of"
-        " its links"
-    ),
-    PartKind.RAIL: (
-        "something that only this rail of this node has: the NIC or its PCIe slot, the port's rate,"
-        " the cable, the switch's port"
-    ),
-    PartKind.PATH: (
-        "what only these two nodes share: a route, an uplink they meet on; both ends are good with"
-        " others"
-    ),
-    PartKind.LEAF: "what all nodes of this leaf share: the switch itself",
-    PartKind.UPLINK: "what leaves this leaf: an uplink that is down or slow, or too few of them",
-    PartKind.BETWEEN: (
-        "what lies between these leaves: uplinks that are down or slow, or fewer than the nodes"
-        " below could fill"
-    ),
-    PartKind.PLANE: "what this rail of all nodes shares: its switches, its settings",
-}
-_LOOK = {
-    PartKind.INSIDE: (
-        "nvidia-smi -q -d CLOCK,PERFORMANCE",
-        "nvidia-smi nvlink -s",
-        "nvidia-smi topo -m",
-    ),
-    PartKind.NODE: ("uptime", "ip -s link", "ibstat"),
-    PartKind.RAIL: (
-        "ibstat",
-        "ethtool INTERFACE",
-        "ethtool -S INTERFACE",
-        "lspci -vv -s BUS_ID | grep LnkSta",
-    ),
-}
-_AT_SWITCH = ("ibdiagnet", "perfquery -x LID PORT", "show interface counters errors")
 PASSING = 0.15
 """Loss of one group in one launch, that no accusation explains, from which on it is told: good
 nodes differ by 5 to 10 % (measurement.md)."""
@@ -90,48 +54,49 @@ def blame_finding(
         besides: what else speaks of it, such as its raw link.
         lost: that packets are lost over it.
     """
-    kind = PartKind(blame.kind)
+    part = blame.component
     ratio = (blame.capacity_gb_s or 0.0) / blame.expected_gb_s if blame.expected_gb_s else 0.0
-    numbers = (
-        f"{format_bandwidth(blame.capacity_gb_s)} instead of"
-        f" {format_bandwidth(blame.expected_gb_s)} ({ratio:.0%})"
-    )
-    verb = "are" if kind in (PartKind.UPLINK, PartKind.BETWEEN) else "is"
-    how = f"{verb} slow at times" if blame.state is BlameState.INTERMITTENT else f"{verb} slow"
-    name = f"the path {blame.component}" if kind is PartKind.PATH else blame.component
-    if blame.also:
-        title = (
-            f"{name} or {' or '.join(blame.also)}: {numbers}, {blame.launches}; these measurements"
-            " cannot separate them"
-        )
-    else:
-        title = f"{name} {how}: {numbers}, {blame.launches}"
-    node = blame.component if kind in (PartKind.NODE, PartKind.RAIL, PartKind.INSIDE) else ""
-    steps = [Fix(f"look at {name}", _LOOK.get(kind, _AT_SWITCH))]
+    finding_id = "not-separated" if blame.also else _IDS[part.kind]
+    cause, fixes = table.entry(finding_id).cause, _fixes(finding_id, part)
     if lost:
-        steps.append(Fix("find where the packets are dropped", loss.LOOK))
-    if node and not blame.also:
-        host = node.removeprefix("inside of ").partition(" ")[0]
-        steps.append(Fix("run without it meanwhile", (f"busbw run -x {host}",)))
+        cause += " Packets are lost there, by a fault or in the queue before it."
+        fixes += table.fixes("packets-lost")
+    settle = filter(None, (confirmed.would_settle, _settles(blame)))
     return Finding(
-        id="not-separated" if blame.also else _IDS[kind],
+        id=finding_id,
         status=Status.FAIL,
-        title=title,
-        where=(blame.component, *blame.also),
+        title=_title(blame, ratio),
+        where=(part.label, *(other.label for other in blame.also)),
         evidence=(*blame.seen_in, *confirmed.evidence, *besides, *lost),
-        cause=_CAUSES[kind]
-        + ("; packets are lost there, by a fault or in the queue before it" if lost else ""),
-        fixes=tuple(steps),
+        cause=cause,
+        fixes=fixes,
         verify=("busbw run --survey",),
         confidence=Confidence.POSSIBLE if confirmed.against else _confidence(blame),
-        also=tuple(f"{other} is slow" for other in blame.also),
-        would_settle=tuple(
-            dict.fromkeys(
-                (*([confirmed.would_settle] if confirmed.would_settle else []), _settles(blame))
-            )
-        ),
+        also=tuple(f"{other.label} is slow" for other in blame.also),
+        would_settle=tuple(dict.fromkeys(settle)),
         effect=max(0.0, 1 - ratio),
     )
+
+
+def _title(blame: Blame, ratio: float) -> str:
+    part = blame.component
+    numbers = (
+        f"{format_bandwidth(blame.capacity_gb_s)} instead of"
+        f" {format_bandwidth(blame.expected_gb_s)} ({ratio:.0%}), {blame.frequency}"
+    )
+    name = f"the pair {part.label}" if part.kind is ComponentKind.PAIR else part.label
+    if blame.also:
+        names = " or ".join((name, *(other.label for other in blame.also)))
+        return f"{names}: {numbers}; these measurements cannot separate them"
+    plural = part.kind in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
+    adverb = "intermittently " if blame.state is BlameState.INTERMITTENT else ""
+    return f"{name} {'are' if plural else 'is'} {adverb}slow: {numbers}"
+
+
+def _fixes(finding_id: str, part: Component) -> tuple[Fix, ...]:
+    if len(part.nodes) == 1:
+        return table.fixes(finding_id, NODE=part.nodes[0])
+    return table.fixes(finding_id)
 
 
 def _settles(blame: Blame) -> str:
@@ -143,10 +108,11 @@ def _settles(blame: Blame) -> str:
 
 
 def _confidence(blame: Blame) -> Confidence:
-    if blame.also or blame.state is BlameState.INTERMITTENT:
-        return Confidence.POSSIBLE if blame.also else Confidence.LIKELY
-    slow = int(blame.launches.split()[2]) if blame.launches.split()[2:3] else 0
-    return Confidence.LIKELY if slow >= _PROVED_BY else Confidence.POSSIBLE
+    if blame.also:
+        return Confidence.POSSIBLE
+    if blame.state is BlameState.INTERMITTENT or blame.slow_launches >= _PROVED_BY:
+        return Confidence.LIKELY
+    return Confidence.POSSIBLE
 
 
 def compare_groups(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from busbw.model import Comparison, Confidence, Evidence, Finding, Reference, Status
+from busbw.model import Comparison, Component, Confidence, Evidence, Finding, Reference, Status
 from busbw.parsers.blame.confirm import CASE, WHOLE
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
@@ -127,15 +127,12 @@ def _row(layer: Layer, best: float | None) -> Comparison:
     )
 
 
-def evidence(layers: tuple[Layer, ...], component: str) -> tuple[Evidence, ...]:
-    """What the raw links say of an accused part, by its name (`node3`, `node3 rail 1`, `node1 –
-    node4`); () = they were not measured there."""
+def evidence(layers: tuple[Layer, ...], component: Component) -> tuple[Evidence, ...]:
+    """What the link baseline says of a suspect; () = it was not measured there."""
     best = max((layer.raw_gb_s for layer in layers if layer.raw_gb_s), default=None)
     if best is None:
         return ()
-    words = component.replace(" – ", " ").split()
-    rail = int(words[words.index("rail") + 1]) if "rail" in words else None
-    names = {word for word in words if any(word in layer.nodes for layer in layers)}
+    names, rail = set(component.nodes), component.rail
     found = []
     for layer in layers:
         if (

@@ -14,10 +14,10 @@ import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from busbw.model import Confidence, Evidence, Finding, Fix, Status
+from busbw.model import Component, ComponentKind, Confidence, Evidence, Finding, Fix, Status
 from busbw.parsers.blame.explain import Explainer, Suspicion
 from busbw.parsers.blame.levels import Level
-from busbw.parsers.blame.parts import Fabric, Part, PartKind, crossing, loads
+from busbw.parsers.blame.parts import Fabric, crossing, loads
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 FEWEST_SEGMENTS = 1000
@@ -98,7 +98,7 @@ def findings(pairs: tuple[Carried, ...], fabric: Fabric) -> tuple[Finding, ...]:
 
 
 def beside(
-    pairs: Iterable[Carried], part: Part, flagged: Iterable[Part], fabric: Fabric
+    pairs: Iterable[Carried], part: Component, flagged: Iterable[Component], fabric: Fabric
 ) -> tuple[Evidence, ...]:
     """That the pairs over a part that is slow lose packets, beside those over nothing that is
     accused; () = they do not, or it is not known.
@@ -131,7 +131,7 @@ def beside(
         return ()
     worst = max(mine, key=lambda pair: pair.share)
     launches = len({pair.launch for pair in mine})
-    whose = f"of {part.names[0]}" if own[0] is PartKind.NODE else "over it"
+    whose = f"of {part.names[0]}" if own[0] is ComponentKind.NODE else "over it"
     text = (
         f"TCP segments sent again by the pairs {whose}: {share:.2%}, in {launches} launches; by"
         f" pairs over nothing accused: {usual:.2%}"
@@ -139,9 +139,9 @@ def beside(
     return (Evidence(worst.artefact, worst.line_no, text),)
 
 
-def _counted_as(part: Part) -> tuple[PartKind, tuple[str, ...]]:
+def _counted_as(part: Component) -> tuple[ComponentKind, tuple[str, ...]]:
     """The kernel counts per node, not per rail."""
-    return (PartKind.NODE if part.kind is PartKind.RAIL else part.kind, part.names)
+    return (ComponentKind.NODE if part.kind is ComponentKind.RAIL else part.kind, part.names)
 
 
 def _sample(pair: Carried) -> GroupSample:
@@ -169,7 +169,8 @@ def _finding(found: Suspicion, seen: tuple[Level, ...]) -> Finding:
     )
     what = (
         "loses"
-        if len(names) == 1 and account.part.kind not in (PartKind.UPLINK, PartKind.BETWEEN)
+        if len(names) == 1
+        and account.part.kind not in (ComponentKind.UPLINK, ComponentKind.LEAF_PAIR)
         else "lose"
     )
     apart = "; these measurements cannot separate them" if found.alike else ""

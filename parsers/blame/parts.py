@@ -11,66 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import StrEnum
 
+from busbw.model import Component, ComponentKind
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 WASTE = 0.1
 """Share of a shared part's capacity that more groups at once may waste, in queues that overflow, of
 what fewer of them get out of it."""
-
-
-class PartKind(StrEnum):
-    """What a part is. Values are the `kind` of a blame."""
-
-    INSIDE = "gpu"
-    """The inside of one node: GPUs and what joins them."""
-    NODE = "node"
-    RAIL = "rail"
-    PATH = "link"
-    """What two nodes have between them and share with nobody who was measured."""
-    LEAF = "leaf"
-    """All groups with a node below that leaf."""
-    UPLINK = "uplink"
-    """What leaves that leaf."""
-    BETWEEN = "between"
-    """What two leaves have between them. With two leaves in all: their uplinks, which then cannot
-    be told apart."""
-    PLANE = "plane"
-    """One rail of all nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part that can be to blame."""
-
-    kind: PartKind
-    names: tuple[str, ...]
-    """Nodes or leaves, sorted; () for a rail plane."""
-    rail: int | None = None
-    """None = all rails."""
-
-    @property
-    def label(self) -> str:
-        """As a report names it.
-
-        >>> Part(PartKind.RAIL, ("node3",), 2).label, Part(PartKind.PATH, ("node1", "node4")).label
-        ('node3 rail 2', 'node1 – node4')
-        >>> Part(PartKind.UPLINK, ("leaf1",)).label, Part(PartKind.BETWEEN, ("leaf1", "leaf2"), 0).label, Part(PartKind.PLANE, (), 3).label
-        ('uplinks of leaf1', 'uplinks between leaf1 and leaf2, rail 0', 'rail 3 of all nodes')
-        """
-        rail = "" if self.rail is None else f" rail {self.rail}"
-        if self.kind is PartKind.INSIDE:
-            return f"inside of {self.names[0]}"
-        if self.kind is PartKind.PLANE:
-            return f"rail {self.rail} of all nodes"
-        if self.kind is PartKind.UPLINK:
-            return f"uplinks of {self.names[0]}" + (f",{rail}" if rail else "")
-        if self.kind is PartKind.BETWEEN:
-            return f"uplinks between {' and '.join(self.names)}" + (f",{rail}" if rail else "")
-        if self.kind is PartKind.LEAF:
-            return f"leaf {self.names[0]}{rail}"
-        return " – ".join(self.names) + rail
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +36,7 @@ class Fabric:
 class Load:
     """How much of a group's bus bandwidth one part carries."""
 
-    part: Part
+    part: Component
     share: float
     """Wire bytes per second through the part, per byte per second of bus bandwidth; one
     direction."""
@@ -117,21 +64,21 @@ def loads(sample: GroupSample, leaf: dict[str, str], leaves: int) -> tuple[Load,
 
     >>> from busbw.parsers.nccl_tests.groups import GroupSample
     >>> pair = GroupSample(("a", "b"), 1 << 20, (1.0,), "", rail=2)
-    >>> [(load.part.label, load.share) for load in loads(pair, {}, 0) if load.part.kind in (PartKind.RAIL, PartKind.PATH)]
+    >>> [(load.part.label, load.share) for load in loads(pair, {}, 0) if load.part.kind in (ComponentKind.RAIL, ComponentKind.PAIR)]
     [('a rail 2', 1.0), ('b rail 2', 1.0), ('a – b', 1.0), ('a – b rail 2', 1.0)]
     """
     rail, nodes = sample.rail, sample.nodes
     if len(nodes) == 1:
-        return (Load(Part(PartKind.INSIDE, nodes), 1.0),)
+        return (Load(Component(ComponentKind.INTRA_NODE, nodes), 1.0),)
     of_node, of_path = _shares(sample)
-    found = [Load(Part(PartKind.NODE, (node,)), of_node) for node in nodes]
+    found = [Load(Component(ComponentKind.NODE, (node,)), of_node) for node in nodes]
     if rail is not None:
-        found += [Load(Part(PartKind.RAIL, (node,), rail), of_node) for node in nodes]
-        found.append(Load(Part(PartKind.PLANE, (), rail), of_node))
+        found += [Load(Component(ComponentKind.RAIL, (node,), rail), of_node) for node in nodes]
+        found.append(Load(Component(ComponentKind.RAIL_PLANE, (), rail), of_node))
     for ends, share in _paths(sample, of_path):
-        found.append(Load(Part(PartKind.PATH, ends), share))
+        found.append(Load(Component(ComponentKind.PAIR, ends), share))
         if rail is not None:
-            found.append(Load(Part(PartKind.PATH, ends, rail), share))
+            found.append(Load(Component(ComponentKind.PAIR, ends, rail), share))
     return (*found, *_of_leaves(sample, leaves, leaf, of_path))
 
 
@@ -164,7 +111,7 @@ def _of_leaves(
         return []
     rails = (None,) if sample.rail is None else (None, sample.rail)
     found = [
-        Load(Part(PartKind.LEAF, (name,), rail), 1.0)
+        Load(Component(ComponentKind.LEAF, (name,), rail), 1.0)
         for name in _leaves_of(sample, leaf)
         for rail in rails
     ]
@@ -176,9 +123,11 @@ def _of_leaves(
         # A ring that leaves a leaf comes back to it: two edges cross, and each direction of the
         # uplink carries one of them.
         edges = count if sample.collective == "alltoall" or len(sample.nodes) == 2 else count / 2
-        parts = [Part(PartKind.BETWEEN, ends, rail) for rail in rails]
+        parts = [Component(ComponentKind.LEAF_PAIR, ends, rail) for rail in rails]
         if leaves > 2:
-            parts += [Part(PartKind.UPLINK, (end,), rail) for end in ends for rail in rails]
+            parts += [
+                Component(ComponentKind.UPLINK, (end,), rail) for end in ends for rail in rails
+            ]
         found += [Load(part, edges * of_path) for part in parts]
     return found
 

@@ -19,7 +19,7 @@ _TABLE = 40
 _TOLD = 6
 _STATES = {
     BlameState.SLOW: "slow",
-    BlameState.INTERMITTENT: "slow at times",
+    BlameState.INTERMITTENT: "intermittent",
     BlameState.DEAD: "dead",
 }
 _Usual = dict[tuple[bool, bool], float]
@@ -128,13 +128,13 @@ def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: H
         Measured(e.text, e.artefact) for e in blame.seen_in[:_TOLD]
     )
     return Accusation(
-        blame.component,
+        blame.component.label,
         _STATES[blame.state],
         "nothing" if blame.state is BlameState.DEAD else phrases.bandwidth(blame.capacity_gb_s),
         phrases.bandwidth(blame.expected_gb_s) if blame.expected_gb_s is not None else "not known",
         phrases.percent(share),
-        blame.launches,
-        blame.also,
+        blame.frequency,
+        tuple(part.label for part in blame.also),
         accusing,
         len(held) or len(blame.seen_in),
         _clearing(blame, groups, usual),
@@ -193,7 +193,7 @@ def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
             f"{text}Every group holds what is accused ({range_bad}), so no measurement clears"
             " anything."
         )
-    flagged = ", ".join(dict.fromkeys(blame.component for blame in result.blame))
+    flagged = ", ".join(dict.fromkeys(blame.component.label for blame in result.blame))
     return (
         f"{text}{len(accusing):,} with {flagged}: {range_bad}. {len(clean):,} without:"
         f" {_range(clean)}."

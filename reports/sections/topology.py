@@ -3,15 +3,17 @@ accused stands apart."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from busbw.model import Blame, BlameState, RunResult, Topology
+from busbw.model import BlameState, RunResult, Topology
 from busbw.reports import phrases
 from busbw.reports.input import ReportInput
 
-_WORD = re.compile(r"[A-Za-z0-9._-]+")
-_RAIL = re.compile(r"\brail (\d+)\b")
+_STATES = {
+    BlameState.SLOW: "slow",
+    BlameState.INTERMITTENT: "intermittent",
+    BlameState.DEAD: "dead",
+}
 _ROWS = 40
 _OPEN = 6
 
@@ -107,24 +109,13 @@ def _accused(result: RunResult, leaves: set[str]) -> _Accused:
     rails: dict[tuple[str, int], str] = {}
     named: dict[str, str] = {}
     for blame in result.blame:
-        words = _WORD.findall(blame.component)
-        rail = _RAIL.search(blame.component)
-        for name in (word for word in words if word in leaves):
-            named[name] = _how(blame)
-        for node in (word for word in words if word in set(result.nodes)):
-            if rail is None:
-                nodes[node] = _how(blame)
-            else:
-                rails[node, int(rail[1])] = _how(blame)
+        part, how = blame.component, _STATES[blame.state]
+        named |= {leaf: how for leaf in part.leaves if leaf in leaves}
+        if part.rail is None:
+            nodes |= dict.fromkeys(part.nodes, how)
+        else:
+            rails |= {(node, part.rail): how for node in part.nodes}
     return _Accused(nodes, rails, named)
-
-
-def _how(blame: Blame) -> str:
-    return {
-        BlameState.SLOW: "slow",
-        BlameState.INTERMITTENT: "slow at times",
-        BlameState.DEAD: "dead",
-    }[blame.state]
 
 
 def _rows(found: Topology, count: int, flagged: _Accused) -> tuple[Row, ...]:
@@ -171,9 +162,7 @@ def _conclusion(result: RunResult, found: Topology, rails: int) -> str:
     )
     if not result.blame:
         return cabled
-    return (
-        f"{cabled} Accused: {', '.join(dict.fromkeys(blame.component for blame in result.blame))}."
-    )
+    return f"{cabled} Accused: {', '.join(dict.fromkeys(blame.component.label for blame in result.blame))}."
 
 
 def _leaves(found: Topology) -> str:

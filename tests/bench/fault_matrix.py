@@ -27,12 +27,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from busbw.errors import BusbwError
 from busbw.lab import bringup, faults, files
 from busbw.lab.bringup import LabOptions
 from busbw.lab.state import LabState
 from busbw.lab.state import load as load_lab
+from busbw.model import Component, ComponentKind
 
 RATE_BIT_S = 50e6
 PLAYBOOK = str(Path(__file__).with_name("fault_matrix.yaml"))
@@ -221,6 +223,13 @@ def _watch(
             chosen.at_launch(load_lab(lab.name), seen)
 
 
+def label(component: dict[str, Any]) -> str:
+    """As a finding names it."""
+    return Component(
+        ComponentKind(component["kind"]), tuple(component["names"]), component["rail"]
+    ).label
+
+
 def judged(path: Path, chosen: Trouble) -> dict[str, object]:
     """What a run named against what was broken."""
     run = json.loads(path.read_text()) if path.exists() else {"cases": []}
@@ -236,8 +245,8 @@ def judged(path: Path, chosen: Trouble) -> dict[str, object]:
             "verdict": "",
             "launches": 0,
         }
-    sure = [b["component"] for b in run["blame"] if not b["also"]]
-    doubtful = [{b["component"], *b["also"]} for b in run["blame"] if b["also"]]
+    sure = [label(b["component"]) for b in run["blame"] if not b["also"]]
+    doubtful = [set(map(label, (b["component"], *b["also"]))) for b in run["blame"] if b["also"]]
     first = [w for f in run["findings"] if f["status"] == "FAIL" for w in f["where"]]
     sure += [
         w

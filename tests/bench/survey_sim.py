@@ -71,8 +71,8 @@ def survey(world: World, most_launches: int, wanted: Wanted) -> Trial:
         outcome = blame.solve(samples, fabric)
         solve_s = max(solve_s, time.process_time() - began)
     truth = {label(c, world) for c in world.culprits}
-    named = {b.component for b in outcome.blames} if outcome else set()
-    doubtful = {b.component for b in outcome.blames if b.also} if outcome else set()
+    named = {b.component.label for b in outcome.blames} if outcome else set()
+    doubtful = {b.component.label for b in outcome.blames if b.also} if outcome else set()
     sure = named - doubtful
     return Trial(
         sure == truth,

@@ -85,9 +85,9 @@ def test_every_launcher_ends_in_the_same_verdict(
     assert result["verdict"] == "FAIL", result["findings"]
     assert result["findings"][0]["id"] == "slow-node", result["findings"][0]
     # A busy machine may scatter others; what is slow all the time is the one.
-    assert [blame["component"] for blame in result["blame"] if blame["state"] == "slow"] == [
-        "node3"
-    ]
+    assert [
+        blame["component"]["names"] for blame in result["blame"] if blame["state"] == "slow"
+    ] == [["node3"]]
     case = json.loads(
         ((tmp_path / "runs/latest").resolve() / "raw/cases/all-reduce/outcome.json").read_text()
     )

@@ -193,7 +193,7 @@ def test_a_slow_link_fails_and_the_first_finding_names_its_node_with_the_measure
     assert (ended.first["id"], ended.first["where"]) == ("slow-node", ["node3"])
     assert ended.first["evidence"][0]["artefact"].startswith("raw/cases/survey-pairs-")
     assert "node3" in ended.first["evidence"][0]["text"]
-    assert [b["component"] for b in ended.result["blame"]] == ["node3"]
+    assert [b["component"]["names"] for b in ended.result["blame"]] == [["node3"]]
     assert "node3" in (ended.run / "report.html").read_text()
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from busbw.lab import faults, files, processes
 from busbw.lab.state import LabState
+from busbw.model import Component, ComponentKind
 
 pytestmark = pytest.mark.lab
 
@@ -48,6 +49,12 @@ def survey(lab: LabState, out: Path, *more: str, playbook: str = PLAYBOOK) -> An
     return json.loads((out / "latest" / "run.json").read_text())
 
 
+def label(component: dict[str, Any]) -> str:
+    return Component(
+        ComponentKind(component["kind"]), tuple(component["names"]), component["rail"]
+    ).label
+
+
 def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it_is_named(
     rails: LabState, tmp_path: Path
 ) -> None:
@@ -62,10 +69,8 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     first = run["findings"][0]
     assert (run["verdict"], first["status"]) == ("FAIL", "FAIL"), run["headline"]
     assert "node3 rail 1" in first["title"], first
-    named = {b["component"] for b in run["blame"]}
-    assert named <= {"node3 rail 1", "leaf leaf2 rail 1", "node3 rail 1 or leaf leaf2 rail 1"}, run[
-        "blame"
-    ]
+    named = {label(b["component"]) for b in run["blame"]}
+    assert named <= {"node3 rail 1", "leaf leaf2 rail 1"}, run["blame"]
     slow = {
         tuple(c["nodes"])
         for c in run["comparisons"]
@@ -117,12 +122,12 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(
 ) -> None:
     faults.slow(rails, "node1", 20e6, toward="node4")
     run = survey(rails, tmp_path, "--budget", "150s")
-    assert {(b["kind"], b["component"], *b["also"]) for b in run["blame"]} == {
-        ("link", "node1 – node4")
+    assert {tuple(map(label, (b["component"], *b["also"]))) for b in run["blame"]} == {
+        ("node1 – node4",)
     }, run["findings"]
     first = run["findings"][0]
-    assert (first["id"], run["verdict"]) == ("slow-path", "FAIL")
-    assert first["title"].startswith("the path node1 – node4 is slow: ")
+    assert (first["id"], run["verdict"]) == ("slow-pair", "FAIL")
+    assert first["title"].startswith("the pair node1 – node4 is slow: ")
     # Confirmed: its ends with others at the same time, then with each other again.
     texts = [e["text"] for e in first["evidence"] if "confirm" in e["text"]]
     measured, conclusion = [t.split(": ")[:2] for t in texts[:-1]], texts[-1]
@@ -140,8 +145,8 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(
     # One more launch that does not even load the path, with what was measured before: still named.
     again = survey(rails, tmp_path / "again", "--budget", "1s", "--with", str(tmp_path / "latest"))
     assert [c["case"]["id"] for c in again["cases"]] == ["proof", "survey-pairs-1"]
-    assert {(b["kind"], b["component"], *b["also"]) for b in again["blame"]} == {
-        ("link", "node1 – node4")
+    assert {tuple(map(label, (b["component"], *b["also"]))) for b in again["blame"]} == {
+        ("node1 – node4",)
     }, again["findings"]
     assert not [f for f in again["findings"] if f["id"] == "layers"]
 
@@ -154,9 +159,9 @@ def test_a_node_that_loses_one_packet_in_a_hundred_is_named_by_what_is_sent_agai
     lossy = [f for f in run["findings"] if f["id"] == "packets-lost"]
     # On a busy machine its groups stumble so often that it is accused for that: then its segments
     # need not be counted.
-    assert {tuple(f["where"]) for f in lossy} | {(b["component"],) for b in run["blame"]} == {
-        ("node2",)
-    }, run["findings"]
+    assert {tuple(f["where"]) for f in lossy} | {
+        (label(b["component"]),) for b in run["blame"]
+    } == {("node2",)}, run["findings"]
     assert run["verdict"] in ("WARN", "FAIL"), run["headline"]
     assert run["headline"].startswith("node2 "), run["headline"]
     for finding in lossy:

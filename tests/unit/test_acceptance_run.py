@@ -23,6 +23,8 @@ from busbw.model import (
     CheckResult,
     Cluster,
     Collective,
+    Component,
+    ComponentKind,
     CriterionResult,
     HardwareId,
     Invocation,
@@ -161,14 +163,14 @@ def test_the_run_without_the_suspects_says_whether_the_failures_clear(
 
 
 def test_who_is_left_out_is_a_node_the_node_of_a_rail_or_one_end_of_a_path() -> None:
-    def blame(kind: str, component: str) -> Blame:
-        return Blame(kind, component, BlameState.SLOW, 1.0, 2.0, ())
-
-    flagged = (
-        blame("node", "n2"),
-        blame("rail", "n3 rail 2"),
-        blame("link", "n1 – n2"),
-        blame("plane", "rail 1 of all nodes"),
+    flagged = tuple(
+        Blame(part, BlameState.SLOW, 1.0, 2.0, ())
+        for part in (
+            Component(ComponentKind.NODE, ("n2",)),
+            Component(ComponentKind.RAIL, ("n3",), 2),
+            Component(ComponentKind.PAIR, ("n1", "n2")),
+            Component(ComponentKind.RAIL_PLANE, (), 1),
+        )
     )
     assert measure.suspects(flagged, NODES) == ("n2", "n3", "n1")
 
@@ -223,7 +225,8 @@ def test_a_buyers_questions_are_answered_from_measurement_where_it_can() -> None
 
 def test_a_slow_node_is_not_taken_for_an_oversubscribed_fabric() -> None:
     flagged = dataclasses.replace(
-        NOBODY, blames=(Blame("node", "n3", BlameState.SLOW, 190.0, 381.0, ()),)
+        NOBODY,
+        blames=(Blame(Component(ComponentKind.NODE, ("n3",)), BlameState.SLOW, 190.0, 381.0, ()),),
     )
     slow = thrice(190.0, 191.0, 192.0)
     alone = answers(slow, outcome=flagged)[0]

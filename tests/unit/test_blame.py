@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from busbw.model import BlameState, Confidence, Status
+from busbw.model import BlameState, Component, ComponentKind, Confidence, Status
 from busbw.parsers.blame import blame, findings
-from busbw.parsers.blame.parts import Fabric, Part, PartKind, loads
+from busbw.parsers.blame.parts import Fabric, loads
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.schedule import Round, across_leaves, inside_leaves, pair_rounds
 
@@ -60,7 +60,7 @@ ALL_PAIRS = pair_rounds(EIGHT)
 def named(samples: tuple[GroupSample, ...], fabric: Fabric = TWO_LEAVES) -> list[tuple[str, str]]:
     outcome = blame.solve(samples, fabric)
     assert all(not b.also for b in outcome.blames), outcome.blames
-    return [(b.kind, b.component) for b in outcome.blames]
+    return [(b.component.kind.value, b.component.label) for b in outcome.blames]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -91,7 +91,7 @@ def test_a_node_a_rail_and_a_path_at_once_are_all_named() -> None:
     assert set(named(measured(twice, left))) == {
         ("node", "node2"),
         ("rail", "node5 rail 1"),
-        ("link", "node7 – node8"),
+        ("pair", "node7 – node8"),
     }
 
 
@@ -101,7 +101,11 @@ def test_two_slow_nodes_that_only_met_each_other_cannot_be_separated() -> None:
     )
     again = Round("pairs-2", one.groups)
     (flagged,) = blame.solve(measured((one, again), {("node1",): 0.5}), TWO_LEAVES).blames
-    assert {flagged.component, *flagged.also} >= {"node1", "node2", "node1 – node2"}
+    assert {part.label for part in (flagged.component, *flagged.also)} >= {
+        "node1",
+        "node2",
+        "node1 – node2",
+    }
     finding = findings.blame_finding(flagged)
     assert (finding.id, finding.confidence) == ("not-separated", Confidence.POSSIBLE)
     assert "cannot separate" in finding.title
@@ -123,7 +127,7 @@ def test_a_rail_that_is_bad_in_every_third_launch_is_intermittent() -> None:
     (flagged,) = blame.solve(
         measured(ALL_PAIRS, {("node4", "0"): 0.3}, bad_in=3), TWO_LEAVES
     ).blames
-    assert (flagged.component, flagged.state, flagged.launches) == (
+    assert (flagged.component.label, flagged.state, flagged.frequency) == (
         "node4 rail 0",
         BlameState.INTERMITTENT,
         "slow in 3 of 7 launches",
@@ -148,7 +152,7 @@ def test_a_link_that_loses_packets_is_seen_by_its_stumbles() -> None:
             )
         )
     (flagged,) = blame.solve(tuple(samples), TWO_LEAVES).blames
-    assert (flagged.component, flagged.state) == ("node5", BlameState.INTERMITTENT)
+    assert (flagged.component.label, flagged.state) == ("node5", BlameState.INTERMITTENT)
     assert "below 70% of its own level" in flagged.seen_in[0].text
 
 
@@ -212,7 +216,7 @@ def test_between_two_leaves_the_ends_are_not_told_apart_and_a_longer_way_is_no_f
             for s in measured(rounds, {})
         )
 
-    assert named(across(0.5)) == [("between", "uplinks between leaf1 and leaf2")]
+    assert named(across(0.5)) == [("leaf-pair", "uplinks between leaf1 and leaf2")]
     assert named(across(0.92)) == []
 
 
@@ -227,9 +231,9 @@ def test_hashed_paths_across_leaves_need_five_launches_before_they_are_accused()
     )
     left = {("node1", "node8"): 0.5}
     rounds = (*ALL_PAIRS[1:], *again)
-    assert named(measured(rounds[:9], left), TWO_LEAVES) == [("link", "node1 – node8")]
+    assert named(measured(rounds[:9], left), TWO_LEAVES) == [("pair", "node1 – node8")]
     assert named(measured(rounds[:9], left), hashed) == []
-    assert named(measured(rounds, left), hashed) == [("link", "node1 – node8")]
+    assert named(measured(rounds, left), hashed) == [("pair", "node1 – node8")]
 
 
 def test_an_alltoall_loads_its_paths_and_nodes_with_their_wire_bytes() -> None:
@@ -237,8 +241,8 @@ def test_an_alltoall_loads_its_paths_and_nodes_with_their_wire_bytes() -> None:
         ("a", "b", "c"), 1 << 20, (1.0,), "", collective="alltoall", ranks_per_node=2
     )
     shares = {load.part: load.share for load in loads(group, {}, 0)}
-    assert shares[Part(PartKind.NODE, ("a",))] == pytest.approx(2 * 4 / 5)
-    assert shares[Part(PartKind.PATH, ("a", "c"))] == pytest.approx(4 / 5)
+    assert shares[Component(ComponentKind.NODE, ("a",))] == pytest.approx(2 * 4 / 5)
+    assert shares[Component(ComponentKind.PAIR, ("a", "c"))] == pytest.approx(4 / 5)
 
 
 def test_groups_are_compared_with_their_peers_by_their_slowest_rail() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from busbw.fabrics.fabric import LinkTool
-from busbw.model import Status
+from busbw.model import Component, ComponentKind, Status
 from busbw.parsers.blame.layers import Layer, compared, everything, evidence
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey import link_baseline
@@ -51,16 +51,21 @@ def test_a_slow_link_is_told_from_what_lies_above_a_good_one() -> None:
 
 def test_an_accused_rail_gets_the_words_of_its_own_raw_link_only() -> None:
     layers = (layer(0, 49.0, 47.0), layer(1, 24.0, 23.0))
-    (found,) = evidence(layers, "gpu1 rail 1")
+    (found,) = evidence(layers, Component(ComponentKind.RAIL, ("gpu1",), 1))
     assert (
         found.text
         == "raw link gpu1 – gpu2 rail 1 by ib_write_bw: 24.00 GB/s, the link itself is slow"
     )
-    assert [e.text.rpartition(", ")[2] for e in evidence(layers, "gpu1 – gpu2 rail 0")] == [
-        "as good as any: the fault lies above the link"
-    ]
-    assert len(evidence(layers, "gpu1")) == 2
-    assert evidence(layers, "gpu7 rail 1") == evidence(layers, "uplinks of leaf1") == ()
+    assert [
+        e.text.rpartition(", ")[2]
+        for e in evidence(layers, Component(ComponentKind.PAIR, ("gpu1", "gpu2"), 0))
+    ] == ["as good as any: the fault lies above the link"]
+    assert len(evidence(layers, Component(ComponentKind.NODE, ("gpu1",)))) == 2
+    assert (
+        evidence(layers, Component(ComponentKind.RAIL, ("gpu7",), 1))
+        == evidence(layers, Component(ComponentKind.UPLINK, ("leaf1",)))
+        == ()
+    )
 
 
 def test_only_groups_over_one_rail_say_what_the_benchmark_gets_over_it() -> None:

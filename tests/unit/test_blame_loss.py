@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from busbw.assess import counters as retransmitted
-from busbw.model import Confidence, Finding, Status
+from busbw.model import Component, ComponentKind, Confidence, Finding, Status
 from busbw.parsers.blame import loss
 from busbw.parsers.blame.loss import Carried
-from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.tools import counters
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import CounterFile, CountersArtefact
@@ -191,9 +191,9 @@ def test_a_node_whose_segments_could_not_be_counted_is_told_with_the_reason_and_
 def test_what_is_slow_says_whether_packets_are_lost_there_and_beside_what_is_usual() -> None:
     pairs = rounds(4, 5, {frozenset({"n1"}): 0.04, frozenset({"n6"}): 0.03})
     node, rail, other = (
-        Part(PartKind.NODE, ("n1",)),
-        Part(PartKind.RAIL, ("n1",), 2),
-        Part(PartKind.NODE, ("n6",)),
+        Component(ComponentKind.NODE, ("n1",)),
+        Component(ComponentKind.RAIL, ("n1",), 2),
+        Component(ComponentKind.NODE, ("n6",)),
     )
     (said,) = loss.beside(pairs, node, (node, other), Fabric(()))
     assert re.fullmatch(
@@ -205,8 +205,8 @@ def test_what_is_slow_says_whether_packets_are_lost_there_and_beside_what_is_usu
     assert (
         loss.beside(
             pairs,
-            Part(PartKind.NODE, ("n2",)),
-            (node, other, Part(PartKind.NODE, ("n2",))),
+            Component(ComponentKind.NODE, ("n2",)),
+            (node, other, Component(ComponentKind.NODE, ("n2",))),
             Fabric(()),
         )
         == ()
@@ -214,6 +214,6 @@ def test_what_is_slow_says_whether_packets_are_lost_there_and_beside_what_is_usu
     assert loss.beside((), node, (node,), Fabric(())) == ()
     leaves = Fabric(tuple((name, f"leaf{int(name[1:]) // 4}") for name in NODES))
     narrow = rounds(4, 5, {frozenset({a, b}): 0.05 for a in NODES[:4] for b in NODES[4:]})
-    between = Part(PartKind.BETWEEN, ("leaf0", "leaf1"))
+    between = Component(ComponentKind.LEAF_PAIR, ("leaf0", "leaf1"))
     (said,) = loss.beside(narrow, between, (between,), leaves)
     assert said.text.startswith("TCP segments sent again by the pairs over it: "), said.text

@@ -3,17 +3,18 @@ accuses nobody by itself."""
 
 from __future__ import annotations
 
-from busbw.model import Blame, BlameState, Evidence, Finding, Status
+from busbw.model import Blame, BlameState, Component, ComponentKind, Evidence, Finding, Status
 from busbw.parsers.blame.blame import BlameOutcome, with_priors
 from busbw.parsers.blame.explain import Account, Suspicion
-from busbw.parsers.blame.parts import Part, PartKind
 
-NODE, RAIL = Part(PartKind.NODE, ("node7",)), Part(PartKind.RAIL, ("node3",), 1)
+NODE, RAIL = Component(ComponentKind.NODE, ("node7",)), Component(ComponentKind.RAIL, ("node3",), 1)
 
 
-def flagged(component: str, *also: str) -> BlameOutcome:
+OTHER = Component(ComponentKind.RAIL, ("node3",), 2)
+
+
+def flagged(component: Component, *also: Component) -> BlameOutcome:
     blame = Blame(
-        "node",
         component,
         BlameState.SLOW,
         5.0,
@@ -21,7 +22,8 @@ def flagged(component: str, *also: str) -> BlameOutcome:
         (Evidence("raw/cases/a.json", None, "slow"),),
         (),
         also,
-        "slow in 2 of 2",
+        2,
+        2,
     )
     doubt = Suspicion(Account(NODE, 0.5, 0.5, 60.0, 50.0, (0, 1), (), ()), (RAIL,))
     return BlameOutcome((blame,), 10.0, 0.1, (), "", open=(doubt,))
@@ -40,24 +42,24 @@ def finding(where: str, status: Status = Status.FAIL) -> Finding:
 def test_the_part_that_a_failed_check_names_comes_first_among_those_that_cannot_be_separated() -> (
     None
 ):
-    (blame,) = with_priors(flagged("node7", "node3 rail 1"), (finding("node3 rail 1"),)).blames
-    assert (blame.kind, blame.component, blame.also) == ("rail", "node3 rail 1", ("node7",))
+    (blame,) = with_priors(flagged(NODE, RAIL), (finding("node3 rail 1"),)).blames
+    assert (blame.component, blame.also) == (RAIL, (NODE,))
     assert blame.seen_in[-1] == Evidence(
         "raw/p.txt",
         7,
-        "comes first because of what was found besides: node3 rail 1 is at half its rate",
+        "ranked first because of: node3 rail 1 is at half its rate",
     )
 
 
 def test_what_was_found_on_the_node_of_a_rail_speaks_for_the_rail_too() -> None:
-    (blame,) = with_priors(flagged("node7", "node3 rail 1"), (finding("node3"),)).blames
-    assert blame.component == "node3 rail 1"
+    (blame,) = with_priors(flagged(NODE, RAIL), (finding("node3"),)).blames
+    assert blame.component == RAIL
 
 
 def test_what_speaks_for_all_or_for_others_changes_nothing() -> None:
-    both = flagged("node3 rail 1", "node3 rail 2")
+    both = flagged(RAIL, OTHER)
     assert with_priors(both, (finding("node3"),)) == both
-    alone = flagged("node7", "node3 rail 1")
+    alone = flagged(NODE, RAIL)
     assert with_priors(alone, (finding("node5"), finding("node3 rail 1", Status.PASS))) == alone
 
 
@@ -67,6 +69,6 @@ def test_nobody_is_accused_by_findings_alone() -> None:
 
 
 def test_a_clear_accusation_keeps_its_place_and_quotes_what_was_found_besides() -> None:
-    (blame,) = with_priors(flagged("node7"), (finding("node7"), finding("node3"))).blames
-    assert (blame.component, blame.also) == ("node7", ())
-    assert [e.text for e in blame.seen_in] == ["slow", "found besides: node7 is at half its rate"]
+    (blame,) = with_priors(flagged(NODE), (finding("node7"), finding("node3"))).blames
+    assert (blame.component, blame.also) == (NODE, ())
+    assert [e.text for e in blame.seen_in] == ["slow", "also found: node7 is at half its rate"]

@@ -13,11 +13,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from sim.cluster import Cluster, Culprit, World
 
-from busbw.model import Confidence, Finding
+from busbw.model import Component, ComponentKind, Confidence, Finding
 from busbw.parsers.blame import blame, findings
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import CASE, Confirmation, confirmation
-from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import choose
 from busbw.survey.confirm import Confirming, confirming
@@ -27,12 +27,12 @@ NODES = tuple("abcdefgh")
 LEAVES = Fabric(tuple((node, "leaf1" if node < "e" else "leaf2") for node in NODES))
 
 
-def accusing(*parts: Part) -> BlameOutcome:
+def accusing(*parts: Component) -> BlameOutcome:
     return BlameOutcome((), 1.0, 0.1, (), "", flagged=parts)
 
 
-def path(first: str, second: str) -> Part:
-    return Part(PartKind.PATH, (first, second))
+def path(first: str, second: str) -> Component:
+    return Component(ComponentKind.PAIR, (first, second))
 
 
 def groups(planned: Confirming) -> dict[str, tuple[tuple[str, ...], ...]]:
@@ -77,15 +77,15 @@ def test_one_good_node_serves_one_end_after_the_other_and_none_confirms_nothing(
         "confirm-again-1": (("a", "b"),),
     }
     none = confirming(
-        ("a", "b", "c"), Fabric(), accusing(path("a", "b"), Part(PartKind.NODE, ("c",)))
+        ("a", "b", "c"), Fabric(), accusing(path("a", "b"), Component(ComponentKind.NODE, ("c",)))
     )
     assert none.cannot == ((path("a", "b"), "no good node is left to be the partner of its ends"),)
     assert [name for name in groups(none) if "confirm" in name] == []
 
 
 def test_uplinks_are_used_by_the_same_nodes_that_then_stay_inside() -> None:
-    between = Part(PartKind.BETWEEN, ("leaf1", "leaf2"))
-    planned = confirming(NODES, LEAVES, accusing(between, Part(PartKind.RAIL, ("b",), 1)))
+    between = Component(ComponentKind.LEAF_PAIR, ("leaf1", "leaf2"))
+    planned = confirming(NODES, LEAVES, accusing(between, Component(ComponentKind.RAIL, ("b",), 1)))
     assert groups(planned)["confirm-across-1"] == (
         ("a", "e"),
         ("c", "f"),
@@ -105,7 +105,9 @@ def test_a_leaf_among_many_is_held_against_leaves_that_nothing_accuses() -> None
     planned = confirming(
         nodes,
         fabric,
-        accusing(Part(PartKind.UPLINK, ("leaf1",)), Part(PartKind.UPLINK, ("leaf2",))),
+        accusing(
+            Component(ComponentKind.UPLINK, ("leaf1",)), Component(ComponentKind.UPLINK, ("leaf2",))
+        ),
     )
     assert groups(planned)["confirm-across-1"] == (
         ("n04", "n00"),
@@ -118,10 +120,12 @@ def test_a_leaf_among_many_is_held_against_leaves_that_nothing_accuses() -> None
 
 def test_a_ring_of_thousands_is_one_launch_and_two_nodes_have_no_rest() -> None:
     nodes = tuple(f"n{i:04d}" for i in range(1000))
-    whole, rest = confirming(nodes, Fabric(), accusing(Part(PartKind.RAIL, ("n0500",), 3))).rounds
+    whole, rest = confirming(
+        nodes, Fabric(), accusing(Component(ComponentKind.RAIL, ("n0500",), 3))
+    ).rounds
     assert (whole.id, len(whole.groups[0]), "n0500" in whole.groups[0]) == ("whole", 32, True)
     assert (rest.id, set(rest.groups[0])) == ("rest", set(whole.groups[0]) - {"n0500"})
-    node = Part(PartKind.NODE, ("a",))
+    node = Component(ComponentKind.NODE, ("a",))
     assert confirming(("a", "b"), Fabric(), accusing(node)).cannot == (
         (node, "only 1 of 2 nodes would be left for a ring without it"),
     )
@@ -165,7 +169,7 @@ def concluded(world: World) -> tuple[Finding, Confirmation]:
 def test_a_bad_path_is_confirmed_with_both_numbers_and_the_finding_quotes_them(seed: int) -> None:
     culprit = Culprit("path", ("n0001", "n0006"), 0.5)
     finding, found = concluded(World(8, 4, 4, culprits=(culprit,), seed=seed))
-    assert finding.title.startswith("the path n0001 – n0006 is slow")
+    assert finding.title.startswith("the pair n0001 – n0006 is slow")
     texts = [e.text for e in found.evidence]
     assert texts[0].startswith("confirmation, measured again: n0001 + n0006: ")
     assert [t.split(":")[0] for t in texts[1:3]] == ["confirmation, with another partner"] * 2
@@ -227,7 +231,7 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
         ),
         Fabric(),
     ).blames
-    (one,) = (b for b in flagged if b.component == "a – b")
+    (one,) = (b for b in flagged if b.component.label == "a – b")
     told = {
         name: confirmation(one, path("a", "b"), made, Fabric())
         for name, made in (

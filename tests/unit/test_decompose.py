@@ -14,6 +14,8 @@ from busbw.model import (
     BlameState,
     Collective,
     Comparison,
+    Component,
+    ComponentKind,
     Confidence,
     Reference,
     Sizes,
@@ -193,7 +195,7 @@ def test_rates_of_rings_become_rates_of_a_node() -> None:
 
 
 CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1 << 30, 1 << 30))
-SLOW = Blame("node", "gpu1", BlameState.SLOW, 1.0, 2.0, ())
+SLOW = Blame(Component(ComponentKind.NODE, ("gpu1",)), BlameState.SLOW, 1.0, 2.0, ())
 
 
 def book(decompose: str, groups: tuple[str, ...] = ("pairs",)) -> Playbook:

@@ -12,6 +12,8 @@ from busbw.model import (
     BenchmarkRow,
     CaseOutcome,
     Collective,
+    Component,
+    ComponentKind,
     Evidence,
     LauncherFailure,
     Measurement,
@@ -93,8 +95,8 @@ def test_healthy_nodes_are_not_blamed() -> None:
 
 def test_a_node_that_is_slow_with_every_partner_is_blamed_and_its_partners_are_not() -> None:
     outcome = blame.solve(pairs(FOUR, {"node3": 5.0}))
-    assert [(b.kind, b.component, b.capacity_gb_s) for b in outcome.blames] == [
-        ("node", "node3", pytest.approx(5.0, rel=0.03))
+    assert [(b.component, b.capacity_gb_s) for b in outcome.blames] == [
+        (Component(ComponentKind.NODE, ("node3",)), pytest.approx(5.0, rel=0.03))
     ]
     assert outcome.cleared == ("node1", "node2", "node4")
     flagged = [e for e in outcome.blames[0].seen_in if "node3" in e.text]
@@ -112,8 +114,8 @@ def test_two_slow_nodes_of_four_are_both_blamed() -> None:
         dataclasses.replace(s, artefact=s.artefact.replace("survey-", "survey-again-"))
         for s in once
     )
-    assert {b.component for b in blame.solve((*once, *again)).blames} == {"node1", "node3"}
-    assert {b.component for b in blame.solve(once).blames} <= {"node1", "node3"}
+    assert {b.component.label for b in blame.solve((*once, *again)).blames} == {"node1", "node3"}
+    assert {b.component.label for b in blame.solve(once).blames} <= {"node1", "node3"}
 
 
 def test_a_slow_path_between_good_nodes_is_not_called_a_slow_node() -> None:
@@ -124,7 +126,9 @@ def test_a_slow_path_between_good_nodes_is_not_called_a_slow_node() -> None:
         for number in (4, 5)
     )
     outcome = blame.solve((*slow, *again))
-    assert [(b.kind, b.component) for b in outcome.blames] == [("link", "node1 – node4")]
+    assert [b.component for b in outcome.blames] == [
+        Component(ComponentKind.PAIR, ("node1", "node4"))
+    ]
     assert blame.solve(slow).blames == blame.solve((*slow, again[0])).blames == (), (
         "one launch accuses nobody, nor do two of a path"
     )
@@ -132,7 +136,7 @@ def test_a_slow_path_between_good_nodes_is_not_called_a_slow_node() -> None:
 
 def test_one_slow_node_of_three_is_found_by_the_pair_without_it() -> None:
     outcome = blame.solve(pairs(("a", "b", "c"), {"b": 2.0}))
-    assert [b.component for b in outcome.blames] == ["b"]
+    assert [b.component.label for b in outcome.blames] == ["b"]
 
 
 def test_two_nodes_cannot_be_told_apart_and_that_is_said() -> None:

@@ -50,7 +50,7 @@ def test_launches_of_two_runs_with_the_same_names_stay_two_launches() -> None:
     now = launch("survey-pairs-1", SECOND, bad)
     assert blame.solve(now).blames == blame.solve(earlier).blames == ()
     (flagged,) = blame.solve((*earlier, *now)).blames
-    assert (flagged.component, flagged.also, flagged.launches) == (
+    assert (flagged.component.label, flagged.also, flagged.frequency) == (
         "d",
         (),
         "slow in 2 of 2 launches",

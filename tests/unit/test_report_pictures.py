@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from busbw.model import (
     Blame,
     BlameState,
+    Component,
+    ComponentKind,
     Leaf,
     StallStory,
     StoryEvent,
@@ -31,8 +33,8 @@ def blamed(report: ReportInput, *blames: Blame) -> ReportInput:
     return replace(report, result=replace(report.result, blame=blames))
 
 
-def accusation(kind: str, component: str, cleared: tuple[str, ...] = ()) -> Blame:
-    return Blame(kind, component, BlameState.SLOW, 0.02, 0.1, (), cleared)
+def accusation(component: Component, cleared: tuple[str, ...] = ()) -> Blame:
+    return Blame(component, BlameState.SLOW, 0.02, 0.1, (), cleared)
 
 
 def test_a_stall_tells_what_each_rank_did_with_the_accused_first() -> None:
@@ -110,14 +112,18 @@ def test_nodes_that_are_cabled_alike_are_one_row_and_the_accused_stands_first() 
 
 
 def test_a_single_bad_rail_is_marked_in_its_own_cell_only() -> None:
-    made = topology.view(blamed(RUNS.failing(), accusation("rail", "gpu-007 rail 2")))
+    made = topology.view(
+        blamed(RUNS.failing(), accusation(Component(ComponentKind.RAIL, ("gpu-007",), 2)))
+    )
     assert made is not None
     assert made.rows[0].nodes == "gpu-007"
     assert [cell.flagged for cell in made.rows[0].cells] == ["", "", "slow", "", "", "", "", ""]
 
 
 def test_a_leaf_that_is_accused_is_marked_in_the_list_of_leaves() -> None:
-    made = topology.view(blamed(RUNS.emulated(), accusation("uplink", "uplinks of leaf2")))
+    made = topology.view(
+        blamed(RUNS.emulated(), accusation(Component(ComponentKind.UPLINK, ("leaf2",))))
+    )
     assert made is not None
     assert [(leaf.name, leaf.nodes, leaf.flagged) for leaf in made.leaves] == [
         ("leaf1", "node[1-2]", ""),
@@ -169,7 +175,7 @@ def test_the_survey_says_which_measurements_accuse_and_which_clear() -> None:
 
 
 def test_a_group_over_another_rail_of_the_node_is_not_accused() -> None:
-    base = blamed(RUNS.emulated(), accusation("rail", "node3 rail 1"))
+    base = blamed(RUNS.emulated(), accusation(Component(ComponentKind.RAIL, ("node3",), 1)))
     # Two ranks a node in each group: all rails. One rank a node in each: the place of the rank is
     # the rail.
     assert {group.rail for group in base.groups} == {None}
@@ -209,16 +215,18 @@ def _one_rank_a_group(result):  # type: ignore[no-untyped-def]  # of a fixture
 
 
 def test_only_groups_that_cross_the_accused_uplink_are_accused() -> None:
-    base = blamed(RUNS.emulated(), accusation("uplink", "uplinks of leaf1"))
+    base = blamed(RUNS.emulated(), accusation(Component(ComponentKind.UPLINK, ("leaf1",))))
     assert {group.nodes for group in base.groups if not group.flagged} == {
         ("node1", "node2"),
         ("node3", "node4"),
     }
-    between = blamed(RUNS.emulated(), accusation("between", "uplinks between leaf1 and leaf2"))
+    between = blamed(
+        RUNS.emulated(), accusation(Component(ComponentKind.LEAF_PAIR, ("leaf1", "leaf2")))
+    )
     assert [group.flagged for group in between.groups] == [group.flagged for group in base.groups]
-    leaf = blamed(RUNS.emulated(), accusation("leaf", "leaf leaf1"))
+    leaf = blamed(RUNS.emulated(), accusation(Component(ComponentKind.LEAF, ("leaf1",))))
     assert {group.nodes for group in leaf.groups if not group.flagged} == {("node3", "node4")}
-    plane = blamed(RUNS.emulated(), accusation("plane", "rail 0 of all nodes"))
+    plane = blamed(RUNS.emulated(), accusation(Component(ComponentKind.RAIL_PLANE, (), 0)))
     assert all(group.flagged for group in plane.groups)
 
 

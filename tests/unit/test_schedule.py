@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from busbw.model import Component, ComponentKind
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.explain import Account, Suspicion
-from busbw.parsers.blame.parts import Fabric, Part, PartKind
+from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey.adapt import Wanted, choose, launches_needed
 from busbw.survey.schedule import (
@@ -142,7 +143,9 @@ def test_a_suspicion_that_never_settles_ends_the_survey_all_the_same() -> None:
 def test_a_weak_suspicion_of_a_path_does_not_keep_the_other_paths_waiting() -> None:
     """Else a survey of a short budget measures the suspect again and again, and the path that is
     slow never (seen in the lab's fault matrix)."""
-    path = Account(Part(PartKind.PATH, ("node3", "node8")), 0.9, 0.9, 10.0, 9.0, (0,), (), (0,))
+    path = Account(
+        Component(ComponentKind.PAIR, ("node3", "node8")), 0.9, 0.9, 10.0, 9.0, (0,), (), (0,)
+    )
     rounds = survey(EIGHT, LEAVES, replace(HEALTHY, open=(Suspicion(path, ()),)))
     assert len(rounds) == 12
     pairs = [{frozenset(g) for g in number.groups} for number in rounds]
@@ -162,13 +165,16 @@ def test_a_weak_suspicion_of_a_path_does_not_keep_the_other_paths_waiting() -> N
 
 
 def test_a_suspicion_of_a_nodes_inside_asks_for_no_pairs() -> None:
-    account = Account(Part(PartKind.INSIDE, ("node1",)), 0.5, 0.5, 40.0, 25.0, (0,), (), (0,))
+    account = Account(
+        Component(ComponentKind.INTRA_NODE, ("node1",)), 0.5, 0.5, 40.0, 25.0, (0,), (), (0,)
+    )
     inside = replace(HEALTHY, open=(Suspicion(account, ()),))
     assert survey(EIGHT, LEAVES, inside) == survey(EIGHT, LEAVES), (
         "pairs do not show it: as many rounds as without, and the same"
     )
     node = replace(
-        HEALTHY, open=(Suspicion(replace(account, part=Part(PartKind.NODE, ("node1",))), ()),)
+        HEALTHY,
+        open=(Suspicion(replace(account, part=Component(ComponentKind.NODE, ("node1",))), ()),),
     )
     assert len(survey(EIGHT, LEAVES, node)) > len(survey(EIGHT, LEAVES))
 
