@@ -354,7 +354,7 @@ def _mpirun(answer: NodeAnswer) -> CheckResult:
         "sw.mpirun",
         answer.node.name,
         Status.PASS,
-        f"Open MPI {version.version}",
+        f"{version.implementation} {version.version}",
         _EXPECTED,
         _COMMAND,
         evidence=evidence,

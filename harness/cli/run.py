@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from busbw.cli import console, outputs
 from busbw.errors import Interrupted, LaunchError, RunDirError, UsageError
+from busbw.launch.choose import choose, launchers
 
 # `busbw run --launcher mpijob`: workers of an MPIJob for the time of the run, reached through
 # kubectl.
@@ -24,8 +25,6 @@ from busbw.errors import Interrupted, LaunchError, RunDirError, UsageError
 if TYPE_CHECKING:
     from busbw.run.kubernetes import Workers
     from busbw.store.run_directory import RunDir
-
-NAME = "mpijob"
 
 
 def register_kubernetes(parser: argparse.ArgumentParser) -> None:
@@ -139,18 +138,18 @@ def _asked(args: argparse.Namespace) -> Workers | None:
 
     if args.resume:
         return kubernetes.remembered(run_directory.open_existing(args.resume))
-    if args.launcher != NAME or args.replay:
+    if args.replay or not choose(args.launcher).creates_nodes:
         return None
     if args.inventory or args.nodes:
         raise UsageError(
-            "--launcher mpijob brings its own nodes",
-            seen="-i or -w beside it",
+            f"--launcher {args.launcher} creates its own nodes",
+            seen="-i or -w was given too",
             next_step="--node-count N",
         )
     if not args.image or args.node_count is None:
         raise UsageError(
-            "--launcher mpijob needs --image and --node-count",
-            seen="one is missing",
+            f"--launcher {args.launcher} needs --image and --node-count",
+            seen="one of them was not given",
             next_step="--image IMAGE --node-count 4",
         )
     job = MpiJob(
@@ -197,10 +196,8 @@ def register_slurm(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--launcher",
         metavar="NAME",
-        help=(
-            "mpirun (over ssh), srun, slurm-mpirun (mpirun, its daemons started by srun), or"
-            " mpijob; default: the inventory's, else mpirun"
-        ),
+        help="; ".join(f"{each.name}: {each.title}" for each in launchers().values())
+        + " (default: the inventory's, else mpirun)",
     )
     group.add_argument(
         "--pml",
@@ -251,7 +248,9 @@ def become_allocated(args: argparse.Namespace) -> None:
     from busbw.run import planning
     from busbw.store.run_directory import open_existing
 
-    if "SLURM_JOB_ID" in os.environ or args.dry_run or args.replay or args.launcher == "mpijob":
+    if "SLURM_JOB_ID" in os.environ or args.dry_run or args.replay:
+        return
+    if choose(args.launcher).creates_nodes:
         return
     asked = planning.salloc_options(args)
     nodes: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ from pathlib import Path
 from busbw.codec import Document, Problem, Tree, from_tree, refuse, unknown
 from busbw.errors import InventoryError
 from busbw.inventory.hostlist import LEGAL_NAME, expand, fold, illegal
+from busbw.launch.choose import launchers
 from busbw.model import Cluster, Node
 
 # A cluster written as busbw's own inventory, with comments for the person who will edit it.
@@ -112,9 +113,6 @@ def _own(node: Node) -> list[tuple[str, str]]:
     ]
 
 
-LAUNCHERS = ("mpirun", "srun", "slurm-mpirun", "mpijob")
-
-
 @dataclass(frozen=True, slots=True)
 class Defaults:
     """What holds for every node that does not say otherwise."""
@@ -201,9 +199,9 @@ def read(tree: Tree) -> Cluster:
         problems.append(
             document.problem(("head",), unknown("node", file.head, list(first_index)[:40]))
         )
-    if file.launcher is not None and file.launcher not in LAUNCHERS:
+    if file.launcher is not None and file.launcher not in launchers():
         problems.append(
-            document.problem(("launcher",), unknown("launcher", file.launcher, LAUNCHERS))
+            document.problem(("launcher",), unknown("launcher", file.launcher, launchers()))
         )
     ssh_config = _ssh_config(file.ssh_config, tree.path)
     if ssh_config is not None and not Path(ssh_config).is_file():

@@ -1,10 +1,11 @@
-"""Launchers: pure builders of complete command lines. One file per launcher, each with a
-`LAUNCHER`."""
+"""Launchers: pure builders of complete command lines. One file per launcher, with a `LAUNCHER`;
+nothing else names it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
 
 from busbw.fabrics.fabric import MpiOption
 from busbw.model import BenchmarkCase, Invocation, Node, ResolvedVar
@@ -27,12 +28,19 @@ class FabricFacts:
     """Directory on every node for NCCL's logs; None = NCCL writes to standard output."""
 
 
+class Mpi(StrEnum):
+    """An implementation of MPI, by the name that `busbw.parsers.tools.open_mpi` gives it."""
+
+    OPEN_MPI = "Open MPI"
+    MPICH = "MPICH"
+
+
 @dataclass(frozen=True, slots=True)
 class MpiFacts:
     """The MPI that starts the ranks."""
 
     version: str
-    """As `mpirun --version` says it: `4.1.4`."""
+    """As `mpirun --version` prints it: `4.1.4`."""
     path: str = "mpirun"
     """Absolute path where known: it makes the other nodes use the same installation."""
     run_as_root: bool = False
@@ -74,16 +82,28 @@ class LaunchRequest:
     """For launchers that start ranks through Slurm; None = there is no allocation."""
 
 
-class Launcher(Protocol):
-    """A way of starting ranks on nodes."""
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """A way of starting ranks on nodes, and all that the rest of busbw knows about it."""
 
-    @property
-    def name(self) -> str:
-        """As given to `--launcher`."""
-
-    def build(self, request: LaunchRequest) -> Invocation:
-        """The complete command line.
-
-        Raises:
-            UsageError: the request contradicts itself, or says too little.
-        """
+    name: str
+    """As given to `--launcher`."""
+    title: str
+    """One line for `busbw run --help`."""
+    build: Callable[[LaunchRequest], Invocation]
+    """The complete command line. Raises UsageError: the request contradicts itself, or says too
+    little."""
+    mpi: Mpi = Mpi.OPEN_MPI
+    """The MPI that must be on the head node."""
+    over_ssh: bool = False
+    """True = the head logs in to the other nodes by ssh, with its own keys and known hosts."""
+    in_allocation: bool = False
+    """True = it needs a Slurm allocation."""
+    concurrent: bool = False
+    """True = several launches may run at once, each on nodes of its own."""
+    creates_nodes: bool = False
+    """True = the nodes exist for the time of the run only, and none are named on the command
+    line."""
+    option_words: tuple[tuple[str, int], ...] = ()
+    """Words after an option where that is not one, so that a command line is shown an option a
+    line."""

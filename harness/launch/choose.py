@@ -6,17 +6,16 @@ from typing import cast
 
 import busbw.launch
 from busbw import plugins
+from busbw.codec import unknown
 from busbw.errors import UsageError
 from busbw.launch import Launcher
 
 DEFAULT = "mpirun"
-SLURM = ("srun", "slurm-mpirun")
-"""Launchers that need a Slurm allocation."""
 
 
-def names() -> tuple[str, ...]:
-    """What --launcher takes, sorted."""
-    return tuple(plugins.discover(busbw.launch, "LAUNCHER"))
+def launchers() -> dict[str, Launcher]:
+    """All launchers by name, sorted."""
+    return cast("dict[str, Launcher]", plugins.discover(busbw.launch, "LAUNCHER"))
 
 
 def choose(name: str | None) -> Launcher:
@@ -25,12 +24,8 @@ def choose(name: str | None) -> Launcher:
     Raises:
         UsageError: there is none.
     """
-    found = plugins.discover(busbw.launch, "LAUNCHER")
-    wanted = name or DEFAULT
-    if wanted not in found:
-        raise UsageError(
-            f"there is no launcher {wanted!r}",
-            seen=f"launchers: {', '.join(found)}",
-            next_step="--launcher mpirun",
-        )
-    return cast(Launcher, found[wanted])
+    known = launchers()
+    name = name or DEFAULT
+    if name not in known:
+        raise UsageError(unknown("launcher", name, known), next_step="busbw run --help")
+    return known[name]

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.launch import LaunchRequest, mpirun
+from busbw.launch import Launcher, LaunchRequest, mpirun
 from busbw.model import Invocation
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?\Z")
@@ -180,23 +180,18 @@ def _check(job: MpiJob) -> None:
             raise UsageError(what, seen=f"expected {expected}", next_step="busbw run --help")
 
 
-@dataclass(frozen=True, slots=True)
-class MpirunInPods:
-    """mpirun among the pods of an MPIJob. Their host keys are as old as they are, so that each is
-    taken when it is first met."""
+def build(request: LaunchRequest) -> Invocation:
+    """As mpirun. The pods' host keys are as old as the pods, so each is taken when first met.
 
-    name: str = "mpijob"
-
-    def build(self, request: LaunchRequest) -> Invocation:
-        """As mpirun.
-
-        Raises:
-            UsageError: as mpirun.
-        """
-        agent = request.ssh_agent.replace(
-            "StrictHostKeyChecking=yes", "StrictHostKeyChecking=accept-new"
-        )
-        return mpirun.LAUNCHER.build(dataclasses.replace(request, ssh_agent=agent))
+    Raises:
+        UsageError: as mpirun.
+    """
+    agent = request.ssh_agent.replace(
+        "StrictHostKeyChecking=yes", "StrictHostKeyChecking=accept-new"
+    )
+    return mpirun.build(dataclasses.replace(request, ssh_agent=agent))
 
 
-LAUNCHER = MpirunInPods()
+LAUNCHER = Launcher(
+    "mpijob", "Open MPI among the pods of an MPIJob (Kubernetes)", build, creates_nodes=True
+)

@@ -9,10 +9,9 @@ first wherever `-H` has it: there every rank is placed by name instead.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from busbw.errors import UsageError
-from busbw.launch import LaunchRequest, placing
+from busbw.launch import Launcher, LaunchRequest, placing
 from busbw.launch.nccl_tests import arguments
 from busbw.model import Invocation
 
@@ -61,28 +60,19 @@ def ssh_agent(config: str | None, *, options: tuple[tuple[str, str], ...] = ()) 
     return " ".join(words)
 
 
-@dataclass(frozen=True, slots=True)
-class Mpirun:
-    """Open MPI's launcher over ssh."""
+def build(request: LaunchRequest) -> Invocation:
+    """The complete mpirun command line: nodes, places, MCA parameters, every variable, the binary
+    and its options.
 
-    name: str = "mpirun"
-
-    def build(self, request: LaunchRequest) -> Invocation:
-        """The complete mpirun command line: nodes, places, MCA parameters, every variable, the
-        binary and its options.
-
-        Raises:
-            UsageError: no node, a node twice, an illegal name, no number of ranks, two values of an
-            MCA parameter, or Open MPI before 3.
-        """
-        kind = "ssh" if placing.major(request.mpi) >= 5 else "rsh"
-        # Daemons are started by the head alone: the other nodes need no key for each other.
-        return compose(
-            request, ((f"plm_{kind}_agent", request.ssh_agent), (f"plm_{kind}_no_tree_spawn", "1"))
-        )
-
-
-LAUNCHER = Mpirun()
+    Raises:
+        UsageError: no node, a node twice, an illegal name, no number of ranks, two values of an MCA
+        parameter, or Open MPI before 3.
+    """
+    kind = "ssh" if placing.major(request.mpi) >= 5 else "rsh"
+    # Daemons are started by the head alone: the other nodes need no key for each other.
+    return compose(
+        request, ((f"plm_{kind}_agent", request.ssh_agent), (f"plm_{kind}_no_tree_spawn", "1"))
+    )
 
 
 def compose(
@@ -92,7 +82,7 @@ def compose(
     order of the nodes is another.
 
     Raises:
-        UsageError: as `Mpirun.build`.
+        UsageError: as `build`.
     """
     case = request.case
     names = placing.names(request)
@@ -159,3 +149,13 @@ def _mca(
         if ours is None:
             wanted.append((flag, option.name, option.value))
     return wanted
+
+
+LAUNCHER = Launcher(
+    "mpirun",
+    "Open MPI over ssh",
+    build,
+    over_ssh=True,
+    concurrent=True,
+    option_words=(("--allow-run-as-root", 0), ("--mca", 2), ("--prtemca", 2)),
+)

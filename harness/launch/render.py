@@ -8,12 +8,11 @@ from collections.abc import Mapping
 
 from busbw.fabrics.fabric import MpiOption
 from busbw.inventory.hostlist import fold
+from busbw.launch.choose import launchers
 from busbw.model import Invocation
 from busbw.units import format_duration
 
 _IN_ENV = "OMPI_MCA_"
-_WORDS_AFTER = {"--allow-run-as-root": 0, "--overlap": 0, "--mca": 2, "--prtemca": 2}
-"""Words that belong to an option; every other option has one."""
 
 
 def render(invocation: Invocation, options: tuple[MpiOption, ...] = ()) -> str:
@@ -65,13 +64,15 @@ def _comment(text: str) -> str:
 
 def _cut(argv: tuple[str, ...]) -> list[str]:
     """Options with their words, quoted, one per line."""
+    words_after = dict(pair for each in launchers().values() for pair in each.option_words)
     lines: list[list[str]] = []
-    wanted = 0
+    missing = 0
     for word in argv:
-        if wanted > 0:
+        if missing > 0:
             lines[-1].append(word)
-            wanted -= 1
+            missing -= 1
         else:
             lines.append([word])
-            wanted = _WORDS_AFTER.get(word, 1) if word.startswith("-") and "=" not in word else 0
+            is_option = word.startswith("-") and "=" not in word
+            missing = words_after.get(word, 1) if is_option else 0
     return [" ".join(shlex.quote(word) for word in line) for line in lines]

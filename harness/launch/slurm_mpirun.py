@@ -7,47 +7,39 @@ allocation, wherever it is started.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from busbw.inventory.hostlist import fold
-from busbw.launch import LaunchRequest, placing
+from busbw.launch import Launcher, LaunchRequest, placing
 from busbw.launch.mpirun import compose
 from busbw.launch.srun import allocation, in_slurms_order
 from busbw.model import Invocation
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmMpirun:
-    """As mpirun inside salloc."""
+def build(request: LaunchRequest) -> Invocation:
+    """The complete command line.
 
-    name: str = "slurm-mpirun"
-
-    def build(self, request: LaunchRequest) -> Invocation:
-        """The complete command line.
-
-        Raises:
-            UsageError: no allocation, nodes outside it, or as `mpirun` says.
-        """
-        names = placing.names(request)
-        slurm = allocation(request, names)
-        wanted = set(names)
-        used = tuple(name for name in slurm.nodes if name in wanted)
-        tasks = f"{placing.ranks_per_node(request)}(x{len(used)})"
-        variables = {
-            "SLURM_JOB_ID": slurm.job,
-            "SLURM_JOBID": slurm.job,
-            "SLURM_JOB_NODELIST": fold(used),
-            "SLURM_NODELIST": fold(used),
-            "SLURM_JOB_NUM_NODES": str(len(used)),
-            "SLURM_NNODES": str(len(used)),
-            "SLURM_TASKS_PER_NODE": tasks,
-            "SLURM_JOB_CPUS_PER_NODE": tasks,
-        }
-        plain = compose(request, (("plm", "slurm"),), in_order=in_slurms_order(names, slurm))
-        argv = ("env", *(f"{name}={value}" for name, value in variables.items()), *plain.argv)
-        return Invocation(
-            plain.case_id, argv, plain.env, plain.nodes, plain.timeout_s, plain.nranks
-        )
+    Raises:
+        UsageError: no allocation, nodes outside it, or as `mpirun` says.
+    """
+    names = placing.names(request)
+    slurm = allocation(request, names)
+    wanted = set(names)
+    used = tuple(name for name in slurm.nodes if name in wanted)
+    tasks = f"{placing.ranks_per_node(request)}(x{len(used)})"
+    variables = {
+        "SLURM_JOB_ID": slurm.job,
+        "SLURM_JOBID": slurm.job,
+        "SLURM_JOB_NODELIST": fold(used),
+        "SLURM_NODELIST": fold(used),
+        "SLURM_JOB_NUM_NODES": str(len(used)),
+        "SLURM_NNODES": str(len(used)),
+        "SLURM_TASKS_PER_NODE": tasks,
+        "SLURM_JOB_CPUS_PER_NODE": tasks,
+    }
+    plain = compose(request, (("plm", "slurm"),), in_order=in_slurms_order(names, slurm))
+    argv = ("env", *(f"{name}={value}" for name, value in variables.items()), *plain.argv)
+    return Invocation(plain.case_id, argv, plain.env, plain.nodes, plain.timeout_s, plain.nranks)
 
 
-LAUNCHER = SlurmMpirun()
+LAUNCHER = Launcher(
+    "slurm-mpirun", "Open MPI's mpirun, its daemons started by srun", build, in_allocation=True
+)

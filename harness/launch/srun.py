@@ -9,11 +9,10 @@ no quoting: `NCCL_IB_HCA=mlx5_0,mlx5_1` would end at its comma.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from busbw.errors import UsageError
 from busbw.inventory.hostlist import fold
-from busbw.launch import LaunchRequest, SlurmFacts, placing
+from busbw.launch import Launcher, LaunchRequest, SlurmFacts, placing
 from busbw.launch.nccl_tests import arguments
 from busbw.model import Invocation
 
@@ -67,62 +66,51 @@ _MOST_BYTES = 120_000
 """Linux takes no argument longer than 128 KiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Srun:
-    """A step of the Slurm allocation that busbw runs in."""
+def build(request: LaunchRequest) -> Invocation:
+    """The complete srun command line.
 
-    name: str = "srun"
-
-    def build(self, request: LaunchRequest) -> Invocation:
-        """The complete srun command line.
-
-        Raises:
-            UsageError: no allocation, no plugin for MPI, nodes outside the allocation, or as
-            `placing` says.
-        """
-        case = request.case
-        names = placing.names(request)
-        ranks = placing.ranks_per_node(request)
-        slurm = allocation(request, names)
-        if slurm.mpi is None:
-            raise UsageError(
-                "Slurm has no plugin that starts Open MPI's ranks",
-                seen="srun --mpi=list names neither pmix nor pmi2",
-                next_step="--launcher slurm-mpirun, or name the plugin with --mpi",
-            )
-        variables = {
-            f"OMPI_MCA_{option.name}": option.value
-            for option in placing.options(request)
-            if not option.runtime
-        }
-        variables.update((variable.name, variable.value) for variable in request.env)
-        passed = dict.fromkeys((*FROM_THE_HEAD, *variables))
-        argv = [
-            "env",
-            *(f"{name}={value}" for name, value in variables.items()),
-            "srun",
-            f"--jobid={slurm.job}",
-            "--overlap",
-        ]
-        argv += [
-            f"--mpi={slurm.mpi}",
-            *_placement(names, ranks, slurm, by_rail=case.by_rail),
-            "--cpu-bind=none",
-            "--mem=0",
-        ]
-        argv += [
-            "--kill-on-bad-exit=1",
-            f"--immediate={START_S}",
-            "--chdir=/",
-            f"--export={','.join(passed)}",
-        ]
-        argv += [request.binary, *arguments(case, request.json_path)]
-        return Invocation(
-            case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks
+    Raises:
+        UsageError: no allocation, no plugin for MPI, nodes outside the allocation, or as
+        `placing` says.
+    """
+    case = request.case
+    names = placing.names(request)
+    ranks = placing.ranks_per_node(request)
+    slurm = allocation(request, names)
+    if slurm.mpi is None:
+        raise UsageError(
+            "Slurm has no plugin that starts Open MPI's ranks",
+            seen="srun --mpi=list names neither pmix nor pmi2",
+            next_step="--launcher slurm-mpirun, or name the plugin with --mpi",
         )
-
-
-LAUNCHER = Srun()
+    variables = {
+        f"OMPI_MCA_{option.name}": option.value
+        for option in placing.options(request)
+        if not option.runtime
+    }
+    variables.update((variable.name, variable.value) for variable in request.env)
+    passed = dict.fromkeys((*FROM_THE_HEAD, *variables))
+    argv = [
+        "env",
+        *(f"{name}={value}" for name, value in variables.items()),
+        "srun",
+        f"--jobid={slurm.job}",
+        "--overlap",
+    ]
+    argv += [
+        f"--mpi={slurm.mpi}",
+        *_placement(names, ranks, slurm, by_rail=case.by_rail),
+        "--cpu-bind=none",
+        "--mem=0",
+    ]
+    argv += [
+        "--kill-on-bad-exit=1",
+        f"--immediate={START_S}",
+        "--chdir=/",
+        f"--export={','.join(passed)}",
+    ]
+    argv += [request.binary, *arguments(case, request.json_path)]
+    return Invocation(case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks)
 
 
 def allocation(request: LaunchRequest, names: tuple[str, ...]) -> SlurmFacts:
@@ -207,3 +195,12 @@ def _placement(
             next_step="name fewer nodes with -w",
         )
     return [*count, f"--nodelist={listed}", "--distribution=arbitrary"]
+
+
+LAUNCHER = Launcher(
+    "srun",
+    "a step of a Slurm allocation",
+    build,
+    in_allocation=True,
+    option_words=(("--overlap", 0),),
+)

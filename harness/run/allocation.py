@@ -8,7 +8,7 @@ import re
 from busbw.errors import InventoryError, LaunchError
 from busbw.inventory.hostlist import expand, fold
 from busbw.launch import SlurmFacts, srun
-from busbw.launch.choose import SLURM
+from busbw.launch.choose import choose
 from busbw.model import Command
 from busbw.run.context import Context
 from busbw.store import artefacts
@@ -23,7 +23,7 @@ def allocation(context: Context, head: str, nodes: tuple[str, ...]) -> SlurmFact
         LaunchError: there is no allocation, it does not run, or a node is outside it.
     """
     plan = context.plan
-    if plan.cluster.launcher not in SLURM:
+    if not choose(plan.cluster.launcher).in_allocation:
         return None
     if plan.slurm_job is None:
         raise LaunchError(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from busbw.errors import LaunchError
 from busbw.inventory.hostlist import fold
-from busbw.launch.choose import DEFAULT
+from busbw.launch.choose import choose
 from busbw.launch.mpirun import ssh_agent
 from busbw.model import Command, CommandResult
 from busbw.run.context import Context
@@ -106,7 +106,7 @@ def access(
         LaunchError: the head cannot log in to more nodes than that, and there is no consent to a
         temporary key, or it did not help.
     """
-    by_ssh = context.plan.cluster.launcher in (None, DEFAULT)
+    by_ssh = choose(context.plan.cluster.launcher).over_ssh
     done = artefacts.load(context.run, "left-out.json", LeftOut)
     nodes = (
         tuple(node for node in nodes if node not in {each.node for each in done.nodes})

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from busbw.checks.software import NodeFacts
 from busbw.errors import LaunchError
-from busbw.launch import FabricFacts, LaunchRequest, MpiFacts, SlurmFacts
+from busbw.launch import FabricFacts, Launcher, LaunchRequest, Mpi, MpiFacts, SlurmFacts
 from busbw.launch import env as pml
-from busbw.launch.choose import choose
+from busbw.launch.choose import choose, launchers
 from busbw.launch.env import mpi_options, resolve_env
 from busbw.launch.mpirun import ssh_agent
 from busbw.model import BenchmarkCase, ResolvedVar
@@ -80,6 +80,34 @@ def _listed_gpus(
     return common(tuple(known[name].gpus if name in known else None for name in nodes))
 
 
+def mpi_of(facts: NodeFacts, mpi: Mpi) -> MpiFacts | None:
+    """The node's MPI; None = it has none, or another implementation."""
+    version, path = facts.mpi, facts.mpirun_path
+    if version is None or version.version is None or path is None or version.implementation != mpi:
+        return None
+    return MpiFacts(version.version, path, run_as_root=facts.user_id == 0)
+
+
+def _mpi_on_head(place: Place, launcher: Launcher) -> MpiFacts:
+    facts = place.known.get(place.head)
+    mpi = mpi_of(facts, launcher.mpi) if facts else None
+    if mpi is not None:
+        return mpi
+    others = [each.name for each in launchers().values() if facts and mpi_of(facts, each.mpi)]
+    if others:
+        next_step = f"--launcher {others[0]}, or put {launcher.mpi} first in PATH on the head node"
+    else:
+        next_step = (
+            f"install {launcher.mpi} on it, load the MPI module in its login shell, or name another"
+            " head in the inventory"
+        )
+    raise LaunchError(
+        f"no {launcher.mpi} on the head node {place.head}, which launcher {launcher.name} needs",
+        seen=f"mpirun: {facts.mpirun_path if facts else 'the node did not answer'}",
+        next_step=next_step,
+    )
+
+
 def make(
     plan: RunPlan,
     place: Place,
@@ -92,22 +120,14 @@ def make(
     """A complete launch of `case` on `nodes`, ranks in that order.
 
     Raises:
-        LaunchError: the head node has no usable mpirun.
+        LaunchError: the head node has not the MPI that the launcher needs.
         UsageError: the launcher cannot express the case.
     """
     # Here, because it loads what judges stalls: a check plans without launching.
     from busbw.run.measure import Launch
 
-    head = place.known.get(place.head)
-    if head is None or head.mpi is None or head.mpi.version is None or head.mpirun_path is None:
-        raise LaunchError(
-            f"no Open MPI on the head node {place.head}",
-            seen=f"mpirun: {head.mpirun_path if head else 'the node did not say'}",
-            next_step=(
-                "install openmpi-bin on it, load the MPI module in its login shell, or name another"
-                " head in the inventory"
-            ),
-        )
+    launcher = choose(plan.cluster.launcher)
+    mpi = _mpi_on_head(place, launcher)
     job_id = f"{plan.run_id}/{case.id}"
     directory = f"{place.directory}/{plan.job_directory}/{case.id}"
     # Only what is to be proven fills files: of the other launches NCCL prints its warnings, and
@@ -120,7 +140,7 @@ def make(
             plan.pml,
             resolve_env(plan.profile, plan.playbook, case, plan.overrides, facts),
             facts,
-            head.mpirun_path,
+            mpi.path,
         ),
         ResolvedVar(
             "BUSBW_JOB",
@@ -135,14 +155,14 @@ def make(
         head=place.head,
         binary=f"{place.binaries}/{case.collective}_perf",
         env=env,
-        mpi=MpiFacts(head.mpi.version, head.mpirun_path, run_as_root=head.user_id == 0),
+        mpi=mpi,
         options=pml.options(plan.pml, mpi_options(plan.profile, facts)),
         json_path=f"{directory}/result.json",
         ssh_agent=ssh_agent(place.ssh_config),
         ranks_per_node=plan.ranks_per_node or _listed_gpus(plan, nodes, place.known),
         slurm=place.slurm,
     )
-    invocation = choose(plan.cluster.launcher).build(request)
+    invocation = launcher.build(request)
     logs = any(variable.name == "NCCL_DEBUG_FILE" for variable in env)
     return Launch(
         case=case,

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from busbw.checks import network_path
 from busbw.checks.software import NodeFacts
 from busbw.errors import UsageError
-from busbw.launch import LaunchRequest, MpiFacts
+from busbw.launch import LaunchRequest
+from busbw.launch.choose import choose
 from busbw.launch.env import mpi_options, resolve_env
-from busbw.launch.mpirun import LAUNCHER, ssh_agent
+from busbw.launch.mpirun import ssh_agent
 from busbw.model import BenchmarkCase, Collective, Command, CommandResult, Sizes, Unreachable
 from busbw.run import launching
 from busbw.run.context import Context
@@ -41,7 +42,8 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
     interface = resolved.get("NCCL_SOCKET_IFNAME")
     texts: list[ProbeText] = []
     others = tuple(node for node in nodes if node != head)
-    by_ssh = context.plan.cluster.launcher in (None, "mpirun")
+    launcher = choose(context.plan.cluster.launcher)
+    by_ssh = launcher.over_ssh
     if others and by_ssh:
         context.say("path", f"{head} logs in to {len(others)} nodes")
         texts.append(
@@ -51,7 +53,7 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
             )
         )
     launch, why = (
-        _launch(context, nodes, head, known) if by_ssh else ((), "the launcher is not mpirun")
+        _launch(context, nodes, head, known) if by_ssh else ((), f"the launcher is {launcher.name}")
     )
     if launch:
         context.say("path", f"mpirun greets from {len(nodes)} nodes")
@@ -71,8 +73,10 @@ def _launch(
 ) -> tuple[tuple[str, ...], str]:
     """(mpirun with its options, as for a case on these nodes; why there is none)."""
     facts = known.get(head)
-    if facts is None or facts.mpi is None or facts.mpi.version is None or facts.mpirun_path is None:
-        return (), f"no Open MPI on {head}"
+    launcher = choose(context.plan.cluster.launcher)
+    mpi = launching.mpi_of(facts, launcher.mpi) if facts else None
+    if facts is None or mpi is None:
+        return (), f"no {launcher.mpi} on {head}"
     own = launching.fabric_facts(context.plan, nodes, known)
     request = LaunchRequest(
         case=_CASE,
@@ -80,13 +84,13 @@ def _launch(
         head=head,
         binary=_PROGRAM,
         env=(),
-        mpi=MpiFacts(facts.mpi.version, facts.mpirun_path, run_as_root=facts.user_id == 0),
+        mpi=mpi,
         options=mpi_options(context.plan.profile, own),
         ssh_agent=ssh_agent(None),
         ranks_per_node=1,
     )
     try:
-        argv = LAUNCHER.build(request).argv
+        argv = launcher.build(request).argv
     except UsageError as error:
         return (), error.what
     return argv[: argv.index(_PROGRAM)], ""

@@ -25,7 +25,7 @@ from busbw.inventory import fold
 from busbw.inventory.hostlist import expand
 from busbw.lab import enter
 from busbw.launch import FabricFacts, SlurmFacts, env
-from busbw.launch import choose as launch
+from busbw.launch.choose import choose as choose_launcher
 from busbw.launch.render import render
 from busbw.model import Cluster
 from busbw.parsers.tools.open_mpi import MpiVersion
@@ -196,7 +196,7 @@ def _with_launcher(cluster: Cluster, name: str | None) -> Cluster:
         UsageError: there is no such launcher.
     """
     launcher = name or cluster.launcher
-    launch.choose(launcher)
+    choose_launcher(launcher)
     return dataclasses.replace(cluster, launcher=launcher)
 
 
@@ -389,7 +389,7 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
             next_step=f"-p NAME, one of: {', '.join(profile.names())}",
         )
     nodes = tuple(node.name for node in plan.cluster.nodes)
-    assumed = MpiVersion("Open MPI", "4.1.0", 4)
+    assumed = MpiVersion(choose_launcher(plan.cluster.launcher).mpi, "4.1.0", 4)
     known = {
         name: NodeFacts(
             name,

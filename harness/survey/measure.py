@@ -20,6 +20,7 @@ from busbw.assess import link_baseline as derived_layers
 from busbw.assess.contract import REST
 from busbw.assess.link_baseline import LayersArtefact
 from busbw.fabrics.fabric import LinkTool
+from busbw.launch.choose import choose as choose_launcher
 from busbw.model import BenchmarkCase, Blame, Collective, Invocation, Sizes, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
@@ -127,7 +128,7 @@ def launch(
 
 def possible(context: Context) -> bool:
     """The launcher starts by itself wherever it is told to, so that several run side by side."""
-    return context.plan.cluster.launcher in (None, "mpirun")
+    return choose_launcher(context.plan.cluster.launcher).concurrent
 
 
 # After a failed contract: what failed, once more on the nodes that nothing accuses. Whether it

@@ -163,7 +163,7 @@ def _arbitrary(size: int, scratch: Path) -> Callable[[], object]:
     request = LaunchRequest(
         case, nodes, nodes[0].name, "/opt/all_reduce_perf", (), MpiFacts("4.1.4"), slurm=slurm
     )
-    launchers = [choose.choose(name) for name in choose.names()]
+    launchers = list(choose.launchers().values())
     return lambda: [launcher.build(request) for launcher in launchers]
 
 

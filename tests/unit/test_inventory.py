@@ -190,8 +190,8 @@ launcher: pbsdsh
             " name of a network device\n      nodes:7:41: 'a;b' is not a login name\n     "
             " nodes:7:57: illegal address '$(x)': letters, digits, dot, dash and underscore only,"
             " none of dot and dash in front\n      nodes:8:7: unknown node 'gpu-1'; did you mean"
-            " 'gpu-001'?\n      nodes:9:11: unknown launcher 'pbsdsh'; known: mpijob, mpirun,"
-            " slurm-mpirun, srun"
+            " 'gpu-001'?\n      nodes:9:11: unknown launcher 'pbsdsh'; known: hydra, mpijob,"
+            " mpirun, slurm-mpirun, srun"
         ),
         "next: 10 errors: correct the text and start again; nothing was contacted",
     )

@@ -12,7 +12,7 @@ import pytest
 from busbw import playbook
 from busbw.cli.run import PMLS
 from busbw.fabrics import fabric as profile
-from busbw.launch import FabricFacts, LaunchRequest, MpiFacts, SlurmFacts, choose
+from busbw.launch import FabricFacts, LaunchRequest, Mpi, MpiFacts, SlurmFacts, choose
 from busbw.launch import env as pml
 from busbw.launch.env import mpi_options, resolve_env
 from busbw.launch.mpirun import LAUNCHER
@@ -139,6 +139,9 @@ def test_the_command_line_offers_the_engines_there_are() -> None:
     assert PMLS == pml.CHOICES
 
 
+OPEN_MPI = [name for name, each in choose.launchers().items() if each.mpi is Mpi.OPEN_MPI]
+
+
 @pytest.mark.parametrize("name", profile.names())
 def test_no_parameter_and_no_variable_stands_twice_in_any_command_line(name: str) -> None:
     facts = FabricFacts("bond0", ("mlx5_0", "mlx5_1"), "2.27.5", "/tmp/log")
@@ -146,7 +149,7 @@ def test_no_parameter_and_no_variable_stands_twice_in_any_command_line(name: str
     book = dataclasses.replace(playbook.load("quick"), env=())
     slurm = SlurmFacts("7", tuple(node.name for node in NODES), "pmix")
     for chosen, version, launcher in itertools.product(
-        (None, *pml.CHOICES), ("3.1.6", "4.1.7", "5.0.8"), choose.names()
+        (None, *pml.CHOICES), ("3.1.6", "4.1.7", "5.0.8"), OPEN_MPI
     ):
         mpi = MpiFacts(version, "/opt/hpcx/ompi/bin/mpirun")
         env = pml.ucx_variables(chosen, resolve_env(fabric, book, CASE, (), facts), facts, mpi.path)

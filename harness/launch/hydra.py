@@ -1,0 +1,53 @@
+"""MPICH's Hydra: the mpiexec command line for a launch. Written against the options of MPICH 3.2 to
+4.3 (`mpiexec -help`); MPICH installs the same program as `mpirun`.
+
+Hydra takes ssh's options from HYDRA_LAUNCHER_EXTRA_ARGS, cut at blanks, and ssh's program from
+`-launcher-exec`. Without `-genvnone` it would hand the head's whole environment to every rank.
+MCA parameters are Open MPI's and have no meaning here; `-iface` keeps MPI's own traffic off the
+rails.
+"""
+
+from __future__ import annotations
+
+from busbw.launch import Launcher, LaunchRequest, Mpi, placing
+from busbw.launch.nccl_tests import arguments
+from busbw.model import Invocation
+
+_INTERFACE = "btl_tcp_if_include"
+"""The MCA parameter of a profile whose value `-iface` takes."""
+
+
+def build(request: LaunchRequest) -> Invocation:
+    """The complete mpiexec command line: nodes, places, every variable, the binary and its options.
+
+    Raises:
+        UsageError: no node, a node twice, an illegal name or no number of ranks.
+    """
+    case = request.case
+    names = placing.names(request)
+    ranks = placing.ranks_per_node(request)
+    program, *ssh_options = request.ssh_agent.split()
+    argv = ["env", f"HYDRA_LAUNCHER_EXTRA_ARGS={' '.join(ssh_options)}", request.mpi.path]
+    argv += ["-launcher", "ssh", "-launcher-exec", program]
+    for option in request.options:
+        if option.name == _INTERFACE:
+            argv += ["-iface", option.value.split(",")[0]]
+    # One rank a node and more ranks than nodes: Hydra goes round the nodes.
+    per_node = 1 if case.by_rail else ranks
+    argv += ["-hosts", ",".join(names), "-ppn", str(per_node), "-n", str(len(names) * ranks)]
+    argv += ["-bind-to", "none", "-genvnone"]
+    for variable in request.env:
+        argv += ["-genv", variable.name, variable.value]
+    argv += [request.binary, *arguments(case, request.json_path)]
+    return Invocation(case.id, tuple(argv), request.env, names, case.timeout_s, len(names) * ranks)
+
+
+LAUNCHER = Launcher(
+    "hydra",
+    "MPICH over ssh",
+    build,
+    mpi=Mpi.MPICH,
+    over_ssh=True,
+    concurrent=True,
+    option_words=(("-genvnone", 0), ("-genv", 2)),
+)
