@@ -77,7 +77,7 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
     )
     named, cause = proof.culprits(lost, tuple(failure for _, failure in failures))
     verdict = proof.judge(
-        proof.Seen(
+        proof.LaunchOutput(
             case=artefact.case,
             state=artefact.state,
             exit_status=artefact.exit_status,
@@ -85,11 +85,11 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
             planned_ranks=len(artefact.nodes) * artefact.ranks_per_node,
             planned_hosts=distinct,
             artefact=artefact.stdout or f"raw/cases/{artefact.case.id}/outcome.json",
-            said=(
+            errors=(
                 *(Evidence(artefact.stdout or "", item.line_no, item.text) for item in lost),
                 *_said(run, artefact, problem, failures),
             ),
-            named=tuple(name_of.get(host.partition(".")[0], host) for host in named),
+            suspects=tuple(name_of.get(host.partition(".")[0], host) for host in named),
             cause=cause,
         )
     )

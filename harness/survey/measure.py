@@ -66,7 +66,7 @@ def why_one_by_one(context: Context, place: Place) -> str:
         path = launch.artefact.stdout
         if launch.artefact.groups or not launch.results or path is None:
             continue
-        version = launch.results[-1].tests_version or proof.speaks(
+        version = launch.results[-1].tests_version or proof.dialect_of(
             decoded(context.run.read_raw(path.removeprefix("raw/")))
         )
         if groups.too_old(version):

@@ -10,36 +10,24 @@ from dataclasses import dataclass
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
+    BenchmarkRow,
     Confidence,
     Evidence,
     Finding,
     Fix,
     LauncherFailure,
+    Measurement,
     Status,
     WarningRole,
 )
 from busbw.units import format_size
 
-# What busbw's own host-memory benchmark (payload 1.0) prints when a neighbour of a rank goes
-# away.
-#
-# Each survivor names the neighbour it lost and then ends itself, so its own neighbours name it in
-# turn: the origin is the one that is named and
-# names nobody.
-#
-# >>> text = (
-# ...     "node3: Test network failure rails.c:41 'receiving from node2 on eth0: connection closed
-# by the peer'\n"
-# ...     "node4: Test network failure rails.c:41 'receiving from node3 on eth0: connection closed
-# by the peer'\n"
-# ... )
-# >>> [lost.peer for lost in origins(lost_peers(text))]
-# ['node2']
-
 _LOST = re.compile(
     r"^(\S+): Test network failure \S+ '(?:receiving from|sending to) (\S+) on (\S+): .+'$"
 )
-_SPEAKS = re.compile(r"^# busbw payload \S+ \(.*speaks the nccl-tests (\S+) dialect\)$", re.M)
+_DIALECT = re.compile(r"^# busbw payload \S+ \(.*speaks the nccl-tests (\S+) dialect\)$", re.M)
+_ENDINGS = (2, 15)
+"""SIGINT and SIGTERM: how a job is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +41,45 @@ class LostPeer:
     text: str
 
 
-def speaks(text: str) -> str | None:
-    """The version of nccl-tests whose options and output it has; None = it is not this benchmark's
-    output.
+def dialect_of(text: str) -> str | None:
+    """The version of nccl-tests whose options and output busbw's host-memory benchmark has; None =
+    the text is not this benchmark's output.
 
-    >>> speaks("# busbw payload 1.0 (host memory over MPI, ring algorithms, speaks the nccl-tests 2.19.6 dialect)\\n")
+    >>> dialect_of("# busbw payload 1.0 (host memory over MPI, ring algorithms, speaks the nccl-tests 2.19.6 dialect)\\n")
     '2.19.6'
     """
-    match = _SPEAKS.search(text)
+    match = _DIALECT.search(text)
     return match[1] if match else None
 
 
 def lost_peers(text: str) -> tuple[LostPeer, ...]:
-    """The survivors' lines, in the order printed."""
-    matches = (
-        (number, line, _LOST.match(line)) for number, line in enumerate(text.splitlines(), 1)
-    )
-    return tuple(LostPeer(m[1], m[2], m[3], number, line) for number, line, m in matches if m)
+    """The lines with which ranks of busbw's host-memory benchmark (payload 1.0) name a neighbour
+    that went away, in the order printed."""
+    lost = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _LOST.match(line):
+            lost.append(LostPeer(match[1], match[2], match[3], number, line))
+    return tuple(lost)
 
 
-def origins(found: tuple[LostPeer, ...]) -> tuple[LostPeer, ...]:
-    """The lines that name a host which names nobody; all of them where they go round in a
-    circle."""
-    speakers = {lost.host for lost in found}
-    first = tuple(lost for lost in found if lost.peer not in speakers)
-    return first or found
+def origins(lost: tuple[LostPeer, ...]) -> tuple[LostPeer, ...]:
+    """The lines that name a host which names nobody; all of them where they form a circle.
 
+    Each survivor names the neighbour it lost and ends, so its own neighbours name it in turn.
 
-_ENDINGS = (2, 15)
-EMULATED_DEVICE = "host memory"
-"""In the device name of the payload; a device table with it speaks for no GPU."""
+    >>> text = (
+    ...     "node3: Test network failure rails.c:41 'receiving from node2 on eth0: connection closed by the peer'\\n"
+    ...     "node4: Test network failure rails.c:41 'receiving from node3 on eth0: connection closed by the peer'\\n"
+    ... )
+    >>> [line.peer for line in origins(lost_peers(text))]
+    ['node2']
+    """
+    speakers = {line.host for line in lost}
+    return tuple(line for line in lost if line.peer not in speakers) or lost
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LaunchOutput:
     """What a launch left behind."""
 
     case: BenchmarkCase
@@ -99,9 +92,9 @@ class Seen:
     """Host names as the ranks report them, cut at the first dot; () = not known."""
     artefact: str
     """Path of the standard output."""
-    said: tuple[Evidence, ...]
-    """What the launcher or the binary printed about a failure, most telling first."""
-    named: tuple[str, ...] = ()
+    errors: tuple[Evidence, ...]
+    """What the launcher or the binary printed about a failure, strongest first."""
+    suspects: tuple[str, ...] = ()
     """Nodes that the launcher names as the cause."""
     cause: str = ""
     """What its message means, in words."""
@@ -122,10 +115,9 @@ def culprits(
     """The hosts to name for a launch that died, and the cause in words.
 
     lost: the lines of survivors that name the origin; failures: what the launcher printed, causes
-    first. A rank that a signal ended is the origin, whatever survivors say: on a host with several
-    ranks the others lose neighbours too. (SIGTERM and SIGINT are how a job is ended, and tell
-    nothing.) A rank that ended by itself is mostly a survivor that the launcher saw first; then
-    those count whom the survivors lost.
+    first. A rank that a signal ended is the origin, whatever survivors report: on a host with
+    several ranks the others lose neighbours too. A rank that ended by itself is mostly a survivor
+    that the launcher noticed first; then the hosts that the survivors lost count.
     """
     killed = [
         failure
@@ -135,235 +127,205 @@ def culprits(
     if killed:
         return _each(failure.node for failure in killed), killed[0].cause
     if lost:
-        told = (
+        cause = (
             f"{lost[0].peer} went away: its rank died, or its link; the ranks that ended after it"
             " only lost their neighbour"
         )
-        return _each(item.peer for item in lost), told
-    named = _each(failure.node for failure in failures if failure.role is WarningRole.CAUSE)
-    return named, failures[0].cause if failures else ""
+        return _each(line.peer for line in lost), cause
+    causes = _each(failure.node for failure in failures if failure.role is WarningRole.CAUSE)
+    return causes, failures[0].cause if failures else ""
 
 
 def _each(hosts: Iterable[str | None]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(host for host in hosts if host))
 
 
-def judge(seen: Seen) -> CaseVerdict:
+def judge(launch: LaunchOutput) -> CaseVerdict:
     """Wrong data and a wrong shape are FAIL; no data, half the data or the wrong ranks are never a
     PASS."""
-    findings = tuple(_findings(seen))
-    if not findings:
-        verified = any(
-            m.wrong is not None
-            for r in seen.results
-            for row in r.rows
-            for m in (row.out_of_place, row.in_place)
-            if m
-        )
-        return CaseVerdict(
-            Status.PASS,
-            "complete, on the ranks that were planned" + (", data verified" if verified else ""),
-            (),
-        )
-    top = max(findings, key=lambda f: (f.status is Status.FAIL, f.status is Status.UNKNOWN))
-    return CaseVerdict(top.status, top.title, findings)
+    findings = tuple(_findings(launch))
+    if findings:
+        worst = max(findings, key=lambda f: (f.status is Status.FAIL, f.status is Status.UNKNOWN))
+        return CaseVerdict(worst.status, worst.title, findings)
+    measured = [value for result in launch.results for _, value in _measurements(result)]
+    verified = any(value.wrong is not None for value in measured)
+    checked = ", data verified" if verified else ""
+    return CaseVerdict(Status.PASS, f"complete, on the ranks that were planned{checked}", ())
 
 
-def _findings(seen: Seen) -> list[Finding]:
-    rows = [row for result in seen.results for row in result.rows]
-    if not seen.results or not rows:
-        return [_nothing_measured(seen)]
-    found = []
-    if len(seen.results) > 1 and all(result.nranks == 1 for result in seen.results):
-        return [_without_mpi(seen)]
-    result = seen.results[-1]
+def _measurements(result: BenchmarkResult) -> list[tuple[BenchmarkRow, Measurement]]:
+    """Each row with each of its placements."""
+    pairs = []
+    for row in result.rows:
+        for value in (row.out_of_place, row.in_place):
+            if value is not None:
+                pairs.append((row, value))
+    return pairs
+
+
+def _findings(launch: LaunchOutput) -> list[Finding]:
+    if not any(result.rows for result in launch.results):
+        return [_nothing_measured(launch)]
+    if len(launch.results) > 1 and all(result.nranks == 1 for result in launch.results):
+        return [_without_mpi(launch)]
+    result = launch.results[-1]
+    findings = _wrong_ranks(launch, result) + _wrong_data(launch, result)
+    findings += _incomplete(launch, result)
+    if findings:
+        return findings
+    case_id = launch.case.id
+    if launch.exit_status not in (0, None):
+        text = f"exit status {launch.exit_status}"
+        return [_unknown(launch, "launch-failed", f"{case_id} ended with {text}", text)]
+    if launch.state != "ended":
+        title = f"{case_id} did not end by itself: {launch.state}"
+        return [_unknown(launch, "launch-not-ended", title, launch.state, with_errors=False)]
+    return []
+
+
+def _wrong_ranks(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]:
+    """Ranks or hosts that are not the planned ones."""
+    findings = []
+    case_id = launch.case.id
     # With NCCL_TESTS_SPLIT `nranks` is the group's; the device table lists the ranks of all groups.
     ranks = len(result.ranks) or result.nranks
-    if ranks is not None and ranks != seen.planned_ranks:
-        text = f"{ranks} ranks in the device table, {seen.planned_ranks} planned"
-        found.append(
-            _finding(
-                seen, "ranks-not-as-planned", Status.FAIL, f"{seen.case.id} ran with {text}", text
-            )
-        )
-    hosts = tuple(sorted({line.host for line in result.ranks}))
-    if seen.planned_hosts and hosts and set(hosts) != set(seen.planned_hosts):
-        text = f"ranks on {', '.join(hosts)}; planned {', '.join(sorted(seen.planned_hosts))}"
-        found.append(
-            _finding(
-                seen,
-                "hosts-not-as-planned",
-                Status.FAIL,
-                f"{seen.case.id} ran elsewhere: {text}",
-                text,
-            )
-        )
-    found += _wrong_data(seen, result)
-    missing = _missing_sizes(seen, result)
+    if ranks is not None and ranks != launch.planned_ranks:
+        text = f"{ranks} ranks in the device table, {launch.planned_ranks} planned"
+        title = f"{case_id} ran with {text}"
+        findings.append(_finding(launch, "ranks-not-as-planned", Status.FAIL, title, text))
+    hosts = sorted({line.host for line in result.ranks})
+    if launch.planned_hosts and hosts and set(hosts) != set(launch.planned_hosts):
+        planned = ", ".join(sorted(launch.planned_hosts))
+        text = f"ranks on {', '.join(hosts)}; planned {planned}"
+        title = f"{case_id} ran elsewhere: {text}"
+        findings.append(_finding(launch, "hosts-not-as-planned", Status.FAIL, title, text))
+    return findings
+
+
+def _incomplete(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]:
+    """Sizes, or another part of the output, that are missing."""
+    missing = _missing_sizes(launch, result)
     if missing:
-        text = (
-            f"{len(missing)} of {len(seen.case.sizes.planned())} sizes are missing, from"
-            f" {format_size(missing[0])} on"
-        )
-        found.append(
-            _finding(
-                seen,
-                "sizes-missing",
-                Status.UNKNOWN,
-                f"{seen.case.id} did not finish: {text}",
-                text,
-                fallback=seen.said,
-            )
-        )
-    elif not result.complete:
+        planned = len(launch.case.sizes.planned())
+        first = format_size(missing[0])
+        text = f"{len(missing)} of {planned} sizes are missing, from {first} on"
+        title = f"{launch.case.id} did not finish: {text}"
+        return [_unknown(launch, "sizes-missing", title, text)]
+    if not result.complete:
         text = "; ".join(result.problems) or "the output has no footer"
-        found.append(
-            _finding(
-                seen,
-                "output-incomplete",
-                Status.UNKNOWN,
-                f"{seen.case.id} is incomplete: {text}",
-                text,
-                fallback=seen.said,
-            )
-        )
-    if seen.exit_status not in (0, None) and not found:
-        text = f"exit status {seen.exit_status}"
-        found.append(
-            _finding(
-                seen,
-                "launch-failed",
-                Status.UNKNOWN,
-                f"{seen.case.id} ended with {text}",
-                text,
-                fallback=seen.said,
-            )
-        )
-    if seen.state != "ended" and not found:
-        found.append(
-            _finding(
-                seen,
-                "launch-not-ended",
-                Status.UNKNOWN,
-                f"{seen.case.id} did not end by itself: {seen.state}",
-                seen.state,
-            )
-        )
-    return found
+        title = f"{launch.case.id} is incomplete: {text}"
+        return [_unknown(launch, "output-incomplete", title, text)]
+    return []
 
 
-def _nothing_measured(seen: Seen) -> Finding:
-    how = f"exit status {seen.exit_status}" if seen.exit_status is not None else seen.state
-    evidence = seen.said or (Evidence(seen.artefact, None, f"no data row in the output; {how}"),)
-    title = f"{seen.case.id} measured nothing ({how})" + _named(seen)
+def _missing_sizes(launch: LaunchOutput, result: BenchmarkResult) -> tuple[int, ...]:
+    """Planned sizes without a row. A printed size may be a little smaller: counts are trimmed to
+    multiples of 16 bytes per rank."""
+    slack = 16 * max(launch.planned_ranks, 1)
+    printed = {row.size_bytes for row in result.rows if row.out_of_place is not None}
+    missing = []
+    for size in launch.case.sizes.planned():
+        if not any(size - slack < size_bytes <= size for size_bytes in printed):
+            missing.append(size)
+    return tuple(missing)
+
+
+def _nothing_measured(launch: LaunchOutput) -> Finding:
+    end = launch.state
+    if launch.exit_status is not None:
+        end = f"exit status {launch.exit_status}"
+    no_row = Evidence(launch.artefact, None, f"no data row in the output; {end}")
     return Finding(
         "nothing-measured",
         Status.UNKNOWN,
-        title,
-        seen.named,
-        evidence,
-        cause=seen.cause or (seen.said[0].text if seen.said else ""),
+        f"{launch.case.id} measured nothing ({end})" + _suspects(launch),
+        launch.suspects,
+        launch.errors or (no_row,),
+        cause=launch.cause or (launch.errors[0].text if launch.errors else ""),
         confidence=Confidence.POSSIBLE,
-        required=seen.case.required,
+        required=launch.case.required,
         effect=1.0,
     )
 
 
-def _without_mpi(seen: Seen) -> Finding:
+def _without_mpi(launch: LaunchOutput) -> Finding:
     text = (
-        f"{len(seen.results)} device tables of one rank each instead of one of {seen.planned_ranks}"
+        f"{len(launch.results)} device tables of one rank each instead of one of"
+        f" {launch.planned_ranks}"
     )
-    evidence = tuple(
-        Evidence(seen.artefact, r.rows[0].line_no, text) for r in seen.results[:2] if r.rows
-    )
+    first_rows = [result.rows[0] for result in launch.results[:2] if result.rows]
     return Finding(
         "binary-without-mpi",
         Status.FAIL,
-        f"{seen.case.id}: {text}",
+        f"{launch.case.id}: {text}",
         (),
-        evidence,
+        tuple(Evidence(launch.artefact, row.line_no, text) for row in first_rows),
         cause="the binary was built without MPI=1: every process measured itself alone",
         fixes=(Fix("build with MPI", ("make MPI=1 MPI_HOME=…",)),),
         verify=("the device table lists all ranks once",),
         confidence=Confidence.CERTAIN,
-        required=seen.case.required,
+        required=launch.case.required,
         effect=1.0,
     )
 
 
-def _wrong_data(seen: Seen, result: BenchmarkResult) -> list[Finding]:
-    bad = [
-        (row, m)
-        for row in result.rows
-        for m in (row.out_of_place, row.in_place)
-        if m is not None and (m.wrong or 0) > 0
-    ]
-    if not bad and not result.out_of_bounds:
-        return []
-    evidence = [
-        Evidence(
-            seen.artefact, row.line_no, f"{m.wrong} wrong elements at {format_size(row.size_bytes)}"
-        )
-        for row, m in bad[:5]
-    ]
+def _wrong_data(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]:
+    evidence: list[Evidence] = []
+    for row, value in _measurements(result):
+        if (value.wrong or 0) > 0 and len(evidence) < 5:
+            text = f"{value.wrong} wrong elements at {format_size(row.size_bytes)}"
+            evidence.append(Evidence(launch.artefact, row.line_no, text))
     if result.out_of_bounds:
-        evidence.append(
-            Evidence(seen.artefact, None, f"Out of bounds values : {result.out_of_bounds} FAILED")
-        )
-    return [
-        Finding(
-            "wrong-data",
-            Status.FAIL,
-            f"{seen.case.id}: the collective returned wrong data",
-            (),
-            tuple(evidence),
-            cause=(
-                "a GPU, a link or a library corrupts data; no bandwidth of this run can be trusted"
-            ),
-            fixes=(
-                Fix("find the node: run halves of the nodes with -c 1 until one is left"),
-                Fix("take that node out and test its GPUs"),
-            ),
-            verify=("the same case with -c 1 shows 0 in every #wrong column",),
-            confidence=Confidence.CERTAIN,
-            required=seen.case.required,
-            effect=1.0,
-        )
-    ]
-
-
-def _missing_sizes(seen: Seen, result: BenchmarkResult) -> tuple[int, ...]:
-    """Planned sizes without a row. A printed size may be a little smaller: counts are trimmed to
-    multiples of 16 bytes per rank."""
-    slack = 16 * max(seen.planned_ranks, 1)
-    printed = {row.size_bytes for row in result.rows if row.out_of_place is not None}
-    return tuple(
-        size
-        for size in seen.case.sizes.planned()
-        if not any(size - slack < p <= size for p in printed)
+        text = f"Out of bounds values : {result.out_of_bounds} FAILED"
+        evidence.append(Evidence(launch.artefact, None, text))
+    if not evidence:
+        return []
+    finding = Finding(
+        "wrong-data",
+        Status.FAIL,
+        f"{launch.case.id}: the collective returned wrong data",
+        (),
+        tuple(evidence),
+        cause="a GPU, a link or a library corrupts data; no bandwidth of this run can be trusted",
+        fixes=(
+            Fix("find the node: run halves of the nodes with -c 1 until one is left"),
+            Fix("take that node out and test its GPUs"),
+        ),
+        verify=("the same case with -c 1 shows 0 in every #wrong column",),
+        confidence=Confidence.CERTAIN,
+        required=launch.case.required,
+        effect=1.0,
     )
+    return [finding]
+
+
+def _unknown(
+    launch: LaunchOutput, finding_id: str, title: str, text: str, *, with_errors: bool = True
+) -> Finding:
+    """A launch whose numbers cannot be used; its own error lines are the first evidence."""
+    errors = launch.errors if with_errors else ()
+    return _finding(launch, finding_id, Status.UNKNOWN, title, text, errors)
 
 
 def _finding(
-    seen: Seen,
+    launch: LaunchOutput,
     finding_id: str,
     status: Status,
     title: str,
     text: str,
-    fallback: tuple[Evidence, ...] = (),
+    errors: tuple[Evidence, ...] = (),
 ) -> Finding:
-    evidence = (*fallback, Evidence(seen.artefact, None, text))
     return Finding(
         finding_id,
         status,
-        title + _named(seen),
-        seen.named,
-        evidence,
-        cause=seen.cause,
+        title + _suspects(launch),
+        launch.suspects,
+        (*errors, Evidence(launch.artefact, None, text)),
+        cause=launch.cause,
         confidence=Confidence.CERTAIN,
-        required=seen.case.required,
+        required=launch.case.required,
     )
 
 
-def _named(seen: Seen) -> str:
-    return f": {', '.join(seen.named)}" if seen.named else ""
+def _suspects(launch: LaunchOutput) -> str:
+    return f": {', '.join(launch.suspects)}" if launch.suspects else ""

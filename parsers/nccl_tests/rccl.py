@@ -1,7 +1,7 @@
 """rccl-tests' own result files (`-Z json` and `-Z csv`): one record per size and placement.
 
 Written against the records that the 2025 and 2026 releases write, as ROCm/cvs `cvs/schema/rccl.py`
-reads them; the release that began with them is not known here.
+reads them; which release was the first is not known.
 
 >>> (result,) = parse('[{"numCycle":0,"name":"AllReduce","nodes":1,"ranks":2,"ranksPerNode":2,"gpusPerRank":1,"size":1048576,"type":"float",'
 ...     '"redop":"sum","inPlace":0,"time":61.200000,"algBw":17.133595,"busBw":17.133595,"wrong":"0"}]')
@@ -18,8 +18,7 @@ from typing import NamedTuple
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Collective, Measurement
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.nccl_tests.checks import Quoted, RunFacts, is_scaled, result_of
-from busbw.parsers.nccl_tests.layout import ELEMENT_BYTES, ReadRow, Slack
+from busbw.parsers.nccl_tests.checks import is_scaled, result_of
 from busbw.parsers.nccl_tests.results_json import (
     Tree,
     get,
@@ -30,6 +29,8 @@ from busbw.parsers.nccl_tests.results_json import (
     text_of,
     whole_number,
 )
+from busbw.parsers.nccl_tests.rows import ELEMENT_BYTES, PrintedRow, Slack, printed_row
+from busbw.parsers.nccl_tests.runs import Quoted, RunFacts
 from busbw.parsers.nccl_tests.table import document
 
 _SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
@@ -56,31 +57,24 @@ def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
         UnknownLayout: no such record is in the text.
     """
     content = text if isinstance(text, str) else join(text, "rccl-tests results")
-    records, whole = (
-        _json(content) if content.lstrip()[:1] in ("[", "{") else (_csv(content), False)
-    )
-    names = tuple(
-        dict.fromkeys(name for record in records if (name := _collective(record)) is not None)
-    )
-    if not names:
+    if content.lstrip()[:1] in ("[", "{"):
+        loaded = load(content)
+        records = items(loaded.value) if loaded else []
+        whole = loaded is not None and loaded.whole
+        end_missing = "the list has no end: the run was killed, or the file is cut"
+    else:
+        records, whole = _csv(content), False
+        end_missing = "a CSV file has no end mark: whether more sizes were to follow is not known"
+    by_name: dict[str, list[Tree]] = {}
+    for record in records:
+        if (name := _collective(record)) is not None:
+            by_name.setdefault(name, []).append(record)
+    if not by_name:
         raise UnknownLayout("no rccl-tests record in this text", seen=content.strip()[:200])
-    csv_ends = (
-        "a CSV file says nowhere that it is whole: whether more sizes were to follow is not known"
-    )
-    why = (
-        csv_ends
-        if content.lstrip()[:1] not in ("[", "{")
-        else "the list has no end: the run was killed, or the file is cut"
-    )
     return tuple(
-        result_of(_facts(name, [one for one in records if _collective(one) == name], whole, why))
-        for name in names
+        result_of(_facts(name, own_records, whole, end_missing))
+        for name, own_records in by_name.items()
     )
-
-
-def _json(content: str) -> tuple[list[Tree], bool]:
-    loaded = load(content)
-    return ([], False) if loaded is None else (items(loaded.value), loaded.whole)
 
 
 def _csv(content: str) -> list[Tree]:
@@ -97,53 +91,47 @@ def _collective(record: Tree) -> str | None:
     return _NAMES.get((text_of(get(record, "name")) or "").lower().replace("_", ""))
 
 
-def _facts(name: str, records: Sequence[Tree], whole: bool, why: str) -> RunFacts:
+def _facts(name: str, records: Sequence[Tree], whole: bool, end_missing: str) -> RunFacts:
     """The records of one collective as a run."""
-    pairs: dict[_Key, dict[bool, Measurement]] = {}
+    placements: dict[_Key, dict[bool, Measurement]] = {}
     torn: list[Quoted] = []
     for position, record in enumerate(records, 1):
-        size, kind, value = (
-            whole_number(get(record, "size")),
-            text_of(get(record, "type")),
-            _measurement(record),
-        )
+        size = whole_number(get(record, "size"))
+        kind = text_of(get(record, "type"))
+        value = _measurement(record)
         if size is None or kind is None or value is None:
             torn.append(Quoted(0, f"record {position} of {name}"))
             continue
         in_place = whole_number(get(record, "inPlace")) == 1
-        key = _Key(
-            whole_number(get(record, "numCycle")) or 0,
-            name,
-            kind,
-            text_of(get(record, "redop")) or "none",
-            size,
-            0,
-        )
-        while in_place in pairs.get(key, {}):
+        cycle = whole_number(get(record, "numCycle")) or 0
+        key = _Key(cycle, name, kind, text_of(get(record, "redop")) or "none", size, 0)
+        while in_place in placements.get(key, {}):
             key = key._replace(nth=key.nth + 1)
-        pairs.setdefault(key, {})[in_place] = value
-    ranks = next(
-        (number for one in records if (number := whole_number(get(one, "ranks")) or 0) > 0), None
-    )
+        placements.setdefault(key, {})[in_place] = value
+    ranks = _first_number(records, "ranks")
     return RunFacts(
-        rows=tuple(_row(key, values, ranks) for key, values in pairs.items()),
+        rows=tuple(_row(key, values, ranks or 1) for key, values in placements.items()),
         torn=tuple(torn),
         program=name,
         has_header=True,
         ended=whole,
-        end_missing=why,
+        end_missing=end_missing,
         footer_is_elsewhere=True,
         logged_ranks=(ranks,) if ranks else (),
-        stated_nodes=next(
-            (nodes for one in records if (nodes := whole_number(get(one, "nodes")))), None
-        ),
+        stated_nodes=_first_number(records, "nodes"),
     )
 
 
-def _row(key: _Key, values: dict[bool, Measurement], ranks: int | None) -> ReadRow:
-    element = ELEMENT_BYTES.get(key.kind, 1) * (
-        (ranks or 1) if is_scaled(Collective(key.name)) else 1
-    )
+def _first_number(records: Sequence[Tree], name: str) -> int | None:
+    """The first positive number under a name; None = no record has one."""
+    numbers = (whole_number(get(record, name)) for record in records)
+    return next((number for number in numbers if number is not None and number > 0), None)
+
+
+def _row(key: _Key, values: dict[bool, Measurement], ranks: int) -> PrintedRow:
+    element = ELEMENT_BYTES.get(key.kind, 1)
+    if is_scaled(Collective(key.name)):
+        element *= ranks
     row = BenchmarkRow(
         size_bytes=key.size_bytes,
         count=key.size_bytes // element,
@@ -153,7 +141,7 @@ def _row(key: _Key, values: dict[bool, Measurement], ranks: int | None) -> ReadR
         out_of_place=values.get(False),
         in_place=values.get(True),
     )
-    return ReadRow(row, _SLACK if False in values else None, _SLACK if True in values else None)
+    return printed_row(row, _SLACK)
 
 
 def _measurement(record: Tree) -> Measurement | None:

@@ -1,8 +1,7 @@
-"""nccl-tests' JSON (`-J file.json`), schemas 1 to 3, and what is left of it when the run was
-killed.
+"""nccl-tests' JSON (`-J file.json`), schemas 1 to 3, also cut off where the run was killed.
 
 Written against `src/util.cu` of nccl-tests 2.17.3 to 2.19.6. Keys that 2.17.3–2.17.8 misspelt are
-read too. The environment that the file holds is not: it has everybody's tokens in it.
+read too. The environment in the file is not read: it can hold tokens.
 
 >>> result = parse('{"version":3,"args":["all_reduce_perf"],"nccl_version":23007,"config":{"nthreads":1,"ngpus":1,"minimum_bytes":8,'
 ...     '"maximum_bytes":8,"step_factor":2,"devices":[]},"results":[{"size":8,"count":2,"type":"float","redop":"sum","root":"    -1",'
@@ -14,6 +13,7 @@ read too. The environment that the file holds is not: it has everybody's tokens 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -21,16 +21,10 @@ from typing import NamedTuple
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, ProcessTimes, RankLine
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.nccl_tests.checks import Quoted, RunFacts, result_of
-from busbw.parsers.nccl_tests.layout import ReadRow, Slack
-from busbw.parsers.nccl_tests.runs import program_of
+from busbw.parsers.nccl_tests.checks import result_of
+from busbw.parsers.nccl_tests.rows import PrintedRow, Slack, printed_row
+from busbw.parsers.nccl_tests.runs import Quoted, RunFacts, program_of
 from busbw.parsers.nccl_tests.table import document
-
-# JSON text as a tree of plain values, also when it was cut off or holds numbers that JSON has
-# not.
-#
-# >>> load('{"a":[{"b":1},{"b":inf},{"b"')
-# Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False)
 
 Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | None
 """What JSON can hold."""
@@ -53,16 +47,21 @@ def load(text: str) -> Loaded | None:
     inf become null.
 
     A text that ends early is closed behind its last finished element.
+
+    >>> load('{"a":[{"b":1},{"b":inf},{"b"')
+    Loaded(value={'a': [{'b': 1}, {'b': None}]}, whole=False)
     """
-    start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
-    if start < 0:
+    start = re.search(r"[{\[]", text)
+    if start is None:
         return None
-    text = text[start:]
-    numbers_only = _NOT_NUMBERS.sub(r"\1null", text)
-    for candidate, whole in ((text, True), (numbers_only, True), (_closed(numbers_only), False)):
+    text = text[start.start() :]
+    without_nan = _NOT_NUMBERS.sub(r"\1null", text)
+    closed = _closed(without_nan)
+    for candidate, whole in ((text, True), (without_nan, True), (closed, False)):
+        if candidate is None:
+            continue
         try:
-            if candidate is not None:
-                return Loaded(json.JSONDecoder().raw_decode(candidate)[0], whole)
+            return Loaded(json.JSONDecoder().raw_decode(candidate)[0], whole)
         except (ValueError, RecursionError):
             continue
     return None
@@ -71,20 +70,20 @@ def load(text: str) -> Loaded | None:
 def _closed(text: str) -> str | None:
     """The text up to its last finished element, with what is open closed; None = nothing is
     finished, or nests too deep."""
-    open_ones: list[str] = []
+    stack: list[str] = []
     best: tuple[int, str] | None = None
     for match in _MARK.finditer(text):
         mark = match[0]
         if mark in _CLOSING:
-            open_ones.append(mark)
-            if len(open_ones) > _DEEPEST:
+            stack.append(mark)
+            if len(stack) > _DEEPEST:
                 return None
         elif mark in ("}", "]"):
-            if not open_ones or _CLOSING[open_ones.pop()] != mark:
+            if not stack or _CLOSING[stack.pop()] != mark:
                 break
-            best = match.end(), "".join(_CLOSING[one] for one in reversed(open_ones))
-        elif mark == "," and open_ones:
-            best = match.start(), "".join(_CLOSING[one] for one in reversed(open_ones))
+            best = match.end(), "".join(_CLOSING[one] for one in reversed(stack))
+        elif mark == "," and stack:
+            best = match.start(), "".join(_CLOSING[one] for one in reversed(stack))
     return None if best is None else text[: best[0]] + best[1]
 
 
@@ -108,20 +107,16 @@ def text_of(tree: Tree) -> str | None:
 
 
 def number(tree: Tree) -> float | None:
-    """A number, also where it was written as a string (`"    -1"`, `"0"`); None = it is none."""
-    if isinstance(tree, str):
-        try:
-            tree = float(tree)
-        except ValueError:
-            return None
-    if (
-        isinstance(tree, bool)
-        or not isinstance(tree, int | float)
-        or tree != tree
-        or abs(tree) == float("inf")
-    ):
+    """A finite number, also where it was written as a string (`"    -1"`, `"0"`); None = it is
+    none."""
+    if isinstance(tree, bool) or not isinstance(tree, str | int | float):
         return None
-    return float(tree) if isinstance(tree, float) else tree
+    try:
+        value = float(tree) if isinstance(tree, str) else tree
+    except ValueError:
+        return None
+    # an integer of any length is finite, but too large a one for math.isfinite
+    return value if isinstance(value, int) or math.isfinite(value) else None
 
 
 def whole_number(tree: Tree) -> int | None:
@@ -132,13 +127,9 @@ def whole_number(tree: Tree) -> int | None:
 
 def flag(tree: Tree) -> bool | None:
     """true or false, as nccl-tests writes them too: as strings; None = neither (`unchecked`)."""
-    return (
-        tree
-        if isinstance(tree, bool)
-        else {"true": True, "false": False}.get(tree)
-        if isinstance(tree, str)
-        else None
-    )
+    if tree in ("true", "false"):
+        return tree == "true"
+    return tree if isinstance(tree, bool) else None
 
 
 _SLACK = Slack(5.1e-7, 5.1e-7, 5.1e-7)
@@ -198,43 +189,38 @@ def _facts(loaded: Loaded) -> RunFacts:
     ended = loaded.whole and text_of(get(tree, "end_time")) is not None
     rows, torn, not_finite = _rows(tree)
     devices = tuple(_devices(tree))
-    bound, okay = (
-        whole_number(get(tree, "out_of_bounds", "count")),
-        flag(get(tree, "out_of_bounds", "okay")),
-    )
+    threads = whole_number(get(tree, "config", "nthreads")) or 1
+    gpus = whole_number(get(tree, "config", "ngpus")) or 1
+    end_missing = "no end_time: the run ended early"
+    if not loaded.whole:
+        end_missing = "the document has no end: the run was killed, or the file is cut"
     return RunFacts(
         rows=rows,
         torn=torn,
         not_finite=not_finite,
         ranks=devices,
-        ranks_per_line=(whole_number(get(tree, "config", "nthreads")) or 1)
-        * (whole_number(get(tree, "config", "ngpus")) or 1),
+        ranks_per_line=threads * gpus,
         config=tuple(_config(get(tree, "config"))),
-        program=program_of(
-            re.sub(
-                r"_perf\w*$",
-                "_perf",
-                (text_of(next(iter(items(get(tree, "args"))), None)) or "").rsplit("/", 1)[-1],
-            )
-        ),
+        program=_program(tree),
         library_code=whole_number(get(tree, "nccl_version")),
         has_header=True,
-        out_of_bounds=bound,
-        out_of_bounds_failed=okay is False,
+        out_of_bounds=whole_number(get(tree, "out_of_bounds", "count")),
+        out_of_bounds_failed=flag(get(tree, "out_of_bounds", "okay")) is False,
         average_gb_s=number(mean if mean is not None else get(average, "bandwidith")),
         average_failed=flag(get(average, "okay")) is False,
         ended=ended,
-        end_missing=(
-            "no end_time: the run ended early"
-            if loaded.whole
-            else "the document has no end: the run was killed, or the file is cut"
-        ),
+        end_missing=end_missing,
         reduction_is_silent=ended,
-        last_error=next(
-            (text for item in items(get(tree, "errors")) if (text := text_of(item))), None
-        ),
+        last_error=next(filter(None, map(text_of, items(get(tree, "errors")))), None),
         process_times=tuple(_process_times(tree, devices)),
     )
+
+
+def _program(tree: Tree) -> str | None:
+    """The collective of the program that the arguments begin with: `all_reduce_perf_mpi` too."""
+    arguments = items(get(tree, "args"))
+    path = text_of(arguments[0]) if arguments else None
+    return program_of(re.sub(r"_perf\w*$", "_perf", (path or "").rsplit("/", 1)[-1]))
 
 
 def _config(config: Tree) -> Iterator[tuple[str, str]]:
@@ -261,39 +247,35 @@ def _devices(tree: Tree) -> Iterator[RankLine]:
         )
 
 
-def _rows(tree: Tree) -> tuple[tuple[ReadRow, ...], tuple[Quoted, ...], tuple[Quoted, ...]]:
+def _rows(tree: Tree) -> tuple[tuple[PrintedRow, ...], tuple[Quoted, ...], tuple[Quoted, ...]]:
     """The rows, the ones that lack a value, and the placements whose numbers are not finite."""
-    rows: list[ReadRow] = []
+    rows: list[PrintedRow] = []
     torn: list[Quoted] = []
     not_finite: list[Quoted] = []
     for position, entry in enumerate(items(get(tree, "results")), 1):
-        size, count, kind = (
-            whole_number(get(entry, "size")),
-            whole_number(get(entry, "count")),
-            text_of(get(entry, "type")),
-        )
+        size = whole_number(get(entry, "size"))
+        count = whole_number(get(entry, "count"))
+        kind = text_of(get(entry, "type"))
+        where = f"element {position} of results (size {size})"
         whole = isinstance(entry, dict) and "out_of_place" in entry and "in_place" in entry
         if size is None or count is None or kind is None or not whole:
-            torn.append(Quoted(0, f"element {position} of results (size {size})"))
+            torn.append(Quoted(0, where))
             continue
         root = whole_number(get(entry, "root"))
         redop = text_of(get(entry, "redop"))
-        values = {name: _measurement(entry, name) for name in ("out_of_place", "in_place")}
-        not_finite += [
-            Quoted(0, f"{name} of element {position} of results (size {size})")
-            for name, value in values.items()
-            if value is None and get(entry, name) is not None
-        ]
         row = BenchmarkRow(
             size_bytes=size,
             count=count,
             type=kind,
             redop=None if redop in ("", "none") else redop,
             root=root if root is not None and root >= 0 else None,
-            out_of_place=values["out_of_place"],
-            in_place=values["in_place"],
+            out_of_place=_measurement(entry, "out_of_place"),
+            in_place=_measurement(entry, "in_place"),
         )
-        rows.append(ReadRow(row, *(_SLACK if value else None for value in values.values())))
+        rows.append(printed_row(row, _SLACK))
+        for name, value in (("out_of_place", row.out_of_place), ("in_place", row.in_place)):
+            if value is None and get(entry, name) is not None:
+                not_finite.append(Quoted(0, f"{name} of {where}"))
     return tuple(rows), tuple(torn), tuple(not_finite)
 
 
@@ -301,9 +283,8 @@ def _measurement(entry: Tree, name: str) -> Measurement | None:
     """One placement; None = null, or without a finite time and bandwidths."""
     body = get(entry, name)
     cputime = isinstance(body, dict) and "cpu_time" in body
-    time, algbw, busbw = (
-        number(get(body, key)) for key in ("cpu_time" if cputime else "time", "alg_bw", "bus_bw")
-    )
+    time = number(get(body, "cpu_time" if cputime else "time"))
+    algbw, busbw = number(get(body, "alg_bw")), number(get(body, "bus_bw"))
     if time is None or algbw is None or busbw is None:
         return None
     spread = get(entry, f"{name}_per_iter")
@@ -327,11 +308,11 @@ def _process_times(tree: Tree, devices: tuple[RankLine, ...]) -> Iterator[Proces
         size = whole_number(get(entry, "size"))
         for name, in_place in (("out_of_place_per_iter", False), ("in_place_per_iter", True)):
             spread = get(entry, name)
-            matrix = items(get(spread, "per_process_max_times_us")) or (
-                [get(spread, "times_us")] if spread and len(devices) <= 1 else []
-            )
+            matrix = items(get(spread, "per_process_max_times_us"))
+            if not matrix and spread and len(devices) <= 1:
+                matrix = [get(spread, "times_us")]
             for process, row in enumerate(matrix):
-                times = tuple(value for item in items(row) if (value := number(item)) is not None)
+                times = tuple(value for value in map(number, items(row)) if value is not None)
                 if size is None or not times:
                     continue
                 device = devices[process] if process < len(devices) else None
@@ -349,8 +330,8 @@ def looks_like(head: bytes) -> float:
     """How many of the names that only such a document has are in it."""
     if b"{" not in head[:4096]:
         return 0.0
-    found = sum(mark in head for mark in _MARKS)
-    return 0.0 if found < 2 else min(1.0, 0.5 + found / 8)
+    marks = sum(mark in head for mark in _MARKS)
+    return 0.0 if marks < 2 else min(1.0, 0.5 + marks / 8)
 
 
 def read(chunks: Iterable[bytes]) -> Document:

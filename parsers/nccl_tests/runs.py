@@ -1,190 +1,71 @@
-"""How the lines of a text make up runs of nccl-tests: where one begins, what belongs to it, where
-it ends.
+"""The runs of nccl-tests in a text: where one begins, what belongs to it, where it ends.
 
 A run is printed in a fixed order (configuration, devices, column names, rows, out of bounds,
 average); a line of an earlier phase begins a new run. Processes that MPI did not join each print a
 run of their own into the same text: their heads stand together above mixed rows.
+
+>>> rank_line("#  Rank  0 Group  0 Pid  41011 on     node-a device  0 [0000:18:00] NVIDIA H200").bus_id
+'0000:18:00'
+>>> program_of("mpirun -np 16 ./build/all_reduce_perf -b 8 -e 8G")
+'all_reduce'
 """
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
-from busbw.model.benchmark import RankLine
-from busbw.parsers.nccl_tests.checks import (
-    CONFIG,
-    Quoted,
-    RunFacts,
-    algbw_fits,
-    factor_interval,
-    share_interval,
-)
-from busbw.parsers.nccl_tests.layout import (
-    FRAGMENT,
+from busbw.model.benchmark import ProcessTimes, RankLine
+from busbw.parsers.nccl_tests.lines import Line
+from busbw.parsers.nccl_tests.rows import (
     HEAD,
-    START,
+    REST_OF_ROW,
+    ROW_START,
     Cells,
     Layout,
-    ReadRow,
-    header,
-    take_row,
-    with_groups,
+    PrintedRow,
+    algbw_fits,
+    factor_interval,
+    find_row,
+    parse_header,
+    share_interval,
+    with_placements,
     with_units,
 )
 
-# What launchers, log collectors and people put in front of a line: which process wrote it, when,
-# and the line itself.
-#
-# Written against the output tags of Open MPI 4 and 5, srun --label, hydra -l, torchrun, Ray, pdsh
-# and clush, the log prefixes of kubectl,
-# docker compose, syslog and Python logging, and the quoting of GitHub, Markdown, Ansible and
-# e-mail.
-#
-# >>> split("[1,3]<stdout>:#   Rank  0")
-# Prefixed(tag='1,3', text='#   Rank  0')
-# >>> split(" 0:      8388608       2097152     float")
-# Prefixed(tag='0', text='      8388608       2097152     float')
-# >>> split("2026-07-10T09:00:00.25Z (worker, rank=0, pid=380) [1,0]<stdout>:# Avg bus bandwidth
-# : 12.5")
-# Prefixed(tag='worker, rank=0, pid=380/1,0', text='# Avg bus bandwidth    : 12.5')
-# >>> split("     8388608       2097152     float")
-# Prefixed(tag='', text='     8388608       2097152     float')
-
-
-class Prefixed(NamedTuple):
-    """A line without what stood in front of it."""
-
-    tag: str
-    """Which process wrote it (rank, host, pod, task), "" = nobody says. Time stamps are not part of
-    it."""
-    text: str
-
-
-_CTIME = r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\]?"
-_CONTENT = r"(?=\s*(?:#|$|\d+\s+\d+\s+[a-z]|[\d.e+-]+\s+[\d.e+]+\s+[\d.e+]+))"
-"""What a table line goes on with: prefixes that are ordinary words are taken only in front of
-this."""
-
-_PREFIXES = re.compile(
-    "|".join(
-        (
-            # Open MPI 4, 5: tags
-            rf"\s*(?:{_CTIME})?\[(?P<ompi>(?:[^\[\],\s]+,)?\d+)\](?:\[[^\[\]]+\])?<(?:stdout|stderr|stddiag)>:",
-            rf"\s*{_CTIME}<(?:stdout|stderr|stddiag)>:",  # Open MPI: time stamps alone
-            r'\s*<std(?:out|err) rank="(?P<xml>\d+)">',  # Open MPI 5: --output xml
-            r"\s*\[(?P<torch>(?:rank|default)\d+)\]:",  # torchrun
-            r"\s*\((?P<ray>[^()]{0,120}?\b(?:pid|rank|ip)=[^()]{1,120})\)",  # Ray, SkyPilot
-            # ISO 8601
-            (
-                r"\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?:"
-                r" std(?:out|err) [FP])?(?=\s|$)"
-            ),
-            r"\s*\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?=\s+\S)",  # time of day
-            # syslog, journalctl
-            r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<syslog>[\w.-]+) [^\s:]+:",
-            # Python logging
-            r"(?:- )?(?:[\w.]+ - )?(?:INFO|DEBUG|WARNING)(?: -(?= )|:[\w.]+:|:?(?= ))",
-            r"\s*(?P<srun>\d{1,6}):(?=[ #]|$)",  # srun --label
-            r"\s*\[(?P<hydra>\d{1,5})\](?= |$)",  # hydra -l
-            # [node01], [pod/name/container]
-            rf"\s*\[(?P<bracket>[A-Za-z][\w.-]*(?:[/:][\w.-]+)*)\]:?{_CONTENT}",
-            rf"\s*(?P<pdsh>[A-Za-z][\w.-]*):{_CONTENT}",  # pdsh, clush
-            rf"\s*(?P<compose>[A-Za-z][\w.-]*)\s*\|{_CONTENT}",  # docker compose
-            # grep over several files
-            rf"(?P<grep>[\w./-]+\.(?:log|out|txt|err|o\d+)(?:\.\d+)?)[:-](?:\d+[:-])?{_CONTENT}",
-            rf"\s*\d{{1,7}}\t{_CONTENT}",  # cat -n
-            r"\s*[>+](?=\s*(?:[#\[(<\d]|$))",  # quoting
-            # lists, strings, docker's JSON log
-            rf"""\s*(?:[-*•] |["'`]|:mark:`|\{{"log":"){_CONTENT}""",
-        )
-    )
-)
-_MAY_BEGIN = re.compile(r"""\s*(?:[\[({<>+"'`•:A-Z]|\d{1,6}:|\d{4}-\d\d|\d+\t|[-*] |\S*[:|-])""")
-"""Cheap test: a line that does not begin like this has no prefix."""
-_DEEPEST = 5
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
-_INVISIBLE = {0: None, 0x200B: None, 0xFEFF: None, 0xA0: " ", 0x202F: " ", 0x3000: " ", 0x2212: "-"}
-
-
-def split(line: str) -> Prefixed:
-    """The line without its prefixes (up to five stacked ones), and who wrote it.
-
-    A space that a launcher puts behind its tag stays: whether it does is not told by one line, and
-    columns only need all lines alike."""
-    position = 0
-    tags: list[str] = []
-    for _ in range(_DEEPEST):
-        if not _MAY_BEGIN.match(line, position):
-            break
-        match = _PREFIXES.match(line, position)
-        if match is None or match.end() == position:
-            break
-        if match.lastgroup:
-            tags.append(match[match.lastgroup].strip())
-        position = match.end()
-    return Prefixed("/".join(tags), line[position:])
-
-
-def undecorate(line: str) -> str:
-    """The line without colours, NULs, invisible characters, HTML entities and line ends; no-break
-    spaces become spaces.
-
-    >>> undecorate("\\x1b[32m[1,0]&lt;stdout&gt;:#\\x1b[0m\\r\\n")
-    '[1,0]<stdout>:#'
-    """
-    line = line.rstrip("\r\n")
-    if not line.isascii():
-        line = line.translate(_INVISIBLE)
-    elif "\0" in line:
-        line = line.replace("\0", "")
-    if "\x1b" in line:
-        line = _ANSI.sub("", line)
-    if "&" in line and ";" in line:
-        line = html.unescape(line).replace("\xa0", " ")
-    return line
-
-
-# The lines of nccl-tests output that are not rows: what each looks like and what it says.
-#
-# >>> rank_line("#  Rank  0 Group  0 Pid  41011 on     node-a device  0 [0000:18:00] NVIDIA
-# H200").bus_id
-# '0000:18:00'
-# >>> program_of("mpirun -np 16 ./build/all_reduce_perf -b 8 -e 8G")
-# 'all_reduce'
+# The lines that are not rows.
 
 _END = r"[\s\"'`,;\\|]*$"
-"""Quotes may follow, but not words: those make it a sentence about such a line."""
-OUT_OF_BOUNDS = re.compile(rf"Out of bounds values\s*:\s*(\d{{1,18}})\s*(OK|FAILED)?{_END}")
-AVERAGE = re.compile(
+"""Quotes may follow, but no words: with those it is a sentence about such a line."""
+_OUT_OF_BOUNDS = re.compile(rf"Out of bounds values\s*:\s*(\d{{1,18}})\s*(OK|FAILED)?{_END}")
+_AVERAGE = re.compile(
     r"Avg bus"
     rf" bandwidth\s*:\s*(-?(?:\d+(?:\.\d*)?(?:e[+-]?\d{{1,4}})?|nan|inf))(\s*)(?:GB/s)?(OK|FAILED)?{_END}"
 )
-TESTS_VERSION = re.compile(
+_TESTS_VERSION = re.compile(
     r"nccl-tests version"
     r" (\S+)(?:\s+nccl-headers=(\d{1,9}))?(?:\s+nccl-library=(\d{1,9}))?|rccl-tests: Version (\S+)"
 )
-NCCL_VERSION = re.compile(r"\b[NR]CCL version ?:? ?(\d\S*)")
-REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18})")
-FAILURE = re.compile(
+_NCCL_VERSION = re.compile(r"\b[NR]CCL version ?:? ?(\d\S*)")
+_REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18})")
+_FAILURE = re.compile(
     r"Test (?:NCCL|CUDA) failure|Test failure \S+:\d+|Test timeout|Invalid number of GPUs:"
     r" \d|Incompatible NCCL versions"
     r"|invalid sizes? (?:for|specified)"
 )
-NOTE = re.compile(
+_NOTE = re.compile(
     r"invalid (?:type|op) \S+, defaulting to|[Oo]ption -\w .*(?:not supported|requires)|\(-\w\)"
     r" .*Disabling\.|skipping json output"
 )
-"""What was asked for and not done."""
-NRANKS = re.compile(r"\bnranks ([1-9]\d{0,8})")
-HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
-LOG_HOST = re.compile(r"^([A-Za-z0-9][\w.-]*):\d+:\d+ ")
+"""What was requested and not done."""
+_NRANKS = re.compile(r"\bnranks ([1-9]\d{0,8})")
+_HEADER_PART = re.compile(r"\b(?:size|bytes)\b.*\b(?:count|N)\b.*\btype\b")
+_LOG_HOST = re.compile(r"^([A-Za-z0-9][\w.-]*):\d+:\d+ ")
 _RANK = re.compile(
     r"Rank\s+(?P<rank>\d{1,9})\s+(?:Group\s+(?P<group>\d{1,9})\s+)?Pid\s+(?P<pid>\d{1,9})\s+on\s+(?P<host>\S.{0,255}?)\s+device\s+(?P<device>\d{1,9})\s+"
     r"\[(?P<bus>[0-9a-fA-Fx:.]+)\]\s*(?P<name>.{0,255})"
@@ -192,6 +73,11 @@ _RANK = re.compile(
 _PROGRAM = re.compile(
     r"(?<![a-z_])(all_reduce|all_gather|reduce_scatter|alltoallv?|broadcast|reduce|sendrecv|scatter|gather|hypercube)(?:_perf|\.cu:\d)"
 )
+_CONFIG = re.compile(
+    r"(nThread|nGpus|minBytes|maxBytes|step|warmup iters|iters|agg"
+    r" iters|validation|graph|unalign):? +(\d{1,18})(\(\w+\))?"
+)
+"""The configuration line's pairs; the order, the colons and the last names differ by version."""
 
 
 def rank_line(text: str) -> RankLine | None:
@@ -216,164 +102,87 @@ def program_of(text: str) -> str | None:
     return match[1] if match else None
 
 
-# Which lines of a text can belong to nccl-tests output, found in constant memory and without
-# looking closely at the others.
-#
-# Most of a job's text is NCCL's log. Blocks without any word of a table are skipped whole; log
-# lines are looked at only where a row may be
-# glued to them.
-#
-# >>> [line.text for line in candidates([b"node-a:1:2 [0] NCCL INFO Connected all rings\n# Avg bus
-# ", b"bandwidth    : 12.5 \n"])]
-# ['# Avg bus bandwidth    : 12.5 ']
-
-_BLOCK = 1 << 18
-_LONGEST_LINE = 1 << 16
-_TYPE_WORDS = ("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_", "char ", "int ")
-_TABLE_WORDS = (
-    "algbw", "busbw", "Rank", "nThread", "bandwidth", "bounds", "_perf", "nccl-tests", "CCL version", "rccl-tests", "Test ",
-    "Using devices", "maxBytes", "-of-place", "in-place", "(GB/s)", "# error:", "#wrong", "requested but only", "Incompatible NCCL",
-    "invalid ", "ption -", "Disabling.", "skipping json",
-)  # fmt: skip
-_BLOCK_WORDS = tuple(
-    word.encode()
-    for word in (
-        *("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_"),
-        *(
-            "algbw",
-            "Pid",
-            "nThread",
-            "bandwidth",
-            "bounds",
-            "_perf",
-            "CCL version",
-            "ccl-tests",
-            "Test ",
-            "Using devices",
-        ),
-    )
-)
-"""Words of which every piece of a run has one: a block without any is not looked at. Pieces of torn
-rows follow a row that has one."""
-_PIECE = re.compile(
-    r"^\s*[.\d]|^/?A\s|^/?A$|(?:^|\s|>:)(?:-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|N/A|none|sum|prod|max|min|avg|mulsum)(?:\s|$|[A-Za-z\[({<#])"
-)
-"""A cell somewhere in the line: what the rest of a torn row has."""
-_FACT_WORDS = ("nranks ", "CCL version", "Test ")
-
-_CELLS = 8
-"""So many bars or commas make a line one of a Markdown table or a CSV file."""
+# What is read of one run before anything is concluded from it.
 
 
-class Line(NamedTuple):
-    """A line that can belong to a table."""
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """A line worth quoting."""
 
-    number: int
-    """From 1."""
-    tag: str
-    """Which process wrote it, as a launcher's prefix says; "" = unknown."""
+    line_no: int
+    """From 1; 0 = the text has no lines worth counting (JSON)."""
     text: str
-    ended: bool
-    """False = the text ends here without a line end."""
 
 
-def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The text again, in blocks that end behind a line end (but the last, and but lines longer than
-    256 KiB)."""
-    kept = b""
-    for chunk in chunks:
-        kept += chunk
-        if len(kept) < _BLOCK:
-            continue
-        cut = kept.rfind(b"\n") + 1
-        if cut == 0:
-            cut = len(kept) - 1  # never between \r and \n
-        yield kept[:cut]
-        kept = kept[cut:]
-    if kept:
-        yield kept
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run: its rows and everything printed around them."""
+
+    rows: tuple[PrintedRow, ...] = ()
+    ranks: tuple[RankLine, ...] = ()
+    config: tuple[tuple[str, str], ...] = ()
+    program: str | None = None
+    """Collective of the program's name, `all_reduce`."""
+    tests_version: str | None = None
+    headers_code: int | None = None
+    library_code: int | None = None
+    nccl_versions: tuple[str, ...] = ()
+    """As NCCL printed them itself, without repeats."""
+    has_header: bool = False
+    """The column names are there (JSON always names its values)."""
+    copies: int = 1
+    """How many processes printed their own table into this text, with rows mixed beyond
+    separation."""
+    writers: int = 1
+    """Ranks of one job that each printed a table, separated by the launcher's tags."""
+    out_of_bounds: int | None = None
+    out_of_bounds_failed: bool = False
+    average_gb_s: float | None = None
+    average_failed: bool = False
+    average_may_be_cut: bool = False
+    """The text ends right behind the average's digits, and more could have followed."""
+    ended: bool = False
+    """The end is there: the average's line, or a JSON document's `end_time`."""
+    end_missing: str = ""
+    """Why it did not end, where the format shows more than that the end is missing."""
+    ranks_per_line: int = 1
+    """Ranks that one entry of `ranks` stands for: JSON lists processes."""
+    footer_is_elsewhere: bool = False
+    """The format has no footer: average and out-of-bounds stand in another file."""
+    stated_nodes: int | None = None
+    """Nodes, where the format says how many."""
+    reduction_is_silent: bool = False
+    """True = a sweep shortened for lack of memory shows only in that its last sizes are missing
+    (JSON)."""
+    reduced_to_bytes: int | None = None
+    """`Reducing maxBytes to`."""
+    torn: tuple[Quoted, ...] = ()
+    """Rows of which cells are missing, and cells of which the row is missing."""
+    not_finite: tuple[Quoted, ...] = ()
+    """Rows with nan or inf among their measurements."""
+    failures: tuple[Quoted, ...] = ()
+    """`Test NCCL failure`, `Test CUDA failure`, `Test timeout`."""
+    notes: tuple[Quoted, ...] = ()
+    """What was requested and not done: `invalid type …, defaulting to`."""
+    logged_ranks: tuple[int, ...] = ()
+    """`nranks` of NCCL's own lines, most frequent first."""
+    last_error: str | None = None
+    """`# error:` after the footer; sticky, it can stand in a run that ended well."""
+    process_times: tuple[ProcessTimes, ...] = ()
+
+    def number(self, *names: str) -> int | None:
+        """A number of the configuration, under the first of these names that is there; None = none
+        is."""
+        values = dict(self.config)
+        text = next((values[name] for name in names if name in values), "").partition("(")[0]
+        return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
-def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
-    """The lines that can belong to nccl-tests output, without launcher prefixes and colours."""
-    number = 0
-    in_table = False
-    for block in blocks(chunks):
-        if not in_table and not any(word in block for word in _BLOCK_WORDS):
-            number += block.count(b"\n")
-            continue
-        lines = block.decode("utf-8", "replace").split("\n")
-        last = lines.pop()
-        for raw in lines:
-            number += 1
-            if _wanted(raw, in_table):
-                for line in _lines(number, raw, True, in_table):
-                    in_table = _still_in_table(line.text, in_table)
-                    yield line
-        if last and _wanted(last, in_table):
-            yield from _lines(number + 1, last, False, in_table)
-            in_table = _still_in_table(last, in_table)
-
-
-def _still_in_table(text: str, in_table: bool) -> bool:
-    """Whether rows may follow: from the column names or a first row to the average."""
-    if "algbw" in text or HEAD.search(text):
-        return True
-    return in_table and "bandwidth" not in text
-
-
-def _wanted(line: str, in_table: bool) -> bool:
-    """Cheap test on a raw line; what it lets through is looked at again."""
-    if " NCCL " in line:
-        return "  " in line or "\t" in line or any(word in line for word in _FACT_WORDS)
-    if in_table and _PIECE.search(line):
-        return True
-    return any(word in line for word in _TABLE_WORDS) or any(word in line for word in _TYPE_WORDS)
-
-
-def _lines(number: int, raw: str, ended: bool, in_table: bool) -> Iterator[Line]:
-    """One physical line as the lines it holds: usually one; several where line ends were written as
-    `\\r` or as `\\n` in quotes."""
-    raw = raw[:_LONGEST_LINE].rstrip("\r")
-    if "\\n" in raw:
-        raw = raw.replace("\\r\\n", "\n").replace("\\n", "\n").replace("\\t", "\t")
-    pieces = re.split(r"[\r\n]+", raw)
-    for position, piece in enumerate(pieces):
-        tag, text = split(undecorate(piece))
-        if text.count("|") >= _CELLS or text.count(",") >= _CELLS:
-            text = _unlined(text)
-        if (
-            " NCCL " in text
-            and not HEAD.search(text)
-            and not (in_table and FRAGMENT.match(text))
-            and not any(w in text for w in _FACT_WORDS)
-        ):
-            continue
-        yield Line(number, tag, text, ended or position < len(pieces) - 1)
-
-
-def _unlined(text: str) -> str:
-    """A row or the column names of a Markdown table or a CSV file, with blanks for the bars or
-    commas; other text as it is."""
-    plain = text.replace("|", " ").replace(",", " ")
-    return plain if "algbw" in text or HEAD.search(plain) else text
-
-
-# How a row that other text tore apart is put together again.
+# Rows that other text tore apart.
 #
 # nccl-tests writes a row in steps (the head, each placement, the line end) while NCCL logs to the
-# same stream, launchers end unfinished
-# lines, and terminals wrap long ones. The pieces are joined where the result is a row whose
-# bandwidths are its size over its times.
-#
-# >>> rows = RowJoiner(hosts={"node-a"})
-# >>> rows.take(Line(1, "", "     8388608       2097152     float     sum
-# -1node-a:41011:41040 [0] NCCL INFO", True), None).rest
-# 'node-a:41011:41040 [0] NCCL INFO'
-# >>> piece = rows.resume(Line(2, "", "    96.41   87.01  163.14       0    95.88   87.49  164.05
-# 0", True), None)
-# >>> piece.found[0].line.number, piece.found[0].read.row.in_place.time_us
-# (1, 95.88)
+# same stream, launchers end unfinished lines, and terminals wrap long ones. The pieces are joined
+# where the result is a row whose bandwidths are its size over its times.
 
 _CUT_CELL = re.compile(r"\s*(?:-?\d*\.?\d*(?:e[+-]?\d*)?|N/?|[a-z]{1,7})")
 _CELL_END = re.compile(r"(?:\.\d*|/?A|e?[+-]?\d+)(?=\s|$)")
@@ -384,12 +193,12 @@ _LONGEST_ROW = 4096
 again with every line would never end."""
 
 
-class Found(NamedTuple):
+class RowAt(NamedTuple):
     """A row, or the line on which one began that was never finished."""
 
     line: Line
     """Where it began."""
-    read: ReadRow | None
+    printed: PrintedRow | None
     """None = torn."""
     not_finite: bool = False
     """True = a measurement is nan or inf and was left out."""
@@ -398,9 +207,9 @@ class Found(NamedTuple):
 class Piece(NamedTuple):
     """What a line gave."""
 
-    found: tuple[Found, ...]
-    """Rows that are finished with it, and rows given up because of it; () = it only carried a row
-    on."""
+    rows: tuple[RowAt, ...]
+    """Rows that are finished with it, and rows given up because of it; () = it only continued a
+    row."""
     rest: str
     """What stands behind the last cell: foreign text, or nothing."""
 
@@ -411,18 +220,28 @@ class _Pending(NamedTuple):
     line: Line
     text: str
     """Up to its last whole cell."""
-    begun: str
+    cut_cell: str
     """Behind that, the beginning of a cell that the line's end cut; mostly nothing."""
     last: int
     """Number of the last line it was read from."""
-    single: ReadRow | None = None
+    single: PrintedRow | None = None
     """The row it is if nothing follows: without column names, half a row looks like a row of one
     placement."""
 
 
 @dataclass(slots=True)
 class RowJoiner:
-    """Takes rows out of the lines of one writer."""
+    """Takes rows out of the lines of one writer.
+
+    >>> row = "     8388608       2097152     float     sum      -1"
+    >>> rest = "    96.41   87.01  163.14       0    95.88   87.49  164.05       0"
+    >>> joiner = RowJoiner(hosts={"node-a"})
+    >>> joiner.take(Line(1, "", row + "node-a:41011:41040 [0] NCCL INFO", True), None).rest
+    'node-a:41011:41040 [0] NCCL INFO'
+    >>> (joined,) = joiner.resume(Line(2, "", rest, True), None).rows
+    >>> joined.line.number, joined.printed.row.in_place.time_us
+    (1, 95.88)
+    """
 
     hosts: set[str] = field(default_factory=set)
     """Names that may stand glued to a cell."""
@@ -433,65 +252,61 @@ class RowJoiner:
         """The rows that begin in a line. `one_placement` = rows of this table measure only one
         placement."""
         text = line.text
-        found: list[Found] = []
+        rows: list[RowAt] = []
         while (head := HEAD.search(text)) is not None:
             resumed = self.resume(line._replace(text=text[: head.start()]), layout)
-            found += resumed.found if resumed else ()
-            found += self.give_up(one_placement)
-            cells = take_row(text, layout, self._hosts())
+            rows += resumed.rows if resumed else ()
+            rows += self.give_up(one_placement)
+            cells = find_row(text, layout, self._hosts())
             if cells is None:
                 break
-            before = text[: cells.begin]
-            part = text[: cells.end] if not before.strip() else text[cells.begin : cells.end]
-            text = text[cells.end :]
-            if cells.read is None:
-                self.pending = _Pending(line, part, _begun(text), line.number)
-            elif layout is None and len(cells.read.measured()) == 1 and not cells.not_finite:
-                self.pending = _Pending(line, part, _begun(text), line.number, cells.read)
+            before, behind = text[: cells.begin], text[cells.end :]
+            part = text[cells.begin : cells.end] if before.strip() else text[: cells.end]
+            half = (
+                layout is None
+                and cells.printed is not None
+                and len(cells.printed.measured()) == 1
+                and not cells.not_finite
+            )
+            if cells.printed is None or half:
+                cut_cell = _beginning_of_cell(behind)
+                self.pending = _Pending(line, part, cut_cell, line.number, cells.printed)
             else:
-                found.append(_checked(line, cells))
-        return Piece(tuple(found), text)
+                rows.append(_row_at(line, cells))
+            text = behind
+        return Piece(tuple(rows), text)
 
-    def goes_on(self, line: Line) -> bool:
+    def continues(self, line: Line) -> bool:
         """Whether a line begins as the rest of the row that was begun: with a cell, or, in the very
         next line, with the end of one."""
         if self.pending is None:
             return False
-        return bool(
-            FRAGMENT.match(line.text)
-            or (line.number == self.pending.last + 1 and _CELL_END.match(line.text))
-        )
+        if REST_OF_ROW.match(line.text):
+            return True
+        next_line = line.number == self.pending.last + 1
+        return next_line and _CELL_END.match(line.text) is not None
 
     def resume(self, line: Line, layout: Layout | None) -> Piece | None:
         """What a line adds to the row that was begun; None = it is no part of it."""
         pending = self.pending
-        if pending is None or len(pending.text) > _LONGEST_ROW or not self.goes_on(line):
+        if pending is None or len(pending.text) > _LONGEST_ROW or not self.continues(line):
             return None
         longer: _Pending | None = None
         rest = ""
-        for joined in (pending.text + pending.begun + line.text, f"{pending.text} {line.text}"):
-            cells = take_row(joined, layout, self._hosts())
-            if cells is None and (start := START.match(joined)) and start.end() > len(pending.text):
-                longer, rest = (
-                    _Pending(pending.line, start[0], _begun(joined[start.end() :]), line.number),
-                    joined[start.end() :],
-                )
+        for text in (pending.text + pending.cut_cell + line.text, f"{pending.text} {line.text}"):
+            cells = find_row(text, layout, self._hosts())
             if cells is None:
-                continue
-            if (
-                cells.read is not None
-                and _adds_up(cells.read)
-                and (pending.single is None or len(cells.read.measured()) == 2)
+                start = ROW_START.match(text)
+                if start and start.end() > len(pending.text):
+                    longer, rest = _longer(pending, text, start.end(), line), text[start.end() :]
+            elif cells.printed is None:
+                if cells.end > len((longer or pending).text):
+                    longer, rest = _longer(pending, text, cells.end, line), text[cells.end :]
+            elif _is_plausible(cells.printed) and (
+                pending.single is None or len(cells.printed.measured()) == 2
             ):
                 self.pending = None
-                return Piece((_checked(pending.line, cells),), joined[cells.end :])
-            if cells.read is None and cells.end > len((longer or pending).text):
-                longer, rest = (
-                    _Pending(
-                        pending.line, joined[: cells.end], _begun(joined[cells.end :]), line.number
-                    ),
-                    joined[cells.end :],
-                )
+                return Piece((_row_at(pending.line, cells),), text[cells.end :])
         if longer is None:
             return None
         self.pending = longer
@@ -499,62 +314,62 @@ class RowJoiner:
 
     def begin(self, line: Line) -> bool:
         """Takes a line as the start of a row that was torn before its type; False = it is none."""
-        start = START.match(line.text)
+        start = ROW_START.match(line.text)
         if start is None or self.pending is not None:
             return False
         self.pending = _Pending(line, start[0], "", line.number)
         return True
 
-    def give_up(self, one_placement: bool) -> tuple[Found, ...]:
+    def give_up(self, one_placement: bool) -> tuple[RowAt, ...]:
         """Ends the row that was begun: torn, unless rows of one placement are what this table
         has."""
         pending, self.pending = self.pending, None
         if pending is None or not HEAD.search(pending.text):
             return ()  # numbers that were no row
-        return (Found(pending.line, pending.single if one_placement else None),)
+        return (RowAt(pending.line, pending.single if one_placement else None),)
 
     def _hosts(self) -> tuple[str, ...]:
         return tuple(sorted(self.hosts, key=len, reverse=True))
 
 
-def _begun(rest: str) -> str:
+def _longer(pending: _Pending, text: str, end: int, line: Line) -> _Pending:
+    """The pending row with what a further line added: `text` up to `end`."""
+    return _Pending(pending.line, text[:end], _beginning_of_cell(text[end:]), line.number)
+
+
+def _beginning_of_cell(rest: str) -> str:
     """What stands behind the last whole cell, where it can be the beginning of one."""
     return rest if len(rest) <= _LONGEST_CELL and _CUT_CELL.fullmatch(rest) else ""
 
 
-def _checked(line: Line, cells: Cells) -> Found:
-    """A whole row; torn after all where it has more elements than bytes, so that its size has lost
+def _row_at(line: Line, cells: Cells) -> RowAt:
+    """A whole row. A row with more elements than bytes is torn after all: its size has lost
     digits."""
-    read = cells.read
-    if read is not None and read.row.size_bytes < read.row.count:
-        return Found(line, None)
-    return Found(line, read, cells.not_finite)
+    printed = cells.printed
+    if printed is not None and printed.row.size_bytes < printed.row.count:
+        return RowAt(line, None)
+    return RowAt(line, printed, cells.not_finite)
 
 
-def _adds_up(read: ReadRow) -> bool:
-    """Whether a row that was put together can be one: bandwidth is size / time, or the same share
-    of it in both placements (alltoallv and hypercube count less than the size), and busbw / algbw
-    is one factor in both."""
-    measured = read.measured()
-    exact = all(algbw_fits(read.row.size_bytes, value, slack) for value, slack in measured)
-    shares = [
-        share
-        for value, slack in measured
-        if (share := share_interval(read.row.size_bytes, value, slack)) is not None
-    ]
-    alike = (
-        len(shares) == 2
-        and max(low for low, _ in shares) <= min(high for _, high in shares)
-        and shares[0][0] <= 1
-    )
-    return (exact or alike) and (
-        factor_interval((read,)) is not None or all(value.algbw_gb_s < 1 for value, _ in measured)
+def _is_plausible(printed: PrintedRow) -> bool:
+    """Whether a joined row can be one: bandwidth is size / time, or the same share of it in both
+    placements (alltoallv and hypercube count less than the size), and busbw / algbw is one factor
+    in both."""
+    size_bytes, measured = printed.row.size_bytes, printed.measured()
+    if not all(algbw_fits(size_bytes, value, slack) for value, slack in measured):
+        shares = [share_interval(size_bytes, value, slack) for value, slack in measured]
+        lows = [share[0] for share in shares if share is not None]
+        highs = [share[1] for share in shares if share is not None]
+        if len(lows) != 2 or max(lows) > min(highs) or lows[0] > 1:
+            return False
+    return factor_interval((printed,)) is not None or all(
+        value.algbw_gb_s < 1 for value, _ in measured
     )
 
 
-# One run of nccl-tests while it is being read: how far it has come and what has been seen of it.
+# One run while it is being read.
 
-MOST_QUOTED = 1000
+_MOST_QUOTED = 1000
 """Lines of one kind that are kept to be quoted."""
 
 
@@ -576,7 +391,7 @@ class Run:
     first_line: int
     phase: Phase = Phase.PREFACE
     facts: RunFacts = field(default_factory=RunFacts)
-    rows: list[ReadRow] = field(default_factory=list)
+    rows: list[PrintedRow] = field(default_factory=list)
     torn: list[Quoted] = field(default_factory=list)
     ranks: list[RankLine] = field(default_factory=list)
     logged_ranks: Counter[int] = field(default_factory=Counter)
@@ -597,31 +412,31 @@ class Run:
     def parts(self) -> frozenset[str]:
         """Which parts of a run it has."""
         facts = self.facts
-        there = {
+        present = {
             "configuration": bool(facts.config),
             "devices": bool(self.ranks),
             "names": self.layout is not None,
             "rows": bool(self.rows),
             "footer": self.footers > 0 or facts.out_of_bounds is not None,
         }
-        return frozenset(name for name, present in there.items() if present)
+        return frozenset(name for name, is_present in present.items() if is_present)
 
     def one_placement(self) -> bool:
         """Whether its rows can be of one placement: none of them has two."""
-        return not any(len(read.measured()) == 2 for read in self.rows)
+        return not any(len(printed.measured()) == 2 for printed in self.rows)
 
-    def add(self, found: Iterable[Found]) -> None:
+    def add(self, rows: Iterable[RowAt]) -> None:
         """Takes rows, whole and torn."""
-        for line, read, not_finite in found:
+        for line, printed, not_finite in rows:
             quoted = Quoted(line.number, line.text)
-            if read is None:
-                self.torn += [quoted] if len(self.torn) < MOST_QUOTED else []
-                continue
-            self.rows.append(replace(read, row=replace(read.row, line_no=line.number)))
-            if not_finite:
-                self.set(not_finite=(*self.facts.not_finite, quoted)[:MOST_QUOTED])
+            if printed is not None:
+                self.rows.append(replace(printed, row=replace(printed.row, line_no=line.number)))
+                if not_finite:
+                    self.set(not_finite=(*self.facts.not_finite, quoted)[:_MOST_QUOTED])
+            elif len(self.torn) < _MOST_QUOTED:
+                self.torn.append(quoted)
 
-    def sealed(self) -> RunFacts:
+    def finish(self) -> RunFacts:
         """The facts with rows and what was counted along the way."""
         return replace(
             self.facts,
@@ -644,7 +459,7 @@ class RunReader:
 
     runs: list[Run] = field(default_factory=list)
     current: Run | None = None
-    waiting: list[Run] = field(default_factory=list)
+    heads: list[Run] = field(default_factory=list)
     """Runs that have a head and no column names yet, since the last run that ended: of other
     processes, or of a run that died."""
     rows: RowJoiner = field(default_factory=RowJoiner)
@@ -652,56 +467,55 @@ class RunReader:
     nccl_versions: tuple[str, ...] = ()
     logged_ranks: Counter[int] = field(default_factory=Counter)
     failures: tuple[Quoted, ...] = ()
-    groups: str = ""
+    placements: str = ""
+    """The line above the column names: `out-of-place … in-place`."""
     half_header: Line | None = None
     """Column names that may go on in the next line."""
 
     def feed(self, line: Line) -> None:
         """Takes the next line."""
-        text = line.text
-        if HEAD.search(text):
+        if HEAD.search(line.text):
             self._rows(line)
-        elif (
-            "algbw" in text
-            or "busbw" in text
-            or HEADER_PART.search(text)
-            or self.half_header is not None
-        ):
-            if not self._header(line):
-                self._other(line)
-        else:
+        elif not (self._may_be_header(line.text) and self._header(line)):
             self._other(line)
 
-    def goes_on(self, line: Line) -> bool:
+    def _may_be_header(self, text: str) -> bool:
+        return (
+            self.half_header is not None
+            or "algbw" in text
+            or "busbw" in text
+            or _HEADER_PART.search(text) is not None
+        )
+
+    def continues(self, line: Line) -> bool:
         """Whether a line without a tag is the rest of this writer's last one, which a terminal
         wrapped."""
-        return self.half_header is not None or self.rows.goes_on(line)
+        return self.half_header is not None or self.rows.continues(line)
 
     def finish(self) -> list[Run]:
         """All runs, in the order they began."""
         self._give_up()
         self._close()
-        self.runs += self.waiting
-        self.waiting = []
+        self.runs += self.heads
+        self.heads = []
         return sorted((run for run in self.runs if run.is_table), key=lambda run: run.first_line)
 
     # --- runs ---
 
-    def _run(self, line: Line, phase: Phase, again: bool = False) -> Run:
-        """The run a line of this phase belongs to; `again` = the run has had a line of this very
+    def _run(self, line: Line, phase: Phase, repeated: bool = False) -> Run:
+        """The run a line of this phase belongs to; `repeated` = the run has had a line of this very
         kind already."""
         run = self.current
-        if run is not None and (phase < run.phase or again):
+        if run is not None and (phase < run.phase or repeated):
             if run.phase < Phase.HEADER:
-                self.waiting.append(run)
+                self.heads.append(run)
             else:
                 self._give_up()
                 self._close()
             run = None
         if run is None:
             run = self._begin(line)
-        if phase > run.phase:
-            run.phase = phase
+        run.phase = max(phase, run.phase)
         return run
 
     def _begin(self, line: Line) -> Run:
@@ -717,38 +531,29 @@ class RunReader:
             self.runs.append(self.current)
             self.current = None
 
+    def _give_up(self) -> None:
+        if self.current is not None:
+            self.current.add(self.rows.give_up(self.current.one_placement()))
+
+    # --- column names ---
+
     def _header(self, line: Line) -> bool:
-        """Column names, whole or wrapped over several lines."""
-        text, run = line.text, self.current
-        layout = header(text)
-        if self.half_header is not None and len(self.half_header.text) > _LONGEST_HEADER:
-            self.half_header = None
-        wrapped = (
-            self.half_header is not None
-            and line.number == self.half_header.number + 1
-            and layout is None
-            and "(" not in text
-        )
-        if wrapped and self.half_header is not None and not FRAGMENT.match(text):
-            joined = (self.half_header.text + text, f"{self.half_header.text} {text.lstrip()}")
-            layouts = [found for candidate in joined if (found := header(candidate)) is not None]
-            layout = max(
-                layouts,
-                key=lambda found: sum(column.name != "other" for column in found.columns),
-                default=None,
-            )
-            if (
-                layout is not None
-                and run is not None
-                and run.phase is Phase.HEADER
-                and run.layout is not None
-            ):
-                run.layout, self.half_header = layout, line._replace(text=joined[0])
+        """Takes column names, whole or wrapped over several lines; False = the line has none."""
+        text = line.text
+        layout = parse_header(text)
+        half = self.half_header
+        if half is not None and len(half.text) > _LONGEST_HEADER:
+            half = self.half_header = None
+        if half is not None and layout is None and line.number == half.number + 1:
+            layout = _wrapped_header(half.text, text)
+            run = self.current
+            if layout and run is not None and run.phase is Phase.HEADER and run.layout is not None:
+                run.layout, self.half_header = layout, line._replace(text=half.text + text)
                 return True
-        if layout is None and not HEADER_PART.search(text):
+        if layout is None and not _HEADER_PART.search(text):
             return False
         if layout is not None:
-            self._set_header(line, with_groups(layout, self.groups))
+            self._set_header(line, with_placements(layout, self.placements))
         self.half_header = line if layout is None or layout.blocks == 1 else None
         return True
 
@@ -757,36 +562,33 @@ class RunReader:
         if (
             run is not None
             and run.phase in (Phase.HEADER, Phase.ROWS)
-            and (not run.rows or self.waiting or run.writers() > run.facts.copies)
+            and (not run.rows or self.heads or run.writers() > run.facts.copies)
         ):
-            if self.waiting:
-                other = self.waiting.pop(0)
+            if self.heads:
+                other = self.heads.pop(0)
                 run.ranks += other.ranks
                 run.first_line = min(run.first_line, other.first_line)
             run.set(copies=run.facts.copies + 1)
             return
-        run = self._run(line, Phase.HEADER, again=run is not None and run.phase >= Phase.HEADER)
+        has_header = run is not None and run.phase >= Phase.HEADER
+        run = self._run(line, Phase.HEADER, repeated=has_header)
         run.layout, run.is_table = layout, True
+
+    # --- rows ---
 
     def _rows(self, line: Line) -> None:
         run = self._run_of_rows(line)
         piece = self.rows.take(line, run.layout, run.one_placement())
-        run.add(piece.found)
+        run.add(piece.rows)
         if piece.rest.strip():
             self._facts(line, piece.rest)
 
     def _run_of_rows(self, line: Line) -> Run:
         run = self.current
-        mixed = (
-            run is not None and run.phase >= Phase.OUT_OF_BOUNDS and run.footers < run.facts.copies
-        )
-        run = run if run is not None and mixed else self._run(line, Phase.ROWS)
+        if run is None or run.phase < Phase.OUT_OF_BOUNDS or run.footers >= run.facts.copies:
+            run = self._run(line, Phase.ROWS)
         run.is_table = True
         return run
-
-    def _give_up(self) -> None:
-        if self.current is not None:
-            self.current.add(self.rows.give_up(self.current.one_placement()))
 
     # --- everything else ---
 
@@ -795,56 +597,37 @@ class RunReader:
         run = self.current
         piece = self.rows.resume(line, run.layout) if run is not None else None
         if run is not None and piece is not None:
-            run.add(piece.found)
+            run.add(piece.rows)
             self._facts(line, piece.rest)
             return
         if "-of-place" in text or "in-place" in text:
-            self.groups = text
+            self.placements = text
         elif "(GB/s)" in text or "(MB/s)" in text:
             if run is not None and run.layout is not None and run.phase is Phase.HEADER:
                 run.layout = with_units(run.layout, text)
         elif not self._preface(line) and not self._footer(line):
             self._facts(line, text)
-            if (
-                run is not None
-                and run.phase in (Phase.HEADER, Phase.ROWS)
-                and not self.rows.begin(line)
-            ):
-                self._orphan(line, run)
-
-    def _orphan(self, line: Line, run: Run) -> None:
-        """Cells without a row: at least three of them, between column names and footer, beginning
-        the line."""
-        words = line.text.split() if FRAGMENT.match(line.text) else []
-        cells = next(
-            (at for at, word in enumerate(words) if not FRAGMENT.fullmatch(word)), len(words)
-        )
-        if cells >= 3:
-            run.add((Found(line, None),))
+            between = run is not None and run.phase in (Phase.HEADER, Phase.ROWS)
+            if run is not None and between and not self.rows.begin(line) and _is_orphan(text):
+                run.add((RowAt(line, None),))
 
     def _preface(self, line: Line) -> bool:
-        """Versions, configuration, devices."""
-        text = line.text
-        if "ersion" in text and (match := TESTS_VERSION.search(text)):
-            modern = match[1] is not None
-            run = self._run(
-                line,
-                Phase.PREFACE,
-                again=modern
-                and self.current is not None
-                and self.current.facts.tests_version is not None,
+        """Takes versions, configuration, devices; False = the line has none."""
+        text, current = line.text, self.current
+        if "ersion" in text and (match := _TESTS_VERSION.search(text)):
+            repeated = (
+                match[1] is not None
+                and current is not None
+                and current.facts.tests_version is not None
             )
-            run.set(
+            self._run(line, Phase.PREFACE, repeated).set(
                 tests_version=match[1] or match[4],
                 headers_code=_int(match[2]),
                 library_code=_int(match[3]),
             )
-        elif "nThread" in text and len(pairs := CONFIG.findall(text)) >= 3:
-            run = self._run(
-                line,
-                Phase.PREFACE,
-                again=bool(self.current is not None and self.current.facts.config),
-            )
+        elif "nThread" in text and len(pairs := _CONFIG.findall(text)) >= 3:
+            repeated = current is not None and bool(current.facts.config)
+            run = self._run(line, Phase.PREFACE, repeated)
             run.set(config=tuple((name, value + unit) for name, value, unit in pairs))
             run.is_table = True
         elif "Collective test starting" in text:
@@ -855,9 +638,8 @@ class RunReader:
             self._devices(line)
         elif "Rank" in text and (entry := rank_line(text)):
             self.rows.hosts.add(entry.host)
-            run = self._devices(line)
-            run.ranks.append(entry)
-        elif "maxBytes" in text and (match := REDUCED.search(text)):
+            self._devices(line).ranks.append(entry)
+        elif "maxBytes" in text and (match := _REDUCED.search(text)):
             self._devices(line).set(reduced_to_bytes=int(match[1]))
         else:
             return False
@@ -865,34 +647,22 @@ class RunReader:
 
     def _devices(self, line: Line) -> Run:
         run = self.current
-        mixed = run is not None and run.phase in (Phase.HEADER, Phase.ROWS) and self.waiting
-        run = run if run is not None and mixed else self._run(line, Phase.DEVICES)
+        if run is None or run.phase not in (Phase.HEADER, Phase.ROWS) or not self.heads:
+            run = self._run(line, Phase.DEVICES)
         run.is_table = True
         return run
 
     def _footer(self, line: Line) -> bool:
-        """Out of bounds, average, the program's last words."""
+        """Takes out of bounds, average, the program's last words; False = the line has none."""
         text = line.text
-        if "bounds" in text and (match := OUT_OF_BOUNDS.search(text)):
+        if "bounds" in text and (match := _OUT_OF_BOUNDS.search(text)):
             run = self._run_of_footer(line, Phase.OUT_OF_BOUNDS)
             run.set(
                 out_of_bounds=max(int(match[1]), run.facts.out_of_bounds or 0),
                 out_of_bounds_failed=run.facts.out_of_bounds_failed or match[2] == "FAILED",
             )
-        elif "bandwidth" in text and (match := AVERAGE.search(text)):
-            run = self._run_of_footer(line, Phase.AVERAGE)
-            run.footers += 1
-            number = float(match[1]) if math.isfinite(float(match[1])) else None
-            digits = len(match[1].lstrip("-0.").replace(".", ""))
-            run.set(
-                average_gb_s=number if run.facts.average_gb_s is None else run.facts.average_gb_s,
-                average_failed=run.facts.average_failed or match[3] == "FAILED",
-                average_may_be_cut=not line.ended and not match[2] and digits < 6,
-                ended=run.footers >= run.facts.copies,
-            )
-            if run.footers >= run.facts.copies:
-                self.runs += self.waiting if run.facts.copies == 1 else []
-                self.waiting = []
+        elif "bandwidth" in text and (match := _AVERAGE.search(text)):
+            self._average(line, match)
         elif "Collective test concluded" in text:
             run = self.current or self._begin(line)
             run.set(program=program_of(text) or run.facts.program)
@@ -900,46 +670,87 @@ class RunReader:
             return False
         return True
 
+    def _average(self, line: Line, match: re.Match[str]) -> None:
+        run = self._run_of_footer(line, Phase.AVERAGE)
+        run.footers += 1
+        average_gb_s = run.facts.average_gb_s
+        if average_gb_s is None and math.isfinite(float(match[1])):
+            average_gb_s = float(match[1])
+        digits = len(match[1].lstrip("-0.").replace(".", ""))
+        run.set(
+            average_gb_s=average_gb_s,
+            average_failed=run.facts.average_failed or match[3] == "FAILED",
+            average_may_be_cut=not line.ended and not match[2] and digits < 6,
+            ended=run.footers >= run.facts.copies,
+        )
+        if run.footers >= run.facts.copies:
+            if run.facts.copies == 1:
+                self.runs += self.heads
+            self.heads = []
+
     def _run_of_footer(self, line: Line, phase: Phase) -> Run:
         self._give_up()
         run = self.current
         if run is not None and run.phase >= Phase.OUT_OF_BOUNDS and run.footers < run.facts.copies:
             run.phase = max(phase, run.phase)
         else:
-            run = self._run(line, phase, again=run is not None and run.phase >= phase)
+            run = self._run(line, phase, repeated=run is not None and run.phase >= phase)
         run.is_table = True
         return run
 
     def _facts(self, line: Line, text: str) -> None:
-        """What any line may tell beside the table: program, versions, ranks, failures."""
+        """What any line may say beside the table: program, versions, ranks, failures."""
         run = self.current
-        if match := LOG_HOST.match(text):
+        if match := _LOG_HOST.match(text):
             self.rows.hosts.add(match[1])
         if (program := program_of(text)) is not None:
             if run is not None and run.phase < Phase.HEADER and run.facts.program is None:
                 run.set(program=program)
             elif run is None or run.phase is Phase.AVERAGE:
                 self.program = program
-        if match := NCCL_VERSION.search(text):
+        if match := _NCCL_VERSION.search(text):
             if run is not None and run.phase is not Phase.AVERAGE:
-                run.set(nccl_versions=extended(run.facts.nccl_versions, match[1]))
+                run.set(nccl_versions=_with(run.facts.nccl_versions, match[1]))
             else:
-                self.nccl_versions = extended(self.nccl_versions, match[1])
-        if match := NRANKS.search(text):
-            (run.logged_ranks if run is not None else self.logged_ranks)[int(match[1])] += 1
+                self.nccl_versions = _with(self.nccl_versions, match[1])
+        if match := _NRANKS.search(text):
+            logged_ranks = self.logged_ranks if run is None else run.logged_ranks
+            logged_ranks[int(match[1])] += 1
         if "# error:" in text and run is not None:
             run.set(last_error=text.partition("# error:")[2].strip() or None)
-        if run is not None and NOTE.search(text):
-            run.set(notes=(*run.facts.notes, Quoted(line.number, text))[:MOST_QUOTED])
-        if FAILURE.search(text):
-            quoted = Quoted(line.number, text)
+        quoted = Quoted(line.number, text)
+        if run is not None and _NOTE.search(text):
+            run.set(notes=(*run.facts.notes, quoted)[:_MOST_QUOTED])
+        if _FAILURE.search(text):
             if run is None:
-                self.failures = (*self.failures, quoted)[:MOST_QUOTED]
-            elif len(run.facts.failures) < MOST_QUOTED:
-                run.set(failures=(*run.facts.failures, quoted))
+                self.failures = (*self.failures, quoted)[:_MOST_QUOTED]
+            else:
+                run.set(failures=(*run.facts.failures, quoted)[:_MOST_QUOTED])
 
 
-def extended(known: tuple[str, ...], new: str) -> tuple[str, ...]:
+def _wrapped_header(half: str, text: str) -> Layout | None:
+    """The layout of column names that go on in a second line; None = they do not."""
+    if "(" in text or REST_OF_ROW.match(text):
+        return None
+    layouts = (parse_header(half + text), parse_header(f"{half} {text.lstrip()}"))
+    return max(
+        (layout for layout in layouts if layout is not None), key=_known_columns, default=None
+    )
+
+
+def _known_columns(layout: Layout) -> int:
+    return sum(column.name != "other" for column in layout.columns)
+
+
+def _is_orphan(text: str) -> bool:
+    """Whether a line begins with at least three cells that no row belongs to."""
+    if not REST_OF_ROW.match(text):
+        return False
+    words = text.split()
+    return len(words) >= 3 and all(REST_OF_ROW.fullmatch(word) for word in words[:3])
+
+
+def _with(known: tuple[str, ...], new: str) -> tuple[str, ...]:
     """The values with a new one behind them, once."""
     return known if new in known else (*known, new)
 
@@ -948,13 +759,8 @@ def _int(text: str | None) -> int | None:
     return int(text) if text is not None else None
 
 
-# Which of a text's lines were written by one process, so that tables of several processes are not
-# mixed.
-#
-# Launchers say it in front of each line. Where they do not, or where what looks like a process is
-# something else (a line number), the lines
-# are read as one stream; tables of several processes in it are told apart by nothing
-# (`nccl_tests_runs`).
+# The lines of one process. Launchers say it in front of each line. Where they do not, or where
+# what looks like a process is something else (a line number), the lines are read as one stream.
 
 _RANK_TAG = re.compile(r"(?:^|[,/@]|rank|default)\d+$")
 """A launcher's tag that says which rank of one job wrote the line, not merely which host."""
@@ -963,80 +769,81 @@ _RANK_TAG = re.compile(r"(?:^|[,/@]|rank|default)\d+$")
 def runs_of(lines: Iterable[Line]) -> tuple[RunFacts, ...]:
     """The runs in a text, in the order they began.
 
-    Lines are kept apart by who wrote them. Where that tears tables (column names of one writer,
-    rows of another), the tags are no writers after all, and the lines are read as one stream.
+    Lines are separated by who wrote them. Where that tears tables (column names of one writer, rows
+    of another), the tags are no writers after all, and the lines are read as one stream.
     """
-    kept = tuple(lines)
-    by_tag: dict[str, RunReader] = {}
-    before = Line(-1, "", "", True)
-    for line in kept:
-        tag = (
-            before.tag
-            if not line.tag
-            and line.number == before.number + 1
-            and by_tag[before.tag].goes_on(line)
-            else line.tag
-        )
-        before = line._replace(tag=tag)
-        by_tag.setdefault(tag, RunReader()).feed(line)
-    apart = [reader.finish() for reader in by_tag.values()]
-    _count_writers(by_tag, apart)
-    if _torn_apart(apart):
+    all_lines = tuple(lines)
+    readers = _readers_by_tag(all_lines)
+    runs_by_tag = [reader.finish() for reader in readers.values()]
+    _count_writers(readers, runs_by_tag)
+    if _has_torn_tables(runs_by_tag):
         reader = RunReader()
-        for line in kept:
+        for line in all_lines:
             reader.feed(line)
-        apart = min(apart, [reader.finish()], key=_pieces)
-    if len(apart) == len(by_tag):
-        _share(list(by_tag.values()), apart)
-    return tuple(
-        run.sealed()
-        for run in sorted((run for runs in apart for run in runs), key=lambda run: run.first_line)
-    )
+        runs_by_tag = min(runs_by_tag, [reader.finish()], key=_pieces)
+    if len(runs_by_tag) == len(readers):
+        _share(list(readers.values()), runs_by_tag)
+    runs = [run for runs in runs_by_tag for run in runs]
+    return tuple(run.finish() for run in sorted(runs, key=lambda run: run.first_line))
 
 
-def _count_writers(tags: Iterable[str], apart: list[list[Run]]) -> None:
-    """Tells runs of several ranks of one job that they are several."""
-    by_shape: dict[str, list[Run]] = {}
+def _readers_by_tag(lines: Sequence[Line]) -> dict[str, RunReader]:
+    """One reader for each writer, fed with its lines."""
+    readers: dict[str, RunReader] = {}
+    before = Line(-1, "", "", True)
+    for line in lines:
+        tag = line.tag
+        if not tag and line.number == before.number + 1 and readers[before.tag].continues(line):
+            tag = before.tag
+        before = line._replace(tag=tag)
+        readers.setdefault(tag, RunReader()).feed(line)
+    return readers
+
+
+def _count_writers(tags: Iterable[str], runs_by_tag: list[list[Run]]) -> None:
+    """Sets in runs of several ranks of one job how many ranks printed a table."""
+    runs_by_shape: dict[str, list[Run]] = {}
     ranks: Counter[str] = Counter()
-    for tag, runs in zip(tags, apart, strict=True):
+    for tag, runs in zip(tags, runs_by_tag, strict=True):
         if _RANK_TAG.search(tag) and any(run.rows for run in runs):
             shape = tag.rstrip("0123456789")
-            by_shape.setdefault(shape, []).extend(runs)
+            runs_by_shape.setdefault(shape, []).extend(runs)
             ranks[shape] += 1
-    for shape, runs in by_shape.items():
+    for shape, runs in runs_by_shape.items():
         for run in runs:
             run.set(writers=ranks[shape])
 
 
-def _share(readers: list[RunReader], apart: list[list[Run]]) -> None:
-    """Gives what writers without a table said (versions, number of ranks, failures) to the one run
-    there is."""
-    runs = [run for runs in apart for run in runs]
+def _share(readers: list[RunReader], runs_by_tag: list[list[Run]]) -> None:
+    """Gives what writers without a table reported (versions, number of ranks, failures) to the one
+    run there is."""
+    runs = [run for runs in runs_by_tag for run in runs]
     if len(runs) != 1:
         return
     run = runs[0]
-    for reader, own in zip(readers, apart, strict=True):
-        if not own:
-            run.logged_ranks.update(reader.logged_ranks)
-            versions = run.facts.nccl_versions
-            for version in reader.nccl_versions:
-                versions = extended(versions, version)
-            failures = sorted(run.facts.failures + reader.failures, key=lambda line: line.line_no)
-            run.set(nccl_versions=versions, failures=tuple(failures)[:MOST_QUOTED])
+    for reader, own_runs in zip(readers, runs_by_tag, strict=True):
+        if own_runs:
+            continue
+        run.logged_ranks.update(reader.logged_ranks)
+        versions = run.facts.nccl_versions
+        for version in reader.nccl_versions:
+            versions = _with(versions, version)
+        failures = sorted(run.facts.failures + reader.failures, key=lambda line: line.line_no)
+        run.set(nccl_versions=versions, failures=tuple(failures)[:_MOST_QUOTED])
 
 
-def _pieces(apart: list[list[Run]]) -> tuple[int, int]:
+def _pieces(runs_by_tag: list[list[Run]]) -> tuple[int, int]:
     """How badly tables are in pieces: fewer whole ones is worse, then more runs."""
-    runs = [run for runs in apart for run in runs]
+    runs = [run for runs in runs_by_tag for run in runs]
     return -sum({"names", "rows", "footer"} <= run.parts() for run in runs), len(runs)
 
 
-def _torn_apart(apart: list[list[Run]]) -> bool:
+def _has_torn_tables(runs_by_tag: list[list[Run]]) -> bool:
     """Whether runs of two writers have no part in common, so that they are pieces of one."""
-    parts = [(number, run.parts()) for number, runs in enumerate(apart) for run in runs]
-    with_rows = [(number, mine) for number, mine in parts if "rows" in mine]
-    return any(
-        number != other and not mine & theirs
-        for number, mine in with_rows
-        for other, theirs in parts
-    )
+    parts = [(number, run.parts()) for number, runs in enumerate(runs_by_tag) for run in runs]
+    for number, mine in parts:
+        if "rows" not in mine:
+            continue
+        if any(number != other and not mine & theirs for other, theirs in parts):
+            return True
+    return False

@@ -2,8 +2,11 @@
 changes its columns, rccl-tests.
 
 Written against the printf calls of nccl-tests 2.0.0 to 2.19.6 and rccl-tests. Columns are found by
-name and place, never by counting. What launchers put in front, NCCL's log inside rows, wrapped and
-torn rows, several runs in one text and missing heads are read; what is missing is named.
+name and place, never by counting. Launcher prefixes, NCCL's log inside rows, wrapped and torn rows,
+several runs in one text and missing heads are read; what is missing is named.
+
+`parse` is the whole path: `lines` picks the lines of a table, `runs` collects them into runs, with
+`rows` for each row, and `checks` turns a run into a result with its problems.
 
 >>> (result,) = parse('''# Collective test starting: all_reduce_perf
 ... # nThread 1 nGpus 2 minBytes 1048576 maxBytes 1048576 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0
@@ -27,12 +30,59 @@ from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkResult, BenchmarkRow
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.nccl_tests.checks import result_of
-from busbw.parsers.nccl_tests.runs import candidates, runs_of
+from busbw.parsers.nccl_tests.lines import candidates
+from busbw.parsers.nccl_tests.runs import runs_of
 from busbw.units import format_bandwidth, format_size
 
-# nccl-tests results as a document: what to tell people about them in a few lines.
-
 KIND = "nccl-tests"
+
+_SURE = re.compile(
+    rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.{0,400}\bPid\s+\d+"
+)
+_MAYBE = re.compile(
+    rb"(?<!\d)\d{1,19}\s+\d{1,19}\s+(?:float|half|double|u?int(?:8|32|64)|bfloat16|f8e\dm\d)\s+(?:sum|prod|max|min|avg|none|-?\d)"
+)
+_HEAD_BYTES = 4096
+
+
+def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
+    """All runs in a text, in the order they begin; a text of no run at all is an error.
+
+    Raises:
+        UnknownLayout: no table, no part of one and no head of a run is in the text.
+    """
+    if isinstance(text, str):
+        text = text.encode("utf-8", "surrogateescape")
+    chunks = _WithHead([text] if isinstance(text, bytes) else text)
+    results = tuple(result_of(facts) for facts in runs_of(candidates(chunks)))
+    if not results:
+        raise UnknownLayout(
+            "no nccl-tests table in this text: no column names, no data row and no footer",
+            seen=chunks.first_line() or "(empty)",
+            next_step=(
+                "check that the file is the standard output of a *_perf program; a usage text or a"
+                " launcher's error has no table"
+            ),
+        )
+    return results
+
+
+class _WithHead:
+    """Chunks that keep the beginning of the text, for the message when there is no table."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self.chunks = chunks
+        self.head = b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self.chunks:
+            if len(self.head) < _HEAD_BYTES:
+                self.head = (self.head + chunk[:_HEAD_BYTES]).lstrip()
+            yield chunk
+
+    def first_line(self) -> str:
+        """The first line that is not blank, at most 200 characters of it."""
+        return self.head.split(b"\n", 1)[0][:200].decode("utf-8", "replace").strip()
 
 
 def document(results: tuple[BenchmarkResult, ...]) -> Document:
@@ -55,6 +105,26 @@ def document(results: tuple[BenchmarkResult, ...]) -> Document:
     )
 
 
+def _summary(result: BenchmarkResult) -> tuple[tuple[str, str], ...]:
+    best = best_row(result)
+    best_busbw = "no row"
+    if best is not None:
+        best_busbw = f"{format_bandwidth(_busbw(best))} at {format_size(best.size_bytes)}"
+    return (
+        ("collective", result.collective or "not known"),
+        ("ranks", _count(result.nranks)),
+        ("nodes", _count(result.nodes)),
+        ("NCCL", result.nccl_version or "not known"),
+        ("rows", str(len(result.rows))),
+        ("best busbw", best_busbw),
+        ("average busbw", format_bandwidth(result.avg_busbw_gb_s)),
+    )
+
+
+def _count(number: int | None) -> str:
+    return "not known" if number is None else str(number)
+
+
 def best_row(result: BenchmarkResult) -> BenchmarkRow | None:
     """The row with the highest out-of-place busbw (in place where only that was measured); None =
     no row has one."""
@@ -67,83 +137,11 @@ def _busbw(row: BenchmarkRow) -> float:
     return value.busbw_gb_s if value else -1.0
 
 
-def _summary(result: BenchmarkResult) -> list[tuple[str, str]]:
-    best = best_row(result)
-    return [
-        ("collective", result.collective or "not known"),
-        ("ranks", "not known" if result.nranks is None else str(result.nranks)),
-        ("nodes", "not known" if result.nodes is None else str(result.nodes)),
-        ("NCCL", result.nccl_version or "not known"),
-        ("rows", str(len(result.rows))),
-        (
-            "best busbw",
-            (
-                "no row"
-                if best is None
-                else f"{format_bandwidth(_busbw(best))} at {format_size(best.size_bytes)}"
-            ),
-        ),
-        ("average busbw", format_bandwidth(result.avg_busbw_gb_s)),
-    ]
-
-
-_SURE = re.compile(
-    rb"algbw\s+busbw|# nThread \d|Avg bus bandwidth\s*:|#\s+Rank\s+\d+\s.{0,400}\bPid\s+\d+"
-)
-_MAYBE = re.compile(
-    rb"(?<!\d)\d{1,19}\s+\d{1,19}\s+(?:float|half|double|u?int(?:8|32|64)|bfloat16|f8e\dm\d)\s+(?:sum|prod|max|min|avg|none|-?\d)"
-)
-
-
-def parse(text: str | bytes | Iterable[bytes]) -> tuple[BenchmarkResult, ...]:
-    """All runs in a text, in the order they begin; a text of no run at all is an error.
-
-    Raises:
-        UnknownLayout: no table, no part of one and no head of a run is in the text.
-    """
-    chunks = (
-        [text.encode("utf-8", "surrogateescape")]
-        if isinstance(text, str)
-        else [text]
-        if isinstance(text, bytes)
-        else text
-    )
-    first = _First(chunks)
-    results = tuple(result_of(facts) for facts in runs_of(candidates(first)))
-    if not results:
-        raise UnknownLayout(
-            "no nccl-tests table in this text: no column names, no data row and no footer",
-            seen=first.line() or "(empty)",
-            next_step=(
-                "check that the file is the standard output of a *_perf program; a usage text or a"
-                " launcher's error has no table"
-            ),
-        )
-    return results
-
-
-class _First:
-    """Chunks that remember the first line that is not blank, for the message when nothing is found
-    in them."""
-
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self.chunks = chunks
-        self.head = b""
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self.chunks:
-            if len(self.head) < 4096:
-                self.head = (self.head + chunk[:4096]).lstrip()
-            yield chunk
-
-    def line(self) -> str:
-        """The first line, at most 200 characters of it."""
-        return self.head.split(b"\n", 1)[0][:200].decode("utf-8", "replace").strip()
-
-
 def looks_like(head: bytes) -> float:
     """1 = column names, configuration, footer or device list; 0.7 = data rows alone."""
-    return 1.0 if _SURE.search(head) else 0.7 if _MAYBE.search(head) else 0.0
+    if _SURE.search(head):
+        return 1.0
+    return 0.7 if _MAYBE.search(head) else 0.0
 
 
 def read(chunks: Iterable[bytes]) -> Document:

@@ -256,9 +256,9 @@ def result(**changes: object) -> BenchmarkResult:
     return dataclasses.replace(base, **changes)  # type: ignore[arg-type]  # the changes are fields by name
 
 
-def seen(*results: BenchmarkResult, **changes: object) -> proof.Seen:
+def launch(*results: BenchmarkResult, **changes: object) -> proof.LaunchOutput:
     planned = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1024, 4096))
-    base = proof.Seen(
+    base = proof.LaunchOutput(
         planned,
         "ended",
         0,
@@ -272,29 +272,29 @@ def seen(*results: BenchmarkResult, **changes: object) -> proof.Seen:
 
 
 def test_a_complete_output_on_the_planned_ranks_is_believed() -> None:
-    assert proof.judge(seen()).status is Status.PASS
+    assert proof.judge(launch()).status is Status.PASS
 
 
 @pytest.mark.parametrize(
     ("given", "finding", "status"),
     [
-        (seen(results=()), "nothing-measured", Status.UNKNOWN),
-        (seen(result(rows=result().rows[:2])), "sizes-missing", Status.UNKNOWN),
+        (launch(results=()), "nothing-measured", Status.UNKNOWN),
+        (launch(result(rows=result().rows[:2])), "sizes-missing", Status.UNKNOWN),
         (
-            seen(result(complete=False, problems=("no footer",))),
+            launch(result(complete=False, problems=("no footer",))),
             "output-incomplete",
             Status.UNKNOWN,
         ),
-        (seen(result(ranks=result().ranks[::2])), "ranks-not-as-planned", Status.FAIL),
-        (seen(planned_hosts=("node1", "node9")), "hosts-not-as-planned", Status.FAIL),
-        (seen(result(nranks=1), result(nranks=1)), "binary-without-mpi", Status.FAIL),
-        (seen(result(out_of_bounds=8)), "wrong-data", Status.FAIL),
-        (seen(exit_status=7), "launch-failed", Status.UNKNOWN),
-        (seen(state="lost", exit_status=None), "launch-not-ended", Status.UNKNOWN),
+        (launch(result(ranks=result().ranks[::2])), "ranks-not-as-planned", Status.FAIL),
+        (launch(planned_hosts=("node1", "node9")), "hosts-not-as-planned", Status.FAIL),
+        (launch(result(nranks=1), result(nranks=1)), "binary-without-mpi", Status.FAIL),
+        (launch(result(out_of_bounds=8)), "wrong-data", Status.FAIL),
+        (launch(exit_status=7), "launch-failed", Status.UNKNOWN),
+        (launch(state="lost", exit_status=None), "launch-not-ended", Status.UNKNOWN),
     ],
 )
 def test_a_number_that_is_not_the_number_meant_never_passes(
-    given: proof.Seen, finding: str, status: Status
+    given: proof.LaunchOutput, finding: str, status: Status
 ) -> None:
     judged = proof.judge(given)
     assert (judged.status, [f.id for f in judged.findings]) == (status, [finding])
@@ -305,7 +305,7 @@ def test_wrong_elements_fail_and_cite_the_row() -> None:
         dataclasses.replace(result().rows[0], out_of_place=Measurement(10.0, 1.0, 1.5, 3)),
         *result().rows[1:],
     )
-    judged = proof.judge(seen(result(rows=rows)))
+    judged = proof.judge(launch(result(rows=rows)))
     assert judged.status is Status.FAIL
     assert judged.findings[0].evidence[0] == Evidence(
         "raw/cases/all-reduce/stdout.txt", 9, "3 wrong elements at 1 KiB"
@@ -341,13 +341,13 @@ def test_a_required_case_that_never_ran_is_unknown_whatever_else_passed() -> Non
 
 
 def test_advisory_findings_never_decide() -> None:
-    findings = proof.judge(seen(result(out_of_bounds=8))).findings
+    findings = proof.judge(launch(result(out_of_bounds=8))).findings
     advisory = tuple(dataclasses.replace(f, required=False) for f in findings)
     assert verdict.decide((), (), (), advisory, ()).status is Status.UNKNOWN
     assert verdict.decide((), (), (), findings, ()).status is Status.FAIL
 
 
-def test_paths_that_no_launch_measured_are_told_as_not_seen() -> None:
+def test_paths_that_no_launch_measured_are_told_as_not_launch() -> None:
     samples = pairs(("a", "b", "c", "d"), {})
     told = verdict.sensitivity(samples, blame.solve(samples))
     assert told[0].startswith("would have caught: a node or a path that gives less than ")

@@ -353,7 +353,7 @@ def test_rccl_csv_is_read_and_cannot_say_that_it_is_whole() -> None:
     (read,) = nccl_tests_rccl.parse(text)
     assert (read.nranks, len(read.rows), read.complete) == (2, 1, False)
     assert (
-        "a CSV file says nowhere that it is whole: whether more sizes were to follow is not known"
+        "a CSV file has no end mark: whether more sizes were to follow is not known"
         in read.problems
     )
 

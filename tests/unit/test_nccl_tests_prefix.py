@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.parsers.nccl_tests.runs import Prefixed, split, undecorate
+from busbw.parsers.nccl_tests.lines import Prefixed, split_prefix, undecorate
 from busbw.parsers.nccl_tests.table import parse
 
 ROW = (
@@ -50,7 +50,7 @@ TEXT = f"{HEADER}\n{ROW}\n# Out of bounds values : 0 OK\n# Avg bus bandwidth    
     ],
 )
 def test_each_form_is_taken_off_and_says_who_wrote(line: str, tag: str, text: str) -> None:
-    assert split(line) == Prefixed(tag, text)
+    assert split_prefix(line) == Prefixed(tag, text)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_each_form_is_taken_off_and_says_who_wrote(line: str, tag: str, text: st
     ],
 )
 def test_what_is_no_prefix_stays(line: str) -> None:
-    assert split(line) == Prefixed("", line)
+    assert split_prefix(line) == Prefixed("", line)
 
 
 @pytest.mark.parametrize(

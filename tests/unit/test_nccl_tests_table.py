@@ -173,7 +173,7 @@ def test_a_sweep_shortened_for_memory_is_complete_and_says_so() -> None:
     )
     assert (result.complete, result.problems) == (
         True,
-        ("the sweep ends at 8388608 bytes, less than asked: not enough memory",),
+        ("the sweep ends at 8388608 bytes, less than requested: not enough memory",),
     )
 
 
@@ -192,8 +192,8 @@ def test_rows_alone_are_read_from_their_anchors_and_are_incomplete() -> None:
     )
     assert (
         result.problems[0]
-        == "no column names above the rows: read from type and reduction, and what stood before"
-        " them is missing"
+        == "no column names above the rows: the columns are derived from type and reduction, and what"
+        " stood above is missing"
     )
 
 
@@ -530,7 +530,7 @@ def test_an_interval_of_ranks_takes_the_round_number_and_says_so() -> None:
     result = one(rows)
     assert result.nranks == 32
     assert (
-        "the number of ranks is worked out: 28 to 32 fit the bandwidths, 32 is the round one"
+        "the number of ranks is derived: 28 to 32 fit the bandwidths, 32 is the round one"
         in result.problems
     )
 

@@ -1,11 +1,12 @@
-"""The columns of an nccl-tests table and how one data row is taken apart by them.
+"""One data row of an nccl-tests table: the columns it stands in, how it is read by them, and the
+arithmetic that its numbers must satisfy.
 
 Written against nccl-tests 1.0 to 2.19.6 and rccl-tests. A layout comes from the header line (names
-and right edges); without one it is worked out from the row's own anchors: two integers and a type
-in front, a reduction, a root, and measurements in blocks of four or eight.
+and right edges). Without one it is derived from the row's own anchors: two integers and a type in
+front, a reduction, a root, and measurements in blocks of four or eight.
 
->>> layout = header("#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error")
->>> cells = take_row("           8             2     float     sum    58.23    0.00    0.00  2e-07    56.02    0.00    0.00  4e-07", layout)
+>>> layout = parse_header("#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error")
+>>> cells = find_row("           8             2     float     sum    58.23    0.00    0.00  2e-07    56.02    0.00    0.00  4e-07", layout)
 >>> cells.row.type, cells.row.redop, cells.row.root, cells.row.in_place.error
 ('float', 'sum', None, 4e-07)
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from busbw.model.benchmark import BenchmarkRow, Measurement
@@ -43,11 +45,11 @@ HEAD = re.compile(
 )
 """The three cells that make a line a data row."""
 _HOST = r"[\w.-]+:\d+:\d+ "
-FRAGMENT = re.compile(
+REST_OF_ROW = re.compile(
     rf"\s*(?:(?:{_NUMBER.pattern}|N/A)(?=\s|$|[A-Za-z\[({{<`\"'|*#\\])|(?:{_TYPES}|{'|'.join(REDOPS)})(?=\s|$|[^\w-]|{_HOST}))"
 )
 """What the rest of a torn row begins with."""
-START = re.compile(r"\s*\d+(?:\s+\d+)?(?=\s*$|[A-Za-z])")
+ROW_START = re.compile(r"\s*\d+(?:\s+\d+)?(?=\s*$|[A-Za-z])")
 """A row torn before its type."""
 _NAMES = {
     "size": "size", "bytes": "size", "count": "count", "n": "count", "type": "type", "redop": "redop", "op": "redop", "root": "root",
@@ -98,7 +100,7 @@ class Slack:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRow:
+class PrintedRow:
     """A row with the precision it was printed with."""
 
     row: BenchmarkRow
@@ -106,18 +108,23 @@ class ReadRow:
     in_place: Slack | None
 
     def measured(self) -> tuple[tuple[Measurement, Slack], ...]:
-        """The directions that have numbers."""
+        """The placements that have numbers."""
         pairs = ((self.row.out_of_place, self.out_of_place), (self.row.in_place, self.in_place))
         return tuple(
             (value, slack) for value, slack in pairs if value is not None and slack is not None
         )
 
 
+def printed_row(row: BenchmarkRow, slack: Slack) -> PrintedRow:
+    """A row of which all numbers were printed with one precision."""
+    return PrintedRow(row, slack if row.out_of_place else None, slack if row.in_place else None)
+
+
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """What was found of a row in a text: the row, or the part of it that is there."""
+    """The row, or the part of it, that a text holds."""
 
-    read: ReadRow | None
+    printed: PrintedRow | None
     """None = cells are missing."""
     begin: int
     end: int
@@ -128,12 +135,12 @@ class Cells:
     @property
     def row(self) -> BenchmarkRow:
         """The row. Raises ValueError when it is not complete."""
-        if self.read is None:
+        if self.printed is None:
             raise ValueError("the row is not complete")
-        return self.read.row
+        return self.printed.row
 
 
-def header(text: str) -> Layout | None:
+def parse_header(text: str) -> Layout | None:
     """The layout a header line declares; None = it is none, or it is cut before its first
     measurement column."""
     columns: list[Column] = []
@@ -148,83 +155,80 @@ def header(text: str) -> Layout | None:
         elif name in ("time", "cputime"):
             block += 1
         columns.append(Column(name or "other", -1 if name == "timestamp" else block, match.end()))
-    # nccl-tests 1.x, whose columns are bytes, N, type, op, time (ms), algbw, busbw, res
-    milliseconds = "bytes" in text.lower().split()
-    blocks = [
-        {column.name for column in columns if column.block == number} for number in range(block + 1)
-    ]
-    whole = [names for names in blocks if {"algbw", "busbw"} <= names]
+    blocks = _whole_blocks(columns, block + 1)
     front = [column.name for column in columns if column.block < 0]
-    if (
-        front[:3] != ["size", "count", "type"]
-        or len(set(front)) < len(front)
-        or not 1 <= len(whole) <= 2
-        or blocks[: len(whole)] != whole
-    ):
+    if not blocks or front[:3] != ["size", "count", "type"] or len(set(front)) < len(front):
         return None
+    # nccl-tests 1.x has the columns bytes, N, type, op, time (ms), algbw, busbw, res
+    milliseconds = "bytes" in text.lower().split()
     return Layout(
-        tuple(c for c in columns if c.block < len(whole)),
-        (False, True)[: len(whole)],
+        tuple(column for column in columns if column.block < blocks),
+        (False, True)[:blocks],
         1e3 if milliseconds else 1.0,
     )
 
 
-def with_groups(layout: Layout, group_line: str) -> Layout:
+def _whole_blocks(columns: list[Column], blocks: int) -> int:
+    """How many blocks have both bandwidths, 1 or 2; 0 = another number, or one stands behind a
+    block without."""
+    whole = []
+    for number in range(blocks):
+        names = {column.name for column in columns if column.block == number}
+        whole.append({"algbw", "busbw"} <= names)
+    count = sum(whole)
+    return count if count in (1, 2) and all(whole[:count]) else 0
+
+
+def with_placements(layout: Layout, line: str) -> Layout:
     """The layout with each block's placement as the line above the header gives it (`out-of-place …
     in-place`)."""
-    placements = tuple(
-        word == "in-place" for word in re.findall(r"out-of-place|in-place", group_line)
-    )
-    return replace(layout, in_place=placements) if len(placements) == layout.blocks else layout
+    names = re.findall(r"out-of-place|in-place", line)
+    if len(names) != layout.blocks:
+        return layout
+    return replace(layout, in_place=tuple(name == "in-place" for name in names))
 
 
-def with_units(layout: Layout, units_line: str) -> Layout:
+def with_units(layout: Layout, line: str) -> Layout:
     """The layout with the units of the line under the header, where they are not µs and GB/s."""
     time_us = {"(s)": 1e6, "(ms)": 1e3}
-    bandwidth = {"(MB/s)": 1e-3, "(KB/s)": 1e-6, "(TB/s)": 1e3}
-    words = units_line.split()
-    return replace(
-        layout,
-        time_us=next((time_us[word] for word in words if word in time_us), layout.time_us),
-        bandwidth_gb_s=next(
-            (bandwidth[word] for word in words if word in bandwidth), layout.bandwidth_gb_s
-        ),
-    )
+    bandwidth_gb_s = {"(MB/s)": 1e-3, "(KB/s)": 1e-6, "(TB/s)": 1e3}
+    for unit in reversed(line.split()):  # of two blocks, the first one's units count
+        if unit in time_us:
+            layout = replace(layout, time_us=time_us[unit])
+        elif unit in bandwidth_gb_s:
+            layout = replace(layout, bandwidth_gb_s=bandwidth_gb_s[unit])
+    return layout
 
 
-def guess(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
+def guess_layout(text: str, hosts: tuple[str, ...] = ()) -> Layout | None:
     """The layout of a whole row that has no header, from its own anchors; None = the cells do not
     add up to one."""
     head = HEAD.search(text)
     if head is None:
         return None
-    words, end = _cells(text, head.end(), hosts)
-    timestamp = _take(text, end, Column("timestamp"), None, hosts) is not None
+    cells, end = _cells(text, head.end(), hosts)
     front = ["size", "count", "type"]
-    if words and _REDOP.fullmatch(words[0]):
+    if cells and _REDOP.fullmatch(cells[0]):
         front.append("redop")
-        words = words[1:]
-    if len(words) % 4 == 1:
+        cells = cells[1:]
+    if len(cells) % 4 == 1:
         front.append("root")
-        words = words[1:]
-    if len(words) not in (4, 8, 16):
+        cells = cells[1:]
+    if len(cells) not in (4, 8, 16):
         return None
-    check = (
-        "error"
-        if any(re.fullmatch(r"\de[-+]00|\de-\d+", word) for word in words[3::4])
-        else "wrong"
-    )
-    per_block = ["time", "algbw", "busbw", check] + (
-        ["i_min", "i_max", "i_p99", "i_cv"] if len(words) == 16 else []
-    )
-    blocks = 1 if len(words) == 4 else 2
+    has_errors = any(re.fullmatch(r"\de[-+]00|\de-\d+", cell) for cell in cells[3::4])
+    block = ["time", "algbw", "busbw", "error" if has_errors else "wrong"]
+    if len(cells) == 16:
+        block += ["i_min", "i_max", "i_p99", "i_cv"]
+    blocks = 1 if len(cells) == 4 else 2
     columns = [Column(name) for name in front]
-    columns += [Column(name, block) for block in range(blocks) for name in per_block]
-    columns += [Column("timestamp")] if timestamp else []
+    columns += [Column(name, number) for number in range(blocks) for name in block]
+    if _take(text, end, Column("timestamp"), None, hosts) is not None:
+        columns.append(Column("timestamp"))
     return Layout(tuple(columns), (False, True)[:blocks])
 
 
-def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> Cells | None:
+def find_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> Cells | None:
     """The first data row in a text, whole or torn; None = there is none.
 
     `hosts` are names that may stand glued to a cell (`-1node-a:41011:…`). They decide first, then
@@ -233,7 +237,7 @@ def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
     head = HEAD.search(text)
     if head is None:
         return None
-    layout = layout or guess(text, hosts)
+    layout = layout or guess_layout(text, hosts)
     if layout is None:
         return Cells(None, head.start(), _cells(text, head.end(), hosts)[1])
     shift = _shift(layout, head)
@@ -246,17 +250,17 @@ def take_row(text: str, layout: Layout | None, hosts: tuple[str, ...] = ()) -> C
         value, position = taken
         values.append(value)
         if value is not None and column.edge is not None and shift is not None:
-            # a value too wide for its column moves all that follow; one too far left says:
-            # re-indented
-            moved = position - column.edge
-            shift = moved if moved >= shift else None
+            # A value too wide for its column moves all that follow. One too far to the left shows
+            # that the row was re-indented.
+            new_shift = position - column.edge
+            shift = new_shift if new_shift >= shift else None
     if layout.blocks == 1 and len(_cells(text, position, hosts)[0]) >= 3:
         # the header has lost its second half: the row's own anchors decide
-        wider = guess(text, hosts)
+        wider = guess_layout(text, hosts)
         if wider is not None and wider.blocks == 2:
-            return take_row(text, wider, hosts)
-    read, not_finite = _build(layout, values)
-    return Cells(read, head.start(), position, not_finite)
+            return find_row(text, wider, hosts)
+    printed, not_finite = _build(layout, values)
+    return Cells(printed, head.start(), position, not_finite)
 
 
 def _shift(layout: Layout, head: re.Match[str]) -> int | None:
@@ -319,7 +323,7 @@ def _cut(
     shift: int | None,
     hosts: tuple[str, ...],
 ) -> int:
-    """How much of a token that foreign text is glued to is the value; 0 = none of it."""
+    """How many characters of a token with foreign text glued to it are the value; 0 = none."""
     for host in hosts:
         length = token.find(host + ":")
         if length > 0 and pattern.fullmatch(token[:length]):
@@ -335,43 +339,34 @@ def _cut(
     return 0
 
 
-def _build(layout: Layout, values: list[str | None]) -> tuple[ReadRow | None, bool]:
+def _build(layout: Layout, values: list[str | None]) -> tuple[PrintedRow, bool]:
     """The row of a full list of values; the flag says that a measurement was not finite and was
     left out."""
-    front = {
-        column.name: value
-        for column, value in zip(layout.columns, values, strict=True)
-        if column.block < 0
+    front: dict[str, str | None] = {}
+    blocks: list[dict[str, str]] = [{} for _ in layout.in_place]
+    for column, value in zip(layout.columns, values, strict=True):
+        if column.block < 0:
+            front[column.name] = value
+        elif value is not None:
+            blocks[column.block][column.name] = value
+    measured = {
+        in_place: _measurement(layout, cells)
+        for in_place, cells in zip(layout.in_place, blocks, strict=True)
     }
-    measured: dict[bool, tuple[Measurement, Slack]] = {}
-    not_finite = False
-    for block, in_place in enumerate(layout.in_place):
-        cells = {
-            column.name: value
-            for column, value in zip(layout.columns, values, strict=True)
-            if column.block == block
-        }
-        pair = _measurement(
-            layout, {name: value for name, value in cells.items() if value is not None}
-        )
-        if pair is None:
-            not_finite = True
-        else:
-            measured[in_place] = pair
-    root = front.get("root")
-    redop = front.get("redop")
+    out_of_place, out_of_place_slack = measured.get(False) or (None, None)
+    in_place, in_place_slack = measured.get(True) or (None, None)
+    root, redop = front.get("root"), front.get("redop")
     row = BenchmarkRow(
         size_bytes=int(front["size"] or 0),
         count=int(front["count"] or 0),
         type=front["type"] or "",
         redop=None if redop == "none" else redop,
         root=int(root) if root is not None and int(root) >= 0 else None,
-        out_of_place=measured[False][0] if False in measured else None,
-        in_place=measured[True][0] if True in measured else None,
+        out_of_place=out_of_place,
+        in_place=in_place,
         timestamp=front.get("timestamp"),
     )
-    slacks = [measured[place][1] if place in measured else None for place in (False, True)]
-    return ReadRow(row, slacks[0], slacks[1]), not_finite
+    return PrintedRow(row, out_of_place_slack, in_place_slack), None in measured.values()
 
 
 def _measurement(layout: Layout, cells: dict[str, str]) -> tuple[Measurement, Slack] | None:
@@ -416,3 +411,66 @@ def half_unit(printed: str) -> float:
     mantissa, _, exponent = printed.partition("e")
     decimals = len(mantissa.partition(".")[2])
     return float(f"0.5e{int(exponent or 0) - decimals}")
+
+
+# The arithmetic of a row, with the precision that its numbers were printed with.
+
+_NUDGE_GB_S = 1e-9
+
+
+def algbw_interval(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
+    """Lowest and highest algbw (GB/s) that the size and the printed time allow; None = the time is
+    not the operation's (-C 1) or is 0."""
+    if value.cputime or value.time_us <= slack.time_us:
+        return None
+    return (
+        size_bytes / (value.time_us + slack.time_us) / 1e3,
+        size_bytes / (value.time_us - slack.time_us) / 1e3,
+    )
+
+
+def algbw_fits(size_bytes: int, value: Measurement, slack: Slack) -> bool:
+    """Whether the printed algbw is size / time within the printed precision. True where the time
+    says nothing about it."""
+    interval = algbw_interval(size_bytes, value, slack)
+    if interval is None:
+        return True
+    spare = slack.algbw_gb_s * (1 + 1e-6) + _NUDGE_GB_S
+    return interval[0] - spare <= value.algbw_gb_s <= interval[1] + spare
+
+
+def share_interval(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
+    """Lowest and highest algbw / (size / time), which is 1 where algbw counts the whole size; None
+    = nothing was moved, or -C 1."""
+    interval = algbw_interval(size_bytes, value, slack)
+    if interval is None or interval[0] <= 0:
+        return None
+    return (value.algbw_gb_s - slack.algbw_gb_s) / interval[1], (
+        value.algbw_gb_s + slack.algbw_gb_s
+    ) / interval[0]
+
+
+def factor_interval(rows: Iterable[PrintedRow]) -> tuple[float, float] | None:
+    """Lowest and highest busbw / algbw that all rows allow; None = no row says anything, or they
+    contradict each other."""
+    low, high = 0.0, math.inf
+    for printed in rows:
+        for value, slack in printed.measured():
+            interval = _factor(printed.row.size_bytes, value, slack)
+            if interval is not None:
+                low, high = max(low, interval[0]), min(high, interval[1])
+    return (low, high) if low <= high < math.inf else None
+
+
+def _factor(size_bytes: int, value: Measurement, slack: Slack) -> tuple[float, float] | None:
+    """busbw / algbw of one measurement; the time sharpens algbw where both agree."""
+    low, high = value.algbw_gb_s - slack.algbw_gb_s, value.algbw_gb_s + slack.algbw_gb_s
+    sharper = algbw_interval(size_bytes, value, slack)
+    if sharper is not None and max(low, sharper[0]) <= min(high, sharper[1]):
+        low, high = max(low, sharper[0]), min(high, sharper[1])
+    if low <= 0:
+        return None
+    return (
+        max(0.0, value.busbw_gb_s - slack.busbw_gb_s) / high,
+        (value.busbw_gb_s + slack.busbw_gb_s) / low,
+    )

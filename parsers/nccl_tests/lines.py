@@ -1,0 +1,242 @@
+"""Which lines of a text can belong to nccl-tests output, without what launchers, log collectors and
+people put in front of them.
+
+Written against the output tags of Open MPI 4 and 5, srun --label, hydra -l, torchrun, Ray, pdsh and
+clush, the prefixes of kubectl, docker compose, syslog and Python logging, and the quoting of
+GitHub, Markdown, Ansible and e-mail. Memory is constant: most of a job's text is NCCL's log, and
+blocks without any keyword of a table are skipped whole.
+
+>>> split_prefix("[1,3]<stdout>:#   Rank  0")
+Prefixed(tag='1,3', text='#   Rank  0')
+>>> split_prefix(" 0:      8388608       2097152     float")
+Prefixed(tag='0', text='      8388608       2097152     float')
+>>> log = [b"node-a:1:2 [0] NCCL INFO Connected all rings\\n# Avg bus ", b"bandwidth    : 12.5 \\n"]
+>>> [line.text for line in candidates(log)]
+['# Avg bus bandwidth    : 12.5 ']
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from busbw.parsers.nccl_tests.rows import HEAD, REST_OF_ROW
+
+
+class Prefixed(NamedTuple):
+    """A line without what stood in front of it."""
+
+    tag: str
+    """Which process wrote it (rank, host, pod, task); "" = unknown. Time stamps are left out."""
+    text: str
+
+
+_CTIME = r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\]?"
+_CONTENT = r"(?=\s*(?:#|$|\d+\s+\d+\s+[a-z]|[\d.e+-]+\s+[\d.e+]+\s+[\d.e+]+))"
+"""What a table line goes on with: prefixes that are ordinary words are taken only in front of
+this."""
+
+_PREFIXES = re.compile(
+    "|".join(
+        (
+            # Open MPI 4, 5: tags
+            rf"\s*(?:{_CTIME})?\[(?P<ompi>(?:[^\[\],\s]+,)?\d+)\](?:\[[^\[\]]+\])?<(?:stdout|stderr|stddiag)>:",
+            rf"\s*{_CTIME}<(?:stdout|stderr|stddiag)>:",  # Open MPI: time stamps alone
+            r'\s*<std(?:out|err) rank="(?P<xml>\d+)">',  # Open MPI 5: --output xml
+            r"\s*\[(?P<torch>(?:rank|default)\d+)\]:",  # torchrun
+            r"\s*\((?P<ray>[^()]{0,120}?\b(?:pid|rank|ip)=[^()]{1,120})\)",  # Ray, SkyPilot
+            # ISO 8601
+            (
+                r"\s*\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?:"
+                r" std(?:out|err) [FP])?(?=\s|$)"
+            ),
+            r"\s*\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?(?=\s+\S)",  # time of day
+            # syslog, journalctl
+            r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<syslog>[\w.-]+) [^\s:]+:",
+            # Python logging
+            r"(?:- )?(?:[\w.]+ - )?(?:INFO|DEBUG|WARNING)(?: -(?= )|:[\w.]+:|:?(?= ))",
+            r"\s*(?P<srun>\d{1,6}):(?=[ #]|$)",  # srun --label
+            r"\s*\[(?P<hydra>\d{1,5})\](?= |$)",  # hydra -l
+            # [node01], [pod/name/container]
+            rf"\s*\[(?P<bracket>[A-Za-z][\w.-]*(?:[/:][\w.-]+)*)\]:?{_CONTENT}",
+            rf"\s*(?P<pdsh>[A-Za-z][\w.-]*):{_CONTENT}",  # pdsh, clush
+            rf"\s*(?P<compose>[A-Za-z][\w.-]*)\s*\|{_CONTENT}",  # docker compose
+            # grep over several files
+            rf"(?P<grep>[\w./-]+\.(?:log|out|txt|err|o\d+)(?:\.\d+)?)[:-](?:\d+[:-])?{_CONTENT}",
+            rf"\s*\d{{1,7}}\t{_CONTENT}",  # cat -n
+            r"\s*[>+](?=\s*(?:[#\[(<\d]|$))",  # quoting
+            # lists, strings, docker's JSON log
+            rf"""\s*(?:[-*•] |["'`]|:mark:`|\{{"log":"){_CONTENT}""",
+        )
+    )
+)
+_MAY_BEGIN = re.compile(r"""\s*(?:[\[({<>+"'`•:A-Z]|\d{1,6}:|\d{4}-\d\d|\d+\t|[-*] |\S*[:|-])""")
+"""Cheap test: a line that does not begin like this has no prefix."""
+_DEEPEST = 5
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
+_INVISIBLE = {0: None, 0x200B: None, 0xFEFF: None, 0xA0: " ", 0x202F: " ", 0x3000: " ", 0x2212: "-"}
+
+
+def split_prefix(line: str) -> Prefixed:
+    """The line without its prefixes (up to five stacked ones), and who wrote it.
+
+    A space behind a tag stays: one line does not show whether the launcher added it, and columns
+    only need to be alike in all lines.
+    """
+    position = 0
+    tags: list[str] = []
+    for _ in range(_DEEPEST):
+        if not _MAY_BEGIN.match(line, position):
+            break
+        match = _PREFIXES.match(line, position)
+        if match is None or match.end() == position:
+            break
+        if match.lastgroup:
+            tags.append(match[match.lastgroup].strip())
+        position = match.end()
+    return Prefixed("/".join(tags), line[position:])
+
+
+def undecorate(line: str) -> str:
+    """The line without colours, NULs, invisible characters, HTML entities and line ends; no-break
+    spaces become spaces.
+
+    >>> undecorate("\\x1b[32m[1,0]&lt;stdout&gt;:#\\x1b[0m\\r\\n")
+    '[1,0]<stdout>:#'
+    """
+    line = line.rstrip("\r\n")
+    if not line.isascii():
+        line = line.translate(_INVISIBLE)
+    elif "\0" in line:
+        line = line.replace("\0", "")
+    if "\x1b" in line:
+        line = _ANSI.sub("", line)
+    if "&" in line and ";" in line:
+        line = html.unescape(line).replace("\xa0", " ")
+    return line
+
+
+_BLOCK = 1 << 18
+_LONGEST_LINE = 1 << 16
+_TYPES = ("float", "half", "double", "int8", "int32", "int64", "f8e", "fp8_", "char ", "int ")
+_KEYWORDS = (
+    "algbw", "busbw", "Rank", "nThread", "bandwidth", "bounds", "_perf", "nccl-tests", "CCL version", "rccl-tests", "Test ",
+    "Using devices", "maxBytes", "-of-place", "in-place", "(GB/s)", "# error:", "#wrong", "requested but only", "Incompatible NCCL",
+    "invalid ", "ption -", "Disabling.", "skipping json",
+)  # fmt: skip
+_BLOCK_KEYWORDS = (
+    b"float", b"half", b"double", b"int8", b"int32", b"int64", b"f8e", b"fp8_", b"algbw", b"Pid", b"nThread", b"bandwidth",
+    b"bounds", b"_perf", b"CCL version", b"ccl-tests", b"Test ", b"Using devices",
+)  # fmt: skip
+"""Every piece of a run has one of these: a block without any is skipped. Pieces of torn rows follow
+a row that has one."""
+_PIECE = re.compile(
+    r"^\s*[.\d]|^/?A\s|^/?A$|(?:^|\s|>:)(?:-?\d+(?:\.\d+)?(?:e[+-]?\d+)?|N/A|none|sum|prod|max|min|avg|mulsum)(?:\s|$|[A-Za-z\[({<#])"
+)
+"""A cell somewhere in the line: what the rest of a torn row has."""
+_FACT_KEYWORDS = ("nranks ", "CCL version", "Test ")
+
+_CELLS = 8
+"""With that many bars or commas, a line may be one of a Markdown table or a CSV file."""
+
+
+class Line(NamedTuple):
+    """A line that can belong to a table."""
+
+    number: int
+    """From 1."""
+    tag: str
+    """Which process wrote it, as a launcher's prefix says; "" = unknown."""
+    text: str
+    ended: bool
+    """False = the text ends here without a line end."""
+
+
+def blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The text again, in blocks that end behind a line end (except the last one, and lines longer
+    than 256 KiB)."""
+    rest = b""
+    for chunk in chunks:
+        rest += chunk
+        if len(rest) < _BLOCK:
+            continue
+        cut = rest.rfind(b"\n") + 1
+        if cut == 0:
+            cut = len(rest) - 1  # never between \r and \n
+        yield rest[:cut]
+        rest = rest[cut:]
+    if rest:
+        yield rest
+
+
+def candidates(chunks: Iterable[bytes]) -> Iterator[Line]:
+    """The lines that can belong to nccl-tests output, without launcher prefixes and colours."""
+    number = 0
+    in_table = False
+    for block in blocks(chunks):
+        if not in_table and not any(keyword in block for keyword in _BLOCK_KEYWORDS):
+            number += block.count(b"\n")
+            continue
+        raw_lines = block.decode("utf-8", "replace").split("\n")
+        unfinished = raw_lines.pop()
+        for raw in raw_lines:
+            number += 1
+            if not _may_belong(raw, in_table):
+                continue
+            for line in _lines(number, raw, True, in_table):
+                in_table = _still_in_table(line.text, in_table)
+                yield line
+        if unfinished and _may_belong(unfinished, in_table):
+            yield from _lines(number + 1, unfinished, False, in_table)
+            in_table = _still_in_table(unfinished, in_table)
+
+
+def _still_in_table(text: str, in_table: bool) -> bool:
+    """Whether rows may follow: from the column names or a first row to the average."""
+    if "algbw" in text or HEAD.search(text):
+        return True
+    return in_table and "bandwidth" not in text
+
+
+def _may_belong(line: str, in_table: bool) -> bool:
+    """Cheap test on a raw line; `_lines` tests again what it lets through."""
+    if " NCCL " in line:
+        return "  " in line or "\t" in line or _has_fact(line)
+    if in_table and _PIECE.search(line):
+        return True
+    return any(word in line for word in _KEYWORDS) or any(word in line for word in _TYPES)
+
+
+def _has_fact(log_line: str) -> bool:
+    return any(word in log_line for word in _FACT_KEYWORDS)
+
+
+def _lines(number: int, raw: str, ended: bool, in_table: bool) -> Iterator[Line]:
+    """One physical line as the lines it holds: usually one; several where line ends were written as
+    `\\r` or as `\\n` in quotes."""
+    raw = raw[:_LONGEST_LINE].rstrip("\r")
+    if "\\n" in raw:
+        raw = raw.replace("\\r\\n", "\n").replace("\\n", "\n").replace("\\t", "\t")
+    pieces = re.split(r"[\r\n]+", raw)
+    for position, piece in enumerate(pieces):
+        tag, text = split_prefix(undecorate(piece))
+        if text.count("|") >= _CELLS or text.count(",") >= _CELLS:
+            text = _without_separators(text)
+        if " NCCL " not in text or _keeps_log_line(text, in_table):
+            yield Line(number, tag, text, ended or position < len(pieces) - 1)
+
+
+def _keeps_log_line(text: str, in_table: bool) -> bool:
+    """Whether a line of NCCL's log has a row, the rest of one, or a fact about the run in it."""
+    if HEAD.search(text) or _has_fact(text):
+        return True
+    return in_table and REST_OF_ROW.match(text) is not None
+
+
+def _without_separators(text: str) -> str:
+    """A row or the column names of a Markdown table or a CSV file, with blanks for the bars or
+    commas; other text as it is."""
+    plain = text.replace("|", " ").replace(",", " ")
+    return plain if "algbw" in text or HEAD.search(plain) else text
