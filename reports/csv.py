@@ -5,15 +5,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
 
-from busbw.model import (
-    BenchmarkResult,
-    BenchmarkRow,
-    CaseOutcome,
-    Comparison,
-    Measurement,
-    RunResult,
-)
+from busbw.model import CaseOutcome, Comparison, Measurement, RunResult
 from busbw.reports import lead
 from busbw.reports.safe import csv_cell
 
@@ -47,80 +41,66 @@ COLUMNS = (
 )
 
 
+Cell = str | float | None
+"""None = not measured."""
+
+
 def render(result: RunResult) -> str:
-    """The file's text, a head line first, lines ended by CR LF as the RFC has it; an empty cell was
-    not measured."""
+    """The file's text: a head line first, lines end in CR LF (RFC 4180), an empty cell was not
+    measured."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(COLUMNS)
+    writer.writerows(map(_text, row) for row in records(result))
+    return out.getvalue()
+
+
+def records(result: RunResult) -> Iterator[tuple[Cell, ...]]:
+    """The values of `COLUMNS`, a tuple per row of every table."""
     compared: dict[tuple[str, int], Comparison] = {}
     for comparison in lead.whole_cluster(result):
         compared.setdefault((comparison.case_id, comparison.size_bytes), comparison)
     for outcome in result.cases:
-        for number, table in enumerate(outcome.results, 1):
+        for repetition, table in enumerate(outcome.results, 1):
             for row in table.rows:
-                writer.writerow(
-                    _cells(
-                        result,
-                        outcome,
-                        table,
-                        number,
-                        row,
-                        compared.get((outcome.case.id, row.size_bytes)),
-                    )
+                comparison_of_row = compared.get((outcome.case.id, row.size_bytes))
+                yield (
+                    *_case(result, outcome),
+                    *(table.nranks, repetition),
+                    *(row.size_bytes, row.type, row.redop, row.root),
+                    *_side(row.out_of_place),
+                    *_side(row.in_place),
+                    *_reference(comparison_of_row),
                 )
-    return out.getvalue()
 
 
-def _cells(
-    result: RunResult,
-    outcome: CaseOutcome,
-    table: BenchmarkResult,
-    number: int,
-    row: BenchmarkRow,
-    compared: Comparison | None,
-) -> tuple[str, ...]:
-    case = outcome.case
-    texts = (
+def _case(result: RunResult, outcome: CaseOutcome) -> tuple[Cell, ...]:
+    return (
         result.run_id,
         "yes" if result.emulated else "no",
         result.profile,
-        case.id,
-        case.purpose,
-        case.collective.value,
+        outcome.case.id,
+        outcome.case.purpose,
+        outcome.case.collective.value,
         outcome.status.value,
-    )
-    numbers = (len(outcome.nodes), table.nranks, number, row.size_bytes)
-    kind = (csv_cell(row.type), csv_cell(row.redop or ""), _number(row.root))
-    judged: tuple[str, ...] = ("", "", "", "")
-    if compared is not None:
-        reference = compared.reference
-        judged = (
-            csv_cell(reference.kind),
-            _number(reference.busbw_gb_s),
-            _number(compared.ratio),
-            compared.status.value,
-        )
-    return (
-        *map(csv_cell, texts),
-        *map(_number, numbers),
-        *kind,
-        *_side(row.out_of_place),
-        *_side(row.in_place),
-        *judged,
+        len(outcome.nodes),
     )
 
 
-def _side(measured: Measurement | None) -> tuple[str, str, str, str]:
+def _side(measured: Measurement | None) -> tuple[Cell, ...]:
     if measured is None:
-        return ("", "", "", "")
-    return (
-        _number(measured.time_us),
-        _number(measured.algbw_gb_s),
-        _number(measured.busbw_gb_s),
-        _number(measured.wrong),
-    )
+        return (None, None, None, None)
+    return (measured.time_us, measured.algbw_gb_s, measured.busbw_gb_s, measured.wrong)
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else repr(value)
+def _reference(compared: Comparison | None) -> tuple[Cell, ...]:
+    if compared is None:
+        return (None, None, None, None)
+    reference = compared.reference
+    return (reference.kind, reference.busbw_gb_s, compared.ratio, compared.status.value)
+
+
+def _text(value: Cell) -> str:
+    if value is None:
+        return ""
+    return csv_cell(value) if isinstance(value, str) else repr(value)

@@ -6,136 +6,72 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
+from busbw.compare.history import ROLLING, Trend, TrendPoint
 from busbw.reports import html
 from busbw.reports.charts import strip, svg
 from busbw.reports.charts.svg import Drawing
 from busbw.units import format_bandwidth, format_size
 
-ROLLING = 7
-"""Runs in the rolling median that each run is held against."""
-APART = 4.0
-"""Robust deviations from the rolling median from which a run stands apart; never less than 3 %."""
-FLOOR = 0.03
 _MOST_MARKS = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class TrendPoint:
-    """One run."""
-
-    run_id: str
-    started: str
-    accepted: bool
-    busbw_gb_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Trend:
-    """One number over all runs, oldest first."""
-
-    collective: str
-    size_bytes: int
-    options: str
-    regime: str
-    points: tuple[TrendPoint, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One number in words: what a terminal prints and a page shows."""
+class TrendView:
+    """One number: what a terminal prints and a page shows."""
 
     heading: str
     summary: str
-    apart: tuple[tuple[str, str, str], ...]
-    """(run, number, change against the rolling median) of the runs that stand apart, newest
-    first."""
+    outliers: tuple[tuple[str, str, str], ...]
+    """(run, number, change from the rolling median), newest first."""
     picture: Drawing
 
 
-def rolling(values: tuple[float, ...]) -> tuple[tuple[float, float] | None, ...]:
-    """(median, robust deviation) of the `ROLLING` runs before each; None = fewer than three were
-    before it.
-
-    >>> rolling((10.0, 12.0, 11.0, 9.0))
-    (None, None, None, (11.0, 1.4826))
-    """
-    found: list[tuple[float, float] | None] = []
-    for index in range(len(values)):
-        before = values[max(0, index - ROLLING) : index]
-        middle = statistics.median(before) if len(before) >= 3 else 0.0
-        found.append(
-            (middle, 1.4826 * statistics.median(abs(value - middle) for value in before))
-            if len(before) >= 3
-            else None
-        )
-    return tuple(found)
-
-
-def stands_apart(value: float, usual: tuple[float, float] | None) -> bool:
-    """Whether a run differs from those before it by more than their scatter and the floor."""
-    return usual is not None and abs(value - usual[0]) > max(APART * usual[1], FLOOR * usual[0])
-
-
-def told(trend: Trend) -> Told:
-    """One number: its median and scatter, the last run against those before, the runs that stand
-    apart."""
-    values = tuple(point.busbw_gb_s for point in trend.points)
-    usual = rolling(values)
+def view(trend: Trend) -> TrendView:
+    """One number: its median and scatter, the last run compared with those before, the outliers."""
+    values = [point.busbw_gb_s for point in trend.points]
+    first, last = trend.points[0], trend.points[-1]
     middle = statistics.median(values)
     deviation = 1.4826 * statistics.median(abs(value - middle) for value in values)
-    last = (
-        f"; {values[-1] / usual[-1][0] - 1:+.1%} against the {min(ROLLING, len(values) - 1)} runs"
-        " before"
-        if usual[-1]
-        else ""
-    )
     summary = (
-        f"{len(values)} runs, {trend.points[0].started[:10]} to {trend.points[-1].started[:10]}:"
-        f" median {format_bandwidth(middle)}, robust deviation {deviation / middle:.1%}, last"
-        f" {format_bandwidth(values[-1])}{last}"
+        f"{len(values)} runs, {first.started[:10]} to {last.started[:10]}:"
+        f" median {format_bandwidth(middle)}, robust deviation {deviation / middle:.1%},"
+        f" last {format_bandwidth(last.busbw_gb_s)}"
     )
-    apart = tuple(
-        (
-            point.run_id,
-            format_bandwidth(point.busbw_gb_s),
-            f"{point.busbw_gb_s / before[0] - 1:+.1%}",
-        )
-        for point, before in zip(trend.points, usual, strict=True)
-        if before is not None and stands_apart(point.busbw_gb_s, before)
+    if last.rolling_median_gb_s is not None:
+        before = min(ROLLING, len(values) - 1)
+        summary += f"; {_change(last)} against the {before} runs before"
+    outliers = tuple(
+        (point.run_id, format_bandwidth(point.busbw_gb_s), _change(point))
+        for point in reversed(trend.points)
+        if point.outlier
     )
     heading = f"{trend.collective} {format_size(trend.size_bytes)}, {trend.regime}, {trend.options}"
-    return Told(heading, summary, apart[::-1], _picture(trend, summary, usual))
+    return TrendView(heading, summary, outliers, _picture(trend, summary))
 
 
-def _picture(trend: Trend, summary: str, usual: tuple[tuple[float, float] | None, ...]) -> Drawing:
-    points, usual = trend.points[-_MOST_MARKS:], usual[-_MOST_MARKS:]
+def _change(point: TrendPoint) -> str:
+    assert point.rolling_median_gb_s is not None
+    return f"{point.busbw_gb_s / point.rolling_median_gb_s - 1:+.1%}"
+
+
+def _picture(trend: Trend, summary: str) -> Drawing:
+    points = trend.points[-_MOST_MARKS:]
     values = [point.busbw_gb_s for point in points]
     middle = statistics.median(values)
     marks = tuple(
-        strip.Mark(
-            p.busbw_gb_s, p.busbw_gb_s, p.busbw_gb_s, stands_apart(p.busbw_gb_s, before), p.run_id
-        )
-        for p, before in zip(points, usual, strict=True)
+        strip.Mark(value, value, value, point.outlier, point.run_id)
+        for value, point in zip(values, points, strict=True)
     )
-    good = [point.busbw_gb_s for point in points if point.accepted]
     rules = [strip.Rule(middle, f"median {format_bandwidth(middle)}")]
-    rules += (
-        [
-            strip.Rule(
-                statistics.median(good),
-                f"accepted runs {format_bandwidth(statistics.median(good))}",
-            )
-        ]
-        if good
-        else []
-    )
+    accepted = [point.busbw_gb_s for point in points if point.accepted]
+    if accepted:
+        level = statistics.median(accepted)
+        rules.append(strip.Rule(level, f"accepted runs {format_bandwidth(level)}"))
+    number = sum(map(ord, trend.regime + trend.options))
+    key = f"trend-{trend.collective}-{trend.size_bytes}-{number}".replace("_", "-")
     return strip.draw(
         strip.Strip(
-            key=(
-                f"trend-{trend.collective}-{trend.size_bytes}-{sum(map(ord, trend.regime + trend.options))}".replace(
-                    "_", "-"
-                )
-            ),
+            key=key,
             title=f"{trend.collective} {format_size(trend.size_bytes)} over time",
             description=summary,
             y=svg.linear(max(values) * 1.01, min(values) * 0.99),
@@ -150,6 +86,4 @@ def _picture(trend: Trend, summary: str, usual: tuple[tuple[float, float] | None
 
 def render(title: str, trends: tuple[Trend, ...]) -> str:
     """The whole page. The same input gives the same bytes."""
-    return html.standalone(
-        "history.html.j2", title=title, told=tuple(told(trend) for trend in trends)
-    )
+    return html.standalone("history.html.j2", title=title, trends=tuple(map(view, trends)))

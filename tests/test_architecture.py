@@ -59,6 +59,7 @@ FLOORS = (
     ("busbw.lab", 6),
     ("busbw.triage.collect", 6),
     ("busbw.survey.measure", 6),
+    ("busbw.compare.frames", 6),
     ("busbw.compare.measure", 6),
     ("busbw.compare.plan", 6),
     ("busbw.reports", 5),

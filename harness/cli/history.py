@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from busbw.errors import UsageError
 
 if TYPE_CHECKING:
-    from busbw.compare.history import Kind, Point
-    from busbw.reports.trend import Trend
+    from busbw.compare.history import Trend
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
-_MOST_APART = 3
+_MOST_OUTLIERS = 3
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +35,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="every point as JSON")
     parser.add_argument(
+        "--frame",
+        type=Path,
+        metavar="FILE",
+        help="write the numbers as a table, too: FILE.csv, or FILE.parquet with pyarrow",
+    )
+    parser.add_argument(
         "--html", type=Path, metavar="FILE", help="the trend pictures as a page, too"
     )
 
@@ -43,8 +48,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print it. 0 = printed, 2 = there are no runs."""
     from busbw.codec import dump_json
-    from busbw.compare.history import History
+    from busbw.compare import frames, history
     from busbw.reports.safe import one_line
+    from busbw.units import parse_size
 
     if not args.out.is_dir():
         raise UsageError(
@@ -52,23 +58,27 @@ def run(args: argparse.Namespace) -> int:
             seen="no such directory",
             next_step="give the folder of the run directories: -o DIR",
         )
-    history = History(args.out)
-    problems = history.refresh()
-    kinds = _wanted(args, history.kinds())
-    if not kinds:
+    index = history.History(args.out)
+    problems = index.refresh()
+    table = index.table()
+    size_bytes = parse_size(args.size) if args.size else None
+    numbers = history.select(table, args.collective, size_bytes)
+    if numbers.empty:
         raise UsageError(
             f"no run in {args.out} has such a number",
-            seen=f"{len(history.kinds())} kinds of numbers",
+            seen=f"{len(table)} numbers of {table['run'].nunique()} runs",
             next_step="busbw run",
         )
-    found = [(kind, history.points(kind)) for kind in kinds]
+    numbers = history.with_rolling(numbers)
+    if args.frame is not None:
+        frames.write(numbers, args.frame)
+    trends = history.trends(numbers)
     if args.json:
-        sys.stdout.write(dump_json([{"kind": kind, "points": points} for kind, points in found]))
+        sys.stdout.write(dump_json(trends))
         return 0
-    trends = tuple(_trend(kind, points) for kind, points in found)
     if args.html is not None:
         _write(args.html, trends)
-    lines = [line for trend in trends for line in _told(trend)]
+    lines = [line for trend in trends for line in _lines(trend)]
     lines += [f"not read: {problem}" for problem in problems]
     sys.stdout.write("".join(f"{one_line(line)}\n" for line in lines))
     return 0
@@ -86,50 +96,17 @@ def _write(path: Path, trends: tuple[Trend, ...]) -> None:
         ) from error
 
 
-def _wanted(args: argparse.Namespace, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
-    from busbw.units import parse_size
+def _lines(trend: Trend) -> list[str]:
+    from busbw.reports.trend import view
 
-    size = parse_size(args.size) if args.size else None
-    found = [
-        kind
-        for kind in kinds
-        if args.collective in (None, kind.collective) and size in (None, kind.size_bytes)
-    ]
-    if size is not None:
-        return tuple(found)
-    largest = {
-        (kind.regime, kind.collective): max(
-            k.size_bytes
-            for k in found
-            if (k.regime, k.collective) == (kind.regime, kind.collective)
-        )
-        for kind in found
-    }
-    return tuple(kind for kind in found if kind.size_bytes == largest[kind.regime, kind.collective])
-
-
-def _trend(kind: Kind, points: tuple[Point, ...]) -> Trend:
-    from busbw.reports.trend import Trend, TrendPoint
-
-    told = tuple(
-        TrendPoint(point.run_id, point.started, point.accepted, point.busbw_gb_s)
-        for point in points
-    )
-    return Trend(kind.collective, kind.size_bytes, kind.options, kind.regime, told)
-
-
-def _told(trend: Trend) -> list[str]:
-    from busbw.reports.trend import told
-
-    found = told(trend)
+    shown = view(trend)
     values = [point.busbw_gb_s for point in trend.points]
-    lines = [found.heading, f"  {bars(values[-_WIDTH:])}", f"  {found.summary}"]
-    lines += [
-        f"  apart: {run} {value}, {change} against the runs before it"
-        for run, value, change in found.apart[:_MOST_APART]
-    ]
-    good = [point.run_id for point in trend.points if point.accepted]
-    lines += [f"  accepted: {', '.join(good[-3:])}"] if good else []
+    lines = [shown.heading, f"  {bars(values[-_WIDTH:])}", f"  {shown.summary}"]
+    for run, value, change in shown.outliers[:_MOST_OUTLIERS]:
+        lines.append(f"  outlier: {run} {value}, {change} against the runs before it")
+    accepted = [point.run_id for point in trend.points if point.accepted]
+    if accepted:
+        lines.append(f"  accepted: {', '.join(accepted[-3:])}")
     return lines
 
 

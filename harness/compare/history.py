@@ -14,6 +14,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from busbw.codec import parse_json
 from busbw.compare import accepted, comparable
@@ -21,6 +22,10 @@ from busbw.errors import BusbwError, RunDirError
 from busbw.model import RunResult
 from busbw.model.history import PastRun
 from busbw.store.run_directory import RunDir
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
 
 FILE = "history.sqlite"
 _SCHEMA = """
@@ -40,8 +45,17 @@ _VERSION = 1
 _BUSY_S = 20.0
 
 
+ROLLING = 7
+"""Runs before a run that give its rolling median."""
+_FEWEST = 3
+DEVIATIONS = 4.0
+"""Robust deviations from the rolling median from which a run is an outlier."""
+FLOOR = 0.03
+"""A smaller change is no outlier."""
+
+
 @dataclass(frozen=True, slots=True)
-class Point:
+class TrendPoint:
     """One number of one run."""
 
     run_id: str
@@ -49,18 +63,23 @@ class Point:
     verdict: str
     accepted: bool
     busbw_gb_s: float
+    """Median of its launches."""
     launches: int
+    rolling_median_gb_s: float | None
+    """Of the `ROLLING` runs before it; None = fewer than three."""
+    outlier: bool
+    """Differs from the runs before it by more than their scatter and the floor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What is followed over time."""
+class Trend:
+    """One number over all runs, oldest first."""
 
     collective: str
     size_bytes: int
     options: str
     regime: str
-    runs: int
+    points: tuple[TrendPoint, ...]
 
 
 class History:
@@ -93,31 +112,23 @@ class History:
                     _forget(index, name)
         return tuple(problems)
 
-    def kinds(self) -> tuple[Kind, ...]:
-        """What there are numbers of, the most measured first."""
-        query = (
-            "SELECT collective, size_bytes, options, regime, times FROM kinds "
-            "JOIN (SELECT kind, COUNT(*) AS times FROM numbers GROUP BY kind) ON kind = id "
-            "ORDER BY times DESC, regime, collective, size_bytes DESC, options"
-        )
-        with self._open() as index:
-            return tuple(Kind(*row) for row in index.execute(query))
+    def table(self) -> pd.DataFrame:
+        """A row per number of every run: the most measured number first, its runs by time."""
+        import pandas as pd
 
-    def points(self, kind: Kind) -> tuple[Point, ...]:
-        """The numbers of one kind, oldest first."""
         query = (
-            "SELECT runs.run, started, verdict, accepted, busbw_gb_s, launches FROM kinds JOIN"
-            " numbers ON kind = kinds.id JOIN runs ON runs.id = numbers.run WHERE collective = ?"
-            " AND size_bytes = ? AND options = ? AND regime = ? ORDER BY started, runs.run"
+            "SELECT runs.run, started, verdict, accepted, collective, size_bytes, options, regime,"
+            " busbw_gb_s, launches FROM numbers JOIN kinds ON kind = kinds.id"
+            " JOIN runs ON runs.id = numbers.run"
         )
         with self._open() as index:
-            rows = index.execute(
-                query, (kind.collective, kind.size_bytes, kind.options, kind.regime)
-            )
-            return tuple(
-                Point(run, started, verdict, bool(good), value, count)
-                for run, started, verdict, good, value, count in rows
-            )
+            frame = pd.DataFrame(index.execute(query).fetchall(), columns=list(_COLUMNS))
+        runs = frame.groupby(_KIND)["run"].transform("size")
+        return (
+            frame.assign(accepted=frame["accepted"].astype(bool), runs=runs)
+            .sort_values(list(_ORDER), ascending=list(_ORDER.values()), ignore_index=True)
+            .drop(columns="runs")
+        )
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -225,4 +236,80 @@ def regime_text(seen: PastRun) -> str:
     return ", ".join(told)
 
 
-__all__ = ["History", "Kind", "Point", "regime_text"]
+_COLUMNS = (
+    *("run", "started", "verdict", "accepted"),
+    *("collective", "size_bytes", "options", "regime"),
+    *("busbw_gb_s", "launches"),
+)
+_ORDER = {
+    "runs": False,
+    "regime": True,
+    "collective": True,
+    "size_bytes": False,
+    "options": True,
+    "started": True,
+    "run": True,
+}
+"""Columns by which the table is sorted: is it ascending?"""
+_KIND = ["collective", "size_bytes", "options", "regime"]
+
+
+def with_rolling(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table of `History.table` with `rolling_median_gb_s`, `rolling_deviation_gb_s` (robust) and
+    `outlier`; missing = fewer than three runs of that number before it."""
+    import numpy as np
+
+    def deviation(window: np.ndarray) -> float:
+        return float(1.4826 * np.median(np.abs(window - np.median(window))))
+
+    numbers = frame.groupby(_KIND, sort=False)["busbw_gb_s"]
+    middle = numbers.transform(lambda s: s.rolling(ROLLING, _FEWEST).median().shift())
+    spread = numbers.transform(
+        lambda s: s.rolling(ROLLING, _FEWEST).apply(deviation, raw=True).shift()
+    )
+    limit = np.maximum(DEVIATIONS * spread, FLOOR * middle)
+    return frame.assign(
+        rolling_median_gb_s=middle,
+        rolling_deviation_gb_s=spread,
+        outlier=(frame["busbw_gb_s"] - middle).abs() > limit,
+    )
+
+
+def select(
+    frame: pd.DataFrame, collective: str | None = None, size_bytes: int | None = None
+) -> pd.DataFrame:
+    """The numbers of one collective and size; without a size the largest of each collective and
+    regime."""
+    if collective is not None:
+        frame = frame[frame["collective"] == collective]
+    if size_bytes is not None:
+        return frame[frame["size_bytes"] == size_bytes]
+    largest = frame.groupby(["regime", "collective"])["size_bytes"].transform("max")
+    return frame[frame["size_bytes"] == largest]
+
+
+def trends(frame: pd.DataFrame) -> tuple[Trend, ...]:
+    """A table of `with_rolling` as records, one per number, in the order of the table."""
+    groups = (group for _, group in frame.groupby(_KIND, sort=False))
+    return tuple(_trend(group) for group in groups)
+
+
+def _trend(group: pd.DataFrame) -> Trend:
+    collective, size_bytes, options, regime = (group[name].tolist()[0] for name in _KIND)
+    return Trend(collective, size_bytes, options, regime, _points(group))
+
+
+def _points(group: pd.DataFrame) -> tuple[TrendPoint, ...]:
+    middle = group["rolling_median_gb_s"].astype(object)
+    columns = (
+        group["run"],
+        group["started"],
+        group["verdict"],
+        group["accepted"],
+        group["busbw_gb_s"],
+        group["launches"],
+        middle.where(middle.notna(), None),
+        group["outlier"],
+    )
+    values = (column.tolist() for column in columns)
+    return tuple(TrendPoint(*row) for row in zip(*values, strict=True))

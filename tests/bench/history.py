@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from busbw.codec import dump_json
-from busbw.compare.history import FILE, History
+from busbw.compare.history import FILE, History, select, trends, with_rolling
 
 RUNS = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
@@ -61,13 +61,14 @@ def main() -> None:
             index.executemany("INSERT INTO kinds VALUES (?, ?, ?, ?, ?)", kinds)
             rows = [(kind[0], run[0], 300.0 + run[0] % 7, 5) for run in runs for kind in kinds]
             index.executemany("INSERT INTO numbers VALUES (?, ?, ?, ?)", rows)
-        kind = next(kind for kind in history.kinds() if kind.runs == COUNT)
         print(
             f"{COUNT:,} runs, {COUNT * SIZES:,} numbers:"
             f" {(root / FILE).stat().st_size / 1e6:.0f} MB"
         )
-        print(f"  one number over all runs: {milliseconds(lambda: history.points(kind))}")
-        print(f"  what there is: {milliseconds(history.kinds)}")
+        table = history.table()
+        print(f"  the table of all numbers: {milliseconds(history.table)}")
+        largest = select(table, "all_reduce")
+        print(f"  one number over all runs: {milliseconds(lambda: trends(with_rolling(largest)))}")
         _directories(root)
         print(
             f"  looking for new or changed runs among {COUNT:,} directories:"

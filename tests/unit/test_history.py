@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 import re
 import runpy
@@ -15,13 +16,15 @@ from types import SimpleNamespace
 
 import pytest
 
+import busbw
 from busbw.cli import main
 from busbw.codec import dump_json
 from busbw.compare import accepted
-from busbw.compare.history import FILE, History
+from busbw.compare import history as runs_over_time
+from busbw.compare.history import FILE, History, Trend, TrendPoint
+from busbw.errors import UsageError
 from busbw.model.history import Decision
 from busbw.reports import trend
-from busbw.reports.trend import Trend, TrendPoint
 from busbw.store.run_directory import RunDir
 
 RUNS = SimpleNamespace(
@@ -45,9 +48,9 @@ def made(root: Path, number: int) -> RunDir:
     return RunDir(root / name)
 
 
-def content(root: Path) -> dict[object, tuple[object, ...]]:
-    history = History(root)
-    return {kind: history.points(kind) for kind in history.kinds()}
+def content(root: Path) -> tuple[Trend, ...]:
+    table = History(root).table()
+    return runs_over_time.trends(runs_over_time.with_rolling(table))
 
 
 def test_the_index_holds_every_number_and_is_the_same_when_made_anew(tmp_path: Path) -> None:
@@ -57,9 +60,9 @@ def test_the_index_holds_every_number_and_is_the_same_when_made_anew(tmp_path: P
     first = content(tmp_path)
     assert first
     assert all(
-        [point.accepted for point in points] == [False, True, False, False]
-        for points in first.values()
-    )  # type: ignore[attr-defined]
+        [point.accepted for point in number.points] == [False, True, False, False]
+        for number in first
+    )
     for file in tmp_path.glob(f"{FILE}*"):
         file.unlink()
     History(tmp_path).refresh()
@@ -71,12 +74,10 @@ def test_what_is_gone_is_forgotten_and_what_changed_is_read_again(tmp_path: Path
     History(tmp_path).refresh()
     (two.path / "run.json").write_text("{}")
     assert [problem.partition(":")[0] for problem in History(tmp_path).refresh()] == [two.run_id]
-    assert {point.run_id for points in content(tmp_path).values() for point in points} == {
-        one.run_id
-    }  # type: ignore[attr-defined]
+    assert {point.run_id for number in content(tmp_path) for point in number.points} == {one.run_id}
     (one.path / "raw" / "plan.json").unlink()
     History(tmp_path).refresh()
-    assert content(tmp_path) == {}
+    assert content(tmp_path) == ()
 
 
 def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_several_at_once_and_one_killed_leave_a_whole_index(tmp_path: Path) -> N
     said = [job.communicate(timeout=120)[0].strip() for job in jobs]
     assert said[1:] == ["()", "()"]
     assert History(tmp_path).refresh() == ()
-    assert {len(points) for points in content(tmp_path).values()} == {12}
+    assert {len(number.points) for number in content(tmp_path)} == {12}
 
 
 def test_a_broken_index_says_how_to_get_a_new_one(
@@ -124,19 +125,42 @@ def test_the_trend_is_told_with_bars_and_the_last_run_against_those_before(
 
 
 def trend_of(*values: float) -> Trend:
-    points = tuple(
-        TrendPoint(f"run-{n:03}", f"2026-11-{n % 28 + 1:02d}T02:00:00Z", n == 2, value)
-        for n, value in enumerate(values)
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {
+            "run": [f"run-{n:03}" for n in range(len(values))],
+            "started": [f"2026-11-{n % 28 + 1:02d}T02:00:00Z" for n in range(len(values))],
+            "verdict": "PASS",
+            "accepted": [n == 2 for n in range(len(values))],
+            "collective": "all_reduce",
+            "size_bytes": 8 << 30,
+            "options": "-n 20",
+            "regime": "infiniband <b>, 16 nodes",
+            "busbw_gb_s": values,
+            "launches": 1,
+        }
     )
-    return Trend("all_reduce", 8 << 30, "-n 20", "infiniband <b>, 16 nodes", points)
+    (number,) = runs_over_time.trends(runs_over_time.with_rolling(frame))
+    return number
 
 
-def test_a_run_apart_from_those_before_it_is_told_and_ordinary_scatter_is_not() -> None:
+def test_each_run_has_the_median_of_the_seven_before_it_from_the_third_on() -> None:
+    points = trend_of(10.0, 12.0, 11.0, 9.0).points
+    assert points[3] == TrendPoint(
+        "run-003", "2026-11-04T02:00:00Z", "PASS", False, 9.0, 1, 11.0, False
+    )
+    assert [point.rolling_median_gb_s for point in points] == [None, None, None, 11.0]
+
+
+def test_a_run_that_differs_from_those_before_it_is_an_outlier_and_ordinary_scatter_is_not() -> (
+    None
+):
     quiet = [370 + number % 3 for number in range(20)]
-    found = trend.told(trend_of(*quiet, 340.0, *quiet[:3]))
-    assert found.apart == (("run-020", "340.0 GB/s", "-8.4%"),)
-    assert "24 runs" in found.summary
-    assert trend.told(trend_of(*quiet)).apart == ()
+    shown = trend.view(trend_of(*quiet, 340.0, *quiet[:3]))
+    assert shown.outliers == (("run-020", "340.0 GB/s", "-8.4%"),)
+    assert "24 runs" in shown.summary
+    assert trend.view(trend_of(*quiet)).outliers == ()
 
 
 def test_the_page_of_trends_is_complete_in_itself_and_nothing_in_it_runs_or_leaves_it() -> None:
@@ -166,3 +190,73 @@ def test_the_command_writes_the_page_and_says_where_it_cannot(
         main(["history", "-o", str(tmp_path), "--html", str(tmp_path / "no" / "trend.html")]) == 2
     )
     assert "no/trend.html" in capsys.readouterr().err
+
+
+def test_the_numbers_are_exported_as_a_table_that_pandas_reads_back(tmp_path: Path) -> None:
+    import pandas as pd
+
+    for number in range(5):
+        made(tmp_path, number)
+    file = tmp_path / "numbers.csv"
+    options = ["history", "-o", str(tmp_path), "--collective", "all_reduce"]
+    assert main([*options, "--frame", str(file)]) == 0
+    frame = pd.read_csv(file)
+    assert list(frame.columns) == [
+        "run",
+        "started",
+        "verdict",
+        "accepted",
+        "collective",
+        "size_bytes",
+        "options",
+        "regime",
+        "busbw_gb_s",
+        "launches",
+        "rolling_median_gb_s",
+        "rolling_deviation_gb_s",
+        "outlier",
+    ]
+    assert frame["started"].is_monotonic_increasing
+    assert len(frame) == 5
+    assert set(frame["size_bytes"]) == {8589934592}
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("numbers.parquet", "pip install pyarrow"),
+        ("numbers.xlsx", "expected a file that ends in .csv or .parquet"),
+        ("no/numbers.csv", "No such file or directory|non-existent directory"),
+    ],
+)
+def test_a_table_that_cannot_be_written_is_refused_with_the_reason(
+    name: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made(tmp_path, 1)
+    if name.endswith(".parquet") and importlib.util.find_spec("pyarrow") is not None:
+        pytest.skip("pyarrow is installed")
+    assert main(["history", "-o", str(tmp_path), "--frame", str(tmp_path / name)]) == 2
+    assert re.search(reason, capsys.readouterr().err)
+    assert not (tmp_path / name).exists()
+
+
+def test_runs_load_as_data_frames_with_units_in_their_column_names(tmp_path: Path) -> None:
+    one, two = made(tmp_path, 1), made(tmp_path, 2)
+    accepted.decide(two, Decision("2026-11-20T00:00:00Z", "ops", ""))
+    loaded = busbw.load(tmp_path / "*")
+    assert loaded.cases.groupby("run", sort=False)["accepted"].first().to_dict() == {
+        one.run_id: False,
+        two.run_id: True,
+    }
+    largest = loaded.rows[loaded.rows["case"] == "all-reduce"].groupby("run")["size_bytes"].max()
+    assert set(largest) == {8589934592}
+    assert loaded.rows["out_of_place_busbw_gb_s"].dtype == "float64"
+    assert len(loaded.findings) == 2 * len(RESULT.findings)
+    with pytest.raises(UsageError, match="no run directory"):
+        busbw.load(tmp_path / "none-*")
+
+
+def test_pandas_is_loaded_by_the_call_and_not_by_the_import() -> None:
+    code = "import busbw, busbw.compare.frames, sys; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
