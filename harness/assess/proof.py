@@ -18,9 +18,10 @@ from busbw.assess.launches import Launch
 from busbw.errors import ReadError
 from busbw.fabrics.fabric import MustSee
 from busbw.inventory import fold
-from busbw.model import Confidence, Evidence, Finding, Fix, NcclLog, ProcessFacts, Status, Uncovered
+from busbw.model import Confidence, Evidence, Finding, NcclLog, ProcessFacts, Status, Uncovered
 from busbw.model.counters import RailBytes
 from busbw.parsers.expect import sensitivity
+from busbw.parsers.findings.table import filled
 from busbw.parsers.logs import nccl_debug
 from busbw.parsers.logs.nccl_debug import RankLog
 from busbw.store.run_directory import RunDir
@@ -261,33 +262,20 @@ def _rails_by_log(
 
 def findings(made: tuple[Proof, ...]) -> tuple[Finding, ...]:
     """Failed proofs."""
-    causes = {
-        "transport": (
-            "the RDMA transport was not taken: a missing library, plugin or device, or NCCL_NET,"
-            " NCCL_IB_DISABLE or NCCL_IB_HCA"
-        ),
-        "plugin": "the plugin is not in the library path of these ranks",
-        "gpudirect": (
-            "nvidia_peermem or DMA-BUF is missing, or the NIC is too far from the GPU (PCIe ACS,"
-            " NCCL_NET_GDR_LEVEL)"
-        ),
-        "rails": "a port is down, a device is hidden from the ranks, or NCCL_IB_HCA leaves it out",
-    }
-    return tuple(
+    return tuple(_finding(proof) for proof in made if proof.status is Status.FAIL)
+
+
+def _finding(proof: Proof) -> Finding:
+    return filled(
         Finding(
             id=f"{proof.id}-not-proven",
             status=Status.FAIL,
             title=proof.told,
             where=proof.where,
             evidence=(Evidence(proof.artefact or "raw/cases", None, proof.told),),
-            cause=causes[proof.id],
-            fixes=(Fix("compare the nodes named here with the others", ("busbw check",)),),
-            verify=("busbw run",),
             confidence=Confidence.CERTAIN,
             effect=1.0 if proof.id in ("transport", "plugin") else 0.5,
         )
-        for proof in made
-        if proof.status is Status.FAIL
     )
 
 

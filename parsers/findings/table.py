@@ -21,7 +21,7 @@ from enum import StrEnum
 
 from busbw import codec
 from busbw.errors import ReadError
-from busbw.model import Fix
+from busbw.model import Finding, Fix
 
 # The closed expression language of the symptom table: comparisons of named values, joined by
 # `and`. Parsed, never evaluated as code.
@@ -262,7 +262,8 @@ class Symptom:
     role: Role
     cause: str
     explanation: str
-    fix: tuple[Step, ...]
+    fix: tuple[Step, ...] = ()
+    """() only where `settle` says what would tell more."""
     fabrics: tuple[str, ...] = ("any",)
     """ib, roce, spectrum-x, tcp, efa, gcp, nvlink, pcie; `any` = all."""
     severity: Severity | None = None
@@ -351,6 +352,23 @@ def _filled(fix: Fix, values: Mapping[str, str]) -> Fix:
         return names.sub(lambda match: values[match[0]], text)
 
     return replace(fix, summary=fill(fix.summary), commands=tuple(map(fill, fix.commands)))
+
+
+def filled(finding: Finding, **values: str) -> Finding:
+    """The finding with cause, fix steps, verification and what would settle it from its entry,
+    where it has none of its own. `values` as for `fixes`.
+
+    Raises:
+        KeyError: the catalogue has no entry for it.
+    """
+    known = entry(finding.id)
+    return replace(
+        finding,
+        cause=finding.cause or known.cause,
+        fixes=finding.fixes or fixes(finding.id, **values),
+        verify=finding.verify or known.verify,
+        would_settle=finding.would_settle or known.settle,
+    )
 
 
 def parse(text: str, path: str) -> tuple[Symptom, ...]:

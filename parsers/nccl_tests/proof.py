@@ -14,12 +14,12 @@ from busbw.model import (
     Confidence,
     Evidence,
     Finding,
-    Fix,
     LauncherFailure,
     Measurement,
     Status,
     WarningRole,
 )
+from busbw.parsers.findings.table import filled
 from busbw.units import format_size
 
 _LOST = re.compile(
@@ -254,19 +254,17 @@ def _without_mpi(launch: LaunchOutput) -> Finding:
         f" {launch.planned_ranks}"
     )
     first_rows = [result.rows[0] for result in launch.results[:2] if result.rows]
-    return Finding(
+    finding = Finding(
         "binary-without-mpi",
         Status.FAIL,
         f"{launch.case.id}: {text}",
         (),
         tuple(Evidence(launch.artefact, row.line_no, text) for row in first_rows),
-        cause="the binary was built without MPI=1: every process measured itself alone",
-        fixes=(Fix("build with MPI", ("make MPI=1 MPI_HOME=…",)),),
-        verify=("the device table lists all ranks once",),
         confidence=Confidence.CERTAIN,
         required=launch.case.required,
         effect=1.0,
     )
+    return filled(finding)
 
 
 def _wrong_data(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]:
@@ -286,17 +284,11 @@ def _wrong_data(launch: LaunchOutput, result: BenchmarkResult) -> list[Finding]:
         f"{launch.case.id}: the collective returned wrong data",
         (),
         tuple(evidence),
-        cause="a GPU, a link or a library corrupts data; no bandwidth of this run can be trusted",
-        fixes=(
-            Fix("find the node: run halves of the nodes with -c 1 until one is left"),
-            Fix("take that node out and test its GPUs"),
-        ),
-        verify=("the same case with -c 1 shows 0 in every #wrong column",),
         confidence=Confidence.CERTAIN,
         required=launch.case.required,
         effect=1.0,
     )
-    return [finding]
+    return [filled(finding)]
 
 
 def _unknown(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from busbw.model import BenchmarkResult, Confidence, Evidence, Finding, Status
+from busbw.parsers.findings.table import filled
 from busbw.parsers.stats import spikes
 from busbw.parsers.stats import spread as statistics
 from busbw.units import format_bandwidth, format_duration, format_size, format_time_us
@@ -37,6 +38,14 @@ makes its rule useless (rules.yaml)."""
 LATENCY_FACTOR = 10.0
 """Measured systems lie between 0.85 and 10 times NCCL's model (physical-model, published runs):
 above it something else is at work."""
+
+
+_SPREAD_BY_WIRE = {
+    None: "process-spread",
+    True: "process-spread-ethernet",
+    False: "process-spread-infiniband",
+}
+"""Whether the fabric is Ethernet → id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +75,20 @@ def findings(case: Measured) -> tuple[Finding, ...]:
 
 
 def _possible(
-    case: Measured,
-    kind: str,
-    title: str,
-    text: str,
-    cause: str,
-    would_settle: tuple[str, ...],
-    where: tuple[str, ...] = (),
+    case: Measured, finding_id: str, title: str, text: str, where: tuple[str, ...] = ()
 ) -> Finding:
-    return Finding(
-        id=kind,
-        status=Status.WARN,
-        title=f"{case.case_id}: {title}",
-        where=where,
-        evidence=(
-            Evidence(
-                case.artefacts[-1] if case.artefacts else f"raw/cases/{case.case_id}/outcome.json",
-                None,
-                text,
-            ),
-        ),
-        cause=cause,
-        confidence=Confidence.POSSIBLE,
-        would_settle=would_settle,
-        required=False,
+    outcome = f"raw/cases/{case.case_id}/outcome.json"
+    artefact = case.artefacts[-1] if case.artefacts else outcome
+    return filled(
+        Finding(
+            id=finding_id,
+            status=Status.WARN,
+            title=f"{case.case_id}: {title}",
+            where=where,
+            evidence=(Evidence(artefact, None, text),),
+            confidence=Confidence.POSSIBLE,
+            required=False,
+        )
     )
 
 
@@ -106,20 +105,7 @@ def _run_to_run(case: Measured) -> list[Finding]:
         f"repeated launches differ by {spread:.0%} (standard deviation over mean) at"
         f" {format_size(size)}"
     )
-    cause = (
-        "other traffic on the fabric, flows that collide by chance (ECMP), clocks or temperatures;"
-        " a loss smaller than this cannot be seen"
-    )
-    return [
-        _possible(
-            case,
-            "run-to-run-spread",
-            title,
-            shown,
-            cause,
-            ("repeat it on an idle cluster", "more trials"),
-        )
-    ]
+    return [_possible(case, "run-to-run-spread", title, shown)]
 
 
 def _processes(case: Measured) -> list[Finding]:
@@ -141,27 +127,9 @@ def _processes(case: Measured) -> list[Finding]:
         f"slowest: process {process} on {host or 'an unnamed host'}, {format_time_us(mean_us)} a"
         f" call; {len(worst.mean_us)} processes"
     )
-    settle: tuple[str, ...]
-    if case.ethernet is None:
-        cause, settle = (
-            "one process is late, or one link carries more than the others",
-            ("group surveys and counters of the links",),
-        )
-    elif case.ethernet:
-        cause = "possibly head-of-line blocking: paused or dropped packets hold up some flows"
-        settle = (
-            "PFC pause and ECN counters, discards of the switch ports, before and after",
-            "a survey of pairs",
-        )
-    else:
-        cause = "possibly the configuration of SHARP, or a congested uplink"
-        settle = (
-            "the log of the aggregation manager; port counters (xmit_wait)",
-            "the same without NCCL_COLLNET_ENABLE",
-        )
     # The processes of one collective finish together, so the one that shows it is rarely the one to
     # blame.
-    return [_possible(case, "process-spread", title, text, cause, settle, (host,) if host else ())]
+    return [_possible(case, _SPREAD_BY_WIRE[case.ethernet], title, text, (host,) if host else ())]
 
 
 def _iterations(case: Measured) -> list[Finding]:
@@ -182,42 +150,15 @@ def _iterations(case: Measured) -> list[Finding]:
             f"{len(far)} of {len(largest.times_us)} iterations lie more than {OUTLIER_DEVIATIONS:g}"
             " robust deviations from the median"
         )
-        cause = (
-            "a few late iterations: something passes by"
-            if far
-            else "all iterations scatter: a shared or throttled part"
-        )
         title = f"iterations scatter by {spread:.0%} (standard deviation over mean) at {size}"
-        found.append(
-            _possible(
-                case,
-                "iteration-spread",
-                title,
-                text,
-                cause,
-                ("run it alone on the nodes", "clocks and throttle reasons meanwhile"),
-            )
-        )
+        found.append(_possible(case, "iteration-spread", title, text))
     found += _period(case, largest)
     tail = largest.tail
     if tail is not None and len(largest.times_us) >= 100 and tail > TAIL:
         title = (
             f"the slowest hundredth of the iterations takes {tail:.1f} times the median at {size}"
         )
-        cause = (
-            "rare delays: retransmissions, pauses, or the operating system on one node; every step"
-            " of a job waits for the slowest"
-        )
-        found.append(
-            _possible(
-                case,
-                "long-tail",
-                title,
-                f"{len(largest.times_us)} iterations",
-                cause,
-                ("retransmission and pause counters",),
-            )
-        )
+        found.append(_possible(case, "long-tail", title, f"{len(largest.times_us)} iterations"))
     return found
 
 
@@ -235,20 +176,7 @@ def _period(case: Measured, seen: statistics.Iterations) -> list[Finding]:
         f" {max(s.times for s in stumbles):.1f} times the median; {kept.even} of {kept.spikes - 1}"
         f" distances are {kept.iterations:.1f} iterations"
     )
-    cause = (
-        "something wakes by the clock: a monitoring agent, DCGM's profiling, cron, polling of"
-        " firmware; the period names it"
-    )
-    return [
-        _possible(
-            case,
-            "periodic-spikes",
-            title,
-            text,
-            cause,
-            ("agents stopped one at a time", "the same on each node alone"),
-        )
-    ]
+    return [_possible(case, "periodic-spikes", title, text)]
 
 
 def _dips(case: Measured) -> list[Finding]:
@@ -258,17 +186,7 @@ def _dips(case: Measured) -> list[Finding]:
         title = f"{format_size(dip.size_bytes)} is {dip.depth:.0%} slower than the sizes beside it"
         before, after = (format_bandwidth(value) for value in dip.neighbours_gb_s)
         text = f"{format_bandwidth(dip.busbw_gb_s)} between {before} and {after}"
-        cause = "the tuner takes another algorithm or protocol at this size, or something passed by"
-        found.append(
-            _possible(
-                case,
-                "size-dip",
-                title,
-                text,
-                cause,
-                ("the proof launch's TUNING lines at this size", "repeat this size"),
-            )
-        )
+        found.append(_possible(case, "size-dip", title, text))
     return found[:3]
 
 
@@ -285,17 +203,4 @@ def _latency(case: Measured) -> list[Finding]:
         f"{format_time_us(time_us)} at {format_size(size)} is {factor:.0f} times what NCCL's model"
         f" gives ({model})"
     )
-    cause = (
-        "possibly TCP in the place of RDMA, a slow protocol, or ranks that share cores; measured"
-        " systems lie between 0.85 and 10 times the model"
-    )
-    return [
-        _possible(
-            case,
-            "high-latency",
-            title,
-            f"{len(band)} sizes up to 64 KiB",
-            cause,
-            ("Using network in the proof launch's log",),
-        )
-    ]
+    return [_possible(case, "high-latency", title, f"{len(band)} sizes up to 64 KiB")]

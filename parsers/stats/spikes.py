@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from busbw.model import Confidence, Evidence, Finding, Status
+from busbw.parsers.findings.table import filled
 from busbw.parsers.nccl_tests.groups import GroupSample
 
 LEAST = 1.5
@@ -182,32 +183,23 @@ def findings(samples: tuple[GroupSample, ...]) -> tuple[Finding, ...]:
     counted = Counter(artefact for artefact, _ in seen.wide)
     longest = max(spike.times for _, spike in seen.wide)
     beside = f"{seen.alone} more slowed fewer groups" if seen.alone else "none slowed fewer groups"
-    return (
-        Finding(
-            id="system-wide-spikes",
-            status=Status.WARN,
-            title=(
-                f"most groups were slow at once in {len(seen.wide)} of {seen.iterations}"
-                f" iterations, up to {longest:.1f} times the median"
-            ),
-            where=(),
-            evidence=tuple(
-                Evidence(
-                    artefact,
-                    None,
-                    f"{count} times in this launch; over {seen.launches} launches {beside}",
-                )
-                for artefact, count in counted.most_common(3)
-            ),
-            cause=(
-                "something that all nodes share: a job or an agent that wakes on all of them by the"
-                " clock, storage, power, switches, other traffic"
-            ),
-            confidence=Confidence.POSSIBLE,
-            would_settle=(
-                "all_reduce_perf -n 500 -I 1 -z 3 -J out.json: its period names who wakes",
-                "agents stopped one at a time",
-            ),
-            required=False,
+    finding = Finding(
+        id="system-wide-spikes",
+        status=Status.WARN,
+        title=(
+            f"most groups were slow at once in {len(seen.wide)} of {seen.iterations} iterations,"
+            f" up to {longest:.1f} times the median"
         ),
+        where=(),
+        evidence=tuple(
+            Evidence(
+                artefact,
+                None,
+                f"{count} times in this launch; over {seen.launches} launches {beside}",
+            )
+            for artefact, count in counted.most_common(3)
+        ),
+        confidence=Confidence.POSSIBLE,
+        required=False,
     )
+    return (filled(finding),)

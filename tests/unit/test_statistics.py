@@ -144,7 +144,7 @@ CASE = Measured(
 def test_scattered_processes_are_possible_head_of_line_blocking_on_ethernet() -> None:
     assert findings.findings(CASE) == (
         Finding(
-            id="process-spread",
+            id="process-spread-ethernet",
             status=Status.WARN,
             title=(
                 "all-reduce: the processes scatter by 26% (standard deviation over mean) at 1 MiB"
@@ -157,11 +157,11 @@ def test_scattered_processes_are_possible_head_of_line_blocking_on_ethernet() ->
                     "slowest: process 0 on gpu-0, 180.0 µs a call; 8 processes",
                 ),
             ),
-            cause="possibly head-of-line blocking: paused or dropped packets hold up some flows",
+            cause="Possibly head-of-line blocking: paused or dropped packets hold up some flows.",
             confidence=Confidence.POSSIBLE,
             would_settle=(
                 "PFC pause and ECN counters, discards of the switch ports, before and after",
-                "a survey of pairs",
+                "busbw run --survey",
             ),
             required=False,
         ),
@@ -171,8 +171,8 @@ def test_scattered_processes_are_possible_head_of_line_blocking_on_ethernet() ->
 def test_on_infiniband_the_same_spread_points_to_sharp_and_without_a_fabric_to_neither() -> None:
     (infiniband,) = findings.findings(dataclasses.replace(CASE, ethernet=False))
     (unknown,) = findings.findings(dataclasses.replace(CASE, ethernet=None))
-    assert infiniband.cause == "possibly the configuration of SHARP, or a congested uplink"
-    assert unknown.cause == "one process is late, or one link carries more than the others"
+    assert infiniband.cause == "Possibly the SHARP configuration, or a congested uplink."
+    assert unknown.cause == "One process is late, or one link carries more than the others."
 
 
 def test_few_iterations_say_nothing_of_their_spread() -> None:

@@ -1,9 +1,11 @@
 """The symptom table: every entry against its own lines, and what holds between entries."""
 
 import re
+import shlex
 
 import pytest
 
+from busbw.cli import build_parser
 from busbw.errors import ReadError
 from busbw.parsers.findings import table
 from busbw.parsers.findings.table import Role, Signal, Symptom, Weight
@@ -95,7 +97,7 @@ def test_every_entry_says_why_and_what_to_do_with_a_known_right() -> None:
         "stall",
     }
     for symptom in TABLE.symptoms:
-        assert symptom.fix, symptom.id
+        assert symptom.fix or symptom.settle, symptom.id
         assert {step.needs for step in symptom.fix} <= known, symptom.id
         assert {symptom.stage, *symptom.also_stages} <= stages, symptom.id
         assert symptom.cause.strip(), symptom.id
@@ -141,3 +143,16 @@ def test_an_entry_that_is_wrong_is_refused_with_its_id(text: str, message: str) 
 def test_an_unknown_key_is_told_with_its_place() -> None:
     with pytest.raises(ReadError, match=r"x\.yaml:6:3: .*unknown key 'rolle'"):
         table.parse((BROKEN + TAIL).replace("role:", "rolle:"), "x.yaml")
+
+
+def test_every_busbw_command_in_a_fix_is_one_that_busbw_takes() -> None:
+    parser = build_parser()
+    for symptom in TABLE.symptoms:
+        lines = [line for step in symptom.fix for line in step.run] + list(symptom.settle)
+        for line in lines:
+            words = shlex.split(line)
+            if words[0] != "busbw":
+                continue
+            parsed = parser.parse_args(words[1:])
+            explained = parsed.what[0] if parsed.command == "why" and parsed.what else "LOG"
+            assert explained in TABLE.by_id or "-" not in explained, f"{symptom.id}: {line}"
