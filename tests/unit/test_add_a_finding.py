@@ -105,7 +105,7 @@ def test_a_finding_is_added_with_one_entry_in_one_file(scratch: Path) -> None:
     log = scratch / "nccl.log"
     log.write_text("n1:1:1 [0] NCCL WARN cable is purple\n")
     assert why(scratch, "purple-cable").startswith("purple-cable  A cable is purple\n")
-    assert "✖ CAUSE (certain)  A cable is purple   [purple-cable]" in why(scratch, str(log))
+    assert why(scratch, str(log)).startswith("✖ CAUSE (certain)  A cable is purple ")
 
 
 def test_a_rule_is_added_with_one_file(scratch: Path) -> None:

@@ -88,7 +88,7 @@ class Module:
                 if isinstance(other.func, ast.Name) and other.func.id == function.name:
                     given = argument(other, name, names.index(name))
                     if given is not None and other is not call:
-                        yield from self._constants(given)
+                        yield from self._patterns(given, other)
 
     def _constants(self, expression: ast.expr) -> Iterator[str]:
         for node in ast.walk(expression):
