@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from busbw.inventory.hostlist import LEGAL_NAME, fold
-from busbw.model import Comparison, CriterionResult, Reference, Status
+from busbw.model import Comparison, CriterionResult, Evidence, Reference, Status
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_time_us
 
@@ -109,6 +109,17 @@ def against(comparison: Comparison) -> str:
         return f"{measured} GB/s (no reference)"
     share = f" ({percent(comparison.ratio)})" if comparison.ratio is not None else ""
     return f"{measured}/{number(expected)} GB/s{share}"
+
+
+def state(status: Status) -> str:
+    """A state as sign and word: `✖ fail`."""
+    return f"{SIGNS[status]} {WORDS[status]}"
+
+
+def location(evidence: Evidence) -> str:
+    """Where evidence is: `raw/nodes/gpu-005/ibstat:61`."""
+    line_no = "" if evidence.line_no is None else f":{evidence.line_no}"
+    return f"{evidence.artefact}{line_no}"
 
 
 def count(many: int, thing: str, things: str | None = None) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from busbw.model import Finding, Fix, RunResult, Status, Unreachable
+from busbw.model import CriterionResult, Finding, Fix, RunResult, Status, Unreachable
 from busbw.reports import lead, phrases
 from busbw.reports.safe import one_line
 from busbw.units import format_size
@@ -14,108 +15,108 @@ from busbw.units import format_size
 _MORE_FINDINGS = 5
 _EVIDENCE = 3
 _TEXT = 160
+_GAPS = 4
 
 
-def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[str, ...]:
-    """The lines to print, without line ends; every character that could move a cursor is a mark.
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of output, and how it may be broken."""
+
+    text: str
+    indent: int = 6
+    """Columns before what follows a break."""
+    whole: bool = False
+    """True = never broken: a command to copy, or the line for grep."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def printed(lines: Iterable[Line], width: int | None) -> str:
+    """The text of lines on a terminal of `width` columns, broken behind blanks and commas and
+    indented; None = no line is broken.
+
+    >>> printed([Line("NOT CHECKED  gpu.ecc, gpu.temp: no tool")], 24)
+    'NOT CHECKED  gpu.ecc,\\n      gpu.temp: no tool\\n'
+    """
+    parts: list[str] = []
+    for line in lines:
+        fits = width is None or len(line.text) <= width
+        parts += [line.text] if fits or line.whole else _broken(line, width or 0)
+    return "".join(f"{part}\n" for part in parts)
+
+
+def _broken(line: Line, width: int) -> list[str]:
+    parts, current = [], ""
+    for token in re.split(r"(?<=[ ,])", line.text):
+        if current.strip() and len(current) + len(token.rstrip()) > width:
+            parts.append(current.rstrip())
+            current = " " * line.indent
+        current += token
+    return [*parts, current.rstrip()]
+
+
+def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, ...]:
+    """The lines to print; every character that could move a cursor is a mark.
 
     `run_dir` is the run's directory as the user would type it; None = `runs/<run id>`.
     """
     findings = lead.ordered_findings(result)
-    lines = [f"{result.verdict.value}  {result.headline}"]
+    lines = [Line(f"{result.verdict.value}  {result.headline}")]
     if result.emulated:
-        lines.append(f"      {result.emulated}")
+        lines.append(Line(f"      {result.emulated}"))
     lines += _criteria(result)
-    for same in unreachable_by_reason(result):
-        lines += [
-            f"NOT REACHED  {phrases.nodes(u.node for u in same)}: {same[0].reason}",
-            *([f"      try: {same[0].next_step}"] if same[0].next_step else []),
-        ]
+    lines += _unreachable(result)
     if findings:
         lines += _first(findings[0])
         lines += [_brief(finding) for finding in findings[1 : 1 + _MORE_FINDINGS]]
-        left = len(findings) - 1 - _MORE_FINDINGS
-        lines += [f"ALSO  {phrases.count(left, 'more finding')} in the report"] if left > 0 else []
+    hidden = len(findings) - 1 - _MORE_FINDINGS
+    if hidden > 0:
+        lines.append(Line(f"ALSO  {phrases.count(hidden, 'more finding')} in the report"))
     lines += _layers(findings)
     lines += _gaps(result)
-    lines.append(lead.last_line(result, run_dir or f"runs/{result.run_id}"))
-    return tuple(one_line(line) for line in lines)
+    lines.append(Line(lead.last_line(result, run_dir or f"runs/{result.run_id}"), whole=True))
+    return tuple(Line(one_line(line.text), line.indent, line.whole) for line in lines)
 
 
-def _criteria(result: RunResult) -> list[str]:
+def _criteria(result: RunResult) -> list[Line]:
     """The contract, one line a criterion, in columns."""
     if result.acceptance is None:
         return []
     rows = [("CRITERION", "LIMIT", "MEASURED", "n", "RESULT")]
-    for each in result.acceptance.criteria:
-        told = (
-            phrases.WORDS[each.status]
-            if each.status in (Status.PASS, Status.FAIL)
-            else "not measured"
-            if each.measured is None
-            else "not decided"
-        )
-        what = f"{each.id} {each.collective} {format_size(each.size_bytes)}"
-        rows.append(
-            (
-                what,
-                phrases.limit(each),
-                phrases.measured(each),
-                str(each.launches),
-                f"{phrases.SIGNS[each.status]} {told}",
-            )
-        )
+    rows += [_criterion(each) for each in result.acceptance.criteria]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    table = [
-        "  "
-        + "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]
-        )
-        for row in rows
-    ]
-    return [
-        *table,
-        *(
-            [f"      {result.acceptance.without_suspects}"]
-            if result.acceptance.without_suspects
-            else []
-        ),
-    ]
+    lines = []
+    for *cells, last in rows:
+        columns = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        lines.append(Line(f"  {'  '.join([*columns, last])}"))
+    if result.acceptance.without_suspects:
+        lines.append(Line(f"      {result.acceptance.without_suspects}"))
+    return lines
 
 
-def wrapped(shown: Iterable[str], width: int | None) -> tuple[str, ...]:
-    """Lines that fit a terminal of `width` columns, broken behind blanks and commas and indented;
-    None = as they are.
-
-    Commands and the last line stay whole.
-
-    >>> wrapped(("NOT CHECKED  gpu.ecc, gpu.temp: no tool",), 24)
-    ('NOT CHECKED  gpu.ecc,', '      gpu.temp: no tool')
-    """
-    return tuple(
-        part
-        for line in shown
-        for part in (
-            _broken(line, width) if width and len(line) > width and not _whole(line) else (line,)
-        )
+def _criterion(of: CriterionResult) -> tuple[str, str, str, str, str]:
+    if of.status in (Status.PASS, Status.FAIL):
+        word = phrases.WORDS[of.status]
+    else:
+        word = "not measured" if of.measured is None else "inconclusive"
+    return (
+        f"{of.id} {of.collective} {format_size(of.size_bytes)}",
+        phrases.limit(of),
+        phrases.measured(of),
+        str(of.launches),
+        f"{phrases.SIGNS[of.status]} {word}",
     )
 
 
-def _whole(line: str) -> bool:
-    """A command to copy, or the line for grep: a break in it would be copied too."""
-    return line.startswith((" " * 9, "THEN  ", "busbw: "))
-
-
-def _broken(line: str, width: int) -> tuple[str, ...]:
-    # Behind a label (`      found     7 x H100`) the text has a column of its own.
-    indent = " " * (16 if re.match(r" {6}\w+ {2,}", line) else 6)
-    found, current = [], ""
-    for token in re.split(r"(?<=[ ,])", line):
-        if current.strip() and len(current) + len(token.rstrip()) > width:
-            found.append(current)
-            current = indent
-        current += token
-    return tuple(part.rstrip() for part in (*found, current))
+def _unreachable(result: RunResult) -> list[Line]:
+    lines = []
+    for same in unreachable_by_reason(result):
+        nodes = phrases.nodes(u.node for u in same)
+        lines.append(Line(f"NOT REACHED  {nodes}: {same[0].reason}"))
+        if same[0].next_step:
+            lines.append(Line(f"      try: {same[0].next_step}"))
+    return lines
 
 
 def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], ...]:
@@ -124,65 +125,65 @@ def unreachable_by_reason(result: RunResult) -> tuple[tuple[Unreachable, ...], .
     return tuple(tuple(u for u in result.unreachable if u.reason == reason) for reason in reasons)
 
 
-def _first(finding: Finding) -> list[str]:
-    deciding = finding.required and finding.status in (Status.FAIL, Status.UNKNOWN)
-    # An advisory finding decided nothing: it is not the cause of the verdict above it.
-    label = (
-        "CAUSE"
-        if deciding
-        else f"NOTE  {phrases.SIGNS[finding.status]} {phrases.WORDS[finding.status]}"
-    )
-    lines = [f"{label} ({finding.confidence.value})  {finding.title}   [{finding.id}]"]
+def _first(finding: Finding) -> list[Line]:
+    lines = [Line(f"{_label(finding)}  {finding.title}   [{finding.id}]")]
     if finding.cause:
-        lines.append(f"      {phrases.cut(finding.cause, 2 * _TEXT)}")
+        lines.append(Line(f"      {phrases.cut(finding.cause, 2 * _TEXT)}"))
     for number, fix in enumerate(finding.fixes, 1):
-        lines.append(f"{'DO' if number == 1 else '  '}    {number}  {fix.summary}{_right(fix)}")
-        lines += [f"         {command}" for command in fix.commands]
+        head = "DO" if number == 1 else "  "
+        lines.append(Line(f"{head}    {number}  {fix.summary}{_right(fix)}"))
+        lines += [Line(f"         {command}", whole=True) for command in fix.commands]
     for number, evidence in enumerate(finding.evidence[:_EVIDENCE], 1):
-        at = evidence.artefact + (f":{evidence.line_no}" if evidence.line_no is not None else "")
-        lines.append(
-            f"{'SEEN' if number == 1 else '    '}  {at} "
-            f" {phrases.cut(evidence.text.strip(), _TEXT)}"
-        )
-    left = len(finding.evidence) - _EVIDENCE
-    lines += [f"      and {left} more in the report"] if left > 0 else []
-    lines += [f"THEN  {command}" for command in finding.verify[:1]]
-    return lines
+        head = "SEEN" if number == 1 else "    "
+        at = phrases.location(evidence)
+        lines.append(Line(f"{head}  {at}  {phrases.cut(evidence.text.strip(), _TEXT)}"))
+    hidden = len(finding.evidence) - _EVIDENCE
+    if hidden > 0:
+        lines.append(Line(f"      and {hidden} more in the report"))
+    return lines + [Line(f"THEN  {command}", whole=True) for command in finding.verify[:1]]
+
+
+def _label(finding: Finding) -> str:
+    # An advisory finding decided nothing: it is not the cause of the verdict above it.
+    if finding.required and finding.status in (Status.FAIL, Status.UNKNOWN):
+        return f"CAUSE ({finding.confidence.value})"
+    return f"NOTE  {phrases.state(finding.status)} ({finding.confidence.value})"
 
 
 def _right(fix: Fix) -> str:
-    notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (
-        ["disrupts running jobs"] if fix.disruptive else []
-    )
+    notes = []
+    if fix.needs != "user":
+        notes.append(f"needs {fix.needs}")
+    if fix.disruptive:
+        notes.append("disrupts running jobs")
     return f"   # {', '.join(notes)}" if notes else ""
 
 
-def _brief(finding: Finding) -> str:
-    state = f"{phrases.SIGNS[finding.status]} {phrases.WORDS[finding.status]}"
-    return f"ALSO  {state} ({finding.confidence.value})  {finding.title}   [{finding.id}]"
+def _brief(finding: Finding) -> Line:
+    state = phrases.state(finding.status)
+    return Line(f"ALSO  {state} ({finding.confidence.value})  {finding.title}   [{finding.id}]")
 
 
-def _layers(findings: tuple[Finding, ...]) -> list[str]:
-    """The table of ratios under what it says, where a run was taken apart into its layers."""
-    found = next((finding for finding in findings if finding.id == "layers"), None)
-    if found is None:
+def _layers(findings: tuple[Finding, ...]) -> list[Line]:
+    """The layer breakdown: a line a layer, below what it says."""
+    breakdown = next((finding for finding in findings if finding.id == "layers"), None)
+    if breakdown is None:
         return []
-    parts = [evidence.text.partition(": ") for evidence in found.evidence]
+    parts = [evidence.text.partition(": ") for evidence in breakdown.evidence]
     width = max((len(name) for name, _, _ in parts), default=0)
-    return [
-        f"LAYERS  {found.title}",
-        *(f"        {name.ljust(width)}  {text}" for name, _, text in parts),
-    ]
+    rows = [Line(f"        {name.ljust(width)}  {text}") for name, _, text in parts]
+    return [Line(f"LAYERS  {breakdown.title}"), *rows]
 
 
-def _gaps(result: RunResult) -> list[str]:
-    # What a verdict could not see matters where somebody would rely on it; a failure stands by its
-    # own evidence.
-    told = () if result.verdict is Status.FAIL else result.sensitivity
-    lines = [f"{'SEES' if number == 0 else '    '}  {line}" for number, line in enumerate(told)]
+def _gaps(result: RunResult) -> list[Line]:
+    lines = []
+    # Detection limits matter where somebody would rely on the verdict; a failure stands by its own
+    # evidence.
+    if result.verdict is not Status.FAIL:
+        for number, limit in enumerate(result.sensitivity):
+            lines.append(Line(f"{'SEES' if number == 0 else '    '}  {limit}"))
     if result.uncovered:
-        lines.append(
-            f"NOT CHECKED  {'; '.join(gap.what for gap in result.uncovered[:4])}"
-            + (" …" if len(result.uncovered) > 4 else "")
-        )
+        gaps = "; ".join(gap.what for gap in result.uncovered[:_GAPS])
+        more = " …" if len(result.uncovered) > _GAPS else ""
+        lines.append(Line(f"NOT CHECKED  {gaps}{more}"))
     return lines

@@ -24,7 +24,7 @@ from busbw.inventory import fold
 from busbw.model import CheckResult, Status
 from busbw.reports import phrases
 from busbw.reports.safe import one_line
-from busbw.reports.terminal import wrapped
+from busbw.reports.terminal import Line, printed
 from busbw.run.checking import CheckReport
 
 # How `busbw check` reaches the nodes, and `--inside`: checks in the job's own context instead of
@@ -91,23 +91,21 @@ class Same:
     nodes: tuple[str, ...]
 
 
-def check_lines(report: CheckReport, run_dir: str) -> tuple[str, ...]:
-    """The lines to print, without line ends; `run_dir` as the user would type it."""
-    found = [
-        f"{report.verdict.value}  {check_headline(report.checks, report.nodes, report.profile)}"
-    ]
-    found += [f"      {report.emulated}"] if report.emulated else []
-    found += _matrix(report)
-    for check_ids, members in _problems(report):
-        found += _problem(check_ids, members)
+def check_lines(report: CheckReport, run_dir: str) -> tuple[Line, ...]:
+    """The lines to print; `run_dir` as the user would type it."""
+    headline = check_headline(report.checks, report.nodes, report.profile)
+    lines = [Line(f"{report.verdict.value}  {headline}")]
+    if report.emulated:
+        lines.append(Line(f"      {report.emulated}"))
+    lines += [Line(row) for row in _matrix(report)]
+    for check_ids, answers in _problems(report):
+        lines += _problem(check_ids, answers)
     if report.verdict in (Status.PASS, Status.WARN):
-        found += [
-            f"{'SEES' if not number else '    '}  {line}"
-            for number, line in enumerate(sensitivity(report.checks))
-        ]
-    found += _not_checked(report)
-    found.append(_last(report, run_dir))
-    return tuple(one_line(line) for line in found)
+        for number, limit in enumerate(sensitivity(report.checks)):
+            lines.append(Line(f"{'    ' if number else 'SEES'}  {limit}"))
+    lines += [Line(gap) for gap in _not_checked(report)]
+    lines.append(Line(_last(report, run_dir), whole=True))
+    return tuple(Line(one_line(line.text), line.indent, line.whole) for line in lines)
 
 
 def drain_reason(report: CheckReport) -> str:
@@ -219,32 +217,33 @@ def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
     return tuple(Same(members[0], tuple(c.node for c in members)) for members in groups.values())
 
 
-def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[str]:
+def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[Line]:
     check = answers[0].example
-    state = f"{phrases.SIGNS[check.status]} {phrases.WORDS[check.status]}"
     nodes = fold(node for same in answers for node in same.nodes)
-    found = [f"{state}  {', '.join(check_ids)}  {nodes}{'' if check.required else '   (advisory)'}"]
+    advisory = "" if check.required else "   (advisory)"
+    head = f"{phrases.state(check.status)}  {', '.join(check_ids)}  {nodes}{advisory}"
+    lines = [Line(head)]
     for number, same in enumerate(answers[:_ANSWERS]):
         which = f"   on {_few(same.nodes)}" if len(answers) > 1 else ""
         why = f"  ({phrases.cut(same.example.reason, _TEXT)})" if same.example.reason else ""
-        found.append(
-            f"      {'found' if number == 0 else '':<9}"
-            f" {phrases.cut(same.example.found, _TEXT)}{why}{which}"
-        )
-    found += (
-        [f"                {len(answers) - _ANSWERS} more answers in check.json"]
-        if len(answers) > _ANSWERS
-        else []
-    )
-    found += [f"      expected  {phrases.cut(check.expected, _TEXT)}"] if check.expected else []
-    found += [f"      command   {check.command}"] if check.command else []
+        answer = f"{phrases.cut(same.example.found, _TEXT)}{why}{which}"
+        lines.append(_detail("" if number else "found", answer))
+    if len(answers) > _ANSWERS:
+        lines.append(_detail("", f"{len(answers) - _ANSWERS} more answers in check.json"))
+    if check.expected:
+        lines.append(_detail("expected", phrases.cut(check.expected, _TEXT)))
+    if check.command:
+        lines.append(_detail("command", check.command))
     if check.evidence is not None:
-        at = check.evidence.artefact + (
-            f":{check.evidence.line_no}" if check.evidence.line_no is not None else ""
-        )
-        text = check.evidence.text.strip().splitlines()
-        found.append(f"      seen      {at}" + (f"  {phrases.cut(text[0], _TEXT)}" if text else ""))
-    return found
+        first, *_ = *check.evidence.text.strip().splitlines(), ""
+        text = f"  {phrases.cut(first, _TEXT)}" if first else ""
+        lines.append(_detail("seen", f"{phrases.location(check.evidence)}{text}"))
+    return lines
+
+
+def _detail(label: str, text: str) -> Line:
+    """Text in a column of its own behind a label."""
+    return Line(f"      {label:<9} {text}", indent=16)
 
 
 def _not_checked(report: CheckReport) -> list[str]:
@@ -366,7 +365,7 @@ def tell(
         sys.stdout.write(text)
     else:
         shown = check_lines(report, os.path.relpath(run.path))
-        sys.stdout.write("".join(f"{line}\n" for line in (shown[-1:] if args.quiet else shown)))
+        sys.stdout.write(printed(shown[-1:] if args.quiet else shown, None))
     return report.exit_status
 
 
@@ -989,8 +988,7 @@ def _check(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
         sys.stdout.write(f"{drain_reason(report)}\n")
     else:
         lines = check_lines(report, shown)
-        shaped = lines[-1:] if args.quiet else wrapped(lines, console.width())
-        sys.stdout.write("".join(f"{line}\n" for line in shaped))
+        sys.stdout.write(printed(lines[-1:] if args.quiet else lines, console.width()))
     return _FRAMEWORKS[args.framework][report.verdict.value] if args.local else report.exit_status
 
 

@@ -61,10 +61,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write((folder / "run.json").read_text(encoding="utf-8"))
     else:
-        sys.stdout.write(
-            "".join(
-                f"{line}\n"
-                for line in (lines[-1:] if args.quiet else terminal.wrapped(lines, console.width()))
-            )
-        )
-    return outputs.deliver(args, folder, result, lines[-1])
+        shown_lines = lines[-1:] if args.quiet else lines
+        sys.stdout.write(terminal.printed(shown_lines, console.width()))
+    return outputs.deliver(args, folder, result, lines[-1].text)

@@ -543,13 +543,10 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
     if args.json:
         sys.stdout.write((prepared.run.path / "run.json").read_text(encoding="utf-8"))
     else:
-        sys.stdout.write(
-            "".join(
-                f"{line}\n"
-                for line in (lines[-1:] if args.quiet else (*interleaved.lines(result), *lines))
-            )
-        )
-    return outputs.deliver(args, prepared.run.path, result, lines[-1])
+        if not args.quiet:
+            sys.stdout.write("".join(f"{line}\n" for line in interleaved.lines(result)))
+        sys.stdout.write(terminal.printed(lines[-1:] if args.quiet else lines, None))
+    return outputs.deliver(args, prepared.run.path, result, lines[-1].text)
 
 
 class _Stopping:

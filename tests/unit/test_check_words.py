@@ -57,7 +57,7 @@ def printed(verdict: Status) -> tuple[str, ...]:
         (),
         CHECKS,
     )
-    return check.check_lines(report, "runs/r")
+    return tuple(map(str, check.check_lines(report, "runs/r")))
 
 
 def test_the_terminal_tells_it_beside_a_pass_and_leaves_it_out_beside_a_failure() -> None:

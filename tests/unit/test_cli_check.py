@@ -86,7 +86,7 @@ FAILING = report(
 
 
 def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and_where() -> None:
-    assert check.check_lines(FAILING, "runs/x") == (
+    assert tuple(map(str, check.check_lines(FAILING, "runs/x"))) == (
         "FAIL  2 of 4 nodes not as required: gpu-[003-004]; profile infiniband",
         "  gpu    2/4  ✖ gpu-[003-004] gpu.count",
         "  rdma     –  not checked",
@@ -123,7 +123,7 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
     )
     shown = [
         line
-        for line in check.check_lines(odd, "runs/x")
+        for line in map(str, check.check_lines(odd, "runs/x"))
         if not line.startswith(("      exp", "      com", "      seen"))
     ]
     assert shown == [
@@ -149,12 +149,12 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
 def test_lines_for_a_terminal_fit_it_and_lose_nothing() -> None:
     plain = check.check_lines(FAILING, "runs/x")
     for width in (60, 80, 120):
-        shaped = check.wrapped(plain, width)
+        shaped = check.printed(plain, width).splitlines()
         assert (
             max(len(line.rstrip()) for line in shaped if not line.startswith("busbw: ")) <= width
         ), "the line for grep stays whole"
-        assert "".join("".join(shaped).split()) == "".join("".join(plain).split())
-    assert check.wrapped(plain, None) == plain
+        assert "".join("".join(shaped).split()) == "".join("".join(map(str, plain)).split())
+    assert check.printed(plain, None) == "".join(f"{line}\n" for line in plain)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_text_of_a_node_can_neither_move_the_cursor_nor_make_a_line() -> None:
         verdict=Status.FAIL,
         exit_status=1,
     )
-    for line in (*check.check_lines(hostile, "runs/x"), check.drain_reason(hostile)):
+    for line in (*map(str, check.check_lines(hostile, "runs/x")), check.drain_reason(hostile)):
         assert "\x1b" not in line
         assert "\n" not in line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.model import Status
-from busbw.reports.terminal import verdict_lines
+from busbw.model import RunResult, Status
+from busbw.reports import terminal
 
 RUNS = SimpleNamespace(
     **runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "reports" / "runs.py"))
 )
+
+
+def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[str, ...]:
+    return tuple(line.text for line in terminal.verdict_lines(result, run_dir))
 
 
 def test_verdict_then_cause_then_fix_then_evidence() -> None:
@@ -127,3 +132,17 @@ def test_a_missed_contract_says_whether_the_failures_clear_without_the_suspects(
         lines[at + 1 + len(made.criteria)]
         == "      without the suspects, on 15 nodes, the failures clear"
     )
+
+
+def test_a_narrow_terminal_breaks_prose_and_never_a_command_or_the_last_line() -> None:
+    lines = terminal.verdict_lines(RUNS.failing().result)
+    shown = terminal.printed(lines, 60).splitlines()
+    whole = {line.text for line in lines if line.whole}
+    assert len(whole) == 4
+    assert whole <= set(shown)
+    assert max(len(line.rstrip()) for line in shown if line not in whole) <= 60
+    assert terminal.printed(lines, None) == "".join(f"{line}\n" for line in lines)
+
+
+def test_columns_of_the_shipped_doctests() -> None:
+    assert doctest.testmod(terminal).failed == 0
