@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TypeVar, TypeVarTuple
 
+from busbw import shell
 from busbw.model import CheckResult, Evidence, Node, Status
 
 MAX_OUTPUT_BYTES = 256 * 1024
@@ -23,24 +24,30 @@ MAX_ERROR_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One command of the script. `shell` is a fixed text of ours: nothing from outside is ever
+    """One probe of the script. Its shell is a fixed text of ours: nothing from outside is ever
     spliced into it."""
 
     name: str
-    shell: str
+    command: str = ""
+    """One command or pipeline; "" = the program `sh/NAME.sh`."""
     timeout_s: int = 10
     after: str = ""
     """Not asked where that section was ended by its limit: a tool that hung once would hang again
     and cost its time again."""
     tool: str = ""
-    """Answered at once with 127 where this program is not on PATH; not needed where `shell` is a
-    single plain command."""
+    """Answered at once with 127 where this program is not on PATH; not needed where `command` is
+    plain."""
     small: bool = False
     """True = reads a few files with the shell's own means, no tool that could print megabytes or
     hang: these are asked together."""
     serves: tuple[str, ...] = ()
     """The checks that read it: not asked where the profile wants none of them. () = always asked,
     its facts are needed elsewhere."""
+
+    @property
+    def shell(self) -> str:
+        """What the node runs."""
+        return self.command or shell.load("busbw.checks", f"{self.name}.sh")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,22 +26,15 @@ from busbw.parsers.tools.os_facts import RdmaNodes
 # What tells which fabric a node is on, beside its RDMA ports: who made the machine, and the
 # networking software of the clouds.
 
-_MARKS = (
-    "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r vendor /sys/class/dmi/id/sys_vendor; r"
-    " product /sys/class/dmi/id/product_name; for p in gib:/usr/local/gib tcpxo:/var/lib/tcpxo"
-    " tcpx:/var/lib/tcpx efa:/opt/amazon/efa; do [ -d ${p#*:} ] && echo mark_${p%%:*}=${p#*:};"
-    " done; :"
-)
 
 FABRIC_MARKS_FAMILY = CheckFamily(
     name="fabric_marks",
     checks=(),
-    sections=(Section("fabric_marks", _MARKS, small=True),),
+    sections=(Section("fabric_marks", small=True),),
     judge=lambda answer: (),
 )
 
 
-_EFA_GLOB = "/sys/class/infiniband/rdmap* /sys/class/infiniband/efa*"
 _TOPOLOGY_SIZES = re.compile(r"Standard_ND96(?:asr|amsr_A100)_v4|Standard_ND96isrf?_H100_v5", re.I)
 """Sizes that hide the PCI tree, so that NCCL needs a topology file: Azure's ND A100 v4 and ND H100
 v5 series."""
@@ -224,37 +217,21 @@ CLOUD_FAMILY = CheckFamily(
         # device for this one.
         Section(
             "fi_info",
-            f"for n in {_EFA_GLOB}; do [ -e $n ] && exec fi_info -p efa -t FI_EP_RDM; done; echo no"
-            " EFA device",
             tool="fi_info",
             serves=("efa.provider",),
         ),
         Section(
             "efa",
-            f'for n in {_EFA_GLOB}; do [ -e $n ] && echo "device ${{n##*/}}"; done;'
-            " p=$LD_LIBRARY_PATH; IFS=:; for d in $p /opt/amazon/ofi-nccl/lib"
-            " /opt/amazon/ofi-nccl/lib64 /opt/amazon/ofi-nccl/lib/x86_64-linux-gnu"
-            " /opt/aws-ofi-nccl/lib; do for f in $d/libnccl-net*.so; do [ -e $f ] && echo plugin"
-            " $f; done; done; unset IFS; f=/opt/amazon/efa_installed_packages; [ -r $f ] && while"
-            " read -r _ _ _ v; do echo installer $v; break; done <$f; :",
             small=True,
             serves=("efa.devices", "efa.plugin"),
         ),
         Section(
             "gcp",
-            "for f in /usr/local/gib/lib64/libnccl-net*.so /usr/local/fastrak/lib64/libnccl-net*.so"
-            " /usr/local/tcpx/lib64/libnccl-net*.so /usr/local/nvidia/lib64/libnccl-net*.so; do ["
-            " -e $f ] && echo gcp $f; done; :",
             small=True,
             serves=("gcp.plugin",),
         ),
         Section(
             "azure",
-            "for f in /opt/microsoft/*topo*.xml; do [ -e $f ] && echo topo $f; done; a=;"
-            " r=/sys/class/dmi/id/chassis_asset_tag; [ -r $r ] && read -r a <$r; case $a in"
-            " 7783-7084-3265-9085-8269-3286-77) echo size $(curl -s -m 3 -H Metadata:true"
-            " 'http://169.254.169.254/metadata/instance/compute/vmSize?api-version=2021-02-01&format=text');;"
-            " esac; :",
             serves=("azure.topo",),
         ),
     ),

@@ -161,8 +161,6 @@ PARTICIPATION_FAMILY = CheckFamily(
         # Only the rights and the numbers are looked at: to try would be to write.
         Section(
             "room",
-            f'{_PLACES}; for d in "$h" "$t"; do [ -w "$d" ] || echo "closed $d"; done; df -Pk "$h"'
-            ' "$t"',
             serves=("sw.room",),
         ),
     ),

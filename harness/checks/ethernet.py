@@ -23,14 +23,6 @@ from busbw.parsers.tools.mlnx_qos import Qos
 from busbw.parsers.tools.os_facts import RdmaNetdev
 
 _QOS = "trust dscp, priority flow control on the RoCE priority"
-_NETDEVS = (
-    'r() { v=; [ -r $1 ] && read -r v <$1; l="$l ${v:--}"; }; for n in'
-    " /sys/class/infiniband/*/device/net/*; do [ -e $n ] || continue; i=${n##*/};"
-    ' d=${n%/device/net/*}; l="rdmanet ${d##*/} $i mtu"; r /sys/class/net/$i/mtu; for k in'
-    ' rp_filter arp_ignore arp_announce; do l="$l $k"; r /proc/sys/net/ipv4/conf/$i/$k; done; for k'
-    " in np rp; do b=; for p in 0 1 2 3 4 5 6 7; do v=; f=/sys/class/net/$i/ecn/roce_$k/enable/$p;"
-    ' [ -r $f ] && read -r v <$f; b=$b$v; done; l="$l ecn_$k ${b:--}"; done; echo "$l"; done; :'
-)
 
 
 def qos(settings: tuple[Qos, ...]) -> RuleResult:
@@ -284,13 +276,11 @@ CHECK = CheckFamily(
     sections=(
         Section(
             "mlnx_qos",
-            'for n in /sys/class/infiniband/*/device/net/*; do [ -e $n ] || continue; echo "=='
-            ' ${n##*/}"; $S mlnx_qos -i ${n##*/}; done; :',
             timeout_s=20,
             tool="mlnx_qos",
             serves=("eth.qos",),
         ),
-        Section("netdevs", _NETDEVS, small=True, serves=("eth.ecn", "eth.arp")),
+        Section("netdevs", small=True, serves=("eth.ecn", "eth.arp")),
     ),
     judge=_judge,
     judge_records=_of_records,

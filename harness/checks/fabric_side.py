@@ -21,10 +21,6 @@ LOCAL = CheckFamily(
         # A port's GUID is the lower half of its first GID.
         Section(
             "guids",
-            "for d in /sys/class/infiniband/*; do [ -r $d/node_guid ] || continue; read -r g"
-            " <$d/node_guid; echo guid ${d##*/} $g; for p in $d/ports/*; do g=; read -r g"
-            ' <$p/gids/0; [ -n "$g" ] && echo guid ${d##*/} ${g#*:*:*:*:}; done; done'
-            " 2>/dev/null; :",
             small=True,
         ),
         Section("lldp", "lldpctl -f keyvalue", timeout_s=10),

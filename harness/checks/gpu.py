@@ -667,9 +667,6 @@ CHECK = CheckFamily(
         # Whose they are, where the process is in this name space; a run asks it too.
         Section(
             "gpu_apps",
-            f'o=$(nvidia-smi --query-compute-apps={_APPS} --format=csv,nounits); s=$?; echo "$o";'
-            ' echo "$o" | while IFS=", " read -r _ p _; do [ -r /proc/$p/comm ] || continue; read'
-            ' -r c </proc/$p/comm; echo "owner $p $(stat -c %U /proc/$p) $c"; done; exit $s',
             timeout_s=15,
             after=_FIRST,
             tool="nvidia-smi",

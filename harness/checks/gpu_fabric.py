@@ -416,10 +416,6 @@ CHECK = CheckFamily(
         ),
         Section(
             "gpu_modules",
-            "r() { v=; [ -r $2 ] && read -r v <$2; echo $1=$v; }; r nvidia"
-            " /proc/driver/nvidia/version; r kernel /proc/sys/kernel/osrelease; for m in"
-            " nvidia_peermem nv_peer_mem; do [ -d /sys/module/$m ] && echo peermem=$m; done; set --"
-            " /sys/class/infiniband/*; [ -e $1 ] || echo rdma=none",
             small=True,
             serves=("gpu.peermem",),
         ),

@@ -104,15 +104,10 @@ CHECK = CheckFamily(
         # means nothing.
         Section(
             "processes",
-            f'l() {{ o=$({_PS}) || exit 1; echo "$o" | grep -E \'^D|('
-            f" |/)(slurmd|slurmstepd|{_LAUNCHERS})$'; }}; l; echo \"$o\" | grep -q '^D' && {{ sleep"
-            " 0.3 2>/dev/null || sleep 1; echo again; l; }; :",
             tool="ps",
         ),
         Section(
             "nvidia_driver",
-            "[ -r /proc/driver/nvidia/version ] && echo loaded; for d in"
-            " /proc/driver/nvidia/gpus/*; do [ -d $d ] && echo gpu ${d##*/}; done; :",
             small=True,
         ),
     ),

@@ -35,17 +35,6 @@ _ADAPTERS = ("0x15b3", "0x1d0f")
 """Vendors of compute adapters: Mellanox, Amazon."""
 _READ_REQUEST_BYTES = 4096
 _MAKERS = re.compile(r"Mellanox|Nvidia.*ConnectX", re.I)
-_PCI = (
-    "for d in /sys/bus/pci/devices/*; do v=; c=; read -r v <$d/vendor; read -r c <$d/class; case"
-    " $v:$c in 0x10de:0x03*|0x15b3:0x02*|0x1d0f:0x02*) ;; *) continue;; esac; w=-; W=-; s=-; S=-;"
-    " n=-; u=; read -r w <$d/current_link_width; read -r W <$d/max_link_width; read -r s _"
-    " <$d/current_link_speed; read -r S _ <$d/max_link_speed; read -r n <$d/numa_node; cd -P $d;"
-    " p=${PWD%/*}; while case ${p##*/} in *:*:*.*) ;; *) false;; esac; do x=; X=; read -r x"
-    ' <$p/current_link_width; read -r X <$p/max_link_width; u="$u ${p##*/}=$x/$X"; p=${p%/*}; done;'
-    ' echo "pci ${d##*/} $v $c width ${w:--} ${W:--} speed ${s:--} ${S:--} numa ${n:--}${u:+'
-    ' under$u}"; done 2>/dev/null; :'
-)
-"""Bridges are walked upwards from each device, by the path that its link in /sys stands for."""
 
 
 def adapter_links(devices: tuple[PciDevice, ...]) -> RuleResult:
@@ -347,7 +336,7 @@ CHECK = CheckFamily(
         ),
     ),
     sections=(
-        Section("pci", _PCI, small=True, serves=("pci.link_nic", "pci.acs")),
+        Section("pci", small=True, serves=("pci.link_nic", "pci.acs")),
         Section(
             "lspci",
             "$S lspci -vvv | grep -E '^[0-9a-f]|ACSCtl|MaxReadReq|RlxdOrd|access denied'; :",
@@ -357,9 +346,6 @@ CHECK = CheckFamily(
         ),
         Section(
             "ats",
-            "for d in /sys/bus/pci/devices/*; do v=; c=; read -r v <$d/vendor; read -r c <$d/class;"
-            " case $v:$c in 0x15b3:0x02*) $S mstconfig -d ${d##*/} query ATS_ENABLED;; esac;"
-            " done; :",
             timeout_s=20,
             tool="mstconfig",
             serves=("pci.ats",),

@@ -261,20 +261,6 @@ def _words(first: str | None, second: str | None) -> str:
     return " / ".join(word for word in (first, second) if word) or "unknown"
 
 
-_SYSFS = (
-    "[ -d /sys/class/infiniband ] || exit 0; r() { v=; [ -r $2 ] && read -r v <$2 && echo $1 $v; };"
-    " for d in /sys/class/infiniband/*; do [ -d $d ] || continue; n=${d##*/}; echo rdma $n present"
-    ' 1; for k in fw_ver board_id hca_type; do r "rdma $n $k" $d/$k; done; r "rdma $n numa_node"'
-    " $d/device/numa_node; for p in $d/ports/*; do i=${p##*/}; for k in state phys_state rate"
-    ' link_layer sm_lid; do r "port $n $i $k" $p/$k; done; k=0; while [ $k -lt 128 ]; do v=; [ -r'
-    ' $p/pkeys/$k ] && read -r v <$p/pkeys/$k; case $v in ""|0x0000) break;; esac; echo pkey $n $i'
-    " pkeys/$k $v; k=$((k + 1)); done; for g in $p/gids/*; do x=${g##*/}; v=; read -r v <$g; case"
-    ' $v in ""|fe80:*|0000:0000:0000:0000:0000:0000:0000:0000) continue;; esac; t=; read -r t'
-    " <$p/gid_attrs/types/$x; echo gid $n $i $x $v $t; done; done; done 2>/dev/null; :"
-)
-"""GIDs of the link alone (fe80) are left out: nothing is chosen among them."""
-
-
 def present(listed: VerbsDevices, rails: tuple[str, ...]) -> RuleResult:
     """The devices there are against the rails of the inventory, else against none at all."""
     expected = (
@@ -534,7 +520,7 @@ CHECK = CheckFamily(
         Section("ibv_devices", "ibv_devices", serves=("rdma.devices",)),
         Section("ofed_info", "ofed_info -s", serves=("rdma.ofed", "cross.ofed")),
         # Always asked: the rails that the launcher's variables name.
-        Section("rdma_sysfs", _SYSFS, small=True),
+        Section("rdma_sysfs", small=True),
         Section(
             "ibv_devinfo",
             "ibv_devinfo",
@@ -551,8 +537,6 @@ CHECK = CheckFamily(
         ),
         Section(
             "rdma_nodes",
-            'for n in /dev/infiniband/* /sys/class/infiniband/rdmap*; do [ -e "$n" ] && echo'
-            ' "${n##*/}"; done; :',
             small=True,
             serves=("rdma.container_dev",),
         ),

@@ -115,15 +115,11 @@ CUDA_FAMILY = CheckFamily(
     sections=(
         Section(
             "cuda",
-            "[ -e /usr/local/cuda/compat/libcuda.so.1 ] && echo compat 1; n=$(command -v nvcc) ||"
-            " n=/usr/local/cuda/bin/nvcc; [ -x $n ] && $n --version; :",
             serves=("sw.cuda",),
         ),
         # By its file name: the library's own version, without loading it.
         Section(
             "nccl_library",
-            f'p=$LD_LIBRARY_PATH; IFS=:; set -- $p; unset IFS; for d in "$@" {_NCCL_FOLDERS}; do '
-            'for f in "$d"/libnccl.so.2.*; do [ -e "$f" ] && echo "nccl $f"; done; done; :',
             small=True,
             serves=("cross.nccl_version",),
         ),
@@ -408,10 +404,6 @@ SOFTWARE_FAMILY = CheckFamily(
     sections=(
         Section(
             "identity",
-            "read -r n </proc/sys/kernel/hostname; while read -r k u _; do case $k in Uid:) break;;"
-            " esac; done </proc/self/status; printf"
-            ' "host=%s\\nhome=%s\\nuid=%s\\nssh=%s\\nmpirun=%s\\n" "$n" "$HOME" "$u"'
-            ' "$SSH_CONNECTION" "$(command -v mpirun)"',
             small=True,
         ),
         Section("addresses", "ip -o addr show", small=True),
@@ -420,27 +412,16 @@ SOFTWARE_FAMILY = CheckFamily(
         # against every unused port.
         Section(
             "interfaces",
-            "for d in /sys/class/net/*; do o=; c=; read -r o <$d/operstate; read -r c <$d/carrier;"
-            ' echo "net ${d##*/} operstate ${o:--} carrier ${c:--} rx - tx -"; done 2>/dev/null;'
-            " while read -r i d _; do case $d in 00000000) echo default $i;; esac; done"
-            " </proc/net/route; :",
             small=True,
         ),
         # What TCP can carry: interfaces with hardware, or with an interface, below them. A veth
         # pair says 10 Gb/s and means nothing.
         Section(
             "link_speed",
-            "for d in /sys/class/net/*; do [ -e $d/device ] || { set -- $d/lower_*; [ -e $1 ]; } ||"
-            ' continue; s=-; m=-; read -r s <$d/speed; read -r m <$d/mtu; echo "link ${d##*/}'
-            ' ${s:--} ${m:--}"; done 2>/dev/null; :',
             small=True,
         ),
         Section(
             "mpi_home",
-            'm=$(command -v mpirun); for d in "$MPI_HOME" "$HPCX_MPI_DIR" "${m%/*/*}"'
-            " /usr/lib/x86_64-linux-gnu/openmpi /usr/lib/aarch64-linux-gnu/openmpi"
-            " /usr/lib64/openmpi /opt/amazon/openmpi5 /opt/amazon/openmpi /usr/mpi/gcc/openmpi-*;"
-            ' do [ -n "$d" ] && [ -f "$d/include/mpi.h" ] && { echo "$d"; exit 0; }; done; exit 1',
             small=True,
         ),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import textwrap
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import busbw
 from busbw import assess, inventory, playbook
 from busbw.building import recipe, sources
 from busbw.building.recipe import Benchmark
+from busbw.checks import Section
 from busbw.checks.frame import families
 from busbw.checks.software import NodeFacts
 from busbw.compare import earlier
@@ -428,7 +430,7 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
         ),
     ]
     lines += [
-        f"#   {section.name} (at most {section.timeout_s} s): {section.shell}"
+        f"#   {section.name} (at most {section.timeout_s} s): {_commented(section)}"
         for family in families()
         for section in family.sections
     ]
@@ -459,3 +461,8 @@ def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
             render(launch.invocation, env.options(plan.pml, plan.profile.mpi)).rstrip("\n"),
         ]
     return "\n".join(lines) + "\n"
+
+
+def _commented(section: Section) -> str:
+    """A command, or a program in lines of comment."""
+    return section.command or "\n" + textwrap.indent(section.shell.rstrip("\n"), "#     ")

@@ -22,6 +22,7 @@ from busbw.checks import (
     script,
 )
 from busbw.checks import gpu as gpu_state
+from busbw.checks.fabric_side import LOCAL
 from busbw.checks.frame import families
 from busbw.checks.gpu import GpuState
 from busbw.model import CheckResult, Node, Status
@@ -369,7 +370,13 @@ def test_sections_have_one_name_each_and_ask_after_one_that_exists_before_them()
             assert section.after == "" or names.index(section.after) < names.index(section.name), (
                 section
             )
-            assert "\n" not in section.shell, section
+
+
+def test_every_program_in_sh_is_run_by_a_section() -> None:
+    files = {path.stem for path in (ROOT / "harness" / "checks" / "sh").glob("*.sh")}
+    sections = [section for family in (*families(), LOCAL) for section in family.sections]
+    programs = {section.name for section in sections if not section.command}
+    assert files - {"counters"} == programs
 
 
 def test_a_shorter_limit_shortens_every_section() -> None:

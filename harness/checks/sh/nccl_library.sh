@@ -1,0 +1,12 @@
+# NCCL libraries on the loader path and in the usual folders.
+
+p=$LD_LIBRARY_PATH
+IFS=:
+set -- $p
+unset IFS
+for d in "$@" /usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 /usr/local/lib /usr/local/nccl/lib /usr/local/cuda/lib64; do
+  for f in "$d"/libnccl.so.2.*; do
+    [ -e "$f" ] && echo "nccl $f"
+  done
+done
+:
