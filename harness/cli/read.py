@@ -3,14 +3,15 @@ CSV.
 
 Exit status, the worst of all texts (1 before 3 before 0):
 
-- 0: read, and complete; - 1: read, and bad: wrong data (`#wrong`, Out of bounds … FAILED), one-rank
-communicators, several processes' tables in one text, numbers
-  that contradict each other, errors that the text reports;
-- 3: incomplete (cut off, rows or sizes missing, no column names) or in no known layout; with --json
-the document says so too; - 2: a file that is not there, or options that do not go together.
+- 0: read, complete and good
+- 1: bad: wrong data (`#wrong`, Out of bounds … FAILED), one-rank communicators, several processes'
+  tables in one text, numbers that contradict each other, errors that the text reports
+- 3: incomplete (cut off, rows or sizes missing, no column names) or in no known layout; the JSON
+  document says so too
+- 2: a file that is not there, or options that do not go together
 
-Where a text holds several kinds (a table with NCCL's log around it), the first one, nccl-tests
-before all others, rules the status.
+Where a text holds several kinds (a table with NCCL's log around it), the main one decides the
+status: nccl-tests before all others.
 """
 
 from __future__ import annotations
@@ -28,16 +29,14 @@ from busbw.cli.pool import read_each
 from busbw.codec.dump import dump_json
 from busbw.errors import UnknownLayout
 from busbw.model import Status
-from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement, ProcessTimes, RankLine
+from busbw.model.benchmark import BenchmarkResult, BenchmarkRow, Measurement
 from busbw.parsers.logs import HEAD_BYTES, Document, Format, node_tools
-from busbw.parsers.logs.recognise import to_try
+from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.nccl_tests.table import KIND
 from busbw.reports.safe import csv_cell, one_line
 
 if TYPE_CHECKING:
     from busbw.checks import RuleResult
-
-# What `busbw read` makes of its arguments: each text with the documents found in it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class ReadText:
     title: str
     """What it is, for people; "" = nothing known is in it."""
     documents: tuple[Document, ...]
-    """The kinds found in it, the ruling one first; () = none."""
+    """The kinds in it, the main one first; () = none."""
     problem: str
     """Why there is no document; "" = there is one."""
 
@@ -64,43 +63,40 @@ def read_all(sources: Sequence[intake.Source]) -> tuple[ReadText, ...]:
 
 
 def read_one(source: intake.Source) -> ReadText:
-    """One text: what it is and everything found in it."""
+    """One text: what it is and everything in it."""
     head = intake.head_of(source, HEAD_BYTES)
     binary = intake.is_binary(head)
-    found: list[tuple[Format, Document]] = []
-    seen = ""
-    for entry in to_try(head, binary=binary):
-        if found and not found[-1][0].embedded:
+    documents: list[tuple[Format, Document]] = []
+    first_line = ""
+    for entry in formats_for(head, binary=binary):
+        if documents and not documents[-1][0].embedded:
             break  # a whole text of one kind: nothing else stands in it
         reading = source.open()
         try:
             document = entry.read(reading)
         except UnknownLayout as error:
-            seen = seen or error.seen
+            first_line = first_line or error.seen
             continue
         if reading.problem:
-            document = replace(
-                document, complete=False, problems=(*document.problems, reading.problem)
-            )
-        found.append((entry, document))
-    found.sort(key=lambda item: item[1].kind != KIND)
-    if found:
-        return ReadText(
-            source.name, found[0][0].title, tuple(document for _, document in found), ""
-        )
-    return ReadText(source.name, "", (), _nothing(head, binary, seen))
+            problems = (*document.problems, reading.problem)
+            document = replace(document, complete=False, problems=problems)
+        documents.append((entry, document))
+    if not documents:
+        return ReadText(source.name, "", (), _unknown(head, binary, first_line))
+    documents.sort(key=lambda pair: pair[1].kind != KIND)
+    title = documents[0][0].title
+    return ReadText(source.name, title, tuple(document for _, document in documents), "")
 
 
-def _nothing(head: bytes, binary: bool, seen: str) -> str:
+def _unknown(head: bytes, binary: bool, first_line: str) -> str:
+    """Why there is no document."""
     if not head:
         return "unknown layout: the text is empty"
     if binary:
         return f"unknown layout: binary data that begins with {head[:16].hex(' ')}"
-    lines = (seen or head.decode("utf-8", "replace")).strip().splitlines()
-    return (
-        "unknown layout: nothing known in it; it begins with"
-        f" {lines[0].strip()[:200] if lines else ''!r}"
-    )
+    lines = (first_line or head.decode("utf-8", "replace")).strip().splitlines()
+    begin = lines[0].strip()[:200] if lines else ""
+    return f"unknown layout: no known format in it; it begins with {begin!r}"
 
 
 def exit_status(texts: Sequence[ReadText]) -> int:
@@ -112,39 +108,19 @@ def exit_status(texts: Sequence[ReadText]) -> int:
 def _status(text: ReadText) -> int:
     if not text.documents:
         return 3
-    rule_result = text.documents[0]
-    return 1 if rule_result.faults else 0 if rule_result.complete else 3
+    main = text.documents[0]
+    if main.faults:
+        return 1
+    return 0 if main.complete else 3
 
 
-# How `busbw read` prints what it read: JSON, CSV, or tables for people. Text from files is never
-# markup.
-
+# How `busbw read` prints: JSON, CSV, or tables for people. Text from files is never markup.
 
 _CSV = (
     "file", "run", "collective", "nranks", "nodes", "nccl_version", "complete", "size_bytes", "count", "type", "redop", "root", "placement",
     "time_us", "algbw_gb_s", "busbw_gb_s", "wrong", "error", "line",
 )  # fmt: skip
 _MOST_PROBLEMS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A run of nccl-tests, field by field as the document has it."""
-
-    collective: str | None
-    nranks: int | None
-    nodes: int | None
-    rows: tuple[BenchmarkRow, ...]
-    avg_busbw_gb_s: float | None
-    nccl_version: str | None
-    complete: bool
-    problems: tuple[str, ...]
-    faults: tuple[str, ...]
-    out_of_bounds: int | None
-    tests_version: str | None
-    config: tuple[tuple[str, str], ...]
-    ranks: tuple[RankLine, ...]
-    process_times: tuple[ProcessTimes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +165,7 @@ class _Read:
     format: str
     complete: bool
     problems: tuple[str, ...]
-    tables: tuple[_Table, ...]
+    tables: tuple[BenchmarkResult, ...]
     also: tuple[_Other, ...]
 
 
@@ -209,43 +185,24 @@ def as_json(texts: Sequence[ReadText]) -> str:
 def _read(text: ReadText) -> _Read:
     if not text.documents:
         return _Read("unknown", text.name, "", False, (text.problem,), (), ())
-    rule_result = text.documents[0]
-    tables = (
-        tuple(
-            _table(record) for record in rule_result.records if isinstance(record, BenchmarkResult)
-        )
-        if rule_result.kind == KIND
-        else ()
-    )
-    others = text.documents[1:] if rule_result.kind == KIND else text.documents
+    main, others = text.documents[0], text.documents
+    tables: tuple[BenchmarkResult, ...] = ()
+    if main.kind == KIND:
+        tables, others = _results(main), text.documents[1:]
     return _Read(
-        rule_result.kind,
+        main.kind,
         text.name,
         text.title,
-        rule_result.complete,
-        rule_result.problems,
+        main.complete,
+        main.problems,
         tables,
-        tuple(_other(one) for one in others),
+        tuple(_other(document) for document in others),
     )
 
 
-def _table(result: BenchmarkResult) -> _Table:
-    return _Table(
-        collective=result.collective,
-        nranks=result.nranks,
-        nodes=result.nodes,
-        rows=result.rows,
-        avg_busbw_gb_s=result.avg_busbw_gb_s,
-        nccl_version=result.nccl_version,
-        complete=result.complete,
-        problems=result.problems,
-        faults=result.faults,
-        out_of_bounds=result.out_of_bounds,
-        tests_version=result.tests_version,
-        config=result.config,
-        ranks=result.ranks,
-        process_times=result.process_times,
-    )
+def _results(document: Document) -> tuple[BenchmarkResult, ...]:
+    """The runs of nccl-tests in a document."""
+    return tuple(record for record in document.records if isinstance(record, BenchmarkResult))
 
 
 def _other(document: Document) -> _Other:
@@ -280,55 +237,37 @@ def as_csv(texts: Sequence[ReadText]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_CSV)
     for text in texts:
-        for number, result in enumerate(_results(text), 1):
+        results = [result for document in text.documents for result in _results(document)]
+        for number, result in enumerate(results, 1):
+            front = (text.name, number, *_cells_of(result))
             for row in result.rows:
-                for placement, value in (
-                    ("out-of-place", row.out_of_place),
-                    ("in-place", row.in_place),
-                ):
+                for placement, value in _placements(row):
                     if value is not None:
-                        cells = (
-                            text.name,
-                            number,
-                            *_cells_of(result),
-                            *_cells(row, placement, value),
-                        )
-                        writer.writerow(
-                            [csv_cell(cell) if isinstance(cell, str) else cell for cell in cells]
-                        )
+                        cells = (*front, *_cells(row, placement, value))
+                        writer.writerow(map(_csv_cell, cells))
     return out.getvalue()
 
 
-def _cells_of(result: BenchmarkResult) -> tuple[str | int | None, ...]:
-    return (
-        result.collective,
-        result.nranks,
-        result.nodes,
-        result.nccl_version,
-        "yes" if result.complete else "no",
-    )
+_Cell = str | int | float | None
 
 
-def _cells(
-    row: BenchmarkRow, placement: str, value: Measurement
-) -> tuple[str | int | float | None, ...]:
+def _csv_cell(cell: _Cell) -> _Cell:
+    return csv_cell(cell) if isinstance(cell, str) else cell
+
+
+def _cells_of(result: BenchmarkResult) -> tuple[_Cell, ...]:
+    complete = "yes" if result.complete else "no"
+    return (result.collective, result.nranks, result.nodes, result.nccl_version, complete)
+
+
+def _cells(row: BenchmarkRow, placement: str, value: Measurement) -> tuple[_Cell, ...]:
     front = (row.size_bytes, row.count, row.type, row.redop, row.root, placement)
-    return (
-        *front,
-        value.time_us,
-        value.algbw_gb_s,
-        value.busbw_gb_s,
-        value.wrong,
-        value.error,
-        row.line_no,
-    )
+    bandwidths = (value.time_us, value.algbw_gb_s, value.busbw_gb_s)
+    return (*front, *bandwidths, value.wrong, value.error, row.line_no)
 
 
-def _results(text: ReadText) -> Iterator[BenchmarkResult]:
-    for document in text.documents:
-        for record in document.records:
-            if isinstance(record, BenchmarkResult):
-                yield record
+def _placements(row: BenchmarkRow) -> tuple[tuple[str, Measurement | None], ...]:
+    return (("out-of-place", row.out_of_place), ("in-place", row.in_place))
 
 
 def as_text(texts: Sequence[ReadText]) -> str:
@@ -344,16 +283,13 @@ def _lines(text: ReadText) -> Iterator[str]:
     for document in text.documents:
         if document is not text.documents[0]:
             yield f"  also: {one_line(document.kind)}"
-        results = [record for record in document.records if isinstance(record, BenchmarkResult)]
-        if results:
-            for number, result in enumerate(results, 1):
-                yield from _result_lines(
-                    result, f"run {number} of {len(results)}: " if len(results) > 1 else ""
-                )
-        else:
-            yield from (
-                f"  {one_line(label):<22} {one_line(value)}" for label, value in document.summary
-            )
+        results = _results(document)
+        for number, result in enumerate(results, 1):
+            label = f"run {number} of {len(results)}: " if len(results) > 1 else ""
+            yield from _result_lines(result, label)
+        if not results:
+            for label, value in document.summary:
+                yield f"  {one_line(label):<22} {one_line(value)}"
             yield from _check_lines(document)
             yield from _problem_lines(document.problems, document.faults)
 
@@ -366,14 +302,16 @@ def _check_lines(document: Document) -> Iterator[str]:
 
 
 def _result_lines(result: BenchmarkResult, label: str) -> Iterator[str]:
-    known = (
-        (result.collective or "collective not known"),
-        f"{result.nranks} ranks" if result.nranks is not None else "ranks not known",
-        f"{result.nodes} nodes" if result.nodes is not None else "nodes not known",
+    counts = []
+    for noun, count in (("ranks", result.nranks), ("nodes", result.nodes)):
+        counts.append(f"{noun} not known" if count is None else f"{count} {noun}")
+    facts = (
+        result.collective or "collective not known",
+        *counts,
         f"NCCL {result.nccl_version}" if result.nccl_version else "NCCL version not known",
         "complete" if result.complete else "INCOMPLETE",
     )
-    yield "  " + one_line(label + " · ".join(known))
+    yield "  " + one_line(label + " · ".join(facts))
     if result.rows:
         yield from _row_lines(result.rows)
         yield "  " + " · ".join(_best(result))
@@ -385,9 +323,10 @@ def _row_lines(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
     yield f"  {'':>39} | {'out of place':^40} | {'in place':^40}"
     yield f"  {'size B':>14} {'type':>9} {'redop':>7} {'root':>6} | {placement} | {placement}"
     for row in rows:
+        root = "-" if row.root is None else str(row.root)
         front = (
             f"{row.size_bytes:>14} {one_line(row.type):>9} {one_line(row.redop or '-'):>7}"
-            f" {'-' if row.root is None else row.root:>6}"
+            f" {root:>6}"
         )
         yield f"  {front} | {_placement(row.out_of_place)} | {_placement(row.in_place)}"
 
@@ -395,34 +334,24 @@ def _row_lines(rows: Sequence[BenchmarkRow]) -> Iterator[str]:
 def _placement(value: Measurement | None) -> str:
     if value is None:
         return f"{'not measured':^40}"
-    checked = (
-        "N/A"
-        if value.wrong is None and value.error is None
-        else f"{value.error:.0e}"
-        if value.wrong is None
-        else str(value.wrong)
-    )
-    return (
-        f"{value.time_us:>10.2f} {value.algbw_gb_s:>10.2f} {value.busbw_gb_s:>10.2f} {checked:>7}"
-    )
+    wrong = "N/A"
+    if value.wrong is not None:
+        wrong = str(value.wrong)
+    elif value.error is not None:
+        wrong = f"{value.error:.0e}"
+    return f"{value.time_us:>10.2f} {value.algbw_gb_s:>10.2f} {value.busbw_gb_s:>10.2f} {wrong:>7}"
 
 
 def _best(result: BenchmarkResult) -> Iterator[str]:
-    for name, values in (
-        ("out of place", [row.out_of_place for row in result.rows]),
-        ("in place", [row.in_place for row in result.rows]),
-    ):
-        best = max(
-            (
-                (value.busbw_gb_s, row)
-                for value, row in zip(values, result.rows, strict=True)
-                if value
-            ),
-            key=lambda one: one[0],
-            default=None,
-        )
-        if best is not None:
-            yield f"best busbw {name} {best[0]:.2f} GB/s at {best[1].size_bytes} B"
+    best: dict[str, tuple[float, int]] = {}
+    for row in result.rows:
+        for placement, value in _placements(row):
+            before = best.get(placement)
+            if value is not None and (before is None or value.busbw_gb_s > before[0]):
+                best[placement] = (value.busbw_gb_s, row.size_bytes)
+    for placement in sorted(best, reverse=True):
+        busbw_gb_s, size_bytes = best[placement]
+        yield f"best busbw {placement.replace('-', ' ')} {busbw_gb_s:.2f} GB/s at {size_bytes} B"
     if result.avg_busbw_gb_s is not None:
         yield f"average {result.avg_busbw_gb_s:g} GB/s"
 

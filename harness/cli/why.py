@@ -34,7 +34,7 @@ from busbw.parsers.findings.stalls import Progress
 from busbw.parsers.findings.table import STAGES, Role, Symptom, SymptomTable
 from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
-from busbw.parsers.logs.recognise import to_try
+from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.logs.scan import Scanner
 from busbw.reports.safe import one_line
 from busbw.text import decoded
@@ -171,7 +171,7 @@ def read_one(source: intake.Source) -> _One:
 def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
     """Tables, dumps and reports; what stands in lines is searched for."""
     found: list[object] = []
-    for entry in to_try(head, binary=binary):
+    for entry in formats_for(head, binary=binary):
         if entry.name in _LINES:
             continue
         try:

@@ -1,7 +1,7 @@
 """One module per text format: bytes in, a `Document` out. This file knows what such a module offers
 (`FORMAT`) and what it gives back.
 
-A module that reads a format defines `FORMAT = Format(…)`; `recognise.formats()` finds it by walking
+A module that reads a format defines `FORMAT = Format(…)`; `formats.formats()` finds it by walking
 this package: no list to extend.
 """
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from busbw.errors import UnknownLayout
 from busbw.model.benchmark import BenchmarkRow, Measurement, busbw_factor
-from busbw.parsers.logs import recognise
+from busbw.parsers.logs import formats
 from busbw.parsers.nccl_tests import rccl, results_json, table
 
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -433,5 +433,5 @@ def test_random_bytes_raise_nothing_but_unknown_layout(parse, data: bytes) -> No
 
 @QUICK
 @given(st.binary(max_size=500))
-def test_recognition_of_random_bytes_never_raises(head: bytes) -> None:
-    assert isinstance(recognise.recognise(head, "x"), str)
+def test_choosing_formats_for_random_bytes_never_raises(head: bytes) -> None:
+    assert formats.formats_for(head, binary=False)

@@ -132,7 +132,7 @@ def test_an_unknown_text_is_quoted_in_the_document_and_on_standard_error(
 ) -> None:
     status, out, err = read(capsys, str(files / "mail.txt"), "--json")
     document = json.loads(out)
-    told = "unknown layout: nothing known in it; it begins with 'Dear all,'"
+    told = "unknown layout: no known format in it; it begins with 'Dear all,'"
     assert (status, document["kind"], document["tables"], document["problems"]) == (
         3,
         "unknown",

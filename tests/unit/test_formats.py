@@ -1,10 +1,10 @@
-"""What a text is said to be."""
+"""Which formats are tried on a text, in which order."""
 
 from __future__ import annotations
 
 import pytest
 
-from busbw.parsers.logs.recognise import formats, recognise, to_try
+from busbw.parsers.logs.formats import formats, formats_for
 
 TABLE = (
     b"#       size         count      type   redop    root     time   algbw   busbw  #wrong    "
@@ -22,20 +22,23 @@ RCCL = (
 
 
 @pytest.mark.parametrize(
-    ("head", "name", "kind"),
+    ("head", "kind"),
     [
-        (TABLE, "a.log", "nccl-tests"),
-        (ROW, "tail.txt", "nccl-tests"),
-        (b"[1,0]<stdout>:# Avg bus bandwidth    : 12.5\n", "x", "nccl-tests"),
-        (JSON, "o.json", "nccl-tests-json"),
-        (JSON, "o.json.0", "nccl-tests-json"),
-        (RCCL, "r.json", "rccl-tests-records"),
-        (b"Dear all,\nthe cluster is slow.\n", "mail.txt", "unknown"),
-        (b"", "empty", "unknown"),
+        (TABLE, "nccl-tests"),
+        (ROW, "nccl-tests"),
+        (b"[1,0]<stdout>:# Avg bus bandwidth    : 12.5\n", "nccl-tests"),
+        (JSON, "nccl-tests-json"),
+        (RCCL, "rccl-tests-records"),
     ],
 )
-def test_each_kind_is_recognised_by_its_content(head: bytes, name: str, kind: str) -> None:
-    assert recognise(head, name) == kind
+def test_the_format_of_a_text_is_tried_first(head: bytes, kind: str) -> None:
+    assert formats_for(head, binary=False)[0].name == kind
+
+
+def test_only_embedded_formats_are_tried_on_a_text_of_nothing_known() -> None:
+    entries = formats_for(b"Dear all,\nthe cluster is slow.\n", binary=False)
+    assert entries
+    assert all(entry.embedded for entry in entries)
 
 
 def test_every_format_has_a_name_a_title_and_bounded_scores() -> None:
@@ -48,10 +51,6 @@ def test_every_format_has_a_name_a_title_and_bounded_scores() -> None:
 
 def test_tables_are_looked_for_in_every_text_but_not_in_binary_data() -> None:
     assert "nccl-tests" in [
-        entry.name for entry in to_try(b"node-a:1:2 [0] NCCL INFO x\n" * 2000, binary=False)
+        entry.name for entry in formats_for(b"node-a:1:2 [0] NCCL INFO x\n" * 2000, binary=False)
     ]
-    assert "nccl-tests" not in [entry.name for entry in to_try(b"\x80\x04\x95", binary=True)]
-
-
-def test_a_json_document_is_tried_as_one_first() -> None:
-    assert next(entry.name for entry in to_try(JSON, binary=False)) == "nccl-tests-json"
+    assert "nccl-tests" not in [entry.name for entry in formats_for(b"\x80\x04\x95", binary=True)]
