@@ -165,13 +165,11 @@ def _brief(finding: Finding) -> Line:
 
 
 def _layers(findings: tuple[Finding, ...]) -> list[Line]:
-    """The layer breakdown: a line a layer, below what it says."""
-    breakdown = next((finding for finding in findings if finding.id == "layers"), None)
+    """The layer breakdown: a line a layer, below its conclusion."""
+    breakdown = next((finding for finding in findings if finding.id == "layer-breakdown"), None)
     if breakdown is None:
         return []
-    parts = [evidence.text.partition(": ") for evidence in breakdown.evidence]
-    width = max((len(name) for name, _, _ in parts), default=0)
-    rows = [Line(f"        {name.ljust(width)}  {text}") for name, _, text in parts]
+    rows = (Line(f"        {row.text}") for row in breakdown.evidence)
     return [Line(f"LAYERS  {breakdown.title}"), *rows]
 
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from busbw.assess.launches import Launch
-from busbw.model import ComponentKind, Finding, Uncovered
 from busbw.model.counters import CounterDelta, CounterSnapshot, RailBytes
-from busbw.parsers.blame import loss
-from busbw.parsers.blame.blame import BlameOutcome
-from busbw.parsers.blame.loss import Carried
-from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.tools import counters
 from busbw.store import artefacts
 from busbw.store.artefacts import CounterFile, CountersArtefact
-from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.text import decoded
 
@@ -84,123 +77,6 @@ def _text(run: RunDir, file: CounterFile | None) -> Taken | None:
         return None
     content = run.read_raw(file.path.removeprefix("raw/"))
     return None if content is None else Taken(decoded(content), file.path)
-
-
-# What the nodes of each pair of a survey sent again during its launches, from the counters around
-# them, and who loses packets by that.
-
-_OF_ONE_NODE = (ComponentKind.NODE, ComponentKind.RAIL, ComponentKind.INTRA_NODE)
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """All pairs of a run's survey; none where the benchmark's traffic is not TCP's, which no
-    kernel's counter of segments sees."""
-
-    pairs: tuple[Carried, ...]
-    uncovered: tuple[Uncovered, ...]
-    """Nodes whose pairs could not be counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """By one node during one launch, in TCP segments."""
-
-    sent: int
-    retransmitted: int
-    path: str
-    """The later counters."""
-    line_no: int
-
-
-def count(run: RunDir, plan: RunPlan, made: tuple[Launch, ...]) -> Counted:
-    """What each pair sent, and sent again, in each of its launches.
-
-    Raises:
-        RunDirError: an artefact is not readable.
-    """
-    if plan.profile.family != "tcp":
-        return Counted((), ())
-    pairs: list[Carried] = []
-    blind: dict[str, dict[str, str]] = {}
-    for launch in made:
-        counted, why = pairs_of(run, launch)
-        pairs += counted
-        for node, reason in why.items():
-            blind.setdefault(node, {})[launch.artefact.case.id] = reason
-    return Counted(tuple(pairs), not_counted(blind))
-
-
-def findings(
-    pairs: tuple[Carried, ...], outcome: BlameOutcome, fabric: Fabric
-) -> tuple[Finding, ...]:
-    """Who loses packets."""
-    # Queues before what is slow overflow, and drop packets themselves.
-    slow = {(level.sample.launch, frozenset(level.sample.nodes)) for level in outcome.explained}
-    bad = {name for part in outcome.flagged if part.kind in _OF_ONE_NODE for name in part.names}
-    left = (
-        p for p in pairs if (p.launch, frozenset(p.nodes)) not in slow and not bad & set(p.nodes)
-    )
-    return loss.findings(tuple(left), fabric)
-
-
-def not_counted(blind: dict[str, dict[str, str]]) -> tuple[Uncovered, ...]:
-    """By node and launch why it could not be counted, in one line for all nodes that miss the same
-    launches: a thousand nodes may miss them all."""
-    alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for node, launches in blind.items():
-        alike.setdefault((tuple(launches), next(iter(launches.values()))), []).append(node)
-    return tuple(
-        Uncovered(
-            "packets lost by the pairs of"
-            f" {', '.join(nodes[:8])}{f' and {len(nodes) - 8} more' if len(nodes) > 8 else ''}",
-            f"{why}, in {len(launches)} launch{'es' if len(launches) > 1 else ''}",
-            "nstat -az TcpRetransSegs TcpOutSegs on the nodes, before and after a launch",
-        )
-        for (launches, why), nodes in alike.items()
-    )
-
-
-def pairs_of(run: RunDir, launch: Launch) -> tuple[tuple[Carried, ...], dict[str, str]]:
-    """What each pair of a launch sent, and by node why it could not be counted.
-
-    Raises:
-        RunDirError: an artefact is not readable.
-    """
-    groups = dict.fromkeys(sample.nodes for sample in launch.samples if len(sample.nodes) == 2)
-    if not groups:
-        return (), {}
-    texts = {node.node: node for node in of_case(run, launch.artefact.case.id) or ()}
-    each = {node: _sent(texts.get(node)) for nodes in groups for node in nodes}
-    sent = {node: of_node for node, of_node in each.items() if isinstance(of_node, _Sent)}
-    found = []
-    for nodes in groups:
-        mine = [sent[node] for node in nodes if node in sent]
-        if len(mine) == len(nodes):
-            most = max(mine, key=lambda of_node: of_node.retransmitted)
-            found.append(
-                Carried(
-                    nodes,
-                    launch.artefact.case.id,
-                    sum(n.sent for n in mine),
-                    sum(n.retransmitted for n in mine),
-                    most.path,
-                    most.line_no,
-                )
-            )
-    return tuple(found), {node: why for node, why in each.items() if isinstance(why, str)}
-
-
-def _sent(texts: NodeTexts | None) -> _Sent | str:
-    """During the launch, or why that is not known."""
-    if texts is None or texts.before is None or texts.after is None:
-        return texts.problems[0] if texts and texts.problems else "no counters were taken"
-    first, second = counters.segments(texts.before.text), counters.segments(texts.after.text)
-    if first is None or second is None:
-        return "its counters do not say how many TCP segments were sent"
-    if second[0] <= first[0] or second[1] < first[1]:
-        return "its counters did not grow during the launch, or began anew"
-    return _Sent(second[0] - first[0], second[1] - first[1], texts.after.path, second[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,8 @@ from collections.abc import Mapping
 from busbw.assess import (
     appraisal,
     builds,
-    counters,
     diagnosis,
     launches,
-    link_baseline,
-    pooled,
     timeline,
 )
 from busbw.assess import contract as acceptance
@@ -42,12 +39,11 @@ from busbw.model import (
 )
 from busbw.parsers import contract as judge_acceptance
 from busbw.parsers import verdict
-from busbw.parsers.blame import blame, layers, loss
+from busbw.parsers.blame import blame, layer_breakdown, loss
 from busbw.parsers.blame import findings as blame_words
-from busbw.parsers.blame import layers as blame_layers
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import confirmation
-from busbw.parsers.blame.layers import Layer
+from busbw.parsers.blame.layer_breakdown import RailLink
 from busbw.parsers.blame.loss import Carried
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests.groups import GroupSample
@@ -57,11 +53,14 @@ from busbw.store import artefacts
 from busbw.store.artefacts import Excluded, LeftOut, Participants, ReachArtefact, StageFailure
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
+from busbw.survey import earlier as earlier_surveys
+from busbw.survey import layer_breakdown as survey_layers
+from busbw.survey import link_baseline, retransmitted
 from busbw.survey.confirm import confirming
 from busbw.units import format_bandwidth, format_size
 
 # The accusations of a run as findings: each with its confirmation, or with why there is none, and
-# with its raw link where that was measured.
+# with its link baseline where that was measured.
 #
 # And what a survey was asked for beside them and did not come to.
 
@@ -71,7 +70,7 @@ def suspect_findings(
     fabric: Fabric,
     outcome: BlameOutcome,
     samples: tuple[GroupSample, ...],
-    raw_links: tuple[Layer, ...],
+    links: tuple[RailLink, ...],
     carried: tuple[Carried, ...],
 ) -> tuple[Finding, ...]:
     """One for each part that is accused. `samples` and `carried`: of this run's own launches."""
@@ -84,7 +83,7 @@ def suspect_findings(
         blame_words.blame_finding(
             blame,
             confirmation(blame, part, samples, fabric, cannot.get(part, "")),
-            layers.evidence(raw_links, blame.component),
+            layer_breakdown.evidence(links, blame.component),
             loss.beside(carried, part, outcome.flagged, fabric),
         )
         for blame, part in zip(outcome.blames, outcome.flagged, strict=True)
@@ -339,23 +338,24 @@ def derive(run: RunDir) -> RunResult:
     made = launches.load(run, known)
     samples = tuple(sample for launch in made for sample in launch.samples)
     fabric = grouping.fabric(run, plan)
-    outcome = blame.solve((*pooled.load(run), *samples), fabric)
+    outcome = blame.solve((*earlier_surveys.load(run), *samples), fabric)
     accepted_runs = earlier.load(run)
     appraised = appraisal.appraise(run, plan, made, asked, checks, outcome, accepted_runs)
     outcome = blame.with_priors(outcome, (*appraised.findings, *verdict.check_findings(checks)))
-    raw_links = link_baseline.load(run, samples)
-    counted = counters.count(run, plan, made)
+    links = link_baseline.load(run, samples)
+    layers = survey_layers.of_run(plan, samples, links, appraised.hardware)
+    counted = retransmitted.count(run, plan, made)
     comparisons = (
         *appraised.comparisons,
-        *blame_layers.compared(raw_links),
+        *layer_breakdown.compared(links),
         *(comparison for launch in made for comparison in _groups(launch, outcome)),
     )
     findings = (
         *(finding for launch in made for finding in launch.findings),
-        *suspect_findings(plan, fabric, outcome, samples, raw_links, counted.pairs),
-        *link_baseline.finding(plan, samples, raw_links, appraised.hardware),
+        *suspect_findings(plan, fabric, outcome, samples, links, counted.pairs),
+        *((layer_breakdown.finding(layers),) if layers is not None else ()),
         *spikes.findings(samples),
-        *counters.findings(counted.pairs, outcome, fabric),
+        *retransmitted.findings(counted.pairs, outcome, fabric),
         *appraised.findings,
         *verdict.check_findings(checks),
         *(_failure_finding(run, failure) for failure in failures),
@@ -372,7 +372,7 @@ def derive(run: RunDir) -> RunResult:
         *not_covered(plan, made, checks, outcome, samples),
         *appraised.uncovered,
         *counted.uncovered,
-        *link_baseline.uncovered(plan.playbook, comparisons, outcome.blames, findings),
+        *survey_layers.uncovered(plan.playbook, comparisons, outcome.blames, layers),
     )
     cases = tuple(launch.outcome for launch in made)
     versions = software_versions(plan, known, build, made)

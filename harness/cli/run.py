@@ -492,11 +492,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
-    from busbw.assess import pooled
     from busbw.cli.console import Console, steady
     from busbw.reports import terminal
     from busbw.reports.sections import interleaved
     from busbw.run import fabric_side, pipeline, planning
+    from busbw.survey import earlier
 
     screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
     prepared = planning.prepare(args, now(), held)
@@ -504,9 +504,9 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
     if args.fabric_file:
         fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)
     if args.replay is not None:
-        pooled.carry(args.replay, prepared.run)
+        earlier.carry(args.replay, prepared.run)
     elif args.with_:
-        pooled.take(prepared.run, prepared.plan, args.with_)
+        earlier.take(prepared.run, prepared.plan, args.with_)
     for note in prepared.notes:
         screen.say("note", note)
     shown = os.path.relpath(prepared.run.path)

@@ -63,9 +63,9 @@ class SurveyPlan:
     size_bytes: int
     iterations: int
     groups: tuple[str, ...]
-    """`alone`, `pairs`, `layers`: measured in this order."""
-    decompose: str = "never"
-    """`always`, `on-shortfall` or `never`: raw links, NVLink alone, network alone and everything,
+    """`alone`, `pairs`: measured in this order."""
+    layer_breakdown: str = "never"
+    """`always`, `on-shortfall` or `never`: link baseline, NVLink alone, network alone and everything,
     in one table."""
     shard_nodes: int = 32
     """Nodes of one launch at most; the launches of a larger round run side by side."""
@@ -235,6 +235,6 @@ def _survey(survey: SurveyForm) -> SurveyPlan:
         survey.size,
         survey.iterations,
         survey.groups,
-        survey.decompose,
+        survey.layer_breakdown,
         survey.shard,
     )

@@ -26,7 +26,7 @@ Purpose = Literal["proof", "bandwidth", "latency", "correctness", "diagnosis"]
 ReferenceKind = Literal["best", "accepted-run", "peers", "playbook"]
 When = Literal["always", "on-shortfall", "never"]
 Payload = Literal["nccl-tests", "lab"]
-Group = Literal["alone", "pairs", "layers"]
+Group = Literal["alone", "pairs"]
 
 
 Bytes = Annotated[int, Written(parse_size)]
@@ -136,7 +136,7 @@ class SurveyForm:
     size: Bytes = 1 << 30
     iterations: int = 20
     groups: tuple[Group, ...] = ("alone", "pairs")
-    decompose: When = "never"
+    layer_breakdown: When = "never"
     """Whether the layers below a case that falls short are measured each by itself, as far as the
     budget allows."""
     shard: int = 32
@@ -153,7 +153,7 @@ class SurveyChange:
     size: Bytes | None = None
     iterations: int | None = None
     groups: tuple[Group, ...] | None = None
-    decompose: When | None = None
+    layer_breakdown: When | None = None
     shard: int | None = None
 
 
@@ -244,9 +244,7 @@ def problems(document: Document[PlaybookForm]) -> Iterator[Problem]:
         surveys[("lab", "survey")] = changed_survey(file.survey, file.lab.survey)
     for place, survey in surveys.items():
         if survey.when != "never" and not survey.groups:
-            yield document.problem(
-                (*place, "groups"), "a survey needs groups: alone, pairs, layers"
-            )
+            yield document.problem((*place, "groups"), "a survey needs groups: alone, pairs")
         if survey.iterations < 1 or survey.budget <= 0 or survey.size < 1:
             yield document.problem(
                 place, "budget, size and iterations of a survey must be more than 0"
@@ -338,7 +336,7 @@ def changed_survey(survey: SurveyForm, change: SurveyChange) -> SurveyForm:
         size=given_or(change.size, survey.size),
         iterations=given_or(change.iterations, survey.iterations),
         groups=given_or(change.groups, survey.groups),
-        decompose=given_or(change.decompose, survey.decompose),
+        layer_breakdown=given_or(change.layer_breakdown, survey.layer_breakdown),
         shard=given_or(change.shard, survey.shard),
     )
 

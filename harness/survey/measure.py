@@ -15,17 +15,15 @@ from dataclasses import dataclass, field, replace
 
 from busbw import assess
 from busbw.assess import fabric as grouping
-from busbw.assess import launches, pooled
-from busbw.assess import link_baseline as derived_layers
+from busbw.assess import launches
 from busbw.assess.contract import REST
-from busbw.assess.link_baseline import LayersArtefact
 from busbw.fabrics.fabric import LinkTool
 from busbw.launch.choose import choose as choose_launcher
 from busbw.model import BenchmarkCase, Blame, Collective, Invocation, Sizes, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.blame.confirm import CASE, WHOLE
-from busbw.parsers.blame.layers import NETWORK
+from busbw.parsers.blame.layer_breakdown import NETWORK
 from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.nccl_tests import groups, proof
 from busbw.run.context import Context
@@ -34,9 +32,10 @@ from busbw.run.measure import Launch, measure, measure_together
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
-from busbw.survey import link_baseline
+from busbw.survey import earlier, layer_breakdown, link_baseline
 from busbw.survey.adapt import Wanted, again_alone, choose
 from busbw.survey.confirm import MOST_NODES, Confirming, confirming
+from busbw.survey.link_baseline import LinkBaselineArtefact
 from busbw.survey.places import rails_of
 from busbw.survey.schedule import Round, alone, shards
 from busbw.text import decoded
@@ -168,7 +167,7 @@ def measure_rest(context: Context, place: Place, nodes: tuple[str, ...]) -> None
             return
 
 
-# The layers below a survey: the raw link of each rail between an accused node and a good one, and
+# The layers below a survey: the link baseline of each rail between an accused node and a good one, and
 # between two good ones to compare with.
 #
 # The servers run where nothing else does, bounded in time; nothing is left behind. Two pairs at
@@ -180,7 +179,7 @@ def link_tool(plan: RunPlan) -> LinkTool:
     return LinkTool.IPERF3 if plan.cluster.emulated else plan.profile.link_tool
 
 
-def measure_layers(context: Context, outcome: BlameOutcome, nodes: tuple[str, ...]) -> None:
+def measure_link_baseline(context: Context, outcome: BlameOutcome, nodes: tuple[str, ...]) -> None:
     """Measure the raw links of two pairs, and keep what the tools say."""
     cluster = context.plan.cluster
     tool = link_tool(context.plan)
@@ -188,15 +187,17 @@ def measure_layers(context: Context, outcome: BlameOutcome, nodes: tuple[str, ..
     paths: list[str | None] = []
     problems: list[str] = []
     for first, second in chosen:
-        context.say("layers", f"the raw link of each rail between {first} and {second}")
+        context.say(
+            "layer breakdown", f"the link baseline of each rail between {first} and {second}"
+        )
         path, problem = _measured_link(context, first, second, tool)
         paths.append(path)
         problems.append(problem)
     links = tuple(cluster.node(first).data_interfaces for first, _ in chosen)
     artefacts.keep(
         context.run,
-        "layers.json",
-        LayersArtefact(chosen, links, tuple(paths), tuple(problems), tool),
+        link_baseline.FILE,
+        LinkBaselineArtefact(chosen, links, tuple(paths), tuple(problems), tool),
     )
 
 
@@ -240,13 +241,13 @@ def _measured_link(
     served = sessions[second].run(
         link_baseline.serve(server.data_interfaces, tool, address=server.address or server.name)
     )
-    store = f"layers/{first}-{second}.txt"
+    store = f"link-baseline/{first}-{second}.txt"
     asked = sessions[first].run(link_baseline.ask(decoded(served.stdout), tool, store=store))
     problem = served.problem or asked.problem or ""
     return (f"raw/{store}" if asked.stdout else None), problem
 
 
-LAYERS = 2
+BREAKDOWN_LAUNCHES = 2
 """Launches that taking a run apart takes at least, beyond those of the confirmation: the network
 alone, and about as long for the raw links."""
 MOST_SIDE_BY_SIDE = 32
@@ -359,7 +360,7 @@ def survey(
         return
     planned = confirming(nodes, fabric, seen(context, place))
     _confirm(context, place, planned, made, progress)
-    _decompose(context, place, planned, nodes, made, progress)
+    _break_down(context, place, planned, nodes, made, progress)
 
 
 def _pairs(
@@ -379,9 +380,9 @@ def _pairs(
         if (
             outcome is not None
             and outcome.flagged
-            and context.plan.playbook.survey.decompose != "never"
+            and context.plan.playbook.survey.layer_breakdown != "never"
         ):
-            kept_back += LAYERS
+            kept_back += BREAKDOWN_LAUNCHES
         if not _affordable(context, progress, 1 + kept_back):
             budget = format_duration(context.plan.playbook.survey.budget_s)
             kept = f", {kept_back} launches kept for what is accused" if kept_back else ""
@@ -428,7 +429,7 @@ def seen(context: Context, place: Place) -> BlameOutcome:
     measured = tuple(
         sample for launch in launches.load(context.run, place.known) for sample in launch.samples
     )
-    samples = (*pooled.load(context.run), *measured)
+    samples = (*earlier.load(context.run), *measured)
     return blame.solve(samples, grouping.fabric(context.run, context.plan))
 
 
@@ -450,7 +451,7 @@ def _confirm(
             return
 
 
-def _decompose(
+def _break_down(
     context: Context,
     place: Place,
     planned: Confirming,
@@ -461,7 +462,7 @@ def _decompose(
     """Where a case falls short: each layer by itself, as far as the budget allows. What it leaves
     out is told."""
     result = assess.derive(context.run)
-    if not derived_layers.wanted(context.plan.playbook, result.comparisons, result.blame):
+    if not layer_breakdown.requested(context.plan.playbook, result.comparisons, result.blame):
         return
     ring = next(
         (number.groups[0] for number in planned.rounds if number.id == WHOLE), nodes[:MOST_NODES]
@@ -476,13 +477,13 @@ def _decompose(
         if number.id in progress.ended:
             continue
         if not _affordable(context, progress, 1):
-            context.say("layers", f"no budget left for {number.why}")
+            context.say("layer breakdown", f"no budget left for {number.why}")
         elif not _measured(context, place, number, made, progress):
             return
     if not _affordable(context, progress, 1):
-        context.say("layers", "no budget left for the raw links")
+        context.say("layer breakdown", "no budget left for the link baseline")
         return
-    measure_layers(context, seen(context, place), nodes)
+    measure_link_baseline(context, seen(context, place), nodes)
 
 
 def _measured(

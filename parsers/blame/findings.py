@@ -51,7 +51,7 @@ def blame_finding(
     """A part accused by measurements, as a finding with both numbers in its title.
 
     Args:
-        besides: what else speaks of it, such as its raw link.
+        besides: what else speaks of it, such as its link baseline.
         lost: that packets are lost over it.
     """
     part = blame.component
@@ -103,7 +103,7 @@ def _settles(blame: Blame) -> str:
     return (
         "busbw run --survey --budget 20m"
         if blame.also
-        else "the raw link, rail by rail: ib_write_bw or iperf3"
+        else "the link baseline, rail by rail: ib_write_bw or iperf3"
     )
 
 

@@ -63,7 +63,7 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     with_layers.write_text(
         Path(PLAYBOOK)
         .read_text()
-        .replace("groups: [pairs]", "groups: [pairs], decompose: on-shortfall")
+        .replace("groups: [pairs]", "groups: [pairs], layer_breakdown: on-shortfall")
     )
     run = survey(rails, tmp_path, "--budget", "180s", playbook=str(with_layers))
     first = run["findings"][0]
@@ -86,7 +86,7 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     links = {
         (tuple(c["nodes"]), c["reason"].partition(":")[0]): c
         for c in run["comparisons"]
-        if c["case_id"] == "layers"
+        if c["case_id"] == "layer-breakdown"
     }
     slow_links = [place for place, c in links.items() if "the link itself is slow" in c["reason"]]
     assert len(links) == 4, links
@@ -94,18 +94,18 @@ def test_half_a_rail_is_found_and_nothing_but_it_and_what_cannot_be_told_from_it
     assert "node3" in slow_links[0][0], links
     assert slow_links[0][1] == "rail 1", links
     # One table of all layers, and never the sentence that NCCL is to blame for a shaped link.
-    (table,) = (f for f in run["findings"] if f["id"] == "layers")
+    (table,) = (f for f in run["findings"] if f["id"] == "layer-breakdown")
     assert [e["text"].partition(":")[0] for e in table["evidence"]] == [
-        "raw link",
-        "the benchmark over one rail",
+        "link baseline",
+        "benchmark over one rail",
         "NVLink alone",
         "network alone",
         "everything",
     ], table
     assert table["title"].startswith(
         (
-            "the fabric is slow, NCCL is not: a raw link gives ",
-            "the fabric and NCCL's set-up cannot be told apart",
+            "the fabric is slow, not NCCL: a link baseline is ",
+            "inconclusive between the fabric and NCCL's settings",
         )
     ), table
     alone = next(c["case"] for c in run["cases"] if c["case"]["id"] == "survey-network")
@@ -148,7 +148,7 @@ def test_a_slow_path_is_named_as_a_path_and_its_ends_are_not(
     assert {tuple(map(label, (b["component"], *b["also"]))) for b in again["blame"]} == {
         ("node1 – node4",)
     }, again["findings"]
-    assert not [f for f in again["findings"] if f["id"] == "layers"]
+    assert not [f for f in again["findings"] if f["id"] == "layer-breakdown"]
 
 
 def test_a_node_that_loses_one_packet_in_a_hundred_is_named_by_what_is_sent_again(

@@ -1,4 +1,4 @@
-"""The raw link beside the benchmark: what of a slow rail is the link's, and what lies above it."""
+"""The link baseline beside the benchmark: what of a slow rail is the link's, and what lies above it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 from busbw.fabrics.fabric import LinkTool
 from busbw.model import Component, ComponentKind, Status
-from busbw.parsers.blame.layers import Layer, compared, everything, evidence
+from busbw.parsers.blame.layer_breakdown import RailLink, compared, evidence, pair_busbw
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.survey import link_baseline
-from busbw.survey.link_baseline import RawLink
+from busbw.survey.link_baseline import LinkRate
 
 PERFTEST = Path(__file__).parents[1] / "fixtures/bandwidth/ib_write_bw.txt"
 IPERF = (
@@ -18,10 +18,17 @@ IPERF = (
 )
 
 
-def layer(rail: int, raw: float | None, gets: float | None, problem: str = "") -> Layer:
+def layer(rail: int, raw: float | None, gets: float | None, problem: str = "") -> RailLink:
     ways = () if raw is None else (raw, raw * 1.01)
-    return Layer(
-        ("gpu1", "gpu2"), rail, "ib_write_bw", raw, gets, "raw/layers/gpu1-gpu2.txt", problem, ways
+    return RailLink(
+        ("gpu1", "gpu2"),
+        rail,
+        "ib_write_bw",
+        raw,
+        gets,
+        "raw/link-baseline/gpu1-gpu2.txt",
+        problem,
+        ways,
     )
 
 
@@ -36,16 +43,16 @@ def test_a_slow_link_is_told_from_what_lies_above_a_good_one() -> None:
     )
     assert [row.status for row in rows] == [Status.PASS, Status.PASS, Status.WARN, Status.SKIPPED]
     assert [row.reason for row in rows] == [
-        "rail 0: raw link 49.00 GB/s; the benchmark gets 96% of it",
+        "rail 0: link baseline 49.00 GB/s; the benchmark gets 96% of it",
         (
-            "rail 1: raw link 24.00 GB/s, 49% of the best one measured: the link itself is slow;"
+            "rail 1: link baseline 24.00 GB/s, 49% of the best one measured: the link itself is slow;"
             " the benchmark gets 96% of it"
         ),
         (
-            "rail 2: raw link 49.00 GB/s; the benchmark gets 41% of it: what is lost is lost above"
-            " the link, in NCCL's set-up, the GPUs' path to the NIC or the CPUs"
+            "rail 2: link baseline 49.00 GB/s; the benchmark gets 41% of it: the loss is"
+            " above the link, in NCCL's settings, the GPUs' path to the NIC or the CPUs"
         ),
-        "rail 3: the raw link was not measured: no ib_write_bw",
+        "rail 3: the link baseline was not measured: no ib_write_bw",
     ]
 
 
@@ -54,12 +61,12 @@ def test_an_accused_rail_gets_the_words_of_its_own_raw_link_only() -> None:
     (found,) = evidence(layers, Component(ComponentKind.RAIL, ("gpu1",), 1))
     assert (
         found.text
-        == "raw link gpu1 – gpu2 rail 1 by ib_write_bw: 24.00 GB/s, the link itself is slow"
+        == "link baseline gpu1 – gpu2 rail 1 by ib_write_bw: 24.00 GB/s, the link itself is slow"
     )
     assert [
         e.text.rpartition(", ")[2]
         for e in evidence(layers, Component(ComponentKind.PAIR, ("gpu1", "gpu2"), 0))
-    ] == ["as good as any: the fault lies above the link"]
+    ] == ["a good link: the fault lies above it"]
     assert len(evidence(layers, Component(ComponentKind.NODE, ("gpu1",)))) == 2
     assert (
         evidence(layers, Component(ComponentKind.RAIL, ("gpu7",), 1))
@@ -71,9 +78,9 @@ def test_an_accused_rail_gets_the_words_of_its_own_raw_link_only() -> None:
 def test_only_groups_over_one_rail_say_what_the_benchmark_gets_over_it() -> None:
     whole = GroupSample(("gpu2", "gpu1"), 1 << 20, (90.0,), "")
     one = GroupSample(("gpu2", "gpu1"), 1 << 20, (47.0, 46.0, 48.0), "", rail=1)
-    assert everything((whole, one), ("gpu1", "gpu2"), 1) == 47.0
-    assert everything((whole,), ("gpu1", "gpu2"), 1) is None
-    assert everything((whole, one), ("gpu1", "gpu2"), None) == 90.0, (
+    assert pair_busbw((whole, one), ("gpu1", "gpu2"), 1) == 47.0
+    assert pair_busbw((whole,), ("gpu1", "gpu2"), 1) is None
+    assert pair_busbw((whole, one), ("gpu1", "gpu2"), None) == 90.0, (
         "of nodes with one rail a whole pair is that rail"
     )
 
@@ -85,10 +92,10 @@ def test_both_ways_of_tcp_are_read_and_a_rail_that_is_missing_says_so() -> None:
         ' unexpectedly"}\n'
     )
     assert link_baseline.parse(text, ("eth0", "eth1"), LinkTool.IPERF3) == (
-        RawLink(0, "eth0", "iperf3", False, 20.0),
-        RawLink(0, "eth0", "iperf3", True, None, "control socket has closed unexpectedly"),
-        RawLink(1, "eth1", "iperf3", False, None, "not measured"),
-        RawLink(1, "eth1", "iperf3", True, None, "not measured"),
+        LinkRate(0, "eth0", "iperf3", False, 20.0),
+        LinkRate(0, "eth0", "iperf3", True, None, "control socket has closed unexpectedly"),
+        LinkRate(1, "eth1", "iperf3", False, None, "not measured"),
+        LinkRate(1, "eth1", "iperf3", True, None, "not measured"),
     )
 
 
@@ -96,7 +103,7 @@ def test_perftest_of_a_device_is_read_as_it_prints_and_its_absence_is_told() -> 
     (found,) = link_baseline.parse(
         f"@@ mlx5_0 rdma\n{PERFTEST.read_text()}\n", ("mlx5_0",), LinkTool.PERFTEST
     )
-    assert (found.tool, found.back, found.problem) == ("ib_write_bw", False, "")
+    assert (found.tool, found.reverse, found.problem) == ("ib_write_bw", False, "")
     assert found.gbit_s is not None
     assert found.gbit_s > 100
     (absent,) = link_baseline.parse("no ib_write_bw\n", ("mlx5_0",), LinkTool.PERFTEST)
@@ -107,7 +114,7 @@ def test_only_rails_that_are_served_are_asked_for() -> None:
     command = link_baseline.ask(
         "eth0 10.0.0.2 18710\neth1 - 18711\nno such line; rm -rf\n",
         LinkTool.IPERF3,
-        store="layers/a-b.txt",
+        store="link-baseline/a-b.txt",
     )
     assert command.stdin == b"eth0 10.0.0.2 18710\n"
     served = link_baseline.serve(("mlx5_0", "mlx5_1"), LinkTool.PERFTEST, address="gpu2")

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from busbw.assess import counters as retransmitted
 from busbw.model import Component, ComponentKind, Confidence, Finding, Status
 from busbw.parsers.blame import loss
 from busbw.parsers.blame.loss import Carried
@@ -19,6 +18,7 @@ from busbw.parsers.blame.parts import Fabric
 from busbw.parsers.tools import counters
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import CounterFile, CountersArtefact
+from busbw.survey import retransmitted
 from busbw.survey.schedule import circle
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

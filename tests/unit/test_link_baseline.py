@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from busbw import playbook
-from busbw.assess import link_baseline
 from busbw.fabrics import fabric
 from busbw.model import Cluster, Node
 from busbw.parsers.blame import blame
@@ -16,7 +15,7 @@ from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.run.context import Context
 from busbw.store import run_directory
 from busbw.store.plan import RunPlan
-from busbw.survey import measure
+from busbw.survey import link_baseline, measure
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
 from busbw.transport.recorder import RecordingTransport
@@ -85,14 +84,14 @@ def test_every_rail_is_measured_by_the_tool_of_its_fabric(name: str, tmp_path: P
         for pair in (("m1", "m2"), ("m3", "m4"), ("n1", "n2"))
     )
     with open_fleet(cluster, RecordingTransport(LocalTransport(), run), deadline_s=30) as fleet:
-        measure.measure_layers(
+        measure.measure_link_baseline(
             Context(run, plan, fleet, lambda: started, lambda step, text: None),
             blame.solve(samples, Fabric()),
             ("n1", "n2"),
         )
     links = link_baseline.load(run, samples)
     if tool is None:
-        assert all(link.raw_gb_s is None for link in links)
+        assert all(link.baseline_gb_s is None for link in links)
         assert all(link.problem.startswith("no tool measures") for link in links)
     else:
         assert [(link.tool, link.rail, link.problem) for link in links] == [

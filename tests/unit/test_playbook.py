@@ -222,7 +222,7 @@ survey: {when: always, groups: [], iterations: 0}
         "p.yaml:10:55: must be more than 0 GB/s",
         "p.yaml:11:9: unknown fabric profile 'rocev3'; did you mean 'rocev2'?",
         "p.yaml:12:9: budget, size and iterations of a survey must be more than 0",
-        "p.yaml:12:32: a survey needs groups: alone, pairs, layers",
+        "p.yaml:12:32: a survey needs groups: alone, pairs",
     ]
 
 

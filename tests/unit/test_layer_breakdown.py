@@ -7,7 +7,6 @@ import dataclasses
 
 import pytest
 
-from busbw.assess import link_baseline
 from busbw.model import (
     BenchmarkCase,
     Blame,
@@ -22,28 +21,41 @@ from busbw.model import (
     Status,
     Uncovered,
 )
-from busbw.parsers.blame.layers import Decomposition, Layer, Ring, concluded, decomposed, finding
+from busbw.parsers.blame.layer_breakdown import (
+    Breakdown,
+    RailLink,
+    Ring,
+    break_down,
+    conclude,
+    finding,
+)
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.playbook import ChecksPlan, Playbook, SurveyPlan
+from busbw.survey import layer_breakdown
 
 PAIRS = (("gpu1", "gpu2"), ("gpu3", "gpu4"))
 
 
-def links(*shares: tuple[float, float]) -> tuple[Layer, ...]:
+def links(*shares: tuple[float, float]) -> tuple[RailLink, ...]:
     """(raw link as a share of 50 GB/s, what the benchmark gets of it) of each rail of two pairs."""
     half = len(shares) // 2
     return tuple(
-        Layer(
-            PAIRS[i // half], i % half, "ib_write_bw", 50 * raw, 50 * raw * gets, "raw/layers/x.txt"
+        RailLink(
+            PAIRS[i // half],
+            i % half,
+            "ib_write_bw",
+            50 * raw,
+            50 * raw * gets,
+            "raw/link-baseline/x.txt",
         )
         for i, (raw, gets) in enumerate(shares)
     )
 
 
-GOOD = Decomposition(
+GOOD = Breakdown(
     links=links((0.98, 0.95), (0.97, 0.94), (0.98, 0.95), (0.98, 0.94)),
     line_gb_s=50.0,
-    inside=Ring(400.0, "raw/cases/survey-alone/result.json"),
+    intra_node=Ring(400.0, "raw/cases/survey-alone/result.json"),
     network=Ring(92.0, "raw/cases/survey-network/result.json"),
     everything=Ring(91.0, "raw/cases/survey-whole/result.json"),
     ranks_per_node=8,
@@ -58,14 +70,11 @@ def test_a_healthy_table_has_one_row_for_each_layer_with_its_share_of_the_one_be
         "no layer falls short: everything together gets 94% of what lies below",
     )
     assert [e.text for e in found.evidence] == [
-        (
-            "raw link: slowest 48.50 GB/s by ib_write_bw (gpu1 – gpu2 rail 1): 97% of what a rail"
-            " was built for"
-        ),
-        "the benchmark over one rail: 94% to 95% of its raw link",
+        ("link baseline: slowest 48.50 GB/s by ib_write_bw (gpu1 – gpu2 rail 1): 97% of line rate"),
+        "benchmark over one rail: 94% to 95% of its link baseline",
         "NVLink alone: 400.0 GB/s a node",
-        "network alone: 92.00 GB/s a node: 95% of the raw links",
-        "everything: 91.00 GB/s a node: 94% of the raw links",
+        "network alone: 92.00 GB/s a node: 95% of the link baseline",
+        "everything: 91.00 GB/s a node: 94% of the link baseline",
     ]
 
 
@@ -79,15 +88,15 @@ BOTH = links((0.98, 0.95), (0.45, 0.4), (0.98, 0.95), (0.98, 0.94))
     [
         (
             {"links": FABRIC},
-            "the fabric is slow, NCCL is not: a raw link gives 45% of what it was built for",
+            "the fabric is slow, not NCCL: a link baseline is 45% of line rate",
             ("gpu1", "gpu2"),
             True,
         ),
         (
             {"links": SETUP},
             (
-                "NCCL is set up badly, the links are good: the benchmark gets at most 42% of the"
-                " raw link"
+                "NCCL's settings are at fault, the links are good: the benchmark gets at most 42% of"
+                " the link baseline"
             ),
             ("NCCL",),
             True,
@@ -95,8 +104,8 @@ BOTH = links((0.98, 0.95), (0.45, 0.4), (0.98, 0.95), (0.98, 0.94))
         (
             {"links": BOTH},
             (
-                "the fabric and NCCL's set-up cannot be told apart: the raw link is slow, and what"
-                " the benchmark gets"
+                "inconclusive between the fabric and NCCL's settings: a link is slow, and the"
+                " benchmark's share of it varies"
             ),
             (),
             False,
@@ -104,34 +113,34 @@ BOTH = links((0.98, 0.95), (0.45, 0.4), (0.98, 0.95), (0.98, 0.94))
         (
             {"everything": Ring(45.0)},
             (
-                "the fabric is good and NCCL is set up badly inside the nodes: the network alone"
-                " gives 95%"
+                "the fabric is good, NCCL's intra-node settings are at fault: the network alone gives"
+                " 95%"
             ),
             ("NCCL",),
             True,
         ),
         (
             {"everything": Ring(45.0), "network": Ring(46.0)},
-            "links are good two by two, and all nodes together get 47%",
+            "pairs are good, and all nodes together get 47%",
             ("fabric",),
             True,
         ),
         (
             {"everything": Ring(45.0), "network": Ring(None)},
-            "the fabric and NCCL's set-up cannot be told apart: 46% of the layers",
+            "inconclusive between the fabric and NCCL's settings: 46% of the layers",
             (),
             False,
         ),
         (
             {"links": ()},
-            "the fabric and NCCL's set-up cannot be told apart: no raw link was measured",
+            "inconclusive between the fabric and NCCL's settings: no link baseline was measured",
             (),
             False,
         ),
         (
             {"everything": Ring(None)},
             (
-                "the fabric and NCCL's set-up cannot be told apart: a ring over all nodes was not"
+                "inconclusive between the fabric and NCCL's settings: a ring over all nodes was not"
                 " measured"
             ),
             (),
@@ -140,23 +149,26 @@ BOTH = links((0.98, 0.95), (0.45, 0.4), (0.98, 0.95), (0.98, 0.94))
         # A node whose NVLink gives little holds everything back by itself: what lies below is its
         # inside then.
         (
-            {"inside": Ring(60.0), "everything": Ring(55.0)},
+            {"intra_node": Ring(60.0), "everything": Ring(55.0)},
             "no layer falls short: everything together gets 92%",
             (),
             True,
         ),
     ],
 )
-def test_fabric_and_set_up_are_told_apart_only_where_the_numbers_separate_them(
-    changed: dict[str, Ring | tuple[Layer, ...]], says: str, where: tuple[str, ...], settled: bool
+def test_fabric_and_settings_are_separated_only_where_the_numbers_separate_them(
+    changed: dict[str, Ring | tuple[RailLink, ...]],
+    says: str,
+    where: tuple[str, ...],
+    settled: bool,
 ) -> None:
     table = dataclasses.replace(GOOD, **changed)  # type: ignore[arg-type]  # each value is of its field's type
-    sentence, named, settles = concluded(table)
-    assert sentence.startswith(says), sentence
-    assert (named, settles == "") == (where, settled)
+    conclusion = conclude(table)
+    assert conclusion.text.startswith(says), conclusion
+    assert (conclusion.where, conclusion.would_settle == "") == (where, settled)
     told = finding(table)
     assert told.confidence is (Confidence.LIKELY if settled else Confidence.POSSIBLE)
-    assert (told.status is Status.PASS) == sentence.startswith("no layer")
+    assert (told.status is Status.PASS) == conclusion.text.startswith("no layer")
 
 
 def ring(launch: str, nodes: tuple[str, ...], busbw: float, ranks: int = 8) -> GroupSample:
@@ -178,8 +190,8 @@ def test_rates_of_rings_become_rates_of_a_node() -> None:
         ring("survey-alone", ("gpu2",), 350.0),
         ring("survey-pairs-1", ("gpu1", "gpu2"), 45.0, 1),
     )
-    found = decomposed(samples, (), None, (), emulated=False)
-    assert (found.inside.gb_s, found.network.gb_s, found.everything.gb_s) == (
+    found = break_down(samples, (), None, emulated=False)
+    assert (found.intra_node.gb_s, found.network.gb_s, found.everything.gb_s) == (
         400.0,
         368.0,
         360.0,
@@ -187,8 +199,8 @@ def test_rates_of_rings_become_rates_of_a_node() -> None:
         "the slowest inside over seven of eight hops; eight ranks that each send over the network;"
         " a ring as it is"
     )
-    lab = decomposed(samples, (), None, (), emulated=True)
-    assert (lab.inside.gb_s, lab.network.gb_s) == (
+    lab = break_down(samples, (), None, emulated=True)
+    assert (lab.intra_node.gb_s, lab.network.gb_s) == (
         None,
         46.0,
     ), "variables of NCCL change nothing on emulated nodes, which have no NVLink"
@@ -198,7 +210,7 @@ CASE = BenchmarkCase("all-reduce", Collective.ALL_REDUCE, Sizes(1 << 30, 1 << 30
 SLOW = Blame(Component(ComponentKind.NODE, ("gpu1",)), BlameState.SLOW, 1.0, 2.0, ())
 
 
-def book(decompose: str, groups: tuple[str, ...] = ("pairs",)) -> Playbook:
+def book(when: str) -> Playbook:
     return Playbook(
         "p",
         "",
@@ -206,7 +218,7 @@ def book(decompose: str, groups: tuple[str, ...] = ("pairs",)) -> Playbook:
         ChecksPlan(),
         (CASE,),
         (),
-        SurveyPlan("always", 1.0, 1, 1, groups, decompose),
+        SurveyPlan("always", 1.0, 1, 1, ("pairs",), when),
         "nccl-tests",
     )
 
@@ -215,25 +227,24 @@ def compared(case_id: str, status: Status) -> tuple[Comparison, ...]:
     return (Comparison(case_id, 1 << 30, 1.0, Reference("peers", 2.0, "peers"), 0.5, status, ""),)
 
 
-def test_a_run_is_taken_apart_where_a_case_falls_short_or_something_is_accused() -> None:
+def test_layers_are_measured_where_a_case_falls_short_or_something_is_suspected() -> None:
     short, passing, round_1 = (
         compared("all-reduce", Status.FAIL),
         compared("all-reduce", Status.PASS),
         compared("survey-pairs-1", Status.FAIL),
     )
-    assert link_baseline.wanted(book("on-shortfall"), short, ())
-    assert link_baseline.wanted(book("on-shortfall"), passing, (SLOW,))
-    assert not link_baseline.wanted(book("on-shortfall"), (*passing, *round_1), ()), (
+    assert layer_breakdown.requested(book("on-shortfall"), short, ())
+    assert layer_breakdown.requested(book("on-shortfall"), passing, (SLOW,))
+    assert not layer_breakdown.requested(book("on-shortfall"), (*passing, *round_1), ()), (
         "a group that was slow once is no case that falls short"
     )
-    assert not link_baseline.wanted(book("never"), short, (SLOW,))
-    assert link_baseline.wanted(book("always"), passing, ())
-    assert link_baseline.wanted(book("never", ("pairs", "layers")), passing, ())
+    assert not layer_breakdown.requested(book("never"), short, (SLOW,))
+    assert layer_breakdown.requested(book("always"), passing, ())
 
 
-def test_what_of_the_layers_was_not_measured_is_told_and_what_no_node_has_is_not() -> None:
+def test_a_layer_that_was_not_measured_is_uncovered_and_one_that_no_node_has_is_not() -> None:
     short = compared("all-reduce", Status.FAIL)
-    (nothing,) = link_baseline.uncovered(book("on-shortfall"), short, (), ())
+    (nothing,) = layer_breakdown.uncovered(book("on-shortfall"), short, (), None)
     assert nothing == Uncovered(
         "which layer is slow: all of them",
         "no budget was left, or their launches failed",
@@ -242,9 +253,9 @@ def test_what_of_the_layers_was_not_measured_is_told_and_what_no_node_has_is_not
     missing = dataclasses.replace(
         GOOD,
         network=Ring(None),
-        inside=Ring(None),
-        missing=(("NVLink alone", "one rank a node uses none"),),
+        intra_node=Ring(None),
+        no_intra_node="one rank a node uses none",
     )
-    (some,) = link_baseline.uncovered(book("on-shortfall"), short, (), (finding(missing),))
+    (some,) = layer_breakdown.uncovered(book("on-shortfall"), short, (), missing)
     assert some.what == "which layer is slow: network alone"
-    assert link_baseline.uncovered(book("on-shortfall"), short, (), (finding(GOOD),)) == ()
+    assert layer_breakdown.uncovered(book("on-shortfall"), short, (), GOOD) == ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from busbw.assess import pooled
 from busbw.parsers.blame import blame
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.store import artefacts, run_directory
+from busbw.survey import earlier as earlier_surveys
 
 NOISE = (1.0, 0.99, 1.01, 0.98, 1.02)
 
@@ -41,7 +41,7 @@ def test_launches_of_two_runs_with_the_same_names_stay_two_launches() -> None:
             s.nodes,
             s.size_bytes,
             s.busbw_gb_s,
-            f"raw/{pooled.FILE}",
+            f"raw/{earlier_surveys.FILE}",
             launch=f"20261121-a/{s.launch}",
             rail=s.rail,
         )
@@ -56,7 +56,7 @@ def test_launches_of_two_runs_with_the_same_names_stay_two_launches() -> None:
         "slow in 2 of 2 launches",
     )
     assert {e.artefact for e in flagged.seen_in} >= {
-        f"raw/{pooled.FILE}",
+        f"raw/{earlier_surveys.FILE}",
         "raw/cases/survey-pairs-1/r.json",
     }
 
@@ -65,8 +65,8 @@ def test_what_was_kept_with_a_run_is_read_again_and_carried_into_a_replay(tmp_pa
     kept = launch("20261121-a/survey-pairs-1", FIRST, frozenset())
     recording = run_directory.create(tmp_path, "2026-11-21T10:00:00Z", "day-one")
     replay = run_directory.create(tmp_path, "2026-11-21T11:00:00Z", "day-one")
-    assert pooled.load(recording) == ()
-    artefacts.keep(recording, pooled.FILE, kept)
-    assert pooled.load(recording) == kept
-    pooled.carry(recording.path, replay)
-    assert pooled.load(replay) == kept
+    assert earlier_surveys.load(recording) == ()
+    artefacts.keep(recording, earlier_surveys.FILE, kept)
+    assert earlier_surveys.load(recording) == kept
+    earlier_surveys.carry(recording.path, replay)
+    assert earlier_surveys.load(replay) == kept
