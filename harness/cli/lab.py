@@ -270,11 +270,14 @@ def _exec(args: argparse.Namespace) -> int:
 
 def _status(args: argparse.Namespace) -> int:
     from busbw import codec
-    from busbw.lab import bringup, status
+    from busbw.lab import bringup
     from busbw.lab.state import load
 
     state = load(args.name)
-    sys.stdout.write(codec.dump_json(status.look(state)) if args.json else status.text(state))
+    if args.json:
+        sys.stdout.write(codec.dump_json(bringup.status(state)))
+    else:
+        sys.stdout.write(bringup.status_text(state))
     return 0 if bringup.is_up(state) else 3
 
 

@@ -11,8 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from busbw.errors import LabError, UsageError
-from busbw.lab import cgroups, files, loopback, namespaces, processes, requirements, slurm, wiring
-from busbw.lab import persona as persona_memlock
+from busbw.lab import (
+    cgroups,
+    files,
+    loopback,
+    namespaces,
+    network,
+    persona,
+    processes,
+    requirements,
+    slurm,
+)
 from busbw.lab.persona import Persona
 from busbw.lab.state import (
     DEFAULT_NAME,
@@ -26,6 +35,7 @@ from busbw.lab.state import (
     marker,
     save,
 )
+from busbw.units import format_link_rate
 
 _BEFORE_THE_RECORD = {"lab.new"}
 """What may lie in the directory of a lab whose maker was killed before its first record was
@@ -108,8 +118,8 @@ def is_up(state: LabState) -> bool:
 
 def _check(options: LabOptions) -> None:
     limits = (
-        ("-n", options.nodes, wiring.MAX_NODES),
-        ("--rails", options.rails, wiring.MAX_RAILS),
+        ("-n", options.nodes, network.MAX_NODES),
+        ("--rails", options.rails, network.MAX_RAILS),
         ("--leaves", options.leaves, options.nodes),
         ("--gpus", options.gpus, 64),
     )
@@ -176,7 +186,7 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         cannot += loopback.CANNOT
     else:
         cannot += namespaces.CANNOT_AS_USER if mode is Mode.USERNS else ()
-        nodes = wiring.plan_nodes(options.nodes, options.rails, options.leaves)
+        nodes = network.plan_nodes(options.nodes, options.rails, options.leaves)
     state = LabState(
         name=options.name,
         directory=str(directory),
@@ -192,8 +202,7 @@ def _plan(options: LabOptions, progress: Callable[[str], None]) -> LabState:
         cpus_per_node=options.cpus_per_node,
         cgroup=str(cgroup) if cgroup else None,
         cgroup_parent_enabled=enable,
-        cannot=cannot
-        + (persona_memlock.CANNOT if options.persona and persona_memlock.needed() else ()),
+        cannot=cannot + (persona.CANNOT if options.persona and persona.needed() else ()),
         persona=options.persona,
         slurm=options.slurm,
     )
@@ -324,3 +333,74 @@ def _remove_directory(directory: Path) -> None:
         else:
             entry.unlink()
     directory.rmdir()
+
+
+@dataclass(frozen=True, slots=True)
+class LabStatus:
+    """The record of a lab and what is seen of it now."""
+
+    state: LabState
+    running: bool
+    """True = it was made whole and still runs."""
+    without_sshd: tuple[str, ...]
+    """Nodes whose sshd has ended."""
+    ssh_config: str
+
+
+def status(state: LabState) -> LabStatus:
+    """Look at the lab's processes."""
+    without_sshd = tuple(node.name for node in state.nodes if not processes.alive(node.init))
+    return LabStatus(state, is_up(state), without_sshd, str(files.ssh_config(state)))
+
+
+def status_text(state: LabState) -> str:
+    """The status for people."""
+    now = status(state)
+    first = state.nodes[0]
+    last = state.nodes[-1]
+    running = "up" if now.running else "NOT RUNNING"
+    lines = [
+        (
+            f"lab {state.name}: {running}, {len(state.nodes)} nodes, {state.mode.value} mode, in"
+            f" {state.directory}"
+        ),
+        (
+            f"  nodes      {first.name} ({first.address}) to {last.name} ({last.address}),"
+            f" {_ranks_text(state)}"
+        ),
+        (
+            f"  rails      {', '.join(rail.interface for rail in first.rails)}:"
+            f" {_rate_text(state.rate_bit_s)}"
+        ),
+    ]
+    if state.persona is not None:
+        lines.append(
+            f"  shows      {state.persona.title} per node (invented: persona {state.persona.name})"
+        )
+    if state.slurm:
+        lines.append(
+            "  slurm      srun, salloc and sbatch on every node and in busbw lab exec;"
+            " partition lab"
+        )
+    if state.leaves > 1:
+        lines.append(f"  leaves     {state.leaves}, uplinks: {_rate_text(state.uplink_rate_bit_s)}")
+    lines.append(f"  ssh        busbw lab exec -- ssh -F {now.ssh_config} {first.name}")
+    if now.without_sshd:
+        lines.append(f"  no sshd    {', '.join(now.without_sshd)}")
+    lines += [f"  fault      {fault.target}: {fault.kind} {fault.detail}" for fault in state.faults]
+    lines += [f"  cannot     {what}" for what in state.cannot]
+    if not now.running:
+        lines.append(f"  next       busbw lab down --name {state.name}")
+    return "\n".join(lines) + "\n"
+
+
+def _ranks_text(state: LabState) -> str:
+    return (
+        f"{state.gpus} emulated GPUs each"
+        if state.persona is None
+        else f"a benchmark starts {state.gpus} ranks on each"
+    )
+
+
+def _rate_text(rate_bit_s: float | None) -> str:
+    return "not shaped" if rate_bit_s is None else f"{format_link_rate(rate_bit_s)} each way"

@@ -11,7 +11,7 @@ import os
 import sys
 
 from busbw.errors import InventoryError, LabError
-from busbw.lab import bringup, slurm, wiring
+from busbw.lab import bringup, network, slurm
 from busbw.lab.state import INSIDE, LabNode, LabState, Mode, load
 
 _WITH_HOSTS = 'mount --bind "$0" /etc/hosts && exec "$@"'
@@ -39,7 +39,7 @@ def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
         demand_up(state)
         return marked
     into = (
-        *_into(state, wiring.HEAD),
+        *_into(state, network.HEAD),
         "unshare",
         "--mount",
         "sh",

@@ -2,7 +2,7 @@
 reversible.
 
 A fault of a link is a change of the record; the links it concerns are then set to what the record
-says (busbw.lab.shaping). A fault of a process is a signal, sent only to processes proven to live on
+says (busbw.lab.network). A fault of a process is a signal, sent only to processes proven to live on
 the node. What is switched on is recorded first, so that `clear` undoes it even if its maker died
 half way.
 """
@@ -10,8 +10,10 @@ half way.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -20,17 +22,18 @@ from busbw.lab import (
     cgroups,
     enter,
     files,
+    network,
     persona,
     persona_faults,
     persona_files,
     processes,
-    switching,
-    wiring,
+    requirements,
 )
 from busbw.lab.state import Fault, LabNode, LabState, Mode, Process, load_directory, locked, save
 from busbw.units import format_link_rate
 
 _TIMEOUT_S = 30.0
+_LINK_FAULTS = ("slow", "loss", "link-down", "uplink")
 _MARKS = {"cpu-load": "busbw-lab-load", "errors-grow": "busbw-lab-errors"}
 """Last word of the command line of what such a fault keeps running on a node."""
 
@@ -107,8 +110,8 @@ def uplink(state: LabState, leaf: str, rate_bit_s: float) -> LabState:
         LabError: no such leaf, no uplinks, or the kernel refused.
     """
     _demand_links(state)
-    if state.leaves == 1 or leaf not in wiring.leaf_names(state):
-        known = ", ".join(wiring.leaf_names(state)) if state.leaves > 1 else "one leaf, no uplinks"
+    if state.leaves == 1 or leaf not in network.leaf_names(state):
+        known = ", ".join(network.leaf_names(state)) if state.leaves > 1 else "one leaf, no uplinks"
         raise LabError(
             f"the lab {state.name!r} has no uplink of {leaf!r}",
             seen=known,
@@ -163,9 +166,7 @@ def cpu_load(state: LabState, node: str, seconds: float, loops: int | None = Non
         state,
         Fault("cpu-load", state.node(node).name, f"{count} busy loops for at most {seconds:g} s"),
     )
-    switching.run(
-        enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), ""
-    )
+    _run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
     return state
 
 
@@ -242,9 +243,7 @@ def _errors_grow(state: LabState, node: str, index: int | None, seconds: float) 
     told = f"{adapter}: error counters grow for at most {seconds:g} s"
     state = _record(state, Fault("errors-grow", node, told, index=chosen))
     script = persona_files.growing(adapter, seconds, _MARKS["errors-grow"])
-    switching.run(
-        enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), ""
-    )
+    _run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
     return state
 
 
@@ -294,7 +293,7 @@ def clear(state: LabState, target: str | None = None) -> LabState:
     Raises:
         LabError: no such node or leaf, or the kernel refused.
     """
-    if target is not None and target not in wiring.leaf_names(state):
+    if target is not None and target not in network.leaf_names(state):
         state.node(target)
     with locked(state.path.parent):
         now = load_directory(state.path)
@@ -304,7 +303,7 @@ def clear(state: LabState, target: str | None = None) -> LabState:
         for fault in reversed(undone):
             _undo_process_fault(now, fault)
         mended = replace(now, faults=tuple(fault for fault in now.faults if fault not in undone))
-        switching.apply(mended, undone)
+        _set_links(mended, undone)
         persona_files.refresh(now, mended, mended.path / "nodes")
         save(mended)
     return mended
@@ -340,7 +339,7 @@ def _change(
         now = load_directory(state.path)
         changed = change(now)
         save(changed)
-        switching.apply(changed, concerned)
+        _set_links(changed, concerned)
         persona_files.refresh(now, changed, changed.path / "nodes")
     return changed
 
@@ -421,8 +420,8 @@ def _interfaces(
     names = tuple(link.interface for link in node.rails)
     if rail is None:
         return names
-    if management and rail in ("mgmt", wiring.MANAGEMENT):
-        return (wiring.MANAGEMENT,)
+    if management and rail in ("mgmt", network.MANAGEMENT):
+        return (network.MANAGEMENT,)
     name = f"eth{rail}" if rail.isdigit() else rail
     if name not in names:
         offered = (*names, "mgmt") if management else names
@@ -444,3 +443,70 @@ def _demand_links(state: LabState) -> None:
                 " host-key work here too"
             ),
         )
+
+
+def _set_links(state: LabState, concerned: tuple[Fault, ...]) -> None:
+    """Set the links that these faults concern to what the record says.
+
+    Raises:
+        LabError: the kernel refused.
+    """
+    link_faults = tuple(fault for fault in concerned if fault.kind in _LINK_FAULTS)
+    targets = {fault.target for fault in link_faults}
+    nodes = tuple(node for node in state.nodes if node.name in targets)
+    kinds = {fault.kind for fault in link_faults}
+    if "link-down" in kinds:
+        _run(
+            enter.switch_argv(state, ("ip", "-batch", "-")),
+            _text(line for node in nodes for line in network.links(state, node)),
+        )
+    if "slow" in kinds:
+        _run(
+            enter.switch_argv(state, ("tc", "-batch", "-")),
+            _text(line for node in nodes for line in network.switch_tc(state, node)),
+        )
+        for node in nodes:
+            _run(
+                enter.switch_argv(state, ("tc", "-n", node.name, "-batch", "-")),
+                _text(network.node_tc(state, node)),
+            )
+    if "uplink" in kinds:
+        leaves = tuple(leaf for leaf in network.leaf_names(state) if leaf in targets)
+        _run(
+            enter.switch_argv(state, ("tc", "-batch", "-")),
+            _text(line for leaf in leaves for line in network.uplink_tc(state, leaf)),
+        )
+    if "loss" in kinds:
+        _run(enter.switch_argv(state, ("nft", "-f", "-")), network.loss_rules(state))
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _run(argv: tuple[str, ...], text: str) -> None:
+    """Run a command with that text as its input.
+
+    Raises:
+        LabError: it failed; `seen` is its output.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env=requirements.environment(),
+        )
+        problem = (done.stderr + done.stdout).strip() or f"exit status {done.returncode}"
+        if done.returncode == 0:
+            return
+    except subprocess.TimeoutExpired:
+        problem = f"no answer within {_TIMEOUT_S:g} s"
+    raise LabError(
+        "the fault could not be switched",
+        seen=f"{shlex.join(argv)}: {problem}",
+        next_step="busbw lab fault clear",
+    )

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from busbw.errors import LabError
-from busbw.lab import persona, persona_files, requirements, slurm, wiring
+from busbw.lab import network, persona, persona_files, requirements, slurm
 from busbw.lab.state import LabNode, LabState, Mode
 
 NODE_DIRECTORY = "/run/node"
@@ -143,7 +143,7 @@ def _ssh_config(state: LabState, key: str, known_hosts: str) -> str:
 
 
 def _hosts(state: LabState) -> str:
-    lines = ["127.0.0.1 localhost", f"{wiring.HEAD_ADDRESS} {wiring.HEAD}"]
+    lines = ["127.0.0.1 localhost", f"{network.HEAD_ADDRESS} {network.HEAD}"]
     for node in state.nodes:
         lines.append(f"{node.address} {node.name}")
         lines += [f"{rail.address} {rail.port}" for rail in node.rails]

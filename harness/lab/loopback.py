@@ -20,6 +20,7 @@ from busbw.lab import files, processes, requirements
 from busbw.lab.state import LabNode, LabState, Rail
 
 SSH_PORT = 2222
+_LOGIN = Path(__file__).parent / "scripts/login.sh"
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
 _START_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
@@ -134,14 +135,8 @@ def _write_programs(state: LabState, node: LabNode) -> None:
             directory / "bin/ssh",
             f'exec {ssh} -F {shlex.quote(str(own_home / ".ssh/config"))} "$@"',
         )
-    _script(
-        directory / "bin/login",
-        "# Every session starts here: sshd itself would start it in the home directory of this"
-        f" machine's user.\ncd {shlex.quote(str(own_home))} || exit 255\ncase"
-        ' "${SSH_ORIGINAL_COMMAND-}" in\n"") exec "${SHELL:-/bin/sh}" -l ;;\ninternal-sftp)'
-        f' exec {shlex.quote(_sftp_server())} ;;\n*) exec "${{SHELL:-/bin/sh}}" -c'
-        ' "$SSH_ORIGINAL_COMMAND" ;;\nesac',
-    )
+    login = shlex.join(("sh", str(_LOGIN), str(own_home), _sftp_server()))
+    _script(directory / "bin/login", f"exec {login}")
 
 
 def _sftp_server() -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from busbw.errors import LabError
-from busbw.lab import files, processes, requirements, shaping, slurm, wiring
+from busbw.lab import files, network, processes, requirements, slurm
 from busbw.lab.state import LabNode, LabState, Mode, Process, save
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -61,16 +61,16 @@ def write_wiring(state: LabState) -> None:
     directory = state.path / "wiring"
     directory.mkdir()
     (state.path / "run").mkdir()
-    names = (wiring.HEAD, *(node.name for node in state.nodes))
+    names = (network.HEAD, *(node.name for node in state.nodes))
     _write(directory / "namespaces", tuple(f"netns add {name}" for name in names))
-    _write(directory / "switch", wiring.switch_lines(state))
-    _write(directory / "switch.tc", shaping.all_switch_tc(state) if _shaped(state) else ())
-    _write(directory / "head", wiring.head_lines(state))
+    _write(directory / "switch", network.switch_lines(state))
+    _write(directory / "switch.tc", network.all_switch_tc(state) if _shaped(state) else ())
+    _write(directory / "head", network.head_lines(state))
     for number, node in enumerate(state.nodes, 1):
-        _write(files.node_directory(state, node) / "wiring", wiring.node_lines(state, number))
+        _write(files.node_directory(state, node) / "wiring", network.node_lines(state, number))
         _write(
             files.node_directory(state, node) / "wiring.tc",
-            shaping.node_tc(state, node) if _shaped(state) else (),
+            network.node_tc(state, node) if _shaped(state) else (),
         )
 
 
@@ -121,7 +121,8 @@ def start(state: LabState) -> LabState:
         if started.slurm:
             assert started.init is not None  # set by _identify
             slurm.await_ready(
-                started, ("nsenter", f"--net=/proc/{started.init.pid}/root/run/netns/{wiring.HEAD}")
+                started,
+                ("nsenter", f"--net=/proc/{started.init.pid}/root/run/netns/{network.HEAD}"),
             )
         launcher.stdin.write(b"keep\n")
     return _note_refusals(_find_nodes(started))

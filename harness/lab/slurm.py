@@ -17,8 +17,8 @@ from pathlib import Path
 
 from busbw.errors import LabError
 from busbw.lab import processes, requirements
+from busbw.lab.network import HEAD, HEAD_ADDRESS
 from busbw.lab.state import LabState, Mode
-from busbw.lab.wiring import HEAD, HEAD_ADDRESS
 
 CONF = "/run/lab/slurm/slurm.conf"
 """The configuration as nodes see it."""

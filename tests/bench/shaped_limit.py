@@ -20,7 +20,7 @@ from pathlib import Path
 
 from busbw.lab import bringup
 from busbw.lab.bringup import LabOptions
-from busbw.lab.shaping import BURST_BYTES
+from busbw.lab.network import BURST_BYTES
 from busbw.parsers.expect import limits
 from busbw.parsers.expect.limits import Rates
 

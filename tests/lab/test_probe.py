@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from busbw.lab import enter, files, wiring
+from busbw.lab import enter, files, network
 from busbw.lab.state import LabState
 
 pytestmark = pytest.mark.lab
@@ -91,7 +91,7 @@ def test_a_firewall_a_missing_login_and_a_small_mtu_on_the_switch_are_named_with
         assert blocked.exit_status == 0, blocked
         status, report = check(lab4, tmp_path)
     finally:
-        switch_port(lab4, "node3-eth0", wiring.RAIL_MTU)
+        switch_port(lab4, "node3-eth0", network.RAIL_MTU)
         on_node(lab4, "node3", "nft delete table inet probe_test")
         aside.rename(key)
     assert status == 1
@@ -111,6 +111,6 @@ def test_a_firewall_a_missing_login_and_a_small_mtu_on_the_switch_are_named_with
     )
     assert (
         said["eth.ping_jumbo", "node2"]
-        == f"eth0 to node3 (10.100.0.3): {wiring.RAIL_MTU} bytes do not arrive"
+        == f"eth0 to node3 (10.100.0.3): {network.RAIL_MTU} bytes do not arrive"
     )
     assert "Permission denied" in said["ssh.node_to_node", "node2"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from busbw.lab import shaping, wiring
+from busbw.lab import network
 from busbw.lab.state import Fault, LabState, Mode
 
 
@@ -23,7 +23,7 @@ def lab(
         directory="/run/busbw-lab/lab",
         mode=Mode.ROOT,
         up=True,
-        nodes=wiring.plan_nodes(count, rails, leaves),
+        nodes=network.plan_nodes(count, rails, leaves),
         gpus=2,
         user="root",
         node_ssh=True,
@@ -37,11 +37,11 @@ def lab(
 
 
 def test_the_samples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(wiring).failed == 0
+    assert doctest.testmod(network).failed == 0
 
 
 def test_two_nodes_on_one_switch() -> None:
-    assert wiring.switch_lines(lab(2)) == (
+    assert network.switch_lines(lab(2)) == (
         "link set dev lo up",
         "link add dev mgmt0 type bridge mcast_snooping 0",
         "link set dev mgmt0 addrgenmode none",
@@ -83,7 +83,7 @@ def test_two_nodes_on_one_switch() -> None:
 
 
 def test_a_node_knows_its_peers_without_asking() -> None:
-    assert wiring.node_lines(lab(2), 2) == (
+    assert network.node_lines(lab(2), 2) == (
         "link set dev lo up",
         "address add 10.77.0.2/16 dev mgmt0",
         "link set dev mgmt0 addrgenmode none",
@@ -98,7 +98,7 @@ def test_a_node_knows_its_peers_without_asking() -> None:
 
 
 def test_two_leaves_meet_at_a_spine_per_rail() -> None:
-    lines = wiring.switch_lines(lab(4, rails=2, leaves=2))
+    lines = network.switch_lines(lab(4, rails=2, leaves=2))
     assert [line for line in lines if "-up-1" in line or "-down-1" in line] == [
         "link add dev leaf1-up-1 mtu 9000 type veth peer name leaf1-down-1 mtu 9000",
         "link set dev leaf1-up-1 master leaf1-rail1 addrgenmode none",
@@ -111,7 +111,7 @@ def test_two_leaves_meet_at_a_spine_per_rail() -> None:
         "link set dev leaf2-down-1 master spine-rail1 addrgenmode none",
         "link set dev leaf2-down-1 up",
     ]
-    assert wiring.uplinks(lab(4, rails=2, leaves=2), "leaf2") == (
+    assert network.uplinks(lab(4, rails=2, leaves=2), "leaf2") == (
         "leaf2-up-0",
         "leaf2-down-0",
         "leaf2-up-1",
@@ -120,9 +120,9 @@ def test_two_leaves_meet_at_a_spine_per_rail() -> None:
 
 
 def test_the_largest_lab_has_no_two_equal_addresses_and_no_name_the_kernel_refuses() -> None:
-    nodes = wiring.plan_nodes(wiring.MAX_NODES, wiring.MAX_RAILS, wiring.MAX_NODES)
+    nodes = network.plan_nodes(network.MAX_NODES, network.MAX_RAILS, network.MAX_NODES)
     addresses = [
-        wiring.HEAD_ADDRESS,
+        network.HEAD_ADDRESS,
         *(
             address
             for node in nodes
@@ -131,7 +131,7 @@ def test_the_largest_lab_has_no_two_equal_addresses_and_no_name_the_kernel_refus
     ]
     assert len(set(addresses)) == len(addresses)
     names = [
-        wiring.leaf_switch("leaf500", 15),
+        network.leaf_switch("leaf500", 15),
         "leaf500-down-15",
         *(rail.port for node in nodes for rail in node.rails),
     ]
@@ -140,11 +140,11 @@ def test_the_largest_lab_has_no_two_equal_addresses_and_no_name_the_kernel_refus
 
 def test_a_rate_shapes_both_ends_of_every_rail() -> None:
     state = lab(1, rails=2, rate_bit_s=1e9)
-    assert shaping.node_tc(state, state.nodes[0]) == (
+    assert network.node_tc(state, state.nodes[0]) == (
         "qdisc replace dev eth0 root tbf rate 1000000000bit burst 131072b latency 50ms",
         "qdisc replace dev eth1 root tbf rate 1000000000bit burst 131072b latency 50ms",
     )
-    assert shaping.all_switch_tc(state) == (
+    assert network.all_switch_tc(state) == (
         "qdisc replace dev node1-eth0 root tbf rate 1000000000bit burst 131072b latency 50ms",
         "qdisc replace dev node1-eth1 root tbf rate 1000000000bit burst 131072b latency 50ms",
     )
@@ -154,7 +154,7 @@ def test_the_slowest_of_several_rates_rules_and_only_on_its_rail() -> None:
     slow = Fault("slow", "node1", "", ("eth1",), rate_bit_s=2e8)
     faster = Fault("slow", "node1", "", ("eth0", "eth1"), rate_bit_s=2e9)
     state = lab(1, rails=2, rate_bit_s=1e9, faults=(slow, faster))
-    assert [shaping.rail_rate(state, state.nodes[0], rail) for rail in state.nodes[0].rails] == [
+    assert [network.rail_rate(state, state.nodes[0], rail) for rail in state.nodes[0].rails] == [
         1e9,
         2e8,
     ]
@@ -162,14 +162,14 @@ def test_the_slowest_of_several_rates_rules_and_only_on_its_rail() -> None:
 
 def test_without_a_rate_a_mended_link_has_no_queue_of_its_own() -> None:
     state = lab(1)
-    assert shaping.node_tc(state, state.nodes[0]) == ("qdisc replace dev eth0 root noqueue",)
+    assert network.node_tc(state, state.nodes[0]) == ("qdisc replace dev eth0 root noqueue",)
 
 
 def test_traffic_toward_one_node_is_slowed_by_its_address() -> None:
     state = lab(
         3, rails=2, faults=(Fault("slow", "node1", "", ("eth1",), rate_bit_s=1e8, toward="node3"),)
     )
-    assert shaping.node_tc(state, state.nodes[0]) == (
+    assert network.node_tc(state, state.nodes[0]) == (
         "qdisc replace dev eth0 root noqueue",
         "qdisc replace dev eth1 root pfifo limit 1000",
         "qdisc replace dev eth1 root handle 1: htb default 1",
@@ -187,18 +187,18 @@ def test_traffic_toward_one_node_is_slowed_by_its_address() -> None:
         ),
     )
     assert (
-        shaping.switch_tc(state, state.nodes[0])[1] == "qdisc replace dev node1-eth1 root noqueue"
+        network.switch_tc(state, state.nodes[0])[1] == "qdisc replace dev node1-eth1 root noqueue"
     )
 
 
 def test_an_uplink_fault_shapes_both_ends_on_every_rail() -> None:
     state = lab(2, rails=2, leaves=2, faults=(Fault("uplink", "leaf2", "", rate_bit_s=1e8),))
-    assert shaping.uplink_tc(state, "leaf1") == tuple(
-        f"qdisc replace dev {port} root noqueue" for port in wiring.uplinks(state, "leaf1")
+    assert network.uplink_tc(state, "leaf1") == tuple(
+        f"qdisc replace dev {port} root noqueue" for port in network.uplinks(state, "leaf1")
     )
-    assert shaping.uplink_tc(state, "leaf2") == tuple(
+    assert network.uplink_tc(state, "leaf2") == tuple(
         f"qdisc replace dev {port} root tbf rate 100000000bit burst 131072b latency 50ms"
-        for port in wiring.uplinks(state, "leaf2")
+        for port in network.uplinks(state, "leaf2")
     )
 
 
@@ -212,7 +212,7 @@ def test_lossy_links_are_one_table_that_replaces_the_last() -> None:
         ),
     )
     assert (
-        shaping.loss_rules(state) == "add table bridge busbw\n"
+        network.loss_rules(state) == "add table bridge busbw\n"
         "delete table bridge busbw\n"
         "table bridge busbw {\n"
         "  chain lossy {\n"
@@ -225,7 +225,7 @@ def test_lossy_links_are_one_table_that_replaces_the_last() -> None:
         "}\n"
     )
     assert (
-        shaping.loss_rules(replace(state, faults=()))
+        network.loss_rules(replace(state, faults=()))
         == "add table bridge busbw\ndelete table bridge busbw\n"
     )
 
@@ -248,7 +248,7 @@ def test_links_are_up_unless_a_fault_of_their_node_says_otherwise(
     faults: tuple[Fault, ...], expected: tuple[str, ...]
 ) -> None:
     state = lab(2, rails=2, faults=faults)
-    assert shaping.links(state, state.nodes[0]) == tuple(
+    assert network.links(state, state.nodes[0]) == tuple(
         f"link set dev node1-{name} {way}"
         for name, way in zip(("mgmt0", "eth0", "eth1"), expected, strict=True)
     )

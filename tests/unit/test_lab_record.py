@@ -15,7 +15,7 @@ import pytest
 
 from busbw.cli import lab as command
 from busbw.errors import BusbwError, LabError, UsageError
-from busbw.lab import cgroups, faults, files, processes, requirements, state, wiring
+from busbw.lab import cgroups, faults, files, network, processes, requirements, state
 from busbw.lab.state import Fault, LabState, Mode, Process
 
 
@@ -30,7 +30,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LabState:
         directory=str(directory),
         mode=Mode.USERNS,
         up=False,
-        nodes=wiring.plan_nodes(2, 2, 2),
+        nodes=network.plan_nodes(2, 2, 2),
         gpus=4,
         user="tester",
         node_ssh=False,

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 HARNESS = Path(__file__).parents[2] / "harness"
-FILES = sorted(
-    file
-    for folder in ("checks", "run", "triage")
-    for file in (HARNESS / folder / "sh").glob("*.sh")
-)
+FILES = sorted(HARNESS.rglob("*.sh"))
 NOT_CHECKED = {
+    "SC1091": "a file that lies beside this one",
+    "SC3045": "ulimit -l: dash, bash and busybox know it",
     "SC2034": "a variable that another file of the same script reads",
     "SC2154": "a variable that another file of the same script sets",
     "SC2086": "lists of process numbers and paths are split on purpose",
