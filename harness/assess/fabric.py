@@ -157,7 +157,7 @@ def _fabric(run: RunDir) -> tuple[CheckResult, ...]:
         return ()
     if found.checks and found.topology.links:
         return found.checks
-    why = "; ".join(found.topology.problems[:3]) or "nothing was read that tells of a link"
+    why = "; ".join(found.topology.problems[:3]) or "no link was read"
     names = found.topology.missing or ("(fabric)",)
     return tuple(
         CheckResult(

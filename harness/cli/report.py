@@ -35,7 +35,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild it; the exit status is the verdict's, as it was when the run ended."""
-    from busbw.cli import check as check_print
+    from busbw.cli.check_text import check_lines
     from busbw.reports import terminal
     from busbw.reports.redact import names_file
     from busbw.run import checking, publish
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         and not args.redact
         and (check := checking.conclude_check(directory)) is not None
     ):
-        lines = check_print.check_lines(check, shown)
+        lines = check_lines(check, shown)
     if args.json:
         sys.stdout.write((folder / "run.json").read_text(encoding="utf-8"))
     else:

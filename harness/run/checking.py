@@ -6,10 +6,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from busbw import assess
+from busbw.checks import CONNECT, NodeAnswer
 from busbw.codec import dump_json
+from busbw.errors import ReachError
 from busbw.model import CheckResult, Status, Unreachable, worst
 from busbw.parsers.verdict import EXIT_STATUS
 from busbw.run import reach as preflight
@@ -20,6 +22,9 @@ from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.transport import Transport
+from busbw.transport.fanout import Fleet
+from busbw.transport.inside import InsideTransport, prefix_of
+from busbw.transport.local import LocalTransport
 
 SCHEMA = "busbw.check/1"
 
@@ -54,6 +59,99 @@ class Limits:
     section_s: int | None = None
     sudo: bool = False
     """Whether `sudo -n` goes before what only root may see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the nodes of a check are reached."""
+
+    accept_new_host_keys: bool = False
+    inside: str | None = None
+    """What every command runs behind, as a person types it: `docker exec -i train`."""
+
+    def transport(self, plan: RunPlan) -> Transport:
+        """The transport of the plan.
+
+        Raises:
+            UsageError: `inside` cannot be read, or passes no standard input on.
+        """
+        prefix = prefix_of(self.inside) if self.inside is not None else ()
+        if plan.transport == LocalTransport.name:
+            # By itself: looking for the others loads an SSH library, a third of what a prolog
+            # takes.
+            transport: Transport = LocalTransport()
+        else:
+            from busbw.transport.choose import make
+
+            transport = make(
+                plan.transport,
+                ssh_config=plan.cluster.ssh_config,
+                accept_new_host_keys=self.accept_new_host_keys,
+            )
+        return InsideTransport(transport, prefix) if prefix else transport
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedNodes:
+    """Reached nodes with their answers to the script of all checks."""
+
+    context: Context
+    answers: tuple[NodeAnswer, ...]
+
+
+@contextmanager
+def probed(
+    run: RunDir,
+    plan: RunPlan,
+    transport: Transport,
+    *,
+    say: Callable[[str, str], None],
+    now: Callable[[], str],
+) -> Iterator[ProbedNodes]:
+    """Reach the nodes and ask each once; the sessions are open while the caller works.
+
+    Raises:
+        ReachError: no node could be reached.
+    """
+    with reach(run, plan, transport, say) as fleet:
+        demand_session(fleet)
+        context = Context(run=run, plan=plan, fleet=fleet, now=now, say=say)
+        say("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
+        preflight.ask(context)
+        # Where no profile was given the answers decide on it.
+        settled = assess.load_plan(run)
+        yield ProbedNodes(replace(context, plan=settled), assess.answers(run, settled))
+
+
+def demand_session(fleet: Fleet) -> None:
+    """Nothing where a node was reached.
+
+    Raises:
+        ReachError: none was.
+    """
+    if not fleet.sessions:
+        reason = fleet.unreachable[0].reason if fleet.unreachable else ""
+        raise ReachError("no node could be reached", seen=reason)
+
+
+def report_of(run: RunDir, schema: str, checks: tuple[CheckResult, ...]) -> CheckReport:
+    """The report of checks between the nodes or of their GPUs, written as `NAME.json`, NAME out of
+    `busbw.NAME/1`."""
+    nodes = conclude(run)
+    every = (*(check for check in nodes.checks if check.check_id == CONNECT.id), *checks)
+    verdict = verdict_of(every)
+    report = replace(
+        nodes, schema=schema, checks=every, verdict=verdict, exit_status=EXIT_STATUS[verdict]
+    )
+    name = schema.partition(".")[2].partition("/")[0]
+    run.write_derived(f"{name}.json", dump_json(report))
+    return report
+
+
+def verdict_of(checks: tuple[CheckResult, ...]) -> Status:
+    """The worst of the required checks that apply."""
+    required = (check.status for check in checks if check.required)
+    return worst(tuple(status for status in required if status is not Status.SKIPPED))
 
 
 def check(
@@ -107,13 +205,7 @@ def conclude(run: RunDir) -> CheckReport:
     reached = artefacts.load(run, "reach.json", ReachArtefact)
     with _nothing_collected():
         checks = assess.checked(run, plan, assess.answers(run, plan))
-    verdict = worst(
-        tuple(
-            check.status
-            for check in checks
-            if check.required and check.status is not Status.SKIPPED
-        )
-    )
+    verdict = verdict_of(checks)
     invented = plan.cluster.invented
     shown = f" Invented is what they show: {invented}." if invented else ""
     return CheckReport(

@@ -3,20 +3,111 @@ fabric's tools see; or files as given."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import busbw
 from busbw import intake
+from busbw.assess import fabric
 from busbw.checks import fabric_side
-from busbw.errors import ReadError, UsageError
-from busbw.model import CommandResult, Node
+from busbw.codec import dump_json
+from busbw.errors import ReachError, ReadError, RunDirError, UsageError
+from busbw.model import CheckResult, CommandResult, Node, Status, Unreachable
+from busbw.model.topology import Topology
+from busbw.parsers.verdict import EXIT_STATUS
+from busbw.run.checking import demand_session, verdict_of
+from busbw.run.reach import reach
 from busbw.store import artefacts
 from busbw.store.artefacts import FabricArtefact, FabricText
+from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
-from busbw.transport import Session
+from busbw.transport import Session, Transport
 from busbw.transport.fanout import Fleet
+from busbw.transport.local import LocalTransport
+from busbw.transport.recorder import RecordingTransport
 
+SCHEMA = "busbw.fabric/1"
 MOST_BYTES = 256 << 20
 """Of one file; ibdiagnet's tables of 10,000 ports have about 20 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricReport:
+    """fabric.json: what the fabric's side comes to. Like everything derived it can be rebuilt from
+    `raw/`."""
+
+    schema: str
+    run_id: str
+    tool_version: str
+    started: str
+    verdict: Status
+    exit_status: int
+    checks: tuple[CheckResult, ...]
+    topology: Topology
+
+
+def conclude(run: RunDir, started: str) -> FabricReport:
+    """The report of what was asked or read, written as fabric.json."""
+    view = fabric.load(run)
+    if view is None:
+        raise RunDirError(f"run {run.run_id} has no view of the fabric", seen="no raw/fabric.json")
+    verdict = verdict_of(view.checks) if view.topology.links else Status.UNKNOWN
+    report = FabricReport(
+        schema=SCHEMA,
+        run_id=run.run_id,
+        tool_version=busbw.__version__,
+        started=started,
+        verdict=verdict,
+        exit_status=EXIT_STATUS[verdict],
+        checks=view.checks,
+        topology=view.topology,
+    )
+    run.write_derived("fabric.json", dump_json(report))
+    return report
+
+
+def reach_and_ask(
+    run: RunDir,
+    plan: RunPlan,
+    transport: Transport,
+    host_name: str | None,
+    *,
+    sudo: bool,
+    say: Callable[[str, str], None],
+) -> None:
+    """Ask the nodes, and `host_name` for the fabric: None = the head, `local` = this machine.
+
+    Raises:
+        ReachError: no node could be reached, or not that host.
+    """
+    artefacts.keep(run, "plan.json", plan)
+    with reach(run, plan, transport, say) as fleet:
+        demand_session(fleet)
+        own = None if host_name is None else _session(run, plan, transport, host_name)
+        host = own or fleet.sessions.get(plan.cluster.head)
+        place = host.node if host else "no host"
+        say("fabric", f"asking {len(fleet.sessions)} nodes, and {place} for the fabric")
+        try:
+            ask(run, plan.cluster.nodes, fleet, host, sudo=sudo)
+        finally:
+            if own is not None:
+                own.close()
+
+
+def _session(run: RunDir, plan: RunPlan, transport: Transport, name: str) -> Session:
+    """The session to a host of its own, recorded as those of the nodes are."""
+    listed = {node.name: node for node in plan.cluster.nodes}
+    inner: Transport = LocalTransport() if name == "local" else transport
+    session = RecordingTransport(inner, run).connect(
+        listed.get(name, Node(name)), plan.connect_timeout_s
+    )
+    if isinstance(session, Unreachable):
+        raise ReachError(
+            f"--fabric-host {name} could not be reached",
+            seen=session.reason,
+            next_step=session.next_step,
+        )
+    return session
 
 
 def ask(

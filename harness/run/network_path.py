@@ -19,6 +19,7 @@ from busbw.store import artefacts
 from busbw.store.artefacts import ProbeArtefact, ProbeText
 from busbw.text import decoded
 
+SCHEMA = "busbw.path/1"
 _CASE = BenchmarkCase("hello", Collective.ALL_REDUCE, Sizes(8, 8), ranks_per_node=1)
 """Stands for any case: what the profile sets for all of them."""
 _PROGRAM = "/bin/true"

@@ -68,7 +68,7 @@ def turn(run: Path) -> tuple[float, ...]:
 
 def one(path: Path) -> None:
     """Judge one run directory and say what it took."""
-    from busbw.cli import check
+    from busbw.cli.check_text import check_lines
     from busbw.run import checking
     from busbw.store import run_directory
 
@@ -76,7 +76,7 @@ def one(path: Path) -> None:
     started, before = time.perf_counter(), time.process_time()
     report = checking.conclude(run)
     judged = time.perf_counter()
-    lines = check.check_lines(report, str(path))
+    lines = check_lines(report, str(path))
     ended, cpu = time.perf_counter(), time.process_time() - before
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps([judged - started, ended - judged, cpu, peak_mb, len(lines)]))

@@ -126,13 +126,13 @@ def _hostlist(size: int, scratch: Path) -> Callable[[], object]:
 
 
 def _preflight(size: int, scratch: Path) -> Callable[[], object]:
-    from busbw.cli import check
+    from busbw.cli.check_text import check_lines
     from busbw.run import checking
     from busbw.store import run_directory
 
     def work() -> None:
         report = checking.conclude(run_directory.open_existing(scratch / str(size)))
-        assert check.check_lines(report, "run")
+        assert check_lines(report, "run")
 
     return work
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import doctest
 
 from busbw.assess import result
-from busbw.cli import check
+from busbw.cli.check_text import check_lines
 from busbw.model import CheckResult, Status
 from busbw.run.checking import CheckReport
 
@@ -57,7 +57,7 @@ def printed(verdict: Status) -> tuple[str, ...]:
         (),
         CHECKS,
     )
-    return tuple(map(str, check.check_lines(report, "runs/r")))
+    return tuple(map(str, check_lines(report, "runs/r")))
 
 
 def test_the_terminal_tells_it_beside_a_pass_and_leaves_it_out_beside_a_failure() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from busbw import cli
 from busbw.cli import check
+from busbw.cli.check_text import check_lines, drain_reason
 from busbw.model import CheckResult, Evidence, Status, Unreachable
 from busbw.run.checking import CheckReport
 
@@ -86,7 +87,7 @@ FAILING = report(
 
 
 def test_equal_nodes_are_folded_and_each_failure_says_expected_found_command_and_where() -> None:
-    assert tuple(map(str, check.check_lines(FAILING, "runs/x"))) == (
+    assert tuple(map(str, check_lines(FAILING, "runs/x"))) == (
         "FAIL  2 of 4 nodes not as required: gpu-[003-004]; profile infiniband",
         "  gpu    2/4  ✖ gpu-[003-004] gpu.count",
         "  rdma     –  not checked",
@@ -123,7 +124,7 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
     )
     shown = [
         line
-        for line in map(str, check.check_lines(odd, "runs/x"))
+        for line in map(str, check_lines(odd, "runs/x"))
         if not line.startswith(("      exp", "      com", "      seen"))
     ]
     assert shown == [
@@ -140,14 +141,14 @@ def test_different_answers_of_one_check_stand_together_and_what_one_tool_hides_i
         "busbw: CHECK FAIL 3 failed, 1 warning, 0 passed, 2 not checked  runs/x",
     ]
     assert (
-        check.drain_reason(odd)
+        drain_reason(odd)
         == "busbw: FAIL gpu.count 7 x H100; gpu.count no GPU; gpu.driver, gpu.mig tool missing"
         " (nvidia-smi is not installed)"
     )
 
 
 def test_lines_for_a_terminal_fit_it_and_lose_nothing() -> None:
-    plain = check.check_lines(FAILING, "runs/x")
+    plain = check_lines(FAILING, "runs/x")
     for width in (60, 80, 120):
         shaped = check.printed(plain, width).splitlines()
         assert (
@@ -185,11 +186,11 @@ def test_a_framework_without_local_is_refused(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_drain_reason_is_one_line_that_leads_with_what_failed() -> None:
-    assert check.drain_reason(FAILING) == "busbw: FAIL gpu.count 7 x H100"
+    assert drain_reason(FAILING) == "busbw: FAIL gpu.count 7 x H100"
     well = report(
         result("gpu.count", NODES[0], Status.PASS, "8 x H100"), verdict=Status.PASS, exit_status=0
     )
-    assert check.drain_reason(well) == "busbw: PASS 1 check passed, 0 warnings"
+    assert drain_reason(well) == "busbw: PASS 1 check passed, 0 warnings"
 
 
 def test_text_of_a_node_can_neither_move_the_cursor_nor_make_a_line() -> None:
@@ -198,7 +199,7 @@ def test_text_of_a_node_can_neither_move_the_cursor_nor_make_a_line() -> None:
         verdict=Status.FAIL,
         exit_status=1,
     )
-    for line in (*map(str, check.check_lines(hostile, "runs/x")), check.drain_reason(hostile)):
+    for line in (*map(str, check_lines(hostile, "runs/x")), drain_reason(hostile)):
         assert "\x1b" not in line
         assert "\n" not in line
 

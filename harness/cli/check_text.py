@@ -1,0 +1,300 @@
+"""The reports of `busbw check` as lines for a terminal: verdict, matrix with equal nodes folded, what
+is wrong, what was not checked; and the fabric's side with both ends of a link."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from busbw.assess.result import check_headline, sensitivity
+from busbw.inventory import fold
+from busbw.model import CheckResult, Status
+from busbw.model.topology import Topology
+from busbw.reports import phrases
+from busbw.reports.safe import one_line
+from busbw.reports.terminal import Line
+from busbw.run.checking import CheckReport
+
+if TYPE_CHECKING:
+    from busbw.run.fabric_side import FabricReport
+
+_TEXT = 200
+_REASONS = 12
+"""Reasons shown for what was not checked; more than these are counted."""
+_ANSWERS = 4
+"""Different answers shown for one check; more than these are counted."""
+_LIST = 48
+"""Characters of a host list in the matrix; a longer one is counted there and stands whole below."""
+_LEAVES = 24
+"""Leaves shown; the rest is counted and stands in fabric.json."""
+_PROBLEMS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Nodes that gave the same answer to one check."""
+
+    example: CheckResult
+    nodes: tuple[str, ...]
+
+
+def check_lines(report: CheckReport, run_dir: str) -> tuple[Line, ...]:
+    """The lines to print; `run_dir` as the user would type it."""
+    headline = check_headline(report.checks, report.nodes, report.profile)
+    lines = [Line(f"{report.verdict.value}  {headline}")]
+    if report.emulated:
+        lines.append(Line(f"      {report.emulated}"))
+    lines += [Line(row) for row in _matrix(report)]
+    for check_ids, answers in _problems(report):
+        lines += _problem(check_ids, answers)
+    if report.verdict in (Status.PASS, Status.WARN):
+        for number, limit in enumerate(sensitivity(report.checks)):
+            lines.append(Line(f"{'    ' if number else 'SEES'}  {limit}"))
+    lines += [Line(gap) for gap in _not_checked(report)]
+    lines.append(Line(_last(report, run_dir), whole=True))
+    return tuple(Line(one_line(line.text), line.indent, line.whole) for line in lines)
+
+
+def drain_reason(report: CheckReport) -> str:
+    """One line for a scheduler's drain reason or a health check: what required is not well, worst
+    first, or that all is."""
+    bad = [
+        c
+        for status in (Status.FAIL, Status.UNKNOWN)
+        for c in report.checks
+        if c.required and c.status is status
+    ]
+    if not bad:
+        warned = sum(
+            c.status is Status.WARN or (c.status is Status.FAIL and not c.required)
+            for c in report.checks
+        )
+        passed = sum(c.status is Status.PASS for c in report.checks)
+        return one_line(
+            f"busbw: {report.verdict.value} {phrases.count(passed, 'check')} passed,"
+            f" {phrases.count(warned, 'warning')}"
+        )
+    # What one missing tool hides is one thing, not one per check.
+    said: dict[str, list[str]] = {}
+    for check in bad:
+        why = f" ({check.reason})" if check.status is Status.UNKNOWN and check.reason else ""
+        said.setdefault(f"{check.found}{why}", []).append(check.check_id)
+    told = [f"{', '.join(dict.fromkeys(ids))} {text}" for text, ids in said.items()]
+    more = f"; and {len(told) - 3} more" if len(told) > 3 else ""
+    return one_line(
+        phrases.cut(f"busbw: {report.verdict.value} {'; '.join(told[:3])}{more}", 2 * _TEXT)
+    )
+
+
+def _matrix(report: CheckReport) -> list[str]:
+    """One line per group of checks: how many nodes are well, and who is not. What advisory checks
+    could not tell stands below."""
+    groups: dict[str, list[CheckResult]] = {}
+    for check in report.checks:
+        if check.status is not Status.SKIPPED:
+            groups.setdefault(check.check_id.partition(".")[0], []).append(check)
+    counts = [len(report.nodes)] * 2
+    width = len(f"{counts[0]:,}/{counts[1]:,}")
+    found = []
+    for group, members in groups.items():
+        told = [c for c in members if _is_problem(c)]
+        made = [*told, *(c for c in members if c.status is Status.PASS)]
+        well = {c.node for c in made} - {c.node for c in told}
+        marks = []
+        for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
+            bad = [c for c in told if c.status is status]
+            if bad:
+                ids = list(dict.fromkeys(c.check_id for c in bad))
+                shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+                marks.append(f"{phrases.SIGNS[status]} {_few({c.node for c in bad})} {shown}")
+        checks = len({c.check_id for c in made})
+        said = "   ".join(marks) or (
+            f"well ({phrases.count(checks, 'check')})" if made else "not checked"
+        )
+        count = f"{len(well):,}/{len(report.nodes):,}" if made else "–"
+        found.append(f"  {group:<6} {count:>{width}}  {said}")
+    return found
+
+
+def _few(nodes: Iterable[str]) -> str:
+    names = set(nodes)
+    text = fold(names)
+    return text if len(text) <= _LIST else f"{len(names):,} nodes"
+
+
+def _is_problem(check: CheckResult) -> bool:
+    # An advisory check that could not be made is a gap, not a problem: it is listed under NOT
+    # CHECKED.
+    return check.status in (Status.FAIL, Status.WARN) or (
+        check.status is Status.UNKNOWN and check.required
+    )
+
+
+def _problems(report: CheckReport) -> list[tuple[tuple[str, ...], tuple[Same, ...]]]:
+    """Each check that is not well with its different answers, the most frequent first; what decides
+    the verdict stands before the rest.
+
+    Checks that could not be made for one and the same reason on the same nodes are one problem."""
+    groups: dict[tuple[bool, Status, str], list[CheckResult]] = {}
+    for check in report.checks:
+        if _is_problem(check):
+            groups.setdefault((check.required, check.status, check.check_id), []).append(check)
+    rank = {Status.FAIL: 0, Status.UNKNOWN: 1, Status.WARN: 2}
+    ordered = sorted(groups, key=lambda key: (not key[0], rank[key[1]], key[2]))
+    found: dict[tuple[object, ...], tuple[list[str], tuple[Same, ...]]] = {}
+    for key in ordered:
+        answers = tuple(sorted(_folded(groups[key]), key=lambda same: -len(same.nodes)))
+        first = answers[0]
+        cause = (
+            (*key[:2], first.example.reason, first.nodes)
+            if key[1] is Status.UNKNOWN and len(answers) == 1
+            else key
+        )
+        found.setdefault(cause, ([], answers))[0].append(key[2])
+    return [(tuple(ids), answers) for ids, answers in found.values()]
+
+
+def _folded(checks: Iterable[CheckResult]) -> tuple[Same, ...]:
+    """Equal answers together, in the order of the first of each."""
+    groups: dict[tuple[str, str, str, str, bool], list[CheckResult]] = {}
+    for check in checks:
+        groups.setdefault(
+            (check.check_id, check.found, check.expected, check.reason, check.required), []
+        ).append(check)
+    return tuple(Same(members[0], tuple(c.node for c in members)) for members in groups.values())
+
+
+def _problem(check_ids: tuple[str, ...], answers: tuple[Same, ...]) -> list[Line]:
+    check = answers[0].example
+    nodes = fold(node for same in answers for node in same.nodes)
+    advisory = "" if check.required else "   (advisory)"
+    head = f"{phrases.state(check.status)}  {', '.join(check_ids)}  {nodes}{advisory}"
+    lines = [Line(head)]
+    for number, same in enumerate(answers[:_ANSWERS]):
+        which = f"   on {_few(same.nodes)}" if len(answers) > 1 else ""
+        why = f"  ({phrases.cut(same.example.reason, _TEXT)})" if same.example.reason else ""
+        answer = f"{phrases.cut(same.example.found, _TEXT)}{why}{which}"
+        lines.append(_detail("" if number else "found", answer))
+    if len(answers) > _ANSWERS:
+        lines.append(_detail("", f"{len(answers) - _ANSWERS} more answers in check.json"))
+    if check.expected:
+        lines.append(_detail("expected", phrases.cut(check.expected, _TEXT)))
+    if check.command:
+        lines.append(_detail("command", check.command))
+    if check.evidence is not None:
+        first, *_ = *check.evidence.text.strip().splitlines(), ""
+        text = f"  {phrases.cut(first, _TEXT)}" if first else ""
+        lines.append(_detail("seen", f"{phrases.location(check.evidence)}{text}"))
+    return lines
+
+
+def _detail(label: str, text: str) -> Line:
+    """Text in a column of its own behind a label."""
+    return Line(f"      {label:<9} {text}", indent=16)
+
+
+def _not_checked(report: CheckReport) -> list[str]:
+    """Advisory checks without an answer, by reason; and how many do not apply."""
+    reasons: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for same in _folded(c for c in report.checks if c.status is Status.UNKNOWN and not c.required):
+        reasons.setdefault((same.example.reason or same.example.found, same.nodes), []).append(
+            same.example.check_id
+        )
+    found = [
+        f"NOT CHECKED  {phrases.cut(reason, _TEXT)}: {', '.join(ids)} "
+        f" {'all nodes' if len(nodes) == len(report.nodes) else fold(nodes)}"
+        for (reason, nodes), ids in list(reasons.items())[:_REASONS]
+    ]
+    found += (
+        [f"NOT CHECKED  {len(reasons) - _REASONS} more reasons in check.json"]
+        if len(reasons) > _REASONS
+        else []
+    )
+    asked = {c.check_id for c in report.checks if c.status is not Status.SKIPPED}
+    skipped = sorted({c.check_id for c in report.checks if c.status is Status.SKIPPED} - asked)
+    if skipped:
+        found.append(
+            f"NOT APPLICABLE  {phrases.count(len(skipped), 'check')} to these nodes with profile"
+            f" {report.profile} (reasons in check.json)"
+        )
+    return found
+
+
+def _last(report: CheckReport, run_dir: str) -> str:
+    counts = Counter(c.status for c in report.checks)
+    return (
+        f"busbw: CHECK {report.verdict.value} {counts[Status.FAIL]:,} failed,"
+        f" {phrases.count(counts[Status.WARN], 'warning')}, {counts[Status.PASS]:,} passed,"
+        f" {counts[Status.UNKNOWN]:,} not checked  {run_dir}"
+    )
+
+
+def fabric_lines(report: FabricReport, run_dir: str) -> tuple[str, ...]:
+    """The lines to print: verdict, what is wrong with both ends, the cabling, what was not read."""
+    topology = report.topology
+    cables = sum(link.b is not None for link in topology.links)
+    about = f"{phrases.count(cables, 'link')}, {phrases.count(len(topology.nodes), 'node')}"
+    lines = [f"{report.verdict.value}  {about}: {_cabling(topology)}"]
+    for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
+        for check in report.checks:
+            if check.status is status and _is_problem(check):
+                lines += _fabric_problem(check)
+    for leaf in topology.leaves[:_LEAVES]:
+        rails = _rails(topology, leaf.name)
+        lines.append(f"  {leaf.name:<12} {fold(leaf.nodes)}  {rails}".rstrip())
+    if len(topology.leaves) > _LEAVES:
+        lines.append(f"  {len(topology.leaves) - _LEAVES} more leaves in fabric.json")
+    lines += _fabric_gaps(report)
+    counts = Counter(check.status for check in report.checks)
+    lines.append(
+        f"busbw: FABRIC {report.verdict.value} {counts[Status.FAIL]} failed,"
+        f" {phrases.count(counts[Status.WARN], 'warning')}, {counts[Status.PASS]} passed,"
+        f" {counts[Status.UNKNOWN]} not checked  {run_dir}"
+    )
+    return tuple(one_line(line) for line in lines)
+
+
+def _fabric_problem(check: CheckResult) -> list[str]:
+    lines = [f"{phrases.state(check.status)}  {check.check_id}  {check.node}"]
+    for number, part in enumerate(check.found.split("; ")):
+        lines.append(f"      {'' if number else 'found':<9} {part}")
+    if check.reason:
+        lines.append(f"      reason    {check.reason}")
+    if check.evidence is not None:
+        lines.append(f"      seen      {phrases.location(check.evidence)}")
+    return lines
+
+
+def _fabric_gaps(report: FabricReport) -> list[str]:
+    """Advisory checks without an answer, and what of the texts was not read."""
+    unknown: dict[tuple[str, str], list[str]] = {}
+    for check in report.checks:
+        if check.status is Status.UNKNOWN and not check.required:
+            unknown.setdefault((check.check_id, check.reason), []).append(check.node)
+    lines = [
+        f"NOT CHECKED  {check_id}  {fold(nodes)}: {reason}"
+        for (check_id, reason), nodes in unknown.items()
+    ]
+    problems = report.topology.problems
+    lines += [f"NOT READ  {problem}" for problem in problems[:_PROBLEMS]]
+    if len(problems) > _PROBLEMS:
+        lines.append(f"NOT READ  {len(problems) - _PROBLEMS} more in fabric.json")
+    return lines
+
+
+def _cabling(topology: Topology) -> str:
+    # Here, because most checks are of nodes: `--local` has 5 s for all.
+    from busbw.parsers.fabric import cabling
+    from busbw.parsers.fabric import checks as fabric_checks
+
+    if not topology.links:
+        return "no link was read"
+    return fabric_checks.describe(cabling.examine(topology))
+
+
+def _rails(topology: Topology, leaf: str) -> str:
+    """Which rails end on a leaf: `rail 3`; "" = adapters that are no rails."""
+    rails = sorted({nic.rail for nic in topology.nics if nic.leaf == leaf and nic.rail is not None})
+    return f"rail {', '.join(map(str, rails))}" if rails else ""

@@ -1,0 +1,42 @@
+"""Each GPU by itself: nvbandwidth, a large product, and DCGM where it is requested. Loads the GPUs."""
+
+from __future__ import annotations
+
+from busbw.checks import gpu_bench
+from busbw.model import CommandResult, Unreachable
+from busbw.run import participants
+from busbw.run.checking import ProbedNodes
+from busbw.store import artefacts
+from busbw.store.artefacts import GpusArtefact, GpusText
+
+SCHEMA = "busbw.gpus/1"
+
+
+def measure(nodes: ProbedNodes, level: int | None) -> GpusArtefact:
+    """Measure all nodes at once. `level` = of `dcgmi diag -r`, None = without it.
+
+    Raises:
+        BusyError: other jobs run on the nodes.
+    """
+    context = nodes.context
+    occupation = participants.look(context, nodes.answers, context.plan.head)
+    participants.refuse(context, occupation, tuple(context.fleet.sessions))
+    context.say("gpus", f"each GPU of {len(context.fleet.sessions)} nodes by itself")
+    family = gpu_bench.family(level)
+    commands = {
+        node: gpu_bench.command(family, context.run.run_id, f"gpus/{node}.txt")
+        for node in context.fleet.sessions
+    }
+    limit_s = max(command.timeout_s for command in commands.values())
+    answers = context.fleet.run(commands, deadline_s=limit_s + 10)
+    artefact = GpusArtefact(context.run.run_id, level, tuple(_text(each) for each in answers))
+    artefacts.keep(context.run, "gpus.json", artefact)
+    return artefact
+
+
+def _text(answer: CommandResult | Unreachable) -> GpusText:
+    if isinstance(answer, Unreachable):
+        return GpusText(answer.node, None, None, None, answer.reason)
+    path = f"raw/gpus/{answer.node}.txt" if answer.stdout or answer.ok else None
+    stderr = f"{path}.err" if path and answer.stderr else None
+    return GpusText(answer.node, path, stderr, answer.exit_status, answer.problem or "")
