@@ -317,7 +317,7 @@ def rank_texts(run: RunDir, launch: Launch) -> tuple[tuple[str, RankLog], ...]:
     return tuple(
         (f"raw/{name}", log)
         for name in names
-        for log in nccl_debug.split(run.read_raw(name) or b"")
+        for log in nccl_debug.split_rank_logs(run.read_raw(name) or b"")
     )
 
 

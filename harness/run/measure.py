@@ -16,7 +16,7 @@ from busbw import shell
 from busbw.checks import counters
 from busbw.launch import nccl_tests
 from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocation, Unreachable
-from busbw.parsers.logs.nccl_debug import HEAD
+from busbw.parsers.logs.nccl_debug import RANK_LOG_HEAD
 from busbw.parsers.stall import own_launch
 from busbw.run import job
 from busbw.run.context import Context
@@ -125,7 +125,7 @@ def collect(context: Context, case_id: str, nodes: tuple[str, ...], directory: s
     """Keep what the ranks of each node wrote as `raw/cases/ID/nccl/NODE.txt`; the folder is removed
     with all of the run's."""
     script = shell.load("busbw.run", "rank_logs.sh")
-    argv = ("sh", "-c", script, "busbw-rank-logs", directory, str(MOST_BYTES), HEAD)
+    argv = ("sh", "-c", script, "busbw-rank-logs", directory, str(MOST_BYTES), RANK_LOG_HEAD)
     commands = {
         node: Command(
             argv, timeout_s=LIMIT_S, label="rank-logs", store=f"cases/{case_id}/nccl/{node}.txt"

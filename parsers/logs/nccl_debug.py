@@ -1,5 +1,5 @@
-"""What an NCCL_DEBUG log says, process by process: versions, interfaces, transports, communicators,
-warnings. NCCL 2.4 to 2.32, and RCCL.
+"""NCCL_DEBUG logs, process by process: versions, interfaces, transports, communicators, warnings.
+NCCL 2.4 to 2.32, and RCCL.
 
 The log may be of one process or of a thousand, with launcher tags, tables and other programs' lines
 in it, of gigabytes: it is searched, not read line by line (`scan`). A caller that looks for
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from busbw.errors import UnknownLayout
@@ -38,26 +38,11 @@ from busbw.model import (
     WarningRole,
 )
 from busbw.parsers.logs import Document, Format
-from busbw.parsers.logs.scan import COMMON_LINES, Pattern, Scan, Scanner
+from busbw.parsers.logs.nccl_warnings import warning
+from busbw.parsers.logs.scan import COMMON_LINES, Hit, Pattern, Scan, Scanner
 from busbw.parsers.logs.scan_sieve import LONGEST_LINE
 
-# The grammar of one line that NCCL's logger writes (`src/debug.cc`), in every version from 2.3 to
-# 2.32.
-#
-# Every part but `NCCL LEVEL` may be missing (people quote lines without their prefix) and
-# anything may stand in front of it: launcher tags,
-# an actor's name, a half-written row of a table. Written against the formats of NCCL 2.4.8, 2.8,
-# 2.12, 2.18, 2.22, 2.26, 2.29, 2.30.7 and 2.32.3.
-#
-# >>> parse_line("[2026-07-10 09:00:00] gpu1:4711:4720 [3] misc/socket.cc:397 (ncclSocketConnect)
-# NCCL WARN Net : Connect failed", 7)
-# LogLine(line_no=7, level='WARN', message='Net : Connect failed', host='gpu1', pid=4711,
-# tid=4720, device=3, timestamp='2026-07-10 09:00:00', source='misc/socket.cc:397',
-# function='ncclSocketConnect')
-# >>> parse_line("gpu1:4711:4720 [0] NCCL INFO Using network IB").message
-# 'Using network IB'
-# >>> parse_line("nothing of the kind") is None
-# True
+# One line.
 
 _CORE = re.compile(r"(?:^|[ \"#])NCCL (?P<level>INFO|WARN|CALL|TRACE|ABORT) (?P<message>.*)$")
 _PREFIX = re.compile(
@@ -89,8 +74,18 @@ RESULTS = (
 
 
 def parse_line(text: str, line_no: int = 1) -> LogLine | None:
-    """The line taken apart, as far as the scanner reads a line; None = there is no `NCCL LEVEL` in
-    it."""
+    """One line that NCCL's logger writes (`src/debug.cc`), in every version from 2.3 to 2.32; None =
+    there is no `NCCL LEVEL` in it.
+
+    Every part but `NCCL LEVEL` may be missing (people quote lines without their prefix), and
+    anything may stand in front of it: launcher tags, an actor's name, a half-written row of a
+    table. Written against NCCL 2.4.8, 2.8, 2.12, 2.18, 2.22, 2.26, 2.29, 2.30.7 and 2.32.3.
+
+    >>> parse_line("gpu1:4711:4720 [0] NCCL INFO Using network IB").message
+    'Using network IB'
+    >>> parse_line("nothing of the kind") is None
+    True
+    """
     core = _CORE.search(text, 0, LONGEST_LINE)
     if core is None:
         return None
@@ -127,17 +122,18 @@ class _Where:
 def _source(text: str | None) -> _Where:
     """A plugin may print a whole signature as its file: the text up to the last `:number` is
     taken."""
-    found = _SOURCE.match(text) if text else None
-    return _Where(found["src"], found["func"]) if found else _Where(None, None)
+    match = _SOURCE.match(text) if text else None
+    return _Where(match["src"], match["func"]) if match else _Where(None, None)
 
 
 def _without_process(head: str, level: str, message: str, line_no: int) -> LogLine:
-    bare = _BARE.search(head)
-    where = _source(bare["rest"]) if bare else _Where(None, None)
-    found = None if bare else _FILE.search(head)
-    if found is not None:
-        where = _Where(found["src"], found["func"])
-    device = int(bare["dev"]) if bare else None
+    device = None
+    where = _Where(None, None)
+    if bare := _BARE.search(head):
+        device = int(bare["dev"])
+        where = _source(bare["rest"])
+    elif file := _FILE.search(head):
+        where = _Where(file["src"], file["func"])
     return LogLine(
         line_no=line_no,
         level=level,
@@ -148,12 +144,8 @@ def _without_process(head: str, level: str, message: str, line_no: int) -> LogLi
     )
 
 
-# Which INFO lines of an NCCL log carry facts, and what each says, in every version's wording (2.4
-# to 2.32, RCCL, aws-ofi-nccl).
-#
-# `PATTERNS` are for `scan.Scanner`: they can be searched together with others in one pass.
-# `take(id, line)` turns a line that one of them matched
-# into what it says.
+# Facts in INFO lines, in every version's wording (2.4 to 2.32, RCCL, aws-ofi-nccl). A fact is a
+# pattern for the scanner and a function that makes a record of the line it matched.
 
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 _PROTOCOLS = ("LL", "LL128", "SIMPLE")
@@ -165,141 +157,131 @@ _NET = re.compile(
 )
 _COMM_BEHIND = re.compile(r" comm 0x[0-9a-f]+ nRanks \d+\s*$")
 """RCCL's end of the line."""
+_PLUGIN_MISSING = re.compile(
+    r"Could not find:?\s*(\S+?)[.,]?(?:\s|$)|No plugin found(?: \((\S+?)\))?|(\S+?): cannot open shared"
+)
+_PLUGIN_LOADED = re.compile(
+    r"(?:Loaded (?:net|coll|collnet|tuner|gin|\w+) plugin|Using) (?!internal)(\S+)"
+)
 _COLLNET = re.compile(r"^COLLNET/(?P<network>.+?)/(?P<device>\d+)(?P<gdr>/GDRDMA)?")
 
 
-def _version(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(versions=(found["version"],))
+def _version(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    return ProcessFacts(versions=(match["version"],))
 
 
-def _environment(found: re.Match[str], line: LogLine) -> ProcessFacts:
+def _environment(match: re.Match[str], line: LogLine) -> ProcessFacts:
     """Integers are printed with a full stop behind them, strings without."""
-    value = found["value"].strip()
-    return ProcessFacts(
-        environment=((found["name"], value[:-1] if re.fullmatch(r"-?\d+\.", value) else value),)
-    )
+    value = match["value"].strip()
+    if re.fullmatch(r"-?\d+\.", value):
+        value = value[:-1]
+    return ProcessFacts(environment=((match["name"], value),))
 
 
-def _bootstrap(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    named = _interfaces(found["rest"])
-    return ProcessFacts(bootstrap=named or (Interface(found["rest"].strip(), ""),))
+def _bootstrap(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    named = _interfaces(match["rest"])
+    return ProcessFacts(bootstrap=named or (Interface(match["rest"].strip(), ""),))
 
 
-def _sockets(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(sockets=_interfaces(found["rest"]))
+def _sockets(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    return ProcessFacts(sockets=_interfaces(match["rest"]))
 
 
 def _interfaces(text: str) -> tuple[Interface, ...]:
     return tuple(Interface(each["name"], each["address"]) for each in _INTERFACE.finditer(text))
 
 
-def _hcas(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    ports = tuple(
-        HcaPort(
-            int(index),
-            device,
-            int(port),
-            link,
-            int(rail) if rail else None,
-            int(plane) if plane else None,
-        )
-        for index, device, port, rail, plane, link in _HCA.findall(found["rest"].partition(";")[0])
-    )
-    return ProcessFacts(hcas=ports, relaxed_ordering="[RO]" in found["rest"])
+def _hcas(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    ports = []
+    for cells in _HCA.findall(match["rest"].partition(";")[0]):
+        index, device, port, rail, plane, link = cells
+        ports.append(HcaPort(int(index), device, int(port), link, _int(rail), _int(plane)))
+    return ProcessFacts(hcas=tuple(ports), relaxed_ordering="[RO]" in match["rest"])
 
 
-def _network(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(networks=(found["name"].strip(),))
+def _int(text: str | None) -> int | None:
+    return int(text) if text else None
 
 
-def _plugin(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    text = found["text"].strip()
-    if missing := re.search(
-        r"Could not find:?\s*(\S+?)[.,]?(?:\s|$)|No plugin found(?: \((\S+?)\))?|(\S+?): cannot"
-        r" open shared",
-        text,
-    ):
-        return ProcessFacts(
-            plugins=(Plugin(found["kind"], next(filter(None, missing.groups()), ""), False, text),)
-        )
-    loaded = re.search(
-        r"(?:Loaded (?:net|coll|collnet|tuner|gin|\w+) plugin|Using) (?!internal)(\S+)", text
-    )
-    kind = "COLLNET" if "Loaded coll" in text else found["kind"]
-    return ProcessFacts(
-        plugins=(Plugin(kind, loaded[1].rstrip("."), True, text),) if loaded else ()
-    )
+def _network(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    return ProcessFacts(networks=(match["name"].strip(),))
 
 
-def _external(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    loaded = found["how"].lower() == "loaded"
-    return ProcessFacts(plugins=(Plugin("NET", found["name"], loaded, line.message.strip()),))
+def _plugin(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    text = match["text"].strip()
+    if missing := _PLUGIN_MISSING.search(text):
+        name = next(filter(None, missing.groups()), "")
+        return ProcessFacts(plugins=(Plugin(match["kind"], name, False, text),))
+    if loaded := _PLUGIN_LOADED.search(text):
+        kind = "COLLNET" if "Loaded coll" in text else match["kind"]
+        return ProcessFacts(plugins=(Plugin(kind, loaded[1].rstrip("."), True, text),))
+    return ProcessFacts()
 
 
-def _ofi(found: re.Match[str], line: LogLine) -> ProcessFacts:
+def _external(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    loaded = match["how"].lower() == "loaded"
+    return ProcessFacts(plugins=(Plugin("NET", match["name"], loaded, line.message.strip()),))
+
+
+def _ofi(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts(plugins=(Plugin("NET", "aws-ofi-nccl", True, line.message.strip()),))
 
 
-def _no_device(found: re.Match[str], line: LogLine) -> ProcessFacts:
+def _no_device(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts(no_ib_device=True)
 
 
-def _gdr_hca(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(
-        gdr=(Gdr(found["state"].lower() == "enabled", found["name"] or found["hca"]),)
-    )
+def _gdr_hca(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    enabled = match["state"].lower() == "enabled"
+    return ProcessFacts(gdr=(Gdr(enabled, match["name"] or match["hca"]),))
 
 
-def _gdr_gpu(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    state = found["state"].lower() == "enabled"
-    return ProcessFacts(
-        gdr=(Gdr(state, found["hca"], found["gpu"], int(found["distance"]), int(found["limit"])),)
-    )
+def _gdr_gpu(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    enabled = match["state"].lower() == "enabled"
+    distance, limit = int(match["distance"]), int(match["limit"])
+    return ProcessFacts(gdr=(Gdr(enabled, match["hca"], match["gpu"], distance, limit),))
 
 
-def _dmabuf(found: re.Match[str], line: LogLine) -> ProcessFacts:
+def _dmabuf(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts(dmabuf=True)
 
 
-def _connection(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    path = _COMM_BEHIND.sub("", found["path"]).strip()
-    kind = "SHM" if path.startswith("direct shared") else path.partition("/")[0].upper()
+def _connection(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    path = _COMM_BEHIND.sub("", match["path"]).strip()
+    kind = path.partition("/")[0].upper()
+    if path.startswith("direct shared"):
+        kind = "SHM"
     net = _NET.match(path) or _COLLNET.match(path)
     if net is None:
         return ProcessFacts(connections=(Connection(kind, path),))
-    proxy = net.groupdict().get("proxy")
+    proxy = _int(net.groupdict().get("proxy"))
     gdr = net["gdr"] is not None
-    return ProcessFacts(
-        connections=(
-            Connection(
-                kind, path, net["network"], int(net["device"]), int(proxy) if proxy else None, gdr
-            ),
-        )
-    )
+    connection = Connection(kind, path, net["network"], int(net["device"]), proxy, gdr)
+    return ProcessFacts(connections=(connection,))
 
 
-def _channels(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(channels=int(found["count"]))
+def _channels(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    return ProcessFacts(channels=int(match["count"]))
 
 
-def _nvls(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(nvls=found["no"] is None)
+def _nvls(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    return ProcessFacts(nvls=match["no"] is None)
 
 
-def _collnet(found: re.Match[str], line: LogLine) -> ProcessFacts:
+def _collnet(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts(collnet=(line.message.strip(),))
 
 
-def _p2p_refused(found: re.Match[str], line: LogLine) -> ProcessFacts:
+def _p2p_refused(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts(p2p_refused=(line.message.strip(),))
 
 
-def _topology(found: re.Match[str], line: LogLine) -> ProcessFacts:
+def _topology(match: re.Match[str], line: LogLine) -> ProcessFacts:
     return ProcessFacts(topology=(line.message.strip(),))
 
 
-def _driver(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    return ProcessFacts(cuda_driver=int(found["number"]))
+def _driver(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    return ProcessFacts(cuda_driver=int(match["number"]))
 
 
 _STATES = {
@@ -319,13 +301,13 @@ _COMMUNICATOR = re.compile(
 
 
 def communicator_of(text: str, line_no: int) -> Communicator | None:
-    """The communicator that a line of its life is about. Not through `take`: a large job has a
-    hundred thousand of these lines."""
-    found = _COMMUNICATOR.search(text)
-    if found is None:
+    """The communicator that a line starts, completes, aborts or destroys. Not through `take`: a large
+    job has a hundred thousand of these lines."""
+    match = _COMMUNICATOR.search(text)
+    if match is None:
         return None
     function, pointer, rank, nranks, cuda_dev, nvml_dev, bus_id, comm_id, parent, state = (
-        found.groups()
+        match.groups()
     )
     return Communicator(
         pointer=pointer,
@@ -334,30 +316,25 @@ def communicator_of(text: str, line_no: int) -> Communicator | None:
         state=_STATES[state.lower()],
         line_no=line_no,
         comm_id=comm_id,
-        cuda_dev=int(cuda_dev) if cuda_dev else None,
-        nvml_dev=int(nvml_dev) if nvml_dev else None,
+        cuda_dev=_int(cuda_dev),
+        nvml_dev=_int(nvml_dev),
         bus_id=bus_id,
         parent=parent,
         function=function,
     )
 
 
-def _timings(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    parts = tuple(
-        (name, float(value)) for name, value in re.findall(r"(\w+) (\d+\.\d+)", found["parts"])
-    )
-    return ProcessFacts(
-        timings=(
-            InitTimings(int(found["rank"]), int(found["nranks"]), float(found["total"]), parts),
-        )
-    )
+def _timings(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    pairs = re.findall(r"(\w+) (\d+\.\d+)", match["parts"])
+    parts = tuple((name, float(seconds)) for name, seconds in pairs)
+    rank, nranks, total_s = int(match["rank"]), int(match["nranks"]), float(match["total"])
+    return ProcessFacts(timings=(InitTimings(rank, nranks, total_s, parts),))
 
 
-def _tuning(found: re.Match[str], line: LogLine) -> ProcessFacts:
-    algorithm, protocol = _name(found["algo"], _ALGORITHMS), _name(found["proto"], _PROTOCOLS)
-    return ProcessFacts(
-        tuning=(TuningChoice(found["collective"], int(found["size"]), algorithm, protocol),)
-    )
+def _tuning(match: re.Match[str], line: LogLine) -> ProcessFacts:
+    algorithm, protocol = _name(match["algo"], _ALGORITHMS), _name(match["proto"], _PROTOCOLS)
+    choice = TuningChoice(match["collective"], int(match["size"]), algorithm, protocol)
+    return ProcessFacts(tuning=(choice,))
 
 
 def _name(text: str, names: tuple[str, ...]) -> str:
@@ -497,7 +474,7 @@ BACKTRACE_ID = _FACT_PREFIX + "backtrace"
 COMMUNICATOR_ID = _FACT_PREFIX + "communicator"
 PATTERNS: tuple[Pattern, ...] = (
     Pattern(WARN_ID, r"NCCL WARN ", keep=64, common_after=_ALL_LINES),
-    # Every process has these lines for every communicator: the short expression is found four times
+    # Every process has these lines for every communicator: the short expression is match four times
     # faster than the whole one.
     Pattern(
         COMMUNICATOR_ID,
@@ -514,252 +491,20 @@ PATTERNS: tuple[Pattern, ...] = (
 
 
 def take(pattern_id: str, line: LogLine) -> ProcessFacts:
-    """What a line says that the pattern matched; every other field is empty.
+    """The facts of a line that the pattern matched; every other field is empty.
 
-    >>> from busbw.parsers.logs.nccl_debug import parse_line
     >>> take("nccl-debug.environment", parse_line("n:1:2 [0] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22.")).environment
     (('NCCL_IB_TIMEOUT', '22'),)
     """
     expression, take_fact = _TAKERS[pattern_id]
-    found = expression.search(f"NCCL {line.level} {line.message}")
-    return take_fact(found, line) if found is not None else ProcessFacts()
-
-
-# The wordings of NCCL's WARN lines by version, what kind of trouble each is, and the figures and
-# names in them.
-#
-# Catalogue: NCCL 2.4 to 2.30.7, files `transport/net_ib*`, `misc/socket.cc`, `misc/ibvwrap.cc`,
-# `bootstrap.cc`, `proxy.cc`, `init.cc`,
-# `transport/nvls.cc`, `misc/shmutils.cc`; the plugin of AWS by its prefix `NET/OFI`.
-
-_CAUSE, _ECHO, _NOTE = WarningRole.CAUSE, WarningRole.ECHO, WarningRole.NOTE
-
-_KINDS: tuple[tuple[str, WarningRole, re.Pattern[str]], ...] = tuple(
-    (kind, role, re.compile(pattern, re.IGNORECASE))
-    for kind, role, pattern in (
-        ("ib-flush", _ECHO, r"Got completion.*(?:status=(?:IBV_WC_WR_FLUSH_ERR\()?5|error 5)\b"),
-        ("ib-completion", _CAUSE, r"Got completion|Got CQE with error"),
-        ("ib-modify-qp", _CAUSE, r"Call to ibv_modify_qp failed"),
-        ("ib-verbs", _CAUSE, r"Call to (?:ibv|mlx5dv)_\w+(?:\(\))? (?:failed|returned)"),
-        ("ib-open", _CAUSE, r"NET/IB ?: Unable to (?:open|query)|could not open \w+ \(.*errno"),
-        ("ib-async-fatal", _CAUSE, r"async fatal event"),
-        ("ib-async-event", _CAUSE, r"Got async event"),
-        (
-            "ib-port-event",
-            _NOTE,
-            r"Got non-fatal async event|GID table changed|unknown event type|speed change",
-        ),
-        ("ib-fatal-detected", _ECHO, r"communicator encountered a fatal error"),
-        (
-            "ib-failover",
-            _CAUSE,
-            (
-                r"NET/IB ?: (?:Device \d+ marked as failed|The error is fatal|Fatal error|Maximum"
-                r" number of probing)"
-            ),
-        ),
-        ("link-type-mix", _CAUSE, r"incompatible devices|Remote \w+ device is incompatible"),
-        ("ib-receive-mismatch", _CAUSE, r"posted incorrect receive info|collective mismatch error"),
-        (
-            "no-interface",
-            _CAUSE,
-            (
-                r"no (?:socket )?interface found|No IP interface found|No usable listening"
-                r" interface|No interface found in"
-            ),
-        ),
-        (
-            "address-family",
-            _CAUSE,
-            r"is neither AF_INET|unsupported IP family|Address family not supported",
-        ),
-        (
-            "connect-failed",
-            _CAUSE,
-            (
-                r"(?:Connect|connect) to .*(?:failed|returned)|connect returned|exceeded (?:error"
-                r" retry|retries|timeouts)"
-            ),
-        ),
-        ("connection-closed", _ECHO, r"Connection closed by remote peer"),
-        (
-            "connection-lost",
-            _ECHO,
-            r"Call to (?:recv|send|recv from|send to)\b.*failed|ncclSocket\w* failed",
-        ),
-        ("accept-failed", _CAUSE, r"Accept failed|Too many open files"),
-        (
-            "foreign-connection",
-            _CAUSE,
-            r"wrong (?:magic|type)|socket magic mismatch|wrong socket type",
-        ),
-        ("message-mismatch", _CAUSE, r"[Mm]essage truncated"),
-        (
-            "rank-mismatch",
-            _CAUSE,
-            r"Bootstrap Root : (?:mismatch|rank \d+ of)|has already checked in",
-        ),
-        ("version-mismatch", _CAUSE, r"Mismatched NCCL version|NCCL version mismatch"),
-        (
-            "duplicate-gpu",
-            _CAUSE,
-            r"Duplicate GPU detected|ranks (?:detected|are) using the same GPU|using the same GPU",
-        ),
-        ("nvls-bind", _CAUSE, r"NVLink SHARP \(NVLS\)|NVLS"),
-        ("cuda-failure", _CAUSE, r"Cuda failure|CUDA error"),
-        ("cuda-memory", _CAUSE, r"Failed to CUDA (?:malloc|calloc|host alloc)"),
-        (
-            "cuda-driver",
-            _CAUSE,
-            r"CUDA Driver version found|Failed to open libnvidia-ml|nvml\w*\(\) failed",
-        ),
-        (
-            "p2p-disabled",
-            _CAUSE,
-            r"P2P is disabled between NVLINK|failed to peer with device|cudaIpcGetMemHandle failed",
-        ),
-        ("no-transport", _CAUSE, r"No transport found for rank"),
-        ("topology-file", _CAUSE, r"XML|Attribute \S+ of node|Could not find real path"),
-        ("shared-memory", _CAUSE, r"/dev/shm|shared memory|posix_fallocate"),
-        (
-            "proxy",
-            _ECHO,
-            (
-                r"\[(?:Service thread|Proxy (?:Service|Progress)[^\]]*)\]|Socket recv failed while"
-                r" polling|ncclProxyCallBlockingUDS|UDS:"
-            ),
-        ),
-        ("mnnvl", _CAUSE, r"MNNVL"),
-        ("collnet-off", _NOTE, r"Cannot initialize CollNet|CollNet.*not"),
-        ("no-algorithm", _CAUSE, r"no algorithm/protocol available"),
-        (
-            "net-plugin",
-            _CAUSE,
-            r"network \S.* not found|Failed to initialize any NET plugin|External network plugin",
-        ),
-        ("nic-count", _CAUSE, r"Detected mixed local|has \d+ local (?:Net|CollNet) devices"),
-        ("ofi", _CAUSE, r"NET/OFI"),
-        (
-            "invalid-argument",
-            _CAUSE,
-            r"is not a valid pointer|mismatchs with NCCL device|Invalid|invalid",
-        ),
-        ("numa-balancing", _NOTE, r"NUMA auto balancing|iommu=pt"),
-        ("hang-hint", _NOTE, r"Your program may be hanging"),
-    )
-)
-_PEER = re.compile(r"(?:peer|to|from|address)\s+(?P<peer>[\w.:%-]+)<\d+>")
-_STATUS = re.compile(r"(?:status=(?:[A-Z0-9_]+\()?|with error )(\d+)")
-_OPCODE = re.compile(r"opcode(?:=(?:[A-Z0-9_]+\()?| )(\d+)")
-_LENGTH = re.compile(r"\b(?:len|reqSize)[= ](\d+)")
-_VENDOR = re.compile(r"vendor[_ ]err[= ](\d+)")
-_REQUEST = re.compile(r"\((Send|Recv|Flush)\)|req_type=(Send|Recv|Flush)")
-_WARNED_HCA = re.compile(
-    r"\bhca (\S+)|\bon dev (\S+?)(?::\d+)?[,\s]|could not open (\w+)|NET/IB ?:"
-    r" (?:\[\d+\])?(?:Unable to open device )?(\w+_\d+|\w*mlx5\w*)(?::\d+)?\b"
-)
-_ERRNO = re.compile(
-    r"\berrno (\d+)|failed with (?:error )?(\d+)\b|error: [A-Z][^(]* \((\d+)\)$|(?:Cuda"
-    r" failure|CUDA error) (\d+)"
-)
-_ERROR_TEXT = re.compile(
-    r"failed (?:: |with (?:error )?(?:\d+ )?)([A-Z][^,\[(\"]*?)\s*(?:\[|,|\(|\"|errno|$)|returned"
-    r" ([A-Z][\w ]+?)(?:,|$)|error: ([A-Z][^(]*?) \(\d+\)"
-    r"|(?:Cuda failure|CUDA error)(?: \d+)? '([^']*)'|could not open \w+ \(([^,]*), errno"
-)
-_LOCAL_GID = re.compile(r"local ?GID:? ([0-9a-f:.]+)|localGid ([0-9a-f:.]+)", re.IGNORECASE)
-_REMOTE_GID = re.compile(r"remote ?GIDs? ?([0-9a-f:.]+)", re.IGNORECASE)
-
-
-def warning(line: LogLine) -> NcclWarning:
-    """What a WARN line tells.
-
-    >>> from busbw.parsers.logs.nccl_debug import parse_line
-    >>> found = warning(parse_line("n:1:2 [0] transport/net_ib.cc:95 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<47001> "
-    ...     "with error 12, opcode 0, len 0, vendor err 129"))
-    >>> found.kind, found.role.value, found.status, found.vendor_err, found.peer
-    ('ib-completion', 'cause', 12, 129, '10.0.0.2')
-    """
-    text = line.message
-    kind, role = _kind(text)
-    completion = kind in ("ib-completion", "ib-flush")
-    return NcclWarning(
-        line_no=line.line_no,
-        process=line.process,
-        device=line.device,
-        timestamp=line.timestamp,
-        source=line.source,
-        function=line.function,
-        message=text,
-        kind=kind,
-        role=role,
-        peer=_text(_PEER, text),
-        hca=_text(_WARNED_HCA, text),
-        status=_number(_STATUS, text) if completion else None,
-        opcode=_number(_OPCODE, text) if completion else None,
-        length=_number(_LENGTH, text) if completion else None,
-        vendor_err=_number(_VENDOR, text),
-        request=_text(_REQUEST, text),
-        errno=None if completion else _number(_ERRNO, text),
-        errno_text=None if completion else _text(_ERROR_TEXT, text),
-        local_gid=_text(_LOCAL_GID, text),
-        remote_gid=_text(_REMOTE_GID, text),
-    )
-
-
-def _kind(text: str) -> tuple[str, WarningRole]:
-    for kind, role, pattern in _KINDS:
-        if pattern.search(text):
-            return kind, role
-    return "other", WarningRole.UNKNOWN
-
-
-def _text(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.search(text)
-    return next((group.strip() for group in found.groups() if group), None) if found else None
-
-
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = _text(pattern, text)
-    return int(found) if found is not None else None
-
-
-# Several ranks' NCCL logs of one node in one text, as busbw fetches them: each behind a line with
-# its name and its whole size.
-
-HEAD = "# busbw rank log "
-_HEAD = re.compile(rf"\n{HEAD}(\S+) (\d+)$".encode(), re.M)
-
-
-@dataclass(frozen=True, slots=True)
-class RankLog:
-    """The log of one rank."""
-
-    name: str
-    """Of the file on the node: `nccl.HOST.PID.log`."""
-    content: bytes
-    whole: bool
-    """False = the file was longer than what was fetched of it."""
-
-
-def split(content: bytes) -> tuple[RankLog, ...]:
-    """The logs, in the order of their names; () = no rank wrote one.
-
-    >>> split(b"\\n# busbw rank log nccl.gpu-001.41.log 6\\nabc\\n12\\n# busbw rank log nccl.gpu-001.42.log 9\\nabc")[1]
-    RankLog(name='nccl.gpu-001.42.log', content=b'abc', whole=False)
-    """
-    heads = list(_HEAD.finditer(content))
-    ends = [*(head.start() for head in heads[1:]), len(content)]
-    found = []
-    for head, end in zip(heads, ends, strict=False):
-        text = content[head.end() + 1 : end]
-        found.append(RankLog(head[1].decode("utf-8", "replace"), text, len(text) == int(head[2])))
-    return tuple(sorted(found, key=lambda log: log.name))
+    match = expression.search(f"NCCL {line.level} {line.message}")
+    return take_fact(match, line) if match is not None else ProcessFacts()
 
 
 T = TypeVar("T")
 
 
+_LISTED = 16
 _LOOKS = re.compile(
     rb"NCCL (?:INFO|WARN|CALL|TRACE|ABORT) |^NCCL version \d|\bRCCL version", re.MULTILINE
 )
@@ -785,57 +530,48 @@ def read(chunks: Iterable[bytes]) -> Document:
             ),
         )
     log = log_of(scan)
-    faults = tuple(
-        _told(each) for each in _first_of_each(log.warnings) if each.role is not WarningRole.NOTE
-    )
-    problems = (*faults, *log.stuck, *_missing(log), *scan.problems)
+    warnings = [each for each in _first_of_each(log.warnings) if each.role is not WarningRole.NOTE]
+    faults = (*map(_quote, warnings), *log.stuck, *_missing(log))
     return Document(
         "nccl-debug",
         (log,),
         _summary(log),
         not scan.problems,
-        problems,
-        (*faults, *log.stuck, *_missing(log)),
+        (*faults, *scan.problems),
+        faults,
     )
 
 
 def log_of(scan: Scan) -> NcclLog:
-    """The records of a scan for `PATTERNS` (hits of other patterns are left alone)."""
-    known = {hit.process for hit in scan.hits if hit.process is not None}
+    """The records of a scan for `PATTERNS` (hits of other patterns are ignored)."""
+    names = {hit.process for hit in scan.hits if hit.process is not None}
     facts: dict[str | None, list[ProcessFacts]] = {}
     warnings: list[NcclWarning] = []
-    results: dict[str, int] = {}
+    results: Counter[str] = Counter()
     for hit in scan.hits:
-        if not hit.pattern.startswith("nccl-debug."):
+        if not hit.pattern.startswith(_FACT_PREFIX):
             continue
-        process = _unglued(hit.process, known)
-        parts = facts.setdefault(process, [])
+        parts = facts.setdefault(_unglued(hit.process, names), [])
         if hit.pattern == COMMUNICATOR_ID:
-            named = (communicator_of(example.text, example.line_no) for example in hit.examples)
-            parts.append(
-                ProcessFacts(communicators=tuple(each for each in named if each is not None))
-            )
+            parts.append(ProcessFacts(communicators=_communicators(hit)))
             continue
         for example in hit.examples:
-            line = parse_line(example.text, example.line_no) or LogLine(
-                example.line_no, "INFO", example.text.strip()
-            )
+            line = parse_line(example.text, example.line_no)
+            if line is None:
+                line = LogLine(example.line_no, "INFO", example.text.strip())
             if hit.pattern == WARN_ID:
                 warnings.append(warning(line))
             elif hit.pattern == BACKTRACE_ID:
-                found = BACKTRACE.match(line.message)
-                if found is not None:
-                    name = result_name(int(found["result"]))
-                    results[name] = results.get(name, 0) + 1
+                if match := BACKTRACE.match(line.message):
+                    results[result_name(int(match["result"]))] += 1
             else:
                 parts.append(take(hit.pattern, line))
-    processes = tuple(
-        sorted((_process(name, parts) for name, parts in facts.items()), key=_by_rank)
-    )
+    processes = [_process(name, parts) for name, parts in facts.items()]
+    processes.sort(key=_by_rank)
     warnings.sort(key=lambda each: each.line_no)
     return NcclLog(
         lines=scan.lines,
-        processes=processes,
+        processes=tuple(processes),
         warnings=tuple(warnings),
         results=tuple(sorted(results.items())),
         missing_ranks=_missing_ranks(processes),
@@ -843,29 +579,33 @@ def log_of(scan: Scan) -> NcclLog:
     )
 
 
-def _unglued(process: str | None, known: set[str]) -> str | None:
-    """A log line glued to a half-written row of a table takes the row's last number into its host
-    name: `-1gpu3`."""
-    if (
-        process is not None
-        and (number := _GLUED.match(process))
-        and process[number.end() :] in known
-    ):
-        return process[number.end() :]
-    return process
+def _communicators(hit: Hit) -> tuple[Communicator, ...]:
+    communicators = (communicator_of(line.text, line.line_no) for line in hit.examples)
+    return tuple(each for each in communicators if each is not None)
+
+
+def _unglued(process: str | None, names: set[str]) -> str | None:
+    """The process without the last number of a half-written row that its log line is glued to:
+    `-1gpu3`."""
+    number = _GLUED.match(process or "")
+    if process is None or number is None:
+        return process
+    name = process[number.end() :]
+    return name if name in names else process
 
 
 def _process(name: str | None, parts: list[ProcessFacts]) -> ProcessFacts:
-    """Everything one process said, each thing once."""
+    """Everything one process logged, each thing once."""
     communicators = _last_states(each for part in parts for each in part.communicators)
     largest = max(communicators, key=lambda each: (each.nranks, -each.line_no), default=None)
     tag = _RANKS.match(name or "")
     host, _, pid = (name or "").rpartition(":")
+    rank = int(tag[1]) if tag else None
     return ProcessFacts(
         process=name,
         host=host or None,
         pid=int(pid) if pid.isdigit() else None,
-        rank=largest.rank if largest else int(tag[1]) if tag else None,
+        rank=largest.rank if largest else rank,
         nranks=largest.nranks if largest else None,
         versions=_each_once(part.versions for part in parts),
         cuda_driver=_first(part.cuda_driver for part in parts),
@@ -905,29 +645,21 @@ def _last_states(logged: Iterable[Communicator]) -> tuple[Communicator, ...]:
     current: dict[tuple[str, str | None], Communicator] = {}
     for each in sorted(logged, key=lambda communicator: communicator.line_no):
         key = (each.pointer, each.comm_id)
-        before = current.get(key) or (
-            current.get((each.pointer, None)) if each.comm_id is None else None
-        )
-        if each.comm_id is None and before is None:
-            key, before = next(
-                ((known, current[known]) for known in current if known[0] == each.pointer),
-                (key, None),
-            )
+        if each.comm_id is None and key not in current:
+            key = next((known for known in current if known[0] == each.pointer), key)
+        before = current.get(key)
         current[key] = each if before is None else _fold(before, each)
     return tuple(current.values())
 
 
 def _fold(before: Communicator, after: Communicator) -> Communicator:
-    """Later lines leave out what earlier ones said."""
-    return Communicator(
-        pointer=after.pointer,
-        rank=after.rank,
-        nranks=after.nranks,
+    """The later line with what only the earlier one has."""
+    return replace(
+        after,
         state=max(before.state, after.state, key=_ORDER.index),
-        line_no=after.line_no,
         comm_id=after.comm_id or before.comm_id,
-        cuda_dev=after.cuda_dev if after.cuda_dev is not None else before.cuda_dev,
-        nvml_dev=after.nvml_dev if after.nvml_dev is not None else before.nvml_dev,
+        cuda_dev=_first((after.cuda_dev, before.cuda_dev)),
+        nvml_dev=_first((after.nvml_dev, before.nvml_dev)),
         bus_id=after.bus_id or before.bus_id,
         parent=after.parent or before.parent,
         function=before.function or after.function,
@@ -950,7 +682,7 @@ def _groups(
     return groups
 
 
-def _missing_ranks(processes: tuple[ProcessFacts, ...]) -> tuple[int, ...]:
+def _missing_ranks(processes: Sequence[ProcessFacts]) -> tuple[int, ...]:
     """Ranks of the largest communicator that did not log its start, where at least half of them
     did."""
     groups = _groups(processes)
@@ -962,102 +694,122 @@ def _missing_ranks(processes: tuple[ProcessFacts, ...]) -> tuple[int, ...]:
     return tuple(sorted(set(range(nranks)) - present)) if nranks <= 2 * len(present) else ()
 
 
-def _stuck(processes: tuple[ProcessFacts, ...]) -> tuple[str, ...]:
-    told = []
+def _stuck(processes: Sequence[ProcessFacts]) -> tuple[str, ...]:
+    """Communicators that some ranks began to start and did not complete."""
+    sentences = []
     for comm_id, members in sorted(_groups(processes).items()):
-        waiting = sorted(
-            communicator.rank
-            for _, communicator in members
-            if communicator.state is CommState.STARTED
-        )
-        if waiting:
-            names = ", ".join(map(str, waiting[:16])) + (" …" if len(waiting) > 16 else "")
-            told.append(
-                f"communicator {comm_id}: {len(waiting)} of {members[0][1].nranks} ranks began"
-                f" their start and did not complete it ({names})"
+        communicators = [communicator for _, communicator in members]
+        ranks = sorted(each.rank for each in communicators if each.state is CommState.STARTED)
+        if ranks:
+            sentences.append(
+                f"communicator {comm_id}: {len(ranks)} of {communicators[0].nranks} ranks began"
+                f" their start and did not complete it ({_listed(ranks)})"
             )
-    return tuple(told)
+    return tuple(sentences)
+
+
+def _missing(log: NcclLog) -> tuple[str, ...]:
+    if not log.missing_ranks:
+        return ()
+    count = len(log.missing_ranks)
+    ranks = "1 rank" if count == 1 else f"{count} ranks"
+    return (f"{ranks} never logged the start of the communicator: {_listed(log.missing_ranks)}",)
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:_LISTED])) + (" …" if len(ranks) > _LISTED else "")
 
 
 def _first_of_each(warnings: tuple[NcclWarning, ...]) -> tuple[NcclWarning, ...]:
+    """The first warning of each kind."""
     firsts: dict[str, NcclWarning] = {}
     for each in warnings:
         firsts.setdefault(each.kind if each.kind != "other" else each.message, each)
     return tuple(firsts.values())
 
 
-def _told(each: NcclWarning) -> str:
+def _quote(each: NcclWarning) -> str:
     where = f" ({each.process})" if each.process else ""
     return f"line {each.line_no}{where}: {each.message}"
 
 
-def _missing(log: NcclLog) -> tuple[str, ...]:
-    if not log.missing_ranks:
-        return ()
-    names = ", ".join(map(str, log.missing_ranks[:16])) + (
-        " …" if len(log.missing_ranks) > 16 else ""
-    )
-    return (f"{len(log.missing_ranks)} ranks never logged the start of the communicator: {names}",)
-
-
 def _summary(log: NcclLog) -> tuple[tuple[str, str], ...]:
-    """For people: what all processes agree on, once; what differs, with how many say so."""
+    """For people: what all processes agree on, once; what differs, with how many processes."""
+    hosts = {process.host for process in log.processes if process.host}
     rows = [
         ("lines", f"{log.lines}"),
-        (
-            "processes",
-            (
-                f"{len(log.processes)} on {len({each.host for each in log.processes if each.host})}"
-                " hosts"
-            ),
-        ),
+        ("processes", f"{len(log.processes)} on {len(hosts)} hosts"),
     ]
-    for label, said in (
-        ("version", [" ".join(each.versions) for each in log.processes]),
-        ("network", [" ".join(each.networks) for each in log.processes]),
-        (
-            "HCAs",
-            [
-                " ".join(f"{hca.device}:{hca.port}/{hca.link}" for hca in each.hcas)
-                for each in log.processes
-            ],
-        ),
-        (
-            "bootstrap",
-            [" ".join(each.name for each in process.bootstrap) for process in log.processes],
-        ),
-        ("channels", [str(each.channels or "") for each in log.processes]),
-    ):
-        counts = Counter(text for text in said if text)
-        rows += [(label, f"{text} ({count})") for text, count in counts.most_common(4)]
-    transports = Counter(
-        text
-        for process in log.processes
-        for text in {_transport(each) for each in process.connections}
-    )
-    rows += [
-        ("connections", f"{text} ({count} processes)") for text, count in transports.most_common(8)
-    ]
-    rows += [("environment", f"{name}={value}") for name, value in _common_environment(log)]
-    rows += [("warning", _told(each)) for each in _first_of_each(log.warnings)]
+    for label, show in _SHOWN:
+        values = Counter(filter(None, map(show, log.processes)))
+        rows += [(label, f"{value} ({count})") for value, count in values.most_common(4)]
+    transports: Counter[str] = Counter()
+    for process in log.processes:
+        transports.update(tuple(dict.fromkeys(map(_transport, process.connections))))
+    for transport, count in transports.most_common(8):
+        rows.append(("connections", f"{transport} ({count} processes)"))
+    environment = {pair for process in log.processes for pair in process.environment}
+    rows += [("environment", f"{name}={value}") for name, value in sorted(environment)[:64]]
+    rows += [("warning", _quote(each)) for each in _first_of_each(log.warnings)]
     return tuple(rows)
+
+
+def _hca_names(process: ProcessFacts) -> str:
+    return " ".join(f"{hca.device}:{hca.port}/{hca.link}" for hca in process.hcas)
+
+
+_SHOWN: tuple[tuple[str, Callable[[ProcessFacts], str]], ...] = (
+    ("version", lambda process: " ".join(process.versions)),
+    ("network", lambda process: " ".join(process.networks)),
+    ("HCAs", _hca_names),
+    ("bootstrap", lambda process: " ".join(each.name for each in process.bootstrap)),
+    ("channels", lambda process: str(process.channels or "")),
+)
 
 
 def _transport(connection: Connection) -> str:
     if connection.network is None:
         return connection.path
-    return f"{connection.transport}/{connection.network}" + (
-        " GPUDirect" if connection.gdr else " through host memory"
-    )
-
-
-def _common_environment(log: NcclLog) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted({pair for process in log.processes for pair in process.environment}))[:64]
+    memory = "GPUDirect" if connection.gdr else "through host memory"
+    return f"{connection.transport}/{connection.network} {memory}"
 
 
 def _looks_like(head: bytes) -> float:
-    found = len(_LOOKS.findall(head))
-    return 0.0 if not found else 0.9 if found > 2 else 0.6
+    lines = len(_LOOKS.findall(head))
+    if lines == 0:
+        return 0.0
+    return 0.9 if lines > 2 else 0.6
+
+
+RANK_LOG_HEAD = "# busbw rank log "
+_RANK_LOG = re.compile(rf"\n{RANK_LOG_HEAD}(\S+) (\d+)$".encode(), re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class RankLog:
+    """The log of one rank."""
+
+    name: str
+    """Of the file on the node: `nccl.HOST.PID.log`."""
+    content: bytes
+    whole: bool
+    """False = the file was longer than what was fetched of it."""
+
+
+def split_rank_logs(content: bytes) -> tuple[RankLog, ...]:
+    """The logs of one node's ranks, as busbw fetches them in one text: each behind a line with its
+    name and its whole size. In the order of their names; () = no rank wrote one.
+
+    >>> split_rank_logs(b"\\n# busbw rank log nccl.gpu-001.41.log 6\\nabc\\n12\\n# busbw rank log nccl.gpu-001.42.log 9\\nabc")[1]
+    RankLog(name='nccl.gpu-001.42.log', content=b'abc', whole=False)
+    """
+    heads = list(_RANK_LOG.finditer(content))
+    ends = [*(head.start() for head in heads[1:]), len(content)]
+    logs = []
+    for head, end in zip(heads, ends, strict=False):
+        text = content[head.end() + 1 : end]
+        logs.append(RankLog(head[1].decode("utf-8", "replace"), text, len(text) == int(head[2])))
+    return tuple(sorted(logs, key=lambda log: log.name))
 
 
 FORMAT = Format("nccl-debug", "NCCL debug log", _looks_like, read, embedded=True)

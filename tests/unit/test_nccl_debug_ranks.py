@@ -37,7 +37,7 @@ def test_a_rank_that_never_starts_and_one_that_never_completes_are_named() -> No
         "communicator ab: 1 of 4 ranks began their start and did not complete it (1)",
     )
     document = read(["\n".join(lines).encode()])
-    assert document.faults == (*log.stuck, "1 ranks never logged the start of the communicator: 3")
+    assert document.faults == (*log.stuck, "1 rank never logged the start of the communicator: 3")
     assert document.complete
 
 

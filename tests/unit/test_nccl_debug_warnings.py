@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from busbw.model import LogLine, WarningRole
-from busbw.parsers.logs.nccl_debug import parse_line, warning
+from busbw.parsers.logs.nccl_debug import parse_line
+from busbw.parsers.logs.nccl_warnings import warning
 
 PREFIX = "gpu1:4711:4720 [3] NCCL INFO "
 BASE = LogLine(1, "INFO", "Using network IB", "gpu1", 4711, 4720, 3)

@@ -165,7 +165,7 @@ def test_a_warning_in_a_ranks_own_log_reaches_the_symptom_table(tmp_path: Path) 
 
 
 def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None:
-    (log,) = nccl_debug.split(
+    (log,) = nccl_debug.split_rank_logs(
         b"\n# busbw rank log nccl.a.1.log 9000\na:1:1 [0] NCCL INFO Using network IB\n"
     )
     assert not log.whole
@@ -180,7 +180,10 @@ def test_a_log_of_which_only_the_start_was_kept_leaves_the_proofs_open() -> None
 
 
 def test_ranks_that_wrote_no_log_leave_the_proofs_open_and_nothing_breaks(tmp_path: Path) -> None:
-    assert (nccl_debug.split(b""), nccl_debug.split(b"a shell's greeting\n")) == ((), ())
+    assert (
+        nccl_debug.split_rank_logs(b""),
+        nccl_debug.split_rank_logs(b"a shell's greeting\n"),
+    ) == ((), ())
 
     run = run_directory.create(tmp_path, "2026-11-21T12:00:00Z", "quick")
     run.write_raw("cases/proof/nccl/n1.txt", b"")
