@@ -13,7 +13,7 @@ from busbw.assess.launches import Launch
 from busbw.assess.proof import Proof
 from busbw.checks import NodeAnswer
 from busbw.model import CheckResult, Comparison, Finding, Status, Uncovered
-from busbw.model.history import PastRun
+from busbw.model.history import ComparableRun
 from busbw.parsers import verdict
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.expect import sensitivity
@@ -50,7 +50,7 @@ def appraise(
     asked: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
     outcome: BlameOutcome,
-    accepted: tuple[PastRun, ...] = (),
+    accepted: tuple[ComparableRun, ...] = (),
 ) -> Appraisal:
     """Hold the launches of a run against everything there is. `accepted`: earlier runs that were
     accepted."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from busbw.assess.expectation import Outlook
 from busbw.assess.launches import Launch
 from busbw.model import BenchmarkCase, Comparison, Limit, Reference, Status
-from busbw.model.history import PastRun
+from busbw.model.history import ComparableRun
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.expect import judge
 from busbw.parsers.expect.baselines import LARGE_BYTES
@@ -74,7 +74,7 @@ def compare(
     made: tuple[Launch, ...],
     outcome: BlameOutcome,
     outlooks: Mapping[str, Outlook] | None = None,
-    accepted: tuple[PastRun, ...] = (),
+    accepted: tuple[ComparableRun, ...] = (),
 ) -> tuple[Comparison, ...]:
     """One comparison per gate and size from the gate's first size on, then one per bandwidth case
     against physics and published figures.
@@ -115,7 +115,7 @@ def _reference(
     measured: Series,
     outcome: BlameOutcome,
     outlook: Outlook | None,
-    accepted: tuple[PastRun, ...],
+    accepted: tuple[ComparableRun, ...],
 ) -> Reference:
     if gate.minimum_busbw_gb_s is not None:
         told = f"at least {format_bandwidth(gate.minimum_busbw_gb_s)}, given by the playbook"
@@ -145,7 +145,7 @@ def _reference(
     )
 
 
-def _own_history(measured: Series, accepted: tuple[PastRun, ...]) -> Reference | None:
+def _own_history(measured: Series, accepted: tuple[ComparableRun, ...]) -> Reference | None:
     """What accepted runs over the same nodes gave for the same case and size; None = none did."""
     values = [
         statistics.median(number.busbw_gb_s)

@@ -399,7 +399,7 @@ def derive(run: RunDir) -> RunResult:
     if plan.playbook.repeat is not None:
         findings = (
             *findings,
-            *earlier.open_finding(
+            *earlier.inconclusive_finding(
                 compared, frozenset(case.family for case in plan.playbook.cases if case.required)
             ),
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
-    from busbw.model.history import PastRun
+    from busbw.model.history import ComparableRun
     from busbw.store.run_directory import RunDir
 
 
@@ -160,7 +160,7 @@ def _list(args: argparse.Namespace) -> int:
     return 0
 
 
-def _past(path: Path) -> tuple[RunDir, PastRun]:
+def _past(path: Path) -> tuple[RunDir, ComparableRun]:
     from busbw import assess
     from busbw.compare import accepted, comparable
     from busbw.store import run_directory
@@ -169,7 +169,7 @@ def _past(path: Path) -> tuple[RunDir, PastRun]:
     return directory, comparable.of_result(assess.derive(directory), accepted.standing(directory))
 
 
-def _regime(past: PastRun) -> str:
+def _regime(past: ComparableRun) -> str:
     regime = past.regime
     emulated = ", emulated" if regime.emulated else ""
     return f"{regime.profile}, {regime.nodes} nodes, {regime.ranks} ranks, {regime.gpus}{emulated}"

@@ -12,7 +12,7 @@ from busbw.errors import BusbwError, UsageError
 
 if TYPE_CHECKING:
     from busbw.compare.accepted import Accepted
-    from busbw.model.history import PastRun
+    from busbw.model.history import ComparableRun
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_STATUS[found.status]
 
 
-def _earlier(args: argparse.Namespace, now: PastRun) -> tuple[PastRun, ...]:
+def _earlier(args: argparse.Namespace, now: ComparableRun) -> tuple[ComparableRun, ...]:
     from busbw.compare import accepted
 
     if args.against:
@@ -80,25 +80,25 @@ def _earlier(args: argparse.Namespace, now: PastRun) -> tuple[PastRun, ...]:
     return found
 
 
-def _read(each: Accepted) -> PastRun:
+def _read(each: Accepted) -> ComparableRun:
     """An accepted run; one that cannot be read is named with the reason, and the others still
     count."""
     from busbw.compare import comparable
 
     if each.problem:
-        return comparable.unread(each.run.run_id, each.problem)
+        return comparable.unreadable(each.run.run_id, each.problem)
     try:
         return _past(each.run.path)
     except BusbwError as error:
         why = error.what.splitlines()[0]
-        return comparable.unread(
+        return comparable.unreadable(
             each.run.run_id,
             f"{why}; busbw baseline revoke {each.run.path}, and accept another",
             each.decision,
         )
 
 
-def _past(path: Path) -> PastRun:
+def _past(path: Path) -> ComparableRun:
     from busbw import assess
     from busbw.compare import accepted, comparable
     from busbw.store import run_directory

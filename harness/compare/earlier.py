@@ -1,5 +1,6 @@
-"""A run against the accepted runs on record when it started; they are kept in its
-`raw/accepted.json`, so that it judges the same for ever."""
+"""A run compared with the accepted runs that were on record when it started.
+
+They are kept in its `raw/accepted.json`, so that the run is judged the same for ever."""
 
 from __future__ import annotations
 
@@ -7,10 +8,11 @@ from pathlib import Path
 
 from busbw.codec import parse_json
 from busbw.compare import accepted, comparable
+from busbw.compare.accepted import Accepted
 from busbw.compare.comparable import Parts
 from busbw.errors import RunDirError
 from busbw.model import Confidence, Evidence, Finding, RunResult, Status, Uncovered
-from busbw.model.history import Change, NumberShift, PastRun, RunDiff
+from busbw.model.history import Change, ComparableRun, NumberShift, RunDiff
 from busbw.store import artefacts
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
@@ -21,141 +23,105 @@ _MOST_RUNS = 20
 """The newest accepted runs; older ones describe another machine."""
 
 
-def collect(root: Path, plan: RunPlan) -> tuple[PastRun, ...]:
-    """The accepted runs below a folder that a run of this plan may be held against, as far as the
-    plan tells; oldest first.
+def collect(root: Path, plan: RunPlan) -> tuple[ComparableRun, ...]:
+    """The accepted runs below a folder that a run of this plan may be compared with, as far as the
+    plan shows; oldest first.
 
-    Those that cannot be read are among them, with the reason: a gate that holds a run against
-    nothing must say so.
+    Those that cannot be read are among them, with the reason: a gate that compares with nothing
+    must say so.
     """
-    found = []
-    for each in accepted.accepted_runs(root):
-        try:
-            result = _result(each.run) if not each.problem else None
-        except (OSError, RunDirError) as error:
-            why = (
-                error.what.splitlines()[0]
-                if isinstance(error, RunDirError)
-                else f"run.json: {error.strerror}"
-            )
-            found.append(
-                comparable.unread(
-                    each.run.run_id,
-                    f"{why}: made by another version? busbw report {each.run.run_id}, or revoke it",
-                )
-            )
-            continue
-        if result is None:
-            found.append(comparable.unread(each.run.run_id, each.problem))
-        elif (
-            len(result.nodes) == len(plan.cluster.nodes)
-            and bool(result.emulated) == plan.cluster.emulated
-        ):
-            found.append(comparable.of_result(result, each.decision))
-    return tuple(found[-_MOST_RUNS:])
+    runs = [_comparable(each, plan) for each in accepted.accepted_runs(root)]
+    return tuple(run for run in runs if run is not None)[-_MOST_RUNS:]
 
 
-def _result(run: RunDir) -> RunResult:
-    """Its result as it was written."""
-    return parse_json(
-        (run.path / "run.json").read_bytes(), RunResult, f"{run.run_id}/run.json", error=RunDirError
-    )
+def _comparable(run: Accepted, plan: RunPlan) -> ComparableRun | None:
+    """None = it measured another number of nodes, or is emulated and the plan is not."""
+    run_id = run.run.run_id
+    if run.problem:
+        return comparable.unreadable(run_id, run.problem)
+    try:
+        content = (run.run.path / "run.json").read_bytes()
+        result = parse_json(content, RunResult, f"{run_id}/run.json", error=RunDirError)
+    except (OSError, RunDirError) as error:
+        why = f"run.json: {error.strerror}" if isinstance(error, OSError) else _first_line(error)
+        advice = f"made by another version? busbw report {run_id}, or revoke it"
+        return comparable.unreadable(run_id, f"{why}: {advice}")
+    same_size = len(result.nodes) == len(plan.cluster.nodes)
+    if not same_size or bool(result.emulated) != plan.cluster.emulated:
+        return None
+    return comparable.of_result(result, run.decision)
 
 
-def load(run: RunDir) -> tuple[PastRun, ...]:
+def _first_line(error: RunDirError) -> str:
+    return error.what.splitlines()[0]
+
+
+def load(run: RunDir) -> tuple[ComparableRun, ...]:
     """The accepted runs that were kept with this run; () = there were none.
 
     Raises:
         RunDirError: the file is not readable.
     """
-    return artefacts.load(run, FILE, tuple[PastRun, ...]) or ()
+    return artefacts.load(run, FILE, tuple[ComparableRun, ...]) or ()
 
 
-def compared(known: tuple[PastRun, ...], parts: Parts) -> RunDiff | None:
+def compared(known: tuple[ComparableRun, ...], parts: Parts) -> RunDiff | None:
     """The comparison; None = there is nothing to compare with, or nothing was measured."""
     now = comparable.of_parts(parts)
-    # Changed and unchanged nodes are told apart without any earlier run, too.
+    # Treatment and control nodes are compared without any earlier run, too.
     return comparable.diff(now, known) if (known and now.numbers) or now.contrasts else None
 
 
 def findings(diff: RunDiff | None) -> tuple[Finding, ...]:
-    """What is slower than it was, as one finding; and what changed in the machine beside it."""
-    slower = (
-        [each for each in diff.shifts if each.shift.change is Change.SLOWER]
-        if diff is not None
-        else []
-    )
-    if diff is None or not slower:
+    """What is slower than it was, as one finding, with what changed in the machine since."""
+    if diff is None:
+        return ()
+    slower = [each for each in diff.shifts if each.shift.change is Change.SLOWER]
+    if not slower:
         return ()
     worst = min(slower, key=lambda each: each.shift.ratio or 1.0)
     more = f" and {len(slower) - 1} more numbers" if len(slower) > 1 else ""
-    changes = "; ".join(f"{what}: {before} -> {now}" for what, before, now in diff.machine[:4])
+    changes = "; ".join(f"{name}: {before} -> {now}" for name, before, now in diff.machine[:4])
+    cause = "nothing that the checks cover has changed"
+    if changes:
+        cause = f"changed since then, which coincides and proves nothing: {changes}"
     return (
         Finding(
             id="slower-than-accepted",
             status=Status.FAIL,
             title=f"{_named(worst)}: {worst.shift.reason}{more}",
             where=(),
-            evidence=tuple(
-                Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}")
-                for each in slower[:8]
-            ),
-            cause=(
-                f"changed since then, which coincides and proves nothing: {changes}"
-                if changes
-                else "nothing that the checks ask has changed"
-            ),
+            evidence=_evidence(slower),
+            cause=cause,
             verify=("busbw diff",),
             confidence=Confidence.CERTAIN,
-            would_settle=("measure changed and unchanged nodes in turn, in the same hour",),
+            would_settle=("busbw run --treatment NODES: compare changed and unchanged nodes",),
             effect=1 - (worst.shift.ratio or 1.0),
         ),
     )
 
 
-def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Finding, ...]:
-    """Where a run is about what changed, and repeated to tell: a required number that it could not
-    tell is no answer, and no regression."""
-    open_ = [
-        each
-        for each in (diff.shifts if diff is not None else ())
-        if each.shift.change is Change.INCONCLUSIVE
-        and each.before_gb_s is not None
-        and each.number.case_id in required
-    ]
-    if diff is not None and not diff.against and diff.excluded:
-        run_id, why = diff.excluded[-1]
-        seen = tuple(
-            Evidence(f"raw/{FILE}", None, f"{name}: {'; '.join(reasons)}")
-            for name, reasons in diff.excluded[:8]
-        )
-        return (
-            Finding(
-                id="nothing-comparable",
-                status=Status.UNKNOWN,
-                title=f"no accepted run may be compared with this one; {run_id}: {'; '.join(why)}",
-                where=(),
-                evidence=seen,
-                would_settle=("busbw baseline accept a good run of the cluster as it is now",),
-                confidence=Confidence.CERTAIN,
-            ),
-        )
-    if not open_:
+def inconclusive_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Finding, ...]:
+    """Of a run that was repeated to detect a change: a required number that stays inconclusive is
+    no answer, and no regression."""
+    if diff is None:
         return ()
-    widest = max(open_, key=lambda each: each.shift.half or 0.0)
+    if not diff.against and diff.excluded:
+        return (_nothing_comparable(diff),)
+    numbers = [each for each in _inconclusive(diff) if each.number.case_id in required]
+    if not numbers:
+        return ()
+    widest = max(numbers, key=lambda each: each.shift.half or 0.0)
     return (
         Finding(
             id="change-inconclusive",
             status=Status.UNKNOWN,
             title=(
-                f"whether {len(open_)} of the numbers changed cannot be told; {_named(widest)}:"
+                f"inconclusive whether {len(numbers)} of the numbers changed; {_named(widest)}:"
                 f" {widest.shift.reason}"
             ),
             where=(),
-            evidence=tuple(
-                Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}")
-                for each in open_[:8]
-            ),
+            evidence=_evidence(numbers),
             would_settle=(
                 "a quieter hour, more launches (repeat in the playbook), or more accepted runs",
             ),
@@ -164,41 +130,58 @@ def open_finding(diff: RunDiff | None, required: frozenset[str]) -> tuple[Findin
     )
 
 
-def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:
-    """Numbers whose change cannot be told."""
-    open_ = (
-        [
-            each
-            for each in diff.shifts
-            if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None
-        ]
-        if diff
-        else []
+def _nothing_comparable(diff: RunDiff) -> Finding:
+    run_id, why = diff.excluded[-1]
+    return Finding(
+        id="nothing-comparable",
+        status=Status.UNKNOWN,
+        title=f"no accepted run may be compared with this one; {run_id}: {'; '.join(why)}",
+        where=(),
+        evidence=tuple(
+            Evidence(f"raw/{FILE}", None, f"{name}: {'; '.join(reasons)}")
+            for name, reasons in diff.excluded[:8]
+        ),
+        would_settle=("busbw baseline accept a good run of the cluster as it is now",),
+        confidence=Confidence.CERTAIN,
     )
-    if diff is not None and not diff.against and diff.excluded:
-        why = "; ".join(diff.excluded[-1][1])
-        return (
-            Uncovered(
-                "the change since the accepted runs",
-                f"none of them may be compared: {why}",
-                "busbw baseline accept",
-            ),
-        )
-    if not open_:
+
+
+def uncovered(diff: RunDiff | None) -> tuple[Uncovered, ...]:
+    """Numbers of which it is inconclusive whether they changed."""
+    if diff is None:
         return ()
-    worst = open_[-1]
+    if not diff.against and diff.excluded:
+        why = f"none of them may be compared: {'; '.join(diff.excluded[-1][1])}"
+        change = "the change since the accepted runs"
+        return (Uncovered(change, why, "busbw baseline accept"),)
+    numbers = _inconclusive(diff)
+    if not numbers:
+        return ()
+    last = numbers[-1]
     return (
         Uncovered(
-            f"whether {len(open_)} of the numbers changed since the accepted runs",
-            f"{_named(worst)}: {worst.shift.reason}",
+            f"whether {len(numbers)} of the numbers changed since the accepted runs",
+            f"{_named(last)}: {last.shift.reason}",
             "more launches (trials in the playbook), or more accepted runs",
         ),
     )
 
 
-def _named(each: NumberShift) -> str:
-    before = format_bandwidth(each.before_gb_s)
-    return (
-        f"{each.number.collective} {format_size(each.number.size_bytes)}"
-        f" {format_bandwidth(each.now_gb_s)}, accepted {before}"
+def _inconclusive(diff: RunDiff) -> list[NumberShift]:
+    return [
+        each
+        for each in diff.shifts
+        if each.shift.change is Change.INCONCLUSIVE and each.before_gb_s is not None
+    ]
+
+
+def _evidence(shifts: list[NumberShift]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(f"raw/{FILE}", None, f"{_named(each)}: {each.shift.reason}") for each in shifts[:8]
     )
+
+
+def _named(each: NumberShift) -> str:
+    number = f"{each.number.collective} {format_size(each.number.size_bytes)}"
+    now, before = format_bandwidth(each.now_gb_s), format_bandwidth(each.before_gb_s)
+    return f"{number} {now}, accepted {before}"

@@ -20,7 +20,7 @@ from busbw.codec import parse_json
 from busbw.compare import accepted, comparable
 from busbw.errors import BusbwError, RunDirError
 from busbw.model import RunResult
-from busbw.model.history import PastRun
+from busbw.model.history import ComparableRun
 from busbw.store.run_directory import RunDir
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _forget(index: sqlite3.Connection, run: str) -> None:
     index.execute("DELETE FROM runs WHERE run = ?", (run,))
 
 
-def regime_text(seen: PastRun) -> str:
+def regime_text(seen: ComparableRun) -> str:
     """The regime in words: equal where two runs may be compared."""
     regime = seen.regime
     told = (

@@ -1,5 +1,6 @@
-"""Launches in turn, round after round: settings against none, changed nodes between unchanged ones,
-a soak. Finished launches are not repeated."""
+"""Makes interleaved launches round by round: a sweep, treatment between control nodes, a soak.
+
+Finished launches are not repeated."""
 
 from __future__ import annotations
 
@@ -22,12 +23,11 @@ from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import Interleaving
 from busbw.units import format_duration
 
-# More launches of what cannot be told from the accepted runs yet, until it can or the budget is
-# spent.
+# More launches of a number whose comparison with the accepted runs is inconclusive.
 
 
-def open_cases(result: RunResult, required: frozenset[str]) -> tuple[str, ...]:
-    """Cases with a number that more launches may settle."""
+def inconclusive_cases(result: RunResult, required: frozenset[str]) -> tuple[str, ...]:
+    """Required cases with a number that more launches may settle."""
     shifts = result.compared.shifts if result.compared is not None else ()
     return tuple(
         dict.fromkeys(
@@ -41,56 +41,59 @@ def open_cases(result: RunResult, required: frozenset[str]) -> tuple[str, ...]:
 
 
 def repeat(context: Context, place: Place, nodes: tuple[str, ...], order: int) -> int:
-    """Repeat; returns the order of the next launch. Nothing is repeated where the playbook does not
-    ask, or there is no accepted run."""
-    wanted = context.plan.playbook.repeat
+    """Repeat until nothing is inconclusive or the budget is spent; returns the next launch's order.
+
+    Nothing is repeated without `repeat` in the playbook, or without an accepted run.
+    """
+    plan = context.plan.playbook.repeat
+    if plan is None:
+        return order
     planned = {case.id: case for case in context.plan.playbook.cases}
     required = frozenset(case.family for case in planned.values() if case.required)
-    while wanted is not None:
+    last_order = order + plan.most * len(required)
+    while True:
         result = assess.derive(context.run)
-        made = _by_family(result, required)
-        left = [
-            family for family in open_cases(result, required) if len(made[family]) < wanted.most
+        launches = _by_family(result, required)
+        pending = [
+            family
+            for family in inconclusive_cases(result, required)
+            if len(launches[family]) < plan.most
         ]
         added = {
             family: [outcome for outcome in outcomes if outcome.case.id not in planned]
-            for family, outcomes in made.items()
+            for family, outcomes in launches.items()
         }
         extra = [outcome for outcomes in added.values() for outcome in outcomes]
-        if not left or any(outcome.exit_status != 0 for outcome in extra):
-            break
-        # What a killed run began together is completed first, as it would have been: the budget was
-        # looked at before.
+        if not pending or any(outcome.exit_status != 0 for outcome in extra):
+            return last_order
+        # A round that a killed run began is completed first: its budget was checked before.
         rounds = max(len(outcomes) for outcomes in added.values())
-        begun = [family for family in left if len(added[family]) < rounds]
-        spent = sum(outcome.seconds or 0.0 for outcome in extra)
-        if not begun and spent + (made[left[0]][-1].seconds or 0.0) > wanted.budget_s:
-            context.say(
-                "repeat",
-                f"budget of {format_duration(wanted.budget_s)} spent; {', '.join(left)} cannot be"
-                " told",
-            )
-            break
-        for number, family in enumerate(begun or left):
-            trial = len(made[family]) + 1
-            case = dataclasses.replace(
-                planned[family], id=f"{family}-trial-{trial}", repeats=family
-            )
-            context.say(case.id, "once more: the noise is too large to tell")
-            artefact = measure(
-                context, make(context.plan, place, case, nodes, order=order + len(extra) + number)
-            )
-            if artefact.state != "ended" or artefact.exit_status != 0:
-                return order + wanted.most * len(required)
-    return order + (wanted.most * len(required) if wanted is not None else 0)
+        begun = [family for family in pending if len(added[family]) < rounds]
+        spent_s = sum(outcome.seconds or 0.0 for outcome in extra)
+        next_s = launches[pending[0]][-1].seconds or 0.0
+        if not begun and spent_s + next_s > plan.budget_s:
+            budget = format_duration(plan.budget_s)
+            context.say("repeat", f"budget of {budget} spent; {', '.join(pending)} inconclusive")
+            return last_order
+        for number, family in enumerate(begun or pending):
+            trial = f"{family}-trial-{len(launches[family]) + 1}"
+            case = dataclasses.replace(planned[family], id=trial, repeats=family)
+            context.say(case.id, "once more: too much noise so far")
+            launch = make(context.plan, place, case, nodes, order=order + len(extra) + number)
+            if not _succeeded(measure(context, launch)):
+                return last_order
 
 
 def _by_family(result: RunResult, required: frozenset[str]) -> dict[str, list[CaseOutcome]]:
-    found: dict[str, list[CaseOutcome]] = {family: [] for family in required}
+    launches: dict[str, list[CaseOutcome]] = {family: [] for family in required}
     for outcome in result.cases:
-        if outcome.case.family in found and outcome.case.split is None:
-            found[outcome.case.family].append(outcome)
-    return found
+        if outcome.case.family in launches and outcome.case.split is None:
+            launches[outcome.case.family].append(outcome)
+    return launches
+
+
+def _succeeded(artefact: CaseArtefact) -> bool:
+    return artefact.state == "ended" and artefact.exit_status == 0
 
 
 FAILURES = 3
@@ -107,7 +110,7 @@ class _Launcher:
     def __call__(
         self, case: BenchmarkCase, slot: Slot, nodes: tuple[str, ...], *, required: bool = True
     ) -> CaseArtefact:
-        """One launch; `case` as it is repeated."""
+        """One launch of a case in its slot."""
         own = dataclasses.replace(case, id=slot_id(slot), required=required)
         launch = make(self._context.plan, self._place, own, nodes, order=self._order)
         self._order += 1
@@ -115,144 +118,131 @@ class _Launcher:
         self.spent_s += artefact.seconds
         return artefact
 
-    def spent(self, wanted: Interleaving) -> bool:
-        """The budget is; told."""
-        if self.spent_s < wanted.budget_s:
+    def spent(self, interleaving: Interleaving) -> bool:
+        """Whether the budget is spent; reports it."""
+        if self.spent_s < interleaving.budget_s:
             return False
-        self._context.say("budget", f"{format_duration(wanted.budget_s)} spent: no further round")
+        budget = format_duration(interleaving.budget_s)
+        self._context.say("budget", f"{budget} spent: no further round")
         return True
 
 
 def measure_interleaved(context: Context, place: Place, nodes: tuple[str, ...], order: int) -> None:
-    """Everything the plan wants in turn; nothing where it wants none.
+    """The interleaved launches of the plan; nothing where it has none.
 
     Raises:
-        UsageError: too few unchanged nodes take part.
+        UsageError: too few control nodes take part.
     """
-    wanted = context.plan.interleaving
-    if wanted is None:
+    interleaving = context.plan.interleaving
+    if interleaving is None:
         return
     launcher = _Launcher(context, place, order)
-    if wanted.soak_s is not None:
-        _soak(context, place, wanted, launcher, nodes)
-    elif wanted.treatment:
-        _controls(context, wanted, launcher, nodes)
+    if interleaving.soak_s is not None:
+        _soak(context, place, interleaving, launcher, nodes)
+    elif interleaving.treatment:
+        _treatment(context, interleaving, launcher, nodes)
     else:
-        _settings(context, wanted, launcher, nodes)
+        _sweep(context, interleaving, launcher, nodes)
 
 
-def _good(artefact: CaseArtefact) -> bool:
-    return artefact.state == "ended" and artefact.exit_status == 0
-
-
-def _settings(
-    context: Context, wanted: Interleaving, launcher: _Launcher, nodes: tuple[str, ...]
+def _sweep(
+    context: Context, interleaving: Interleaving, launcher: _Launcher, nodes: tuple[str, ...]
 ) -> None:
-    left = list(range(len(wanted.settings)))
-    for number in range(1, wanted.most + 1):
-        context.say("sweep", f"round {number}: {len(left)} settings in turn, one of them unset")
-        # Each round begins with another setting, so that none is always the first or after the same
-        # one.
-        turned = left[number % len(left) :] + left[: number % len(left)]
-        for case, variant in itertools.product(
-            wanted.cases, turned if number % 2 else turned[::-1]
-        ):
-            if variant not in left:
+    variants = list(range(len(interleaving.settings)))
+    for number in range(1, interleaving.most + 1):
+        context.say("sweep", f"round {number}: {len(variants)} settings, one of them unset")
+        # Each round begins with another setting, so that none is always the first or always after
+        # the same one.
+        start = number % len(variants)
+        rotation = variants[start:] + variants[:start]
+        if number % 2 == 0:
+            rotation.reverse()
+        for case, variant in itertools.product(interleaving.cases, rotation):
+            if variant not in variants:
                 continue
-            own = dataclasses.replace(case, env=(*case.env, *wanted.settings[variant]))
-            artefact = launcher(
-                own, Slot("sweep", number, str(variant), case.id), nodes, required=variant == 0
-            )
-            if not _good(artefact):
-                context.say(
-                    artefact.case.id,
-                    f"{artefact.state} {artefact.problem}".rstrip() + ": not tried again",
-                )
-                left.remove(variant)
-            if 0 not in left:
+            own = dataclasses.replace(case, env=(*case.env, *interleaving.settings[variant]))
+            slot = Slot("sweep", number, str(variant), case.id)
+            artefact = launcher(own, slot, nodes, required=variant == 0)
+            if not _succeeded(artefact):
+                context.say(artefact.case.id, f"{_failure(artefact)}: not measured again")
+                variants.remove(variant)
+            if 0 not in variants:
                 return
-        if launcher.spent(wanted) or _settled(context, wanted, "sweep", number):
+        if launcher.spent(interleaving) or _settled(context, interleaving, "sweep", number):
             return
 
 
-def _controls(
-    context: Context, wanted: Interleaving, launcher: _Launcher, nodes: tuple[str, ...]
+def _treatment(
+    context: Context, interleaving: Interleaving, launcher: _Launcher, nodes: tuple[str, ...]
 ) -> None:
-    changed, unchanged = groups(nodes, tuple(node for node in wanted.treatment if node in nodes))
-    for number in range(1, wanted.most + 1):
-        context.say(
-            "ab",
-            f"round {number}: {', '.join(unchanged)}, then {', '.join(changed)}, then"
-            f" {', '.join(unchanged)}",
-        )
-        for case in wanted.cases:
-            for side in (BEFORE, TREATMENT, AFTER):
-                artefact = launcher(
-                    case,
-                    Slot("ab", number, side, case.id),
-                    changed if side == TREATMENT else unchanged,
-                )
-                if not _good(artefact):
-                    context.say(artefact.case.id, f"{artefact.state} {artefact.problem}".rstrip())
-                    return
-        if launcher.spent(wanted) or _settled(context, wanted, "ab", number):
+    present = tuple(node for node in interleaving.treatment if node in nodes)
+    treatment, control = groups(nodes, present)
+    sides = {BEFORE: control, TREATMENT: treatment, AFTER: control}
+    sequence = ", then ".join(", ".join(group) for group in sides.values())
+    for number in range(1, interleaving.most + 1):
+        context.say("ab", f"round {number}: {sequence}")
+        for case, (side, group) in itertools.product(interleaving.cases, sides.items()):
+            artefact = launcher(case, Slot("ab", number, side, case.id), group)
+            if not _succeeded(artefact):
+                context.say(artefact.case.id, _failure(artefact))
+                return
+        if launcher.spent(interleaving) or _settled(context, interleaving, "ab", number):
             return
 
 
-def _settled(context: Context, wanted: Interleaving, kind: str, number: int) -> bool:
-    """Everything can be told after that round, and enough rounds were made."""
-    # A resumed run decides as before: where the next round was begun, more was wanted, whatever its
-    # launches say by now.
+def _failure(artefact: CaseArtefact) -> str:
+    return f"{artefact.state} {artefact.problem}".rstrip()
+
+
+def _settled(context: Context, interleaving: Interleaving, kind: str, number: int) -> bool:
+    """Nothing is inconclusive after that round, and enough rounds were made."""
+    # A resumed run decides as before: where the next round was begun, more was needed, whatever
+    # its launches gave since.
     begun = any(
         path.startswith(f"cases/{kind}-{number + 1:03}-") for path in context.run.raw_names("cases")
     )
-    return number >= wanted.least and not begun and not _open(context)
+    return number >= interleaving.least and not begun and not _inconclusive(context)
 
 
-def _open(context: Context) -> bool:
-    """Something cannot be told yet."""
+def _inconclusive(context: Context) -> bool:
     result = assess.derive(context.run)
     shifts = [each.shift for each in result.sweep if each.shift is not None]
-    shifts += (
-        [each.shift for each in result.compared.contrasts] if result.compared is not None else []
-    )
+    if result.compared is not None:
+        shifts += [each.shift for each in result.compared.contrasts]
     return any(shift.change is Change.INCONCLUSIVE for shift in shifts)
 
 
 def _soak(
     context: Context,
     place: Place,
-    wanted: Interleaving,
+    interleaving: Interleaving,
     launcher: _Launcher,
     nodes: tuple[str, ...],
 ) -> None:
-    planned_s = wanted.soak_s or 0.0
+    planned_s = interleaving.soak_s or 0.0
     watch = SoakWatch(context.run)
     failed = 0
     for number in itertools.count(1):
         fresh = False
-        for case in wanted.cases:
+        for case in interleaving.cases:
             slot = Slot("soak", number, "", case.id)
             fresh = fresh or context.run.read_raw(f"cases/{slot_id(slot)}/outcome.json") is None
             artefact = launcher(case, slot, nodes)
             watch.add(launches.read(context.run, artefact, place.known))
-            failed = 0 if _good(artefact) else failed + 1
+            failed = 0 if _succeeded(artefact) else failed + 1
         if fresh:
-            _tell(context, watch.so_far(planned_s), number)
+            _report(context, watch.so_far(planned_s), number)
         if failed >= FAILURES:
-            context.say(
-                "soak",
-                f"{FAILURES} launches in a row failed: ended after"
-                f" {format_duration(launcher.spent_s)}",
-            )
+            spent = format_duration(launcher.spent_s)
+            context.say("soak", f"{FAILURES} launches in a row failed: ended after {spent}")
             return
         if launcher.spent_s >= planned_s:
             return
 
 
-def _tell(context: Context, found: Soak, number: int) -> None:
-    """Where the soak stands, and which links went away in that round."""
-    context.say("soak", soak.summary(found))
-    for event in found.events:
+def _report(context: Context, soaked: Soak, number: int) -> None:
+    """Where the soak stands, and which links were lost in that round."""
+    context.say("soak", soak.summary(soaked))
+    for event in soaked.events:
         if event.number == number and event.kind == "link-down":
             context.say("soak", f"{event.text}, {soak.when(event)}")

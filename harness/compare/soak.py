@@ -1,18 +1,17 @@
-"""A soak: the same launches again and again, and what became of them. Drift, dips, links that went
-away, counters that moved."""
+"""A soak repeats the same launches for hours: drift, dips, lost links, error counters."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.model.history import Drift, Soak, SoakEvent, SoakRound
 from busbw.units import format_bandwidth, format_duration
 
 FLOOR = 0.03
-"""A smaller dip or drift is nobody's fault."""
+"""A smaller dip or drift is no fault."""
 DEVIATIONS = 6.0
 """Robust deviations below the median from which a round is a dip: in 10,000 rounds of normal noise
 less than one."""
@@ -36,43 +35,39 @@ WATCHED = (
     "aer_dev_fatal",
     "aer_dev_nonfatal",
 )
-"""Counters that stand still while all is well."""
+"""Counters that do not move on a healthy node."""
 FEWEST = 5
-"""Rounds below which no trend is looked for."""
+"""Fewer rounds have no trend."""
 BLOCKS = 200
-"""Rounds that are looked at each by itself; of more, neighbours together."""
+"""Rounds that count one by one; of more, the medians of neighbours."""
 
 
 def dips(rounds: Sequence[SoakRound]) -> tuple[SoakEvent, ...]:
-    """Rounds far below the others of their case, and those that gave no number. A drift is taken
-    out first, or it would hide them."""
-    found = []
+    """Rounds far below the others of their case, and those without a number. A drift is taken out
+    first, or it would hide them."""
+    events: list[SoakEvent] = []
     for case_id in dict.fromkeys(each.case_id for each in rounds):
-        own = [each for each in rounds if each.case_id == case_id]
-        numbers = [each.busbw_gb_s for each in own if each.busbw_gb_s is not None]
-        usual = _usual(case_id, numbers)
-        off = [abs(value / level - 1) for value, level in zip(numbers, usual, strict=True)]
-        deviation = 1.4826 * statistics.median(off) if off else 0.0
-        levels = iter(usual)
-        for each in own:
-            artefact = f"raw/cases/soak-{each.number:03}-{case_id}/stdout.txt"
-            if each.busbw_gb_s is None:
-                found.append(
-                    SoakEvent(
-                        "failed", each.number, each.began, each.after_s, (), each.problem, artefact
-                    )
-                )
-                continue
-            change = each.busbw_gb_s / next(levels) - 1
-            if len(numbers) >= FEWEST and change < -max(FLOOR, DEVIATIONS * deviation):
-                text = (
-                    f"{case_id} {format_bandwidth(each.busbw_gb_s)}, {change:+.0%} against the"
-                    " median of all rounds"
-                )
-                found.append(
-                    SoakEvent("dip", each.number, each.began, each.after_s, (), text, artefact)
-                )
-    return tuple(found)
+        events += _dips(case_id, [each for each in rounds if each.case_id == case_id])
+    return tuple(events)
+
+
+def _dips(case_id: str, rounds: Sequence[SoakRound]) -> Iterator[SoakEvent]:
+    numbers = [each.busbw_gb_s for each in rounds if each.busbw_gb_s is not None]
+    usual = _usual(case_id, numbers)
+    residuals = [abs(value / level - 1) for value, level in zip(numbers, usual, strict=True)]
+    deviation = 1.4826 * statistics.median(residuals) if residuals else 0.0
+    levels = iter(usual)
+    for each in rounds:
+        artefact = f"raw/cases/soak-{each.number:03}-{case_id}/stdout.txt"
+        at = (each.number, each.began, each.after_s, ())
+        if each.busbw_gb_s is None:
+            yield SoakEvent("failed", *at, each.problem, artefact)
+            continue
+        change = each.busbw_gb_s / next(levels) - 1
+        if len(numbers) >= FEWEST and change < -max(FLOOR, DEVIATIONS * deviation):
+            value = format_bandwidth(each.busbw_gb_s)
+            text = f"{case_id} {value}, {change:+.0%} against the median of all rounds"
+            yield SoakEvent("dip", *at, text, artefact)
 
 
 def _usual(case_id: str, numbers: Sequence[float]) -> list[float]:
@@ -90,8 +85,8 @@ def _usual(case_id: str, numbers: Sequence[float]) -> list[float]:
 def drift(case_id: str, numbers: Sequence[float]) -> Drift | None:
     """The trend over rounds that lie evenly in time; None = too few.
 
-    >>> found = drift("all-reduce", [100.0, 99.0, 98.0, 97.0, 96.0, 95.0])
-    >>> round(found.change, 4), round(found.chance, 4)
+    >>> trend = drift("all-reduce", [100.0, 99.0, 98.0, 97.0, 96.0, 95.0])
+    >>> round(trend.change, 4), round(trend.chance, 4)
     (-0.0513, 0.0085)
     """
     if len(numbers) < FEWEST:
@@ -111,73 +106,63 @@ def drift(case_id: str, numbers: Sequence[float]) -> Drift | None:
     )
 
 
+_STATUS = {
+    "dip": Status.WARN,
+    "counter": Status.WARN,
+    "link-down": Status.FAIL,
+    "failed": Status.UNKNOWN,
+}
+
+
 def findings(soak: Soak) -> tuple[Finding, ...]:
-    """Links that went away and failed rounds fail the run; so does a drift beyond the floor; dips
-    and counters warn."""
-    found = [_finding(same) for same in _alike(soak.events)]
-    for each in soak.drifts:
-        if abs(each.change) >= FLOOR and each.chance < SURE:
-            hours = format_duration(soak.done_s)
-            found.append(
-                Finding(
-                    id="soak-drift",
-                    status=Status.FAIL if each.change < 0 else Status.WARN,
-                    title=f"{each.case_id} drifted by {each.change:+.1%} over {hours}",
-                    where=(),
-                    evidence=(
-                        Evidence(
-                            "run.json",
-                            None,
-                            f"median of all slopes; chance without a trend {each.chance:.1g}"
-                            " (Mann-Kendall)",
-                        ),
-                    ),
-                    would_settle=(
-                        (
-                            "the temperatures and clocks of the first and the last round, in"
-                            " raw/cases/soak-*/counters-*"
-                        ),
-                    ),
-                    confidence=Confidence.LIKELY,
-                    effect=max(0.0, -each.change),
-                )
-            )
-    return tuple(found)
+    """Lost links and a drift beyond the floor fail the run; failed rounds leave it open; dips and
+    counters warn."""
+    drifts = [each for each in soak.drifts if abs(each.change) >= FLOOR and each.chance < SURE]
+    return (
+        *(_event_finding(events) for events in _by_counter(soak.events)),
+        *(_drift_finding(drift, soak.done_s) for drift in drifts),
+    )
 
 
-def _alike(events: Sequence[SoakEvent]) -> tuple[tuple[SoakEvent, ...], ...]:
-    """The events, those of one counter of one place together: what moves in every third round is
+def _drift_finding(drift: Drift, done_s: float) -> Finding:
+    chance = f"chance without a trend {drift.chance:.1g} (Mann-Kendall)"
+    return Finding(
+        id="soak-drift",
+        status=Status.FAIL if drift.change < 0 else Status.WARN,
+        title=f"{drift.case_id} drifted by {drift.change:+.1%} over {format_duration(done_s)}",
+        where=(),
+        evidence=(Evidence("run.json", None, f"median of all slopes; {chance}"),),
+        would_settle=(
+            "compare temperatures and clocks of the first and the last round:"
+            " raw/cases/soak-*/counters-*",
+        ),
+        confidence=Confidence.LIKELY,
+        effect=max(0.0, -drift.change),
+    )
+
+
+def _by_counter(events: Sequence[SoakEvent]) -> tuple[tuple[SoakEvent, ...], ...]:
+    """The events; those of one counter of one place together: what moves in every third round is
     one thing to look at, not twenty."""
-    found: dict[str, list[SoakEvent]] = {}
-    for number, event in enumerate(events):
-        found.setdefault(
-            event.text.rpartition("+")[0] if event.kind == "counter" else str(number), []
-        ).append(event)
-    return tuple(tuple(same) for same in found.values())
+    groups: dict[tuple[object, ...], list[SoakEvent]] = {}
+    for index, event in enumerate(events):
+        key = (event.where, event.counter) if event.kind == "counter" else (index,)
+        groups.setdefault(key, []).append(event)
+    return tuple(map(tuple, groups.values()))
 
 
-def _finding(events: tuple[SoakEvent, ...]) -> Finding:
+def _event_finding(events: tuple[SoakEvent, ...]) -> Finding:
     first, last = events[0], events[-1]
     title = f"{first.text}, in round {first.number}, {when(first)}"
     if len(events) > 1:
-        what, total = (
-            first.text.rpartition(" +")[0],
-            sum(int(event.text.rpartition("+")[2]) for event in events),
-        )
+        total = sum(event.delta for event in events)
         title = (
-            f"{what} +{total} in {len(events)} rounds; round {first.number}, {when(first)}, to"
-            f" round {last.number}, {when(last)}"
+            f"{', '.join(first.where)} {first.counter} +{total} in {len(events)} rounds;"
+            f" round {first.number}, {when(first)}, to round {last.number}, {when(last)}"
         )
-    status = (
-        Status.WARN
-        if first.kind in ("dip", "counter")
-        else Status.FAIL
-        if first.kind == "link-down"
-        else Status.UNKNOWN
-    )
     return Finding(
         id=f"soak-{first.kind}",
-        status=status,
+        status=_STATUS[first.kind],
         title=title,
         where=first.where,
         evidence=tuple(Evidence(event.artefact, event.line_no, event.text) for event in events[:8]),
@@ -192,34 +177,28 @@ def when(event: SoakEvent) -> str:
     return f"{began}{format_duration(event.after_s)} into the soak"
 
 
-def summary(found: Soak) -> str:
-    """One line of where a soak stands, after its last round: each case's newest number, its median
-    and its trend, and what happened."""
-    last = found.rounds[-1]
-    trends = {
-        each.case_id: f"drift {each.change:+.1%}" for each in found.drifts if each.chance < LIKELY
-    }
-    told = []
-    for each in (each for each in found.rounds if each.number == last.number):
-        numbers = [
-            one.busbw_gb_s
-            for one in found.rounds
-            if one.case_id == each.case_id and one.busbw_gb_s is not None
-        ]
-        now = (
-            format_bandwidth(each.busbw_gb_s)
-            if each.busbw_gb_s is not None
-            else f"no number ({each.problem})"
-        )
-        middle = (
-            f"median {format_bandwidth(statistics.median(numbers))}" if numbers else "no number yet"
-        )
-        told.append(f"{each.case_id} {now} ({middle}, {trends.get(each.case_id, 'no trend')})")
-    strange = [event for event in found.events if event.kind in ("dip", "failed", "link-down")]
-    events = f"{len(strange)} event{'' if len(strange) == 1 else 's'}"
-    events += f", the last {strange[-1].kind} {when(strange[-1])}" if strange else ""
-    stands = (
-        f"round {last.number}, {format_duration(found.done_s)} of"
-        f" {format_duration(found.planned_s)}"
-    )
-    return f"{stands}: {', '.join(told)}; {events}"
+def summary(soak: Soak) -> str:
+    """One line after a round: each case's newest number, median and trend, and what happened."""
+    last = soak.rounds[-1].number
+    cases = [_case_summary(soak, each) for each in soak.rounds if each.number == last]
+    notable = [event for event in soak.events if event.kind in ("dip", "failed", "link-down")]
+    events = f"{len(notable)} event{'' if len(notable) == 1 else 's'}"
+    if notable:
+        events += f", the last {notable[-1].kind} {when(notable[-1])}"
+    progress = f"{format_duration(soak.done_s)} of {format_duration(soak.planned_s)}"
+    return f"round {last}, {progress}: {', '.join(cases)}; {events}"
+
+
+def _case_summary(soak: Soak, now: SoakRound) -> str:
+    rounds = [each.busbw_gb_s for each in soak.rounds if each.case_id == now.case_id]
+    numbers = [value for value in rounds if value is not None]
+    trend = "no trend"
+    for drift in soak.drifts:
+        if drift.case_id == now.case_id and drift.chance < LIKELY:
+            trend = f"drift {drift.change:+.1%}"
+    value, middle = f"no number ({now.problem})", "no number yet"
+    if now.busbw_gb_s is not None:
+        value = format_bandwidth(now.busbw_gb_s)
+    if numbers:
+        middle = f"median {format_bandwidth(statistics.median(numbers))}"
+    return f"{now.case_id} {value} ({middle}, {trend})"

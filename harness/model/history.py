@@ -1,4 +1,4 @@
-"""What of a run can be held against other runs: its regime, its numbers, its machine, and whether
+"""What of a run can be compared with other runs: its regime, its numbers, its machine, and whether
 somebody accepted it."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
-class PastRun:
+class ComparableRun:
     """A run as other runs see it."""
 
     run_id: str
@@ -82,7 +82,7 @@ class PastRun:
     nodes: tuple[str, ...]
     accepted: Decision | None = None
     contrasts: tuple[Contrast, ...] = ()
-    unread: str = ""
+    unreadable: str = ""
     """Why nothing is known of the run but that it was accepted: its files cannot be read; empty =
     they can."""
 
@@ -122,7 +122,7 @@ class NumberShift:
     number: Number
     """As it is now."""
     before_gb_s: float | None
-    """Median over the launches of all runs it is held against; None = none of them measured it."""
+    """Median over the launches of all runs it is compared with; None = none of them measured it."""
     now_gb_s: float
     shift: Shift
 
@@ -147,8 +147,8 @@ class ContrastShift:
 class RunDiff:
     """A run against earlier ones."""
 
-    now: PastRun
-    against: tuple[PastRun, ...]
+    now: ComparableRun
+    against: tuple[ComparableRun, ...]
     excluded: tuple[tuple[str, tuple[str, ...]], ...]
     """(run, why it may not be compared) of the runs that were to be compared and are not."""
     shifts: tuple[NumberShift, ...]
@@ -213,6 +213,10 @@ class SoakEvent:
     text: str
     artefact: str
     line_no: int | None = None
+    counter: str = ""
+    """The counter that moved; empty = none did."""
+    delta: int = 0
+    """By how much it moved."""
 
 
 @dataclass(frozen=True, slots=True)

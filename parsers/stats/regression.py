@@ -1,10 +1,10 @@
-"""Did it get slower, beyond the noise? Launches of a run held against the launches of accepted runs
-of the same regime.
+"""Did it get slower, beyond the noise? Launches of a run compared with those of accepted runs of the
+same regime.
 
 The ratio is that of geometric means over launches, each side trimmed of a fifth at either end (a
 launch that a neighbour disturbed must not decide). Its interval counts two kinds of noise: launch
-to launch within a run, and run to run (the fabric's mood), which only several accepted runs can
-tell. Student's t with Satterthwaite's degrees of freedom, where few launches are not trimmed;
+to launch within a run, and run to run (day-to-day drift of the fabric), which only several accepted
+runs show. Student's t with Satterthwaite's degrees of freedom, where few launches are not trimmed;
 percentile bootstraps of so few are too narrow (docs/history.md has both, measured). What is
 INCONCLUSIVE is worth another launch: a run repeats until nothing is, or its budget ends.
 """
@@ -23,9 +23,9 @@ ALPHA = 0.001
 """False alarms per run, over all its comparisons together: in noise under 1 % the floor decides
 anyway, so that this costs no power there."""
 ALPHA_INTERLEAVED = 0.01
-"""The same, of things that were measured in turn within one run."""
+"""The same, of interleaved launches within one run."""
 FEWEST = 3
-"""Launches on either side, or accepted runs, below which nothing is said."""
+"""Launches on either side, or accepted runs, below which the answer is INCONCLUSIVE."""
 TRIM = 0.2
 CHANCE = 6.0
 ENOUGH = 8
@@ -40,18 +40,17 @@ def shift(
     *,
     comparisons: int = 1,
     floor: float = FLOOR,
-    mood: float | None = None,
+    run_variance: float | None = None,
 ) -> Shift:
     """Compare the launches of one case and size, GB/s each.
 
     Args:
         before: the launches of each accepted run.
         now: the launches of the run in question.
-        comparisons: how many of this kind are made in the run: the error is shared among them
+        comparisons: how many the run makes of this kind: the error is shared among them
         (Bonferroni).
-        floor: the smallest change worth telling, as a share.
-        mood: how much the accepted runs scatter, as `scatter` says of all numbers of the
-        collective; None = as this number alone says.
+        floor: the smallest change that matters, as a share.
+        run_variance: `scatter` of all numbers of the collective; None = of this number alone.
     """
     runs = tuple(tuple(math.log(value) for value in run if value > 0) for run in before)
     runs = tuple(run for run in runs if run)
@@ -62,18 +61,20 @@ def shift(
     if launches[0] < FEWEST or not after or (launches[1] < FEWEST and len(runs) < FEWEST):
         reason = (
             f"{launches[0]} launches before and {launches[1]} now; {FEWEST} on either side are"
-            f" wanted, or {FEWEST} accepted runs"
+            f" needed, or {FEWEST} accepted runs"
         )
         return Shift(Change.INCONCLUSIVE, None, None, None, launches, len(runs), reason)
     share = _share(tuple(len(run) for run in (*runs, after)))
     centre = _centre(after, share) - statistics.fmean(_centre(run, share) for run in runs)
-    error, freedom = _error((*runs, after), share, scatter((before,)) if mood is None else mood)
-    return _told(centre, error, freedom, (launches, len(runs)), (ALPHA / comparisons, floor))
+    error, freedom = _error(
+        (*runs, after), share, scatter((before,)) if run_variance is None else run_variance
+    )
+    return _shift(centre, error, freedom, (launches, len(runs)), (ALPHA / comparisons, floor))
 
 
 def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float = FLOOR) -> Shift:
-    """Whether ratios of launches that were measured in turn, one per round, differ from 1: what the
-    fabric does to both sides cancels out.
+    """Whether ratios of interleaved launches, one per round, differ from 1: drift of the fabric is in both
+    sides and cancels out.
 
     Its error is `ALPHA_INTERLEAVED`: a few rounds have few degrees of freedom, and no night is spoilt
     by it.
@@ -91,26 +92,26 @@ def against_one(ratios: tuple[float, ...], *, comparisons: int = 1, floor: float
             None,
             launches,
             0,
-            f"{len(logs)} rounds; {FEWEST} are wanted",
+            f"{len(logs)} rounds; {FEWEST} are needed",
         )
     share = _share((len(logs),))
     centre, (squares, left) = _centre(logs, share), _squares(logs, share)
     error = max(math.sqrt(squares / (left - 1) / left), ROUNDING / math.sqrt(left))
-    return _told(
+    return _shift(
         centre, error, float(left - 1), (launches, 0), (ALPHA_INTERLEAVED / comparisons, floor)
     )
 
 
-def _told(
+def _shift(
     centre: float,
     error: float,
     freedom: float,
     counts: tuple[tuple[int, int], int],
-    asked: tuple[float, float],
+    limits: tuple[float, float],
 ) -> Shift:
     """The shift of a difference of logarithms with its standard error; `counts`: launches, runs
-    before; `asked`: error, floor."""
-    error_share, floor = asked
+    before; `limits`: error, floor."""
+    error_share, floor = limits
     # To a tenth below: a slightly wider interval, and a quantile that was asked before.
     freedom = max(1.0, math.floor(freedom * 10) / 10)
     sure, usual = (
@@ -121,19 +122,30 @@ def _told(
     return Shift(change, ratio, low, high, *counts, reason, half=usual)
 
 
-def _decide(interval: tuple[float, float, float], usual: float, floor: float) -> tuple[Change, str]:
-    ratio, low, high = interval
-    told = f"{ratio - 1:+.1%} ({low - 1:+.1%} to {high - 1:+.1%})"
+def interval(shift: Shift) -> str:
+    """`-5.1% (-6.0% to -4.2%)`; without a ratio the reason why there is none."""
+    if shift.ratio is None or shift.low is None or shift.high is None:
+        return shift.reason
+    return _interval(shift.ratio, shift.low, shift.high)
+
+
+def _interval(ratio: float, low: float, high: float) -> str:
+    return f"{ratio - 1:+.1%} ({low - 1:+.1%} to {high - 1:+.1%})"
+
+
+def _decide(limits: tuple[float, float, float], usual: float, floor: float) -> tuple[Change, str]:
+    ratio, low, high = limits
+    text, width = _interval(ratio, low, high), -math.log(1 - floor)
     if ratio <= 1 - floor and high < 1:
-        return Change.SLOWER, f"{told}: slower beyond the noise, floor {floor:.0%}"
+        return Change.SLOWER, f"{text}: slower beyond the noise, floor {floor:.0%}"
     if ratio >= 1 / (1 - floor) and low > 1:
-        return Change.FASTER, f"{told}: faster beyond the noise, floor {floor:.0%}"
-    within = abs(math.log(ratio)) < -math.log(1 - floor)
-    if within and (usual <= floor / 3 or abs(math.log(ratio)) + usual <= -math.log(1 - floor)):
-        return Change.SAME, f"{told}: no change of {floor:.0%} or more"
+        return Change.FASTER, f"{text}: faster beyond the noise, floor {floor:.0%}"
+    distance = abs(math.log(ratio))
+    if distance < width and (usual <= floor / 3 or distance + usual <= width):
+        return Change.SAME, f"{text}: no change of {floor:.0%} or more"
     return (
         Change.INCONCLUSIVE,
-        f"{told}: the noise is too large to tell; more launches would settle it",
+        f"{text}: inconclusive, too much noise; more launches would settle it",
     )
 
 
@@ -156,18 +168,18 @@ def _squares(logs: tuple[float, ...], share: float) -> tuple[float, int]:
     count = len(logs)
     cut = int(share * count)
     ordered = sorted(logs)
-    held = [min(max(value, ordered[cut]), ordered[count - cut - 1]) for value in ordered]
-    return statistics.pvariance(held) * count, count - 2 * cut
+    clipped = [min(max(value, ordered[cut]), ordered[count - cut - 1]) for value in ordered]
+    return statistics.pvariance(clipped) * count, count - 2 * cut
 
 
 def scatter(numbers: tuple[tuple[tuple[float, ...], ...], ...]) -> float:
     """The variance between accepted runs over what the noise of their launches explains; 1 = no
     more than chance gives.
 
-    A mood shifts a whole run, so that all numbers of a collective together tell it from chance;
-    `numbers`: of each, the launches of each run. Runs without moods pass `1 + CHANCE /
-    sqrt(numbers)` a few times in a thousand. Were less taken for a mood, too, a quiet fabric would
-    get intervals that hide a loss of 5 %.
+    Drift from day to day moves every number of a run, so all numbers of a collective are pooled to
+    separate it from chance. `numbers`: of each, the launches of each run. Runs without drift exceed
+    `1 + CHANCE / sqrt(numbers)` a few times in a thousand. A lower bar would give a quiet fabric
+    intervals that hide a loss of 5 %.
     """
     found = []
     for before in numbers:
@@ -183,7 +195,9 @@ def scatter(numbers: tuple[tuple[tuple[float, ...], ...], ...]) -> float:
     return mean if found and mean > 1 + CHANCE / math.sqrt(len(found)) else 1.0
 
 
-def _error(runs: tuple[tuple[float, ...], ...], share: float, mood: float) -> tuple[float, float]:
+def _error(
+    runs: tuple[tuple[float, ...], ...], share: float, run_variance: float
+) -> tuple[float, float]:
     """(standard error of the difference between the last of the runs and the others, degrees of
     freedom).
 
@@ -206,9 +220,9 @@ def _error(runs: tuple[tuple[float, ...], ...], share: float, mood: float) -> tu
         return ROUNDING, float(max(freedom, 1))
     variances = [pooled / left for _, left in each]
     explained = statistics.fmean(variances[:-1])
-    # What the runs scatter by beyond what their launches explain is the mood of the fabric; the new
-    # run has one, too.
-    beyond = max(0.0, mood - 1) * explained * (1 + 1 / count) if count > 1 else 0.0
+    # What the runs scatter by beyond what their launches explain is day-to-day drift; the new run
+    # has it, too.
+    beyond = max(0.0, run_variance - 1) * explained * (1 + 1 / count) if count > 1 else 0.0
     total = variances[-1] + explained / count
     spread = (total + beyond) ** 2 / (
         total**2 / freedom + (beyond**2 / (count - 1) if beyond else 0.0)

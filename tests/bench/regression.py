@@ -6,7 +6,7 @@ Simulated runs of 24 numbers (3 collectives, 8 sizes) against 5 accepted runs of
 makes 5 launches of each collective, then more of those with a number that cannot be told yet, 15 at
 most: what a playbook's `repeat` does. Noise per launch is multiplicative: normal, heavy-tailed
 (Student's t, 3 degrees of freedom, scaled to the CV), periodic (a neighbour whose job takes 5 % of
-every fourth launch), and with a mood that shifts a whole run by 0.5, 1 or 2 %.
+every fourth launch), and with a drift that shifts a whole run by 0.5, 1 or 2 %.
 
 Goals: at most 1 % of healthy runs with any false alarm; -5 % at CV 1 % found in at least 99 %, -4 %
 in at least 95 % (floor 3 %); at fleet scale, where every node is a run of its own every night, at
@@ -28,14 +28,14 @@ from busbw.parsers.stats.regression import scatter, shift
 COLLECTIVES, SIZES, RUNS, LEAST, MOST = 3, 8, 5, 5, 15
 NUMBERS = COLLECTIVES * SIZES
 PERIOD = 4
-MOODS = {"mood 0.5%": 0.005, "mood 1%": 0.01, "mood 2%": 0.02}
-KINDS = ("normal", "heavy", "periodic", *MOODS)
+DRIFTS = {"drift 0.5%": 0.005, "drift 1%": 0.01, "drift 2%": 0.02}
+KINDS = ("normal", "heavy", "periodic", *DRIFTS)
 VARIATIONS = (0.005, 0.01, 0.02, 0.05)
 RESAMPLES = 400
 
 
 def launches(draw: random.Random, kind: str, cv: float, level: float) -> Iterator[float]:
-    """One run's launches of one number, without end; `level` has the run's mood in it."""
+    """One run's launches of one number, without end; `level` has the run's drift in it."""
     number = draw.randrange(PERIOD)
     while True:
         noise = draw.gauss(0, 1)
@@ -50,18 +50,18 @@ def collective(
     draw: random.Random, kind: str, cv: float, level: float, most: int = MOST
 ) -> tuple[list[Change], int]:
     """What the numbers of one collective come to, and how many launches that took."""
-    levels = [1 + draw.gauss(0, MOODS.get(kind, 0.0)) for _ in range(RUNS + 1)]
+    levels = [1 + draw.gauss(0, DRIFTS.get(kind, 0.0)) for _ in range(RUNS + 1)]
     before = tuple(
         tuple(tuple(islice(launches(draw, kind, cv, each), LEAST)) for each in levels[1:])
         for _ in range(SIZES)
     )
     coming = [launches(draw, kind, cv, level * levels[0]) for _ in range(SIZES)]
     now = [list(islice(each, LEAST)) for each in coming]
-    mood = scatter(before)
+    variance = scatter(before)
     while True:
         pairs = zip(before, now, strict=True)
         told = [
-            shift(past, tuple(values), comparisons=NUMBERS, mood=mood).change
+            shift(past, tuple(values), comparisons=NUMBERS, run_variance=variance).change
             for past, values in pairs
         ]
         if Change.INCONCLUSIVE not in told or len(now[0]) >= most:

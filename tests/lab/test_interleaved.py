@@ -1,5 +1,5 @@
 """`busbw run` in turn, in the lab: a setting that gains and one that does not, changed nodes and
-the fabric's mood, a soak with a flap."""
+the fabric's drift, a soak with a flap."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_an_unsafe_setting_is_refused_before_any_node_is_asked(tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_not_blamed_on_the_change(
+def test_a_changed_node_that_got_slower_is_named_and_drift_of_all_nodes_is_not_blamed_on_the_change(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
     lab = lab_factory(nodes=4, gpus=1, rate_bit_s=60e6)
@@ -127,10 +127,10 @@ def test_a_changed_node_that_got_slower_is_named_and_the_mood_of_all_nodes_is_no
     )
     for node in ("node1", "node2", "node3", "node4"):
         faults.slow(lab, node, 36e6)
-    moody = busbw(*run)
+    drifted = busbw(*run)
     found = {finding["id"]: finding for finding in result(tmp_path / "runs")["findings"]}
-    assert "treatment-nodes-slower" not in found, moody
-    assert found["control-nodes-slower"]["status"] == "WARN", moody
+    assert "treatment-nodes-slower" not in found, drifted
+    assert found["control-nodes-slower"]["status"] == "WARN", drifted
     faults.clear(lab)
     faults.slow(lab, "node4", 30e6)
     # As many rounds as this machine's noise needs: three have two degrees of freedom, so that one

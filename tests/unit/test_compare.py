@@ -14,7 +14,7 @@ import pytest
 from busbw.compare import comparable, earlier
 from busbw.compare.comparable import diff
 from busbw.model import RunResult, Status
-from busbw.model.history import Change, Number, PastRun, Regime
+from busbw.model.history import Change, ComparableRun, Number, Regime
 from busbw.reports import html
 from busbw.reports.compare import lines
 
@@ -27,11 +27,11 @@ MACHINE = (("NCCL", "2.28.3"), ("rdma.firmware", "28.43.2026 on 16"))
 
 def run(
     name: str, *values: float, machine: tuple[tuple[str, str], ...] = MACHINE, **changes: object
-) -> PastRun:
+) -> ComparableRun:
     number = Number(
         "all-reduce", "all_reduce", "bandwidth", 8 << 30, "-n 20 -w 5 -c 1 -z 0 float sum", values
     )
-    made = PastRun(
+    made = ComparableRun(
         name, "2026-11-20T02:12:00Z", "PASS", REGIME, (number,), machine, ("gpu-001", "gpu-002")
     )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]  # as the test's author wrote them
@@ -48,7 +48,7 @@ def test_a_result_gives_its_regime_its_numbers_over_launches_and_its_machine() -
     assert {number.purpose for number in seen.numbers} <= {"bandwidth", "latency"}
     assert all(value > 0 for number in seen.numbers for value in number.busbw_gb_s)
     assert comparable.why_not_comparable(seen, seen) == ()
-    assert comparable.changed(seen, seen) == ()
+    assert comparable.machine_changes(seen, seen) == ()
 
 
 def test_a_slower_run_is_told_with_the_change_of_the_machine_that_coincides() -> None:
@@ -105,7 +105,7 @@ def test_a_number_that_was_measured_with_other_options_is_not_held_against() -> 
 
 def test_other_nodes_are_told_as_a_change() -> None:
     found = diff(run("now", 371.0, 370.6, 371.3, nodes=("gpu-001", "gpu-009")), GOOD)
-    assert found.machine == (("nodes", "2", "2, 1 of them others"),)
+    assert found.machine == (("nodes", "2", "2, 1 of them new"),)
 
 
 def test_the_report_shows_the_change_with_its_interval_and_the_machine_beside_it() -> None:
@@ -222,7 +222,7 @@ def test_a_run_that_no_accepted_run_may_be_compared_with_has_no_answer() -> None
         "halved", 180.0, 180.0, 180.0, regime=dataclasses.replace(REGIME, nics="8 x 200 Gb/s")
     )
     found = diff(halved, GOOD)
-    (finding,) = earlier.open_finding(found, frozenset({"all-reduce"}))
+    (finding,) = earlier.inconclusive_finding(found, frozenset({"all-reduce"}))
     assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
     assert "NICs: 8 x 200 Gb/s here, 400 Gb/s in good-2" in finding.title
     assert "none of them may be compared" in earlier.uncovered(found)[0].why
@@ -243,13 +243,15 @@ def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_
     plan = SimpleNamespace(cluster=SimpleNamespace(nodes=("a", "b"), emulated=False))
     kept = earlier.collect(tmp_path, plan)  # type: ignore[arg-type]  # as much of a plan as it uses
     assert [each.run_id for each in kept] == ["1-torn", "2-none"]
-    assert "busbw report 2-none" in kept[1].unread
+    assert "busbw report 2-none" in kept[1].unreadable
     found = diff(run("now", 371.0, 370.0, 372.0), kept)
     assert [name for name, _ in found.excluded] == ["1-torn", "2-none"]
-    (finding,) = earlier.open_finding(found, frozenset())
+    (finding,) = earlier.inconclusive_finding(found, frozenset())
     assert (finding.id, finding.status) == ("nothing-comparable", Status.UNKNOWN)
     assert (
-        earlier.open_finding(diff(run("now", 371.0, 370.0, 372.0), (*GOOD, *kept)), frozenset())
+        earlier.inconclusive_finding(
+            diff(run("now", 371.0, 370.0, 372.0), (*GOOD, *kept)), frozenset()
+        )
         == ()
     ), "the others are enough"
 

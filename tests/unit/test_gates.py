@@ -27,7 +27,7 @@ from busbw.model import (
     Status,
 )
 from busbw.model.counters import RailBytes
-from busbw.model.history import Number, PastRun, Regime
+from busbw.model.history import ComparableRun, Number, Regime
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.expect import sensitivity
 from busbw.parsers.expect.sensitivity import Watch
@@ -91,12 +91,12 @@ def test_repeated_launches_are_one_number_with_an_interval() -> None:
     assert found.reason == "98% (median of 3 launches); at least 80% is wanted"
 
 
-def earlier(busbw: float, nodes: tuple[str, ...] = SIM.NODES) -> PastRun:
+def earlier(busbw: float, nodes: tuple[str, ...] = SIM.NODES) -> ComparableRun:
     regime = Regime("infiniband", "8 x H100", "8 x 400", len(nodes), 64, False)
     number = Number(
         "all-reduce", "all_reduce", "bandwidth", 8 * GIB, "", (busbw - 1.0, busbw, busbw + 1.0)
     )
-    return PastRun("old", "2026-11-20T00:00:00Z", "PASS", regime, (number,), (), nodes)
+    return ComparableRun("old", "2026-11-20T00:00:00Z", "PASS", regime, (number,), (), nodes)
 
 
 def test_the_clusters_own_accepted_runs_come_before_peers_and_are_stricter() -> None:

@@ -30,7 +30,7 @@ from busbw.model import (
     Sizes,
     Status,
 )
-from busbw.model.history import Change, PastRun, Soak, SoakEvent, SoakRound
+from busbw.model.history import Change, ComparableRun, Soak, SoakEvent, SoakRound
 from busbw.reports import html
 from busbw.reports.sections import interleaved as interleaved
 from busbw.store import artefacts, run_directory
@@ -72,15 +72,15 @@ def launch(
 
 
 def rounds(levels: tuple[float, ...], count: int = 7, cv: float = 0.005) -> list[CaseOutcome]:
-    """The fabric's mood falls by a third over the rounds; each setting has its own level."""
+    """The fabric's drift falls by a third over the rounds; each setting has its own level."""
     draw = random.Random(7)
-    moods = [1 - number / count / 3 for number in range(count)]
+    drifts = [1 - number / count / 3 for number in range(count)]
     return [
         launch(
             Slot("sweep", number + 1, str(variant), "all-reduce"),
-            100 * mood * level * (1 + cv * draw.gauss(0, 1)),
+            100 * drift * level * (1 + cv * draw.gauss(0, 1)),
         )
-        for number, mood in enumerate(moods)
+        for number, drift in enumerate(drifts)
         for variant, level in enumerate(levels)
     ]
 
@@ -132,7 +132,7 @@ def control(number: int, before: float, changed: float, after: float) -> list[Ca
     ]
 
 
-def controlled(name: str, level: float, mood: float = 1.0) -> PastRun:
+def controlled(name: str, level: float, drift: float = 1.0) -> ComparableRun:
     draw = random.Random(name)
     # Within a round the fabric falls evenly, from 1.02 to 0.98 of its middle.
     noisy = [
@@ -146,7 +146,7 @@ def controlled(name: str, level: float, mood: float = 1.0) -> PastRun:
     cases = [
         each
         for n, (b, c, a) in enumerate(noisy, 1)
-        for each in control(n, 50 * mood * b, 50 * mood * level * c, 50 * mood * a)
+        for each in control(n, 50 * drift * b, 50 * drift * level * c, 50 * drift * a)
     ]
     nodes = ("a", "b", "c", "d")
     return comparable.of_parts(
@@ -168,7 +168,7 @@ def test_a_round_is_the_changed_launch_over_the_unchanged_before_and_after_so_th
     ), "half a round is none"
 
 
-def test_changed_nodes_that_lost_a_tenth_are_named_and_a_mood_of_all_nodes_is_not_blamed_on_the_change() -> (
+def test_changed_nodes_that_lost_a_tenth_are_named_and_drift_of_all_nodes_is_not_blamed_on_the_change() -> (
     None
 ):
     good = (controlled("one", 1.0), controlled("two", 1.0))
@@ -176,10 +176,10 @@ def test_changed_nodes_that_lost_a_tenth_are_named_and_a_mood_of_all_nodes_is_no
     assert (lost.status, lost.contrasts[0].shift.change) == (Status.FAIL, Change.SLOWER)
     assert lost.contrasts[0].fabric is not None
     assert lost.contrasts[0].fabric.change is not Change.SLOWER
-    moody = diff(controlled("moody", 1.0, mood=0.8), good)
-    assert (moody.status, moody.contrasts[0].shift.change) == (Status.PASS, Change.SAME)
-    assert moody.contrasts[0].fabric is not None
-    assert moody.contrasts[0].fabric.change is Change.SLOWER
+    drifted = diff(controlled("drifted", 1.0, drift=0.8), good)
+    assert (drifted.status, drifted.contrasts[0].shift.change) == (Status.PASS, Change.SAME)
+    assert drifted.contrasts[0].fabric is not None
+    assert drifted.contrasts[0].fabric.change is Change.SLOWER
 
 
 def test_nodes_that_were_always_slower_are_not_slower_by_the_change() -> None:
@@ -260,6 +260,8 @@ def test_a_counter_that_moves_in_many_rounds_is_one_finding_and_two_counters_are
             (node,),
             f"{node} {counter} +{n}",
             f"raw/{n}.txt",
+            counter=counter,
+            delta=n,
         )
         for n, node, counter in (
             (1, "node1", "tx_errors"),
@@ -524,3 +526,9 @@ def test_a_link_lost_during_a_launch_and_one_lost_between_two_are_both_seen_and_
         ),
         ("link-down", 3, ("node2 eth0",), "node2 eth0 lost its link (carrier_down_count +2)"),
     ]
+
+
+def test_a_sweep_in_which_no_launch_gave_a_number_has_no_result() -> None:
+    assert ab.sweep_results([launch(Slot("sweep", 1, "0", "all-reduce"), None)], SETTINGS) == ()
+    alone = ab.sweep_results([launch(Slot("sweep", 1, "1", "all-reduce"), 100.0)], SETTINGS)
+    assert alone == (), "without a launch of the same round unset there is nothing to compare"

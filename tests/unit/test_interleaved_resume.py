@@ -215,7 +215,7 @@ def measured(machine: Machine, asked: Asked, monkeypatch: pytest.MonkeyPatch) ->
         lambda run: SimpleNamespace(add=lambda launch: None, so_far=lambda planned_s: None),
     )
     monkeypatch.setattr(interleaved.launches, "read", lambda *words: None)
-    monkeypatch.setattr(interleaved, "_tell", lambda *words: None)
+    monkeypatch.setattr(interleaved, "_report", lambda *words: None)
     for stage in (interleaved, repeat):
         monkeypatch.setattr(stage, "measure", machine.measure)
         monkeypatch.setattr(stage, "make", make)

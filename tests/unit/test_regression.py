@@ -71,15 +71,15 @@ def test_one_disturbed_launch_makes_no_regression() -> None:
     assert shift(BEFORE, disturbed, comparisons=24).change is not Change.SLOWER
 
 
-def test_moods_of_the_fabric_from_run_to_run_widen_the_interval() -> None:
-    moody = tuple(
+def test_drift_of_the_fabric_from_run_to_run_widen_the_interval() -> None:
+    drifted = tuple(
         launches(seed, level=level, cv=0.002)
         for seed, level in enumerate((0.95, 1.03, 0.99, 1.05, 0.97))
     )
     steady = tuple(launches(seed, cv=0.002) for seed in range(5))
     now = launches(93, level=0.955, cv=0.002)
     assert shift(steady, now).change is Change.SLOWER
-    assert shift(moody, now).change is Change.INCONCLUSIVE
+    assert shift(drifted, now).change is Change.INCONCLUSIVE
 
 
 def test_single_launches_of_several_accepted_runs_are_enough_and_of_one_are_not() -> None:

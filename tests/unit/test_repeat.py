@@ -1,4 +1,4 @@
-"""Repeating what cannot be told: which cases, until when, and what is said when the budget ends."""
+"""Repeating what inconclusive: which cases, until when, and what is said when the budget ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from busbw.compare import earlier
 from busbw.compare import measure as repeat
 from busbw.compare.comparable import diff
 from busbw.model import Invocation, RunResult, Status
-from busbw.model.history import Number, PastRun, Regime
+from busbw.model.history import ComparableRun, Number, Regime
 from busbw.playbook import RepeatPlan
 from busbw.run.context import Context
 from busbw.run.launching import Place
@@ -30,9 +30,9 @@ QUIET = (370.0, 371.0, 369.5, 370.5, 370.2)
 NOISY = (370.0, 330.0, 395.0, 350.0, 410.0)
 
 
-def past_run(name: str, values: tuple[float, ...], case: str = "all-reduce") -> PastRun:
+def past_run(name: str, values: tuple[float, ...], case: str = "all-reduce") -> ComparableRun:
     number = Number(case, case, "bandwidth", 8 << 30, "-n 20", values)
-    return PastRun(
+    return ComparableRun(
         name,
         "2026-11-20T02:12:00Z",
         "PASS",
@@ -66,15 +66,15 @@ def result(
 
 def test_only_required_cases_that_more_launches_can_settle_are_repeated() -> None:
     wanted = frozenset({"all-reduce"})
-    assert repeat.open_cases(result(NOISY, QUIET), wanted) == ("all-reduce",)
-    assert repeat.open_cases(result(QUIET, QUIET), wanted) == ()
-    assert repeat.open_cases(result(NOISY, QUIET, "latency"), wanted) == (), (
+    assert repeat.inconclusive_cases(result(NOISY, QUIET), wanted) == ("all-reduce",)
+    assert repeat.inconclusive_cases(result(QUIET, QUIET), wanted) == ()
+    assert repeat.inconclusive_cases(result(NOISY, QUIET, "latency"), wanted) == (), (
         "an advisory case decides nothing"
     )
-    assert repeat.open_cases(result(NOISY, QUIET[:2]), wanted) == (), (
+    assert repeat.inconclusive_cases(result(NOISY, QUIET[:2]), wanted) == (), (
         "two accepted launches stay two, however many are made now"
     )
-    assert repeat.open_cases(dataclasses.replace(RESULT, compared=None), wanted) == ()
+    assert repeat.inconclusive_cases(dataclasses.replace(RESULT, compared=None), wanted) == ()
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,20 @@ def test_launches_are_added_until_nothing_is_open_or_launches_or_budget_are_spen
     )
     repeat.repeat(context, Place("a", "", "", {}), ("a", "b"), 20)  # type: ignore[arg-type]  # as much of a context as it uses
     assert made == [f"all-reduce-trial-{6 + n}" for n in range(launched)]
-    assert any("budget of 15.0 s spent; all-reduce cannot be told" in text for text in told) == (
+    assert any("budget of 15.0 s spent; all-reduce inconclusive" in text for text in told) == (
         plan == RepeatPlan(15, 15.0)
     )
 
 
 def test_what_stays_open_is_no_answer_and_no_regression() -> None:
     compared = result(NOISY, QUIET).compared
-    (finding,) = earlier.open_finding(compared, frozenset({"all-reduce"}))
+    (finding,) = earlier.inconclusive_finding(compared, frozenset({"all-reduce"}))
     assert (finding.id, finding.status) == ("change-inconclusive", Status.UNKNOWN)
     assert earlier.findings(compared) == ()
-    assert earlier.open_finding(compared, frozenset({"alltoall"})) == ()
-    assert earlier.open_finding(result(QUIET, QUIET).compared, frozenset({"all-reduce"})) == ()
+    assert earlier.inconclusive_finding(compared, frozenset({"alltoall"})) == ()
+    assert (
+        earlier.inconclusive_finding(result(QUIET, QUIET).compared, frozenset({"all-reduce"})) == ()
+    )
     lost = result(tuple(value * 0.95 for value in QUIET), QUIET).compared
     assert [each.status for each in earlier.findings(lost)] == [Status.FAIL]
 
