@@ -244,13 +244,17 @@ def _plan(args: argparse.Namespace) -> RunPlan:
     from busbw.fabrics import fabric
     from busbw.run import planning
 
-    options: dict[str, object] = {
-        "playbook": _PLAYBOOK,
-        "env": [],
-        "ranks_per_node": None,
-        "temporary_keys": False,
-    }
-    plan = planning.new_plan(argparse.Namespace(**{**vars(args), **options}), started=now())
+    options = planning.RunOptions(
+        playbook=_PLAYBOOK,
+        inventory=args.inventory,
+        nodes=args.nodes,
+        exclude=args.exclude,
+        transport=args.transport,
+        profile=args.profile,
+        forks=args.forks,
+        connect_timeout_s=args.connect_timeout,
+    )
+    plan = planning.new_plan(options, started=now())
     if args.profile is None and plan.cluster.fabric is not None:
         # The playbook's fabric is what its benchmark runs over, and none runs here: what the nodes
         # have counts.

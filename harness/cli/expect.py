@@ -124,19 +124,14 @@ def _of_node(args: argparse.Namespace) -> Described:
     from busbw.transport.choose import make
 
     node = os.uname().nodename.partition(".")[0] if args.local else args.node
-    wanted: dict[str, object] = {
-        "inventory": None,
-        "nodes": node,
-        "exclude": None,
-        "playbook": "day-one",
-        "profile": args.fabric,
-        "env": [],
-    }
-    wanted |= {"ranks_per_node": None, "temporary_keys": False, "forks": 1, "connect_timeout": 10.0}
-    plan = planning.new_plan(
-        argparse.Namespace(**wanted, transport="local" if args.local else args.transport),
-        started=now(),
+    options = planning.RunOptions(
+        playbook="day-one",
+        nodes=node,
+        profile=args.fabric,
+        forks=1,
+        transport="local" if args.local else args.transport,
     )
+    plan = planning.new_plan(options, started=now())
     with tempfile.TemporaryDirectory(prefix="busbw-expect-") as folder:
         run = run_directory.create(Path(folder), plan.started, "expect")
         artefacts.keep(run, "plan.json", plan)

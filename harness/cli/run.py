@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import secrets
 import signal
@@ -24,6 +25,7 @@ from busbw.launch.choose import choose, launchers
 
 if TYPE_CHECKING:
     from busbw.run.kubernetes import Workers
+    from busbw.run.planning import RunOptions
     from busbw.store.run_directory import RunDir
 
 
@@ -252,7 +254,7 @@ def become_allocated(args: argparse.Namespace) -> None:
         return
     if choose(args.launcher).creates_nodes:
         return
-    asked = planning.salloc_options(args)
+    asked = planning.salloc_options(options_of(args))
     nodes: tuple[str, ...] = ()
     if args.resume:
         plan = load_plan(open_existing(args.resume))
@@ -455,11 +457,25 @@ def register(parser: argparse.ArgumentParser) -> None:
     result.add_argument(
         "--dry-run",
         action="store_true",
-        help="print every command line with the reason of each variable; contact no node",
+        help="print every command line with the reason of each variable; contact no node; with -v the"
+        " probes' scripts too",
     )
     result.add_argument("--json", action="store_true", help="print run.json instead of the verdict")
     console.register(result)
     outputs.register(parser)
+
+
+def options_of(args: argparse.Namespace) -> RunOptions:
+    """What was given on the command line, as the record that planning takes."""
+    from busbw.run.planning import RunOptions
+
+    given = {
+        field.name: getattr(args, field.name)
+        for field in dataclasses.fields(RunOptions)
+        if hasattr(args, field.name)
+    }
+    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    return RunOptions(**{**given, **lists, "connect_timeout_s": args.connect_timeout})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -486,7 +502,12 @@ def run(args: argparse.Namespace) -> int:
 
     with workers(args) as pods, ExitStack() as held:
         if args.dry_run:
-            sys.stdout.write(planning.dry_run(planning.new_plan(args), args))
+            from busbw.run.dry_run import dry_run
+
+            options = options_of(args)
+            plan = planning.new_plan(options)
+            benchmark = planning.benchmark(options, plan, fetch=False)
+            sys.stdout.write(dry_run(plan, benchmark, verbose=args.verbose > 0))
             return 0
         return _execute(args, pods, held)
 
@@ -499,7 +520,7 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
     from busbw.survey import earlier
 
     screen, now = Console(quiet=args.quiet, verbose=args.verbose), steady()
-    prepared = planning.prepare(args, now(), held)
+    prepared = planning.prepare(options_of(args), now(), held)
     pods.serve(prepared.run)
     if args.fabric_file:
         fabric_side.take_files(prepared.run, prepared.plan.cluster.nodes, args.fabric_file)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
-import textwrap
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 import busbw
 from busbw import assess, inventory, playbook
 from busbw.building import recipe, sources
 from busbw.building.recipe import Benchmark
-from busbw.checks import Section
-from busbw.checks.frame import families
-from busbw.checks.software import NodeFacts
 from busbw.compare import earlier
 from busbw.compare import plan as interleaving_plan
 from busbw.errors import PlaybookError, UsageError
@@ -26,14 +22,10 @@ from busbw.fabrics.fabric import Profile
 from busbw.inventory import fold
 from busbw.inventory.hostlist import expand
 from busbw.lab import enter
-from busbw.launch import FabricFacts, SlurmFacts, env
+from busbw.launch import FabricFacts, env
 from busbw.launch.choose import choose as choose_launcher
-from busbw.launch.render import render
 from busbw.model import Cluster
-from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.playbook import Playbook, contract
-from busbw.run import launching
-from busbw.run.launching import Place
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import ReachArtefact
 from busbw.store.plan import SCHEMA, Interleaving, RunPlan
@@ -43,6 +35,45 @@ from busbw.units import parse_duration
 
 ASSUMED_GPUS = 8
 """GPUs per node in a dry run where the inventory does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a person asks of a run; each field is the option of that name of `busbw run`."""
+
+    playbook: str
+    inventory: str | None = None
+    nodes: str | None = None
+    exclude: str | None = None
+    transport: str = "ssh"
+    accept_new_host_keys: bool = False
+    temporary_keys: bool = False
+    force: bool = False
+    forks: int = 64
+    connect_timeout_s: float = 10.0
+    profile: str | None = None
+    ranks_per_node: int | None = None
+    env: tuple[str, ...] = ()
+    """`NAME=VALUE` each."""
+    contract: Path | None = None
+    nccl_tests: str | None = None
+    survey: bool = False
+    budget: str | None = None
+    """As written: `20m`."""
+    sweep: tuple[str, ...] = ()
+    """`NAME=A,B` each."""
+    treatment: str | None = None
+    """A host list."""
+    duration: str | None = None
+    launcher: str | None = None
+    pml: str | None = None
+    mpi: str | None = None
+    partition: str | None = None
+    time: str | None = None
+    salloc: tuple[str, ...] = ()
+    out: Path = Path("runs")
+    resume: Path | None = None
+    replay: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +88,7 @@ class Prepared:
     """What the user should know before it starts."""
 
 
-def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared:
+def prepare(options: RunOptions, started: str, kept: ExitStack) -> Prepared:
     """A new run, a run to go on with, or a recording to run again. Until `kept` is closed no other
     process works on its directory.
 
@@ -67,44 +98,44 @@ def prepare(args: argparse.Namespace, started: str, kept: ExitStack) -> Prepared
     from busbw.transport.choose import make
     from busbw.transport.replay import ReplayTransport
 
-    if args.replay:
-        recording = run_directory.open_existing(args.replay)
+    if options.replay:
+        recording = run_directory.open_existing(options.replay)
         plan = assess.load_plan(recording)
-        run = run_directory.create(args.out, started, f"{plan.playbook.name}-replay")
+        run = run_directory.create(options.out, started, f"{plan.playbook.name}-replay")
         run.write_raw("plan.json", recording.read_raw("plan.json") or b"")
         if (held_against := recording.read_raw(earlier.FILE)) is not None:
             run.write_raw(earlier.FILE, held_against)
         reach = artefacts.load(recording, "reach.json", ReachArtefact)
         transport: Transport = ReplayTransport(recording, reach.unreachable if reach else ())
-        made = sources.kept(recording) or benchmark(args, plan)
+        made = sources.kept(recording) or benchmark(options, plan)
         sources.keep(run, made)
         return Prepared(
             run, plan, transport, made, (f"replay of {recording.run_id}: no node is contacted",)
         )
-    if args.resume:
-        run = run_directory.open_existing(args.resume)
+    if options.resume:
+        run = run_directory.open_existing(options.resume)
         plan = assess.load_plan(run)
         enter_lab(plan)
         kept.enter_context(run_directory.held(run))
-        made = _begun_with(run, args, plan)
+        made = _begun_with(run, options, plan)
         set_aside_unfinished(run)
         plan = dataclasses.replace(
-            plan, force=plan.force or args.force, slurm_job=_slurm_job(os.environ)
+            plan, force=plan.force or options.force, slurm_job=_slurm_job(os.environ)
         )
     else:
-        plan = new_plan(args, started=started)
-        made = benchmark(args, plan)
-        run = run_directory.create(args.out, started, plan.playbook.name)
+        plan = new_plan(options, started=started)
+        made = benchmark(options, plan)
+        run = run_directory.create(options.out, started, plan.playbook.name)
         kept.enter_context(run_directory.held(run))
         sources.keep(run, made)
         plan = dataclasses.replace(plan, run_id=run.run_id)
         artefacts.keep(run, "plan.json", plan)
-        if held := earlier.collect(args.out, plan):
+        if held := earlier.collect(options.out, plan):
             artefacts.keep(run, earlier.FILE, held)
     transport = make(
         plan.transport,
         ssh_config=plan.cluster.ssh_config,
-        accept_new_host_keys=args.accept_new_host_keys,
+        accept_new_host_keys=options.accept_new_host_keys,
     )
     notes = [
         (
@@ -128,17 +159,17 @@ def enter_lab(plan: RunPlan) -> None:
         enter.become_inside("lab:" + plan.cluster.source.removeprefix("lab ").partition(" ")[0])
 
 
-def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
+def new_plan(options: RunOptions, *, started: str = "") -> RunPlan:
     """The plan that the options, the inventory, the playbook and the profile make together.
 
     Raises:
         UsageError: one of them is wrong; nothing was contacted.
     """
     cluster = _with_launcher(
-        inventory.resolve(args.inventory, args.nodes, args.exclude, os.environ),
-        getattr(args, "launcher", None),
+        inventory.resolve(options.inventory, options.nodes, options.exclude, os.environ),
+        options.launcher,
     )
-    fabric, book, interleaving = _what(args, cluster)
+    fabric, book, interleaving = _what(options, cluster)
     return RunPlan(
         schema=SCHEMA,
         tool_version=busbw.__version__,
@@ -147,44 +178,40 @@ def new_plan(args: argparse.Namespace, *, started: str = "") -> RunPlan:
         cluster=cluster,
         playbook=book,
         profile=fabric,
-        transport=args.transport,
-        overrides=env.parse_overrides(args.env),
+        transport=options.transport,
+        overrides=env.parse_overrides(options.env),
         stray=env.stray(os.environ),
-        ranks_per_node=args.ranks_per_node,
-        forks=args.forks,
-        connect_timeout_s=args.connect_timeout,
-        temporary_keys=args.temporary_keys,
-        force=getattr(args, "force", False),
+        ranks_per_node=options.ranks_per_node,
+        forks=options.forks,
+        connect_timeout_s=options.connect_timeout_s,
+        temporary_keys=options.temporary_keys,
+        force=options.force,
         slurm_job=_slurm_job(os.environ),
-        salloc=salloc_options(args),
-        mpi_plugin=getattr(args, "mpi", None),
-        pml=getattr(args, "pml", None),
+        salloc=salloc_options(options),
+        mpi_plugin=options.mpi,
+        pml=options.pml,
         interleaving=interleaving,
     )
 
 
-def _what(
-    args: argparse.Namespace, cluster: Cluster
-) -> tuple[Profile, Playbook, Interleaving | None]:
+def _what(options: RunOptions, cluster: Cluster) -> tuple[Profile, Playbook, Interleaving | None]:
     """The fabric, the playbook, and what of it is interleaved."""
-    book = _book(args, emulated=cluster.emulated)
-    fabric = _fabric(args.profile or book.fabric or cluster.fabric)
-    # `busbw check` has none of these options: it measures nothing.
-    wanted = interleaving_plan.settings(getattr(args, "sweep", None) or ())
+    book = _book(options, emulated=cluster.emulated)
+    fabric = _fabric(options.profile or book.fabric or cluster.fabric)
+    wanted = interleaving_plan.settings(options.sweep)
     interleaving_plan.refuse_unsafe(wanted, fabric)
-    treatment = expand(args.treatment) if getattr(args, "treatment", None) else ()
-    duration = getattr(args, "duration", None)
-    soak_s = _seconds("--duration", duration) if duration is not None else None
+    treatment = expand(options.treatment) if options.treatment else ()
+    soak_s = None if options.duration is None else _seconds("--duration", options.duration)
     book, interleaving = interleaving_plan.interleave(
         book, tuple(node.name for node in cluster.nodes), wanted, treatment, soak_s
     )
     return fabric, book, interleaving
 
 
-def salloc_options(args: argparse.Namespace) -> tuple[str, ...]:
+def salloc_options(options: RunOptions) -> tuple[str, ...]:
     """The options of salloc that the user asked for; () = none, so no allocation either."""
-    named = (("partition", getattr(args, "partition", None)), ("time", getattr(args, "time", None)))
-    return (*(f"--{name}={value}" for name, value in named if value), *getattr(args, "salloc", ()))
+    named = (("partition", options.partition), ("time", options.time))
+    return (*(f"--{name}={value}" for name, value in named if value), *options.salloc)
 
 
 def _slurm_job(environ: Mapping[str, str]) -> str | None:
@@ -207,14 +234,14 @@ def _fabric(name: str | None) -> Profile:
     return profile.undetected() if name is None else profile.load(name)
 
 
-def _book(args: argparse.Namespace, *, emulated: bool) -> Playbook:
+def _book(options: RunOptions, *, emulated: bool) -> Playbook:
     """The playbook, with the contract of --contract in it.
 
     Raises:
         PlaybookError: one of them is wrong, or the playbook is about a contract and there is none.
     """
-    book = playbook.load(args.playbook, emulated=emulated)
-    given = getattr(args, "contract", None)
+    book = playbook.load(options.playbook, emulated=emulated)
+    given = options.contract
     if given is not None:
         book = dataclasses.replace(
             book,
@@ -222,9 +249,8 @@ def _book(args: argparse.Namespace, *, emulated: bool) -> Playbook:
                 given, frozenset(case.id for case in book.cases if not case.repeats)
             ),
         )
-    # `busbw check` has neither option: it measures nothing.
-    budget = getattr(args, "budget", None)
-    if getattr(args, "survey", False) or budget is not None:
+    budget = options.budget
+    if options.survey or budget is not None:
         budget_s = book.survey.budget_s if budget is None else _seconds("--budget", budget)
         book = dataclasses.replace(
             book, survey=dataclasses.replace(book.survey, when="always", budget_s=budget_s)
@@ -304,7 +330,7 @@ def set_aside_unfinished(run: RunDir) -> None:
             run.set_aside(name)
 
 
-def benchmark(args: argparse.Namespace, plan: RunPlan, *, fetch: bool = True) -> Benchmark:
+def benchmark(options: RunOptions, plan: RunPlan, *, fetch: bool = True) -> Benchmark:
     """Where the binaries come from: --nccl-tests, else the host-memory payload where the playbook
     asks for it. `fetch` = False asks no address.
 
@@ -313,8 +339,8 @@ def benchmark(args: argparse.Namespace, plan: RunPlan, *, fetch: bool = True) ->
         nccl-tests.
         BuildError: the address does not give it.
     """
-    if args.nccl_tests:
-        made = sources.take(args.nccl_tests, fetch=fetch)
+    if options.nccl_tests:
+        made = sources.take(options.nccl_tests, fetch=fetch)
         # Where no GPU is, what stands in for CUDA's runtime and NCCL is built beside it.
         return (
             sources.with_files(made, _packaged("shim", "busbw-shim/"))
@@ -341,7 +367,7 @@ def _packaged(folder: str, below: str) -> dict[str, bytes]:
     }
 
 
-def _begun_with(run: RunDir, args: argparse.Namespace, plan: RunPlan) -> Benchmark:
+def _begun_with(run: RunDir, options: RunOptions, plan: RunPlan) -> Benchmark:
     """What a run that goes on measures with: what it was begun with.
 
     Raises:
@@ -349,14 +375,14 @@ def _begun_with(run: RunDir, args: argparse.Namespace, plan: RunPlan) -> Benchma
     """
     first = sources.kept(run)
     if first is None:
-        made = benchmark(args, plan)
+        made = benchmark(options, plan)
         sources.keep(run, made)
         return made
-    if args.nccl_tests and args.nccl_tests != first.origin:
-        made = benchmark(args, plan)
+    if options.nccl_tests and options.nccl_tests != first.origin:
+        made = benchmark(options, plan)
         if (made.sources, made.directory) != (first.sources, first.directory):
             raise UsageError(
-                f"--nccl-tests {args.nccl_tests} is not what {run.run_id} was begun with",
+                f"--nccl-tests {options.nccl_tests} is not what {run.run_id} was begun with",
                 seen=f"begun with {first.origin or 'the host-memory payload'}",
                 next_step=(
                     "--resume without --nccl-tests; what is measured with another build is"
@@ -379,90 +405,3 @@ def _benchmark_told(made: Benchmark) -> list[str]:
         f"nccl-tests {made.version or 'of an unknown version'} from {made.origin}"
         + (f" ({', '.join(pins)})" if pins else "")
     ]
-
-
-def dry_run(plan: RunPlan, args: argparse.Namespace) -> str:
-    """Every command line of the run as shell text. What only the nodes can tell is assumed, and the
-    assumption is said."""
-    if plan.profile.name == profile.UNDETECTED:
-        raise UsageError(
-            "which fabric the nodes have is not known, and a dry run asks no node",
-            seen="no -p, and neither the inventory nor the playbook names one",
-            next_step=f"-p NAME, one of: {', '.join(profile.names())}",
-        )
-    nodes = tuple(node.name for node in plan.cluster.nodes)
-    assumed = MpiVersion(choose_launcher(plan.cluster.launcher).mpi, "4.1.0", 4)
-    known = {
-        name: NodeFacts(
-            name,
-            name,
-            None,
-            0 if plan.cluster.emulated else None,
-            "mpirun",
-            assumed,
-            None,
-            (),
-            ASSUMED_GPUS,
-            None,
-        )
-        for name in nodes
-    }
-    made = benchmark(args, plan, fetch=False)
-    binaries = made.directory or "nccl-tests/build"
-    slurm = SlurmFacts(plan.slurm_job or "SLURM_JOB_ID", nodes, plan.mpi_plugin or "pmix")
-    place = Place(
-        head=plan.head, directory=".cache/busbw", binaries=binaries, known=known, slurm=slurm
-    )
-    lines = [
-        (
-            f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source}; profile"
-            f" {plan.profile.name}; nothing was contacted"
-        ),
-        (
-            "# assumed until the nodes have said: Open MPI 4.1 on the head; no interface names;"
-            f" paths relative to the home directory; {ASSUMED_GPUS} GPUs per node where the"
-            " inventory does not say"
-        ),
-        "",
-        (
-            "# check: each node once, through one script on standard input"
-            f" ({sum(len(f.sections) for f in families())} sections)"
-        ),
-    ]
-    lines += [
-        f"#   {section.name} (at most {section.timeout_s} s): {_commented(section)}"
-        for family in families()
-        for section in family.sections
-    ]
-    if made.sources is not None:
-        lines += [
-            "",
-            (
-                f"# sources: {made.origin or 'the host-memory payload'}; an address is fetched by"
-                " this machine, once"
-            ),
-        ]
-        lines += [
-            f"# build, on {plan.head}, then copied to the others",
-            f"make -C nccl-tests {' '.join(('MPI=1', *made.make_args))}",
-        ]
-    lines += [f"# found in your shell, ignored: {item.partition('=')[0]}" for item in plan.stray]
-    lines += [f"# caution: {text}" for text in cautions(plan)]
-    lines += [
-        f"# {text}"
-        for text in env.excluded(
-            plan.profile, launching.fabric_facts(plan, nodes, known, "JOB.nccl")
-        )
-    ]
-    for order, case in enumerate(plan.playbook.cases):
-        launch = launching.make(plan, place, case, nodes, order=order)
-        lines += [
-            "",
-            render(launch.invocation, env.options(plan.pml, plan.profile.mpi)).rstrip("\n"),
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _commented(section: Section) -> str:
-    """A command, or a program in lines of comment."""
-    return section.command or "\n" + textwrap.indent(section.shell.rstrip("\n"), "#     ")

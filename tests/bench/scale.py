@@ -138,19 +138,13 @@ def _preflight(size: int, scratch: Path) -> Callable[[], object]:
 
 
 def _planning(size: int, scratch: Path) -> Callable[[], object]:
-    from busbw.cli import build_parser, commands
+    from busbw.building.recipe import Benchmark
     from busbw.run import planning
+    from busbw.run.dry_run import dry_run
 
-    words = [
-        "run",
-        "day-one",
-        "-i",
-        str(scratch / f"{size}.yaml"),
-        "--nccl-tests",
-        "/opt/nccl-tests/build",
-    ]
-    args = build_parser(commands()).parse_args(words)
-    return lambda: planning.dry_run(planning.new_plan(args), args)
+    options = planning.RunOptions("day-one", inventory=str(scratch / f"{size}.yaml"))
+    benchmark = Benchmark(None, directory="/opt/nccl-tests/build")
+    return lambda: dry_run(planning.new_plan(options), benchmark)
 
 
 def _arbitrary(size: int, scratch: Path) -> Callable[[], object]:

@@ -286,7 +286,7 @@ def test_without_a_fabric_a_dry_run_asks_for_it(capsys: pytest.CaptureFixture[st
         cli.main(["run", "quick", "-w", "gpu-1", "--dry-run", "--nccl-tests", "/opt/nccl-tests"])
         == 2
     )
-    assert "a dry run asks no node" in capsys.readouterr().err
+    assert "a dry run contacts no node, so the fabric must be named" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("age_s", "left_s"), [(0.3, 2.8), (0.8, 2.3), (4.0, 2.2), (None, 2.6)])

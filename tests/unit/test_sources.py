@@ -10,7 +10,6 @@ import subprocess
 import tarfile
 import threading
 import zipfile
-from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -397,12 +396,12 @@ def test_a_run_that_goes_on_needs_no_word_of_its_benchmark_and_refuses_another(
     first = sources.take(str(own))
     run, plan = begun(tmp_path, first)
     own.unlink()
-    assert planning._begun_with(run, Namespace(nccl_tests=None), plan) == first
-    assert planning._begun_with(run, Namespace(nccl_tests=str(own)), plan) == first, (
-        "named again, and not even looked at"
-    )
+    assert planning._begun_with(run, planning.RunOptions("quick", nccl_tests=None), plan) == first
+    assert (
+        planning._begun_with(run, planning.RunOptions("quick", nccl_tests=str(own)), plan) == first
+    ), "named again, and not even looked at"
     with pytest.raises(UsageError) as caught:
-        planning._begun_with(run, Namespace(nccl_tests=str(other)), plan)
+        planning._begun_with(run, planning.RunOptions("quick", nccl_tests=str(other)), plan)
     assert caught.value.lines() == (
         f"error: --nccl-tests {other} is not what {run.run_id} was begun with",
         f"seen: begun with {own}",
@@ -415,7 +414,9 @@ def test_a_run_that_was_cut_off_before_it_said_its_benchmark_takes_the_one_that_
 ) -> None:
     run, plan = begun(tmp_path, None)
     (tmp_path / "n.tar.gz").write_bytes(PACKED)
-    taken = planning._begun_with(run, Namespace(nccl_tests=str(tmp_path / "n.tar.gz")), plan)
+    taken = planning._begun_with(
+        run, planning.RunOptions("quick", nccl_tests=str(tmp_path / "n.tar.gz")), plan
+    )
     assert (taken.sources, sources.kept(run)) == (PACKED, taken)
 
 
@@ -427,10 +428,7 @@ def test_a_dry_run_names_an_address_and_does_not_ask_it(capsys: pytest.CaptureFi
         )
         == 0
     )
-    assert (
-        f"# sources: {given}; an address is fetched by this machine, once"
-        in capsys.readouterr().out
-    )
+    assert f"# sources: {given}; this machine fetches an address, once" in capsys.readouterr().out
 
 
 def test_gzip_without_a_tar_in_it_is_no_archive(tmp_path: Path) -> None:

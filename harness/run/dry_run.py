@@ -1,0 +1,213 @@
+"""Every command line that a run would start, as shell text, before any node is contacted. What only
+the nodes can tell is assumed, and the assumption is printed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from busbw.building.recipe import Benchmark
+from busbw.checks import CheckFamily
+from busbw.checks.frame import families
+from busbw.checks.software import NodeFacts
+from busbw.errors import UsageError
+from busbw.fabrics import fabric
+from busbw.fabrics.fabric import LinkTool
+from busbw.inventory.hostlist import fold
+from busbw.launch import SlurmFacts, env
+from busbw.launch.choose import choose as choose_launcher
+from busbw.launch.render import render
+from busbw.model import BenchmarkCase
+from busbw.parsers.tools.open_mpi import MpiVersion
+from busbw.run import launching
+from busbw.run.launching import Place
+from busbw.run.planning import cautions
+from busbw.store.plan import RunPlan
+from busbw.survey import link_baseline
+from busbw.survey import measure as survey
+from busbw.survey.adapt import Wanted, choose
+from busbw.survey.places import fabric_of
+from busbw.survey.schedule import Round, alone, shards
+
+ASSUMED_GPUS = 8
+"""GPUs per node where the inventory does not say."""
+ROUNDS = 2
+"""Rounds of pairs that are shown; which come after them depends on what these measure."""
+
+
+def dry_run(plan: RunPlan, benchmark: Benchmark, *, verbose: bool = False) -> str:
+    """The whole run in its order: probes, build, launches, the survey's first rounds, the link
+    baseline. `verbose` adds the probes' and the baseline's scripts.
+
+    Raises:
+        UsageError: no fabric is named, or the launcher cannot express a case.
+    """
+    if plan.profile.name == fabric.UNDETECTED:
+        raise UsageError(
+            "a dry run contacts no node, so the fabric must be named",
+            seen="no -p, and neither the inventory nor the playbook names one",
+            next_step=f"-p NAME, one of: {', '.join(fabric.names())}",
+        )
+    nodes = tuple(node.name for node in plan.cluster.nodes)
+    place = _place(plan, benchmark, nodes)
+    lines = [
+        f"# {plan.playbook.name} on {len(nodes)} nodes from {plan.cluster.source}; profile"
+        f" {plan.profile.name}; nothing was contacted",
+        f"# assumed: {choose_launcher(plan.cluster.launcher).mpi} 4.1 on the head; no interface"
+        f" names; paths relative to the home directory; {ASSUMED_GPUS} GPUs per node where the"
+        " inventory does not say",
+        "",
+        *_probes(verbose=verbose),
+        *_build(plan, benchmark),
+    ]
+    lines += [f"# in your shell, ignored: {item.partition('=')[0]}" for item in plan.stray]
+    lines += [f"# caution: {text}" for text in cautions(plan)]
+    facts = launching.fabric_facts(plan, nodes, place.known, "JOB.nccl")
+    lines += [f"# {text}" for text in env.excluded(plan.profile, facts)]
+    ranks_per_node = 0
+    for order, case in enumerate(plan.playbook.cases):
+        launch = launching.make(plan, place, case, nodes, order=order)
+        ranks_per_node = launch.ranks_per_node
+        lines += ["", _rendered(plan, launch)]
+    lines += _interleaved(plan, place, nodes)
+    lines += _survey(plan, place, nodes, ranks_per_node, verbose=verbose)
+    return "\n".join(lines) + "\n"
+
+
+def _place(plan: RunPlan, benchmark: Benchmark, nodes: tuple[str, ...]) -> Place:
+    mpi = MpiVersion(choose_launcher(plan.cluster.launcher).mpi, "4.1.0", 4)
+    user_id = 0 if plan.cluster.emulated else None
+    known = {
+        name: NodeFacts(name, name, None, user_id, "mpirun", mpi, None, (), ASSUMED_GPUS, None)
+        for name in nodes
+    }
+    slurm = SlurmFacts(plan.slurm_job or "SLURM_JOB_ID", nodes, plan.mpi_plugin or "pmix")
+    return Place(
+        head=plan.head,
+        directory=".cache/busbw",
+        binaries=benchmark.directory or "nccl-tests/build",
+        known=known,
+        slurm=slurm,
+    )
+
+
+def _probes(*, verbose: bool) -> Iterator[str]:
+    known = families()
+    count = sum(len(family.sections) for family in known)
+    yield f"# check: one script on each node, {count} probes; --dry-run -v prints their commands"
+    for family in known:
+        for section in family.sections:
+            yield f"#   {section.name} (at most {section.timeout_s} s): {_purpose(family)}"
+            if verbose:
+                yield from (f"#     {line}" for line in section.shell.splitlines())
+
+
+def _purpose(family: CheckFamily) -> str:
+    return f"for {', '.join(family.ids)}"
+
+
+def _build(plan: RunPlan, benchmark: Benchmark) -> Iterator[str]:
+    if benchmark.sources is None:
+        return
+    yield ""
+    yield (
+        f"# sources: {benchmark.origin or 'the host-memory payload'}; this machine fetches an"
+        " address, once"
+    )
+    yield f"# build, on {plan.head}, then copied to the others"
+    yield f"make -C nccl-tests {' '.join(('MPI=1', *benchmark.make_args))}"
+
+
+def _interleaved(plan: RunPlan, place: Place, nodes: tuple[str, ...]) -> Iterator[str]:
+    """The launches of the first round of a sweep, treatment nodes or a soak."""
+    wanted = plan.interleaving
+    if wanted is None:
+        return
+    control = tuple(node for node in nodes if node not in wanted.treatment)
+    yield ""
+    if wanted.soak_s is not None:
+        yield f"# soak: these launches again and again for {wanted.soak_s:g} s"
+    else:
+        yield f"# interleaved: {wanted.least} to {wanted.most} rounds of these launches"
+    for case in wanted.cases:
+        for variables in wanted.settings or ((),):
+            own = dataclasses.replace(case, env=(*case.env, *variables))
+            for group in (control, wanted.treatment) if wanted.treatment else (nodes,):
+                yield ""
+                yield _launched(plan, place, own, group)
+
+
+def _survey(
+    plan: RunPlan, place: Place, nodes: tuple[str, ...], ranks_per_node: int, *, verbose: bool
+) -> Iterator[str]:
+    book = plan.playbook.survey
+    if book.when == "never" or len(nodes) < 2 or not ranks_per_node:
+        return
+    when = "in any case" if book.when == "always" else "if a case falls short"
+    yield ""
+    yield (
+        f"# survey, {when}, within {book.budget_s:g} s: its first rounds; later ones depend on"
+        " what these measure"
+    )
+    made = survey.shape(plan, nodes, ranks_per_node)
+    for number in _rounds(plan, nodes):
+        case = survey.round_case(plan, number, made)
+        yield ""
+        yield f"# {number.id}: {number.why or f'{len(number.groups)} groups at once'}"
+        yield _launched(plan, place, case, number.order(), groups=number.groups)
+    if book.decompose != "never":
+        yield from _link_baseline(plan, nodes, verbose=verbose)
+
+
+def _rounds(plan: RunPlan, nodes: tuple[str, ...]) -> Iterator[Round]:
+    book = plan.playbook.survey
+    if "alone" in book.groups:
+        yield from shards(alone(nodes), book.shard_nodes)
+    if "pairs" not in book.groups:
+        return
+    history: tuple[Round, ...] = ()
+    leaves = fabric_of(plan.cluster, plan.profile.family)
+    while len(history) < ROUNDS:
+        number = choose(nodes, leaves, history, None, Wanted())
+        if number is None:
+            return
+        yield from shards(number, book.shard_nodes)
+        history += (number,)
+
+
+def _link_baseline(plan: RunPlan, nodes: tuple[str, ...], *, verbose: bool) -> Iterator[str]:
+    tool = survey.link_tool(plan)
+    yield ""
+    if tool is LinkTool.NONE:
+        yield "# link baseline: no tool measures a single link of this fabric"
+        return
+    rails = plan.cluster.node(nodes[0]).data_interfaces or ("RAIL",)
+    program = "ib_write_bw" if tool is LinkTool.PERFTEST else "iperf3"
+    yield (
+        f"# link baseline, if the survey flags a node: {program} over {fold(rails)}, rail by rail,"
+        f" {link_baseline.SECONDS} s each; a server on one node, the client on the other"
+    )
+    if not verbose:
+        return
+    serve = link_baseline.serve(rails, tool, address="SERVER")
+    served = "".join(
+        f"{rail} ADDRESS {link_baseline.FIRST_PORT + number}\n" for number, rail in enumerate(rails)
+    )
+    ask = link_baseline.ask(served, tool, store="")
+    for command in (serve, ask):
+        yield from (f"#   {line}" for line in command.argv[2].splitlines())
+
+
+def _launched(
+    plan: RunPlan,
+    place: Place,
+    case: BenchmarkCase,
+    nodes: tuple[str, ...],
+    *,
+    groups: tuple[tuple[str, ...], ...] = (),
+) -> str:
+    return _rendered(plan, launching.make(plan, place, case, nodes, order=0, groups=groups))
+
+
+def _rendered(plan: RunPlan, launch: launching.Launch) -> str:
+    return render(launch.invocation, env.options(plan.pml, plan.profile.mpi)).rstrip("\n")

@@ -1,0 +1,67 @@
+"""A dry run: what it prints of probes, launches, the survey and the link baseline."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from busbw import cli
+
+
+def printed(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    given = ("run", "-w", "n[1-4]", "--nccl-tests", "/opt/nccl-tests", "--dry-run", *options)
+    assert cli.main(list(given)) == 0
+    return capsys.readouterr().out
+
+
+def test_a_probe_is_its_name_and_one_line_of_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "-p", "infiniband")
+
+    probes = [line for line in text.splitlines() if line.startswith("#   ")]
+    assert "#   cuda (at most 10 s): for sw.cuda" in probes
+    assert len(probes) > 40
+    assert all(" s): for " in line for line in probes)
+    assert "command -v mpirun" not in text
+
+
+def test_verbose_adds_the_scripts_and_stays_valid_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "-p", "infiniband", "--survey", "-v")
+
+    assert "#     mpirun --version" in text
+    assert "ib_write_bw -d" in text
+    assert subprocess.run(("bash", "-n"), input=text, text=True, check=False).returncode == 0
+
+
+def test_the_surveys_first_rounds_and_the_link_baseline_follow_the_cases(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = printed(capsys, "-p", "infiniband", "--survey")
+
+    order = ("# latency: ", "# survey, in any case", "# survey-alone: ", "# survey-pairs-1: ")
+    places = [text.index(part) for part in (*order, "# survey-pairs-2: ", "# link baseline, ")]
+    assert places == sorted(places)
+    assert "NCCL_TESTS_SPLIT=DIV 8" in text[places[2] :]
+    assert "ib_write_bw over RAIL" in text[places[-1] :]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("-p", "tcp"), "# survey, in any case, within 600 s"),
+        (("-p", "tcp", "--survey"), "iperf3 over RAIL"),
+        (("-p", "efa", "--survey"), "# link baseline: no tool measures a single link"),
+    ],
+)
+def test_the_fabric_and_the_playbook_decide_what_would_follow(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], expected: str
+) -> None:
+    assert expected in printed(capsys, *options)
+
+
+def test_a_sweep_shows_the_launches_of_one_round(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, "-p", "infiniband", "--sweep", "NCCL_IB_QPS_PER_CONNECTION=2,4")
+
+    assert "# interleaved: 5 to 15 rounds of these launches" in text
+    assert "NCCL_IB_QPS_PER_CONNECTION=2 " in text
+    assert "NCCL_IB_QPS_PER_CONNECTION=4 " in text
