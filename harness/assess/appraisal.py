@@ -12,12 +12,12 @@ from busbw.assess.expectation import Hardware, NodeHardware, Outlook
 from busbw.assess.launches import Launch
 from busbw.assess.proof import Proof
 from busbw.checks import NodeAnswer
+from busbw.fabrics.fabric import Wire
 from busbw.model import CheckResult, Comparison, Finding, Status, Uncovered
 from busbw.model.history import ComparableRun
 from busbw.parsers import verdict
 from busbw.parsers.blame.blame import BlameOutcome
 from busbw.parsers.expect import sensitivity
-from busbw.parsers.expect.cluster import FABRICS, Wire
 from busbw.parsers.expect.sensitivity import Watch
 from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.parsers.stats import findings as statistics_findings
@@ -202,7 +202,7 @@ def _all_pass(checks: list[CheckResult], nodes: tuple[str, ...]) -> bool:
 def _scatter(
     plan: RunPlan, made: tuple[Launch, ...], outlooks: Mapping[str, Outlook]
 ) -> tuple[Finding, ...]:
-    wire = FABRICS[plan.profile.name][0] if plan.profile.name in FABRICS else None
+    carrier = plan.profile.carrier
     found: list[Finding] = []
     for case in plan.playbook.cases:
         own = [
@@ -229,7 +229,7 @@ def _scatter(
                 artefacts=tuple(
                     launch.artefact.json or launch.artefact.stdout or "" for launch in own
                 ),
-                ethernet=_ETHERNET.get(wire) if wire is not None else None,
+                ethernet=_ETHERNET.get(carrier.wire) if carrier is not None else None,
                 model_latency_us=latency[0][1] if latency else None,
             )
         )

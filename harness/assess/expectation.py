@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from busbw.checks import NodeAnswer, software
 from busbw.errors import UsageError
+from busbw.fabrics.fabric import Wire, carriers
 from busbw.inventory import fold
 from busbw.model import Reference
 from busbw.parsers.expect import baselines, cluster, hardware, judge
@@ -23,7 +24,6 @@ from busbw.parsers.tools import ibverbs, nvidia_smi, os_facts, rdma_sysfs
 from busbw.parsers.tools.os_facts import InterfaceSpeed
 from busbw.parsers.tools.rdma_sysfs import SysfsPort
 
-TCP = "tcp"
 """The profile whose data goes over sockets."""
 _DEFAULT = re.compile(r"^default (\S+)$", re.M)
 _ETHERNET_MTU = {1024: 1500, 2048: 2200, 4096: 9000}
@@ -294,11 +294,11 @@ def _question(
 ) -> tuple[Question | None, str]:
     if collective not in cluster.COLLECTIVES:
         return None, f"no limit is known for {collective}"
-    if fabric not in cluster.FABRICS:
+    if fabric not in carriers():
         return None, f"the profile {fabric} describes no hardware that the tables know"
     nics, mtu = carried_by(found, fabric)
     if found.gpu is None or found.gpus_per_node is None or (nodes > 1 and nics is None):
-        why = (*found.missing, found.no_sockets) if fabric == TCP else found.missing
+        why = (*found.missing, found.no_sockets) if over_tcp(fabric) else found.missing
         return None, "; ".join(text for text in why if text) or "the hardware is not known"
     if ranks_per_node != found.gpus_per_node:
         return (
@@ -322,10 +322,15 @@ def _question(
     )
 
 
+def over_tcp(fabric: str) -> bool:
+    """Whether interfaces carry the data, not RDMA ports."""
+    return carriers()[fabric].wire is Wire.TCP
+
+
 def carried_by(found: Hardware, fabric: str) -> tuple[Nics | None, int | None]:
     """What carries the data of a fabric, and the MTU that a question takes: over TCP the
     interfaces, else the RDMA ports."""
-    if fabric == TCP and found.sockets is not None:
+    if over_tcp(fabric) and found.sockets is not None:
         return found.sockets, found.sockets_mtu
     return found.nics, device_mtu(found.rdma_mtu, fabric)
 
@@ -333,9 +338,7 @@ def carried_by(found: Hardware, fabric: str) -> tuple[Nics | None, int | None]:
 def device_mtu(rdma_mtu: int | None, fabric: str) -> int | None:
     """The MTU that a question takes: InfiniBand's own, of RoCE that of a network device which gives
     it; None = the usual one."""
-    wire = cluster.FABRICS[fabric][0]
-    if wire is cluster.Wire.INFINIBAND:
+    wire = carriers()[fabric].wire
+    if wire is Wire.INFINIBAND:
         return rdma_mtu
-    return (
-        _ETHERNET_MTU.get(rdma_mtu) if wire is cluster.Wire.ROCE and rdma_mtu is not None else None
-    )
+    return _ETHERNET_MTU.get(rdma_mtu) if wire is Wire.ROCE and rdma_mtu is not None else None

@@ -206,7 +206,7 @@ def known(run: RunDir, plan: RunPlan) -> Topology | None:
     asked = load(run)
     if asked is not None and any(nic.leaf for nic in asked.topology.nics):
         return dataclasses.replace(asked.topology, links=(), errors=())
-    leaves = dict(fabric_of(plan.cluster, plan.profile.family).leaf_of)
+    leaves = dict(fabric_of(plan.cluster, plan.profile.flow_hashing).leaf_of)
     if not leaves:
         return None
     names = tuple(dict.fromkeys(leaves.values()))
@@ -237,7 +237,7 @@ def fabric(run: RunDir, plan: RunPlan) -> Fabric:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    told = fabric_of(plan.cluster, plan.profile.family)
+    told = fabric_of(plan.cluster, plan.profile.flow_hashing)
     return (
         told
         if told.leaf_of

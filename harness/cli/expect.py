@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from busbw.errors import UsageError
+from busbw.fabrics.fabric import carriers
 from busbw.units import format_bandwidth, format_size, format_time_us
 
 # `busbw expect` without describing the cluster by hand: its hardware as a run recorded it, or as
@@ -166,10 +167,9 @@ def _described(
     count: int | None,
 ) -> Described:
     from busbw.assess import expectation
-    from busbw.parsers.expect import cluster
 
     found = expectation.hardware_of(answers, nodes)  # type: ignore[arg-type]  # NodeAnswer, which this module must not import at its top
-    fabric = profile_name if profile_name in cluster.FABRICS else None
+    fabric = profile_name if profile_name in carriers() else None
     gpu = found.gpu.name if found.gpu is not None else None
     data_interfaces, mtu = (
         expectation.carried_by(found, fabric) if fabric is not None else (found.nics, None)
@@ -181,7 +181,11 @@ def _described(
     )
     missing = (
         *found.missing,
-        *((found.no_sockets,) if fabric == expectation.TCP and found.no_sockets else ()),
+        *(
+            (found.no_sockets,)
+            if fabric is not None and expectation.over_tcp(fabric) and found.no_sockets
+            else ()
+        ),
     )
     if count is None and fabric == "nvlink-only":
         # One node by itself does not say what joins it to others.
@@ -522,7 +526,7 @@ def _question(args: argparse.Namespace) -> Question:
     nics = hardware.parse_nics(args.nics) if args.nics is not None else None
     fabric = args.fabric or ("nvlink-only" if args.nodes == 1 else None)
     if fabric is not None:
-        _one_of("--fabric", fabric, tuple(cluster.FABRICS))
+        _one_of("--fabric", fabric, tuple(carriers()))
 
     def asked(nodes: int, on: str) -> Question:
         return cluster.Question(
@@ -557,7 +561,7 @@ def _question(args: argparse.Namespace) -> Question:
             next_step="--nodes 2",
         )
     if fabric is None or (args.nodes > 1 and fabric == "nvlink-only"):
-        known = ", ".join(name for name in cluster.FABRICS if name != "nvlink-only")
+        known = ", ".join(name for name in carriers() if name != "nvlink-only")
         raise UsageError(
             f"{args.nodes} nodes need a fabric; known: {known}",
             seen=f"--fabric {fabric}" if fabric else "",

@@ -15,6 +15,7 @@ from pathlib import Path
 from busbw import codec, intake
 from busbw.cli.pool import read_each
 from busbw.errors import ReadError, UnknownLayout, UsageError
+from busbw.fabrics.fabric import Family
 from busbw.model import (
     Confidence,
     Evidence,
@@ -511,9 +512,6 @@ def unknown_word(word: str, known: SymptomTable) -> str:
     return f"{word!r} is neither a path nor an id; {meant}"
 
 
-_FABRICS = ("ib", "roce", "spectrum-x", "tcp", "efa", "gcp")
-
-
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw why`."""
     parser.usage = (
@@ -536,7 +534,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--fabric",
-        choices=_FABRICS,
+        choices=[family.value for family in Family],
         help="the fabric it was meant to run on (default: what the logs show)",
     )
     from busbw.cli.why_live import register_live

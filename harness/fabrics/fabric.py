@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -113,6 +114,49 @@ class MustSee:
     """True = every channel between nodes ends in `/GDRDMA`, False = none does, None = either."""
 
 
+class Family(StrEnum):
+    """The fabrics that the catalogue of findings distinguishes."""
+
+    IB = "ib"
+    ROCE = "roce"
+    SPECTRUM_X = "spectrum-x"
+    TCP = "tcp"
+    EFA = "efa"
+    GCP = "gcp"
+
+
+class Wire(StrEnum):
+    """How payload is framed on the network."""
+
+    INFINIBAND = "InfiniBand"
+    ROCE = "RoCEv2"
+    TCP = "TCP"
+    UNFRAMED = "line rate"
+    """Headers not published: the line rate is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """What a fabric's payload travels on, for its limits and the published figures."""
+
+    wire: Wire
+    published: str
+    """The fabric's name in the published tables: `roce`, `intra-node`; a name without figures = no
+    published run is compared."""
+    why: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class FlowHashing:
+    """Whether switches spread flows by a hash of their addresses, so that two flows may share a
+    link while another is idle."""
+
+    value: bool
+    why: str
+    source: str
+
+
 @dataclass(frozen=True, slots=True)
 class ChecksPlan:
     """Preflight checks by dotted id or glob."""
@@ -136,9 +180,12 @@ class Profile:
     checks: ChecksPlan
     mpi: tuple[MpiOption, ...]
     notes: tuple[str, ...]
-    family: str | None = None
-    """The fabric as the symptom table names it: ib, roce, spectrum-x, tcp, efa, gcp; None = its
-    entries for all fabrics alone apply."""
+    family: Family | None = None
+    """None = only the findings for all fabrics apply."""
+    carrier: Carrier | None = None
+    """None = no hardware that the tables know: no limit is computed."""
+    flow_hashing: FlowHashing | None = None
+    """None = not known, taken as no."""
     link_tool: LinkTool = LinkTool.NONE
     """What measures its link baseline."""
 
@@ -163,7 +210,9 @@ class _File:
     checks: ChecksPlan | None = None
     mpi: tuple[MpiOption, ...] = ()
     notes: tuple[str, ...] = ()
-    family: str | None = None
+    family: Family | None = None
+    carrier: Carrier | None = None
+    flow_hashing: FlowHashing | None = None
     link_tool: LinkTool | None = None
 
 
@@ -242,8 +291,24 @@ def _load(name: str) -> Profile:
         mpi=_merged(base.mpi, file.mpi),
         notes=(*base.notes, *file.notes),
         family=file.family or base.family,
+        carrier=_with_source(file.carrier) or base.carrier,
+        flow_hashing=_with_source(file.flow_hashing) or base.flow_hashing,
         link_tool=file.link_tool or base.link_tool,
     )
+
+
+_Fact = TypeVar("_Fact", Carrier, FlowHashing)
+
+
+def _with_source(fact: _Fact | None) -> _Fact | None:
+    return None if fact is None else dataclasses.replace(fact, source=_source(fact.source))
+
+
+@functools.cache
+def carriers() -> Mapping[str, Carrier]:
+    """The profiles whose hardware has limits, by name, and what each travels on."""
+    profiles = (load(name) for name in names())
+    return {each.name: each.carrier for each in profiles if each.carrier is not None}
 
 
 def _merged(inherited: tuple[_Item, ...], own: tuple[_Item, ...]) -> tuple[_Item, ...]:

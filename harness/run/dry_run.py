@@ -21,6 +21,7 @@ from busbw.model import BenchmarkCase
 from busbw.parsers.tools.open_mpi import MpiVersion
 from busbw.run import launching
 from busbw.run.launching import Place
+from busbw.run.measure import Launch
 from busbw.run.planning import cautions
 from busbw.store.plan import RunPlan
 from busbw.survey import link_baseline
@@ -155,7 +156,7 @@ def _survey(
         yield ""
         yield f"# {number.id}: {number.why or f'{len(number.groups)} groups at once'}"
         yield _launched(plan, place, case, number.order(), groups=number.groups)
-    if book.decompose != "never":
+    if book.layer_breakdown != "never":
         yield from _link_baseline(plan, nodes, verbose=verbose)
 
 
@@ -166,7 +167,7 @@ def _rounds(plan: RunPlan, nodes: tuple[str, ...]) -> Iterator[Round]:
     if "pairs" not in book.groups:
         return
     history: tuple[Round, ...] = ()
-    leaves = fabric_of(plan.cluster, plan.profile.family)
+    leaves = fabric_of(plan.cluster, plan.profile.flow_hashing)
     while len(history) < ROUNDS:
         number = choose(nodes, leaves, history, None, Wanted())
         if number is None:
@@ -209,5 +210,5 @@ def _launched(
     return _rendered(plan, launching.make(plan, place, case, nodes, order=0, groups=groups))
 
 
-def _rendered(plan: RunPlan, launch: launching.Launch) -> str:
+def _rendered(plan: RunPlan, launch: Launch) -> str:
     return render(launch.invocation, env.options(plan.pml, plan.profile.mpi)).rstrip("\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from busbw.fabrics.fabric import FlowHashing
 from busbw.model import Cluster
 from busbw.model.topology import Topology
 from busbw.parsers.blame.parts import Fabric
@@ -12,16 +13,13 @@ from busbw.parsers.fabric import cabling
 
 GROUPING = ("leaf", "switch", "rack", "group")
 """Labels that say which nodes share a switch, the closest first."""
-HASHED = ("roce", "tcp", "gcp")
-"""Families of fabrics that spread flows by a hash of their addresses. InfiniBand's routes stay;
-Spectrum-X and EFA spray packets."""
 
 
-def fabric_of(cluster: Cluster, family: str | None) -> Fabric:
+def fabric_of(cluster: Cluster, hashing: FlowHashing | None) -> Fabric:
     """The leaves by the first label of `GROUPING` that every node has; without one, nothing is
     known of them."""
     # An emulated leaf has one uplink a rail: there is nothing to spread flows over.
-    hashed = family in HASHED and not cluster.emulated
+    hashed = hashing is not None and hashing.value and not cluster.emulated
     for label in GROUPING:
         found = tuple(
             (node.name, value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from busbw.assess.counters import NodeTexts, of_case
 from busbw.assess.launches import Launch
+from busbw.fabrics.fabric import Family
 from busbw.model import ComponentKind, Finding, Uncovered
 from busbw.parsers.blame import loss
 from busbw.parsers.blame.blame import BlameOutcome
@@ -46,7 +47,7 @@ def count(run: RunDir, plan: RunPlan, made: tuple[Launch, ...]) -> Counted:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    if plan.profile.family != "tcp":
+    if plan.profile.family is not Family.TCP:
         return Counted((), ())
     pairs: list[Carried] = []
     blind: dict[str, dict[str, str]] = {}

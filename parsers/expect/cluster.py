@@ -8,39 +8,14 @@ bounds on limits.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from busbw.errors import UsageError
+from busbw.fabrics.fabric import Wire, carriers
 from busbw.model import Limit
 from busbw.parsers.expect import limits, nccl_model
 from busbw.parsers.expect.hardware import Gpu, Nics
 from busbw.parsers.expect.limits import Rates
 from busbw.parsers.expect.nccl_model import Algorithm, Estimate
-
-
-class Wire(StrEnum):
-    """How payload is framed on the network."""
-
-    INFINIBAND = "InfiniBand"
-    ROCE = "RoCEv2"
-    TCP = "TCP"
-    UNFRAMED = "line rate"
-    """Headers not published: the line rate is taken."""
-
-
-FABRICS = {
-    "infiniband": (Wire.INFINIBAND, "infiniband"),
-    "azure-ib": (Wire.INFINIBAND, "infiniband"),
-    "rocev2": (Wire.ROCE, "roce"),
-    "spectrum-x": (Wire.ROCE, "spectrum-x"),
-    "gcp-gib": (Wire.ROCE, "roce"),
-    "efa": (Wire.UNFRAMED, "efa"),
-    "gcp-tcpx": (Wire.UNFRAMED, "tcpx"),
-    "gcp-tcpxo": (Wire.UNFRAMED, "tcpxo"),
-    "tcp": (Wire.TCP, "tcp"),
-    "nvlink-only": (Wire.UNFRAMED, "intra-node"),
-}
-"""Fabric profile: its framing, and its name in the published tables."""
 
 COLLECTIVES = (
     "all_reduce",
@@ -63,7 +38,7 @@ class Question:
     nodes: int
     gpus_per_node: int
     fabric: str
-    """A key of `FABRICS`."""
+    """The name of a fabric profile with a carrier."""
     gpu: Gpu | None = None
     """None = not in the tables, or not said."""
     nvlink_gb_s: float | None = None
@@ -172,7 +147,7 @@ def payload_gb_s(question: Question) -> float | None:
     line = line_gb_s(question)
     if line is None:
         return None
-    wire = FABRICS[question.fabric][0]
+    wire = carriers()[question.fabric].wire
     try:
         if wire is Wire.INFINIBAND:
             return limits.infiniband_payload(line, question.device_mtu or 4096).value_gb_s
@@ -265,7 +240,7 @@ def _bounds(question: Question, rates: Rates) -> tuple[Bound, ...]:
             ("NVLS", limits.nvls(rates)),
             ("NVLSTree", limits.nvls_tree(rates)),
         ]
-        if several and FABRICS[question.fabric][0] is Wire.INFINIBAND:
+        if several and carriers()[question.fabric].wire is Wire.INFINIBAND:
             named.append(("SHARP, only where the switches add up", limits.sharp(rates)))
     elif question.collective not in ("all_gather", "reduce_scatter"):
         named.append((question.collective, _own_bound(question.collective, rates)))
@@ -296,7 +271,7 @@ runs, not a standard."""
 
 def _band(algorithm: Algorithm, binds: str, question: Question) -> tuple[float, float] | None:
     """None = no class of published runs."""
-    fabric = FABRICS[question.fabric][1]
+    fabric = carriers()[question.fabric].published
     if question.nodes == 1:
         if algorithm is Algorithm.NVLS:
             return _BANDS["NVLS over a rack" if question.gpus_per_node > 8 else "NVLS"]
@@ -384,7 +359,7 @@ def _notes(question: Question, rates: Rates, expected: tuple[Expected, ...]) -> 
         )
     if not expected:
         notes.append("NCCL's rate for these links is not known: limits only, no estimate")
-    if FABRICS[question.fabric][0] is Wire.TCP and rates.nodes > 1:
+    if carriers()[question.fabric].wire is Wire.TCP and rates.nodes > 1:
         notes.append(
             "NCCL over sockets stays far below TCP's payload rate: published runs give 4 to 8 GB/s"
             " over 100 Gb/s"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
+from busbw.fabrics.fabric import carriers
 from busbw.model import Comparison, Reference, Status
 from busbw.parsers.expect.baselines import (
     LARGE_BYTES,
@@ -22,7 +23,7 @@ from busbw.parsers.expect.baselines import (
     match,
     share_at,
 )
-from busbw.parsers.expect.cluster import FABRICS, Expectation, Expected
+from busbw.parsers.expect.cluster import Expectation, Expected
 from busbw.units import format_size
 
 FAULTY = 0.7
@@ -114,7 +115,7 @@ def published(tables: Tables, expectation: Expectation, algorithm: str | None = 
     ):
         return Matches((), (), (), (), (), ())
     nics = None if question.nics is None else NicSet(question.nics.count, question.nics.rate_gbit_s)
-    fabric = FABRICS[question.fabric][1]
+    fabric = carriers()[question.fabric].published
     # Within 1 % NCCL's own choice cannot be told.
     near_best = tuple(
         e.name

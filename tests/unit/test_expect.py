@@ -229,8 +229,8 @@ def test_unknown_hardware_still_gets_its_limits(capsys: pytest.CaptureFixture[st
             ("--gpu", "H100", "--nodes", "8", "--nics", "8x400"),
             (
                 (
-                    "busbw: error: 8 nodes need a fabric; known: infiniband, azure-ib, rocev2,"
-                    " spectrum-x, gcp-gib, efa, gcp-tcpx, gcp-tcpxo, tcp"
+                    "busbw: error: 8 nodes need a fabric; known: azure-ib, efa, gcp-gib,"
+                    " gcp-tcpx, gcp-tcpxo, infiniband, rocev2, spectrum-x, tcp"
                 ),
                 "busbw: next: --fabric infiniband",
             ),
