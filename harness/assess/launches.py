@@ -24,12 +24,14 @@ from busbw.model import (
 from busbw.parsers.logs import open_mpi
 from busbw.parsers.nccl_tests import groups, proof, results_json, table
 from busbw.parsers.nccl_tests.groups import GroupSample
-from busbw.parsers.stall import own_launch
+from busbw.parsers.stall import judge
+from busbw.parsers.stall.evidence import LaunchPlan, StallVerdict
+from busbw.parsers.stall.iteration import place
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.run_directory import RunDir
 from busbw.text import decoded
-from busbw.triage import samples as look
+from busbw.triage import own_launch
 from busbw.units import format_size
 
 
@@ -43,6 +45,8 @@ class Launch:
     findings: tuple[Finding, ...]
     samples: tuple[GroupSample, ...]
     """What each group of a survey round achieved; () for a case over all nodes."""
+    stall: StallVerdict | None = None
+    """None = it made progress until its end."""
 
 
 def load(run: RunDir, known: Mapping[str, NodeFacts]) -> tuple[Launch, ...]:
@@ -68,7 +72,7 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
     # Emulated nodes without a host name of their own all report the machine's: then hosts prove
     # nothing.
     distinct = hosts if len(set(hosts)) == len(artefact.nodes) else ()
-    stalled = _stall(run, artefact, known, results)
+    stall = _stall(run, artefact, known, results)
     failures = _failures(run, artefact) if artefact.exit_status != 0 else ()
     lost = (
         proof.origins(proof.lost_peers(_text(run, artefact.stdout)))
@@ -94,11 +98,9 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
         )
     )
     status, reason = verdict.status, verdict.reason
-    if stalled:
-        status, reason = (
-            (Status.FAIL if any(f.status is Status.FAIL for f in stalled) else Status.UNKNOWN),
-            stalled[0].title,
-        )
+    if stall is not None:
+        failed = any(finding.status is Status.FAIL for finding in stall.findings)
+        status, reason = Status.FAIL if failed else Status.UNKNOWN, stall.headline
     outcome = CaseOutcome(
         case=artefact.case,
         status=status,
@@ -113,7 +115,8 @@ def read(run: RunDir, artefact: CaseArtefact, known: Mapping[str, NodeFacts]) ->
     if artefact.groups and results and not any(f.status is Status.FAIL for f in verdict.findings):
         samples = _samples(artefact, results[-1], known)
     # A stall explains why output is missing: the missing output is not a second cause.
-    return Launch(artefact, results, outcome, stalled or verdict.findings, samples)
+    findings = verdict.findings if stall is None else stall.findings
+    return Launch(artefact, results, outcome, findings, samples, stall)
 
 
 def _samples(
@@ -202,37 +205,16 @@ def _stall(
     artefact: CaseArtefact,
     known: Mapping[str, NodeFacts],
     results: tuple[BenchmarkResult, ...],
-) -> tuple[Finding, ...]:
+) -> StallVerdict | None:
+    """The verdict on a launch that was ended because it made no progress; None = it was not."""
     if not artefact.samples and not artefact.unreachable:
-        return ()
-    answers = {file.node: (_text(run, file.path).encode(), file.path) for file in artefact.samples}
-    seen = {node: look.read(node, content, path) for node, (content, path) in answers.items()}
-    done, planned_sizes = len(results[-1].rows) if results else 0, artefact.case.sizes.planned()
-    # The benchmark prints a size once all its iterations are through: which of them hangs, only
-    # NCCL's own counts tell.
-    at = f"at {format_size(planned_sizes[done])}, " if done < len(planned_sizes) else ""
-    counted = look.launched(answers)
-    if counted is not None and (
-        inside := own_launch.place(
-            artefact.case, done, counted, results[-1].tests_version if results else None
-        )
-    ):
-        at = f"{inside}, "
-    where = f"{artefact.case.id}, {at}after {done} of {len(planned_sizes)} sizes"
-    linked = {node: facts.linked for node, facts in known.items()}
-    found = own_launch.judge(
-        seen,
-        {file.node: file.path for file in artefact.samples},
-        artefact.ranks_of,
-        linked,
-        artefact.unreachable,
-        where,
-    )
-    return (
-        look.explain(answers, artefact.unreachable, where)
-        if found[0].id == "stall-unexplained"
-        else ()
-    ) or found
+        return None
+    plan = LaunchPlan(artefact.ranks_of, {node: facts.linked for node, facts in known.items()})
+    record = f"raw/cases/{artefact.case.id}/outcome.json"
+    evidence = own_launch.evidence(run, artefact.samples, artefact.unreachable, plan, record)
+    position = _position(artefact, results, judge.launched(evidence))
+    plan = dataclasses.replace(plan, position=position)
+    return judge.judge(dataclasses.replace(evidence, plan=plan))
 
 
 def _failures(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[str, LauncherFailure], ...]:
@@ -295,3 +277,24 @@ def _said(
 def _text(run: RunDir, path: str | None) -> str:
     content = run.read_raw(path.removeprefix("raw/")) if path else None
     return decoded(content)
+
+
+def _position(
+    artefact: CaseArtefact,
+    results: tuple[BenchmarkResult, ...],
+    launched: tuple[int, int] | None,
+) -> str:
+    """How far the benchmark was. It prints a size once all its iterations are through: which of
+    them hangs, only NCCL's own counts say."""
+    case = artefact.case
+    done, sizes = len(results[-1].rows) if results else 0, case.sizes.planned()
+    parts = [case.id]
+    operation = ""
+    if launched is not None:
+        version = results[-1].tests_version if results else None
+        operation = place(case, done, launched, version)
+    if operation:
+        parts.append(operation)
+    elif done < len(sizes):
+        parts.append(f"at {format_size(sizes[done])}")
+    return ", ".join([*parts, f"after {done} of {len(sizes)} sizes"])

@@ -31,12 +31,12 @@ from busbw.parsers.findings import facts as diagnose_facts
 from busbw.parsers.findings import stalls, table
 from busbw.parsers.findings.diagnose import search_patterns
 from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Fact, Text
-from busbw.parsers.findings.stalls import Progress
 from busbw.parsers.findings.table import STAGES, Role, Symptom, SymptomTable
 from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
 from busbw.parsers.logs.scan import Scanner
+from busbw.parsers.stall.recorders import Progress, progress
 from busbw.reports.safe import one_line
 from busbw.text import decoded
 
@@ -205,7 +205,7 @@ def _node_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
 
 
 def _progress(name: str, dump: FlightDump) -> tuple[Progress, ...]:
-    return stalls.progress(name, dump if dump.rank is not None else of_rank(dump, rank_of(name)))
+    return progress(name, dump if dump.rank is not None else of_rank(dump, rank_of(name)))
 
 
 # How a diagnosis, or an entry of the symptom table, is told: as text for a terminal and as a JSON

@@ -17,14 +17,14 @@ from busbw.errors import UsageError
 from busbw.inventory import fold
 from busbw.model import Finding, Unreachable
 from busbw.parsers.stall.evidence import Event, StallClass, StallVerdict
-from busbw.parsers.stall.live import clock, drain_commands, ticket
+from busbw.parsers.stall.ticket import clock, drain_commands, ticket
 from busbw.reports.safe import one_line
 from busbw.units import format_duration
 
 if TYPE_CHECKING:
     from busbw.model import Cluster
-    from busbw.parsers.stall.evidence import NodeEvidence
-    from busbw.triage.offline import LiveArtefact
+    from busbw.parsers.stall.evidence import StallEvidence
+    from busbw.triage.script import CollectOptions
 
 _EXIT = {StallClass.SLOW: 0, StallClass.NO_JOB: 3}
 _LIVE_EVIDENCE = 5
@@ -282,10 +282,9 @@ def run_live(args: argparse.Namespace) -> int:
         become_inside(args.inventory)
     cluster = _cluster(args)
     if args.watch is None:
-        told, _ = _once(args, options, cluster)
-        _tell(args, told)
-
-        return live_exit_status(told.verdict)
+        answer, _ = _once(args, options, cluster)
+        _print(args, answer)
+        return live_exit_status(answer.verdict)
     return _watch(args, options, cluster)
 
 
@@ -294,10 +293,10 @@ def offline(args: argparse.Namespace, directory: str) -> int:
     from busbw.triage import offline
 
     path = Path(directory)
-    artefact = offline.load(path)
-    told = _told(args, path, directory, artefact, offline.evidence(path, artefact))
-    _tell(args, told)
-    return live_exit_status(told.verdict)
+    evidence = offline.evidence(path, offline.load(path))
+    answer = _answer(path, directory, evidence, redact=args.redact)
+    _print(args, answer)
+    return live_exit_status(answer.verdict)
 
 
 def _cluster(args: argparse.Namespace) -> Cluster:
@@ -323,75 +322,62 @@ def _cluster(args: argparse.Namespace) -> Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """One answer to the question, with aliases where that was asked for."""
+class _Answer:
+    """One verdict, with aliases where they were requested."""
 
     verdict: StallVerdict
     directory: str
     """As it is shown."""
-    asked_s: float
-    """Since 1970; 0 = not known."""
+    collected_s: float | None
+    """Since 1970; None = not known."""
 
 
-def _once(args: argparse.Namespace, options: object, cluster: Cluster) -> tuple[_Told, Path]:
+def _once(
+    args: argparse.Namespace, options: CollectOptions, cluster: Cluster
+) -> tuple[_Answer, Path]:
     from busbw.cli.console import Console, now
     from busbw.parsers.stall.evidence import RequestedJob
     from busbw.store import run_directory
     from busbw.transport.choose import make
     from busbw.triage import collect
-    from busbw.triage.script import CollectOptions
 
-    assert isinstance(options, CollectOptions)
     console = Console(quiet=args.json)
     run = run_directory.create(args.out, now(), "live")
     transport = make(args.transport, ssh_config=cluster.ssh_config)
     limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
-    made = collect.collect(
-        run,
-        cluster,
-        transport,
-        options,
-        RequestedJob(slurm=args.job, pid=args.pid),
-        limits,
-        console.say,
-    )
-    return _told(args, run.path, os.path.relpath(run.path), made.artefact, made.evidence), run.path
+    requested = RequestedJob(slurm=args.job, pid=args.pid)
+    collected = collect.collect(run, cluster, transport, options, requested, limits, console.say)
+    directory = os.path.relpath(run.path)
+    return _answer(run.path, directory, collected.evidence, redact=args.redact), run.path
 
 
-def _told(
-    args: argparse.Namespace,
-    path: Path,
-    directory: str,
-    artefact: LiveArtefact,
-    evidence: tuple[NodeEvidence, ...],
-) -> _Told:
-    """The judgement on what lies in `path`, told as `directory`; with --redact, who is who is kept
-    beside the evidence."""
-    from busbw.triage import offline
+def _answer(path: Path, directory: str, evidence: StallEvidence, *, redact: bool) -> _Answer:
+    """The verdict on what lies in `path`, shown as `directory`; where names are redacted, the list
+    of them is kept beside the evidence."""
+    from busbw.parsers.stall.judge import judge
 
-    verdict = offline.judge(path, artefact, evidence)
-    if args.redact:
+    verdict = judge(evidence)
+    if redact:
         from busbw.reports.redact import Redactor, names_file
         from busbw.store import run_directory
 
-        nodes = (*(each.node for each in evidence), *(each.node for each in verdict.unreachable))
-        redactor = Redactor(dict.fromkeys(nodes), (), [each.host for each in evidence if each.host])
+        names = [each.node for each in evidence.nodes]
+        names += [each.node for each in verdict.unreachable]
+        hosts = [each.host for each in evidence.nodes if each.host]
+        redactor = Redactor(dict.fromkeys(names), (), hosts)
         verdict, directory = redactor.record(verdict), redactor.text(directory)
         run_directory.write_whole(path / "redacted-names.csv", names_file(redactor), mode=0o600)
-    return _Told(verdict, directory, artefact.asked_s)
+    return _Answer(verdict, directory, evidence.now_s)
 
 
-def _tell(args: argparse.Namespace, told: _Told) -> None:
-
-    text = (
-        live_document(told.verdict, told.directory)
-        if args.json
-        else live_answer(told.verdict, told.directory, told.asked_s or None)
-    )
-    sys.stdout.write(text)
+def _print(args: argparse.Namespace, answer: _Answer) -> None:
+    if args.json:
+        sys.stdout.write(live_document(answer.verdict, answer.directory))
+    else:
+        sys.stdout.write(live_answer(answer.verdict, answer.directory, answer.collected_s))
 
 
-def _watch(args: argparse.Namespace, options: object, cluster: Cluster) -> int:
+def _watch(args: argparse.Namespace, options: CollectOptions, cluster: Cluster) -> int:
     """Look again and again; keep the evidence of the last look that moved, and of the stall. Ends
     with the stall, or with the job."""
     from busbw.parsers.stall.evidence import StallClass
@@ -406,12 +392,12 @@ def _watch(args: argparse.Namespace, options: object, cluster: Cluster) -> int:
     before: Path | None = None
     while True:
         began = time.monotonic()
-        told, kept = _once(args, options, cluster)
-        verdict = told.verdict
+        answer, kept = _once(args, options, cluster)
+        verdict = answer.verdict
         sys.stderr.write(brief(verdict) + "\n")
         ended = verdict.kind is StallClass.NO_JOB and before is not None
         if live_exit_status(verdict) == 1 or ended:
-            _tell(args, told)
+            _print(args, answer)
             return 0 if ended else 1
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)

@@ -17,14 +17,13 @@ from busbw.checks import counters
 from busbw.launch import nccl_tests
 from busbw.model import Answer, BenchmarkCase, Command, CommandResult, Invocation, Unreachable
 from busbw.parsers.logs.nccl_debug import RANK_LOG_HEAD
-from busbw.parsers.stall import own_launch
+from busbw.parsers.stall import judge
 from busbw.run import job
 from busbw.run.context import Context
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact, CounterFile, CountersArtefact, SampleFile
 from busbw.transport import Session
-from busbw.triage import clocks
-from busbw.triage import samples as triage
+from busbw.triage import clocks, own_launch
 from busbw.units import format_duration
 
 # The counters of a launch's nodes, taken right before and right after it: what moved in between
@@ -300,8 +299,8 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
     case = launch.case
     elapsed = quiet = 0.0
     patience = case.stall_s
-    seen_bytes = failed = look_number = 0
-    looked: tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]] | None = None
+    seen_bytes = failed = attempts = 0
+    collected: tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]] | None = None
     while True:
         answer = head.run(job.poll(launch.directory, seen_bytes))
         elapsed += answer.seconds
@@ -309,44 +308,37 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         position = job.parse_poll(answer.stdout)
         if position is None:
             failed += 1
-            if failed >= LOST_POLLS:
-                return _Ending(
-                    "unwatched",
-                    elapsed,
-                    f"{head.node} stopped answering: {answer.problem or answer.err().strip()}",
-                )
-            continue
+            if failed < LOST_POLLS:
+                continue
+            problem = f"{head.node} stopped answering: {answer.problem or answer.err().strip()}"
+            return _Ending("unwatched", elapsed, problem)
         failed = 0
         elapsed = elapsed if position.age_s is None else position.age_s
         if position.output:
             _show(context, launch, position.output)
-            seen_bytes, quiet, looked = seen_bytes + len(position.output), 0.0, None
+            seen_bytes, quiet, collected = seen_bytes + len(position.output), 0.0, None
+        if position.state == "ended":
+            return _Ending("ended", elapsed, "")
         if position.state != "running":
-            problem = (
-                ""
-                if position.state == "ended"
-                else "the job left no exit status: its process was killed or the node restarted"
-            )
-            return _Ending("ended" if position.state == "ended" else "lost", elapsed, problem)
-        if looked is not None:
-            # Asked once more after the look: a job that ended while it was looked at ended, and its
-            # ranks are rightly gone.
-            state = "stalled" if quiet >= case.stall_s else "timed-out"
-            limit = (
-                f"no output for {quiet:.0f} s"
-                if state == "stalled"
-                else f"not ended after {case.timeout_s:.0f} s"
-            )
-            return _Ending(state, elapsed, limit, *looked, (seen_bytes, position.error_bytes))
+            problem = "the job left no exit status: its process was killed or the node restarted"
+            return _Ending("lost", elapsed, problem)
+        if collected is not None:
+            # Polled once more after the samples: a job that ended between them ended, and its ranks
+            # are rightly gone.
+            state, problem = "timed-out", f"not ended after {case.timeout_s:.0f} s"
+            if quiet >= case.stall_s:
+                state, problem = "stalled", f"no output for {quiet:.0f} s"
+            return _Ending(state, elapsed, problem, *collected, (seen_bytes, position.error_bytes))
         if quiet < patience and elapsed < case.timeout_s:
             continue
-        look_number += 1
-        context.say(case.id, f"no output for {format_duration(quiet)}: looking at the nodes")
-        found, gone = _look(context, launch, look_number)
-        if elapsed < case.timeout_s and not gone and _moving(context, found):
+        attempts += 1
+        context.say(case.id, f"no output for {format_duration(quiet)}: taking samples of the nodes")
+        files, unreachable = _take_samples(context, launch, attempts)
+        may_wait = elapsed < case.timeout_s and not unreachable
+        if may_wait and judge.moving(own_launch.evidence(context.run, files)):
             patience = quiet + case.stall_s
             continue
-        looked = (found, gone)
+        collected = (files, unreachable)
 
 
 def _show(context: Context, launch: Launch, output: bytes) -> None:
@@ -355,54 +347,6 @@ def _show(context: Context, launch: Launch, output: bytes) -> None:
     rows = [line for line in lines if line[:1] == " " and line.strip()[:1].isdigit()]
     if rows:
         context.say(launch.case.id, rows[-1].rstrip()[:ROW_WIDTH])
-
-
-def _look(
-    context: Context, launch: Launch, number: int
-) -> tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]]:
-    """Two looks at every node of the launch, kept before anything is ended."""
-    prefix = f"cases/{launch.case.id}/look-{number}"
-    commands = triage.at_all(
-        launch.job_id, [node for node in launch.nodes if node in context.fleet.sessions], prefix
-    )
-    found, gone = [], []
-    asked_s, answered_s = time.time(), dict[str, float]()
-    for answer in context.fleet.run(
-        commands,
-        deadline_s=60.0,
-        on_event=lambda e: answered_s.update({e.node: asked_s + e.seconds}),
-    ):
-        if isinstance(answer, Unreachable):
-            gone.append(answer)
-        elif answer.ok:
-            offset = clocks.of_answer(asked_s, answered_s[answer.node], answer.out())
-            found.append(
-                SampleFile(
-                    answer.node,
-                    f"raw/{prefix}-{answer.node}.txt",
-                    offset.seconds if offset else None,
-                )
-            )
-        else:
-            gone.append(
-                Unreachable(
-                    answer.node,
-                    answer.problem or f"the look ended with exit status {answer.exit_status}",
-                )
-            )
-    return tuple(found), tuple(gone)
-
-
-def _moving(context: Context, found: tuple[SampleFile, ...]) -> bool:
-    """Data still moves and nothing is wrong with any node: slow, not stalled."""
-    for file in found:
-        content = (context.run.path / file.path).read_bytes()
-        if (
-            own_launch.moved_bytes(triage.read(file.node, content, file.path))
-            > own_launch.MOVING_BYTES
-        ):
-            return True
-    return False
 
 
 def _end(context: Context, launch: Launch, head: Session) -> None:
@@ -470,3 +414,29 @@ def _fetched(result: CommandResult) -> bool:
 def _exit_status(result: CommandResult) -> int | None:
     text = result.out().strip()
     return int(text) if result.ok and text.isdigit() else None
+
+
+def _take_samples(
+    context: Context, launch: Launch, attempt: int
+) -> tuple[tuple[SampleFile, ...], tuple[Unreachable, ...]]:
+    """Two samples of every node of the launch, kept before anything is ended."""
+    prefix = f"cases/{launch.case.id}/samples-{attempt}"
+    reached = [node for node in launch.nodes if node in context.fleet.sessions]
+    commands = own_launch.commands(launch.job_id, reached, prefix)
+    files, unreachable = [], []
+    sent_s, answered_s = time.time(), dict[str, float]()
+    for answer in context.fleet.run(
+        commands,
+        deadline_s=60.0,
+        on_event=lambda e: answered_s.update({e.node: sent_s + e.seconds}),
+    ):
+        if isinstance(answer, Unreachable):
+            unreachable.append(answer)
+        elif answer.ok:
+            offset = clocks.of_answer(sent_s, answered_s[answer.node], answer.out())
+            path = f"raw/{prefix}-{answer.node}.txt"
+            files.append(SampleFile(answer.node, path, offset.seconds if offset else None))
+        else:
+            problem = answer.problem or f"the script ended with exit status {answer.exit_status}"
+            unreachable.append(Unreachable(answer.node, problem))
+    return tuple(files), tuple(unreachable)

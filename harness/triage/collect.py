@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import busbw
 from busbw.errors import UsageError
 from busbw.model import Answer, Cluster, Command, CommandResult, Node, Unreachable
-from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob
+from busbw.parsers.stall.evidence import RequestedJob, StallEvidence
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
 from busbw.survey.places import fabric_of
@@ -89,7 +89,7 @@ class Collected:
     """What was kept, and the same as read."""
 
     artefact: offline.LiveArtefact
-    evidence: tuple[NodeEvidence, ...]
+    evidence: StallEvidence
 
 
 def collect(
@@ -180,20 +180,18 @@ def _store(name: str, *, again: bool) -> str:
     return f"live/{name}{'-again' if again else ''}.txt"
 
 
-def _not_asked_yet(evidence: Sequence[NodeEvidence]) -> tuple[str, ...]:
+def _not_asked_yet(evidence: StallEvidence) -> tuple[str, ...]:
     """Up to two nodes where RAS listens and was not asked, where no answer of the others holds a
     report."""
-    if any(
-        answer is not None and answer.report is not None for node in evidence for answer in node.ras
-    ):
+    answers = [answer for node in evidence.nodes for answer in node.ras if answer is not None]
+    if any(answer.report is not None for answer in answers):
         return ()
-    return tuple(
-        node.node
-        for node in evidence
-        if (first := node.ras[0]) is not None
-        and first.listens
-        and first.problem == "not asked here"
-    )[:2]
+    names = []
+    for node in evidence.nodes:
+        first = node.ras[0]
+        if first is not None and first.listens and not first.probed:
+            names.append(node.node)
+    return tuple(names[:2])
 
 
 def _artefact(

@@ -11,9 +11,13 @@ from busbw.checks.script import split
 from busbw.codec import parse_json
 from busbw.errors import ReadError, RunDirError
 from busbw.model import CommandResult, Node, Unreachable
-from busbw.parsers.stall import evidence as stall_read
-from busbw.parsers.stall import live
-from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob, SectionText, StallVerdict
+from busbw.parsers.stall.evidence import (
+    NodeEvidence,
+    RequestedJob,
+    SectionText,
+    StallEvidence,
+    read,
+)
 
 _MAGIC = re.compile(rb"(?:\A|\n)busbw-live 1 ([0-9A-Za-z-]{6,64})\r?\n")
 _HEAD_BYTES = 65536
@@ -83,27 +87,18 @@ def load(path: Path) -> LiveArtefact:
     return LiveArtefact("busbw.live/1", "", 0.0, "", str(path), None, None, None, made, ())
 
 
-def evidence(path: Path, artefact: LiveArtefact) -> tuple[NodeEvidence, ...]:
-    """Every node's evidence, in order."""
-    return tuple(_one(path, file) for file in artefact.files)
-
-
-def judge(
-    path: Path, artefact: LiveArtefact, read: tuple[NodeEvidence, ...] | None = None
-) -> StallVerdict:
-    """The judgement on what was collected: the same from the same files, whoever asks. `read` = its
-    evidence, where it was read already."""
-    requested = RequestedJob(artefact.slurm, artefact.pid, artefact.mark)
-    return live.judge(
-        evidence(path, artefact) if read is None else read,
+def evidence(path: Path, artefact: LiveArtefact) -> StallEvidence:
+    """All that was collected: the same from the same files, whoever reads them."""
+    return StallEvidence(
+        tuple(_node(path, file) for file in artefact.files),
         artefact.unreachable,
-        requested,
+        RequestedJob(artefact.slurm, artefact.pid, artefact.mark),
         artefact.asked_s or None,
         dict(artefact.leaves),
     )
 
 
-def _one(path: Path, file: LiveFile) -> NodeEvidence:
+def _node(path: Path, file: LiveFile) -> NodeEvidence:
     with (path / file.path).open("rb") as stream:
         data = stream.read(_MOST_BYTES)
     return of_text(file.node, data, file.path, file.problem, file.clock_offset_s)
@@ -115,7 +110,7 @@ def of_text(
     """One node's answer as evidence; what is missing in it is missing, with the reason."""
     head = _MAGIC.search(data[:_HEAD_BYTES])
     if head is None:
-        return stall_read.read(
+        return read(
             node,
             (),
             artefact,
@@ -127,7 +122,7 @@ def of_text(
     sections = (
         SectionText(s.name, s.stdout, s.exit_status, s.line_no) for s in answer.sections.values()
     )
-    return stall_read.read(node, sections, artefact, problem or answer.problem, clock_offset_s)
+    return read(node, sections, artefact, problem or answer.problem, clock_offset_s)
 
 
 def _answers(path: Path) -> list[Path]:

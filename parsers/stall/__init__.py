@@ -1,2 +1,1 @@
-"""Why a job makes no progress: one kind of evidence per module, and the judgement over all of
-it."""
+"""Why a job makes no progress: one engine for live jobs, collected folders and our own launches."""

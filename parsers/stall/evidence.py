@@ -7,12 +7,12 @@ import base64
 import binascii
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from busbw.errors import ReadError
-from busbw.model import Evidence, Finding, Fix, FlightDump, RasReport, Unreachable
+from busbw.model import Evidence, Finding, FlightDump, RasReport, Unreachable
 from busbw.parsers.logs import flight_recorder, nccl_ras
 from busbw.parsers.tools import (
     kernel_log,
@@ -91,6 +91,8 @@ class RasAnswer:
     listens: bool
     problem: str
     line_no: int
+    probed: bool = True
+    """False = a few other nodes were asked: RAS collects over the whole job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +145,9 @@ class NodeEvidence:
     samples: tuple[Sample | None, Sample | None]
     ras: tuple[RasAnswer | None, RasAnswer | None]
     gpus: tuple[QueryRow, ...] | None
-    """None = not told: no driver here, or it hangs (`unheard`)."""
+    """None = not told: no driver here, or it hangs (`hung_sections`)."""
     gpu_users: tuple[QueryRow, ...]
-    gpu_said: str
+    gpu_problem: str
     """What nvidia-smi said instead of a table."""
     gpu_line_no: int
     kernel: tuple[KernelEvent, ...]
@@ -163,7 +165,7 @@ class NodeEvidence:
     stacks: tuple[ProcessStack, ...]
     """() = not asked for, or no rank is there."""
     stacks_line_no: int
-    unheard: tuple[str, ...]
+    hung_sections: tuple[str, ...]
     """Sections that did not end within their limit: what hangs there hangs for the job too."""
     gpus_after: tuple[QueryRow, ...] | None = None
     """The same as `gpus` in the second look; None = not told."""
@@ -178,6 +180,14 @@ class RankSeen:
     process: RankProcess
     first: ProcessState | None
     second: ProcessState | None
+    tick_hz: int = 100
+
+    @property
+    def cpu_s(self) -> float | None:
+        """CPU time used between the samples, in seconds; None = it was not there in both."""
+        if self.cpu_ticks is None or self.tick_hz <= 0:
+            return None
+        return round(self.cpu_ticks / self.tick_hz, 3)
 
     @property
     def cpu_ticks(self) -> int | None:
@@ -228,6 +238,12 @@ class StallVerdict:
 # should be.
 
 
+RECORD = "raw/live.json"
+"""Who was reached and who was not, in a collected folder."""
+OWN_JOB = "busbw "
+"""In front of the names of our own launches (`RankProcess.job`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestedJob:
     """How the job is named; all None = the one with most ranks on these nodes."""
@@ -241,12 +257,41 @@ class RequestedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """What is known of a launch of our own before anything is read from its nodes."""
+
+    ranks: Mapping[str, tuple[int, ...]]
+    """Node → the ranks that were started there."""
+    linked: Mapping[str, tuple[str, ...]]
+    """Node → interfaces that had a link before; others are not judged."""
+    position: str = ""
+    """How far it was: `all-reduce, after 3 of 12 sizes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StallEvidence:
+    """All that a judgement rests on, whoever collected it."""
+
+    nodes: tuple[NodeEvidence, ...]
+    unreachable: tuple[Unreachable, ...] = ()
+    requested: RequestedJob = RequestedJob()
+    now_s: float | None = None
+    """Our clock when it was collected; None = collected by somebody else."""
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    """Node → leaf, as far as the inventory says."""
+    plan: LaunchPlan | None = None
+    """None = the job is not a launch of ours."""
+    record: str = RECORD
+    """The file that says which nodes did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """A rank that should run and is not there."""
 
     rank: int
     nodes: tuple[str, ...]
-    """Where it should be: one node where that is known; () = nothing tells."""
+    """Where it should be: one node where that is known; () = unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +304,9 @@ class Job:
     missing: tuple[Missing, ...]
     others: tuple[str, ...]
     """Names of other jobs on these nodes."""
+    plan: LaunchPlan | None = None
+    """None = the job is not a launch of ours."""
+    record: str = RECORD
 
     def on(self, node: str) -> tuple[RankSeen, ...]:
         """Its ranks on a node."""
@@ -269,31 +317,55 @@ class Job:
         return next((rank for rank in self.ranks if rank.rank == number), None)
 
 
-def find(nodes: Sequence[NodeEvidence], unreachable: Sequence[str], requested: RequestedJob) -> Job:
+def job_of(evidence: StallEvidence) -> Job:
     """The job and its ranks, by rank."""
+    nodes, plan = evidence.nodes, evidence.plan
     jobs: dict[str, list[RankSeen]] = defaultdict(list)
     ranked = set(innermost([process for node in nodes for process in node.processes]))
     for node in nodes:
         for seen in _on_node(node, ranked):
             jobs[seen.process.job].append(seen)
-    name = _choose(jobs, requested)
+    if plan is None:
+        name = _choose(jobs, evidence.requested)
+    else:
+        own = {name: seen for name, seen in jobs.items() if name.startswith(OWN_JOB)}
+        name = _choose(own, evidence.requested)
     # A job started twice on the same nodes (a leftover) has ranks twice: the process that started
     # last is the job.
-    by_rank: dict[int, RankSeen] = {}
+    # A launch of ours may be several mpirun side by side, each of which counts its ranks from 0.
+    by_rank: dict[tuple[int, str], RankSeen] = {}
     for seen in jobs.get(name, []):
-        other = by_rank.get(seen.rank)
+        key = (seen.rank, seen.node if plan else "")
+        other = by_rank.get(key)
         if other is None or _start(seen) > _start(other):
-            by_rank[seen.rank] = seen
-    ranks = tuple(by_rank[number] for number in sorted(by_rank))
-    world = max(
-        (seen.process.world for seen in ranks if seen.process.world is not None), default=None
-    )
-    return Job(
-        name,
-        world,
-        ranks,
-        _missing(ranks, world, nodes, unreachable),
-        tuple(other for other in sorted(jobs) if other != name),
+            by_rank[key] = seen
+    ranks = tuple(by_rank[key] for key in sorted(by_rank))
+    others = tuple(other for other in sorted(jobs) if other != name)
+    if plan is not None:
+        world = sum(map(len, plan.ranks.values()))
+        missing = _planned_missing(ranks, plan, evidence)
+        return Job(name, world, ranks, missing, others, plan, evidence.record)
+    worlds = (seen.process.world for seen in ranks if seen.process.world is not None)
+    world_size = max(worlds, default=None)
+    unreachable = [each.node for each in evidence.unreachable]
+    missing = _missing(ranks, world_size, nodes, unreachable)
+    return Job(name, world_size, ranks, missing, others, None, evidence.record)
+
+
+def _planned_missing(
+    ranks: tuple[RankSeen, ...], plan: LaunchPlan, evidence: StallEvidence
+) -> tuple[Missing, ...]:
+    """Planned ranks that a node whose answer is complete does not show, and those of nodes that did
+    not answer."""
+    here = {(seen.node, seen.rank) for seen in ranks}
+    complete = {node.node for node in evidence.nodes if None not in node.samples}
+    complete |= {each.node for each in evidence.unreachable}
+    return tuple(
+        Missing(number, (name,))
+        for name, numbers in plan.ranks.items()
+        if name in complete
+        for number in numbers
+        if (name, number) not in here
     )
 
 
@@ -303,11 +375,12 @@ def _start(seen: RankSeen) -> int:
 
 
 def _on_node(node: NodeEvidence, ranked: set[RankProcess]) -> tuple[RankSeen, ...]:
-    first, second = ({s.pid: s for s in look.states} if look else {} for look in node.samples)
+    first, second = ({s.pid: s for s in each.states} if each else {} for each in node.samples)
     parents = {pid: state.parent for states in (first, second) for pid, state in states.items()}
     chosen = one_per_rank((process for process in node.processes if process in ranked), parents)
     return tuple(
-        RankSeen(p.rank, node.node, p, first.get(p.pid), second.get(p.pid)) for p in chosen
+        RankSeen(p.rank, node.node, p, first.get(p.pid), second.get(p.pid), node.tick_hz)
+        for p in chosen
     )
 
 
@@ -427,7 +500,7 @@ def read(
         gpus=gpus,
         gpus_after=nvidia_smi.parse_query(section("gpu-2").text),
         gpu_users=nvidia_smi.parse_query(section("gpu-apps").text) or (),
-        gpu_said="" if gpus is not None else gpu.text.strip()[:400],
+        gpu_problem="" if gpus is not None else gpu.text.strip()[:400],
         gpu_line_no=gpu.line_no,
         kernel=kernel_log.parse(section("kernel").text),
         oom=proc_host.oom_kills(section("kernel").text),
@@ -443,7 +516,7 @@ def read(
         queue_pairs_line_no=section("qps").line_no,
         stacks=stacks.parse(section("stacks").text),
         stacks_line_no=section("stacks").line_no,
-        unheard=tuple(
+        hung_sections=tuple(
             sorted(
                 name
                 for name, each in sections.items()
@@ -476,7 +549,7 @@ def _ras(section: SectionText) -> RasAnswer | None:
         return None
     listens = section.text.startswith("listens")
     if "not asked" in section.text[:40]:
-        return RasAnswer(None, listens, "not asked here", section.line_no)
+        return RasAnswer(None, listens, "not asked here", section.line_no, probed=False)
     silent = _SILENT.search(section.text)
     text = _SILENT.sub("", _RAS_TALK.sub("", section.text)).strip()
     if not text:
@@ -559,29 +632,51 @@ class Strength(IntEnum):
     ODD = 1
 
 
+_KINDS = {
+    "stall-rank-missing": StallClass.RANK_MISSING,
+    "stall-rank-behind": StallClass.RANK_BEHIND,
+    "stall-ranks-disagree": StallClass.RANKS_DISAGREE,
+    "stall-rank-gone": StallClass.PROCESS_DEAD,
+    "stall-gpu-gone": StallClass.GPU_GONE,
+    "stall-link-down": StallClass.NETWORK,
+    "stall-link-errors": StallClass.NETWORK,
+    "stall-network-silent": StallClass.NETWORK,
+    "stall-node-unreachable": StallClass.HOST,
+    "stall-rank-stopped": StallClass.HOST,
+    "stall-job-suspended": StallClass.HOST,
+    "stall-rank-out-of-memory": StallClass.HOST,
+    "stall-host-storage": StallClass.HOST,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """Who, why, and by which evidence."""
+    """Who, and by which evidence; cause and fix steps are the catalogue's."""
 
-    kind: StallClass
     id: str
     source: str
     """`process`, `kernel`, `gpu`, `link`, `disk`, `ras`, `flight`, `sockets`, `stack`, `qps`: two
     that agree settle it."""
     strength: Strength
     title: str
-    ranks: tuple[int, ...]
-    nodes: tuple[str, ...]
-    devices: tuple[str, ...]
-    """Interfaces, ports, GPUs, file systems."""
     evidence: tuple[Evidence, ...]
-    cause: str
-    fixes: tuple[Fix, ...]
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    """Interfaces, ports, GPUs, file systems."""
+    reason: str = ""
+    """For the scheduler, when the node is taken out of service."""
+    pids: tuple[int, ...] = ()
     since_s: float | None = None
     """By our clock where offsets are known."""
     awaited: bool = False
     """Others are seen to wait for a node that did not answer: their kernels or RAS do not reach it
     either."""
+
+    @property
+    def kind(self) -> StallClass:
+        """What kind of stall it makes."""
+        return _KINDS[self.id]
 
 
 def at(node: NodeEvidence, section_line_no: int, line_no: int, text: str) -> Evidence:
@@ -602,29 +697,15 @@ def since_boot(node: NodeEvidence, up_s: float | None) -> float | None:
     return our_time(node, node.now_s - node.up_s + up_s)
 
 
-def ranks_told(ranks: tuple[int, ...]) -> str:
-    """`rank 3`, `ranks 3, 4`, at most eight of them."""
-    shown = ", ".join(map(str, ranks[:8])) + (
-        f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
-    )
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {shown}"
+def ranks_text(ranks: Sequence[int]) -> str:
+    """`rank 3`, `ranks 3 and 4`, at most eight of them.
 
-
-def drain(reason: str) -> Fix:
-    """Take the node out of service, for whichever scheduler runs it."""
-    commands = (
-        f'scontrol update nodename=NODE state=drain reason="{reason}"',
-        "kubectl cordon NODE",
-    )
-    return Fix("take the node out of service", commands, needs="scheduler-admin")
-
-
-RESTART = Fix(
-    "end the job and start it again from its last checkpoint", needs="app-owner", disruptive=True
-)
-WITHOUT_NODE = Fix(
-    "end the job and start it again from its last checkpoint, without this node",
-    needs="app-owner",
-    disruptive=True,
-)
-KEEP = Fix("keep the collected files for the vendor's ticket")
+    >>> ranks_text((1, 3, 5)), ranks_text(range(10))
+    ('ranks 1, 3 and 5', 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more')
+    """
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    shown = [str(rank) for rank in ranks[:8]]
+    if len(ranks) > 8:
+        shown.append(f"{len(ranks) - 8} more")
+    return f"ranks {', '.join(shown[:-1])} and {shown[-1]}"

@@ -7,18 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from busbw.model import Evidence, Fix
+from busbw.model import Evidence
 from busbw.parsers.stall.evidence import (
-    WITHOUT_NODE,
     Job,
     NodeEvidence,
     RankSeen,
     Sample,
-    StallClass,
     Strength,
     Suspect,
     at,
-    drain,
     our_time,
 )
 from busbw.parsers.tools.proc_ports import Port
@@ -34,62 +31,32 @@ _BROKEN = ("ERR", "SQE")
 def suspects(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
     """The node that most broken connections lead to; two that are equal are a path. () = none is
     broken, or the other ends are not known."""
-    ends = {
-        (pair.local, pair.remote): (node, pair)
-        for node in nodes
-        for pair in node.queue_pairs
-        if pair.remote is not None
-    }
-    flagged: dict[tuple[str, str], dict[str, Evidence]] = defaultdict(dict)
-    for node in nodes:
-        pids = {rank.process.pid for rank in job.on(node.node)}
-        for pair in node.queue_pairs:
-            other = ends.get((pair.remote or -1, pair.local))
-            if (
-                pair.state not in _BROKEN
-                or pair.pid not in pids
-                or other is None
-                or other[0] is node
-                or other[1].state in _BROKEN
-            ):
-                continue
-            flagged[other[0].node, other[1].port].setdefault(
-                f"{node.node} {pair.port}", _qp_line(node, pair, other[0].node, other[1])
-            )
+    flagged = _broken_pairs(nodes, job)
     if not flagged:
         return
-    most = max(len(by) for by in flagged.values())
-    worst = sorted(key for key, by in flagged.items() if len(by) == most)
+    most = max(len(lines) for lines in flagged.values())
+    worst = sorted(key for key, lines in flagged.items() if len(lines) == most)
     names = tuple(dict.fromkeys(name for name, _ in worst))
     if len(names) > 2:
         return
-    ports = tuple(dict.fromkeys(port for _, port in worst))
     where = " and ".join(f"{name} {port}" for name, port in worst[:2])
-    fixes = (
-        drain("its RDMA port does not answer"),
-        Fix("check its ports, cables and switch ports", ("rdma link", "ibstat"), needs="root"),
-        WITHOUT_NODE,
-    )
+    counted = "1 queue pair" if most == 1 else f"{most} ports"
     yield Suspect(
-        StallClass.NETWORK,
         "stall-network-silent",
         "qps",
         Strength.COUNTED,
-        f"{where} is given up on by {most} {'queue pair' if most == 1 else 'ports'}: their queue"
-        " pairs are in error, its own are not",
-        tuple(rank.rank for rank in job.ranks if rank.node in names),
-        names,
-        ports,
+        f"{where} is given up on by {counted}: their queue pairs are in error, its own are not",
         tuple(line for key in worst for line in flagged[key].values())[:4],
-        "what is sent to it is lost: its port, its cable, the switch port; a process that died"
-        " there is seen by itself",
-        fixes,
+        ranks=tuple(rank.rank for rank in job.ranks if rank.node in names),
+        nodes=names,
+        devices=tuple(dict.fromkeys(port for _, port in worst)),
+        reason="its RDMA port does not answer",
     )
 
 
-def _qp_line(node: NodeEvidence, pair: QueuePair, other: str, far: QueuePair) -> Evidence:
+def _qp_line(node: NodeEvidence, pair: QueuePair, peer_node: str, peer: QueuePair) -> Evidence:
     own = f"{node.node} {pair.port} queue pair {pair.local} (pid {pair.pid})"
-    text = f"{own} is in state {pair.state}; its other end {far.local} is on {other} {far.port}"
+    text = f"{own} is in state {pair.state}; its peer {peer.local} is on {peer_node} {peer.port}"
     return at(node, node.queue_pairs_line_no, pair.line_no, text)
 
 
@@ -104,129 +71,117 @@ _RETRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Bytes that went between the looks, and how that is known."""
+    """Bytes that went between the samples, and how that is known."""
 
     sockets_bytes: int | None
-    """On the ranks' own TCP connections; None = not told."""
+    """On the ranks' own TCP connections; None = not known."""
     ports_bytes: int | None
-    """On the ports, without the one over which the node was asked, unless it is the only one; None
-    = not told."""
+    """On the ports, without the one over which the node was reached, unless it is the only one;
+    None = not known."""
     rdma_bytes: int
 
     @property
     def moving(self) -> bool:
-        """More than what keeps connections alive. Where the ranks' own connections are told, other
+        """More than what keeps connections alive. Where the ranks' own connections are known, other
         traffic of the node does not count."""
         if self.rdma_bytes > MOVING_BYTES:
             return True
-        told = self.sockets_bytes if self.sockets_bytes is not None else self.ports_bytes
-        return told is not None and told > MOVING_BYTES
+        known = self.sockets_bytes if self.sockets_bytes is not None else self.ports_bytes
+        return known is not None and known > MOVING_BYTES
 
-    def told(self) -> str:
+    @property
+    def total_bytes(self) -> int:
+        """Of the job, as far as known."""
+        return (self.sockets_bytes or self.ports_bytes or 0) + self.rdma_bytes
+
+    def text(self) -> str:
         """In words."""
-        parts = [
-            (
-                f"{self.sockets_bytes} bytes on the ranks' connections"
-                if self.sockets_bytes is not None
-                else ""
-            )
-        ]
-        parts += [
-            f"{self.ports_bytes} bytes on the interfaces" if self.ports_bytes is not None else ""
-        ]
-        parts += [f"{self.rdma_bytes} bytes on RDMA ports" if self.rdma_bytes else ""]
-        return ", ".join(part for part in parts if part) or "not told"
+        parts = []
+        if self.sockets_bytes is not None:
+            parts.append(f"{self.sockets_bytes} bytes on the ranks' connections")
+        if self.ports_bytes is not None:
+            parts.append(f"{self.ports_bytes} bytes on the interfaces")
+        if self.rdma_bytes:
+            parts.append(f"{self.rdma_bytes} bytes on RDMA ports")
+        return ", ".join(parts) or "traffic not known"
 
 
 def moved(node: NodeEvidence, job: str) -> Moved:
     """What one node moved for a job (`RankProcess.job`). Ports do not say for whom: where ranks of
-    another job run beside it, they tell nothing."""
+    another job run on the node, they say nothing."""
     first, second = node.samples
     if first is None or second is None:
         return Moved(None, None, 0)
-    before = {s.inode: s for s in _own(node, first, job)}
-    deltas = [
-        socket.moved_bytes - old.moved_bytes
-        for socket in _own(node, second, job)
-        if (old := before.get(socket.inode)) is not None
-        and socket.moved_bytes is not None
-        and old.moved_bytes is not None
-    ]
+    before = {socket.inode: socket for socket in _own(node, first, job)}
+    deltas = []
+    for socket in _own(node, second, job):
+        old = before.get(socket.inode)
+        if old is None or socket.moved_bytes is None or old.moved_bytes is None:
+            continue
+        deltas.append(socket.moved_bytes - old.moved_bytes)
+    sockets_bytes = sum(deltas) if deltas else None
     if any(process.job != job for process in node.processes):
-        return Moved(sum(deltas) if deltas else None, None, 0)
-    ports = {p.name: p for p in first.ports}
-    asked_over = {
-        interface for interface, address in node.addresses if address == node.login_address
-    }
-    plain = [p for p in second.ports if not p.rdma]
-    used = [p for p in plain if p.name not in asked_over] or plain
-    return Moved(
-        sum(deltas) if deltas else None,
-        _delta(ports, used),
-        _delta(ports, [p for p in second.ports if p.rdma]) or 0,
-    )
+        return Moved(sockets_bytes, None, 0)
+    ports = {port.name: port for port in first.ports}
+    login = {name for name, address in node.addresses if address == node.login_address}
+    plain = [port for port in second.ports if not port.rdma]
+    data = [port for port in plain if port.name not in login] or plain
+    rdma = [port for port in second.ports if port.rdma]
+    return Moved(sockets_bytes, _delta(ports, data), _delta(ports, rdma) or 0)
 
 
 def _delta(before: dict[str, Port], after: Sequence[Port]) -> int | None:
-    total, told = 0, False
+    deltas = []
     for port in after:
         old = before.get(port.name)
         if old is None:
             continue
-        for new_bytes, old_bytes in (
-            (port.sent_bytes, old.sent_bytes),
-            (port.received_bytes, old.received_bytes),
-        ):
-            if new_bytes is not None and old_bytes is not None:
-                total, told = total + max(0, new_bytes - old_bytes), True
-    return total if told else None
+        if port.sent_bytes is not None and old.sent_bytes is not None:
+            deltas.append(max(0, port.sent_bytes - old.sent_bytes))
+        if port.received_bytes is not None and old.received_bytes is not None:
+            deltas.append(max(0, port.received_bytes - old.received_bytes))
+    return sum(deltas) if deltas else None
 
 
 def idle_since(nodes: Sequence[NodeEvidence], job: Job) -> float | None:
-    """When the last byte went between two nodes of the job, by our clock; None = not told."""
+    """When the last byte went between two nodes of the job, by our clock; None = not known."""
     known = {address for node in nodes for _, address in node.addresses}
-    times = [
-        our_time(node, look.at_s) - socket.idle_ms / 1000
-        for node in nodes
-        if job.on(node.node)
-        and (look := node.samples[1] or node.samples[0]) is not None
-        and look.at_s is not None
-        for socket in _own(node, look, job.name)
-        if socket.idle_ms is not None
-        and (socket.peer in known or not known)
-        and (socket.moved_bytes or 0) > MOVING_BYTES
-    ]
+    times = []
+    for node in nodes:
+        sample = node.samples[1] or node.samples[0]
+        if not job.on(node.node) or sample is None or sample.at_s is None:
+            continue
+        for socket in _own(node, sample, job.name):
+            between_nodes = socket.peer in known or not known
+            used = (socket.moved_bytes or 0) > MOVING_BYTES
+            if socket.idle_ms is not None and between_nodes and used:
+                times.append(our_time(node, sample.at_s) - socket.idle_ms / 1000)
     return max(times, default=None)
 
 
 def connected(nodes: Sequence[NodeEvidence], job: Job) -> bool:
     """The ranks have connections with each other that are not those to the one rendezvous: they got
     as far as communicating."""
-    known = {
-        address for node in nodes for _, address in node.addresses if not address.startswith("127.")
-    }
+    known = _owners(nodes)
     stores = {rank.process.variable("MASTER_PORT") for rank in job.ranks}
-    pairs = [
-        socket
-        for node in nodes
-        for look in node.samples
-        if look is not None
-        for socket in _own(node, look, job.name)
-        if socket.peer in known
-        and not {str(socket.peer_port), str(socket.local_port)} & stores
-        and socket.state in ("ESTAB", "CLOSE-WAIT")
-    ]
-    # A daemon of the launcher talks to every rank; ranks talk to each other.
-    return any(
-        socket.moved_bytes is None or socket.moved_bytes > _HANDSHAKE_BYTES for socket in pairs
-    )
+    for node in nodes:
+        for sample in node.samples:
+            for socket in _own(node, sample, job.name) if sample is not None else ():
+                ports = {str(socket.peer_port), str(socket.local_port)}
+                open_ = socket.state in ("ESTAB", "CLOSE-WAIT")
+                if socket.peer not in known or ports & stores or not open_:
+                    continue
+                # A daemon of the launcher talks to every rank; ranks talk to each other.
+                if socket.moved_bytes is None or socket.moved_bytes > _HANDSHAKE_BYTES:
+                    return True
+    return False
 
 
 def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> Iterator[Suspect]:
     """The node whose address the others' kernels retransmit to without an answer: most of the
     silent pairs have it at one end.
 
-    A kernel answers for a process that is stopped, late or dead: only the way to it, or the
+    A kernel answers for a process that is stopped, late or dead: only the route to it, or the
     machine, is silent. That some ranks came one operation further than others before the data
     stopped is a consequence. `unheard` = nodes that RAS could not reach either: it decides between
     the two ends.
@@ -239,127 +194,68 @@ def silent(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) -> 
     flagged = tuple(sorted(name for name, count in seen_in.items() if count == most))
     if len(set(flagged) & unheard) == 1:
         flagged = tuple(name for name in flagged if name in unheard)
-    evidence = tuple(
-        _line(node, look, socket, owner)
-        for pair in sorted(pairs, key=sorted)
-        if pair & set(flagged)
-        for node, look, socket in pairs[pair][:1]
-    )
-    since = min(
-        (
-            our_time(n, look.at_s) - s.idle_ms / 1000
-            for each in pairs.values()
-            for n, look, s in each
-            if look.at_s and s.idle_ms
-        ),
-        default=None,
+    evidence = []
+    for pair in sorted(pairs, key=sorted):
+        if pair & set(flagged):
+            evidence.append(_line(*pairs[pair][0], owner))
+    ports: tuple[str, ...] = ()
+    title = (
+        f"the path between {' and '.join(flagged[:4])} is silent: data is retransmitted without an"
+        " answer"
     )
     if len(flagged) == 1 and (most > 1 or len(pairs) == 1):
-        name = flagged[0]
-        ends = {
-            s.local if n.node == name else s.peer
-            for pair, each in pairs.items()
-            if name in pair
-            for n, _, s in each
-        }
-        ports = tuple(sorted({_interface(name, address, nodes) for address in ends} - {""}))
+        ports = _ports_at(flagged[0], pairs, nodes)
         title = (
-            f"{name} {', '.join(ports)} does not answer its neighbours' data: {most} of"
+            f"{flagged[0]} {', '.join(ports)} does not answer its neighbours' data: {most} of"
             f" {len(pairs)} silent pairs have it at one end"
         )
-    else:
-        ports = ()
-        title = (
-            f"the path between {' and '.join(flagged[:4])} is silent: data is sent again and again"
-            " without an answer"
-        )
-    fixes = (
-        drain("its network port does not answer"),
-        Fix(
-            "check the port, the cable and the far switch port",
-            ("ip -s link", "ethtool INTERFACE"),
-            needs="root",
-        ),
-        WITHOUT_NODE,
-    )
-    ranks = tuple(rank.rank for rank in job.ranks if rank.node in flagged)
     yield Suspect(
-        StallClass.NETWORK,
         "stall-network-silent",
         "sockets",
         Strength.FACT,
         title,
-        ranks,
-        flagged,
-        ports,
-        evidence[:4],
-        "what is sent to it is lost: its port, its cable, the switch port, a filter",
-        fixes,
-        since,
+        tuple(evidence[:4]),
+        ranks=tuple(rank.rank for rank in job.ranks if rank.node in flagged),
+        nodes=flagged,
+        devices=ports,
+        reason="its network port does not answer",
+        since_s=_silent_since(pairs),
     )
 
 
 def unread(nodes: Sequence[NodeEvidence], job: Job) -> Iterator[Suspect]:
-    """Ranks that leave what others sent them unread in both looks and wait for nobody to take what
-    they sent: they do something else."""
+    """Ranks that leave what others sent them unread in both samples and wait for nobody to take
+    what they sent: they do something else."""
     holding: list[tuple[RankSeen, NodeEvidence, Sample, Socket]] = []
     for node in nodes:
         first, second = node.samples
         if first is None or second is None:
             continue
-        before = {socket.inode: socket for socket in _own(node, first, job.name)}
+        before = {socket.inode: socket.receive_queue for socket in _own(node, first, job.name)}
         pid_of = dict(second.owners)
+        sockets = _own(node, second, job.name)
         for rank in job.on(node.node):
-            mine = [
-                s
-                for s in _own(node, second, job.name)
-                if pid_of.get(s.inode or -1) == rank.process.pid
-            ]
-            left = [
-                s
-                for s in mine
-                if s.receive_queue
-                and (old := before.get(s.inode)) is not None
-                and old.receive_queue == s.receive_queue
-            ]
-            if left and not any(s.send_queue for s in mine):
-                holding.append((rank, node, second, max(left, key=lambda s: s.receive_queue)))
+            mine = [s for s in sockets if pid_of.get(s.inode or -1) == rank.process.pid]
+            full = [s for s in mine if s.receive_queue and before.get(s.inode) == s.receive_queue]
+            if full and not any(s.send_queue for s in mine):
+                holding.append((rank, node, second, max(full, key=lambda s: s.receive_queue)))
     if not holding or len(holding) * 4 > len(job.ranks):
         return
-    for rank, node, look, socket in holding:
-        title = (
-            f"rank {rank.rank} on {node.node} does not read what its neighbours sent; the others"
-            " wait for it"
-        )
+    for rank, node, sample, socket in holding:
         text = (
-            f"{socket.receive_queue} bytes from {socket.peer}:{socket.peer_port} unread in both"
-            " looks, nothing of its own on the way"
+            f"rank {rank.rank} pid {rank.process.pid}: {socket.receive_queue} bytes from"
+            f" {socket.peer}:{socket.peer_port} unread in both samples, nothing of its own on the"
+            " way"
         )
         yield Suspect(
-            StallClass.RANK_BEHIND,
             "stall-rank-behind",
             "sockets",
             Strength.ODD,
-            title,
-            (rank.rank,),
-            (node.node,),
-            (),
-            (
-                at(
-                    node,
-                    look.line_no,
-                    socket.line_no,
-                    f"rank {rank.rank} pid {rank.process.pid}: {text}",
-                ),
-            ),
-            "the program on that rank is held up before the collective",
-            (
-                Fix(
-                    "see what the rank does: busbw why --live --stacks (it pauses the rank for a"
-                    " moment)",
-                    needs="app-owner",
-                ),
-            ),
+            f"rank {rank.rank} on {node.node} does not read what its neighbours sent; the others"
+            " wait for it",
+            (at(node, sample.line_no, socket.line_no, text),),
+            ranks=(rank.rank,),
+            nodes=(node.node,),
         )
 
 
@@ -373,45 +269,37 @@ def awaited(nodes: Sequence[NodeEvidence], job: Job, unheard: frozenset[str]) ->
 
 def _silent_pairs(
     nodes: Sequence[NodeEvidence], job: Job
-) -> tuple[dict[frozenset[str], list[tuple[NodeEvidence, Sample, Socket]]], dict[str, str]]:
-    """Pairs of nodes (an address where nobody owns it) between which data is sent again without an
-    answer, and address → node."""
-    owner = {
-        address: node.node
-        for node in nodes
-        for _, address in node.addresses
-        if not address.startswith("127.")
-    }
-    pairs: dict[frozenset[str], list[tuple[NodeEvidence, Sample, Socket]]] = defaultdict(list)
+) -> tuple[dict[_Pair, list[_Silence]], dict[str, str]]:
+    """Pairs of nodes (an address where nobody owns it) between which data is retransmitted without
+    an answer, and address → node."""
+    owner = _owners(nodes)
+    pairs: dict[_Pair, list[_Silence]] = defaultdict(list)
     for node in nodes:
-        look = node.samples[1] or node.samples[0]
-        for socket in _own(node, look, job.name) if look is not None and job.on(node.node) else ():
+        sample = node.samples[1] or node.samples[0]
+        if sample is None or not job.on(node.node):
+            continue
+        for socket in _own(node, sample, job.name):
             other = owner.get(socket.peer, socket.peer)
-            if look is not None and socket.retries >= _RETRIES and other != node.node:
-                pairs[frozenset((node.node, other))].append((node, look, socket))
+            if socket.retries >= _RETRIES and other != node.node:
+                pairs[frozenset((node.node, other))].append((node, sample, socket))
     return pairs, owner
 
 
-def _line(node: NodeEvidence, look: Sample, socket: Socket, owner: dict[str, str]) -> Evidence:
+def _line(node: NodeEvidence, sample: Sample, socket: Socket, owner: dict[str, str]) -> Evidence:
     text = (
         f"{node.node} to {owner.get(socket.peer, socket.peer)} ({socket.local}:{socket.local_port}"
-        f" to {socket.peer}:{socket.peer_port}): {socket.send_queue} bytes not acknowledged, sent"
-        f" again {socket.retries} times"
+        f" to {socket.peer}:{socket.peer_port}): {socket.send_queue} bytes not acknowledged,"
+        f" retransmitted {socket.retries} times"
     )
-    return at(node, look.line_no, socket.line_no, text)
+    return at(node, sample.line_no, socket.line_no, text)
 
 
 def _interface(name: str, address: str, nodes: Sequence[NodeEvidence]) -> str:
-    return next(
-        (
-            interface
-            for node in nodes
-            if node.node == name
-            for interface, own in node.addresses
-            if own == address
-        ),
-        "",
-    )
+    for node in nodes:
+        for interface, own in node.addresses:
+            if node.node == name and own == address:
+                return interface
+    return ""
 
 
 def _own(node: NodeEvidence, look: Sample, job: str) -> list[Socket]:
@@ -419,3 +307,63 @@ def _own(node: NodeEvidence, look: Sample, job: str) -> list[Socket]:
     pids = {process.pid for process in node.processes if process.job == job}
     owned = {inode for inode, pid in look.owners if pid in pids}
     return [socket for socket in look.sockets if socket.inode in owned]
+
+
+def _broken_pairs(
+    nodes: Sequence[NodeEvidence], job: Job
+) -> dict[tuple[str, str], dict[str, Evidence]]:
+    """(node, port) → the ports whose queue pairs with it are in error while its own are not."""
+    ends = {
+        (pair.local, pair.remote): (node, pair)
+        for node in nodes
+        for pair in node.queue_pairs
+        if pair.remote is not None
+    }
+    flagged: dict[tuple[str, str], dict[str, Evidence]] = defaultdict(dict)
+    for node in nodes:
+        pids = {rank.process.pid for rank in job.on(node.node)}
+        for pair in node.queue_pairs:
+            if pair.state not in _BROKEN or pair.pid not in pids or pair.remote is None:
+                continue
+            peer_node, peer = ends.get((pair.remote, pair.local), (node, pair))
+            if peer_node is node or peer.state in _BROKEN:
+                continue
+            line = _qp_line(node, pair, peer_node.node, peer)
+            flagged[peer_node.node, peer.port].setdefault(f"{node.node} {pair.port}", line)
+    return flagged
+
+
+def _owners(nodes: Sequence[NodeEvidence]) -> dict[str, str]:
+    """Address → node."""
+    return {
+        address: node.node
+        for node in nodes
+        for _, address in node.addresses
+        if not address.startswith("127.")
+    }
+
+
+_Pair = frozenset[str]
+
+
+_Silence = tuple[NodeEvidence, Sample, Socket]
+
+
+def _silent_since(pairs: dict[_Pair, list[_Silence]]) -> float | None:
+    times = []
+    for each in pairs.values():
+        for node, sample, socket in each:
+            if sample.at_s and socket.idle_ms:
+                times.append(our_time(node, sample.at_s) - socket.idle_ms / 1000)
+    return min(times, default=None)
+
+
+def _ports_at(
+    name: str, pairs: dict[_Pair, list[_Silence]], nodes: Sequence[NodeEvidence]
+) -> tuple[str, ...]:
+    """The interfaces of that node at the ends of its silent pairs."""
+    addresses = set()
+    for pair, each in pairs.items():
+        if name in pair:
+            addresses |= {s.local if node.node == name else s.peer for node, _, s in each}
+    return tuple(sorted({_interface(name, address, nodes) for address in addresses} - {""}))

@@ -8,19 +8,18 @@ culprit is whoever is behind somewhere and waits nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.model import Evidence, Fix, RasFinding, RasRank, RasReport
+from busbw.model import Evidence, RasFinding, RasRank, RasReport
 from busbw.parsers.stall.evidence import (
-    RESTART,
     Job,
     NodeEvidence,
     RasAnswer,
-    StallClass,
     Strength,
     Suspect,
-    ranks_told,
+    ranks_text,
 )
 
 # From a process as RAS names it (address, pid, number in its communicator) to the rank and the
@@ -60,7 +59,7 @@ class RasView:
 class Where:
     """From what RAS says of a process to the rank, the node and the GPU that people know."""
 
-    nodes: dict[str, NodeEvidence]
+    nodes: Mapping[str, NodeEvidence]
     job: Job
     view: RasView
 
@@ -89,7 +88,7 @@ class Where:
                 return rank.rank
         return member.rank
 
-    def told(self, members: Sequence[Member]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    def places(self, members: Sequence[Member]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Their ranks and their nodes."""
         ranks = sorted({number for m in members if (number := self.rank(m)) is not None})
         return tuple(ranks), tuple(
@@ -109,44 +108,21 @@ def process_of(node: str | None, pid: int | None, rank: int | None) -> Process:
     return (node, pid, None if pid is not None else rank)
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """One communicator in which counts of one collective differ."""
-
-    communicator: str | None
-    subject: str
-    low: int
-    high: int
-    behind: tuple[Member, ...]
-    """Those who launched least, as far as they are named."""
-    ahead: tuple[Member, ...]
-    many_behind: int
-    many_ahead: int
-    counts: tuple[tuple[int, int], ...]
-    """(operations launched, ranks), ascending."""
-    finding: RasFinding
-
-    @property
-    def many_waiting(self) -> int:
-        """Ranks that launched more than the least."""
-        return sum(many for count, many in self.counts if count > self.low)
-
-
 def view(nodes: Sequence[NodeEvidence], job: Job) -> tuple[RasView, ...]:
     """Every node's answers, the one that heard most ranks first; an answer about other processes
     than the job's (its port is shared) is left out."""
     pids = {rank.process.pid for rank in job.ranks}
-    found = []
+    views = []
     for node in nodes:
         first, second = (answer.report if answer else None for answer in node.ras)
         if first is None and second is None:
             continue
         answer = _answer(node)
-        made = RasView(node, first, second, answer.line_no if answer else 0)
-        named = {state.pid for state in (made.last.ranks if made.last else ())}
+        each = RasView(node, first, second, answer.line_no if answer else 0)
+        named = {state.pid for state in (each.last.ranks if each.last else ())}
         if not named or not pids or named & pids:
-            found.append(made)
-    return tuple(sorted(found, key=lambda v: (-_heard(v.last) if v.last else 0, v.node.node)))
+            views.append(each)
+    return tuple(sorted(views, key=lambda v: (-_heard(v.last) if v.last else 0, v.node.node)))
 
 
 def _heard(report: RasReport) -> int:
@@ -160,48 +136,38 @@ def _heard(report: RasReport) -> int:
     return sum(not state.missing for state in report.ranks) - len(missing)
 
 
-def unheard(views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence]) -> frozenset[str]:
+def unheard(
+    views: Sequence[RasView], job: Job, nodes: Mapping[str, NodeEvidence]
+) -> frozenset[str]:
     """The nodes of ranks that RAS could not hear, by the answer that heard most."""
-    found: set[str] = set()
+    names: set[str] = set()
     for v in views[:1]:
         where = Where(nodes, job, v)
         for finding in v.last.findings if v.last else ():
             if finding.kind == "INCOMPLETE":
-                found |= set(where.told([member_of(each) for each in finding.ranks])[1])
-    return frozenset(found)
+                names |= set(where.places([member_of(each) for each in finding.ranks])[1])
+    return frozenset(names)
 
 
 def _answer(node: NodeEvidence) -> RasAnswer | None:
-    return next(
-        (
-            answer
-            for answer in reversed(node.ras)
-            if answer is not None and answer.report is not None
-        ),
-        None,
-    )
+    answers = (answer for answer in reversed(node.ras) if answer is not None and answer.report)
+    return next(answers, None)
 
 
 def moved(views: Sequence[RasView]) -> bool:
     """The ranks launched something between two answers that both list them."""
-    return any(
-        v.first is not None
-        and v.second is not None
-        and v.first.ranks
-        and _counts(v.first) != _counts(v.second)
-        for v in views
-    )
+    for v in views:
+        if v.first is None or v.second is None or not v.first.ranks:
+            continue
+        if _counts(v.first) != _counts(v.second):
+            return True
+    return False
 
 
 def ran(views: Sequence[RasView]) -> bool:
     """Some rank launched something in a communicator that came about."""
-    return any(
-        s.init_state == 0 and any(n for _, n in s.counts)
-        for v in views
-        if v.last
-        for s in v.last.ranks
-        if not s.missing
-    )
+    states = (state for v in views if v.last for state in v.last.ranks if not state.missing)
+    return any(state.init_state == 0 and any(n for _, n in state.counts) for state in states)
 
 
 def frozen(views: Sequence[RasView]) -> RasView | None:
@@ -218,16 +184,13 @@ def frozen(views: Sequence[RasView]) -> RasView | None:
 def least_launched(views: Sequence[RasView]) -> tuple[int, int] | None:
     """(fewest, most) operations that ranks launched, in the communicator that has the fewest; None
     = no answer lists them."""
-    spans = []
-    for report in [v.last for v in views[:1] if v.last is not None]:
-        for name in {state.communicator for state in report.ranks}:
-            counts = [
-                sum(n for _, n in s.counts)
-                for s in report.ranks
-                if s.communicator == name and not s.missing
-            ]
-            spans += [(min(counts), max(counts))] if counts else []
-    return min(spans, default=None)
+    report = views[0].last if views else None
+    launched: dict[str, list[int]] = {}
+    for state in report.ranks if report else ():
+        if not state.missing:
+            total = sum(number for _, number in state.counts)
+            launched.setdefault(state.communicator, []).append(total)
+    return min(((min(counts), max(counts)) for counts in launched.values()), default=None)
 
 
 def _counts(report: RasReport) -> set[tuple[object, ...]]:
@@ -239,240 +202,120 @@ def _counts(report: RasReport) -> set[tuple[object, ...]]:
 
 
 def suspects(
-    views: Sequence[RasView], job: Job, nodes: dict[str, NodeEvidence]
+    views: Sequence[RasView], job: Job, nodes: Mapping[str, NodeEvidence]
 ) -> Iterator[Suspect]:
-    """Whom the fullest answer accuses: first what two looks agree on."""
-    for v in views[:1]:
-        report = v.last
-        if report is None:
-            return
-        where = Where(nodes, job, v)
-        yield from _absent(report, where)
-        splits = [
-            split for finding in report.findings if (split := _split(report, finding)) is not None
-        ]
-        yield from _uneven(splits, where)
+    """Whom the fullest answer names: first what two samples agree on."""
+    report = views[0].last if views else None
+    if report is None:
+        return
+    where = Where(nodes, job, views[0])
+    yield from _absent(report, where)
+    yield from _uneven(splits(report), where)
 
 
 def _absent(report: RasReport, where: Where) -> Iterator[Suspect]:
     """Processes that RAS cannot reach, and communicators that lack ranks."""
     running = ran((where.view,)) or any(group.status == "RUNNING" for group in report.groups)
+    dead = any(finding.kind == "DEAD" and finding.ranks for finding in report.findings)
     for finding in report.findings:
-        if finding.kind == "DEAD" and finding.ranks:
-            members = [member_of(each) for each in finding.ranks]
-            ranks, places = where.told(members)
-            alive = [r for r in where.job.ranks if r.rank in ranks and r.second is not None]
-            if alive:
-                continue
-            yield _suspect(
-                StallClass.PROCESS_DEAD,
-                "stall-rank-gone",
-                f"{ranks_told(ranks)} on {', '.join(places)} is dead, says RAS; the others wait"
-                " for it",
-                (ranks, places),
-                where.evidence(finding, _said(finding)),
-                "the process died, or its node left the network",
-                (
-                    Fix("read the log of that rank"),
-                    Fix("look for the reason on the node", ("dmesg -T | tail -50",)),
-                    RESTART,
-                ),
-            )
-        elif finding.kind == "INCOMPLETE" and finding.ranks and finding.communicator is not None:
-            ranks, places = where.told([member_of(each) for each in finding.ranks])
-            dead = any(other.kind == "DEAD" and other.ranks for other in report.findings)
-            present = [r for r in where.job.ranks if r.rank in ranks and r.second is not None]
-            if dead or present:
-                continue
-            kind, name = (
-                (StallClass.PROCESS_DEAD, "stall-rank-gone")
-                if running
-                else (StallClass.RANK_MISSING, "stall-rank-missing")
-            )
+        ranks, places = where.places([member_of(each) for each in finding.ranks])
+        alive = any(r.rank in ranks and r.second is not None for r in where.job.ranks)
+        if not finding.ranks or alive:
+            continue
+        text = _finding_text(finding)
+        if finding.kind == "DEAD":
+            title = f"{who_text(ranks, places)} is dead, says RAS; the others wait for it"
+            yield _suspect("stall-rank-gone", title, ranks, places, where, finding, text)
+        elif finding.kind == "INCOMPLETE" and finding.communicator is not None and not dead:
             title = (
-                f"{ranks_told(ranks)}{' on ' + ', '.join(places) if places else ''} does not take"
-                f" part in communicator {finding.communicator}"
+                f"{who_text(ranks, places)} {_do(ranks)} not take part in communicator"
+                f" {finding.communicator}"
             )
-            yield _suspect(
-                kind,
-                name,
-                title,
-                (ranks, places),
-                where.evidence(finding, _said(finding)),
-                (
-                    "its process died"
-                    if running
-                    else "the launcher did not start it, or it ended before it connected"
-                ),
-                (Fix("read the launcher's output and the log of that rank"), RESTART),
-            )
+            name = "stall-rank-gone" if running else "stall-rank-missing"
+            yield _suspect(name, title, ranks, places, where, finding, text)
 
 
-def _uneven(splits: Sequence[_Split], where: Where) -> Iterator[Suspect]:
+def _uneven(every: Sequence[Split], where: Where) -> Iterator[Suspect]:
     """Who is behind; who is ahead alone; two who wait for each other."""
-    if not splits:
+    if not every:
         return
-    ahead = {m.process for split in splits for m in split.ahead}
-    few = [split for split in splits if split.many_behind <= split.many_waiting]
-    both_here = [m for split in few for m in split.behind if _ahead_there(m, split, splits)]
-    if both_here:
-        yield _disagree(
-            both_here,
-            splits[0],
-            where,
-            "called other collectives than the rest: ahead in one kind, behind in another",
-        )
+    ahead = {member.process for split in every for member in split.ahead}
+    few = [split for split in every if split.ranks_behind <= split.ranks_waiting]
+    in_both = [m for split in few for m in split.behind if _ahead_there(m, split, every)]
+    if in_both:
+        what = "called other collectives than the rest: ahead in one kind, behind in another"
+        yield _disagree(in_both, every[0], where, what)
         return
     roots = [split for split in few if any(m.process not in ahead for m in split.behind)]
     if roots:
         # The communicator that the others wait for: whose late ranks wait nowhere else; of several
         # the one with fewest.
-        split = min(roots, key=lambda s: (s.many_behind, s.communicator or ""))
-        late = [m for m in split.behind if m.process not in ahead]
-        if len(split.counts) > 2 and split.many_behind > 1 and split.high - split.low > 2:
-            yield _disagree(
-                list(split.behind),
-                split,
-                where,
-                "launched counts that all differ: the program took different branches",
-            )
-            return
-        ranks, places = where.told(late)
-        said = (
-            f"{'has' if len(ranks) < 2 else 'have'} not called {split.subject} {split.low + 1};"
-            f" {split.many_waiting} others wait for it"
-        )
-        title = f"{ranks_told(ranks)}{' on ' + ', '.join(places) if places else ''} {said}"
-        yield _suspect(
-            StallClass.RANK_BEHIND,
-            "stall-rank-behind",
-            title,
-            (ranks, places),
-            where.evidence(split.finding, _told(split)),
-            "the program on that rank is held up before the collective: data, disk, a lock, an"
-            " exception, a GPU call that does not return",
-            (
-                Fix(
-                    "see what the rank does: busbw why --live --stacks (it pauses the rank for a"
-                    " moment)",
-                    needs="app-owner",
-                ),
-                RESTART,
-            ),
+        yield _behind(
+            min(roots, key=lambda s: (s.ranks_behind, s.communicator or "")), ahead, where
         )
         return
     unnamed = [split for split in few if not split.behind]
     if unnamed:
         yield _unnamed(unnamed[0], where)
         return
-    crossed = [m for split in splits for m in split.behind if m.process in ahead]
-    if crossed and len({split.communicator for split in splits}) > 1:
-        yield _disagree(
-            crossed,
-            splits[0],
-            where,
-            "wait for each other in different communicators: their order of calls differs",
-        )
+    crossed = [m for split in every for m in split.behind if m.process in ahead]
+    if crossed and len({split.communicator for split in every}) > 1:
+        what = "wait for each other in different communicators: their order of calls differs"
+        yield _disagree(crossed, every[0], where, what)
         return
-    split = min(splits, key=lambda s: (s.many_ahead, s.communicator or ""))
-    yield _disagree(
-        list(split.ahead),
-        split,
-        where,
-        f"called {split.subject} {split.high}, which {split.many_behind} others did not",
-    )
+    split = min(every, key=lambda s: (s.ranks_ahead, s.communicator or ""))
+    what = f"called {split.subject} {split.high}, which {split.ranks_behind} others did not"
+    yield _disagree(split.ahead, split, where, what)
 
 
-def _unnamed(split: _Split, where: Where) -> Suspect:
+def _unnamed(split: Split, where: Where) -> Suspect:
     """As text RAS names outliers only where they are fewer than half."""
     title = (
-        f"{split.many_behind} ranks have not called {split.subject} {split.low + 1};"
-        f" {split.many_waiting} others wait for them"
+        f"{split.ranks_behind} ranks have not called {split.subject} {split.low + 1};"
+        f" {split.ranks_waiting} others wait for them"
     )
-    cause = (
-        "the program on half of the ranks is held up, or took another branch; RAS names outliers"
-        " only where they are fewer"
-    )
-    fix = Fix(
-        "see what the ranks do: busbw why --live --stacks (it pauses them for a moment)",
-        needs="app-owner",
-    )
-    return _suspect(
-        StallClass.RANK_BEHIND,
-        "stall-rank-behind",
-        title,
-        ((), ()),
-        where.evidence(split.finding, _told(split)),
-        cause,
-        (fix, RESTART),
-    )
+    return _suspect("stall-rank-behind", title, (), (), where, split.finding, _counts_text(split))
 
 
-def _disagree(members: Sequence[Member], split: _Split, where: Where, what: str) -> Suspect:
-    ranks, places = where.told(members)
-    title = (
-        f"{ranks_told(ranks) if ranks else 'ranks'}{' on ' + ', '.join(places) if places else ''}"
-        f" {what}"
-    )
-    fixes = (
-        Fix(
-            "find the branch that only these ranks take: a condition on the rank, uneven data, an"
-            " exception that was caught",
-            needs="app-owner",
-        ),
-        Fix(
-            "run again with TORCH_DISTRIBUTED_DEBUG=DETAIL, which names the first difference",
-            needs="app-owner",
-        ),
-    )
-    evidence = where.evidence(split.finding, _told(split))
-    return _suspect(
-        StallClass.RANKS_DISAGREE,
-        "stall-ranks-disagree",
-        title,
-        (ranks, places),
-        evidence,
-        "the program's ranks call different collectives",
-        fixes,
-    )
+def _disagree(members: Sequence[Member], split: Split, where: Where, what: str) -> Suspect:
+    ranks, places = where.places(members)
+    title = f"{who_text(ranks, places)} {what}"
+    text = _counts_text(split)
+    return _suspect("stall-ranks-disagree", title, ranks, places, where, split.finding, text)
 
 
 def _suspect(
-    kind: StallClass,
     name: str,
     title: str,
-    who: tuple[tuple[int, ...], tuple[str, ...]],
-    evidence: Evidence,
-    cause: str,
-    fixes: tuple[Fix, ...],
+    ranks: tuple[int, ...],
+    places: tuple[str, ...],
+    where: Where,
+    finding: RasFinding,
+    text: str,
 ) -> Suspect:
-    return Suspect(
-        kind, name, "ras", Strength.COUNTED, title, who[0], who[1], (), (evidence,), cause, fixes
-    )
+    evidence = (where.evidence(finding, text),)
+    return Suspect(name, "ras", Strength.COUNTED, title, evidence, ranks, places)
 
 
-def _split(report: RasReport, finding: RasFinding) -> _Split | None:
+def _split(report: RasReport, finding: RasFinding) -> Split | None:
     if finding.kind != "MISMATCH" or finding.subject in (None, "status"):
         return None
     counts = {operation: many for many, _, operation in finding.groups if operation is not None}
-    for each in finding.ranks:
-        if each.operation is not None:
-            counts.setdefault(
-                each.operation, sum(other.operation == each.operation for other in finding.ranks)
-            )
+    named = Counter(each.operation for each in finding.ranks)
+    for operation, many in named.items():
+        if operation is not None:
+            counts.setdefault(operation, many)
     if len(counts) < 2:
         return None
     low, high = min(counts), max(counts)
     members = _listed(report, finding) or [member_of(each) for each in finding.ranks]
-    return _Split(
+    return Split(
         finding.communicator,
         finding.subject or "collective",
         low,
         high,
-        tuple(m for m in members if m.operation == low),
-        tuple(m for m in members if m.operation == high),
-        counts[low],
-        counts[high],
+        tuple(member for member in members if member.operation == low),
+        tuple(member for member in members if member.operation == high),
         tuple(sorted(counts.items())),
         finding,
     )
@@ -493,25 +336,121 @@ def _listed(report: RasReport, finding: RasFinding) -> list[Member]:
     ]
 
 
-def _ahead_there(member: Member, split: _Split, splits: Sequence[_Split]) -> bool:
+def _ahead_there(member: Member, split: Split, every: Sequence[Split]) -> bool:
     """Ahead in another collective of the same communicator."""
     return any(
-        member.process == a.process
-        for other in splits
+        member.process == other_member.process
+        for other in every
         if other.communicator == split.communicator
-        for a in other.ahead
+        for other_member in other.ahead
     )
 
 
-def _said(finding: RasFinding) -> str:
-    return (
-        "RAS:"
-        f" {finding.kind}{' communicator ' + finding.communicator if finding.communicator else ''}:"
-        f" {finding.text}"
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One communicator in which counts of one collective differ."""
+
+    communicator: str | None
+    subject: str
+    low: int
+    high: int
+    behind: tuple[Member, ...]
+    """Those who launched least, as far as they are named."""
+    ahead: tuple[Member, ...]
+    counts: tuple[tuple[int, int], ...]
+    """(operations launched, ranks), ascending."""
+    finding: RasFinding
+
+    @property
+    def ranks_behind(self) -> int:
+        """How many launched least."""
+        return self.counts[0][1]
+
+    @property
+    def ranks_ahead(self) -> int:
+        """How many launched most."""
+        return self.counts[-1][1]
+
+    @property
+    def ranks_waiting(self) -> int:
+        """Ranks that launched more than the least."""
+        return sum(ranks for count, ranks in self.counts if count > self.low)
+
+
+def splits(report: RasReport) -> tuple[Split, ...]:
+    """Every communicator and collective whose counts differ between ranks."""
+    found = (_split(report, finding) for finding in report.findings)
+    return tuple(split for split in found if split is not None)
+
+
+def wait_for_each_other(every: Sequence[Split]) -> bool:
+    """Whether ranks that are behind in one communicator are ahead in another, and nobody waits
+    nowhere: their order of calls differs."""
+    ahead = {member.process for split in every for member in split.ahead}
+    if any(member.process not in ahead for split in every for member in split.behind):
+        return False
+    crossed = any(split.behind for split in every)
+    return crossed and len({split.communicator for split in every}) > 1
+
+
+def unmoved(reports: Sequence[RasReport]) -> tuple[tuple[int, str, int], ...]:
+    """(index of the report, communicator, ranks) where the counts are equal on all ranks, above 0,
+    and the same as when the communicator was last reported."""
+    idle = []
+    last: dict[str, set[tuple[object, _Counts]]] = {}
+    for index, report in enumerate(reports):
+        for communicator, states in _by_communicator(report).items():
+            counts = {count for _, count in states}
+            launched_some = any(number > 0 for count in counts for _, number in count)
+            equal = len(counts) == 1 and len(states) > 1
+            if equal and launched_some and last.get(communicator) == states:
+                idle.append((index, communicator, len(states)))
+            last[communicator] = states
+    return tuple(idle)
+
+
+_Counts = tuple[tuple[str, int], ...]
+
+
+def _by_communicator(report: RasReport) -> dict[str, set[tuple[object, _Counts]]]:
+    states: dict[str, set[tuple[object, _Counts]]] = {}
+    for state in report.ranks:
+        who = (state.rank, state.pid, state.node)
+        states.setdefault(state.communicator, set()).add((who, state.counts))
+    return states
+
+
+def _do(ranks: Sequence[int]) -> str:
+    return "does" if len(ranks) == 1 else "do"
+
+
+def _behind(split: Split, ahead: set[Process], where: Where) -> Suspect:
+    if len(split.counts) > 2 and split.ranks_behind > 1 and split.high - split.low > 2:
+        what = "launched counts that all differ: the program took different branches"
+        return _disagree(split.behind, split, where, what)
+    late = [member for member in split.behind if member.process not in ahead]
+    ranks, places = where.places(late)
+    have = "has" if len(ranks) < 2 else "have"
+    title = (
+        f"{who_text(ranks, places)} {have} not called {split.subject} {split.low + 1};"
+        f" {split.ranks_waiting} others wait for {'it' if len(ranks) < 2 else 'them'}"
     )
+    text = _counts_text(split)
+    return _suspect("stall-rank-behind", title, ranks, places, where, split.finding, text)
 
 
-def _told(split: _Split) -> str:
+def who_text(ranks: Sequence[int], places: Sequence[str]) -> str:
+    """`ranks 3 and 4 on n1`, as far as they are known."""
+    who = ranks_text(ranks) if ranks else "ranks"
+    return f"{who} on {', '.join(places)}" if places else who
+
+
+def _finding_text(finding: RasFinding) -> str:
+    communicator = f" communicator {finding.communicator}" if finding.communicator else ""
+    return f"RAS: {finding.kind}{communicator}: {finding.text}"
+
+
+def _counts_text(split: Split) -> str:
     name = f"communicator {split.communicator}: " if split.communicator else ""
     groups = ", ".join(f"{many} ranks up to {count}" for count, many in split.counts[:6])
     return f"RAS: {name}launched {split.subject}: {groups}"

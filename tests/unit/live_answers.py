@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 
 from busbw.model import Unreachable
-from busbw.parsers.stall import live
-from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob, StallClass, StallVerdict
+from busbw.parsers.stall.evidence import NodeEvidence, StallClass, StallEvidence, StallVerdict
+from busbw.parsers.stall.judge import judge
 from busbw.triage import offline
 
 B = "b0undary1"
@@ -37,6 +37,7 @@ def node(
     ticks: int = 0,
     look: str = "",
     status: dict[str, int] | None = None,
+    processes: str | None = None,
     **sections: str,
 ) -> NodeEvidence:
     """One node with one rank by default; `look` = further lines of both looks, `ticks` = CPU time
@@ -46,7 +47,7 @@ def node(
         f"host n{number} now {NOW:.1f} up {UP} boot boot-{number} tick {HZ}\naddress lo"
         f" 127.0.0.1\naddress eth0 10.0.0.{number}\n"
     )
-    processes = "".join(
+    slurm = "".join(
         f"pid {100 + r}\nWORLD_SIZE={world}\nRANK={r}\nSLURM_JOB_ID=881234\nexe"
         " /usr/bin/python3\nlibrary libnccl.so.2\n"
         for r in mine
@@ -62,7 +63,7 @@ def node(
 
     parts = {
         "self": own,
-        "ranks": processes,
+        "ranks": slurm if processes is None else processes,
         "look-1": seen(NOW, 10),
         **{k.replace("_", "-"): v for k, v in sections.items()},
     }
@@ -84,7 +85,7 @@ def judged(
     gone: tuple[Unreachable, ...] = (),
     leaves: dict[str, str] | None = None,
 ) -> StallVerdict:
-    return live.judge(given, gone, RequestedJob(), NOW, leaves)
+    return judge(StallEvidence(given, gone, now_s=NOW, leaves=leaves or {}))
 
 
 def told(

@@ -7,8 +7,9 @@ from pathlib import Path
 from busbw.model import FlightDump, RasReport
 from busbw.parsers.findings.diagnose import diagnose
 from busbw.parsers.findings.evidence import EvidenceSet, Fact
-from busbw.parsers.findings.stalls import Progress, from_dumps, from_reports, progress
+from busbw.parsers.findings.stalls import from_dumps, from_reports
 from busbw.parsers.logs import flight_recorder, nccl_ras
+from busbw.parsers.stall.recorders import Progress, progress
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "flight_recorder"
 REDUCE = ("nccl:all_reduce", [4096], "started")

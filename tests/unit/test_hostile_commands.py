@@ -19,7 +19,7 @@ from busbw.errors import UsageError
 from busbw.inventory import resolve
 from busbw.model import Confidence, Evidence, Finding, Invocation, Status
 from busbw.parsers.stall.evidence import StallClass, StallVerdict
-from busbw.parsers.stall.live import drain_commands, ticket
+from busbw.parsers.stall.ticket import drain_commands, ticket
 
 HOSTILE = "$(touch broken)`touch broken`;touch broken\n|touch broken '\"\\ && touch broken #"
 

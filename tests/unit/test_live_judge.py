@@ -25,8 +25,8 @@ from live_answers import (
 
 from busbw.errors import UsageError
 from busbw.model import Command, CommandResult, Confidence, Unreachable
-from busbw.parsers.stall import live
 from busbw.parsers.stall.evidence import NodeEvidence, StallClass
+from busbw.parsers.stall.ticket import drain_commands, ticket
 from busbw.triage import offline
 from busbw.triage.collect import nodes_of
 
@@ -164,7 +164,7 @@ def test_a_node_that_does_not_answer_is_not_the_cause_where_no_rank_is_missing()
     assert found.notes == (
         (
             "n3 did not answer (connect to 10.0.0.3 port 22: timed out after 5 s); no rank of the"
-            " job is missing, so that none runs there"
+            " job is missing, so none runs there"
         ),
     )
 
@@ -226,7 +226,7 @@ def test_a_rank_that_was_ready_to_run_and_got_no_cpu_is_not_the_odd_one() -> Non
 def test_ranks_without_a_connection_to_each_other_are_not_in_a_collective() -> None:
     found = judged(tuple(node(number, state="R", ticks=480) for number in range(4)))
     assert found.kind is StallClass.OUTSIDE
-    assert "ranks 0, 1, 2, 3 use the CPU" in found.headline
+    assert "ranks 0, 1, 2 and 3 use the CPU" in found.headline
 
 
 def test_a_rank_that_sleeps_while_others_compute_is_late_only_where_they_can_wait_for_it() -> None:
@@ -340,10 +340,10 @@ def test_nodes_that_do_not_answer_and_no_job_are_no_verdict_on_a_job() -> None:
 
 def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_would_run() -> None:
     found = judged(nodes(n2=node(2, kernel=XID.replace("python3", '$(reboot)"; x'))))
-    text = live.ticket(found, "runs/live")
+    text = ticket(found, "runs/live")
     assert "run: scontrol update nodename=n2 state=drain reason=" in text
-    assert "$(" not in live.drain_commands(found)[0]
-    assert live.drain_commands(judged(nodes(n0=asked(ras(SPLIT))))) == (), (
+    assert "$(" not in drain_commands(found)[0]
+    assert drain_commands(judged(nodes(n0=asked(ras(SPLIT))))) == (), (
         "a program that is late is no reason to drain a node"
     )
 
@@ -351,7 +351,7 @@ def test_the_ticket_holds_the_line_that_drains_the_node_and_nothing_a_shell_woul
 def test_a_name_that_only_ras_knows_is_quoted_where_a_shell_would_read_it() -> None:
     found = judged(nodes(n2=node(2, kernel=XID)))
     strange = dataclasses.replace(found, culprit_nodes=("10.9.9.9;reboot",))
-    assert live.drain_commands(strange)[0].startswith(
+    assert drain_commands(strange)[0].startswith(
         "scontrol update nodename='10.9.9.9;reboot' state=drain "
     )
 
@@ -367,11 +367,11 @@ def test_in_pods_the_node_is_cordoned_and_outside_of_both_schedulers_both_lines_
         )
         for rank in found.ranks
     )
-    assert live.drain_commands(dataclasses.replace(found, ranks=pods)) == ("kubectl cordon n2",)
-    slurm, kubernetes = live.drain_commands(found)
+    assert drain_commands(dataclasses.replace(found, ranks=pods)) == ("kubectl cordon n2",)
+    slurm, kubernetes = drain_commands(found)
     assert slurm.startswith("scontrol update nodename=n2 state=drain reason=")
     assert kubernetes == "kubectl cordon n2"
-    assert "run: kubectl cordon n2" in live.ticket(found, "runs/live")
+    assert "run: kubectl cordon n2" in ticket(found, "runs/live")
 
 
 def test_a_slurm_job_is_asked_for_by_its_number_alone() -> None:

@@ -158,7 +158,7 @@ def test_ras_that_does_not_answer_in_time_is_said_and_the_rest_still_judged() ->
     assert [(each.problem, each.report) for each in silent.ras if each] == [
         (each.problem, each.report) for each in mute.ras if each
     ]
-    assert silent.unheard == mute.unheard == ("ras-1", "ras-2")
+    assert silent.hung_sections == mute.hung_sections == ("ras-1", "ras-2")
     found = judged(nodes(n0=mute, n3=node(3, state="T", wchan="do_signal_stop")))
     assert (found.kind, found.culprit_ranks) == (StallClass.HOST, (3,))
     assert "NCCL's RAS: asked, and did not answer within the limit" in found.notes

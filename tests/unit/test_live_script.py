@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob
+from busbw.parsers.stall.evidence import NodeEvidence, RequestedJob, StallEvidence
+from busbw.parsers.stall.judge import judge
 from busbw.triage import offline, script
 from busbw.triage.clocks import Offset, between
 from busbw.triage.script import CollectOptions
@@ -317,7 +318,7 @@ def test_the_tools_of_busybox_give_the_same_evidence(
     )
     assert dataclasses.replace(theirs, line_no=0) == dataclasses.replace(ours, line_no=0)
     found = evidence(answer)
-    assert (found.problem, found.unheard) == (None, ())
+    assert (found.problem, found.hung_sections) == (None, ())
     assert all(look is not None and look.at_s for look in found.samples)
     assert any("Watchdog caught" in log.lines[0][1] for log in found.logs if log.lines)
 
@@ -346,7 +347,7 @@ def test_a_tool_that_hangs_costs_its_limit_and_not_the_rest(
         ("sh", "-s"), input=text, capture_output=True, timeout=100, check=False, env=environment
     )
     found = evidence(done.stdout)
-    assert (found.problem, found.unheard) == (None, ("gpu-1",))
+    assert (found.problem, found.hung_sections) == (None, ("gpu-1",))
     assert found.samples[1] is not None
 
 
@@ -359,7 +360,7 @@ def test_a_site_may_collect_by_its_own_means_and_gets_the_same_judgement(
     assert offline.is_collection(folder)
     artefact = offline.load(folder)
     assert [file.node for file in artefact.files] == ["gpu-003"]
-    (found,) = offline.evidence(folder, artefact)
+    (found,) = offline.evidence(folder, artefact).nodes
     assert any(process.job == f"busbw {MARK}" for process in found.processes)
     assert not offline.is_collection(tmp_path)
 
@@ -372,9 +373,8 @@ def test_an_answer_that_was_cut_off_is_told_as_such_and_accuses_nobody(
     found = evidence(cut)
     assert found.problem is not None
     assert found.samples[1] is None
-    from busbw.parsers.stall import live
 
-    judged = live.judge((found,), (), RequestedJob(mark=MARK), None)
+    judged = judge(StallEvidence((found,), requested=RequestedJob(mark=MARK)))
     assert any("here: " in note for note in judged.notes)
 
 

@@ -198,7 +198,7 @@ def test_a_rank_that_leaves_its_neighbours_data_unread_is_only_possible() -> Non
         Confidence.POSSIBLE,
     )
     assert (
-        "9000 bytes from 10.0.0.1:6000 unread in both looks" in found.findings[0].evidence[0].text
+        "9000 bytes from 10.0.0.1:6000 unread in both samples" in found.findings[0].evidence[0].text
     )
 
 

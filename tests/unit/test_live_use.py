@@ -145,14 +145,14 @@ def test_a_port_that_lost_its_link_between_the_looks_is_likely() -> None:
         ("n1",),
         "stall-link-errors",
     )
-    assert found.headline == "n1 mlx5_3/1 lost its link between the looks: link_downed +1"
+    assert found.headline == "n1 mlx5_3/1 lost its link between the samples: link_downed +1"
     assert found.findings[0].confidence is Confidence.LIKELY
 
 
 def test_a_port_that_receives_damaged_data_is_only_possible() -> None:
     found = judged(nodes(n1=ports(1, symbol_error=40, local_ack_timeout_err=2)))
     assert (
-        found.headline == "n1 mlx5_3/1 receives damaged data between the looks: symbol_error +40,"
+        found.headline == "n1 mlx5_3/1 receives damaged data between the samples: symbol_error +40,"
         " local_ack_timeout_err +2"
     )
     assert found.findings[0].confidence is Confidence.POSSIBLE

@@ -1,4 +1,4 @@
-"""From two looks at every node to the culprit; and what survivors of a lost neighbour say."""
+"""From two samples of every node to the culprit; and what survivors of a lost neighbour say."""
 
 from __future__ import annotations
 
@@ -11,108 +11,114 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from live_answers import node
 
 from busbw.assess import diagnosis, launches
 from busbw.model import BenchmarkCase, Collective, Finding, Invocation, Sizes, Status, Unreachable
 from busbw.parsers.nccl_tests import proof
-from busbw.parsers.stall import own_launch
-from busbw.parsers.tools import samples
-from busbw.parsers.tools.samples import Looks
+from busbw.parsers.stall.evidence import LaunchPlan, NodeEvidence, StallEvidence, job_of
+from busbw.parsers.stall.judge import judge
 from busbw.store import artefacts, run_directory
 from busbw.store.artefacts import CaseArtefact
-from busbw.triage.samples import look, read
+from busbw.triage import offline, own_launch
 
 
-def two(rank_line: str = "", first: str = "", second: str = "", end: str = "end\n") -> Looks:
-    """Two looks composed in the plain form: one healthy interface, and what is given besides."""
-    net = "net eth0 operstate up carrier 1 rx {0} tx {0}\n"
-    one = f"look 1\n{rank_line}{first or net.format(1000)}"
-    return samples.parse(f"{one}look 2\n{rank_line}{second or net.format(1200)}{end}")
+def own(
+    number: int,
+    state: str = "S",
+    *,
+    ranks: tuple[int, ...] = (),
+    ended: bool = False,
+    look: str = "",
+) -> NodeEvidence:
+    """A node with one rank of a launch of ours, or with `ranks`; `ended` = it has none any more."""
+    mine = ranks or (number,)
+    marked = "".join(
+        f"pid {100 + r}\nBUSBW_JOB=x1\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_RANK={r}\n"
+        for r in mine
+    )
+    channel = "do_signal_stop" if state == "T" else "ep_poll"
+    return node(
+        number, ranks=mine, state=state, wchan=channel, look=look, processes="" if ended else marked
+    )
 
 
 def judged(
-    nodes: dict[str, Looks], unreachable: tuple[Unreachable, ...] = ()
+    *nodes: NodeEvidence,
+    planned: dict[str, tuple[int, ...]] | None = None,
+    gone: tuple[Unreachable, ...] = (),
 ) -> tuple[Finding, ...]:
-    planned = {node: (position,) for position, node in enumerate(nodes)}
-    artefacts = {node: f"raw/cases/a/look-1-{node}.txt" for node in nodes}
-    return own_launch.judge(
-        nodes,
-        artefacts,
-        planned,
-        dict.fromkeys(nodes, ("eth0",)),
-        unreachable,
-        "a, after 1 of 3 sizes",
-    )
-
-
-WAITING = "rank {} pid 7{} state S ticks 5 wchan ep_poll\n"
+    names = [each.node for each in nodes]
+    ranks = planned or {name: (int(name[1:]),) for name in names}
+    plan = LaunchPlan(ranks, dict.fromkeys(names, ("eth0",)), "a, after 1 of 3 sizes")
+    return judge(StallEvidence(nodes, gone, plan=plan)).findings
 
 
 def test_a_stopped_rank_is_named_and_the_waiting_ones_are_not() -> None:
-    stopped = "rank 1 pid 71 state T ticks 5 wchan do_signal_stop\n"
-    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two(stopped)})
-    assert (found.id, found.where, found.status) == ("stall-rank-stopped", ("n1",), Status.FAIL)
-    assert found.evidence[0].line_no == 5
-    assert "state T (stopped) in both looks" in found.evidence[0].text
+    (found,) = judged(own(0), own(1, "T"))
+    assert (found.id, found.where, found.status) == (
+        "stall-rank-stopped",
+        ("rank 1", "n1"),
+        Status.FAIL,
+    )
+    assert "state T (stopped) in both samples" in found.evidence[0].text
 
 
 def test_all_stopped_ranks_of_a_node_are_one_finding_with_a_line_for_each() -> None:
-    stopped = "".join(
-        f"rank {rank} pid 7{rank} state T ticks 5 wchan do_signal_stop\n" for rank in (1, 3, 5)
-    )
-    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two(stopped)})
+    planned = {"n0": (0,), "n1": (1, 3, 5)}
+    (found,) = judged(own(0), own(1, "T", ranks=(1, 3, 5)), planned=planned)
     assert (
         found.title
         == "ranks 1, 3 and 5 on n1 are stopped; the others wait for them (a, after 1 of 3 sizes)"
     )
-    assert [(item.line_no, item.text.partition(" pid")[0]) for item in found.evidence] == [
-        (7, "rank 1"),
-        (8, "rank 3"),
-        (9, "rank 5"),
+    assert [item.text.partition(" pid")[0] for item in found.evidence] == [
+        "rank 1",
+        "rank 3",
+        "rank 5",
     ]
 
 
-def test_a_rank_that_is_gone_is_named_by_what_was_planned() -> None:
-    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two()})
-    assert (found.id, found.where) == ("stall-rank-gone", ("n1",))
+def test_ranks_that_are_gone_are_named_by_what_was_planned() -> None:
+    (found,) = judged(own(0), own(1, ended=True), planned={"n0": (0,), "n1": (1, 3)})
+    assert (found.id, found.where) == ("stall-rank-gone", ("rank 1", "rank 3", "n1"))
+    assert found.title.startswith("ranks 1 and 3 on n1 are gone; the others wait for them")
 
 
 def test_a_link_that_went_down_is_named_and_one_that_was_never_up_is_not() -> None:
-    down = (
-        "net eth0 operstate down carrier 0 rx 9 tx 9\nnet docker0 operstate down carrier 0 rx 0"
-        " tx 0\n"
-    )
-    (found,) = judged(
-        {"n0": two(WAITING.format(0, 0)), "n1": two(WAITING.format(1, 1), first=down, second=down)}
-    )
-    assert (found.id, found.where) == ("stall-link-down", ("n1 eth0",))
+    down = "eth0/operstate:down\neth0/carrier:0\ndocker0/operstate:down\ndocker0/carrier:0\n"
+    found = judged(own(0), own(1, look=down))
+    assert [(each.id, each.where) for each in found] == [
+        ("stall-link-down", ("rank 1", "n1", "eth0"))
+    ]
 
 
 def test_data_that_still_moves_is_slow_not_stalled() -> None:
-    moved = "net eth0 operstate up carrier 1 rx 90000000 tx 90000000\n"
-    (found,) = judged({"n0": two(WAITING.format(0, 0), second=moved)})
+    counter = "eth0/operstate:up\neth0/carrier:1\neth0/statistics/tx_bytes:"
+    early, late = own(0, look=f"{counter}10\n"), own(0, look=f"{counter}90000000\n")
+    moved = replace(early, samples=(early.samples[0], late.samples[1]))
+    (found,) = judged(moved)
     assert (found.id, found.status) == ("slow-but-moving", Status.UNKNOWN)
 
 
 def test_nothing_that_explains_a_stall_is_said_as_such() -> None:
-    (found,) = judged({"n0": two(WAITING.format(0, 0)), "n1": two(WAITING.format(1, 1))})
+    (found,) = judged(own(0), own(1))
     assert (found.id, found.status, found.where) == ("stall-unexplained", Status.FAIL, ())
 
 
 def test_a_node_that_does_not_answer_any_more_is_evidence() -> None:
-    found = judged(
-        {"n0": two(WAITING.format(0, 0))}, (Unreachable("n1", "connection lost: reset by peer"),)
-    )
-    assert [(f.id, f.where) for f in found] == [("stall-node-unreachable", ("n1",))]
+    gone = Unreachable("n1", "connection lost: reset by peer")
+    found = judged(own(0), planned={"n0": (0,), "n1": (1,)}, gone=(gone,))
+    assert [(f.id, f.where) for f in found] == [("stall-node-unreachable", ("rank 1", "n1"))]
 
 
-def test_a_look_that_was_cut_off_accuses_nobody_of_being_gone() -> None:
-    (found,) = judged({"n0": two("", end="")})
+def test_an_answer_that_was_cut_off_names_nobody_as_gone() -> None:
+    cut = own(0, ended=True)
+    (found,) = judged(replace(cut, samples=(cut.samples[0], None)))
     assert found.id == "stall-unexplained"
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_the_look_finds_a_stopped_process_by_its_mark_and_changes_nothing() -> None:
+def test_the_script_finds_a_stopped_process_by_its_mark_and_changes_nothing() -> None:
     marked = {"BUSBW_JOB": "run-1/all-reduce", "OMPI_COMM_WORLD_RANK": "3", "PATH": "/usr/bin:/bin"}
     process = subprocess.Popen(["sleep", "60"], env=marked)
     try:
@@ -121,7 +127,7 @@ def test_the_look_finds_a_stopped_process_by_its_mark_and_changes_nothing() -> N
         while Path(f"/proc/{process.pid}/stat").read_text().split()[2] != "T":
             assert time.monotonic() < end
             time.sleep(0.01)
-        command = look("run-1/all-reduce", "x.txt")
+        command = own_launch.command("run-1/all-reduce", "x.txt")
         # Ranks of emulated nodes on this machine, which say so, are left out.
         environment = {**os.environ, "LAB_NODE": "none"}
         done = subprocess.run(
@@ -132,9 +138,11 @@ def test_the_look_finds_a_stopped_process_by_its_mark_and_changes_nothing() -> N
             check=False,
             env=environment,
         )
-        found = read("n0", done.stdout, "x.txt")
-        assert found.complete
-        assert [(r.rank, r.pid, r.state) for r in found.ranks[1]] == [(3, process.pid, "T")]
+        found = offline.of_text("n0", done.stdout, "x.txt", None, None)
+        job = job_of(StallEvidence((found,), plan=LaunchPlan({}, {})))
+        assert [
+            (rank.rank, rank.process.pid, rank.second and rank.second.state) for rank in job.ranks
+        ] == [(3, process.pid, "T")]
         assert process.poll() is None
     finally:
         process.kill()

@@ -11,11 +11,13 @@ from live_answers import HZ, NOW, framed, ras, reduces
 
 from busbw.assess import launches
 from busbw.model import BenchmarkCase, Collective, Invocation, Sizes
-from busbw.parsers.stall.own_launch import place
+from busbw.parsers.stall.evidence import LaunchPlan, StallEvidence
+from busbw.parsers.stall.iteration import place
+from busbw.parsers.stall.judge import launched
 from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact, SampleFile
 from busbw.store.run_directory import RunDir
-from busbw.triage import samples
+from busbw.triage import offline
 
 CASE = BenchmarkCase(
     "all-reduce", Collective.ALL_REDUCE, Sizes(1024, 4096, 2), iterations=5, warmup=2, check=1
@@ -115,20 +117,21 @@ def answer(number: int, mark: str, **sections: str) -> bytes:
 
 def test_the_counts_are_those_of_our_own_job_in_the_communicator_that_is_furthest_behind() -> None:
     text = ras(("0xa1", reduces(r0=64, r1=64)), ("0xb2", reduces(r2=63, r3=61)))
-    answers = {
-        f"n{n}": (
-            answer(n, "BUSBW_JOB=x1\n", **({"ras_1": text, "ras_2": text} if n == 0 else {})),
-            f"n{n}.txt",
-        )
+    answers = [
+        answer(n, "BUSBW_JOB=x1\n", **({"ras_1": text, "ras_2": text} if n == 0 else {}))
         for n in range(4)
-    }
-    assert samples.launched(answers) == (64, 66), "three all-gathers each are operations too"
-    strangers = {
-        node: (content.replace(b"BUSBW_JOB=x1\n", b""), path)
-        for node, (content, path) in answers.items()
-    }
-    assert samples.launched(strangers) is None
-    assert samples.launched({"n1": answers["n1"]}) is None, "RAS was not asked there"
+    ]
+    assert counted(answers) == (64, 66), "three all-gathers each are operations too"
+    assert counted([each.replace(b"BUSBW_JOB=x1\n", b"") for each in answers]) is None
+    assert counted(answers[1:2]) is None, "RAS was not asked there"
+
+
+def counted(answers: list[bytes]) -> tuple[int, int] | None:
+    nodes = tuple(
+        offline.of_text(f"n{number}", content, f"n{number}.txt", None, None)
+        for number, content in enumerate(answers)
+    )
+    return launched(StallEvidence(nodes, plan=LaunchPlan({}, {})))
 
 
 BASE = "raw/cases/all-reduce"
@@ -161,7 +164,7 @@ def test_a_run_says_in_which_iteration_its_benchmark_stalled(tmp_path: Path) -> 
     folder = tmp_path / "raw" / "cases" / "all-reduce"
     folder.mkdir(parents=True)
     for number, node in enumerate(nodes):
-        (folder / f"look-1-{node}.txt").write_bytes(
+        (folder / f"samples-1-{node}.txt").write_bytes(
             answer(
                 number, "BUSBW_JOB=x1\n", **({"ras_1": text, "ras_2": text} if not number else {})
             )
@@ -180,7 +183,7 @@ def test_a_run_says_in_which_iteration_its_benchmark_stalled(tmp_path: Path) -> 
         None,
     )
     run = RunDir(tmp_path)
-    samples = tuple(SampleFile(node, f"{BASE}/look-1-{node}.txt") for node in nodes)
+    samples = tuple(SampleFile(node, f"{BASE}/samples-1-{node}.txt") for node in nodes)
     artefacts.keep(
         run, "cases/all-reduce/outcome.json", dataclasses.replace(artefact, samples=samples)
     )

@@ -8,21 +8,16 @@ from pathlib import Path
 import live_answers
 
 from busbw import playbook
-from busbw.assess import fabric, timeline
-from busbw.assess.launches import Launch
+from busbw.assess import fabric, launches, timeline
 from busbw.fabrics import fabric as fabrics
 from busbw.model import (
     BenchmarkCase,
-    CaseOutcome,
     Cluster,
     Collective,
-    Confidence,
-    Evidence,
-    Finding,
     Invocation,
     Node,
     Sizes,
-    Status,
+    StallStory,
     StoryEvent,
     StoryRank,
     Unreachable,
@@ -48,33 +43,15 @@ def plan_of(nodes: tuple[Node, ...]) -> RunPlan:
     )
 
 
-def launch(unreachable: tuple[Unreachable, ...]) -> Launch:
-    """A launch of two ranks a node that was ended; its finding names n2."""
+def artefact(**changes: object) -> CaseArtefact:
+    """A launch of two ranks a node that was ended."""
     invocation = Invocation("all-reduce", ("mpirun",), (), NODES, 60.0, 4)
-    artefact = CaseArtefact(
-        CASE,
-        invocation,
-        NODES,
-        2,
-        "stalled",
-        None,
-        21.0,
-        None,
-        None,
-        None,
-        unreachable=unreachable,
-        problem="no output for 15 s",
-    )
-    finding = Finding(
-        "stall-node-gone",
-        Status.FAIL,
-        "n2 is gone",
-        ("n2",),
-        (Evidence("raw/x", None, "x"),),
-        confidence=Confidence.LIKELY,
-    )
-    outcome = CaseOutcome(CASE, Status.FAIL, "stalled", (), None, 21.0, (), NODES)
-    return Launch(artefact, (), outcome, (finding,), ())
+    base = CaseArtefact(CASE, invocation, NODES, 2, "stalled", None, 21.0, None, None, None)
+    return dataclasses.replace(base, problem="no output for 15 s", **changes)  # type: ignore[arg-type]
+
+
+def stories(run: RunDir, **changes: object) -> tuple[StallStory, ...]:
+    return timeline.stories(run, [launches.read(run, artefact(**changes), {})])
 
 
 def run_with(folder: Path, *lines: str) -> RunDir:
@@ -97,10 +74,10 @@ def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_f
         "cut off in the mid",
         '{"at": "yesterday", "step": "all-reduce", "state": "said", "text": "without a time"}',
         '{"at": "2026-11-21T12:00:17Z", "step": "all-reduce", "state": "said", "text": "no output'
-        ' for 15 s: looking at the nodes"}',
+        ' for 15 s: taking samples of the nodes"}',
     )
     gone = Unreachable("n2", "no answer within 60 s")
-    (found,) = timeline.stories(run, [launch((gone,))])
+    (found,) = stories(run, unreachable=(gone,))
     began = found.events[0].at_s
     assert (found.case_id, found.ended, found.why, found.silent) == (
         "all-reduce",
@@ -111,7 +88,7 @@ def test_a_node_that_does_not_answer_leaves_what_the_run_noted_and_who_was_not_f
     assert found.events == (
         StoryEvent(began, "busbw", "all_reduce on 2 nodes, 4 ranks"),
         StoryEvent(began + 2, "busbw", "row of 65536 bytes"),
-        StoryEvent(began + 17, "busbw", "no output for 15 s: looking at the nodes"),
+        StoryEvent(began + 17, "busbw", "no output for 15 s: taking samples of the nodes"),
     )
     assert found.ranks == tuple(
         StoryRank(rank, NODES[rank // 2], "not found", "", None, rank >= 2) for rank in range(4)
@@ -128,7 +105,7 @@ def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_ar
     )
     samples = []
     for number, (ahead, wrote) in enumerate(((3600.0, 9.0), (-3600.0, 5.0)), 1):
-        began, name = live_answers.NOW + ahead, f"raw/cases/all-reduce/look-1-n{number}.txt"
+        began, name = live_answers.NOW + ahead, f"raw/cases/all-reduce/samples-1-n{number}.txt"
         parts = {
             "self": (
                 f"host n{number} now {began} up 9000.0 boot b{number} tick 100\naddress eth0"
@@ -150,15 +127,7 @@ def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_ar
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(live_answers.framed(parts))
         samples.append(SampleFile(f"n{number}", name, ahead))
-    made = launch(())
-    (found,) = timeline.stories(
-        run,
-        [
-            dataclasses.replace(
-                made, artefact=dataclasses.replace(made.artefact, samples=tuple(samples))
-            )
-        ],
-    )
+    (found,) = stories(run, samples=tuple(samples))
     wrote_last = [
         (event.who, round(event.at_s - live_answers.NOW))
         for event in found.events
@@ -168,7 +137,7 @@ def test_what_nodes_wrote_stands_in_the_order_of_our_clock_however_far_theirs_ar
 
 
 def test_a_launch_that_ended_by_itself_has_no_story(tmp_path: Path) -> None:
-    assert timeline.stories(run_with(tmp_path), [launch(())]) == ()
+    assert stories(run_with(tmp_path)) == ()
 
 
 def test_the_inventorys_labels_are_a_topology_only_where_every_node_has_one(tmp_path: Path) -> None:
