@@ -1,4 +1,4 @@
-"""What PyTorch's flight recorder held when a rank dumped it: JSON, or a pickle read as plain data.
+"""Dumps of PyTorch's flight recorder: JSON, or a pickle read as plain data.
 Versions 2.0 to 2.10 of the dump.
 
 Fields: `torch/csrc/distributed/c10d/FlightRecorder*` of PyTorch 2.3 to 2.13. The dumps of gloo have
@@ -19,14 +19,10 @@ from busbw.model import FlightDump, FlightEntry, FlightGroup
 from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.json_values import flag, items, mapping, number, text_of, whole
 
-# Reads a pickle as data: only numbers, strings, lists, tuples and dicts can come out. Nothing is
-# imported, called or executed.
-#
-# `pickle.load` builds whatever the file says, so a file from somewhere else can run any program.
-# Here the instructions are only listed
-# (`pickletools.genops`) and a small stack machine of our own carries out those that build plain
-# containers; any other ends the reading by
-# its name. Pickle protocols 0 to 5.
+# A pickle read as data. `pickle.load` builds whatever the file says, so a foreign file can run any
+# program. Here the instructions are only listed (`pickletools.genops`), and a small stack machine
+# carries out those that build plain containers: numbers, strings, lists, tuples, dicts. Any other
+# is an error that names it. Pickle protocols 0 to 5.
 
 MOST_BYTES = 256 * 1024 * 1024
 _INTEGERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4")

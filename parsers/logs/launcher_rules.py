@@ -1,5 +1,4 @@
-"""How a launcher's messages are found in a text and taken apart: a table of rules, one pass of the
-scanner.
+"""A launcher's messages, found in a text by a table of rules in one pass of the scanner.
 
 A rule's `first` is searched line by line. What belongs to the message are the lines behind it up to
 the next line of dashes; `detail` is searched in all of it with white space folded, because versions
@@ -41,43 +40,42 @@ class Rule:
 
 
 def patterns(prefix: str, rules: Iterable[Rule]) -> tuple[Pattern, ...]:
-    """What the scanner has to look for; ids are `<prefix>.<kind>`."""
-    return tuple(
-        Pattern(f"{prefix}.{rule.kind}", rule.first, keep=16, after=_HELP_LINES if rule.help else 0)
-        for rule in rules
-    )
+    """The patterns for the scanner; ids are `<prefix>.<kind>`."""
+    expressions = []
+    for rule in rules:
+        after = _HELP_LINES if rule.help else 0
+        expressions.append(Pattern(f"{prefix}.{rule.kind}", rule.first, keep=16, after=after))
+    return tuple(expressions)
 
 
 def failures(prefix: str, rules: Iterable[Rule], scan: Scan) -> tuple[LauncherFailure, ...]:
-    """What the rules found, in the order of the text; the same message of the same rank and node
-    once."""
+    """The messages that the rules match, in the order of the text; the same message of the same rank
+    and node once."""
     by_id = {f"{prefix}.{rule.kind}": rule for rule in rules}
-    found: dict[tuple[str, int | None, str | None, int | None, str | None], LauncherFailure] = {}
+    failures: dict[tuple[object, ...], LauncherFailure] = {}
     for hit in scan.hits:
         rule = by_id.get(hit.pattern)
         if rule is None:
             continue
-        more = hit.count - len(hit.examples)
+        not_kept = hit.count - len(hit.examples)
         for line in hit.examples:
-            each = _failure(rule, line)
-            key = (each.kind, each.rank, each.node, each.code, each.detail)
-            before = found.get(key)
-            count = (before.count if before else 0) + 1 + more
-            more = 0
-            found[key] = replace(
-                before if before and before.line_no <= each.line_no else each, count=count
-            )
-    return tuple(sorted(found.values(), key=lambda each: (each.line_no, each.kind)))
+            failure = _failure(rule, line)
+            key = (failure.kind, failure.rank, failure.node, failure.code, failure.detail)
+            before = failures.get(key, replace(failure, count=0))
+            count = before.count + 1 + not_kept
+            not_kept = 0
+            first = min(before, failure, key=lambda each: each.line_no)
+            failures[key] = replace(first, count=count)
+    return tuple(sorted(failures.values(), key=lambda each: (each.line_no, each.kind)))
 
 
 def _failure(rule: Rule, line: Line) -> LauncherFailure:
     text = _message(line) if rule.help else line.text.strip()
     groups: dict[str, str | None] = dict.fromkeys(_GROUPS)
     for expression in rule.detail or (rule.first,):
-        told = re.search(expression, text, re.IGNORECASE)
-        groups.update(
-            {name: value for name, value in (told.groupdict() if told else {}).items() if value}
-        )
+        match = re.search(expression, text, re.IGNORECASE)
+        if match is not None:
+            groups.update((name, value) for name, value in match.groupdict().items() if value)
     return LauncherFailure(
         kind=rule.kind,
         cause=rule.cause,
@@ -92,11 +90,11 @@ def _failure(rule: Rule, line: Line) -> LauncherFailure:
 
 
 def _message(line: Line) -> str:
-    """The help message from its found line to the closing line of dashes, in one line."""
-    kept = [line.text]
+    """The help message from its first line to the closing line of dashes, in one line."""
+    lines = [line.text]
     for following in line.after:
         text = _TAG.sub("", following)
         if text.startswith("-----"):
             break
-        kept.append(text)
-    return " ".join(" ".join(_TAG.sub("", text) for text in kept).split())
+        lines.append(text)
+    return " ".join(" ".join(_TAG.sub("", text) for text in lines).split())

@@ -1,5 +1,5 @@
-"""What NCCL's RAS says of a live job: STATUS as text and as JSON, and the monitor stream. NCCL
-2.24.3 to 2.30.7, RCCL 2.28.
+"""NCCL's RAS reports of a live job: STATUS as text and as JSON, and the monitor stream. NCCL 2.24.3
+to 2.30.7, RCCL 2.28.
 
 Source of the wording: `src/ras/client_support.cc` of those versions. Nodes are IP addresses there,
 never host names.
@@ -35,10 +35,11 @@ from busbw.parsers.logs.json_values import (
 )
 from busbw.text import decoded
 
-# RAS's JSON: the answer to STATUS (2.28.7 and later) and the objects of the monitor stream
-# (2.29.2 and later).
+# JSON: the answer to STATUS (2.28.7 and later), and the monitor stream's objects (2.29.2 and later).
 
 _READY, _IN_PROGRESS = 0, 7
+"""Of ncclResult_t."""
+_NO_ERROR = (None, _READY, _IN_PROGRESS)
 
 
 def report_of_json(text: str) -> RasReport:
@@ -54,23 +55,21 @@ def report_of_json(text: str) -> RasReport:
     report = mapping(value)
     if "communicators" not in report and "communicators_count" not in report:
         raise ReadError("a JSON document, but not of RAS", seen=text.strip()[:200])
-    ranks = tuple(
-        state
-        for communicator in items(report, "communicators")
-        for state in _states(mapping(communicator))
-    )
+    ranks: list[RasRankState] = []
+    for communicator in items(report, "communicators"):
+        ranks += _states(mapping(communicator))
+    is_rccl = "rccl_version" in report or "hip_runtime_version" in report
     ras = mapping(report.get("ras"))
-    collection = number(ras, "collection_time_sec")
     return RasReport(
         nccl_version=text_of(report, "nccl_version") or text_of(report, "rccl_version"),
-        library="RCCL" if "rccl_version" in report or "hip_runtime_version" in report else "NCCL",
+        library="RCCL" if is_rccl else "NCCL",
         nodes=None,
         processes=None,
         gpus=None,
         groups=(),
         findings=_json_findings(ranks),
-        ranks=ranks,
-        collection_s=collection,
+        ranks=tuple(ranks),
+        collection_s=number(ras, "collection_time_sec"),
         timestamp=text_of(report, "timestamp"),
         timeouts=whole(ras, "timeouts_count"),
     )
@@ -90,38 +89,37 @@ def events_of_json(text: str) -> tuple[tuple[RasEvent, ...], bool]:
             value, at = first_of(text, at)
         except ValueError:
             return tuple(events), False
-        found = mapping(value)
-        name = text_of(found, "event")
-        if name is None:
+        event = _json_event(mapping(value))
+        if event is None:
             return tuple(events), not events
-        peer = mapping(found.get("peer"))
-        gpus = ",".join(str(each) for each in items(peer, "cuda_devs")) or None
-        node = text_of(peer, "host") or text_of(peer, "addr")
-        details = text_of(found, "details") or ""
-        events.append(
-            RasEvent(
-                text_of(found, "timestamp"),
-                text_of(found, "group"),
-                name,
-                node,
-                whole(peer, "pid"),
-                gpus,
-                details,
-            )
-        )
+        events.append(event)
 
 
-def _states(communicator: dict[str, object]) -> tuple[RasRankState, ...]:
-    name = (text_of(communicator, "hash") or "").removeprefix("0x")
-    present = [_state(name, mapping(each), missing=False) for each in items(communicator, "ranks")]
-    missing = [
-        _state(name, mapping(each), missing=True) for each in items(communicator, "missing_ranks")
-    ]
-    return tuple(
-        sorted(
-            (each for each in (*present, *missing) if each is not None), key=lambda each: each.rank
-        )
+def _json_event(event: dict[str, object]) -> RasEvent | None:
+    name = text_of(event, "event")
+    if name is None:
+        return None
+    peer = mapping(event.get("peer"))
+    return RasEvent(
+        text_of(event, "timestamp"),
+        text_of(event, "group"),
+        name,
+        text_of(peer, "host") or text_of(peer, "addr"),
+        whole(peer, "pid"),
+        ",".join(str(each) for each in items(peer, "cuda_devs")) or None,
+        text_of(event, "details") or "",
     )
+
+
+def _states(communicator: dict[str, object]) -> list[RasRankState]:
+    name = (text_of(communicator, "hash") or "").removeprefix("0x")
+    states = []
+    for key, missing in (("ranks", False), ("missing_ranks", True)):
+        for rank in items(communicator, key):
+            state = _state(name, mapping(rank), missing=missing)
+            if state is not None:
+                states.append(state)
+    return sorted(states, key=lambda state: state.rank)
 
 
 def _state(communicator: str, rank: dict[str, object], *, missing: bool) -> RasRankState | None:
@@ -130,7 +128,7 @@ def _state(communicator: str, rank: dict[str, object], *, missing: bool) -> RasR
         return None
     status = mapping(rank.get("status"))
     counts = mapping(rank.get("collective_counts"))
-    launched = {name: whole(counts, name) for name in counts}
+    launched = [(name, count) for name in counts if (count := whole(counts, name)) is not None]
     return RasRankState(
         communicator=communicator,
         rank=index,
@@ -146,84 +144,72 @@ def _state(communicator: str, rank: dict[str, object], *, missing: bool) -> RasR
         abort_flag=flag(status, "abort_flag"),
         unresponsive=flag(status, "unresponsive"),
         considered_dead=flag(status, "considered_dead"),
-        counts=tuple(
-            sorted((name, count) for name, count in launched.items() if count is not None)
-        ),
+        counts=tuple(sorted(launched)),
     )
 
 
-def _json_findings(ranks: tuple[RasRankState, ...]) -> tuple[RasFinding, ...]:
-    """What the text form would have said of the same state."""
-    found: list[RasFinding] = []
-    for name in dict.fromkeys(each.communicator for each in ranks):
-        members = [each for each in ranks if each.communicator == name]
-        missing = [each for each in members if each.missing]
+def _json_findings(ranks: list[RasRankState]) -> tuple[RasFinding, ...]:
+    """The findings that the text form would have for the same state."""
+    findings: list[RasFinding] = []
+    communicators: dict[str, list[RasRankState]] = {}
+    for state in ranks:
+        communicators.setdefault(state.communicator, []).append(state)
+    for name, members in communicators.items():
+        missing = [state for state in members if state.missing]
         if missing:
-            kind = "DEAD" if all(each.considered_dead for each in missing) else "INCOMPLETE"
+            kind = "DEAD" if all(state.considered_dead for state in missing) else "INCOMPLETE"
             text = f"{len(missing)} of {len(members)} ranks did not answer"
-            found.append(
-                RasFinding(
-                    kind, None, name, None, text, (), tuple(_named(each) for each in missing)
-                )
-            )
-        broken = [
-            each
-            for each in members
-            if each.async_error not in (None, _READY, _IN_PROGRESS)
-            or each.init_state not in (None, _READY, _IN_PROGRESS)
-        ]
-        if broken:
-            text = f"errors on {len(broken)} ranks"
-            found.append(
-                RasFinding(
-                    "ERROR", None, name, None, text, (), tuple(_named(each) for each in broken)
-                )
-            )
-        found += _mismatches(name, [each for each in members if not each.missing])
-    return tuple(found)
+            odd = tuple(map(_rank, missing))
+            findings.append(RasFinding(kind, None, name, None, text, (), odd))
+        odd = tuple(rank for rank in map(_rank, members) if rank.error)
+        if odd:
+            text = f"errors on {len(odd)} ranks"
+            findings.append(RasFinding("ERROR", None, name, None, text, (), odd))
+        findings += _mismatches(name, [state for state in members if not state.missing])
+    return tuple(findings)
 
 
 def _mismatches(name: str, members: list[RasRankState]) -> list[RasFinding]:
-    found = []
-    statuses = Counter(_status(each) for each in members)
+    """Ranks whose status, or number of launched operations, is not that of most others."""
+    findings = []
+    statuses = Counter(map(_status, members)).most_common()
     if len(statuses) > 1:
-        common = statuses.most_common()
-        odd = tuple(
-            _named(each, status=_status(each)) for each in members if _status(each) != common[0][0]
-        )
-        groups: tuple[tuple[int, str, int | None], ...] = tuple(
-            (count, f"status {status}", None) for status, count in common
-        )
-        found.append(
+        findings.append(
             RasFinding(
                 "MISMATCH",
                 None,
                 name,
                 "status",
                 "Communicator ranks have different status",
-                groups,
-                odd,
+                tuple((ranks, f"status {status}", None) for status, ranks in statuses),
+                tuple(
+                    _rank(state, status=_status(state))
+                    for state in members
+                    if _status(state) != statuses[0][0]
+                ),
             )
         )
-    for collective in sorted({kind for each in members for kind, _ in each.counts}):
-        counts = Counter(dict(each.counts).get(collective, 0) for each in members)
-        if len(counts) > 1:
-            common_counts = counts.most_common()
-            outliers = (
-                each
-                for each in members
-                if dict(each.counts).get(collective, 0) != common_counts[0][0]
+    for collective in sorted({name for state in members for name, _ in state.counts}):
+        operations = [dict(state.counts).get(collective, 0) for state in members]
+        common = Counter(operations).most_common()
+        if len(common) == 1:
+            continue
+        findings.append(
+            RasFinding(
+                "MISMATCH",
+                None,
+                name,
+                collective,
+                f"Communicator ranks have different {collective} operation counts",
+                tuple((ranks, f"launched up to operation {last}", last) for last, ranks in common),
+                tuple(
+                    _rank(state, operation=operation)
+                    for state, operation in zip(members, operations, strict=True)
+                    if operation != common[0][0]
+                ),
             )
-            odd = tuple(
-                _named(each, operation=dict(each.counts).get(collective, 0)) for each in outliers
-            )
-            groups = tuple(
-                (many, f"launched up to operation {operation}", operation)
-                for operation, many in common_counts
-            )
-            text = f"Communicator ranks have different {collective} operation counts"
-            found.append(RasFinding("MISMATCH", None, name, collective, text, groups, odd))
-    return found
+        )
+    return findings
 
 
 def _status(each: RasRankState) -> str:
@@ -234,18 +220,18 @@ def _status(each: RasRankState) -> str:
     return "RUNNING" if each.init_state in (None, _READY) else "INIT"
 
 
-def _named(
-    each: RasRankState, *, operation: int | None = None, status: str | None = None
+def _rank(
+    state: RasRankState, *, operation: int | None = None, status: str | None = None
 ) -> RasRank:
-    gpu = None if each.cuda_dev is None else str(each.cuda_dev)
-    if each.nvml_dev not in (None, each.cuda_dev):
-        gpu = f"{gpu} (NVML {each.nvml_dev})"
+    gpu = None if state.cuda_dev is None else str(state.cuda_dev)
+    if state.nvml_dev not in (None, state.cuda_dev):
+        gpu = f"{gpu} (NVML {state.nvml_dev})"
     error = None
-    if each.async_error not in (None, _READY, _IN_PROGRESS):
-        error = f"async_error {each.async_error}"
-    elif each.init_state not in (None, _READY, _IN_PROGRESS):
-        error = f"init_state {each.init_state}"
-    return RasRank(each.rank, each.node, each.pid, gpu, operation, status, error)
+    if state.async_error not in _NO_ERROR:
+        error = f"async_error {state.async_error}"
+    elif state.init_state not in _NO_ERROR:
+        error = f"init_state {state.init_state}"
+    return RasRank(state.rank, state.node, state.pid, gpu, operation, status, error)
 
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -280,6 +266,9 @@ _LOOKS = re.compile(
     rb"NCCL version \S+ compiled with CUDA|Group     Comms     Nodes|\(unreachable via the"
     rb" RAS|launched up to operation \d|PEER_(?:DEAD|NEW)"
 )
+_JSON_MARKS = (b'"communicators_count"', b'"collective_counts"', b'"PEER_')
+_LISTED = 8
+_PARTIAL = "only a part of a report: no table of communicators, or not all that its table announces"
 _NEXT = "query it with: echo verbose status | nc localhost 28028"
 
 
@@ -299,84 +288,68 @@ def read(chunks: Iterable[bytes]) -> Document:
     text = decoded(bytes(data)).replace("\r", "")
     if text.lstrip().startswith("{"):
         return _read_json(text)
-    events = tuple(_event(found) for line in text.splitlines() if (found := _EVENT.match(line)))
+    events = tuple(map(_event, filter(None, map(_EVENT.match, text.splitlines()))))
     if events:
-        return Document(
-            "nccl-ras",
-            events,
-            tuple((each.event, each.text) for each in events),
-            True,
-            *_faults_of(events),
-        )
+        return _document_of_events(events, ())
     report, complete = _report(text)
     if report is None:
         first = next((line.strip()[:200] for line in text.splitlines() if line.strip()), "")
         raise UnknownLayout("not a RAS report", seen=first, next_step=_NEXT)
-    problems = (
-        ()
-        if complete
-        else (
-            (
-                "only a part of a report: no table of communicators, or not all that its table"
-                " announces"
-            ),
-        )
-    )
-    faults = tuple(told(each) for each in report.findings)
+    return _document(report, () if complete else (_PARTIAL,))
+
+
+def _document(report: RasReport, problems: tuple[str, ...]) -> Document:
+    faults = tuple(map(one_line_of, report.findings))
+    complete = not problems
     return Document("nccl-ras", (report,), _summary(report), complete, (*faults, *problems), faults)
 
 
-def told(finding: RasFinding) -> str:
-    """A finding in one line."""
-    where = f"communicator {finding.communicator}: " if finding.communicator else ""
-    ranks = ", ".join(_rank_told(each) for each in finding.ranks[:8]) + (
-        " …" if len(finding.ranks) > 8 else ""
+def _document_of_events(events: tuple[RasEvent, ...], problems: tuple[str, ...]) -> Document:
+    faults = []
+    for event in events:
+        if "DEAD" in event.event or "UNRESPONSIVE" in event.event:
+            faults.append(f"{event.event}: {event.text}")
+    return Document(
+        "nccl-ras",
+        events,
+        tuple((event.event, event.text) for event in events),
+        not problems,
+        (*faults, *problems),
+        tuple(faults),
     )
+
+
+def one_line_of(finding: RasFinding) -> str:
+    """A finding in one line."""
     line = f"line {finding.line_no}: " if finding.line_no is not None else ""
+    where = f"communicator {finding.communicator}: " if finding.communicator else ""
+    ranks = ", ".join(map(_rank_text, finding.ranks[:_LISTED]))
+    if len(finding.ranks) > _LISTED:
+        ranks += " …"
     return f"{line}{finding.kind} {where}{finding.text}" + (f" ({ranks})" if ranks else "")
 
 
-def _rank_told(each: RasRank) -> str:
-    name = f"rank {each.rank}" if each.rank is not None else f"process {each.pid}"
-    said = [
-        f"operation {each.operation}" if each.operation is not None else "",
-        each.status or "",
-        each.error or "",
-    ]
-    return " ".join(word for word in (name, f"on {each.node}" if each.node else "", *said) if word)
+def _rank_text(rank: RasRank) -> str:
+    words = [f"process {rank.pid}" if rank.rank is None else f"rank {rank.rank}"]
+    if rank.node:
+        words.append(f"on {rank.node}")
+    if rank.operation is not None:
+        words.append(f"operation {rank.operation}")
+    return " ".join(filter(None, (*words, rank.status, rank.error)))
 
 
 def _read_json(text: str) -> Document:
     """A document of either kind: the answer to STATUS, or a sequence of events."""
     events, complete = events_of_json(text)
     if events:
-        problems, faults = _faults_of(events)
-        cut = () if complete else ("the last event is cut off",)
-        return Document(
-            "nccl-ras",
-            events,
-            tuple((each.event, each.text) for each in events),
-            complete,
-            (*problems, *cut),
-            faults,
-        )
+        return _document_of_events(events, () if complete else ("the last event is cut off",))
     try:
         report = report_of_json(text)
     except ReadError as error:
         raise UnknownLayout(
             "not a RAS report", seen=error.seen or error.what, next_step=_NEXT
         ) from error
-    faults = tuple(told(each) for each in report.findings)
-    return Document("nccl-ras", (report,), _summary(report), True, faults, faults)
-
-
-def _faults_of(events: tuple[RasEvent, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    faults = tuple(
-        f"{each.event}: {each.text}"
-        for each in events
-        if "DEAD" in each.event or "UNRESPONSIVE" in each.event
-    )
-    return faults, faults
+    return _document(report, ())
 
 
 @dataclass(slots=True)
@@ -406,21 +379,21 @@ class _Growing:
 
 
 def _report(text: str) -> tuple[RasReport | None, bool]:
+    """The report of a text and whether it is complete; None = the text has none."""
     lines = text.splitlines()
-    version = next((found for line in lines if (found := _VERSION.match(line))), None)
-    totals = next((found for line in lines if (found := _TOTALS.match(line))), None)
-    groups = tuple(_group(found) for line in lines if (found := _GROUP.match(line)))
-    collection = next((found for line in lines if (found := _COLLECTION.match(line))), None)
+    version = _first(_VERSION, lines)
+    totals = _first(_TOTALS, lines)
+    collection = _first(_COLLECTION, lines)
+    groups = tuple(map(_group, filter(None, map(_GROUP.match, lines))))
     findings = tuple(_findings(lines))
     nothing = any("No communicator data collected" in line for line in lines)
     if not (groups or findings or nothing or (version and totals)):
         return None, False
-    # The table says which kinds of trouble must be explained below it: what is not there was cut
-    # off.
-    explained = {each.kind for each in findings}
-    complete = bool(groups or nothing) and all(
-        error in explained for group in groups for error in group.errors
-    )
+    # The table lists the kinds of error that are explained below it: a kind without an explanation
+    # was cut off.
+    announced = {error for group in groups for error in group.errors}
+    explained = {finding.kind for finding in findings}
+    complete = bool(groups or nothing) and announced <= explained
     report = RasReport(
         nccl_version=version[2] if version else None,
         library=version[1] if version else "NCCL",
@@ -435,10 +408,20 @@ def _report(text: str) -> tuple[RasReport | None, bool]:
     return report, complete
 
 
-def _group(found: re.Match[str]) -> RasGroup:
-    errors = tuple(word for word in found[8].split(",") if word and word != "OK")
+def _first(expression: re.Pattern[str], lines: list[str]) -> re.Match[str] | None:
+    return next(filter(None, map(expression.match, lines)), None)
+
+
+def _group(match: re.Match[str]) -> RasGroup:
+    errors = tuple(word for word in match[8].split(",") if word and word != "OK")
     return RasGroup(
-        int(found[2]), int(found[3]), found[4], int(found[5]), int(found[6]), found[7], errors
+        communicators=int(match[2]),
+        nodes=int(match[3]),
+        ranks_per_node=match[4],
+        ranks_per_communicator=int(match[5]),
+        ranks_in_group=int(match[6]),
+        status=match[7],
+        errors=errors,
     )
 
 
@@ -470,25 +453,13 @@ def _take(growing: _Growing, line: str) -> None:
         growing.subject = subject[1] or subject[2]
         growing.text = line.strip()
     elif many := _MANY.match(line):
-        operation = int(many[3]) if many[3] else 0 if "not launched" in many[2] else None
+        operation = int(many[3]) if many[3] else None
+        if "not launched" in many[2]:
+            operation = 0
         growing.current = (operation, many[4])
         growing.groups.append((int(many[1]), many[2], operation))
     elif one := _ONE.match(line):
-        operation = (
-            int(one[2])
-            if one[2]
-            else 0
-            if one[3]
-            else None
-            if one[4] or one[5]
-            else growing.current[0]
-        )
-        status = one[4] or (None if one[2] or one[3] or one[5] else growing.current[1])
-        where = _WHERE.search(one[6])
-        node, pid, gpu = (
-            (where["node"], int(where["pid"]), where["gpu"]) if where else (None, None, None)
-        )
-        growing.ranks.append(RasRank(int(one[1]), node, pid, gpu, operation, status, one[5]))
+        growing.ranks.append(_one_rank(one, growing.current))
     elif process := _PROCESS.match(line):
         growing.ranks.append(RasRank(None, process[2], int(process[1]), process[3]))
     elif missing := _MISSING.match(line):
@@ -499,45 +470,51 @@ def _take(growing: _Growing, line: str) -> None:
         growing.text = line.strip()
 
 
-def _event(found: re.Match[str]) -> RasEvent:
-    peer = _EVENT_PEER.search(found["text"])
+def _one_rank(match: re.Match[str], group: tuple[int | None, str | None]) -> RasRank:
+    """A rank's line; what it does not say is as the group line above it has it."""
+    _, last, none_launched, status, error, place = match.groups()
+    operation: int | None = None
+    if last:
+        operation = int(last)
+    elif none_launched:
+        operation = 0
+    elif not status and not error:
+        operation, status = group
+    where = _WHERE.search(place)
+    if where is None:
+        return RasRank(int(match[1]), None, None, None, operation, status, error)
+    pid = int(where["pid"])
+    return RasRank(int(match[1]), where["node"], pid, where["gpu"], operation, status, error)
+
+
+def _event(match: re.Match[str]) -> RasEvent:
+    text = match["text"]
+    peer = _EVENT_PEER.search(text)
     node, pid, gpus = (peer[2], int(peer[1]), peer[3]) if peer else (None, None, None)
-    return RasEvent(found["ts"], None, found["event"], node, pid, gpus, found["text"].strip())
+    return RasEvent(match["ts"], None, match["event"], node, pid, gpus, text.strip())
 
 
 def _summary(report: RasReport) -> tuple[tuple[str, str], ...]:
-    rows = [("version", f"{report.library} {report.nccl_version}")] if report.nccl_version else []
+    rows = []
+    if report.nccl_version:
+        rows.append(("version", f"{report.library} {report.nccl_version}"))
     if report.nodes is not None:
-        rows.append(
-            ("job", f"{report.nodes} nodes, {report.processes} processes, {report.gpus} GPUs")
-        )
+        job = f"{report.nodes} nodes, {report.processes} processes, {report.gpus} GPUs"
+        rows.append(("job", job))
     for group in report.groups:
         errors = ",".join(group.errors) or "OK"
-        rows.append(
-            (
-                "communicators",
-                (
-                    f"{group.communicators} of {group.ranks_per_communicator} ranks: {group.status}"
-                    f" {errors}"
-                ),
-            )
-        )
+        ranks = f"{group.communicators} of {group.ranks_per_communicator} ranks"
+        rows.append(("communicators", f"{ranks}: {group.status} {errors}"))
     communicators = {each.communicator for each in report.ranks}
     if communicators:
         rows.append(("communicators", f"{len(communicators)} with {len(report.ranks)} ranks"))
-    rows += [(each.kind, told(each)) for each in report.findings]
+    rows += [(each.kind, one_line_of(each)) for each in report.findings]
     return tuple(rows)
 
 
 def _looks_like(head: bytes) -> float:
     if head.lstrip()[:1] == b"{":
-        return (
-            0.9
-            if b'"communicators_count"' in head
-            or b'"collective_counts"' in head
-            or b'"PEER_' in head
-            else 0.0
-        )
+        return 0.9 if any(mark in head for mark in _JSON_MARKS) else 0.0
     return 0.8 if _LOOKS.search(head) else 0.0
 
 

@@ -1,5 +1,5 @@
-"""What PyTorch's distributed layer writes when a collective hangs or fails: watchdog, heartbeat,
-barriers, stores, mismatches.
+"""PyTorch's messages about a collective that hangs or fails: watchdog, heartbeat, barriers, stores,
+mismatches.
 
 Wordings of `ProcessGroupNCCL.cpp`, `ProcessGroupGloo.cpp`, `ProcessGroupWrapper.cpp` and `TCPStore`
 of PyTorch 1.13 to 2.13, and of its analyser of flight recorder dumps.
@@ -22,8 +22,8 @@ from busbw.parsers.logs import Document, Format
 from busbw.parsers.logs.scan import Line, Pattern, Scan, Scanner
 
 _KINDS: tuple[tuple[str, str, int, bool], ...] = (
-    # kind, expression for its first line, lines that may belong to it, whether it is a fault (the
-    # others only tell what follows)
+    # kind, expression for its first line, lines that may belong to it, whether it is a fault (or
+    # only what follows from one)
     ("collective-timeout", r"Watchdog caught collective operation timeout", 2, True),
     ("failure-detected", r"failure detected by watchdog at work sequence id", 1, True),
     (
@@ -145,41 +145,30 @@ def read(chunks: Iterable[bytes]) -> Document:
             seen=scan.first_line,
             next_step="give the standard error of all ranks",
         )
-    told = tuple(_told(event) for event in log.events)
-    faults = tuple(
-        text for event, text in zip(log.events, told, strict=True) if event.kind in _FAULTS
-    )
-    summary = [(event.kind, text) for event, text in zip(log.events, told, strict=True)]
+    lines = [(event.kind, _one_line(event)) for event in log.events]
+    faults = tuple(line for kind, line in lines if kind in _FAULTS)
     if log.behind:
-        summary.append(
-            ("behind", f"ranks {', '.join(map(str, log.behind))} had enqueued less than the others")
-        )
-    return Document(
-        "watchdog", (log,), tuple(summary), not scan.problems, (*faults, *scan.problems), faults
-    )
+        ranks = ", ".join(map(str, log.behind))
+        lines.append(("behind", f"ranks {ranks} had enqueued less than the others"))
+    problems = (*faults, *scan.problems)
+    return Document("watchdog", (log,), tuple(lines), not scan.problems, problems, faults)
 
 
 def log_of(scan: Scan) -> WatchdogLog:
-    """The events in a scan for `PATTERNS` (hits of other patterns are left alone)."""
+    """The events in a scan for `PATTERNS` (hits of other patterns are ignored)."""
     events = []
     for hit in scan.hits:
         if hit.pattern.startswith("watchdog."):
             events += [_event(hit.pattern.removeprefix("watchdog."), line) for line in hit.examples]
     events.sort(key=lambda event: (event.line_no, event.kind))
-    timed_out = {
-        event.rank
-        for event in events
-        if event.kind == "collective-timeout" and event.rank is not None
-    }
-    return WatchdogLog(tuple(events), tuple(sorted(timed_out)), _behind(events))
+    timed_out = {event.rank for event in events if event.kind == "collective-timeout"}
+    ranks = sorted(rank for rank in timed_out if rank is not None)
+    return WatchdogLog(tuple(events), tuple(ranks), _behind(events))
 
 
 def _event(kind: str, line: Line) -> WatchdogEvent:
     text = " ".join(" ".join((line.text, *_continuation(line))).split())
     group = _GROUP.search(text)
-    tagged = _GLOBAL_RANK.search(line.text)
-    plain = _PLAIN_RANK.search(text) or _OWN_RANK.search(_untagged(text))
-    own = next((each for each in plain.groups() if each), None) if plain else None
     group_rank = int(group["rank"]) if group else None
     numbers = {name: _first_int(expression, text) for name, expression in _NUMBERS.items()}
     enqueued, completed = numbers["last_enqueued"], numbers["last_completed"]
@@ -190,7 +179,7 @@ def _event(kind: str, line: Line) -> WatchdogEvent:
         kind=kind,
         line_no=line.line_no,
         text=text[:1000],
-        rank=int(tagged[1]) if tagged else int(own) if own is not None else group_rank,
+        rank=_rank(line.text, text, group_rank),
         group=(group["guid"] or group["name"] or group["id"]) if group else None,
         group_rank=group_rank,
         sequence=numbers["sequence"],
@@ -206,15 +195,24 @@ def _event(kind: str, line: Line) -> WatchdogEvent:
     )
 
 
+def _rank(line: str, message: str, group_rank: int | None) -> int | None:
+    """The rank that wrote a message: of its tag, else of its words, else the one in its group."""
+    if tag := _GLOBAL_RANK.search(line):
+        return int(tag[1])
+    if match := _PLAIN_RANK.search(message) or _OWN_RANK.search(_untagged(message)):
+        return int(next(filter(None, match.groups())))
+    return group_rank
+
+
 def _continuation(line: Line) -> tuple[str, ...]:
-    """The lines below that go on with it: none that begins with a tag or another prefix of its
+    """The lines below that belong to it: up to the first with a tag or another prefix of its
     own."""
-    kept = []
+    lines = []
     for following in line.after:
         if not following.strip() or re.match(r"\[|\S+:\d+:\d+ |\w+ \d+ \d+:\d+", following):
             break
-        kept.append(following)
-    return tuple(kept)
+        lines.append(following)
+    return tuple(lines)
 
 
 def _untagged(text: str) -> str:
@@ -222,63 +220,54 @@ def _untagged(text: str) -> str:
 
 
 def _first_text(expression: re.Pattern[str], text: str) -> str | None:
-    found = expression.search(text)
-    return next((group.strip() for group in found.groups() if group), None) if found else None
+    match = expression.search(text)
+    if match is None:
+        return None
+    return next((group.strip() for group in match.groups() if group), None)
 
 
 def _first_int(expression: re.Pattern[str], text: str) -> int | None:
-    found = _first_text(expression, text)
-    return int(found) if found is not None else None
+    digits = _first_text(expression, text)
+    return int(digits) if digits is not None else None
 
 
 def _behind(events: list[WatchdogEvent]) -> tuple[int, ...]:
     """Ranks whose highest enqueued work is below that of others in the same group. A group seen by
-    one rank tells nothing."""
+    one rank alone shows nothing."""
     reached: dict[str | None, dict[int, int]] = {}
     for event in events:
         if event.rank is not None and event.last_enqueued is not None:
             ranks = reached.setdefault(event.group, {})
             ranks[event.rank] = max(ranks.get(event.rank, -1), event.last_enqueued)
-    return tuple(
-        sorted(
-            {
-                rank
-                for ranks in reached.values()
-                for rank, number in ranks.items()
-                if number < max(ranks.values())
-            }
-        )
-    )
+    behind: set[int] = set()
+    for ranks in reached.values():
+        most = max(ranks.values())
+        behind.update(rank for rank, number in ranks.items() if number < most)
+    return tuple(sorted(behind))
 
 
-def _told(event: WatchdogEvent) -> str:
+def _one_line(event: WatchdogEvent) -> str:
     rank = f" rank {event.rank}" if event.rank is not None else ""
-    said = [
-        event.operation or "",
-        f"sequence {event.sequence}" if event.sequence is not None else "",
-        f"{event.elements_in} elements" if event.elements_in is not None else "",
-        (
-            f"last enqueued {event.last_enqueued}, completed {event.last_completed}"
-            if event.last_enqueued is not None
-            else ""
-        ),
-        f"rank {event.other_rank} named" if event.other_rank is not None else "",
-    ]
-    told = ", ".join(word for word in said if word)
-    return f"line {event.line_no}{rank}: {event.kind}" + (
-        f" ({told})" if told else f": {event.text[:160]}"
-    )
+    facts = []
+    if event.operation:
+        facts.append(event.operation)
+    if event.sequence is not None:
+        facts.append(f"sequence {event.sequence}")
+    if event.elements_in is not None:
+        facts.append(f"{event.elements_in} elements")
+    if event.last_enqueued is not None:
+        facts.append(f"last enqueued {event.last_enqueued}, completed {event.last_completed}")
+    if event.other_rank is not None:
+        facts.append(f"rank {event.other_rank} named")
+    rest = f" ({', '.join(facts)})" if facts else f": {event.text[:160]}"
+    return f"line {event.line_no}{rank}: {event.kind}{rest}"
+
+
+_MARKS = (b"ProcessGroupNCCL", b"Watchdog caught", b"monitoredBarrier", b"WorkNCCL(")
 
 
 def _looks_like(head: bytes) -> float:
-    return (
-        0.7
-        if b"ProcessGroupNCCL" in head
-        or b"Watchdog caught" in head
-        or b"monitoredBarrier" in head
-        or b"WorkNCCL(" in head
-        else 0.0
-    )
+    return 0.7 if any(mark in head for mark in _MARKS) else 0.0
 
 
 FORMAT = Format("watchdog", "PyTorch watchdog messages", _looks_like, read, embedded=True)
