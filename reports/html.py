@@ -144,6 +144,7 @@ def _environment() -> Environment:
         "size": format_size,
         "time": format_time_us,
         "sign": phrases.SIGNS.__getitem__,
+        "right": phrases.right,
         "word": phrases.WORDS.__getitem__,
         "reference": phrases.reference,
         "link": artefact_link,

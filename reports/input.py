@@ -73,7 +73,7 @@ def holders(result: RunResult) -> dict[Component, Holds]:
 def _holds(part: Component, leaf_of: Mapping[str, str]) -> Holds:
     rail = part.rail
 
-    def there(members: tuple[str, ...]) -> bool:
+    def contains(members: tuple[str, ...]) -> bool:
         below = {leaf_of.get(member) for member in members}
         match part.kind:
             case ComponentKind.PAIR:
@@ -91,20 +91,20 @@ def _holds(part: Component, leaf_of: Mapping[str, str]) -> Holds:
                 single = len(members) == 1
                 return not set(members).isdisjoint(part.nodes) and not (single and rail is not None)
 
-    return lambda members, on: there(members) and (rail is None or on is None or on == rail)
+    return lambda members, on: contains(members) and (rail is None or on is None or on == rail)
 
 
 def measured_groups(result: RunResult) -> tuple[Group, ...]:
     """Every group of the surveys, in the order of the run; from per-process times where there are
     any, else from comparisons."""
     holds = tuple(holders(result).values())
-    judged: dict[str, list[Comparison]] = {}
+    by_case: dict[str, list[Comparison]] = {}
     for comparison in result.comparisons:
-        judged.setdefault(comparison.case_id, []).append(comparison)
+        by_case.setdefault(comparison.case_id, []).append(comparison)
     groups: list[Group] = []
     for outcome in result.cases:
         if outcome.case.split is not None:
-            groups += _groups_of(outcome, judged.get(outcome.case.id, []), holds)
+            groups += _groups_of(outcome, by_case.get(outcome.case.id, []), holds)
     return tuple(groups)
 
 
@@ -121,7 +121,7 @@ def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
 
 
 def _groups_of(
-    outcome: CaseOutcome, judged: list[Comparison], holds: tuple[Holds, ...]
+    outcome: CaseOutcome, comparisons: list[Comparison], holds: tuple[Holds, ...]
 ) -> list[Group]:
     artefact = next(
         (path for path in outcome.artefacts if path.endswith(".json")),
@@ -131,8 +131,8 @@ def _groups_of(
     known = [result for result in outcome.results if result.collective in set(Collective)]
     samples = [sample for result in known for sample in group_samples(result, artefact)]
     if not samples:
-        return _from_comparisons(judged, holds, artefact)
-    status = {frozenset(comparison.nodes): comparison.status for comparison in judged}
+        return _from_comparisons(comparisons, holds, artefact)
+    status = {frozenset(comparison.nodes): comparison.status for comparison in comparisons}
     return [
         Group(
             outcome.case.id,
@@ -141,7 +141,7 @@ def _groups_of(
             sample.median_gb_s,
             len(sample.busbw_gb_s),
             status.get(frozenset(sample.nodes)),
-            any(held(sample.nodes, sample.rail) for held in holds),
+            any(contains(sample.nodes, sample.rail) for contains in holds),
             sample.artefact,
             sample.rail,
         )
@@ -150,7 +150,7 @@ def _groups_of(
 
 
 def _from_comparisons(
-    judged: list[Comparison], holds: tuple[Holds, ...], artefact: str
+    comparisons: list[Comparison], holds: tuple[Holds, ...], artefact: str
 ) -> list[Group]:
     return [
         Group(
@@ -160,10 +160,10 @@ def _from_comparisons(
             c.measured_gb_s,
             None,
             c.status,
-            any(held(c.nodes, None) for held in holds),
+            any(contains(c.nodes, None) for contains in holds),
             artefact,
         )
-        for c in judged
+        for c in comparisons
         if c.nodes and c.measured_gb_s is not None
     ]
 

@@ -88,13 +88,13 @@ def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:
 
 def _unique(cases: list[_Case]) -> list[_Case]:
     """GitLab counts the first of equal names only: later ones get a number."""
-    seen: dict[tuple[str, str], int] = {}
-    made = []
+    counts: dict[tuple[str, str], int] = {}
+    unique = []
     for case in cases:
         key = (case.classname, case.name)
-        seen[key] = seen.get(key, 0) + 1
-        name = case.name if seen[key] == 1 else f"{case.name} ({seen[key]})"
-        made.append(
+        counts[key] = counts.get(key, 0) + 1
+        name = case.name if counts[key] == 1 else f"{case.name} ({counts[key]})"
+        unique.append(
             _Case(
                 case.classname,
                 name,
@@ -105,7 +105,7 @@ def _unique(cases: list[_Case]) -> list[_Case]:
                 case.seconds,
             )
         )
-    return made
+    return unique
 
 
 def _verdict(result: RunResult) -> _Case:
@@ -231,7 +231,7 @@ def _suite(result: RunResult, number: int, name: str, cases: list[_Case]) -> Tes
     ):
         suite.add_property(one_line(key), one_line(value))
     suite.add_testcases([_test(case) for case in cases])
-    for output in (SystemOut("".join(_told(case) for case in cases)), SystemErr("")):
+    for output in (SystemOut("".join(_advice(case) for case in cases)), SystemErr("")):
         suite.append(output)  # type: ignore[no-untyped-call]  # junitparser 5.0 leaves it without annotations
     return suite
 
@@ -246,13 +246,13 @@ def _test(case: _Case) -> TestCase:
     if case.status is Status.SKIPPED:
         test.result = [Skipped(message)]
     elif case.required and case.status in kinds:
-        found = kinds[case.status](message, case.status.value)
-        found.text = text
-        test.result = [found]
+        problem = kinds[case.status](message, case.status.value)
+        problem.text = text
+        test.result = [problem]
     return test
 
 
-def _told(case: _Case) -> str:
+def _advice(case: _Case) -> str:
     """What the suite's output says of a case that passes as a test without being a PASS; empty for
     the others."""
     if case.status in (Status.PASS, Status.SKIPPED) or (

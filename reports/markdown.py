@@ -118,7 +118,7 @@ def _finding(finding: Finding, number: int) -> str:
             markdown_block(phrases.cut(evidence.text, _EVIDENCE_CHARACTERS)),
         ]
     for step, fix in enumerate(finding.fixes, 1):
-        needs = f" (needs {markdown(fix.needs)})" if fix.needs != "user" else ""
+        needs = f" (needs {markdown(phrases.right(fix.needs))})" if fix.needs != "user" else ""
         disrupts = " **disrupts running jobs**" if fix.disruptive else ""
         lines += [f"Fix {step}: {markdown(fix.summary)}{needs}{disrupts}", ""]
         lines += [markdown_block("\n".join(fix.commands), "sh")] if fix.commands else []
@@ -131,13 +131,13 @@ def _finding(finding: Finding, number: int) -> str:
         ]
     if finding.also:
         lines += [
-            "Would also explain it:",
+            "Other possible causes:",
             "",
             *(f"- {markdown(other)}" for other in finding.also),
             "",
         ]
     lines += (
-        ["To be sure:", "", markdown_block("\n".join(finding.would_settle), "sh")]
+        ["To confirm:", "", markdown_block("\n".join(finding.would_settle), "sh")]
         if finding.would_settle
         else []
     )

@@ -34,8 +34,8 @@ def _run(registry: CollectorRegistry, result: RunResult) -> None:
     names = ("playbook", "profile", "emulated")
     labels = (one_line(result.playbook), one_line(result.profile), emulated)
 
-    def gauge(name: str, told: str) -> Gauge:
-        return Gauge(name, told, names, registry=registry).labels(*labels)
+    def gauge(name: str, text: str) -> Gauge:
+        return Gauge(name, text, names, registry=registry).labels(*labels)
 
     gauge("busbw_run_success", "1 when the verdict is PASS or WARN, else 0").set(
         result.verdict in (Status.PASS, Status.WARN)
@@ -46,19 +46,21 @@ def _run(registry: CollectorRegistry, result: RunResult) -> None:
     gauge("busbw_run_exit_status", "Exit status of the run").set(result.exit_status)
     gauge("busbw_nodes", "Nodes of the run").set(len(result.nodes))
     gauge("busbw_nodes_unreachable", "Nodes that could not be reached").set(len(result.unreachable))
-    gauge("busbw_components_blamed", "Components accused by measurements").set(len(result.blame))
+    gauge("busbw_components_blamed", "Components that the measurements blame").set(
+        len(result.blame)
+    )
     started, finished = _seconds(result.started), _seconds(result.finished)
     if started is not None:
         gauge("busbw_run_timestamp_seconds", "When the run started, Unix time").set(started)
         if finished is not None:
             gauge("busbw_run_duration_seconds", "How long the run took").set(finished - started)
-    found = Gauge("busbw_findings", "Findings by state", (*names, "severity"), registry=registry)
+    findings = Gauge("busbw_findings", "Findings by state", (*names, "severity"), registry=registry)
     checks = Gauge(
         "busbw_checks", "Preflight answers by state", (*names, "severity"), registry=registry
     )
     for status in Status:
         severity = status.value.lower()
-        found.labels(*labels, severity).set(
+        findings.labels(*labels, severity).set(
             sum(1 for finding in result.findings if finding.status is status)
         )
         checks.labels(*labels, severity).set(

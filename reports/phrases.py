@@ -122,6 +122,11 @@ def location(evidence: Evidence) -> str:
     return f"{evidence.artefact}{line_no}"
 
 
+def right(needs: str) -> str:
+    """The right or person that a fix needs, for people."""
+    return "on-site hands" if needs == "datacenter-hands" else needs
+
+
 def count(many: int, thing: str, things: str | None = None) -> str:
     """A number with its noun.
 
@@ -147,14 +152,14 @@ def is_command(text: str) -> bool:
     >>> is_command("ssh gpu-005 'dmesg | grep -i the'"), is_command("for n in a b; do ssh $n true; done")
     (True, True)
     """
-    words = _QUOTED.sub("", text).split()
-    if not words or "; do" in text:
-        return bool(words)
-    capital = words[0][:1].isupper() and "=" not in words[0]
+    parts = _QUOTED.sub("", text).split()
+    if not parts or "; do" in text:
+        return bool(parts)
+    capital = parts[0][:1].isupper() and "=" not in parts[0]
     return (
         not capital
-        and not words[0].endswith((":", ","))
-        and not any(_PROSE.match(word) for word in words)
+        and not parts[0].endswith((":", ","))
+        and not any(_PROSE.match(word) for word in parts)
     )
 
 

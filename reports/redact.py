@@ -143,21 +143,23 @@ class Redactor:
 
     def _swap(self, match: re.Match[str]) -> str:
         kind = next(name for name, _ in self._patterns if match[name] is not None)
-        found = match[0]
+        matched = match[0]
         if kind == "folded":
-            return self._unfolded(found)
+            return self._unfolded(matched)
         if kind == "known":
-            return self._aliases[found]
+            return self._aliases[matched]
         if kind == "serial":
-            label, value = found[: match.start("value") - match.start()], match["value"]
-            return found if _TELLS_NOTHING.match(value) else label + self._alias("serial", value)
+            label, value = matched[: match.start("value") - match.start()], match["value"]
+            return matched if _TELLS_NOTHING.match(value) else label + self._alias("serial", value)
         if kind == "home":
             owner = match["owner"]
-            return found if owner in _COMMON_USERS else match["root"] + self._alias("user", owner)
+            return matched if owner in _COMMON_USERS else match["root"] + self._alias("user", owner)
         if kind in ("ipv4", "ipv6"):
-            bare = found.partition("%")[0]
-            return self._alias("ip", bare) if _tells(bare) and not _is_version(match) else found
-        return self._alias(kind, found)
+            bare = matched.partition("%")[0]
+            return (
+                self._alias("ip", bare) if _identifies(bare) and not _is_version(match) else matched
+            )
+        return self._alias(kind, matched)
 
     def _alias(self, kind: str, name: str) -> str:
         if name not in self._aliases:
@@ -165,16 +167,16 @@ class Redactor:
             self._aliases[name] = f"{kind}-{self._counts[kind]:03d}"
         return self._aliases[name]
 
-    def _unfolded(self, found: str) -> str:
+    def _unfolded(self, folded: str) -> str:
         """A folded list that names known hosts, folded again from their aliases; whatever else has
         brackets, name by name."""
         try:
-            names = expand(found)
+            names = expand(folded)
         except InventoryError:
             names = ()
         if any(name in self._aliases for name in names):
             return fold(self._aliases.get(name, name) for name in names)
-        return self._patterns[-1][1].sub(lambda match: self._aliases[match[0]], found)
+        return self._patterns[-1][1].sub(lambda match: self._aliases[match[0]], folded)
 
 
 def for_cluster(cluster: Cluster, host_names: Iterable[str]) -> Redactor:
@@ -200,7 +202,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _tells(text: str) -> bool:
+def _identifies(text: str) -> bool:
     """An address that tells something of the site: not loopback, not "any", not a mask; and no time
     of day."""
     try:

@@ -153,7 +153,7 @@ def _label(finding: Finding) -> str:
 def _right(fix: Fix) -> str:
     notes = []
     if fix.needs != "user":
-        notes.append(f"needs {fix.needs}")
+        notes.append(f"needs {phrases.right(fix.needs)}")
     if fix.disruptive:
         notes.append("disrupts running jobs")
     return f"   # {', '.join(notes)}" if notes else ""

@@ -183,7 +183,7 @@ class Console:
                 if self._step and at - self._said >= self._heartbeat_s:
                     self._write(
                         self._step,
-                        f"still at it, {format_duration(at - self._word)} since: {self._text}",
+                        f"still running, no output for {format_duration(at - self._word)}; last: {self._text}",
                     )
                     self._said = at
 

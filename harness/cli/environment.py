@@ -66,27 +66,27 @@ def apply(parser: argparse.ArgumentParser, environ: Mapping[str, str]) -> dict[s
     Raises:
         UsageError: a value that the option itself would refuse.
     """
-    found = {}
+    values = {}
     for action in parser._actions:  # argparse has no public way to read a parser back
         name = variable(action.dest)
         if action.dest in OPTIONS and action.option_strings and environ.get(name):
-            found[action.dest] = _value(action, name, environ[name])
-    parser.set_defaults(**found)
-    return found
+            values[action.dest] = _value(action, name, environ[name])
+    parser.set_defaults(**values)
+    return values
 
 
-def settle(args: argparse.Namespace, found: Mapping[str, object]) -> None:
+def settle(args: argparse.Namespace, values: Mapping[str, object]) -> None:
     """Take back what the command line overrides as a whole: nodes that were named there, or
     --local."""
     named = [
         option
         for option in _WHERE
         if getattr(args, option, None) is not None
-        and getattr(args, option) is not found.get(option)
+        and getattr(args, option) is not values.get(option)
     ]
     if named or getattr(args, "local", False):
         for option in (*_WHERE, "exclude"):
-            if option in found and getattr(args, option) is found[option]:
+            if option in values and getattr(args, option) is values[option]:
                 setattr(args, option, None)
 
 

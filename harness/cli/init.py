@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
     sys.stdout.write(
         f"wrote {args.out}: {count} {'node' if count == 1 else 'nodes'}"
         f" {fold(node.name for node in cluster.nodes)}, from {cluster.source}\nnext: busbw"
-        f" check{where}        # reads only; is every node what it should be, and are they all the"
-        f" same\n      busbw run{where} --dry-run\n"
+        f" check{where}        # read-only: every node against its expected configuration, and"
+        f" against the others\n      busbw run{where} --dry-run\n"
     )
     return 0
 

@@ -238,13 +238,13 @@ def _exec(args: argparse.Namespace) -> int:
     from busbw.lab import enter, files
     from busbw.lab.state import load
 
-    words = list(args.words)
-    node = None if words[:1] == ["--"] else next(iter(words), None)
-    command = words[1:] if node is None else words[2:]
-    if not command or (node is not None and words[1] != "--"):
+    argv = list(args.words)
+    node = None if argv[:1] == ["--"] else next(iter(argv), None)
+    command = argv[1:] if node is None else argv[2:]
+    if not command or (node is not None and argv[1] != "--"):
         raise UsageError(
             "nothing to run",
-            seen=f"lab exec {' '.join(words)}",
+            seen=f"lab exec {' '.join(argv)}",
             next_step="busbw lab exec node1 -- hostname",
         )
     state = load(args.name)
@@ -258,13 +258,13 @@ def _exec(args: argparse.Namespace) -> int:
             state.node(node).name,
             shlex.join(command),
         ]
-    argv = enter.reexec_argv(state, tuple(command))
+    entering = enter.reexec_argv(state, tuple(command))
     sys.stdout.flush()
     try:
-        os.execvp(argv[0], argv)
+        os.execvp(entering[0], entering)
     except OSError as error:
         raise LabError(
-            "the lab cannot be entered", seen=f"{argv[0]}: {error}", next_step="busbw lab status"
+            "the lab cannot be entered", seen=f"{entering[0]}: {error}", next_step="busbw lab status"
         ) from error
 
 
@@ -340,8 +340,8 @@ def _down(args: argparse.Namespace) -> int:
     from busbw.lab import bringup
     from busbw.lab.state import names
 
-    wanted = names() if args.all else (args.name,)
-    for name in wanted:
+    chosen = names() if args.all else (args.name,)
+    for name in chosen:
         if name is None and not names():
             continue
         state = bringup.down(name)

@@ -69,7 +69,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def deliver(args: argparse.Namespace, run: Path, result: RunResult, last_line: str) -> int:
-    """Write and send what was asked for; returns the exit status. What cannot be written is told,
+    """Write and send what was asked for; returns the exit status. What cannot be sent is reported,
     and the verdict stands.
 
     Raises:
@@ -141,4 +141,4 @@ def _notify(address: str, result: RunResult, last_line: str) -> None:
                 else type(error).__name__
             )
     if problem:
-        sys.stderr.write(f"busbw: warning: the webhook at {host} was not told: {problem}\n")
+        sys.stderr.write(f"busbw: warning: the webhook at {host} got no message: {problem}\n")

@@ -242,20 +242,20 @@ def _choose_cgroup(
     return cgroups.choose(lab_marker, options.name)
 
 
-def _choose_mode(asked: Mode | None) -> tuple[Mode, tuple[str, ...]]:
+def _choose_mode(requested: Mode | None) -> tuple[Mode, tuple[str, ...]]:
     """The mode and, where it is not the best, why the better ones are not possible."""
-    if asked is Mode.LOOPBACK:
-        return asked, ()
-    if asked is not None:
-        requirements.demand(asked)
-        why = _refused(asked)
+    if requested is Mode.LOOPBACK:
+        return requested, ()
+    if requested is not None:
+        requirements.demand(requested)
+        why = _refused(requested)
         if why:
             raise LabError(
-                f"no lab in {asked.value} mode can be made here",
+                f"no lab in {requested.value} mode can be made here",
                 seen=why,
                 next_step="busbw lab up --mode auto",
             )
-        return asked, ()
+        return requested, ()
     requirements.demand(Mode.ROOT)
     cannot: tuple[str, ...] = ()
     for mode in (Mode.ROOT, Mode.USERNS):

@@ -129,14 +129,17 @@ def stall(state: LabState, target: str) -> LabState:
     Raises:
         LabError: no benchmark runs there.
     """
-    found = _ranks(state, target)
+    ranks = _ranks(state, target)
     state = _record(
         state,
         Fault(
-            "stall", found[0].node, _told(found), processes=tuple(rank.process for rank in found)
+            "stall",
+            ranks[0].node,
+            _rank_text(ranks),
+            processes=tuple(rank.process for rank in ranks),
         ),
     )
-    _stop(tuple(rank.process for rank in found))
+    _stop(tuple(rank.process for rank in ranks))
     return state
 
 
@@ -240,8 +243,8 @@ def _memlock_small(state: LabState, node: str) -> LabState:
 
 def _errors_grow(state: LabState, node: str, index: int | None, seconds: float) -> LabState:
     chosen, adapter = persona_faults.adapter(state, node, index)
-    told = f"{adapter}: error counters grow for at most {seconds:g} s"
-    state = _record(state, Fault("errors-grow", node, told, index=chosen))
+    detail = f"{adapter}: error counters grow for at most {seconds:g} s"
+    state = _record(state, Fault("errors-grow", node, detail, index=chosen))
     script = persona_files.growing(adapter, seconds, _MARKS["errors-grow"])
     _run(enter.reexec_argv(state, ("ssh", "-F", str(files.ssh_config(state)), node, script)), "")
     return state
@@ -297,16 +300,16 @@ def clear(state: LabState, target: str | None = None) -> LabState:
         state.node(target)
     with locked(state.path.parent):
         now = load_directory(state.path)
-        undone = tuple(fault for fault in now.faults if target in (None, fault.target))
+        cleared = tuple(fault for fault in now.faults if target in (None, fault.target))
         # The last one first: a stopped sshd must go on before it can be given its first host key
         # again.
-        for fault in reversed(undone):
+        for fault in reversed(cleared):
             _undo_process_fault(now, fault)
-        mended = replace(now, faults=tuple(fault for fault in now.faults if fault not in undone))
-        _set_links(mended, undone)
-        persona_files.refresh(now, mended, mended.path / "nodes")
-        save(mended)
-    return mended
+        restored = replace(now, faults=tuple(fault for fault in now.faults if fault not in cleared))
+        _set_links(restored, cleared)
+        persona_files.refresh(now, restored, restored.path / "nodes")
+        save(restored)
+    return restored
 
 
 def _switch_on(state: LabState, fault: Fault) -> LabState:
@@ -331,7 +334,7 @@ def _record(state: LabState, fault: Fault) -> LabState:
 
 
 def _change(
-    state: LabState, change: Callable[[LabState], LabState], concerned: tuple[Fault, ...]
+    state: LabState, change: Callable[[LabState], LabState], faults: tuple[Fault, ...]
 ) -> LabState:
     """Record first, then switch: a fault that is half on can be cleared."""
     enter.demand_up(state)
@@ -339,7 +342,7 @@ def _change(
         now = load_directory(state.path)
         changed = change(now)
         save(changed)
-        _set_links(changed, concerned)
+        _set_links(changed, faults)
         persona_files.refresh(now, changed, changed.path / "nodes")
     return changed
 
@@ -392,22 +395,22 @@ def _sshd(node: LabNode) -> Process:
 
 def _ranks(state: LabState, target: str) -> tuple[processes.Rank, ...]:
     nodes = state.nodes if target.isdigit() else (state.node(target),)
-    found = tuple(
+    ranks = tuple(
         rank
         for rank in processes.ranks(state, nodes)
         if not target.isdigit() or rank.rank == int(target)
     )
-    if not found:
+    if not ranks:
         where = f"rank {target}" if target.isdigit() else f"on {target}"
         raise LabError(
             f"no benchmark process {where}",
             seen="no process whose program is named *_perf and that mpirun started",
             next_step="start a benchmark, and give the fault while it runs",
         )
-    return found
+    return ranks
 
 
-def _told(ranks: tuple[processes.Rank, ...]) -> str:
+def _rank_text(ranks: tuple[processes.Rank, ...]) -> str:
     return ", ".join(
         f"rank {rank.rank} ({rank.executable}, pid {rank.process.pid})" for rank in ranks
     )
@@ -445,13 +448,13 @@ def _demand_links(state: LabState) -> None:
         )
 
 
-def _set_links(state: LabState, concerned: tuple[Fault, ...]) -> None:
+def _set_links(state: LabState, faults: tuple[Fault, ...]) -> None:
     """Set the links that these faults concern to what the record says.
 
     Raises:
         LabError: the kernel refused.
     """
-    link_faults = tuple(fault for fault in concerned if fault.kind in _LINK_FAULTS)
+    link_faults = tuple(fault for fault in faults if fault.kind in _LINK_FAULTS)
     targets = {fault.target for fault in link_faults}
     nodes = tuple(node for node in state.nodes if node.name in targets)
     kinds = {fault.kind for fault in link_faults}

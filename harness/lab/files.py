@@ -40,7 +40,7 @@ def node_directory(state: LabState, node: LabNode) -> Path:
 
 def home(state: LabState, node: LabNode) -> str:
     """The node's home directory, as the node sees it."""
-    return f"{_inside(state, node)}/home"
+    return f"{_node_path(state, node)}/home"
 
 
 def identity(state: LabState) -> Path:
@@ -119,13 +119,13 @@ def _make_keys(state: LabState) -> None:
 
 def _keygen(path: Path, comment: str) -> None:
     argv = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path))
-    made = subprocess.run(
+    done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
     )
-    if made.returncode != 0:
+    if done.returncode != 0:
         raise LabError(
             f"no key could be made for {comment}",
-            seen=made.stdout + made.stderr,
+            seen=done.stdout + done.stderr,
             next_step=" ".join(argv[:-1]) + " /tmp/key",
         )
 
@@ -163,7 +163,7 @@ def _write_accounts(state: LabState) -> None:
 
 def _write_node(state: LabState, node: LabNode, known_hosts: str) -> None:
     outside = node_directory(state, node)
-    inside = _inside(state, node)
+    directory = _node_path(state, node)
     authorized = Path(f"{identity(state)}.pub").read_text()
     ssh = outside / "home/.ssh"
     if state.node_ssh:
@@ -171,7 +171,9 @@ def _write_node(state: LabState, node: LabNode, known_hosts: str) -> None:
         shutil.copy(state.path / "node_id_ed25519", ssh / "id_ed25519")
         (ssh / "known_hosts").write_text(known_hosts)
         (ssh / "config").write_text(
-            _ssh_config(state, f"{inside}/home/.ssh/id_ed25519", f"{inside}/home/.ssh/known_hosts")
+            _ssh_config(
+                state, f"{directory}/home/.ssh/id_ed25519", f"{directory}/home/.ssh/known_hosts"
+            )
         )
     (ssh / "authorized_keys").write_text(authorized)
     for path in ssh.iterdir():
@@ -183,24 +185,24 @@ def _write_node(state: LabState, node: LabNode, known_hosts: str) -> None:
 def sshd_config(state: LabState, node: LabNode) -> str:
     """The node's sshd_config. Sessions get the node's own programs first on their PATH, its name,
     and its number of emulated GPUs."""
-    inside = _inside(state, node)
+    directory = _node_path(state, node)
     environment = {
-        "PATH": f"{inside}/bin:{_PATH}",
+        "PATH": f"{directory}/bin:{_PATH}",
         "BUSBW_LAB": state.marker,
         "LAB_NODE": node.name,
         "LAB_NGPU": str(state.gpus),
     }
     if state.persona is not None and (node_directory(state, node) / persona.LIBRARY).exists():
-        environment["LD_PRELOAD"] = f"{inside}/{persona.LIBRARY}"
+        environment["LD_PRELOAD"] = f"{directory}/{persona.LIBRARY}"
     if state.slurm:
         environment.update(slurm.ENVIRONMENT)
     listen = node.address if state.mode is Mode.LOOPBACK else "0.0.0.0"
     lines = [
         f"Port {node.ssh_port}",
         f"ListenAddress {listen}",
-        f"HostKey {inside}/host_key",
-        f"PidFile {inside}/sshd.pid",
-        f"AuthorizedKeysFile {inside}/home/.ssh/authorized_keys",
+        f"HostKey {directory}/host_key",
+        f"PidFile {directory}/sshd.pid",
+        f"AuthorizedKeysFile {directory}/home/.ssh/authorized_keys",
         "AuthenticationMethods publickey",
         "PermitRootLogin prohibit-password",
         "StrictModes no",
@@ -214,8 +216,8 @@ def sshd_config(state: LabState, node: LabNode) -> str:
         # answer with silence.
         lines.append("PerSourcePenalties no")
     if state.mode is Mode.LOOPBACK:
-        environment["HOME"] = f"{inside}/home"
-        lines.append(f"ForceCommand {inside}/bin/login")
+        environment["HOME"] = f"{directory}/home"
+        lines.append(f"ForceCommand {directory}/bin/login")
     lines.append("SetEnv " + " ".join(f'{name}="{value}"' for name, value in environment.items()))
     return "\n".join(lines) + "\n"
 
@@ -223,7 +225,7 @@ def sshd_config(state: LabState, node: LabNode) -> str:
 @functools.cache
 def openssh_version() -> tuple[int, int]:
     """Version of the OpenSSH installed; (0, 0) = it does not say."""
-    told = subprocess.run(
+    done = subprocess.run(
         ("ssh", "-V"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -231,7 +233,7 @@ def openssh_version() -> tuple[int, int]:
         timeout=60,
         check=False,
     )
-    match = re.search(r"OpenSSH_(\d+)\.(\d+)", told.stdout + told.stderr)
+    match = re.search(r"OpenSSH_(\d+)\.(\d+)", done.stdout + done.stderr)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
@@ -251,5 +253,5 @@ def login_name() -> str:
         ) from None
 
 
-def _inside(state: LabState, node: LabNode) -> str:
+def _node_path(state: LabState, node: LabNode) -> str:
     return str(node_directory(state, node)) if state.mode is Mode.LOOPBACK else NODE_DIRECTORY

@@ -69,10 +69,10 @@ def end(state: LabState) -> None:
     """
 
     def end_all() -> bool:
-        found = tuple(
+        running = tuple(
             process for process in map(processes.identify, _of_lab(state)) if process is not None
         )
-        return not [process for process in found if processes.send(process, signal.SIGKILL)]
+        return not [process for process in running if processes.send(process, signal.SIGKILL)]
 
     processes.wait_until(end_all, _END_TIMEOUT_S, "the end of the lab's processes")
 
@@ -117,10 +117,10 @@ def _start_node(state: LabState, node: LabNode) -> LabNode:
                 return replace(node, init=processes.identify(int(pid_file.read_text())))
             if "Cannot bind" in log.read_text():
                 break
-    said = started.stderr + (log.read_text() if log.exists() else "")
+    output = started.stderr + (log.read_text() if log.exists() else "")
     raise LabError(
         f"the sshd of {node.name} did not start on {node.address} port {node.ssh_port}",
-        seen=said,
+        seen=output,
         next_step="use another --name",
     )
 

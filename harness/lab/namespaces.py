@@ -40,7 +40,7 @@ def refused(mode: Mode) -> str:
     """Why this machine does not allow such a lab, in the words of what refused; empty = it does."""
     argv = (*_unshare(mode), "sh", "-c", _PROBE)
     try:
-        tried = subprocess.run(
+        done = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -51,9 +51,7 @@ def refused(mode: Mode) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return (
-        "" if tried.returncode == 0 else (tried.stderr.strip() or f"exit status {tried.returncode}")
-    )
+    return "" if done.returncode == 0 else (done.stderr.strip() or f"exit status {done.returncode}")
 
 
 def write_wiring(state: LabState) -> None:
@@ -97,12 +95,12 @@ def start(state: LabState) -> LabState:
     # behind as a zombie.
     argv = ("setsid", "--fork", "sh", "-c", 'echo $$ >"$0"; exec "$@"', str(pid_file), *lab)
     with (
-        open(log, "wb") as said,
+        open(log, "wb") as log_file,
         subprocess.Popen(
             argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=log_file,
             cwd="/",
             env=requirements.environment(),
         ) as launcher,
@@ -194,7 +192,7 @@ def _find_nodes(state: LabState) -> LabState:
     """The first process of each node is the only child of the `unshare … node.sh NAME` that lab.sh
     started."""
     assert state.init is not None  # set by _identify
-    by_name = {_last_words(pid): pid for pid in processes.children(state.init.pid)}
+    by_name = {_node_name(pid): pid for pid in processes.children(state.init.pid)}
     return replace(state, nodes=tuple(_find_node(node, by_name) for node in state.nodes))
 
 
@@ -206,7 +204,7 @@ def _note_refusals(state: LabState) -> LabState:
         for entry in (files.node_directory(state, node) / "refused").iterdir()
     }
     return replace(
-        state, cannot=state.cannot + tuple(told for mark, told in _REFUSALS if mark in refused)
+        state, cannot=state.cannot + tuple(text for mark, text in _REFUSALS if mark in refused)
     )
 
 
@@ -220,15 +218,15 @@ def _find_node(node: LabNode, by_name: dict[str, int]) -> LabNode:
     return replace(node, init=init, netns=processes.netns(init.pid))
 
 
-def _last_words(pid: int) -> str:
+def _node_name(pid: int) -> str:
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
     script = next(
-        (position for position, word in enumerate(words) if word.endswith(b"/node.sh")), None
+        (position for position, word in enumerate(argv) if word.endswith(b"/node.sh")), None
     )
-    return "" if script is None else words[script + 1].decode()
+    return "" if script is None else argv[script + 1].decode()
 
 
 def _unshare(mode: Mode) -> tuple[str, ...]:

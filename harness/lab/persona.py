@@ -53,10 +53,10 @@ def needed() -> bool:
     if shutil.which("cc") is None:
         return False
     argv = ("sh", "-c", "ulimit -l unlimited")
-    tried = subprocess.run(
+    done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
     )
-    return tried.returncode != 0
+    return done.returncode != 0
 
 
 def build(directory: Path) -> Path | None:
@@ -66,10 +66,10 @@ def build(directory: Path) -> Path | None:
         return None
     library = directory / LIBRARY
     argv = ("cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(_SOURCE))
-    made = subprocess.run(
+    done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
     )
-    return library if made.returncode == 0 else None
+    return library if done.returncode == 0 else None
 
 
 # Files as values: what a tree of invented files holds, and how it is written, so that a node that
@@ -105,13 +105,13 @@ def text(path: str, *lines: object) -> Entry:
 
 def write_tree(root: Path, entries: Iterable[Entry]) -> None:
     """Write a tree that is not there yet, and that nobody reads yet."""
-    made = set()
+    directories = set()
     for entry in entries:
         path = f"{root}/{entry.path}"
         directory = path if entry.is_directory else os.path.dirname(path)
-        if directory not in made:
+        if directory not in directories:
             os.makedirs(directory, mode=0o755, exist_ok=True)
-            made.add(directory)
+            directories.add(directory)
         if not entry.is_directory:
             _create(path, entry)
 

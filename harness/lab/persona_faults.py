@@ -158,9 +158,9 @@ def _node(change: Callable[[NodeHardware], NodeHardware]) -> _Change:
 
 
 def _without_gpu(node: NodeHardware, index: int) -> NodeHardware:
-    left = (gpu for gpu in node.gpus if gpu.index != index)
+    remaining = (gpu for gpu in node.gpus if gpu.index != index)
     return replace(
-        node, gpus=tuple(replace(gpu, index=position) for position, gpu in enumerate(left))
+        node, gpus=tuple(replace(gpu, index=position) for position, gpu in enumerate(remaining))
     )
 
 
@@ -170,12 +170,12 @@ def _lost_gpu(node: NodeHardware, index: int) -> NodeHardware:
 
 
 def _logged(node: NodeHardware, index: int, xid: str) -> NodeHardware:
-    told = tuple(
+    lines = tuple(
         f"[Fri Nov 20 03:12:44 2026] NVRM: Xid (PCI:{gpu.address.removesuffix('.0')}): {xid}"
         for gpu in node.gpus
         if gpu.index == index
     )
-    return replace(node, kernel_log=node.kernel_log + told)
+    return replace(node, kernel_log=node.kernel_log + lines)
 
 
 def _all_adapters(change: Callable[[Adapter], Adapter]) -> _Change:

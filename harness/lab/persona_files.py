@@ -213,8 +213,8 @@ def _number(name: str) -> tuple[int, int]:
 
 def _gpu(node: NodeHardware, gpu: Gpu) -> Iterator[Entry]:
     kind = gpu.kind
-    there = endpoint(0x10DE, kind.pci_device, 0x030200, kind.pcie_generation, gpu.pcie_width)
-    config = _OFF_THE_BUS if gpu.lost else there
+    config_space = endpoint(0x10DE, kind.pci_device, 0x030200, kind.pcie_generation, gpu.pcie_width)
+    config = _OFF_THE_BUS if gpu.lost else config_space
     yield from _device(
         gpu.address,
         0x10DE,
@@ -365,12 +365,12 @@ def gids(adapter: Adapter) -> tuple[tuple[str, int], ...]:
     local = f"fe80:0000:0000:0000:{adapter.guid}"
     if not adapter.kind.ethernet:
         return ((local, 1),)
-    found = ((local, 1), (local, 2))
+    local_gids = ((local, 1), (local, 2))
     if adapter.ipv4 is None:
-        return found
+        return local_gids
     a, b, c, d = (int(part) for part in adapter.ipv4.split("."))
     mapped = f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
-    return (*found, (mapped, 1), (mapped, 2))
+    return (*local_gids, (mapped, 1), (mapped, 2))
 
 
 def growing(adapter: str, seconds: float, mark: str) -> str:

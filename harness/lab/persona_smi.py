@@ -50,7 +50,7 @@ _Value = str | int | None
 
 def details(node: NodeHardware, selection: str = "") -> Iterator[str]:
     """The lines for all GPUs; `selection` = only the groups of these sections, as after `-d`."""
-    wanted = {title for section in selection.split(",") for title in _SECTIONS.get(section, ())}
+    titles = {title for section in selection.split(",") for title in _SECTIONS.get(section, ())}
     yield ""
     yield "==============NVSMI LOG=============="
     yield ""
@@ -63,7 +63,7 @@ def details(node: NodeHardware, selection: str = "") -> Iterator[str]:
         under = ""
         for depth, label, value in _gpu(gpu):
             under = label if depth == 1 else under
-            if not wanted or under in wanted:
+            if not titles or under in titles:
                 yield _line(
                     depth, label, "Unknown Error" if gpu.lost and value is not None else value
                 )

@@ -151,15 +151,15 @@ def of_loopback_lab(state: LabState) -> tuple[int, ...]:
 def ranks(state: LabState, nodes: tuple[LabNode, ...]) -> tuple[Rank, ...]:
     """The ranks of running benchmarks (executables named `*_perf` started by mpirun or srun) on
     these nodes, by rank."""
-    found: list[Rank] = []
+    result: list[Rank] = []
     for node in nodes:
         for pid in of_node(state, node):
             name = os.path.basename(executable(pid))
             number = _rank(environment(pid)) if name.endswith("_perf") else ""
             process = identify(pid)
             if number.isdigit() and process is not None:
-                found.append(Rank(process, node.name, int(number), name))
-    return tuple(sorted(found, key=lambda rank: (rank.rank, rank.process.pid)))
+                result.append(Rank(process, node.name, int(number), name))
+    return tuple(sorted(result, key=lambda rank: (rank.rank, rank.process.pid)))
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:

@@ -174,9 +174,9 @@ class LabState:
 def base_directory() -> Path:
     """Where labs are recorded: $BUSBW_LAB_DIR, else `busbw-lab` in $XDG_RUNTIME_DIR, /run (root) or
     ~/.local/state."""
-    given = os.environ.get("BUSBW_LAB_DIR")
-    if given:
-        return Path(given).absolute()
+    configured = os.environ.get("BUSBW_LAB_DIR")
+    if configured:
+        return Path(configured).absolute()
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime:
         return Path(runtime) / "busbw-lab"
@@ -231,9 +231,9 @@ def load(name: str | None = None) -> LabState:
     Raises:
         LabError: there is none of that name, or its record cannot be read.
     """
-    inside = os.environ.get(INSIDE)
-    if name is None and inside:
-        return load_directory(Path(inside))
+    directory = os.environ.get(INSIDE)
+    if name is None and directory:
+        return load_directory(Path(directory))
     chosen = name
     if chosen is None:
         known = names()

@@ -34,9 +34,9 @@ class LinkEnd:
     node: str | None = None
     """The inventory's name of the node; None = a switch, or no node of the inventory."""
     device: str | None = None
-    """The node's own name of the adapter or interface: `mlx5_0`, `eth0`; None = not told."""
+    """The node's own name of the adapter or interface: `mlx5_0`, `eth0`; None = not reported."""
 
-    def told(self) -> str:
+    def label(self) -> str:
         """For people: `gpu-001 mlx5_0`, `leaf01 port 12`."""
         if self.node is not None:
             return f"{self.node} {self.device}" if self.device else f"{self.node} port {self.port}"
@@ -79,12 +79,12 @@ class FabricLink:
     line_no: int | None = None
     source: str = ""
 
-    def told(self) -> str:
+    def label(self) -> str:
         """For people: `gpu-001 mlx5_0 – leaf01 port 12`."""
         return (
-            f"{self.a.told()} – {self.b.told()}"
+            f"{self.a.label()} – {self.b.label()}"
             if self.b is not None
-            else f"{self.a.told()} – nothing"
+            else f"{self.a.label()} – nothing"
         )
 
 

@@ -277,7 +277,7 @@ def _oriented(links: Iterable[FabricLink]) -> tuple[FabricLink, ...]:
             turned,
             key=lambda link: (
                 link.a.kind is not EndKind.NIC,
-                natural(link.a.told()),
+                natural(link.a.label()),
                 natural(link.a.port),
             ),
         )

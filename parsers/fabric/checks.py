@@ -131,7 +131,7 @@ def _states(topology: Topology) -> list[CheckResult]:
         # node, is not.
         if link.state in _UP or (link.a.node is None and link.b is None):
             continue
-        text = f"{link.told()}: {link.state}" + (
+        text = f"{link.label()}: {link.state}" + (
             f" / {link.physical_state}" if link.physical_state else ""
         )
         bad.append((_node_of(link), Status.FAIL, text, _evidence(link, text)))
@@ -151,7 +151,7 @@ def _rates(topology: Topology) -> list[CheckResult]:
     bad: list[tuple[str, Status, str, Evidence | None]] = []
     for link in links:
         most, count, total = usual[_kind(link)]
-        told = f"{link.told()}: {_rate(link)}"
+        told = f"{link.label()}: {_rate(link)}"
         if link.rate_gbit_s is not None and link.rate_gbit_s < most:
             text = f"{told}, {count} of {total} of its like run at {most:g} Gb/s" + (
                 f" ({link.hint})" if link.hint else ""
@@ -209,7 +209,7 @@ def _errors(topology: Topology, tools: set[str]) -> list[CheckResult]:
         link = links.get((error.end.node or error.end.name, error.end.device or error.end.port))
         if link is not None and link.a.kind is EndKind.NIC and link.a.node is None:
             continue
-        where = f"{error.end.told()} (link {link.told()})" if link else error.end.told()
+        where = f"{error.end.label()} (link {link.label()})" if link else error.end.label()
         text = f"{where}: " + ", ".join(f"{name} {value}" for name, value in counters)
         node = (link.a.node if link else error.end.node) or FABRIC
         # They count since somebody cleared them: that they rise now is for the snapshots around a

@@ -26,7 +26,7 @@ def parse(text: str, node: str = "") -> Reading:
     """The neighbours of one node; `node` is its name, which the text does not hold.
 
     >>> (link,) = parse("lldp.eth0.via=LLDP\\nlldp.eth0.chassis.name=leaf01\\nlldp.eth0.port.ifname=swp12\\n", "gpu-001").links
-    >>> link.told()
+    >>> link.label()
     'gpu-001 eth0 – leaf01 port swp12'
     """
     if text.lstrip()[:1] == "{":

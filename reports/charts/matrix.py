@@ -97,9 +97,9 @@ def palette() -> tuple[tuple[int, int, int], ...]:
     shades = []
     for index in range(255):
         at = index / 254 * (len(_STOPS) - 1)
-        left = min(int(at), len(_STOPS) - 2)
-        pairs = zip(_STOPS[left], _STOPS[left + 1], strict=True)
-        red, green, blue = (round(a + (b - a) * (at - left)) for a, b in pairs)
+        lower = min(int(at), len(_STOPS) - 2)
+        pairs = zip(_STOPS[lower], _STOPS[lower + 1], strict=True)
+        red, green, blue = (round(a + (b - a) * (at - lower)) for a, b in pairs)
         shades.append((red, green, blue))
     return (_NO_VALUE, *shades)
 
@@ -119,8 +119,8 @@ def pooled(
     cells: list[list[float | None]] = [[None] * side for _ in range(side)]
     for row, column, value in values:
         for a, b in ((row // step, column // step), (column // step, row // step)):
-            seen = cells[a][b]
-            if seen is None or value < seen:
+            least = cells[a][b]
+            if least is None or value < least:
                 cells[a][b] = value
     return tuple(tuple(line) for line in cells)
 

@@ -72,16 +72,16 @@ def sweeps(result: RunResult) -> tuple[Sweep, ...]:
         for o in result.cases
         if o.case.purpose in _TIMED and not lead.is_survey(o) and any(r.rows for r in o.results)
     ]
-    made = []
+    timed_sweeps = []
     for collective in dict.fromkeys(outcome.case.collective.value for outcome in timed):
         own = [outcome for outcome in timed if outcome.case.collective.value == collective]
         nranks = next(
             (r.nranks for outcome in own for r in outcome.results if r.nranks is not None), None
         )
-        made.append(
+        timed_sweeps.append(
             Sweep(collective, nranks, tuple(point for outcome in own for point in _points(outcome)))
         )
-    return tuple(made)
+    return tuple(timed_sweeps)
 
 
 def _points(outcome: CaseOutcome) -> list[Point]:
@@ -171,8 +171,8 @@ class Curve:
 
 def view(report: ReportInput) -> tuple[Curve, ...] | None:
     """A curve per timed collective; None = nothing was timed over all nodes."""
-    made = tuple(_curve(report.result, sweep) for sweep in sweeps(report.result))
-    return made or None
+    curves = tuple(_curve(report.result, sweep) for sweep in sweeps(report.result))
+    return curves or None
 
 
 def _curve(result: RunResult, sweep: Sweep) -> Curve:
@@ -188,7 +188,8 @@ def _curve(result: RunResult, sweep: Sweep) -> Curve:
     cursor = Cursor(
         tuple(plot.place(chart, point.size_bytes, 0)[0] for point in sweep.points),
         tuple(
-            _told(point, compared.get((point.case_id, point.size_bytes))) for point in sweep.points
+            _point_text(point, compared.get((point.case_id, point.size_bytes)))
+            for point in sweep.points
         ),
     )
     rows = tuple(
@@ -309,7 +310,7 @@ def _conclusion(sweep: Sweep, compared: tuple[Comparison, ...]) -> str:
     )
 
 
-def _told(point: Point, compared: Comparison | None) -> str:
+def _point_text(point: Point, compared: Comparison | None) -> str:
     parts = []
     if point.out_of_place:
         parts.append(

@@ -37,12 +37,12 @@ class Shown:
 def view(report: ReportInput) -> tuple[Shown, ...]:
     """Every finding; () is shown too, in words."""
     return tuple(
-        _shown(finding, number)
+        _numbered(finding, number)
         for number, finding in enumerate(lead.ordered_findings(report.result), 1)
     )
 
 
-def _shown(finding: Finding, number: int) -> Shown:
+def _numbered(finding: Finding, number: int) -> Shown:
     same: dict[str, list[Evidence]] = {}
     for evidence in finding.evidence:
         same.setdefault(evidence.text, []).append(evidence)

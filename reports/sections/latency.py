@@ -32,8 +32,8 @@ class Latency:
 
 def view(report: ReportInput) -> tuple[Latency, ...] | None:
     """A picture per collective that was timed at two small sizes or more; None = there is none."""
-    made = tuple(_latency(sweep) for sweep in sweeps(report.result) if _small(sweep) > 1)
-    return made or None
+    pictures = tuple(_latency(sweep) for sweep in sweeps(report.result) if _small(sweep) > 1)
+    return pictures or None
 
 
 def _small(sweep: Sweep) -> int:
@@ -66,7 +66,7 @@ def _latency(sweep: Sweep) -> Latency:
         tuple(f"{format_size(point.size_bytes)}: {format_time_us(time)}" for point, time in timed),
     )
     rows = tuple(
-        (format_size(p.size_bytes), _shown(p.out_of_place), _shown(p.in_place))
+        (format_size(p.size_bytes), _side_time(p.out_of_place), _side_time(p.in_place))
         for p in sweep.points
     )
     return Latency(sweep.collective, heading, conclusion, plot.draw(chart), cursor, rows)
@@ -97,5 +97,5 @@ def _plot(sweep: Sweep, times: list[float], heading: str, conclusion: str) -> pl
     )
 
 
-def _shown(side: Side | None) -> str:
+def _side_time(side: Side | None) -> str:
     return "–" if side is None else format_time_us(side.time_us)

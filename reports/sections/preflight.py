@@ -184,14 +184,14 @@ def _answers(checks: tuple[CheckResult, ...]) -> tuple[Answer, ...]:
 
 
 def _summary(
-    table: dict[str, dict[str, Status]], asked: int, nodes: int, checks: tuple[CheckResult, ...]
+    table: dict[str, dict[str, Status]], probed: int, nodes: int, checks: tuple[CheckResult, ...]
 ) -> str:
     clean = sum(
         1 for row in table.values() if all(status is Status.PASS for status in row.values())
     )
-    of = "" if asked == nodes else f" of {nodes}"
+    of = "" if probed == nodes else f" of {nodes}"
     text = (
-        f"{phrases.count(len(table), 'check')} on {phrases.count(asked, 'node')}{of}: {clean} pass"
+        f"{phrases.count(len(table), 'check')} on {phrases.count(probed, 'node')}{of}: {clean} pass"
         " everywhere"
     )
     rest = [

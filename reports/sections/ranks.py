@@ -56,12 +56,12 @@ class _Process:
 
 def view(report: ReportInput) -> tuple[Ranks, ...] | None:
     """A picture per case that gave per-process times of one communicator; None = none did."""
-    made = [
+    panels = [
         _ranks(outcome, times)
         for outcome in report.result.cases
         if (times := _one_communicator(outcome))
     ]
-    return tuple(made) or None
+    return tuple(panels) or None
 
 
 def _one_communicator(outcome: CaseOutcome) -> tuple[ProcessTimes, ...]:
@@ -87,12 +87,12 @@ def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
         _Process(t, median, median / middle if middle else 1.0)
         for t, median in zip(times, medians, strict=True)
     ]
-    apart = [p for p in processes if p.ratio > APART]
+    outliers = [p for p in processes if p.ratio > APART]
     heading = (
         f"{outcome.case.id}: {phrases.count(len(times), 'process', 'processes')},"
         f" {format_size(times[0].size_bytes)}"
     )
-    conclusion = _conclusion(processes, apart, middle)
+    conclusion = _conclusion(processes, outliers, middle)
     marks = tuple(_mark(p, middle) for p in processes)
     picture = strip.Strip(
         key=f"ranks-{_key(outcome.case.id)}",
@@ -111,7 +111,7 @@ def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
     if len(times) <= _CURSOR_UP_TO:
         cursor = Cursor(
             tuple(strip.place(picture, i) for i in range(len(times))),
-            tuple(_told(p) for p in processes),
+            tuple(_cursor_text(p) for p in processes),
         )
     worst = sorted(processes, key=lambda p: (-p.ratio, p.times.process))[:_WORST]
     return Ranks(
@@ -130,7 +130,7 @@ def _mark(process: _Process, middle: float) -> strip.Mark:
     return strip.Mark(process.ratio, low, high, process.ratio > APART, process.times.host or "")
 
 
-def _conclusion(processes: list[_Process], apart: list[_Process], middle: float) -> str:
+def _conclusion(processes: list[_Process], outliers: list[_Process], middle: float) -> str:
     spread = statistics.pstdev([p.median_us for p in processes]) / statistics.fmean(
         [p.median_us for p in processes]
     )
@@ -138,14 +138,14 @@ def _conclusion(processes: list[_Process], apart: list[_Process], middle: float)
         f"Median {format_time_us(middle)}; standard deviation over processes {spread:.1%} of the"
         " mean. "
     )
-    if not apart:
+    if not outliers:
         return text + f"No process is slower than {APART:.2f} × the median."
-    hosts = [p.times.host for p in apart if p.times.host is not None]
+    hosts = [p.times.host for p in outliers if p.times.host is not None]
     at = f" on {phrases.nodes(hosts)}" if hosts else ""
-    worst = max(p.ratio for p in apart)
+    worst = max(p.ratio for p in outliers)
     return (
         text
-        + f"{phrases.count(len(apart), 'process', 'processes')}{at} above {APART:.2f} × the median,"
+        + f"{phrases.count(len(outliers), 'process', 'processes')}{at} above {APART:.2f} × the median,"
         f" the slowest at {worst:.2f} ×."
     )
 
@@ -154,7 +154,7 @@ def _end(times: ProcessTimes) -> str:
     return f"process {times.process}" + (f" ({times.host})" if times.host is not None else "")
 
 
-def _told(process: _Process) -> str:
+def _cursor_text(process: _Process) -> str:
     return (
         f"{_end(process.times)}: {format_time_us(process.median_us)}, {process.ratio:.2f} × the"
         " median"

@@ -24,16 +24,16 @@ class Shown:
 
 def view(report: ReportInput) -> tuple[Shown, ...] | None:
     """The excerpts in the order given; None = there are none."""
-    left = _MOST_OF_ALL
-    made = []
+    budget = _MOST_OF_ALL
+    excerpts = []
     for excerpt in report.excerpts:
-        shown = _shown(excerpt, left)
-        left -= len(shown.text)
-        made.append(shown)
-    return tuple(made) or None
+        shown = _excerpt(excerpt, budget)
+        budget -= len(shown.text)
+        excerpts.append(shown)
+    return tuple(excerpts) or None
 
 
-def _shown(excerpt: Excerpt, left: int) -> Shown:
+def _excerpt(excerpt: Excerpt, budget: int) -> Shown:
     if excerpt.artefact.endswith(".json"):
         # nccl-tests writes its whole environment into its JSON: a report that is mailed must not
         # carry that.
@@ -43,7 +43,7 @@ def _shown(excerpt: Excerpt, left: int) -> Shown:
             "It is for programs, and may hold the environment of the launch: see the file.",
         )
     text = _cut(excerpt.text)
-    if len(text) > left:
+    if len(text) > budget:
         return Shown(excerpt, "", "Left out here to keep the page small: see the file.")
     return Shown(excerpt, text, "" if text else "It is empty.")
 

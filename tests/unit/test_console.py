@@ -56,13 +56,13 @@ def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_s
     with Console(quiet=False, heartbeat_s=0.2) as console:
         console.say("all-reduce", "16 nodes")
         deadline, seen = time.monotonic() + 20, ""
-        while seen.count("still at it") < 2 and time.monotonic() < deadline:
+        while seen.count("still running") < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
             seen += capsys.readouterr().err
-    beats = [line for line in seen.splitlines() if "still at it" in line]
+    beats = [line for line in seen.splitlines() if "still running" in line]
     assert len(beats) >= 2, seen
     assert re.fullmatch(
-        rf"{STAMP} all-reduce     still at it, [\d.]+ m?s since: 16 nodes", beats[0]
+        rf"{STAMP} all-reduce     still running, no output for [\d.]+ m?s; last: 16 nodes", beats[0]
     )
     with Console(quiet=True, heartbeat_s=0.01) as console:
         console.say("all-reduce", "16 nodes")

@@ -332,7 +332,7 @@ def test_the_adapter_that_is_slower_by_its_kind_is_no_rail() -> None:
 def test_two_tools_together_give_each_cable_once() -> None:
     both = topology(as_iblinkinfo(healthy()), as_ibnetdiscover(healthy()))
     alone = topology(as_ibnetdiscover(healthy()))
-    assert [link.told() for link in both.links if link.b] == [link.told() for link in alone.links]
+    assert [link.label() for link in both.links if link.b] == [link.label() for link in alone.links]
     assert both.nics == alone.nics
 
 
@@ -635,7 +635,7 @@ def test_the_three_layouts_of_lldpctl_say_the_same() -> None:
     }
     verbose = json.dumps({"lldp": [{"interface": [inner]}]})
     told = [
-        [link.told() for link in lldp.parse(text, "gpu-001").links]
+        [link.label() for link in lldp.parse(text, "gpu-001").links]
         for text in (keyvalue, plain, verbose)
     ]
     assert told == [["gpu-001 ens1 – leaf01 port swp12"]] * 3
@@ -646,7 +646,7 @@ def test_a_recorded_neighbour_is_read_in_each_layout(layout: str) -> None:
     found = read((FIXTURES / f"lldp-{layout}.txt").read_text(), "gpu-001")
     assert found is not None
     (link,) = found.links
-    assert (link.told(), link.a.node, link.a.device) == (
+    assert (link.label(), link.a.node, link.a.device) == (
         "gpu-001 ens1 – leaf01 port swp12",
         "gpu-001",
         "ens1",

@@ -126,7 +126,6 @@ def test_the_title_begins_with_the_verdict(name: str, title: str) -> None:
             "unreachable",
             [
                 "Not reached",
-                "Findings",
                 "Topology by rails",
                 "Preflight",
                 "What was not checked",

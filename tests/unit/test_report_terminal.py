@@ -32,7 +32,7 @@ def test_verdict_then_cause_then_fix_then_evidence() -> None:
         "      2  Retrain the link   # needs root, disrupts running jobs",
         "         ssh gpu-005 sudo mlxlink -d mlx5_3 -a TG",
         (
-            "      3  Reseat or swap the cable, then the far port   # needs datacenter-hands,"
+            "      3  Reseat or swap the cable, then the far port   # needs on-site hands,"
             " disrupts running jobs"
         ),
         "SEEN  raw/nodes/gpu-005/ibstat:61  Rate: 200",
