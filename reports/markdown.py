@@ -7,7 +7,7 @@ GITHUB_STEP_SUMMARY) and shows ten annotations of a kind per step.
 
 from __future__ import annotations
 
-from busbw.model import Comparison, Finding, RunResult, Status
+from busbw.model import Comparison, Finding, Fix, RunResult, Status
 from busbw.reports import lead, phrases
 from busbw.reports.input import ReportInput
 from busbw.reports.safe import (
@@ -66,130 +66,118 @@ def github_annotations(result: RunResult) -> str:
 
 
 def _head(result: RunResult) -> str:
-    lines = [
-        f"# {phrases.SIGNS[result.verdict]} {result.verdict.value}: {markdown(result.headline)}",
-        "",
-    ]
+    lines = [f"# {_signed(result.verdict, result.verdict.value)}: {markdown(result.headline)}", ""]
     if result.emulated:
         lines += [f"> **{markdown(result.emulated)}**", ""]
-    nodes = f"{phrases.count(len(result.nodes), 'node')} {markdown_code(phrases.nodes(result.nodes))}".strip()
+    nodes = phrases.count(len(result.nodes), "node")
     ended = markdown_code(result.finished) if result.finished else "not ended"
-    lines += [
-        (
-            f"{nodes} · playbook {markdown_code(result.playbook)} · profile"
-            f" {markdown_code(result.profile)} · run {markdown_code(result.run_id)} ·"
-            f" {markdown_code(result.started)} to {ended}"
-        ),
-        "",
-    ]
-    return "\n".join(lines)
+    facts = (
+        f"{nodes} {markdown_code(phrases.nodes(result.nodes))}".strip(),
+        f"playbook {markdown_code(result.playbook)}",
+        f"profile {markdown_code(result.profile)}",
+        f"run {markdown_code(result.run_id)}",
+        f"{markdown_code(result.started)} to {ended}",
+    )
+    return "\n".join([*lines, " · ".join(facts), ""])
 
 
 def _unreachable(result: RunResult) -> str:
-    if not result.unreachable:
-        return ""
     lines = ["## Not reached", ""]
     for same in unreachable_by_reason(result):
-        lines += [
-            f"- {markdown_code(phrases.nodes(u.node for u in same))}: {markdown(same[0].reason)}"
-        ]
-        lines += [f"  next: {markdown_code(same[0].next_step)}"] if same[0].next_step else []
-    return "\n".join(lines) + "\n"
+        nodes = markdown_code(phrases.nodes(u.node for u in same))
+        lines.append(f"- {nodes}: {markdown(same[0].reason)}")
+        if same[0].next_step:
+            lines.append(f"  next: {markdown_code(same[0].next_step)}")
+    return _part(lines)
 
 
 def _finding(finding: Finding, number: int) -> str:
-    where = f" · {markdown_code(phrases.where(finding.where))}" if finding.where else ""
-    advisory = "" if finding.required else " · advisory"
-    lines = [
-        (
-            f"## F{number:02d} {phrases.SIGNS[finding.status]} {phrases.WORDS[finding.status]}:"
-            f" {markdown(finding.title)}"
-        ),
-        "",
-        f"{markdown_code(finding.id)} · {finding.confidence.value}{where}{advisory}",
-        "",
-    ]
-    lines += [markdown(finding.cause), ""] if finding.cause else []
+    state = _signed(finding.status, phrases.WORDS[finding.status])
+    facts = [markdown_code(finding.id), finding.confidence.value]
+    if finding.where:
+        facts.append(markdown_code(phrases.where(finding.where)))
+    if not finding.required:
+        facts.append("advisory")
+    lines = [f"## F{number:02d} {state}: {markdown(finding.title)}", "", " · ".join(facts), ""]
+    if finding.cause:
+        lines += [markdown(finding.cause), ""]
     for evidence in finding.evidence:
-        at = evidence.artefact + (f":{evidence.line_no}" if evidence.line_no is not None else "")
-        lines += [
-            f"Seen in {markdown_code(at)}:",
-            "",
-            markdown_block(phrases.cut(evidence.text, _EVIDENCE_CHARACTERS)),
-        ]
+        lines += [f"Seen in {markdown_code(phrases.location(evidence))}:", ""]
+        lines.append(markdown_block(phrases.cut(evidence.text, _EVIDENCE_CHARACTERS)))
     for step, fix in enumerate(finding.fixes, 1):
-        needs = f" (needs {markdown(phrases.right(fix.needs))})" if fix.needs != "user" else ""
-        disrupts = " **disrupts running jobs**" if fix.disruptive else ""
-        lines += [f"Fix {step}: {markdown(fix.summary)}{needs}{disrupts}", ""]
-        lines += [markdown_block("\n".join(fix.commands), "sh")] if fix.commands else []
-    if finding.explains:
-        lines += [
-            "Follows from it:",
-            "",
-            *(f"- {markdown(other)}" for other in finding.explains),
-            "",
-        ]
-    if finding.also:
-        lines += [
-            "Other possible causes:",
-            "",
-            *(f"- {markdown(other)}" for other in finding.also),
-            "",
-        ]
-    lines += (
-        ["To confirm:", "", markdown_block("\n".join(finding.would_settle), "sh")]
-        if finding.would_settle
-        else []
-    )
-    lines += (
-        ["Then verify:", "", markdown_block("\n".join(finding.verify), "sh")]
-        if finding.verify
-        else []
-    )
+        lines += _fix(fix, step)
+    lines += _list("Follows from it:", finding.explains)
+    lines += _list("Other possible causes:", finding.also)
+    lines += _commands("To confirm:", finding.would_settle)
+    lines += _commands("Then verify:", finding.verify)
     return "\n".join(lines)
 
 
+def _fix(fix: Fix, step: int) -> list[str]:
+    text = f"Fix {step}: {markdown(fix.summary)}"
+    if fix.needs != "user":
+        text += f" (needs {markdown(phrases.right(fix.needs))})"
+    if fix.disruptive:
+        text += " **disrupts running jobs**"
+    lines = [text, ""]
+    if fix.commands:
+        lines.append(markdown_block("\n".join(fix.commands), "sh"))
+    return lines
+
+
+def _list(heading: str, items: tuple[str, ...]) -> list[str]:
+    """A heading and its items; [] = there are none."""
+    return [heading, "", *(f"- {markdown(item)}" for item in items), ""] if items else []
+
+
+def _commands(heading: str, commands: tuple[str, ...]) -> list[str]:
+    """A heading and a block of commands; [] = there are none."""
+    return [heading, "", markdown_block("\n".join(commands), "sh")] if commands else []
+
+
+def _signed(status: Status, word: str) -> str:
+    return f"{phrases.SIGNS[status]} {word}"
+
+
+def _part(lines: list[str]) -> str:
+    """A heading, an empty line and what follows; empty = nothing follows."""
+    return "\n".join(lines) + "\n" if len(lines) > 2 else ""
+
+
 def _numbers(result: RunResult) -> str:
-    compared = lead.whole_cluster(result)
-    if not compared:
+    rows = [_row(comparison) for comparison in lead.whole_cluster(result)]
+    if not rows:
         return ""
-    lines = [
-        "## Measured",
-        "",
-        "| | case | size | measured | expected | share | reference |",
-        "| --- | --- | ---: | ---: | ---: | ---: | --- |",
-    ]
-    lines += [_row(comparison) for comparison in compared]
-    return "\n".join(lines) + "\n"
+    columns = "| | case | size | measured | expected | share | reference |"
+    rule = "| --- | --- | ---: | ---: | ---: | ---: | --- |"
+    return _part(["## Measured", "", columns, rule, *rows])
 
 
 def _row(comparison: Comparison) -> str:
     expected = comparison.reference.busbw_gb_s
+    source = f"{phrases.reference(comparison.reference)}: {comparison.reference.source}."
     cells = (
-        f"{phrases.SIGNS[comparison.status]} {phrases.WORDS[comparison.status]}",
+        phrases.state(comparison.status),
         # In a table a pipe ends the cell even inside a code span, unless escaped.
         markdown_code(comparison.case_id).replace("|", "\\|"),
         format_size(comparison.size_bytes),
         phrases.bandwidth(comparison.measured_gb_s),
-        phrases.bandwidth(expected) if expected is not None else "none",
+        "none" if expected is None else phrases.bandwidth(expected),
         phrases.percent(comparison.ratio),
-        markdown(
-            f"{phrases.reference(comparison.reference)}: {comparison.reference.source}."
-            f" {comparison.reason}"
-        ),
+        markdown(f"{source} {comparison.reason}"),
     )
     return f"| {' | '.join(cells)} |"
 
 
 def _gaps(result: RunResult) -> str:
     lines = ["## What was not checked", ""]
-    lines += [f"- {markdown(line)}" for line in result.sensitivity]
+    lines += [f"- {markdown(limit)}" for limit in result.sensitivity]
     for gap in result.uncovered:
-        settle = (
-            f" (would settle it: {markdown_code(gap.would_settle)})" if gap.would_settle else ""
-        )
-        lines.append(f"- not checked: {markdown(gap.what)}: {markdown(gap.why)}{settle}")
-    return "\n".join(lines) + "\n" if len(lines) > 2 else ""
+        text = f"- not checked: {markdown(gap.what)}: {markdown(gap.why)}"
+        if gap.would_settle:
+            text += f" (would settle it: {markdown_code(gap.would_settle)})"
+        lines.append(text)
+    return _part(lines)
 
 
 def _versions(result: RunResult) -> str:

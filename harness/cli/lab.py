@@ -264,7 +264,9 @@ def _exec(args: argparse.Namespace) -> int:
         os.execvp(entering[0], entering)
     except OSError as error:
         raise LabError(
-            "the lab cannot be entered", seen=f"{entering[0]}: {error}", next_step="busbw lab status"
+            "the lab cannot be entered",
+            seen=f"{entering[0]}: {error}",
+            next_step="busbw lab status",
         ) from error
 
 

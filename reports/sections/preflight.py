@@ -81,48 +81,44 @@ def view(report: ReportInput) -> Preflight | None:
     if not checks:
         return None
     answers = _answers(checks)
-    odd = sorted(
-        (
-            answer
-            for answer in answers
-            if answer.status in (Status.FAIL, Status.UNKNOWN, Status.WARN)
-        ),
-        key=lambda answer: (not answer.required, phrases.SEVERITY[answer.status]),
-    )
     by_check = _by_check(checks)
     nodes = [node for node in report.result.nodes if any(node in row for row in by_check.values())]
     small = len(nodes) <= _SHOW_ALL_NODES and len(by_check) <= _SHOW_ALL_CHECKS
-    shown = {check: row for check, row in by_check.items() if small or not _all_pass(row, nodes)}
-    kinds = _kinds(nodes, by_check)
-    single, few = len(kinds) == 1, len(kinds) <= _CLASSES
+    rows = {check: row for check, row in by_check.items() if small or not _all_pass(row, nodes)}
+    columns = _kinds(nodes, by_check)
     states = tuple(
         status for status in phrases.SEVERITY if any(check.status is status for check in checks)
     )
+    kinds: list[Kind] = []
+    matrix: list[MatrixRow] = []
+    counts: list[CountRow] = []
+    if len(columns) > _CLASSES:
+        counts = [_counted(check, row, states) for check, row in rows.items()]
+    elif len(columns) != 1:
+        kinds = [Kind(phrases.nodes(members), len(members)) for members in columns]
+        for check, row in rows.items():
+            matrix.append(MatrixRow(check, tuple(row.get(members[0]) for members in columns)))
     return Preflight(
-        _summary(by_check, len(nodes), len(report.result.nodes), checks),
-        tuple(odd),
-        (
-            ()
-            if single or not few
-            else tuple(Kind(phrases.nodes(members), len(members)) for members in kinds)
-        ),
-        (
-            ()
-            if single or not few
-            else tuple(
-                MatrixRow(check, tuple(row.get(members[0]) for members in kinds))
-                for check, row in shown.items()
-            )
-        ),
-        states,
-        (
-            ()
-            if single or few
-            else tuple(_counted(check, row, states) for check, row in shown.items())
-        ),
-        len(by_check) - len(shown),
-        tuple(answer for answer in answers if answer.status is Status.PASS),
-        tuple(answer for answer in answers if answer.status is Status.SKIPPED),
+        summary=_summary(by_check, len(nodes), len(report.result.nodes), checks),
+        odd=_odd(answers),
+        kinds=tuple(kinds),
+        matrix=tuple(matrix),
+        states=states,
+        counts=tuple(counts),
+        excluded=len(by_check) - len(rows),
+        passed=tuple(answer for answer in answers if answer.status is Status.PASS),
+        skipped=tuple(answer for answer in answers if answer.status is Status.SKIPPED),
+    )
+
+
+def _odd(answers: tuple[Answer, ...]) -> tuple[Answer, ...]:
+    """What did not pass, required before advisory, the worst first."""
+    bad = (Status.FAIL, Status.UNKNOWN, Status.WARN)
+    return tuple(
+        sorted(
+            (answer for answer in answers if answer.status in bad),
+            key=lambda answer: (not answer.required, phrases.SEVERITY[answer.status]),
+        )
     )
 
 

@@ -86,20 +86,16 @@ def _tiles(compared: Comparison | None) -> tuple[Tile, ...]:
 
 
 def _facts(result: RunResult) -> tuple[Fact, ...]:
+    nodes = f"{phrases.count(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}"
     facts = [
-        Fact(
-            "nodes",
-            f"{phrases.count(len(result.nodes), 'node')} {phrases.nodes(result.nodes)}".strip(),
-        ),
+        Fact("nodes", nodes.strip()),
         Fact("run", result.run_id),
         Fact("playbook", f"{result.playbook}, profile {result.profile}"),
         Fact("started", result.started + _took(result)),
     ]
-    return (
-        (*facts, Fact("with", ", ".join(f"{name} {version}" for name, version in result.versions)))
-        if result.versions
-        else tuple(facts)
-    )
+    if result.versions:
+        facts.append(Fact("with", ", ".join(" ".join(each) for each in result.versions)))
+    return tuple(facts)
 
 
 def _took(result: RunResult) -> str:
