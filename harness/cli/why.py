@@ -1,5 +1,5 @@
 """`busbw why`: the cause of what went wrong, from logs, tables, dumps, directories of them or a
-run, without a cluster."""
+run, without a cluster; and the explanation of an id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,11 +27,10 @@ from busbw.model import (
     Status,
 )
 from busbw.parsers import tools
-from busbw.parsers.findings import facts as diagnose_facts
-from busbw.parsers.findings import stalls, table
-from busbw.parsers.findings.diagnose import search_patterns
-from busbw.parsers.findings.evidence import Diagnosis, EvidenceSet, Fact, Text
-from busbw.parsers.findings.table import STAGES, Role, Symptom, SymptomTable
+from busbw.parsers.findings import facts, stalls, table
+from busbw.parsers.findings.diagnose import diagnose, search_patterns
+from busbw.parsers.findings.evidence import Context, Diagnosis, EvidenceSet, Fact, Text
+from busbw.parsers.findings.table import STAGES, Role, Symptom, SymptomTable, Weight
 from busbw.parsers.logs import HEAD_BYTES, node_tools
 from busbw.parsers.logs.flight_recorder import of_rank, rank_of
 from busbw.parsers.logs.formats import formats_for
@@ -40,12 +39,9 @@ from busbw.parsers.stall.recorders import Progress, progress
 from busbw.reports.safe import one_line
 from busbw.text import decoded
 
-# What `busbw why` reads: every input is searched for the table's lines and read by the formats
-# that recognise it.
-
 _LINES = ("nccl-debug", "open-mpi", "slurm", "watchdog", "node-tools")
-"""Formats whose lines the table's own expressions find, and tools that `_node_facts` reads: reading
-them too would tell nothing more here."""
+"""Formats whose lines the catalogue's own expressions find, and tools that `_tool_facts` reads:
+reading them as well would add nothing here."""
 _RUN_TEXTS = (".out", ".err", ".log", ".txt")
 
 
@@ -55,14 +51,14 @@ class Reading:
 
     evidence: EvidenceSet
     problems: tuple[str, ...]
-    """What could not be read, or not wholly."""
+    """What could not be read, or not completely."""
     findings: tuple[Finding, ...] = ()
     """What the runs among the inputs found themselves: blame, stalls, failed checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """What its formats gave, as far as it matters here."""
+    """What the formats gave for one text, as far as it matters here."""
 
     facts: tuple[Fact, ...] = ()
     dumps: tuple[Progress, ...] = ()
@@ -86,51 +82,43 @@ def read(names: Sequence[str]) -> Reading:
         UsageError: something named is not there, or may not be read.
     """
     runs = [name for name in names if (Path(name) / "raw" / "plan.json").is_file()]
-    sources = [
-        source
-        for name in names
-        for source in (_run_texts(name) if name in runs else intake.expand([name]))
+    sources: list[intake.Source] = []
+    for name in names:
+        sources += _run_texts(name) if name in runs else intake.expand([name])
+    read_texts = read_each(read_one, sources)
+    results = [_run_result(run) for run in runs]
+
+    text_facts = [fact for one in read_texts for fact in one.records.facts]
+    dumps = [dump for one in read_texts for dump in one.records.dumps]
+    reports = [report for one in read_texts for report in one.records.reports]
+    all_facts = [
+        *text_facts,
+        *facts.across(text_facts),
+        *stalls.from_dumps(dumps),
+        *stalls.from_reports(reports),
     ]
-    read_ones = read_each(read_one, sources)
-    texts = tuple(one.text for one in read_ones if one.text is not None)
-    results = tuple(_run_result(run) for run in runs)
-    judged = tuple(
-        fact
-        for result in results
-        for fact in (
-            *diagnose_facts.from_checks(result.checks),
-            *diagnose_facts.from_comparisons(result.comparisons),
-        )
-    )
-    told = tuple(fact for one in read_ones for fact in one.records.facts)
-    facts = (
-        *told,
-        *diagnose_facts.across(told),
-        *stalls.from_dumps(each for one in read_ones for each in one.records.dumps),
-        *stalls.from_reports(tuple(each for one in read_ones for each in one.records.reports)),
-        *judged,
-    )
+    for result in results:
+        all_facts += facts.from_checks(result.checks)
+        all_facts += facts.from_comparisons(result.comparisons)
+    texts = tuple(one.text for one in read_texts if one.text is not None)
     return Reading(
-        EvidenceSet(texts, facts),
-        tuple(problem for one in read_ones for problem in one.problems),
+        EvidenceSet(texts, tuple(all_facts)),
+        tuple(problem for one in read_texts for problem in one.problems),
         tuple(finding for result in results for finding in result.findings),
     )
 
 
-def _run_texts(name: str) -> tuple[intake.Source, ...]:
+def _run_texts(name: str) -> list[intake.Source]:
     """What the benchmark, the build and the stalled nodes printed; what busbw and its nodes said to
     each other is not evidence."""
-    sources = intake.expand([str(Path(name) / "raw")])
-    told = [
-        source
-        for source in sources
-        if "nodes" not in source.path.parts[-3:-1] or "-build." in source.path.name
-    ]
-    return tuple(
-        source
-        for source in told
-        if source.path.suffix in _RUN_TEXTS and "preflight" not in source.path.parts
-    )
+    return [source for source in intake.expand([str(Path(name) / "raw")]) if _is_evidence(source)]
+
+
+def _is_evidence(source: intake.Source) -> bool:
+    folders = source.path.parts
+    if "nodes" in folders[-3:-1] and "-build." not in source.path.name:
+        return False
+    return source.path.suffix in _RUN_TEXTS and "preflight" not in folders
 
 
 def _run_result(name: str) -> RunResult:
@@ -171,45 +159,39 @@ def read_one(source: intake.Source) -> _One:
 
 def _records(source: intake.Source, head: bytes, *, binary: bool) -> _Records:
     """Tables, dumps and reports; what stands in lines is searched for."""
-    found: list[object] = []
-    for entry in formats_for(head, binary=binary):
-        if entry.name in _LINES:
+    records: list[object] = []
+    for reader in formats_for(head, binary=binary):
+        if reader.name in _LINES:
             continue
         try:
-            found += entry.read(source.open()).records
+            records += reader.read(source.open()).records
         except UnknownLayout:
             continue
-        if not entry.embedded:
+        if not reader.embedded:
             break
+    dumps: list[Progress] = []
+    reports = []
+    for record in records:
+        if isinstance(record, FlightDump):
+            dump = record if record.rank is not None else of_rank(record, rank_of(source.name))
+            dumps += progress(source.name, dump)
+        elif isinstance(record, RasReport) and record.ranks:
+            reports.append((source.name, record))
     return _Records(
-        (*diagnose_facts.from_records(source.name, found), *_node_facts(source, head)),
-        tuple(
-            each
-            for dump in found
-            if isinstance(dump, FlightDump)
-            for each in _progress(source.name, dump)
-        ),
-        tuple(
-            (source.name, report)
-            for report in found
-            if isinstance(report, RasReport) and report.ranks
-        ),
+        (*facts.from_records(source.name, records), *_tool_facts(source, head)),
+        tuple(dumps),
+        tuple(reports),
     )
 
 
-def _node_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
+def _tool_facts(source: intake.Source, head: bytes) -> tuple[Fact, ...]:
     if not tools.is_marked(head, facts=True):
         return ()
     text = decoded(intake.head_of(source, node_tools.MOST_BYTES))
-    return diagnose_facts.from_tools(source.name, text)
+    return facts.from_tools(source.name, text)
 
 
-def _progress(name: str, dump: FlightDump) -> tuple[Progress, ...]:
-    return progress(name, dump if dump.rank is not None else of_rank(dump, rank_of(name)))
-
-
-# How a diagnosis, or an entry of the symptom table, is told: as text for a terminal and as a JSON
-# document.
+# The diagnosis, as text for a terminal and as a JSON document.
 
 Json = dict[str, object]
 
@@ -226,57 +208,47 @@ _BEFORE = 40
 def exit_status(diagnosis: Diagnosis) -> int:
     """0 = nothing is wrong or nothing was found, 1 = findings, 3 = a failure for which there is not
     even a guess."""
-    if any(
-        finding.confidence is not Confidence.POSSIBLE and finding.status is not Status.PASS
-        for finding in diagnosis.findings
-    ):
+    if any(_is_stated(each) and each.status is not Status.PASS for each in diagnosis.findings):
         return 1
-    if not diagnosis.unexplained:
-        return 0
-    return 1 if diagnosis.findings else 3
+    if diagnosis.unexplained:
+        return 1 if diagnosis.findings else 3
+    return 0
 
 
-def with_own(diagnosis: Diagnosis, own: tuple[Finding, ...]) -> Diagnosis:
+def _is_stated(finding: Finding) -> bool:
+    return finding.confidence is not Confidence.POSSIBLE
+
+
+def with_findings(diagnosis: Diagnosis, run_findings: tuple[Finding, ...]) -> Diagnosis:
     """The diagnosis with what runs found themselves: the surer first, a run's own before what its
     texts say."""
-    if not own:
+    if not run_findings:
         return diagnosis
-    # A run's findings carry the causes that the table knows; those are told with them, not again.
-    ids = {name for finding in own for name in (finding.id, *finding.also, *finding.explains)}
-    together = (*own, *(finding for finding in diagnosis.findings if finding.id not in ids))
-    return replace(
-        diagnosis,
-        findings=tuple(sorted(together, key=lambda finding: _SURER[finding.confidence])),
-        healthy=False,
-    )
+    # A run's findings carry the causes that the catalogue knows; those are shown with them only.
+    ids = {name for each in run_findings for name in (each.id, *each.also, *each.explains)}
+    others = [each for each in diagnosis.findings if each.id not in ids]
+    ordered = sorted([*run_findings, *others], key=lambda each: _SURER[each.confidence])
+    return replace(diagnosis, findings=tuple(ordered), healthy=False)
 
 
 def worth_showing(diagnosis: Diagnosis) -> tuple[Finding, ...]:
     """All that is at least likely, and the first of what is possible."""
-    stated = [
-        finding for finding in diagnosis.findings if finding.confidence is not Confidence.POSSIBLE
-    ]
-    possible = [
-        finding for finding in diagnosis.findings if finding.confidence is Confidence.POSSIBLE
-    ]
+    stated = [each for each in diagnosis.findings if _is_stated(each)]
+    possible = [each for each in diagnosis.findings if not _is_stated(each)]
     return (*stated, *possible[:_MOST_POSSIBLE])
 
 
 def document(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> Json:
     """What `--json` prints."""
+    texts = reading.evidence.texts[:1000]
     return {
         "schema": "busbw.why/1",
         "findings": [_finding(finding) for finding in shown],
         "healthy": diagnosis.healthy,
-        "unexplained": [
-            {"file": line.artefact, "line": line.line_no, "text": line.text}
-            for line in diagnosis.unexplained
-        ],
+        "unexplained": [_line(line) for line in diagnosis.unexplained],
         "notes": list(diagnosis.notes),
         "problems": list(reading.problems),
-        "read": [
-            {"file": text.artefact, "lines": text.lines} for text in reading.evidence.texts[:1000]
-        ],
+        "read": [{"file": text.artefact, "lines": text.lines} for text in texts],
     }
 
 
@@ -288,19 +260,8 @@ def _finding(finding: Finding) -> Json:
         "title": finding.title,
         "cause": finding.cause,
         "where": list(finding.where),
-        "evidence": [
-            {"file": item.artefact, "line": item.line_no, "text": item.text}
-            for item in finding.evidence
-        ],
-        "fixes": [
-            {
-                "do": fix.summary,
-                "run": list(fix.commands),
-                "needs": fix.needs,
-                "disruptive": fix.disruptive,
-            }
-            for fix in finding.fixes
-        ],
+        "evidence": [_line(item) for item in finding.evidence],
+        "fixes": [_fix(fix) for fix in finding.fixes],
         "verify": list(finding.verify),
         "would_settle": list(finding.would_settle),
         "also": list(finding.also),
@@ -308,36 +269,35 @@ def _finding(finding: Finding) -> Json:
     }
 
 
+def _line(item: Evidence) -> Json:
+    return {"file": item.artefact, "line": item.line_no, "text": item.text}
+
+
+def _fix(fix: Fix) -> Json:
+    return {
+        "do": fix.summary,
+        "run": list(fix.commands),
+        "needs": fix.needs,
+        "disruptive": fix.disruptive,
+    }
+
+
 def answer(diagnosis: Diagnosis, shown: tuple[Finding, ...], reading: Reading) -> str:
     """The diagnosis for people: verdict first, then cause, evidence, fix, what else is possible,
     and what was read."""
-    stated = [finding for finding in shown if finding.confidence is not Confidence.POSSIBLE]
-    possible = [finding for finding in shown if finding.confidence is Confidence.POSSIBLE]
-    follows = {name for finding in stated for name in _explains(finding.id)}
-    guesses = [finding for finding in possible if finding.id not in follows]
-    blocks = [
-        _entry_lines(finding, [each.id for each in possible if each.id in _explains(finding.id)])
-        for finding in stated
-    ]
+    stated = [each for each in shown if _is_stated(each)]
+    possible = [each for each in shown if not _is_stated(each)]
+    consequences = {name for each in stated for name in _explains(each.id)}
+    guesses = [each for each in possible if each.id not in consequences]
+    blocks = [_stated_lines(each, possible) for each in stated]
     if not stated:
         blocks.append(_nothing(diagnosis, guesses))
     if guesses:
-        lines = {
-            (item.artefact, item.line_no)
-            for finding in stated
-            for item in finding.evidence[:_EVIDENCE]
-        }
-        lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1] if not stated}
-        blocks.append(
-            [
-                "also possible, not shown by the evidence alone:" if stated else "what it may be:",
-                *_briefs(guesses, lines),
-            ]
-        )
+        blocks.append(_guess_lines(guesses, stated, diagnosis))
     hidden = len(diagnosis.findings) - len(shown)
     if hidden > 0:
         blocks.append([f"{hidden} more: --all"])
-    blocks.append(_read(reading))
+    blocks.append(_read_lines(reading))
     return "\n\n".join("\n".join(one_line(line) for line in block) for block in blocks) + "\n"
 
 
@@ -346,199 +306,189 @@ def _explains(symptom_id: str) -> tuple[str, ...]:
     return symptom.explains if symptom is not None else ()
 
 
-def _read(reading: Reading) -> list[str]:
+def _read_lines(reading: Reading) -> list[str]:
     texts = reading.evidence.texts
     lines = sum(text.lines for text in texts)
-    files = (
-        f"{len(texts)} {'file' if len(texts) == 1 else 'files'}, {lines:,}"
-        f" {'line' if lines == 1 else 'lines'}"
-    )
-    hidden = len(reading.problems) - _PROBLEMS
-    more = [f"  and {hidden} more: --json lists them"] if hidden > 0 else []
-    return [
-        f"read {files}",
-        *[f"  not read: {problem}" for problem in reading.problems[:_PROBLEMS]],
-        *more,
-    ]
+    shown = reading.problems[:_PROBLEMS]
+    out = [f"read {_count(len(texts), 'file')}, {_count(lines, 'line')}"]
+    out += [f"  not read: {problem}" for problem in shown]
+    hidden = len(reading.problems) - len(shown)
+    if hidden > 0:
+        out.append(f"  and {hidden} more: --json lists them")
+    return out
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
 def _nothing(diagnosis: Diagnosis, guesses: list[Finding]) -> list[str]:
     if diagnosis.healthy:
-        return ["nothing wrong: the work shown completed, and no line speaks against it"]
+        return ["nothing wrong: the work completed, and no line reports a problem"]
     if diagnosis.unexplained:
         first = diagnosis.unexplained[0]
+        settings = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET"
         return [
             "CAUSE not found: something failed, and the evidence does not say why",
-            f"  first line  {first.artefact}:{first.line_no}  {_cut(first.text)}",
-            (
-                "  next        run again with NCCL_DEBUG=INFO"
-                " NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET and one file per rank, and give all"
-                " files"
-            ),
+            f"  first line  {_at(first)}  {_cut(first.text)}",
+            f"  next        run again with {settings} and one file per rank, and give all files",
         ]
-    return [
-        "nothing found"
-        + (
-            "; settings and conditions worth a look are listed below"
-            if guesses
-            else ": no line that the table knows as a sign of trouble"
-        )
-    ]
+    if guesses:
+        return ["nothing found; settings and conditions worth a look are listed below"]
+    return ["nothing found: no line is a known sign of trouble"]
 
 
-def _entry_lines(finding: Finding, follows: list[str]) -> list[str]:
+def _stated_lines(finding: Finding, possible: list[Finding]) -> list[str]:
+    """A finding that is at least likely, with those of the possible ones that it explains."""
+    sign = _SIGNS.get(finding.status, "?")
     label = "CAUSE" if finding.status is Status.FAIL else "FOUND"
-    out = [
-        f"{_SIGNS.get(finding.status, '?')} {label} ({finding.confidence.value})  {finding.title}  "
-        f" [{finding.id}]"
+    evidence = [f"{_at(item)}  {_cut(item.text)}" for item in finding.evidence[:_EVIDENCE]]
+    shown = {command for fix in finding.fixes for command in fix.commands} | set(finding.verify)
+    consequences = [each.id for each in possible if each.id in _explains(finding.id)]
+    return [
+        f"{sign} {label} ({finding.confidence.value})  {finding.title}   [{finding.id}]",
+        f"  {finding.cause}",
+        *_labelled("where", [", ".join(finding.where)] if finding.where else []),
+        *_labelled("evidence", evidence),
+        *_steps(finding.fixes),
+        *_labelled("verify", finding.verify),
+        *_labelled("settle", [step for step in finding.would_settle if step not in shown]),
+        *_labelled("explains", [", ".join(consequences)] if consequences else []),
     ]
-    out.append(f"  {finding.cause}")
-    if finding.where:
-        out.append(f"  where     {', '.join(finding.where)}")
-    for number, item in enumerate(finding.evidence[:_EVIDENCE]):
-        out.append(f"  {'evidence' if number == 0 else '        '}  {_at(item)}  {_cut(item.text)}")
-    out += _steps(finding.fixes)
-    out += [
-        f"  {'verify' if number == 0 else '      '}    {step}"
-        for number, step in enumerate(finding.verify)
-    ]
-    told = {command for fix in finding.fixes for command in fix.commands} | set(finding.verify)
-    settle = [step for step in finding.would_settle if step not in told]
-    out += [
-        f"  {'settle' if number == 0 else '      '}    {step}" for number, step in enumerate(settle)
-    ]
-    return out + ([f"  explains  {', '.join(follows)}"] if follows else [])
+
+
+def _labelled(label: str, texts: Iterable[str]) -> list[str]:
+    """Lines under one label, which stands before the first."""
+    return [f"  {'' if number else label:<8}  {text}" for number, text in enumerate(texts)]
 
 
 def _at(item: Evidence) -> str:
-    return item.artefact if item.line_no in (None, 0) else f"{item.artefact}:{item.line_no}"
+    return f"{item.artefact}:{item.line_no}" if item.line_no else item.artefact
 
 
 def _steps(fixes: tuple[Fix, ...]) -> list[str]:
-    out = []
+    lines = []
     for number, fix in enumerate(fixes, 1):
-        notes = ([f"needs {fix.needs}"] if fix.needs != "user" else []) + (
-            ["disrupts running jobs"] if fix.disruptive else []
-        )
-        out.append(
-            f"  {'fix' if number == 1 else '   '}       {number} "
-            f" {fix.summary}{'   # ' + ', '.join(notes) if notes else ''}"
-        )
-        out += [f"               {command}" for command in fix.commands]
-    return out
+        notes = [f"needs {fix.needs}"] if fix.needs != "user" else []
+        if fix.disruptive:
+            notes.append("disrupts running jobs")
+        note = f"   # {', '.join(notes)}" if notes else ""
+        lines.append(f"{number}  {fix.summary}{note}")
+        lines += [f"   {command}" for command in fix.commands]
+    return _labelled("fix", lines)
 
 
-def _briefs(guesses: list[Finding], seen: set[tuple[str, int | None]]) -> list[str]:
-    """Title, line and what would settle it of each; the text of a line once."""
-    out = []
+def _guess_lines(guesses: list[Finding], stated: list[Finding], diagnosis: Diagnosis) -> list[str]:
+    """Title, line and what would confirm it of each; the text of a line only once."""
+    lines = {(item.artefact, item.line_no) for each in stated for item in each.evidence[:_EVIDENCE]}
+    if not stated:
+        lines |= {(line.artefact, line.line_no) for line in diagnosis.unexplained[:1]}
+    out = ["also possible, not shown by the evidence alone:" if stated else "possible causes:"]
     for finding in guesses:
         item = finding.evidence[0]
-        text = "" if (item.artefact, item.line_no) in seen else f"  {_cut(item.text)}"
-        seen.add((item.artefact, item.line_no))
+        text = "" if (item.artefact, item.line_no) in lines else f"  {_cut(item.text)}"
+        lines.add((item.artefact, item.line_no))
         out += [f"  {finding.id:<28}  {finding.title}", f"  {'':<28}  {_at(item)}{text}"]
-        out += [f"  {'':<28}  to tell: {finding.would_settle[0]}"] if finding.would_settle else []
+        out += [f"  {'':<28}  to confirm: {step}" for step in finding.would_settle[:1]]
     return out
 
 
 def _cut(text: str) -> str:
-    """The telling part of a line: of a long one what stands around NCCL's level, or its start."""
+    """What matters of a line: of a long one what stands around NCCL's level, or its start."""
     text = text.strip()
     if len(text) <= _WIDTH:
         return text
     start = max(0, text.find(" NCCL ") - _BEFORE)
-    return (
-        ("…" if start else "")
-        + text[start : start + _WIDTH]
-        + ("…" if start + _WIDTH < len(text) else "")
-    )
+    end = start + _WIDTH
+    return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
 
 
-def entry(symptom: Symptom, known: SymptomTable) -> str:
-    """One entry of the catalogue, explained; of a check also the entries that it speaks for."""
+# Entries of the catalogue.
+
+
+def entry(symptom: Symptom, catalogue: SymptomTable) -> str:
+    """One entry of the catalogue, explained; of a check also the entries that it is evidence for."""
     stages = ", ".join((symptom.stage, *symptom.also_stages))
     severity = f"{symptom.severity.value}; " if symptom.severity else ""
     signs = [
         signal.matches[0] if signal.matches else f"{signal.source}: {signal.expr}"
         for signal in symptom.signals
-        if signal.weight.value != "excludes"
+        if signal.weight is not Weight.EXCLUDES
     ]
-    causes = tuple(
+    source = f"preflight:{symptom.id}"
+    causes = [
         f"{each.id}  {each.title}"
-        for each in known.symptoms
-        if any(signal.source == f"preflight:{symptom.id}" for signal in each.signals)
-    )
+        for each in catalogue.symptoms
+        if source in {signal.source for signal in each.signals}
+    ]
     out = [
         f"{symptom.id}  {symptom.title}",
-        f"  cause     {symptom.cause}",
-        f"  costs     {severity}shows at {stages}",
-        f"  why       {symptom.explanation}",
-        *_labelled("signs", tuple(dict.fromkeys(signs))),
+        *_labelled("cause", [symptom.cause]),
+        *_labelled("costs", [f"{severity}shows at {stages}"]),
+        *_labelled("why", [symptom.explanation]),
+        *_labelled("signs", dict.fromkeys(signs)),
         *_labelled("causes", causes),
         *_steps(tuple(step.fix() for step in symptom.fix)),
         *_labelled("verify", symptom.verify),
-        *_labelled("trust", (symptom.trust,) if symptom.trust else ()),
-        *_labelled("see", tuple(f"{title}, {address}" for title, address in symptom.references)),
+        *_labelled("settle", symptom.settle),
+        *_labelled("trust", [symptom.trust] if symptom.trust else []),
+        *_labelled("see", [f"{title}, {address}" for title, address in symptom.references]),
     ]
     return "\n".join(one_line(line) for line in out) + "\n"
 
 
-def _labelled(label: str, texts: Sequence[str]) -> list[str]:
-    """Lines under one label, which stands before the first."""
-    labels = [label, *[""] * len(texts)]
-    return [f"  {label:<8}  {text}" for label, text in zip(labels, texts, strict=False)]
-
-
-def listing(known: SymptomTable) -> str:
+def listing(catalogue: SymptomTable) -> str:
     """One line per entry, by stage."""
     out = []
     for stage in STAGES:
         out.append(stage)
-        out += [
-            f"  {symptom.id:<32}  {symptom.title}"
-            for symptom in known.symptoms
-            if symptom.stage == stage and symptom.role is not Role.NOTE
-        ]
+        for symptom in catalogue.symptoms:
+            if symptom.stage == stage and symptom.role is not Role.NOTE:
+                out.append(f"  {symptom.id:<32}  {symptom.title}")
     return "\n".join(out) + "\n"
 
 
-def unknown_word(word: str, known: SymptomTable) -> str:
-    """What to say of a word that is neither a path nor an entry."""
-    near = [name for name in known.by_id if word.casefold() in name]
-    meant = (
-        f"ids with that word: {', '.join(near)}"
-        if near
-        else codec.unknown("symptom", word, known.by_id)
+def _unknown(name: str, catalogue: SymptomTable) -> UsageError:
+    """The error for what is neither a path nor an id."""
+    if os.sep in name or "." in name:
+        what = f"{name}: no such file"
+        return UsageError(what, next_step="to look up an id: busbw why --list")
+    near = [known for known in catalogue.by_id if name.casefold() in known]
+    hint = f"ids with that word: {', '.join(near)}"
+    if not near:
+        hint = codec.unknown("id", name, catalogue.by_id)
+    return UsageError(
+        f"{name!r} is neither a path nor an id; {hint}",
+        next_step="busbw why --list shows all ids; a path must exist",
     )
-    return f"{word!r} is neither a path nor an id; {meant}"
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Options of `busbw why`."""
+    from busbw.cli.why_live import register_live
+
     parser.usage = (
-        "busbw why PATH… | RUN | SYMPTOM-ID [--json] [--all] [--fabric NAME]\n       busbw why"
-        " --list\n       busbw why --live [-w NODES | -i FILE | --job SLURM_ID | --pid"
-        " PID] [--watch 10s] [--stacks] [--json]"
+        "busbw why PATH… | RUN | ID [--json] [--all] [--fabric NAME]\n"
+        "       busbw why --list\n"
+        "       busbw why --live [-w NODES | -i FILE | --job SLURM_ID | --pid PID]"
+        " [--watch 10s] [--stacks] [--json]"
     )
     parser.add_argument(
         "what",
         nargs="*",
-        metavar="PATH | RUN | SYMPTOM-ID",
-        help="logs, directories, a run, `-` for standard input; or one symptom to explain",
+        metavar="PATH | RUN | ID",
+        help="logs, directories, a run, `-` for standard input; or one id to explain",
     )
     parser.add_argument("--json", action="store_true", help="the findings as JSON, best first")
     parser.add_argument(
         "--all", action="store_true", help="every explanation that is possible, not only the best"
     )
-    parser.add_argument(
-        "--list", action="store_true", dest="list_entries", help="list what can be found"
-    )
+    parser.add_argument("--list", action="store_true", dest="list_entries", help="list all ids")
     parser.add_argument(
         "--fabric",
         choices=[family.value for family in Family],
         help="the fabric it was meant to run on (default: what the logs show)",
     )
-    from busbw.cli.why_live import register_live
-
     register_live(parser)
 
 
@@ -552,37 +502,28 @@ def run(args: argparse.Namespace) -> int:
     if args.list_entries:
         sys.stdout.write(listing(table.load()))
         return 0
+    if not args.what and args.job is not None:
+        raise UsageError("--job needs --live", next_step=f"busbw why --live --job {args.job}")
     if not args.what:
         raise UsageError(
-            "why needs a path, a run or a symptom",
-            next_step="busbw why nccl.log, or busbw why --list",
+            "why needs a path, a run or an id", next_step="busbw why nccl.log, or busbw why --list"
         )
-    entries = _entries(args.what)
-    if entries is not None:
-        sys.stdout.write(entries)
-        return 0
+    name = args.what[0]
+    if len(args.what) == 1 and name != "-" and not os.path.exists(name):
+        return _explain(name)
     return _diagnose(args)
 
 
-def _entries(words: list[str]) -> str | None:
-    """The explanation where the one word is an id of the catalogue and no file of that name is
-    there; None = diagnose."""
-    if len(words) != 1 or os.path.exists(words[0]) or os.sep in words[0] or words[0] == "-":
-        return None
-    known = table.load()
-    if words[0] in known.by_id:
-        return entry(known.by_id[words[0]], known)
-    raise UsageError(
-        unknown_word(words[0], known),
-        next_step="busbw why --list shows what is known; a path must exist",
-    )
+def _explain(name: str) -> int:
+    """Print the entry of an id."""
+    catalogue = table.load()
+    if name not in catalogue.by_id:
+        raise _unknown(name, catalogue)
+    sys.stdout.write(entry(catalogue.by_id[name], catalogue))
+    return 0
 
 
 def _diagnose(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    from busbw.parsers.findings.diagnose import diagnose
-    from busbw.parsers.findings.evidence import Context
     from busbw.triage.offline import is_collection
 
     if len(args.what) == 1 and is_collection(Path(args.what[0])):
@@ -596,18 +537,22 @@ def _diagnose(args: argparse.Namespace) -> int:
             next_step="busbw report RUN --redact for a run",
         )
     reading = read(args.what)
-    if not reading.evidence.texts and not reading.evidence.facts:
+    texts = reading.evidence.texts
+    if not texts and not reading.evidence.facts:
         raise ReadError(
             f"nothing to read in {', '.join(args.what)}",
             seen="\n".join(reading.problems),
             next_step="give a log, a directory of logs, a table or a run",
         )
-    diagnosis = with_own(diagnose(reading.evidence, Context(fabric=args.fabric)), reading.findings)
+    if not reading.evidence.facts and not any(text.lines for text in texts):
+        verb = "is" if len(args.what) == 1 else "are"
+        raise ReadError(f"{', '.join(args.what)} {verb} empty: nothing to diagnose")
+    diagnosis = diagnose(reading.evidence, Context(fabric=args.fabric))
+    diagnosis = with_findings(diagnosis, reading.findings)
     shown = diagnosis.findings if args.all else worth_showing(diagnosis)
     if args.json:
-        sys.stdout.write(
-            json.dumps(document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n"
-        )
+        text = json.dumps(document(diagnosis, shown, reading), ensure_ascii=False, indent=2) + "\n"
     else:
-        sys.stdout.write(answer(diagnosis, shown, reading))
+        text = answer(diagnosis, shown, reading)
+    sys.stdout.write(text)
     return exit_status(diagnosis)

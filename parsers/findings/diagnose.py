@@ -32,7 +32,7 @@ from busbw.parsers.findings.evidence import (
     family,
     places,
 )
-from busbw.parsers.findings.rules.rule import Rule
+from busbw.parsers.findings.rules import Rule
 from busbw.parsers.findings.table import Role, Severity, Signal, Symptom, SymptomTable, Weight
 from busbw.parsers.logs.scan import Hit, Pattern
 

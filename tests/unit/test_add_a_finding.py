@@ -38,7 +38,7 @@ ENTRY = """
 RULE = '''"""Two ranks that complain of purple together have no RDMA devices."""
 
 from busbw.parsers.findings.evidence import Clue
-from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _PURPLE = Watch("purple", r"everything turned purple")

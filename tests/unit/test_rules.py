@@ -5,7 +5,7 @@ import pytest
 from busbw.parsers.findings import diagnose, table
 from busbw.parsers.findings.diagnose import view_for
 from busbw.parsers.findings.evidence import Clue, Context, EvidenceSet, Text
-from busbw.parsers.findings.rules.rule import Fires, Rule
+from busbw.parsers.findings.rules import Fires, Rule
 from busbw.parsers.findings.table import Weight
 from busbw.parsers.logs.scan import Scanner
 

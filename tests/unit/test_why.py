@@ -77,7 +77,7 @@ def test_a_successful_log_is_told_as_such_and_ends_with_0(
 ) -> None:
     status, out, _ = why(capsys, write(tmp_path, "good.txt", GOOD))
     assert status == 0
-    assert "nothing wrong: the work shown completed, and no line speaks against it" in out
+    assert "nothing wrong: the work completed, and no line reports a problem" in out
     document = json.loads(why(capsys, str(tmp_path / "good.txt"), "--json")[1])
     assert (document["findings"], document["healthy"], document["unexplained"]) == ([], True, [])
 
@@ -159,6 +159,31 @@ def test_a_path_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture
     status, out, err = why(capsys, "no/such/file.log")
     assert (status, out) == (2, "")
     assert "no/such/file.log" in err
+
+
+def test_an_empty_file_is_no_evidence_of_anything(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = write(tmp_path, "empty.log", "")
+    status, out, err = why(capsys, log)
+    assert (status, out) == (3, "")
+    assert f"{log} is empty: nothing to diagnose" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nofile.log"], "busbw: error: nofile.log: no such file"),
+        (["--job", "123"], "busbw: error: --job needs --live"),
+    ],
+)
+def test_a_wrong_call_is_answered_in_one_line_and_the_next_step(
+    capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    status, _, err = why(capsys, *words)
+    assert status == 2
+    assert err.splitlines()[0] == message
+    assert "next: " in err
 
 
 def test_one_entry_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
@@ -253,7 +278,7 @@ def test_a_guess_says_what_would_settle_it_and_does_not_repeat_the_line(
     )
     assert [line.strip() for line in lines[at + 1 : at + 3]] == [
         f"{log}:1",
-        "to tell: ncclras -v   # while it hangs, twice, ten seconds apart",
+        "to confirm: ncclras -v   # while it hangs, twice, ten seconds apart",
     ]
     assert sum("Watchdog caught" in line for line in lines) == 1
 

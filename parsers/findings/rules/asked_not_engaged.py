@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from busbw.parsers.findings.evidence import Clue, View
-from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _ASKED_SHARP = Watch("asked-sharp", r"NCCL_COLLNET_ENABLE set by environment to [1-9]")

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View, places
-from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _USING = Watch("using", r"Bootstrap ?: Using |NET ?: Using interface ")

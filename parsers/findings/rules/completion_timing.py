@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View, places, stamp
-from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 START_S = 60.0

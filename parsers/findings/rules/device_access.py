@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from busbw.parsers.findings.evidence import Clue, View, places
-from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _FAILED = Watch(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View
-from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 AGREE = (

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from busbw.parsers.findings.evidence import Clue, Sighting, View
-from busbw.parsers.findings.rules.rule import Fires, Rule, Watch
+from busbw.parsers.findings.rules import Fires, Rule, Watch
 from busbw.parsers.findings.table import Weight
 
 _USING = Watch("using", r"NET/IB ?: Using +\[0\]")

@@ -1,0 +1,48 @@
+"""How many modules a finding passes through, from the rule that makes it to the terminal's line."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from busbw.cli import main, why
+
+DEVICE_ACCESS = "pod-a:30:97 [0] NCCL WARN NET/IB : Unable to open device mlx5_3\n"
+VOCABULARY = {f"busbw.{name}" for name in ("model", "errors", "units", "text", "plugins")}
+RULES = "busbw.parsers.findings.rules."
+
+
+def modules_called(call: Callable[[], object]) -> set[str]:
+    """The modules of busbw whose functions run in a call; the vocabulary that all share is left out.
+    What a module does on import does not count."""
+    names: set[str] = set()
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if event == "call" and name.startswith("busbw.") and frame.f_code.co_name != "<module>":
+            names.add(name)
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return {name for name in names if ".".join(name.split(".")[:2]) not in VOCABULARY}
+
+
+def test_a_finding_reaches_the_terminal_through_at_most_eight_modules(tmp_path: Path) -> None:
+    log = tmp_path / "nccl.log"
+    log.write_text(DEVICE_ACCESS)
+    main(["why", str(log)])  # tables are read and plug-ins imported once
+    reading = why.read([str(log)])
+    lines: list[str] = []
+
+    def from_rule_to_line() -> None:
+        diagnosis = why.diagnose(reading.evidence, why.Context())
+        lines.append(why.answer(diagnosis, why.worth_showing(diagnosis), reading))
+
+    called = modules_called(from_rule_to_line)
+    others = {name for name in called if name.startswith(RULES)} - {RULES + "device_access"}
+    assert "[container-no-ib-devices]" in lines[0]
+    assert RULES + "device_access" in called
+    assert len(called - others) <= 8, sorted(called - others)
