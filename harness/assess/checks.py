@@ -10,7 +10,7 @@ from busbw.fabrics.fabric import UNDETECTED
 from busbw.model import CheckResult, CommandResult, Evidence, Status
 from busbw.store import artefacts
 from busbw.store.artefacts import PreflightArtefact, ReachArtefact
-from busbw.store.plan import RunPlan
+from busbw.store.plan import RunPlan, refuse_other_versions
 from busbw.store.run_directory import RunDir
 
 _BESIDE = ("fabric.json", "probe.json", "gpus.json")
@@ -23,6 +23,7 @@ def load_plan(run: RunDir) -> RunPlan:
     Raises:
         RunDirError: there is none, or it is another version's.
     """
+    refuse_other_versions(run)
     plan = artefacts.load(run, "plan.json", RunPlan)
     if plan is None:
         raise RunDirError(

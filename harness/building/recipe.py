@@ -19,6 +19,7 @@ import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from busbw import shell
 from busbw.model import Command
 
 BUILD_TIMEOUT_S = 900.0
@@ -171,46 +172,8 @@ def plan(
     return BuildPlan(sources, make_args, f"{root}/build/{stamp}", stamp, nccl[0], nccl[1], run_path)
 
 
-_BUILD = """\
-dir=$1; part="$dir.part.$$"; home=$2; library=$3; path=$4; shift 4
-whole() { (cd "$dir" 2>/dev/null && sha256sum --status -c .busbw-stamp 2>/dev/null); }
-if whole; then cat >/dev/null; echo "reused $dir"; exit 0; fi
-# A compiler that outlives its make may write on for a moment.
-forget() { i=0; until rm -rf "$part" 2>/dev/null || [ $i -ge 20 ]; do i=$((i + 1)); sleep 0.5; done; }
-trap 'forget; exit 143' HUP INT TERM
-mkdir -p "$part" && tar -xzf - -C "$part" || { forget; exit 70; }
-cd "$part" || exit 70
-if [ -n "$library" ]; then
-  # One layout whatever the node's: a wheel has no libnccl.so, Debian has its libraries elsewhere than its headers.
-  mkdir -p .nccl/lib && ln -s "$home/include" .nccl/include && ln -s "$library" .nccl/lib/libnccl.so.2 && ln -s libnccl.so.2 .nccl/lib/libnccl.so
-  set -- "$@" "NCCL_HOME=$part/.nccl" "-j$(getconf _NPROCESSORS_ONLN || echo 2)"
-fi
-[ -z "$path" ] || export LD_RUN_PATH="$path"
-make "$@"; status=$?
-if [ $status -eq 0 ] && [ -f busbw-shim/Makefile ]; then make -C busbw-shim "$@" "BUILDDIR=$part/build"; status=$?; fi
-if [ $status -ne 0 ]; then forget; exit $status; fi
-sha256sum build/*_perf > .busbw-stamp || exit 70
-# Another run may have built the same meanwhile; what is there and not whole was cut off or damaged.
-if whole; then rm -rf "$part"; else rm -rf "$dir"; mv "$part" "$dir"; fi
-echo "built $dir"
-"""
-
-_PROVE = """\
-cd "$1" 2>/dev/null || exit 3
-sha256sum -- *_perf || exit 3; ls | grep -qF .so && sha256sum -- *.so*
-echo "--- ldd"; for f in *_perf; do ldd "$f"; n=$(ldd "$f" | sed -n 's/.*libnccl[^ ]* => //p' | sed 's/ .*//'); break; done
-[ -f "$n" ] && { echo "--- nccl"; sha256sum -- "$n"; }
-:
-"""
-
-_PACK = 'cd "$1" && tar -cf - .busbw-stamp build/*_perf $(ls -d build/*.so* 2>/dev/null) | gzip -n'
-
-_UNPACK = """\
-dir=$1; part="$dir.part.$$"
-trap 'rm -rf "$part"; exit 143' HUP INT TERM
-mkdir -p "$part" && tar -xzf - -C "$part" || { rm -rf "$part"; exit 70; }
-rm -rf "$dir" && mv "$part" "$dir"
-"""
+def _script(name: str) -> str:
+    return shell.load("busbw.building", f"{name}.sh")
 
 
 def build_command(build: BuildPlan) -> Command:
@@ -219,7 +182,7 @@ def build_command(build: BuildPlan) -> Command:
     argv = (
         "sh",
         "-c",
-        _BUILD,
+        _script("build"),
         "busbw-build",
         build.directory,
         build.nccl_home,
@@ -233,20 +196,24 @@ def build_command(build: BuildPlan) -> Command:
 def prove_command(folder: str) -> Command:
     """Hashes of the binaries in `folder` and what one of them is linked to. Exit status 3 = there
     are none."""
-    return Command(("sh", "-c", _PROVE, "busbw-prove", folder), timeout_s=60, label="prove")
+    return Command(
+        ("sh", "-c", _script("prove"), "busbw-prove", folder), timeout_s=60, label="prove"
+    )
 
 
 def pack_command(directory: str) -> Command:
     """The binaries as a tar.gz on standard output."""
     return Command(
-        ("sh", "-c", _PACK, "busbw-pack", directory), timeout_s=COPY_TIMEOUT_S, label="pack"
+        ("sh", "-c", _script("pack"), "busbw-pack", directory),
+        timeout_s=COPY_TIMEOUT_S,
+        label="pack",
     )
 
 
 def unpack_command(directory: str, packed: bytes) -> Command:
     """Puts the packed binaries in place, at once or not at all."""
     return Command(
-        ("sh", "-c", _UNPACK, "busbw-unpack", directory),
+        ("sh", "-c", _script("unpack"), "busbw-unpack", directory),
         stdin=packed,
         timeout_s=COPY_TIMEOUT_S,
         label="unpack",

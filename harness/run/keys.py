@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from busbw import shell
 from busbw.errors import LaunchError
 from busbw.inventory.hostlist import fold
 from busbw.launch.choose import choose
@@ -26,61 +27,7 @@ from busbw.store.artefacts import Excluded, LeftOut
 
 CHECK_TIMEOUT_S = 90.0
 
-_CHECK = """\
-agent=$1; shift
-printf '%s\\n' "$@" | xargs -P 32 -I{} sh -c '
-  e=$('"$agent"' {} true 2>&1 </dev/null) && echo "ok {}" || echo "no {} $(echo "$e" | tail -n 1)"'
-"""
-
-_MAKE = """\
-umask 077; mkdir -p "$1" && cd "$1" || exit 70
-[ -f key ] || ssh-keygen -q -t ed25519 -N '' -C "$2" -f key || exit 71
-cat key.pub
-"""
-
-_WHO = """\
-set -- $SSH_CONNECTION
-echo "user $(id -un)"; echo "address $3"; echo "port $4"
-ssh-keyscan -T 5 -p "$4" "$3" 2>/dev/null
-"""
-
-_FILE = """\
-umask 077; export LC_ALL=C; dir=$HOME/.ssh; file=$dir/authorized_keys
-[ -e "$file" ] && file=$(readlink -f "$file")
-part="$file.$1"
-# The next is put in the place of the old, whole: on a full disk nobody loses the keys that were there.
-fail() { rm -f "$part"; echo "$file cannot be written: $(df -h "$dir" | tail -n 1)" >&2; exit 73; }
-"""
-
-_ALLOW = f"""\
-{_FILE}
-line=$(cat)
-# A key that came only in part has no mark by which it could be removed again.
-case $line in *" $1") ;; *) echo "the key came only in part" >&2; exit 71 ;; esac
-grep -qaFx -- "$line" "$file" 2>/dev/null && exit 0
-# A key of an earlier try, which could not be removed from here, lets nobody in any more: the head has another now.
-without() {{ {{ grep -a "^# This file .*$1" "$file"; [ $? -le 1 ]; }} > "$part" && {{ grep -va "$1" "$file"; [ $? -le 1 ]; }} >> "$part"; }}
-made="This file was"
-[ -d "$dir" ] || {{ mkdir -p "$dir" && made="This file and its folder were"; }}
-if [ -e "$file" ]; then
-  cp -p "$file" "$part" && {{ ! grep -qa "$2" "$file" || without "$2"; }} && {{ [ -z "$(tail -c 1 "$part")" ] || echo >> "$part"; }}
-else echo "# $made made for $1" > "$part"; fi && printf '%s\\n' "$line" >> "$part" && [ "$(tail -n 1 "$part")" = "$line" ] || fail
-mv -f "$part" "$file" || fail
-"""
-
-_FORGET = f"""\
-{_FILE}
-rm -f "$part"
-made=$(grep -a "^# This file .*$2" "$file" 2>/dev/null)
-grep -qa "$2" "$file" 2>/dev/null || exit 0
-cp -p "$file" "$part" || fail
-grep -va "$2" "$file" > "$part"; [ $? -le 1 ] || fail
-echo "removed the temporary key"
-if [ -s "$part" ] || [ -z "$made" ]; then mv -f "$part" "$file" || fail; exit; fi
-rm -f "$part" "$file"
-case $made in *folder*) rmdir "$dir" 2>/dev/null ;; esac
-exit 0
-"""
+_AUTHORIZED = "authorized_keys.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +125,7 @@ def _left_out(context: Context, nodes: tuple[str, ...], refused: dict[str, str])
 def _refused(context: Context, place: Place, others: tuple[str, ...]) -> dict[str, str]:
     """Nodes that the head cannot log in to, with the last thing ssh said."""
     command = Command(
-        ("sh", "-c", _CHECK, "busbw-login", ssh_agent(place.ssh_config), *others),
+        ("sh", "-c", _script("login.sh"), "busbw-login", ssh_agent(place.ssh_config), *others),
         timeout_s=CHECK_TIMEOUT_S,
         label="login",
     )
@@ -201,7 +148,11 @@ def _install(
     path of that ssh_config."""
     head = context.fleet.sessions[place.head]
     made = head.run(
-        Command(("sh", "-c", _MAKE, "busbw-key", directory, mark), timeout_s=30, label="key")
+        Command(
+            ("sh", "-c", _script("make_key.sh"), "busbw-key", directory, mark),
+            timeout_s=30,
+            label="key",
+        )
     )
     if not made.ok:
         raise LaunchError(
@@ -210,7 +161,9 @@ def _install(
         )
     peers = [
         _peer(answer)
-        for answer in context.fleet.run(dict.fromkeys(others, _command(_WHO, "who")), deadline_s=40)
+        for answer in context.fleet.run(
+            dict.fromkeys(others, _command("peer.sh", "who")), deadline_s=40
+        )
         if isinstance(answer, CommandResult)
     ]
     # Noted before it is done: what may have been installed is removed, also when the answer never
@@ -235,8 +188,12 @@ def _install(
     return f"{directory}/config"
 
 
-def _command(script: str, label: str) -> Command:
-    return Command(("sh", "-c", script, f"busbw-{label}"), timeout_s=30, label=label)
+def _script(*files: str) -> str:
+    return shell.load("busbw.run", *files)
+
+
+def _command(file: str, label: str) -> Command:
+    return Command(("sh", "-c", _script(file), f"busbw-{label}"), timeout_s=30, label=label)
 
 
 def _peer(answer: CommandResult) -> _Peer:
@@ -274,7 +231,7 @@ def allow(mark: str, line: bytes) -> Command:
     """Adds the line, which ends in a blank and the mark, to authorized_keys: whole or, with exit
     status 73, not at all."""
     return Command(
-        ("sh", "-c", _ALLOW, "busbw-allow", mark, _lines_of(mark)),
+        ("sh", "-c", _script(_AUTHORIZED, "allow_key.sh"), "busbw-allow", mark, _lines_of(mark)),
         stdin=line,
         timeout_s=30,
         label="allow",
@@ -285,7 +242,9 @@ def forget(mark: str) -> Command:
     """Removes what `allow` added, the file and its folder too where they were made for it; whoever
     did that."""
     return Command(
-        ("sh", "-c", _FORGET, "busbw-forget", mark, _lines_of(mark)), timeout_s=30, label="forget"
+        ("sh", "-c", _script(_AUTHORIZED, "forget_key.sh"), "busbw-forget", mark, _lines_of(mark)),
+        timeout_s=30,
+        label="forget",
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
+from busbw.errors import RunDirError
 from busbw.fabrics.fabric import Profile
 from busbw.model import BenchmarkCase, Cluster
 from busbw.playbook import Playbook
+from busbw.store.run_directory import RunDir
 
-SCHEMA = "busbw.store.plan/1"
+SCHEMA = "busbw.store.plan/2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +83,23 @@ class RunPlan:
     def job_directory(self) -> str:
         """Name of this run's folder below the work folder of a node; equal in a replay."""
         return f"jobs/{self.run_id}"
+
+
+def refuse_other_versions(run: RunDir) -> None:
+    """Nothing, where this version reads the run.
+
+    Raises:
+        RunDirError: its plan has another schema; the version that made it is named.
+    """
+    try:
+        tree: object = json.loads(run.read_raw("plan.json") or b"null")
+    except json.JSONDecodeError:
+        return  # who loads the plan says where it breaks off
+    if not isinstance(tree, dict) or tree.get("schema") == SCHEMA:
+        return
+    maker = tree.get("tool_version", "of an unknown version")
+    raise RunDirError(
+        f"run {run.run_id} was made by another version of busbw",
+        seen=f"raw/plan.json: {tree.get('schema')}, by busbw {maker}; this version reads {SCHEMA}",
+        next_step=f"open its report.html, or use busbw {maker}",
+    )

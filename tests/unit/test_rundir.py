@@ -10,6 +10,7 @@ import pytest
 from busbw.errors import RunDirError
 from busbw.model import Command, CommandResult, Node, Unreachable
 from busbw.store import run_directory
+from busbw.store.plan import refuse_other_versions
 from busbw.store.run_directory import RunDir
 from busbw.transport.recorder import RecordingTransport
 from busbw.transport.replay import ReplayTransport
@@ -147,4 +148,18 @@ def test_a_command_can_name_where_its_output_is_kept(tmp_path: Path) -> None:
         "cases/a/stdout.txt",
         "cases/a/stdout.txt.err",
         "nodes/n1/0001-fetch.json",
+    )
+
+
+def test_a_run_of_another_version_is_refused_by_its_name(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    run.write_raw("plan.json", '{"schema": "busbw.store.plan/1", "tool_version": "0.0.9"}')
+
+    with pytest.raises(RunDirError) as caught:
+        refuse_other_versions(run)
+
+    assert (caught.value.what, caught.value.seen, caught.value.next_step) == (
+        f"run {run.run_id} was made by another version of busbw",
+        "raw/plan.json: busbw.store.plan/1, by busbw 0.0.9; this version reads busbw.store.plan/2",
+        "open its report.html, or use busbw 0.0.9",
     )

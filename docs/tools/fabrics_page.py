@@ -1,5 +1,4 @@
-"""Every fabric profile for people: the page docs/fabrics.md, made by `python -m
-busbw.launch.document`."""
+"""docs/fabrics.md, from the fabric profiles: `python docs/tools/fabrics_page.py > docs/fabrics.md`."""
 
 from __future__ import annotations
 
@@ -11,10 +10,11 @@ from busbw.fabrics.fabric import Harmful, MustSee, Profile
 
 _HEAD = """# Fabric profiles
 
-What busbw sets for each fabric, why, and on whose word; what a proof launch must show in NCCL's log; what is never set by itself. This page
-is generated from `harness/fabrics/*.yaml` (`python -m busbw.launch.document`). `--env NAME=VALUE` wins over everything here, the caller's
-own `NCCL_*` variables are listed and ignored, and `busbw run --dry-run` shows each variable with its reason. Words in braces are facts of the
-cluster; where a fact is not known, the variable is left out.
+What busbw sets for each fabric, why, and on which source; what a proof launch must show in NCCL's log; what is never set by default.
+Generated from `harness/fabrics/*.yaml` by `python docs/tools/fabrics_page.py > docs/fabrics.md`; a test compares it.
+
+`--env NAME=VALUE` wins over everything here. The caller's own `NCCL_*` variables are listed and ignored. `busbw run --dry-run` shows each
+variable with its reason. Words in braces are facts of the cluster; where a fact is not known, the variable is left out.
 """
 
 
