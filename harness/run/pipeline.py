@@ -24,8 +24,8 @@ from busbw.store import artefacts
 from busbw.store.artefacts import CaseArtefact, Participants, StageFailure
 from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
-from busbw.survey import measure as rest
 from busbw.survey import measure as survey
+from busbw.survey import without_suspects
 from busbw.transport import Transport
 from busbw.units import format_duration
 
@@ -145,7 +145,7 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         wanted.when == "always" or (wanted.when == "on-shortfall" and survey.falls_short(context))
     ):
         survey.survey(context, place, nodes, ranks_per_node, order)
-        rest.measure_rest(context, place, nodes)
+        without_suspects.measure(context, place, nodes)
 
 
 def _measured(context: Context, artefact: CaseArtefact) -> bool:

@@ -40,7 +40,7 @@ from busbw.playbook import Contract, Playbook, SurveyPlan
 from busbw.playbook.contract import Criterion
 from busbw.store.artefacts import CaseArtefact
 from busbw.store.plan import RunPlan
-from busbw.survey import measure
+from busbw.survey import without_suspects
 
 GIB = 1 << 30
 NODES = ("n1", "n2", "n3")
@@ -172,7 +172,7 @@ def test_who_is_left_out_is_a_node_the_node_of_a_rail_or_one_end_of_a_path() -> 
             Component(ComponentKind.RAIL_PLANE, (), 1),
         )
     )
-    assert measure.suspects(flagged, NODES) == ("n2", "n3", "n1")
+    assert without_suspects.suspects(flagged, NODES) == ("n2", "n3", "n1")
 
 
 def answers(

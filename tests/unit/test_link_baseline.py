@@ -15,7 +15,8 @@ from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.run.context import Context
 from busbw.store import run_directory
 from busbw.store.plan import RunPlan
-from busbw.survey import link_baseline, measure
+from busbw.survey import link_baseline
+from busbw.survey.measure_links import measure_links
 from busbw.transport.fanout import open_fleet
 from busbw.transport.local import LocalTransport
 from busbw.transport.recorder import RecordingTransport
@@ -84,7 +85,7 @@ def test_every_rail_is_measured_by_the_tool_of_its_fabric(name: str, tmp_path: P
         for pair in (("m1", "m2"), ("m3", "m4"), ("n1", "n2"))
     )
     with open_fleet(cluster, RecordingTransport(LocalTransport(), run), deadline_s=30) as fleet:
-        measure.measure_link_baseline(
+        measure_links(
             Context(run, plan, fleet, lambda: started, lambda step, text: None),
             blame.solve(samples, Fabric()),
             ("n1", "n2"),
