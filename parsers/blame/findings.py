@@ -170,18 +170,15 @@ def _why(status: Status, launches: tuple[Level, ...]) -> str:
     if status is Status.WARN:
         times = sum(map(_slow, launches))
         if times > 1:
-            return (
-                f"; slow in {times} of its {len(launches)} launches, which is not enough to"
-                " accuse it"
-            )
+            return f"; slow in {times} of its {len(launches)} launches, not enough to flag it"
         return (
-            "; not seen again: it passed by"
+            "; seen once, not reproduced"
             if len(launches) > 1
-            else "; measured in this launch only, and nothing accused explains it"
+            else "; seen in one launch only; no cause found"
         )
     return {
-        Status.FAIL: "; explained by what is accused",
-        Status.UNKNOWN: "; suspected, and not measured often enough",
+        Status.FAIL: "; explained by a suspect",
+        Status.UNKNOWN: "; suspected, not measured often enough",
     }.get(status, "")
 
 

@@ -1,4 +1,4 @@
-"""The survey: which measurements accuse a component, and which clear the others."""
+"""The survey: the evidence against each suspect, and the evidence clearing the other nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from busbw.units import format_size
 _NODES_IN_GRID = 24
 _GROUPS_IN_GRID = 66
 _TABLE = 40
-_TOLD = 6
+_SHOWN = 6
 _STATES = {
     BlameState.SLOW: "slow",
     BlameState.INTERMITTENT: "intermittent",
@@ -30,13 +30,13 @@ class Measured:
     """One group as a line of evidence."""
 
     text: str
-    """`node1 + node3, rail 1: 0.0062 GB/s, 25% of the usual`."""
+    """`node1 + node3, rail 1: 0.0062 GB/s, 25% of usual`."""
     artefact: str
 
 
 @dataclass(frozen=True, slots=True)
-class Accusation:
-    """One blamed component."""
+class Suspect:
+    """One suspect component."""
 
     component: str
     state: str
@@ -44,15 +44,15 @@ class Accusation:
     expected: str
     share: str
     launches: str
-    """In how many launches: `slow in 2 of 6 launches`; empty = not told."""
+    """`slow in 2 of 6 launches`; empty = not known."""
     also: tuple[str, ...]
-    accusing: tuple[Measured, ...]
-    """The slowest groups that hold it."""
-    accusing_total: int
+    against: tuple[Measured, ...]
+    """The slowest groups that include it."""
+    against_total: int
     clearing: tuple[Measured, ...]
     """The best group of each node that is cleared."""
     cleared: str
-    """Who the same measurements clear, folded; empty = nobody."""
+    """Nodes that the same measurements clear, folded; empty = none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Accusations, picture and table."""
+    """Suspects, picture and table."""
 
-    accusations: tuple[Accusation, ...]
+    suspects: tuple[Suspect, ...]
     conclusion: str
     alone: str
     """What the nodes gave each by itself; empty = that was not measured."""
@@ -100,7 +100,7 @@ def view(report: ReportInput) -> Survey | None:
     slowest = heapq.nsmallest(_TABLE, groups, key=_share_in(usual))
     holds = holders(result)
     return Survey(
-        tuple(_accusation(blame, groups, usual, holds[blame.component]) for blame in result.blame),
+        tuple(_suspect(blame, groups, usual, holds[blame.component]) for blame in result.blame),
         conclusion,
         f"Each node by itself: {_range(list(alone))}." if alone else "",
         caption,
@@ -115,19 +115,19 @@ def _share_in(usual: _Usual) -> Callable[[Group], tuple[float, tuple[str, ...]]]
     return lambda group: (group.busbw_gb_s / (usual[group.kind] or 1.0), group.nodes)
 
 
-def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Holds) -> Accusation:
+def _suspect(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: Holds) -> Suspect:
     share = (
         blame.capacity_gb_s / blame.expected_gb_s
         if blame.capacity_gb_s is not None and blame.expected_gb_s
         else None
     )
     held = [group for group in groups if group.flagged and holds(group.nodes, group.rail)]
-    worst = heapq.nsmallest(_TOLD, held, key=_share_in(usual))
+    worst = heapq.nsmallest(_SHOWN, held, key=_share_in(usual))
     # Without the groups themselves, what the blame kept of them.
-    accusing = tuple(_measured(group, usual) for group in worst) or tuple(
-        Measured(e.text, e.artefact) for e in blame.seen_in[:_TOLD]
+    against = tuple(_measured(group, usual) for group in worst) or tuple(
+        Measured(e.text, e.artefact) for e in blame.seen_in[:_SHOWN]
     )
-    return Accusation(
+    return Suspect(
         blame.component.label,
         _STATES[blame.state],
         "nothing" if blame.state is BlameState.DEAD else phrases.bandwidth(blame.capacity_gb_s),
@@ -135,7 +135,7 @@ def _accusation(blame: Blame, groups: tuple[Group, ...], usual: _Usual, holds: H
         phrases.percent(share),
         blame.frequency,
         tuple(part.label for part in blame.also),
-        accusing,
+        against,
         len(held) or len(blame.seen_in),
         _clearing(blame, groups, usual),
         phrases.nodes(blame.cleared),
@@ -155,13 +155,13 @@ def _clearing(blame: Blame, groups: tuple[Group, ...], usual: _Usual) -> tuple[M
                 ):
                     best[node] = group
     ordered = dict.fromkeys(best[node] for node in blame.cleared if node in best)
-    return tuple(_measured(group, usual) for group in tuple(ordered)[:_TOLD])
+    return tuple(_measured(group, usual) for group in tuple(ordered)[:_SHOWN])
 
 
 def _measured(group: Group, usual: _Usual) -> Measured:
     rail = "" if group.rail is None else f", rail {group.rail}"
     share = (
-        f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of the usual"
+        f", {phrases.percent(group.busbw_gb_s / usual[group.kind])} of usual"
         if usual[group.kind]
         else ""
     )
@@ -175,27 +175,24 @@ def _measured(group: Group, usual: _Usual) -> Measured:
 def _conclusion(result: RunResult, groups: tuple[Group, ...]) -> str:
     if not groups:
         return "The groups themselves are not in this record."
-    clean, accusing = [g for g in groups if not g.flagged], [g for g in groups if g.flagged]
+    clean, against = [g for g in groups if not g.flagged], [g for g in groups if g.flagged]
     width = sorted({len(group.nodes) for group in groups})
     sized = f"of {width[0]}" if len(width) == 1 else f"of {width[0]} to {width[-1]}"
     each = ", each over one rail" if all(group.rail is not None for group in groups) else ""
     text = f"{phrases.count(len(groups), 'group')} {sized} nodes{each}. "
-    if not accusing:
+    if not against:
         low = min(group.busbw_gb_s for group in groups)
         middle = sorted(group.busbw_gb_s for group in groups)[len(groups) // 2]
         return (
-            f"{text}Nothing is accused: the slowest gave {phrases.bandwidth(low)}, the median"
+            f"{text}No suspect: the slowest got {phrases.bandwidth(low)}, the median"
             f" {phrases.bandwidth(middle)}."
         )
-    range_bad = _range(accusing)
+    range_bad = _range(against)
     if not clean:
-        return (
-            f"{text}Every group holds what is accused ({range_bad}), so no measurement clears"
-            " anything."
-        )
+        return f"{text}Every group includes a suspect ({range_bad}), so no node is cleared."
     flagged = ", ".join(dict.fromkeys(blame.component.label for blame in result.blame))
     return (
-        f"{text}{len(accusing):,} with {flagged}: {range_bad}. {len(clean):,} without:"
+        f"{text}{len(against):,} with {flagged}: {range_bad}. {len(clean):,} without:"
         f" {_range(clean)}."
     )
 
@@ -221,14 +218,14 @@ def _picture(
     )
     if nodes and len(groups) <= _GROUPS_IN_GRID:
         caption = (
-            "One row per group, the slowest first: squares and orange where it holds what is"
-            " accused, circles and blue where it does not."
+            "One row per group, slowest first. Orange squares: groups that include a suspect; blue"
+            " circles: groups that do not."
         )
         return _grid(result, groups, nodes, conclusion), caption
     rails = any(group.rail is not None for group in groups)
     caption = (
         f"One mark per node: its best group{' on its worst rail' if rails else ''}, as a share of"
-        " the median of the groups without the accused; the thin line reaches down to its worst."
+        " the median of the groups without a suspect; the thin line reaches down to its worst."
         " One good group clears a node, so only the marks count."
     )
     return _strip(result, groups, usual, conclusion), caption

@@ -80,7 +80,7 @@ def view(report: ReportInput) -> Pairs | None:
     middle = statistics.median(value for _, _, value in values)
     worst = sorted(nodes, key=lambda node: (node.median, node.slowest, node.name))
     conclusion = _conclusion(worst, middle, len(values))
-    apart = tuple(place[node.name] for node in worst[:8] if node.median < 0.9 * middle)
+    slow = tuple(place[node.name] for node in worst[:8] if node.median < 0.9 * middle)
     step = matrix.block(len(names))
     pooled = (
         f"Each dot is the slowest of {step} × {step} pairs, so one slow node cannot disappear. "
@@ -100,7 +100,7 @@ def view(report: ReportInput) -> Pairs | None:
                 values=values,
                 low=0.5 * middle,
                 high=1.05 * middle,
-                named=apart,
+                named=slow,
                 ends=(f"≤ {phrases.number(0.5 * middle)}", f"≥ {phrases.bandwidth(1.05 * middle)}"),
             )
         ),
@@ -114,10 +114,10 @@ def _nodes(names: tuple[str, ...], values: tuple[tuple[int, int, float], ...]) -
     for a, b, value in values:
         own[a].append((value, b))
         own[b].append((value, a))
-    made = []
+    nodes = []
     for index, name in enumerate(names):
         slowest, partner = min(own[index])
-        made.append(
+        nodes.append(
             _Node(
                 name,
                 statistics.median(value for value, _ in own[index]),
@@ -126,7 +126,7 @@ def _nodes(names: tuple[str, ...], values: tuple[tuple[int, int, float], ...]) -
                 len(own[index]),
             )
         )
-    return made
+    return nodes
 
 
 def _conclusion(worst: list[_Node], middle: float, count: int) -> str:

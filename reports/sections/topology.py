@@ -1,5 +1,5 @@
 """Which rail of which node ends on which leaf: nodes that are cabled alike are one row, and what is
-accused stands apart."""
+suspect has a row of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Cell:
     leaf: str
     """With its port where the row is one node; `not known` where nothing tells."""
     flagged: str
-    """How it is bad: `slow`; empty = it is not accused."""
+    """How it is bad: `slow`; empty = it is no suspect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Layout:
     rails: tuple[str, ...]
     """Heads of the columns: the number and the device that all nodes have there."""
     rows: tuple[Row, ...]
-    """What is accused, and the first of the others."""
+    """Suspects, and the first of the others."""
     folded: tuple[Row, ...]
     more: int
     """Rows that are not even folded."""
@@ -67,7 +67,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class _Accused:
+class _Suspects:
     nodes: dict[str, str]
     rails: dict[tuple[str, int], str]
     leaves: dict[str, str]
@@ -75,36 +75,36 @@ class _Accused:
 
 def view(report: ReportInput) -> Layout | None:
     """The tables; None = no leaf is known, or there is one leaf and one rail only."""
-    found = report.result.topology
-    if found is None:
+    topology = report.result.topology
+    if topology is None:
         return None
-    count = 1 + max((nic.rail for nic in found.nics if nic.rail is not None), default=-1)
-    if count == 0 or (len(found.leaves) < 2 and count < 2):
+    count = 1 + max((nic.rail for nic in topology.nics if nic.rail is not None), default=-1)
+    if count == 0 or (len(topology.leaves) < 2 and count < 2):
         return None
-    flagged = _accused(report.result, {leaf.name for leaf in found.leaves})
-    rows = _rows(found, count, flagged)
+    flagged = _suspects(report.result, {leaf.name for leaf in topology.leaves})
+    rows = _rows(topology, count, flagged)
     shown = min(_ROWS, max(_OPEN, sum(any(cell.flagged for cell in row.cells) for row in rows)))
     leaves = tuple(
         LeafRow(
             leaf.name, phrases.nodes(leaf.nodes), len(leaf.nodes), flagged.leaves.get(leaf.name, "")
         )
-        for leaf in found.leaves
+        for leaf in topology.leaves
     )
     return Layout(
-        _conclusion(report.result, found, count),
-        tuple(_head(found, rail) for rail in range(count)),
+        _conclusion(report.result, topology, count),
+        tuple(_head(topology, rail) for rail in range(count)),
         rows[:shown],
         rows[shown : shown + _ROWS],
         len(rows[shown + _ROWS :]),
         leaves[:_ROWS],
-        found.sources,
-        phrases.nodes(found.missing),
-        found.problems,
+        topology.sources,
+        phrases.nodes(topology.missing),
+        topology.problems,
     )
 
 
-def _accused(result: RunResult, leaves: set[str]) -> _Accused:
-    """What the blame names, by place: a rail of a node, a whole node, a leaf or its uplinks."""
+def _suspects(result: RunResult, leaves: set[str]) -> _Suspects:
+    """The suspects by place: a rail of a node, a whole node, a leaf or its uplinks."""
     nodes: dict[str, str] = {}
     rails: dict[tuple[str, int], str] = {}
     named: dict[str, str] = {}
@@ -115,13 +115,13 @@ def _accused(result: RunResult, leaves: set[str]) -> _Accused:
             nodes |= dict.fromkeys(part.nodes, how)
         else:
             rails |= {(node, part.rail): how for node in part.nodes}
-    return _Accused(nodes, rails, named)
+    return _Suspects(nodes, rails, named)
 
 
-def _rows(found: Topology, count: int, flagged: _Accused) -> tuple[Row, ...]:
-    leaf = {(nic.node, nic.rail): nic.leaf for nic in found.nics if nic.rail is not None}
+def _rows(topology: Topology, count: int, flagged: _Suspects) -> tuple[Row, ...]:
+    leaf = {(nic.node, nic.rail): nic.leaf for nic in topology.nics if nic.rail is not None}
     alike: dict[tuple[object, ...], list[str]] = {}
-    for node in found.nodes:
+    for node in topology.nodes:
         cabled = tuple(
             (leaf.get((node, rail)), flagged.rails.get((node, rail), "")) for rail in range(count)
         )
@@ -137,33 +137,33 @@ def _rows(found: Topology, count: int, flagged: _Accused) -> tuple[Row, ...]:
             for rail in range(count)
         )
         rows.append(Row(phrases.nodes(nodes), len(nodes), flagged.nodes.get(first, ""), cells))
-    # What is accused first: of a thousand nodes only so many rows are shown.
+    # Suspects first: of a thousand nodes only so many rows are shown.
     return tuple(sorted(rows, key=lambda row: not any(cell.flagged for cell in row.cells)))
 
 
-def _head(found: Topology, rail: int) -> str:
-    devices = {nic.device for nic in found.nics if nic.rail == rail}
+def _head(topology: Topology, rail: int) -> str:
+    devices = {nic.device for nic in topology.nics if nic.rail == rail}
     return f"rail {rail}, {devices.pop()}" if len(devices) == 1 else f"rail {rail}"
 
 
-def _conclusion(result: RunResult, found: Topology, rails: int) -> str:
+def _conclusion(result: RunResult, topology: Topology, rails: int) -> str:
     leaves: dict[str, set[str | None]] = {}
-    for nic in found.nics:
+    for nic in topology.nics:
         leaves.setdefault(nic.node, set()).add(nic.leaf)
     crossing = any(len(own) > 1 for own in leaves.values())
     how = (
-        "each rail of a node on a leaf of its own or another node's"
+        "rail-optimised: the rails of a node are on different leaves"
         if crossing
         else "all rails of a node on one leaf"
     )
     cabled = (
-        f"{phrases.count(len(found.nodes), 'node')} with {phrases.count(rails, 'rail')} on"
-        f" {_leaves(found)}, {how}."
+        f"{phrases.count(len(topology.nodes), 'node')} with {phrases.count(rails, 'rail')} on"
+        f" {_leaves(topology)}, {how}."
     )
     if not result.blame:
         return cabled
-    return f"{cabled} Accused: {', '.join(dict.fromkeys(blame.component.label for blame in result.blame))}."
+    return f"{cabled} Suspects: {', '.join(dict.fromkeys(blame.component.label for blame in result.blame))}."
 
 
-def _leaves(found: Topology) -> str:
-    return phrases.count(len(found.leaves), "leaf", "leaves")
+def _leaves(topology: Topology) -> str:
+    return phrases.count(len(topology.leaves), "leaf", "leaves")

@@ -98,8 +98,8 @@ def test_nodes_that_are_cabled_alike_are_one_row_and_the_accused_stands_first() 
     assert made is not None
     assert (
         made.conclusion
-        == "16 nodes with 8 rails on 8 leaves, each rail of a node on a leaf of its own or another"
-        " node's. Accused: gpu-005."
+        == "16 nodes with 8 rails on 8 leaves, rail-optimised: the rails of a node are on different"
+        " leaves. Suspects: gpu-005."
     )
     assert made.rails[0] == "rail 0, mlx5_0"
     assert [(row.nodes, row.flagged) for row in made.rows] == [
@@ -154,9 +154,9 @@ def test_a_thousand_nodes_are_a_few_rows() -> None:
 def test_the_survey_says_which_measurements_accuse_and_which_clear() -> None:
     made = groups.view(RUNS.emulated())
     assert made is not None
-    told = made.accusations[0]
+    told = made.suspects[0]
     assert told.component == "node3"
-    assert {line.text.partition(":")[0] for line in told.accusing} == {
+    assert {line.text.partition(":")[0] for line in told.against} == {
         "node2 + node3",
         "node1 + node3",
         "node3 + node4",
@@ -169,7 +169,7 @@ def test_the_survey_says_which_measurements_accuse_and_which_clear() -> None:
     }
     assert all(
         line.artefact.startswith("raw/cases/survey-pairs-")
-        for line in (*told.accusing, *told.clearing)
+        for line in (*told.against, *told.clearing)
     )
     assert told.cleared == "node[1-2,4]"
 
