@@ -27,6 +27,7 @@ from busbw.store.plan import RunPlan
 from busbw.survey import link_baseline
 from busbw.survey import measure as survey
 from busbw.survey.adapt import Wanted, choose
+from busbw.survey.measure_links import link_tool
 from busbw.survey.places import fabric_of
 from busbw.survey.schedule import Round, alone, shards
 
@@ -150,9 +151,9 @@ def _survey(
         f"# survey, {when}, within {book.budget_s:g} s: its first rounds; later ones depend on"
         " what these measure"
     )
-    made = survey.shape(plan, nodes, ranks_per_node)
+    launch_shape = survey.shape(plan, nodes, ranks_per_node)
     for number in _rounds(plan, nodes):
-        case = survey.round_case(plan, number, made)
+        case = survey.round_case(plan, number, launch_shape)
         yield ""
         yield f"# {number.id}: {number.why or f'{len(number.groups)} groups at once'}"
         yield _launched(plan, place, case, number.order(), groups=number.groups)
@@ -177,7 +178,7 @@ def _rounds(plan: RunPlan, nodes: tuple[str, ...]) -> Iterator[Round]:
 
 
 def _link_baseline(plan: RunPlan, nodes: tuple[str, ...], *, verbose: bool) -> Iterator[str]:
-    tool = survey.link_tool(plan)
+    tool = link_tool(plan)
     yield ""
     if tool is LinkTool.NONE:
         yield "# link baseline: no tool measures a single link of this fabric"

@@ -9,7 +9,7 @@ NCCL's default for two NVLink nodes is a tree, capped by NVLink and blind to a N
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from busbw import assess
 from busbw.assess import fabric as grouping
@@ -61,23 +61,65 @@ def survey(
         return
     if why:
         context.say("survey", f"one mpirun per group: {why}")
-    ranks, by_rail = shape(context.plan, nodes, ranks_per_node)
-    _Survey(context, place, nodes, ranks, by_rail=by_rail, separate=bool(why), order=order).run()
+    launch_shape = replace(shape(context.plan, nodes, ranks_per_node), separate=bool(why))
+    _Survey(context, place, nodes, launch_shape, order).run()
 
 
-def shape(plan: RunPlan, nodes: tuple[str, ...], ranks_per_node: int) -> tuple[int, bool]:
-    """(ranks per node, pairs are measured rail by rail): one rank a rail on emulated nodes, else one
-    a GPU; without several ranks or rails a pair of nodes is measured as a whole.
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a launch of a survey is made of."""
+
+    ranks_per_node: int
+    by_rail: bool
+    """Pairs are measured rail by rail."""
+    separate: bool = False
+    """One mpirun per group, all at once: the binary cannot time several."""
+
+
+def shape(plan: RunPlan, nodes: tuple[str, ...], ranks_per_node: int) -> Shape:
+    """One rank a rail on emulated nodes, else one a GPU; without several ranks or rails a pair of
+    nodes is measured as a whole.
 
     With one emulated rank a node the two directions of a pair share nothing but the links, and one
     rank's noise is the node's: at least two then. Two ranks never share a GPU: NCCL refuses them.
     """
     rails = rails_of(plan.cluster, nodes)
     if not plan.cluster.emulated:
-        return max(ranks_per_node, 1), rails != 1 and ranks_per_node > 1
+        return Shape(max(ranks_per_node, 1), by_rail=rails != 1 and ranks_per_node > 1)
     if rails > 1:
-        return rails, True
-    return max(ranks_per_node, 2), False
+        return Shape(rails, by_rail=True)
+    return Shape(max(ranks_per_node, 2), by_rail=False)
+
+
+def round_case(plan: RunPlan, round_: Round, launch_shape: Shape) -> BenchmarkCase:
+    """The launch of one round: all groups at once, the times of every process and iteration."""
+    settings, cases = plan.playbook.survey, plan.playbook.cases
+    width = len(round_.groups[0])
+    by_rail = launch_shape.by_rail and width == 2
+    split = None
+    if by_rail:
+        split = f"DIV {width}"
+    elif len(round_.groups) > 1:
+        split = f"DIV {width * launch_shape.ranks_per_node}"
+    case = BenchmarkCase(
+        id=CASE + round_.id,
+        collective=Collective.ALL_REDUCE,
+        sizes=Sizes(settings.size_bytes, settings.size_bytes),
+        ranks_per_node=launch_shape.ranks_per_node,
+        iterations=settings.iterations,
+        warmup=2,
+        check=0,
+        blocking=3,
+        per_iteration=True,
+        split=split,
+        by_rail=by_rail,
+        env=(("NCCL_ALGO", "Ring"), *(_NETWORK_ALONE if round_.id == NETWORK else ())),
+        timeout_s=max(60.0, settings.budget_s),
+        stall_s=cases[0].stall_s if cases else 120.0,
+        required=True,
+        purpose="diagnosis",
+    )
+    return separate_launches.case_of(case) if launch_shape.separate else case
 
 
 class _Survey:
@@ -89,14 +131,11 @@ class _Survey:
         context: Context,
         place: Place,
         nodes: tuple[str, ...],
-        ranks_per_node: int,
-        *,
-        by_rail: bool,
-        separate: bool,
+        launch_shape: Shape,
         order: int,
     ) -> None:
         self._context, self._place, self._nodes = context, place, nodes
-        self._ranks_per_node, self._by_rail, self._separate = ranks_per_node, by_rail, separate
+        self._shape = launch_shape
         self._settings = context.plan.playbook.survey
         self._fabric = grouping.fabric(context.run, context.plan)
         self._order = order
@@ -201,7 +240,7 @@ class _Survey:
             Round(WHOLE, (ring,), why="everything together"),
             Round(NETWORK, (ring,), why="the network alone, no P2P and no shared memory"),
         ]
-        if self._ranks_per_node > 1 and not plan.cluster.emulated:
+        if self._shape.ranks_per_node > 1 and not plan.cluster.emulated:
             rounds.append(alone(ring))
         for round_ in rounds:
             if round_.id in self._ended:
@@ -242,48 +281,18 @@ class _Survey:
         return all(results)
 
     def _prepared(self, round_: Round, order: int) -> tuple[Round, Launch]:
-        case, head = self._case(round_), self._place.head
+        case, head = round_case(self._context.plan, round_, self._shape), self._place.head
         # The head's group first: rank 0 is then on the node whose files are at hand.
         groups = tuple(sorted(round_.groups, key=lambda group: head not in group))
         groups = (tuple(sorted(groups[0], key=lambda node: node != head)), *groups[1:])
         round_ = replace(round_, groups=groups)
-        if self._separate:
+        if self._shape.separate:
             launch = separate_launches.launch(self._context, self._place, case, round_, order=order)
         else:
             launch = make(
                 self._context.plan, self._place, case, round_.order(), order=order, groups=groups
             )
         return round_, launch
-
-    def _case(self, round_: Round) -> BenchmarkCase:
-        """The launch of one round: all groups at once, the times of every process and iteration."""
-        settings, cases = self._settings, self._context.plan.playbook.cases
-        width = len(round_.groups[0])
-        by_rail = self._by_rail and width == 2
-        split = None
-        if by_rail:
-            split = f"DIV {width}"
-        elif len(round_.groups) > 1:
-            split = f"DIV {width * self._ranks_per_node}"
-        case = BenchmarkCase(
-            id=CASE + round_.id,
-            collective=Collective.ALL_REDUCE,
-            sizes=Sizes(settings.size_bytes, settings.size_bytes),
-            ranks_per_node=self._ranks_per_node,
-            iterations=settings.iterations,
-            warmup=2,
-            check=0,
-            blocking=3,
-            per_iteration=True,
-            split=split,
-            by_rail=by_rail,
-            env=(("NCCL_ALGO", "Ring"), *(_NETWORK_ALONE if round_.id == NETWORK else ())),
-            timeout_s=max(60.0, settings.budget_s),
-            stall_s=cases[0].stall_s if cases else 120.0,
-            required=True,
-            purpose="diagnosis",
-        )
-        return separate_launches.case_of(case) if self._separate else case
 
     def _ended_well(self, round_: Round, artefact: CaseArtefact) -> bool:
         if artefact.state == "ended" and artefact.exit_status == 0:

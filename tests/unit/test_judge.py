@@ -211,7 +211,7 @@ def test_a_slow_group_that_nothing_accused_explains_says_in_how_many_launches_it
         "node1": "slow in 2 of its 2 launches, not enough to flag it"
     }
     assert said((0.75, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0)) == {
-        "node1": "not seen again: it passed by"
+        "node1": "seen once, not reproduced"
     }
 
 
