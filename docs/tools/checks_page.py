@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from busbw.checks import CONNECT, Demand
+from busbw.checks import CONNECT, Policy
 from busbw.checks.frame import families
 from busbw.fabrics import fabric
 
@@ -36,7 +36,7 @@ def render() -> str:
     for name in fabric.names():
         profile = fabric.load(name)
         checks = profile.checks
-        demands.append((profile.name, Demand(profile.name, checks.required, checks.advisory)))
+        demands.append((profile.name, Policy(profile.name, checks.required, checks.advisory)))
     lines = [
         INTRODUCTION,
         "| check | command | not PASS when | required by | advisory for |",
@@ -44,8 +44,8 @@ def render() -> str:
     ]
     every = (CONNECT, *(check for family in families() for check in family.checks))
     for check in sorted(every, key=lambda check: check.id):
-        required = [name for name, demand in demands if demand.standing(check.id) is True]
-        advisory = [name for name, demand in demands if demand.standing(check.id) is False]
+        required = [name for name, policy in demands if policy.is_required(check.id) is True]
+        advisory = [name for name, policy in demands if policy.is_required(check.id) is False]
         command = check.command.replace("|", "\\|")
         profiles = f"{', '.join(required) or '–'} | {', '.join(advisory) or '–'}"
         lines.append(f"| `{check.id}` | `{command}` | {check.rule} | {profiles} |")

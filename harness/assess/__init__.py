@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from busbw.assess.checks import answers, checked, demand, load_plan
+from busbw.assess.checks import answers, checked, load_plan, policy
 
 if TYPE_CHECKING:
     from busbw.model import RunResult
     from busbw.store.run_directory import RunDir
 
-__all__ = ["answers", "checked", "demand", "derive", "load_plan"]
+__all__ = ["answers", "checked", "derive", "load_plan", "policy"]
 
 
 def derive(run: RunDir) -> RunResult:

@@ -3,7 +3,7 @@ result that a check has, too."""
 
 from __future__ import annotations
 
-from busbw.checks import Demand, NodeAnswer, frame, script
+from busbw.checks import NodeAnswer, Policy, frame, script
 from busbw.checks.frame import families
 from busbw.errors import RunDirError
 from busbw.fabrics.fabric import UNDETECTED
@@ -62,31 +62,31 @@ def answers(run: RunDir, plan: RunPlan) -> tuple[NodeAnswer, ...]:
     return tuple(found)
 
 
-def demand(plan: RunPlan) -> Demand:
+def policy(plan: RunPlan) -> Policy:
     """What the playbook and the fabric profile ask for; the playbook's word comes first."""
     required = (*plan.playbook.checks.required, *plan.profile.checks.required)
-    return Demand(
+    return Policy(
         plan.profile.name, required, (*plan.playbook.checks.advisory, *plan.profile.checks.advisory)
     )
 
 
-def checked(run: RunDir, plan: RunPlan, asked: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+def checked(run: RunDir, plan: RunPlan, answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     """What the checks come to: whether each node was reached, every family over all answers, and
     what was asked beside the nodes' own."""
     reach = artefacts.load(run, "reach.json", ReachArtefact)
-    found = (*_reach_checks(plan, reach), *frame.judge(families(), asked, demand(plan)))
+    results = (*_reach_checks(plan, reach), *frame.judge(families(), answers, policy(plan)))
     if not any((run.raw / name).exists() for name in _BESIDE):
-        return found
+        return results
     # Here, because most runs ask for none of it.
     from busbw.assess import fabric
 
-    return (*found, *fabric.checks(run))
+    return (*results, *fabric.checks(run))
 
 
 def _reach_checks(plan: RunPlan, reach: ReachArtefact | None) -> tuple[CheckResult, ...]:
     if reach is None:
         return ()
-    required = demand(plan).standing("ssh.connect") is not False
+    required = policy(plan).is_required("ssh.connect") is not False
     reasons = {missing.node: missing for missing in reach.unreachable}
     results = []
     for node in plan.cluster.nodes:

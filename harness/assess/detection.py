@@ -35,17 +35,21 @@ def guess(answers: tuple[NodeAnswer, ...]) -> Guess:
     """The profile that all nodes fit."""
     if not answers:
         return Guess((), ("no node answered",))
-    said: dict[Guess, list[str]] = {}
+    nodes_by_guess: dict[Guess, list[str]] = {}
     for answer in answers:
-        said.setdefault(_of_node(answer, alone=len(answers) == 1), []).append(answer.node.name)
-    if len(said) == 1:
-        (only,) = said
+        nodes_by_guess.setdefault(_of_node(answer, alone=len(answers) == 1), []).append(
+            answer.node.name
+        )
+    if len(nodes_by_guess) == 1:
+        (only,) = nodes_by_guess
         return only
     facts = tuple(
         f"{fold(nodes)}: {', '.join(each.candidates)} ({'; '.join(each.facts)})"
-        for each, nodes in said.items()
+        for each, nodes in nodes_by_guess.items()
     )
-    return Guess(tuple(sorted({name for each in said for name in each.candidates})), facts)
+    return Guess(
+        tuple(sorted({name for each in nodes_by_guess for name in each.candidates})), facts
+    )
 
 
 def _of_node(answer: NodeAnswer, *, alone: bool) -> Guess:
@@ -88,10 +92,10 @@ def _of_node(answer: NodeAnswer, *, alone: bool) -> Guess:
 
 def _google(marks: os_facts.OsFacts, hardware: NodeHardware) -> Guess:
     found = tuple(name for mark, name in _GOOGLE_MARKS if marks.text(mark))
-    told = tuple(f"{path} is there" for mark, _ in _GOOGLE_MARKS if (path := marks.text(mark)))
+    paths = tuple(f"{path} is there" for mark, _ in _GOOGLE_MARKS if (path := marks.text(mark)))
     maker = f"the machine is of {marks.text('vendor')}"
     if found:
-        return Guess(found, (maker, *told))
+        return Guess(found, (maker, *paths))
     if "Ethernet" in hardware.link_layers:
         return Guess(("gcp-gib",), (maker, _ports(hardware)))
     return Guess(

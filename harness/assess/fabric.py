@@ -175,18 +175,18 @@ def _fabric(run: RunDir) -> tuple[CheckResult, ...]:
 
 def gpus(run: RunDir) -> tuple[CheckResult, ...]:
     """Each GPU by itself; () = nobody asked."""
-    asked = artefacts.load(run, "gpus.json", GpusArtefact)
-    if asked is None:
+    artefact = artefacts.load(run, "gpus.json", GpusArtefact)
+    if artefact is None:
         return ()
-    family = gpu_bench.family(asked.level)
+    family = gpu_bench.family(artefact.level)
     answers = []
-    for text in asked.texts:
+    for text in artefact.texts:
         content = (run.read_raw(text.path.removeprefix("raw/")) or b"") if text.path else b""
         errors = (run.read_raw(text.stderr.removeprefix("raw/")) or b"") if text.stderr else b""
         result = CommandResult(
             text.node, ("sh", "-s"), text.exit_status, content, errors, 0.0, text.problem or None
         )
-        answers.append(script.split(Node(text.node), result, asked.boundary, text.path or ""))
+        answers.append(script.split(Node(text.node), result, artefact.boundary, text.path or ""))
     return (
         *(check for answer in answers for check in family.judge(answer)),
         *family.compare(tuple(answers)),
@@ -203,9 +203,9 @@ def known(run: RunDir, plan: RunPlan) -> Topology | None:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    asked = load(run)
-    if asked is not None and any(nic.leaf for nic in asked.topology.nics):
-        return dataclasses.replace(asked.topology, links=(), errors=())
+    view = load(run)
+    if view is not None and any(nic.leaf for nic in view.topology.nics):
+        return dataclasses.replace(view.topology, links=(), errors=())
     leaves = dict(fabric_of(plan.cluster, plan.profile.flow_hashing).leaf_of)
     if not leaves:
         return None
@@ -237,9 +237,9 @@ def fabric(run: RunDir, plan: RunPlan) -> Fabric:
     Raises:
         RunDirError: an artefact is not readable.
     """
-    told = fabric_of(plan.cluster, plan.profile.flow_hashing)
+    stated = fabric_of(plan.cluster, plan.profile.flow_hashing)
     return (
-        told
-        if told.leaf_of
-        else completed(told, known(run, plan), tuple(node.name for node in plan.cluster.nodes))
+        stated
+        if stated.leaf_of
+        else completed(stated, known(run, plan), tuple(node.name for node in plan.cluster.nodes))
     )

@@ -49,8 +49,10 @@ def _text(tried: ProbeArtefact, kind: str, node: str) -> ProbeText | None:
     return next((text for text in tried.texts if (text.kind, text.node) == (kind, node)), None)
 
 
-def _evidence(text: ProbeText | None, said: str) -> Evidence | None:
-    return Evidence(text.path, None, said) if text is not None and text.path is not None else None
+def _evidence(text: ProbeText | None, summary: str) -> Evidence | None:
+    return (
+        Evidence(text.path, None, summary) if text is not None and text.path is not None else None
+    )
 
 
 def _login(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
@@ -59,12 +61,12 @@ def _login(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
     expected = f"{tried.head} logs in without a question"
     command = f"ssh -o BatchMode=yes NODE true   # on {tried.head}"
     text = _text(tried, "login", tried.head)
-    said = network_path.parse_login(contents.get(("login", tried.head), ""))
+    summary = network_path.parse_login(contents.get(("login", tried.head), ""))
     found = []
     for node in tried.nodes:
         if node == tried.head:
             continue
-        if node not in said:
+        if node not in summary:
             why = (text.problem if text else "") or "the head did not try it within its limit"
             found.append(
                 CheckResult(
@@ -79,7 +81,7 @@ def _login(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
                 )
             )
             continue
-        why = said[node]
+        why = summary[node]
         status = Status.FAIL if why else Status.PASS
         found.append(
             CheckResult(
@@ -105,27 +107,27 @@ def _hello(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
         why = (text.problem if text else "") or "not tried"
         return [CheckResult(HELLO, tried.head, Status.UNKNOWN, "not known", expected, command, why)]
     hosts = network_path.parse_hello(contents.get(("hello", tried.head), ""))
-    told = f"{len(hosts)} of {len(tried.nodes)} ranks greeted"
+    greeted = f"{len(hosts)} of {len(tried.nodes)} ranks greeted"
     if text.exit_status == 0 and len(hosts) == len(tried.nodes):
         return [
             CheckResult(
                 HELLO,
                 tried.head,
                 Status.PASS,
-                told,
+                greeted,
                 expected,
                 command,
-                evidence=_evidence(text, told),
+                evidence=_evidence(text, greeted),
             )
         ]
     last = next(reversed(text.problem.strip().splitlines()), "")
-    said = f"{told}: {last}" if last else told
+    summary = f"{greeted}: {last}" if last else greeted
     return [
         CheckResult(
             HELLO,
             tried.head,
             Status.FAIL,
-            said,
+            summary,
             expected,
             command,
             evidence=_evidence(text, text.problem),
@@ -160,13 +162,13 @@ def _ports(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
         elif failed:
             sources = sorted({each.source for each in failed}, key=tried.nodes.index)
             reasons = ", ".join(sorted({each.reason for each in failed}))
-            said = (
+            summary = (
                 f"{len(failed)} of {len(inward)} connections from {len(sources)} nodes"
                 f" ({', '.join(sources[:4])}) failed: {reasons}"
             )
-            evidence = _evidence(_text(tried, "connect", sources[0]), said)
+            evidence = _evidence(_text(tried, "connect", sources[0]), summary)
             found.append(
-                CheckResult(PORTS, node, Status.FAIL, said, expected, command, evidence=evidence)
+                CheckResult(PORTS, node, Status.FAIL, summary, expected, command, evidence=evidence)
             )
         else:
             found.append(
@@ -215,7 +217,7 @@ def _interfaces(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
                 sorted({interface.partition(":")[0] for interface in choice.interfaces})
             )
             good = choice.status == 0 and bool(choice.interfaces)
-            said = (
+            summary = (
                 f"{names} (NCCL {choice.version})"
                 if good
                 else choice.warning or f"ncclGetUniqueId gave {choice.status}"
@@ -223,7 +225,13 @@ def _interfaces(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
             status = Status.PASS if good else Status.FAIL
             found.append(
                 CheckResult(
-                    INTERFACE, node, status, said, expected, command, evidence=_evidence(text, said)
+                    INTERFACE,
+                    node,
+                    status,
+                    summary,
+                    expected,
+                    command,
+                    evidence=_evidence(text, summary),
                 )
             )
             continue
@@ -231,7 +239,7 @@ def _interfaces(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
         why = (text.problem if text else "") or "no libnccl.so.2 that loads"
         if value is not None and listener is not None:
             fitting = [name for name, _ in listener.addresses if network_path.matches(value, name)]
-            said = (
+            summary = (
                 ", ".join(fitting)
                 if fitting
                 else (
@@ -244,10 +252,10 @@ def _interfaces(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
                     INTERFACE,
                     node,
                     status,
-                    said,
+                    summary,
                     expected,
                     "ip -o -4 address",
-                    evidence=_evidence(_text(tried, "listen", node), said),
+                    evidence=_evidence(_text(tried, "listen", node), summary),
                 )
             )
         else:

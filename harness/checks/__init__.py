@@ -102,7 +102,7 @@ class NodeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class Policy:
     """What the profile and the playbook ask for."""
 
     profile: str
@@ -110,7 +110,7 @@ class Demand:
     """Dotted ids or globs."""
     advisory: tuple[str, ...]
 
-    def standing(self, check_id: str) -> bool | None:
+    def is_required(self, check_id: str) -> bool | None:
         """True = required, False = advisory, None = not applicable to this profile."""
         if any(fnmatchcase(check_id, pattern) for pattern in self.required):
             return True
@@ -235,11 +235,11 @@ def evidence_of(answer: NodeAnswer, output: SectionOutput, line_no: int | None =
             output.line_no + line_no - 1,
             output.stdout.splitlines()[line_no - 1].strip()[:400],
         )
-    said = _start(output.stdout) or _start(output.stderr)
+    text = _start(output.stdout) or _start(output.stderr)
     return Evidence(
         answer.artefact,
         output.line_no,
-        said or f"(nothing printed; exit status {output.exit_status})",
+        text or f"(nothing printed; exit status {output.exit_status})",
     )
 
 
@@ -249,7 +249,7 @@ def _start(text: str) -> str:
     return text[:800].strip()[:400] or text.strip()[:400]
 
 
-def ruled(
+def results_of(
     answer: NodeAnswer,
     section: str,
     command: str,
@@ -262,11 +262,11 @@ def ruled(
     if first is not None:
         return (first, *(replace(first, check_id=check_id) for check_id in ids[1:]))
     output = answer.sections[section]
-    rulings = {rule_result.check_id: rule_result for rule_result in rule(output)}
+    by_id = {result.check_id: result for result in rule(output)}
     whole = evidence_of(answer, output)
     results = []
     for check_id in ids:
-        said = rulings.get(check_id)
+        said = by_id.get(check_id)
         if said is None:
             why = f"exit status {output.exit_status}; not a text that {command} is known to print"
             results.append(

@@ -14,7 +14,7 @@ from busbw.checks import (
     SectionOutput,
     of_kind,
     once,
-    ruled,
+    results_of,
 )
 from busbw.checks.pcie import is_virtual
 from busbw.model import CheckResult, Status
@@ -55,13 +55,13 @@ def efa_domains(providers: tuple[FabricProvider, ...]) -> RuleResult:
 def efa_devices(count: int) -> RuleResult:
     """EFA devices of the kernel; how many there must be is the instance type's, compared over the
     nodes."""
-    rule_result = RuleResult(
+    result = RuleResult(
         "efa.devices",
         Status.PASS if count else Status.FAIL,
         f"{count} devices",
         "at least one EFA device",
     )
-    return rule_result.with_values(count=count)
+    return result.with_values(count=count)
 
 
 @once
@@ -112,10 +112,10 @@ def _plugin(output: SectionOutput, listed: str) -> tuple[RuleResult, ...]:
 def _gcp(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "Google's NCCL plugin (gIB, FasTrak or TCPX) below /usr/local"
     found = sorted(set(re.findall(r"^gcp (\S+)$", output.stdout, re.M)))
-    rule_result = RuleResult(
+    result = RuleResult(
         "gcp.plugin", Status.PASS if found else Status.FAIL, ", ".join(found) or "none", expected
     )
-    return (rule_result.with_values(found=bool(found)),)
+    return (result.with_values(found=bool(found)),)
 
 
 @once
@@ -158,19 +158,19 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     names = listed.stdout if listed is not None else ""
     virtual = is_virtual(answer)
     return (
-        *ruled(answer, "fi_info", "fi_info -p efa -t FI_EP_RDM", ("efa.provider",), _provider),
-        *ruled(answer, "efa", "ls /sys/class/infiniband", ("efa.devices",), _devices),
-        *ruled(
+        *results_of(answer, "fi_info", "fi_info -p efa -t FI_EP_RDM", ("efa.provider",), _provider),
+        *results_of(answer, "efa", "ls /sys/class/infiniband", ("efa.devices",), _devices),
+        *results_of(
             answer,
             "efa",
             "ldconfig -p; ls /opt/amazon/ofi-nccl/lib*",
             ("efa.plugin",),
             lambda output: _plugin(output, names),
         ),
-        *ruled(
+        *results_of(
             answer, "gcp", "ls /usr/local/{gib,fastrak,tcpx,nvidia}/lib64", ("gcp.plugin",), _gcp
         ),
-        *ruled(
+        *results_of(
             answer,
             "azure",
             "ls /opt/microsoft/*topo*.xml",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from busbw.checks import (
@@ -18,7 +18,7 @@ from busbw.checks import (
     SectionOutput,
     of_kind,
     once,
-    ruled,
+    results_of,
 )
 from busbw.checks.software import facts
 from busbw.inventory.hostlist import LEGAL_NAME
@@ -91,7 +91,7 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     by_name: dict[str, list[str]] = {}
     for node, name in own.items():
         by_name.setdefault(name, []).append(node)
-    said = len(own) - len(by_name.get("", ()))
+    answered = len(own) - len(by_name.get("", ()))
     results = []
     for answer in answers:
         name = own[answer.node.name]
@@ -114,7 +114,7 @@ def _names(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
             continue
         same = by_name[name]
         holder = next((node for node in same if node.partition(".")[0] == name), same[0])
-        alone = holder == answer.node.name or len(same) == said
+        alone = holder == answer.node.name or len(same) == answered
         status = Status.PASS if alone else Status.FAIL
         # What is well is said alike of all, so that it is one line; the names are in the evidence.
         found = "its own" if alone else f"{name}, the name of {holder}"
@@ -164,7 +164,7 @@ PARTICIPATION_FAMILY = CheckFamily(
             serves=("sw.room",),
         ),
     ),
-    judge=lambda answer: ruled(answer, "room", _COMMAND, ("sw.room",), _room),
+    judge=lambda answer: results_of(answer, "room", _COMMAND, ("sw.room",), _room),
     compare=_names,
 )
 
@@ -429,82 +429,98 @@ COMPARISONS = (
 
 def compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     """Every comparison on every node."""
-    values = [once(comparison.value) for comparison in COMPARISONS]
-    said: list[dict[str, str | None]] = [{} for _ in COMPARISONS]
+    return tuple(result for each in COMPARISONS for result in _compare(each, answers))
+
+
+def _compare(comparison: Comparison, answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
+    value = once(comparison.value)
+    texts: dict[str, str] = {}
     for answer in answers:
-        for comparison, value, found in zip(COMPARISONS, values, said, strict=True):
-            output = answer.section(comparison.section)
-            if output is not None and not output.cut:
-                found[answer.node.name] = value(output)
+        output = answer.section(comparison.section)
+        text = None if output is None or output.cut else value(output)
+        if text is not None:
+            texts[answer.node.name] = text
+    if len(texts) < 2:
+        return _not_compared(comparison, answers)
+    counts = Counter(texts.values())
+    most = max(counts.values())
+    leaders = sorted(text for text, count in counts.items() if count == most)
+    # Without a majority nobody is the odd one out: every node is reported as different.
+    majority = leaders[0] if len(leaders) == 1 else None
+    expected = "the same on all nodes: no majority"
+    if majority is not None:
+        expected = f"the same on all nodes: {majority} ({most} of {len(texts)})"
     return tuple(
-        result
-        for comparison, found in zip(COMPARISONS, said, strict=True)
-        for result in _compare(comparison, found, answers)
+        _compared(comparison, answer, texts.get(answer.node.name), majority, expected, len(counts))
+        for answer in answers
     )
 
 
-def _compare(
-    what: Comparison, said: Mapping[str, str | None], answers: tuple[NodeAnswer, ...]
+def _not_compared(
+    comparison: Comparison, answers: tuple[NodeAnswer, ...]
 ) -> tuple[CheckResult, ...]:
-    sections = {a.node.name: a.section(what.section) for a in answers}
-    known = {name: text for name, text in said.items() if text is not None}
-    if len(known) < 2:
-        absent = [
-            a
-            for a in answers
-            if (output := sections[a.node.name]) is None
-            or output.exit_status is None
-            or output.timed_out
-        ]
-        status = Status.UNKNOWN if absent else Status.SKIPPED
-        reason = "fewer than two nodes say it: nothing to compare"
-        return tuple(
-            CheckResult(
-                what.check_id, a.node.name, status, "not compared", "", what.command, reason
-            )
-            for a in answers
-        )
-    counts = Counter(known.values()).most_common()
-    best = counts[0][1]
-    leaders = sorted(text for text, count in counts if count == best)
-    # Without a majority nobody is the odd one out: every node is shown to differ.
-    expected = (
-        f"the same on all nodes: {leaders[0]} ({best} of {len(known)})"
-        if len(leaders) == 1
-        else "the same on all nodes: no majority"
+    """Fewer than two nodes show the value."""
+    sections = [answer.section(comparison.section) for answer in answers]
+    absent = any(
+        output is None or output.exit_status is None or output.timed_out for output in sections
     )
-    results = []
-    for answer in answers:
-        name = answer.node.name
-        text, output = known.get(name), sections[name]
-        if text is None or output is None:
-            why = answer.problem or "the node does not say"
-            results.append(
-                CheckResult(
-                    what.check_id, name, Status.UNKNOWN, "not known", expected, what.command, why
-                )
-            )
-            continue
-        doubt = what.doubt(text)
-        status = what.severity if leaders != [text] else Status.WARN if doubt else Status.PASS
-        evidence = Evidence(answer.artefact, output.line_no, text[:400])
-        # Only who differs is told how many answers there are: the others are not to be accused by
-        # the count.
-        values = (("distinct", 1.0 if leaders == [text] else float(len(counts))),)
-        results.append(
-            CheckResult(
-                what.check_id,
-                name,
-                status,
-                text,
-                expected,
-                what.command,
-                doubt,
-                evidence,
-                values=values,
-            )
+    status = Status.UNKNOWN if absent else Status.SKIPPED
+    reason = "fewer than two nodes say it: nothing to compare"
+    return tuple(
+        CheckResult(
+            comparison.check_id,
+            answer.node.name,
+            status,
+            "not compared",
+            "",
+            comparison.command,
+            reason,
         )
-    return tuple(results)
+        for answer in answers
+    )
+
+
+def _compared(
+    comparison: Comparison,
+    answer: NodeAnswer,
+    text: str | None,
+    majority: str | None,
+    expected: str,
+    distinct: int,
+) -> CheckResult:
+    """One node against the majority; `text` None = it does not show the value."""
+    name, output = answer.node.name, answer.section(comparison.section)
+    if text is None or output is None:
+        reason = answer.problem or "the node does not say"
+        return CheckResult(
+            comparison.check_id,
+            name,
+            Status.UNKNOWN,
+            "not known",
+            expected,
+            comparison.command,
+            reason,
+        )
+    doubt = comparison.doubt(text)
+    status = Status.PASS
+    if text != majority:
+        status = comparison.severity
+    elif doubt:
+        status = Status.WARN
+    # Only a node that differs carries the number of different answers: it flags that node.
+    values = (("distinct", 1.0 if text == majority else float(distinct)),)
+    evidence = Evidence(answer.artefact, output.line_no, text[:400])
+    return CheckResult(
+        comparison.check_id,
+        name,
+        status,
+        text,
+        expected,
+        comparison.command,
+        doubt,
+        evidence,
+        values=values,
+    )
 
 
 def partitions(keys: tuple[PartitionKey, ...]) -> RuleResult:

@@ -15,7 +15,7 @@ from busbw.checks import (
     SectionOutput,
     of_kind,
     once,
-    ruled,
+    results_of,
 )
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import mlnx_qos, os_facts, samples
@@ -125,14 +125,14 @@ def rail_subnets(
     )
     found = f"{len(among)} rails share {len(crowded)} subnet" + ("s" if len(crowded) > 1 else "")
     if bad:
-        rule_result = RuleResult(
+        result = RuleResult(
             "eth.arp",
             Status.FAIL,
             f"{found}; arp_ignore or arp_announce not set on {', '.join(bad)}",
             expected,
         )
         strict = max((d.rp_filter for d in among if d.rp_filter is not None), default=None)
-        return rule_result.with_values(same_subnet_ifaces=len(among), rp_filter=strict)
+        return result.with_values(same_subnet_ifaces=len(among), rp_filter=strict)
     return RuleResult("eth.arp", Status.PASS, f"{found}, arp_ignore 1 and arp_announce 2", expected)
 
 
@@ -151,7 +151,7 @@ def _qos(output: SectionOutput) -> tuple[RuleResult, ...]:
         )
     parsed = [mlnx_qos.parse(part) for part in parts]
     if any(item is None for item in parsed) or not parsed:
-        said = (output.stdout + output.stderr).strip().splitlines()[-1:] or [
+        last_line = (output.stdout + output.stderr).strip().splitlines()[-1:] or [
             "mlnx_qos printed nothing"
         ]
         return (
@@ -160,7 +160,7 @@ def _qos(output: SectionOutput) -> tuple[RuleResult, ...]:
                 Status.UNKNOWN,
                 "not readable",
                 _QOS,
-                f"mlnx_qos needs root (busbw check --sudo): {said[0][:120]}",
+                f"mlnx_qos needs root (busbw check --sudo): {last_line[0][:120]}",
             ),
         )
     return (qos(tuple(item for item in parsed if item is not None)),)
@@ -185,28 +185,28 @@ def _interfaces(output: SectionOutput, settings: str) -> tuple[RuleResult, ...]:
     expected = "every interface that NCCL_SOCKET_IFNAME names is there"
     if not names:
         return ()
-    said = re.findall(r"^[ \t]*NCCL_SOCKET_IFNAME\s*=\s*(\S*)[ \t\r]*$", settings, re.M)
+    assigned = re.findall(r"^[ \t]*NCCL_SOCKET_IFNAME\s*=\s*(\S*)[ \t\r]*$", settings, re.M)
     # A variable wins over a file, and the files stand first in the text.
-    asked = said[-1] if said else ""
-    exact, without = asked.lstrip("^").startswith("="), asked.startswith("^")
-    wanted = [word.partition(":")[0] for word in asked.lstrip("^").lstrip("=").split(",") if word]
+    value = assigned[-1] if assigned else ""
+    exact, without = value.lstrip("^").startswith("="), value.startswith("^")
+    prefixes = [word.partition(":")[0] for word in value.lstrip("^").lstrip("=").split(",") if word]
     found = f"default route through {proposal[1]}" if proposal else "no default route"
-    if not wanted or without:
-        return (RuleResult("eth.interfaces", Status.PASS, asked or f"not set; {found}", expected),)
+    if not prefixes or without:
+        return (RuleResult("eth.interfaces", Status.PASS, value or f"not set; {found}", expected),)
     gone = [
         word
-        for word in wanted
+        for word in prefixes
         if not any(name == word if exact else name.startswith(word) for name in names)
     ]
     if gone:
-        rule_result = RuleResult(
+        result = RuleResult(
             "eth.interfaces",
             Status.FAIL,
-            f"NCCL_SOCKET_IFNAME={asked}: no {', '.join(gone)} here; {found}",
+            f"NCCL_SOCKET_IFNAME={value}: no {', '.join(gone)} here; {found}",
             expected,
         )
-        return (rule_result.with_values(named_iface_missing=len(gone)),)
-    return (RuleResult("eth.interfaces", Status.PASS, f"NCCL_SOCKET_IFNAME={asked}", expected),)
+        return (result.with_values(named_iface_missing=len(gone)),)
+    return (RuleResult("eth.interfaces", Status.PASS, f"NCCL_SOCKET_IFNAME={value}", expected),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -215,26 +215,26 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         for name in ("nccl_conf", "environment")
         if (part := answer.section(name)) is not None
     )
-    there = answer.section("addresses")
-    addresses = there.stdout if there is not None else ""
+    listed = answer.section("addresses")
+    addresses = listed.stdout if listed is not None else ""
     names = "cat /etc/nccl.conf; env; ls /sys/class/net"
     return (
-        *ruled(
+        *results_of(
             answer,
             "interfaces",
             names,
             ("eth.interfaces",),
             lambda output: _interfaces(output, settings),
         ),
-        *ruled(answer, "mlnx_qos", "mlnx_qos -i INTERFACE", ("eth.qos",), _qos),
-        *ruled(
+        *results_of(answer, "mlnx_qos", "mlnx_qos -i INTERFACE", ("eth.qos",), _qos),
+        *results_of(
             answer,
             "netdevs",
             "cat /sys/class/net/INTERFACE/ecn/roce_*/enable/*",
             ("eth.ecn",),
             _ecn,
         ),
-        *ruled(
+        *results_of(
             answer,
             "netdevs",
             "sysctl net.ipv4.conf.INTERFACE; ip -o addr",

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import busbw.checks
 from busbw import plugins
-from busbw.checks import CONNECT, CheckFamily, Demand, NodeAnswer, RuleResult
+from busbw.checks import CONNECT, CheckFamily, NodeAnswer, Policy, RuleResult
 from busbw.model import CheckResult, Status
 
 # All families of checks, found by walking the package.
@@ -26,11 +26,11 @@ def families() -> tuple[CheckFamily, ...]:
 
 
 def judge(
-    families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], demand: Demand
+    families: Iterable[CheckFamily], answers: tuple[NodeAnswer, ...], policy: Policy
 ) -> tuple[CheckResult, ...]:
     """Every check on every node, by id, then in the order of `answers`.
 
-    A demanded id or glob that fits no family is UNKNOWN on every node: a demand is never dropped
+    A demanded id or glob that fits no family is UNKNOWN on every node: a requirement is never dropped
     silently.
     """
     known = tuple(families)
@@ -40,7 +40,7 @@ def judge(
     ]
     results += [result for family in known for result in _of_all(family, answers)]
     covered = {check_id for family in known for check_id in family.ids} | {CONNECT.id}
-    for check_id in sorted({*demand.required, *demand.advisory}):
+    for check_id in sorted({*policy.required, *policy.advisory}):
         if any(fnmatchcase(known_id, check_id) for known_id in covered):
             continue
         why = "this version of busbw does not have this check"
@@ -48,8 +48,8 @@ def judge(
             CheckResult(check_id, a.node.name, Status.UNKNOWN, "not checked", "", "", reason=why)
             for a in answers
         ]
-    standing = functools.cache(demand.standing)
-    applied = (_apply(result, standing(result.check_id), demand.profile) for result in results)
+    is_required = functools.cache(policy.is_required)
+    applied = (_apply(result, is_required(result.check_id), policy.profile) for result in results)
     # The sort is stable: results of one check stay in the order in which the nodes were asked.
     return tuple(sorted(applied, key=attrgetter("check_id")))
 
@@ -94,17 +94,17 @@ def _not_understood(
     )
 
 
-def everything(check_ids: tuple[str, ...]) -> Demand:
-    """A demand for just these checks."""
-    return Demand("", check_ids, ())
+def everything(check_ids: tuple[str, ...]) -> Policy:
+    """A policy that requires just these checks."""
+    return Policy("", check_ids, ())
 
 
-def _apply(r: CheckResult, standing: bool | None, profile: str) -> CheckResult:
-    if standing is r.required:
+def _apply(r: CheckResult, is_required: bool | None, profile: str) -> CheckResult:
+    if is_required is r.required:
         return r
     # Written out: `dataclasses.replace` takes longer than all rules together, and there are a
     # hundred results per node.
-    if standing is None:
+    if is_required is None:
         reason = f"not applicable to profile {profile}"
         return CheckResult(
             r.check_id,
@@ -126,6 +126,6 @@ def _apply(r: CheckResult, standing: bool | None, profile: str) -> CheckResult:
         r.command,
         r.reason,
         r.evidence,
-        standing,
+        is_required,
         r.values,
     )

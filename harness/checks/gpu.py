@@ -16,7 +16,7 @@ from busbw.checks import (
     evidence_of,
     of_kind,
     once,
-    ruled,
+    results_of,
 )
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import nvidia_smi
@@ -223,13 +223,11 @@ def _users(
         return RuleResult(
             "gpu.procs", Status.WARN, f"in use by {len(set(pids))} processes{whose}", expected
         )
-    held = [
+    leftover = [
         g.index for g in gpus if g.memory_used_mib is not None and g.memory_used_mib > LEFTOVER_MIB
     ]
-    if held:
-        found = (
-            f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(held)} by no process that is shown"
-        )
+    if leftover:
+        found = f"more than {LEFTOVER_MIB} MiB held on GPU {_listed(leftover)} by no process that is shown"
         return RuleResult("gpu.procs", Status.WARN, found, expected)
     if pids is None and not gpus:
         return RuleResult(
@@ -309,26 +307,24 @@ _BITS = (
 
 
 @once
-def _count(output: SectionOutput, wanted: int | None) -> tuple[RuleResult, ...]:
-    expected = f"{wanted} GPUs" if wanted is not None else "GPUs, as many as on the other nodes"
+def _count(output: SectionOutput, count: int | None) -> tuple[RuleResult, ...]:
+    expected = f"{count} GPUs" if count is not None else "GPUs, as many as on the other nodes"
     models = [gpu.model for gpu in nvidia_smi.parse_list(output.stdout)]
-    said = (output.stdout + output.stderr).strip()
+    text = (output.stdout + output.stderr).strip()
     if not models:
         found = (
-            f"no GPU ({said.splitlines()[0]})" if said else "no GPU (nvidia-smi -L printed nothing)"
+            f"no GPU ({text.splitlines()[0]})" if text else "no GPU (nvidia-smi -L printed nothing)"
         )
         return (
             RuleResult("gpu.count", Status.FAIL, found, expected).with_values(
-                count=0, expected=wanted
+                count=0, expected=count
             ),
         )
     kinds = " + ".join(f"{models.count(model)} x {model}" for model in dict.fromkeys(models))
-    bad = output.exit_status != 0 or (wanted is not None and len(models) != wanted)
+    bad = output.exit_status != 0 or (count is not None and len(models) != count)
     reason = f"nvidia-smi ended with exit status {output.exit_status}" if output.exit_status else ""
-    rule_result = RuleResult(
-        "gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason
-    )
-    return (rule_result.with_values(count=len(models), expected=wanted),)
+    result = RuleResult("gpu.count", Status.FAIL if bad else Status.PASS, kinds, expected, reason)
+    return (result.with_values(count=len(models), expected=count),)
 
 
 @once
@@ -339,8 +335,8 @@ def _states(output: SectionOutput) -> tuple[GpuState, ...]:
 
 @once
 def _settings(output: SectionOutput) -> tuple[RuleResult, ...]:
-    said = output.stdout + output.stderr
-    if "Driver/library version mismatch" in said:
+    text = output.stdout + output.stderr
+    if "Driver/library version mismatch" in text:
         expected = "one driver version, every GPU answers it"
         return (
             RuleResult(
@@ -358,8 +354,7 @@ def _settings(output: SectionOutput) -> tuple[RuleResult, ...]:
 def _remap(output: SectionOutput) -> tuple[RuleResult, ...]:
     failed, pending = (_rows(output, name) for name in ("failure", "pending"))
     return tuple(
-        rule_result.with_values(failure=failed, pending=pending)
-        for rule_result in _remapped(output)
+        result.with_values(failure=failed, pending=pending) for result in _remapped(output)
     )
 
 
@@ -499,15 +494,15 @@ def _answer_time(answer: NodeAnswer) -> tuple[CheckResult, ...]:
                 ),
             )
         slow = output.seconds > _SLOW_S
-        rule_result = RuleResult(
+        result = RuleResult(
             "ssh.cmd_time",
             Status.WARN if slow else Status.PASS,
             f"above {_SLOW_S:g} s" if slow else "in time",
             expected,
         )
-        return (rule_result.with_values(nvidia_smi_seconds=output.seconds),)
+        return (result.with_values(nvidia_smi_seconds=output.seconds),)
 
-    return ruled(answer, _FIRST, "nvidia-smi -L", ("ssh.cmd_time",), rule)
+    return results_of(answer, _FIRST, "nvidia-smi -L", ("ssh.cmd_time",), rule)
 
 
 def _temperature(output: SectionOutput) -> tuple[RuleResult, ...]:
@@ -548,12 +543,14 @@ def _processes(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     query = answer.section("gpu_query")
     gpus = _states(query) if query is not None else ()
     command = f"nvidia-smi --query-compute-apps={_APPS}"
-    return ruled(answer, "gpu_apps", command, ("gpu.procs",), lambda output: _apps(output, gpus))
+    return results_of(
+        answer, "gpu_apps", command, ("gpu.procs",), lambda output: _apps(output, gpus)
+    )
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     return (
-        *ruled(
+        *results_of(
             answer,
             "nvidia_smi_list",
             "nvidia-smi -L",
@@ -561,15 +558,15 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             lambda output: _count(output, answer.node.gpus),
         ),
         *_answer_time(answer),
-        *ruled(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*IDS, *_MORE), _settings),
-        *ruled(
+        *results_of(answer, "gpu_query", "nvidia-smi --query-gpu=…", (*IDS, *_MORE), _settings),
+        *results_of(
             answer,
             "gpu_remap",
             f"nvidia-smi --query-remapped-rows={_REMAP}",
             ("gpu.remap",),
             _remap,
         ),
-        *ruled(answer, "gpu_details", "nvidia-smi -q", ("gpu.temp",), _temperature),
+        *results_of(answer, "gpu_details", "nvidia-smi -q", ("gpu.temp",), _temperature),
         *_processes(answer),
     )
 

@@ -88,7 +88,7 @@ def _judged_matmul(answer: NodeAnswer, rates: dict[str, list[float]]) -> CheckRe
     if blocked is not None:
         return dataclasses.replace(blocked, required=False)
     output, own = answer.sections[MATMUL.name], _of(answer)
-    said = (output.stderr.strip() or output.stdout.strip()).splitlines()[-1:] or [
+    last_line = (output.stderr.strip() or output.stdout.strip()).splitlines()[-1:] or [
         f"exit status {output.exit_status}"
     ]
     if not own:
@@ -97,7 +97,7 @@ def _judged_matmul(answer: NodeAnswer, rates: dict[str, list[float]]) -> CheckRe
             if output.exit_status == _NO_TORCH
             else "PyTorch did not get through, or sees no GPU"
         )
-        return _unknown(answer, "not run", f"{none}: {said[0][:160]}", output.line_no)
+        return _unknown(answer, "not run", f"{none}: {last_line[0][:160]}", output.line_no)
     slow = [
         f"GPU {gpu}: {rate:g} of {median(rates[model]):g} TFLOP/s"
         for gpu, rate, model in own
@@ -187,9 +187,9 @@ def _compared(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     return (*copied(answers), *compared(answers))
 
 
-def command(asked: CheckFamily, boundary: str, store: str) -> Command:
+def command(family: CheckFamily, boundary: str, store: str) -> Command:
     """The script of the family as one command."""
-    built = script.build([asked], boundary, script.limit_s(asked.sections))
+    built = script.build([family], boundary, script.limit_s(family.sections))
     return Command(built.argv, built.stdin, built.timeout_s, label="gpus", store=store)
 
 
@@ -234,7 +234,7 @@ def diagnosed(answer: NodeAnswer, level: int | None) -> tuple[CheckResult, ...]:
     failed = [each for each in found.results if each.status == "Fail"]
     warned = [each for each in found.results if each.status == "Warn"]
     status = Status.FAIL if failed else Status.WARN if warned else Status.PASS
-    told = [
+    failures = [
         f"{each.test}{'' if each.gpu is None else f' GPU {each.gpu}'}:"
         f" {each.warning or each.status}"
         for each in (*failed, *warned)
@@ -245,7 +245,7 @@ def diagnosed(answer: NodeAnswer, level: int | None) -> tuple[CheckResult, ...]:
             DIAGNOSIS,
             answer.node.name,
             status,
-            "; ".join(told) or f"{passed} passed",
+            "; ".join(failures) or f"{passed} passed",
             expected,
             typed,
             evidence=evidence,

@@ -16,7 +16,7 @@ from busbw.checks import (
     evidence_of,
     of_kind,
     once,
-    ruled,
+    results_of,
 )
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import imex, nvidia_smi, os_facts
@@ -169,13 +169,13 @@ def affinity(matrix: Topology) -> RuleResult:
                 if not name.startswith("GPU")
             }
         )
-        rule_result = RuleResult(
+        result = RuleResult(
             check_id,
             Status.WARN,
             f"{', '.join(far)}: only {', '.join(worst)} to every NIC",
             expected,
         )
-        return rule_result.with_values(gpus_far_from_nics=len(far))
+        return result.with_values(gpus_far_from_nics=len(far))
     unread = [
         gpu
         for gpu in matrix.gpus
@@ -233,12 +233,12 @@ def _manager(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             )
         if state not in ("active", "inactive", "failed", "activating", "deactivating", "unknown"):
             return ()
-        rule_result = RuleResult(
+        result = RuleResult(
             "gpu.fabricmanager", Status.PASS if state == "active" else Status.FAIL, state, expected
         )
-        return (rule_result.with_values(active=state),)
+        return (result.with_values(active=state),)
 
-    return ruled(
+    return results_of(
         answer, "services", "systemctl is-active nvidia-fabricmanager", ("gpu.fabricmanager",), rule
     )
 
@@ -249,7 +249,7 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     query, output = answer.section("gpu_query"), answer.section("imex")
     if query is None or query.exit_status != 0:
         # Which GPUs there are is what decides whether it applies.
-        return ruled(
+        return results_of(
             answer, "gpu_query", "nvidia-smi --query-gpu=name", ("gpu.imex",), lambda output: ()
         )
     if not _NVL72.search(query.stdout):
@@ -273,10 +273,10 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         waiting = [f"node {number} {state}" for number, state in domain.nodes if state != "READY"]
         bad = f"{domain.state}: {', '.join(waiting[:4])}" if waiting else domain.state
         up = domain.state == "UP"
-        rule_result = RuleResult(
+        result = RuleResult(
             "gpu.imex", Status.PASS if up else Status.FAIL, "UP" if up else bad, expected
         )
-        return (rule_result.with_values(domain_state=domain.state),)
+        return (result.with_values(domain_state=domain.state),)
 
     if output is not None and output.missing:
         evidence = evidence_of(answer, output)
@@ -292,7 +292,7 @@ def _imex(answer: NodeAnswer) -> tuple[CheckResult, ...]:
                 evidence=evidence,
             ),
         )
-    return ruled(answer, "imex", command, ("gpu.imex",), rule)
+    return results_of(answer, "imex", command, ("gpu.imex",), rule)
 
 
 @once
@@ -421,18 +421,18 @@ CHECK = CheckFamily(
         ),
     ),
     judge=lambda answer: (
-        *ruled(answer, "gpu_nvlink", "nvidia-smi nvlink -s", ("gpu.nvlink_status",), _nvlink),
-        *ruled(answer, "gpu_details", "nvidia-smi -q", ("gpu.fabric_state",), fabric_states),
+        *results_of(answer, "gpu_nvlink", "nvidia-smi nvlink -s", ("gpu.nvlink_status",), _nvlink),
+        *results_of(answer, "gpu_details", "nvidia-smi -q", ("gpu.fabric_state",), fabric_states),
         *_manager(answer),
         *_imex(answer),
-        *ruled(
+        *results_of(
             answer,
             "gpu_modules",
             "cat /proc/driver/nvidia/version; ls /sys/module",
             ("gpu.peermem",),
             _peermem,
         ),
-        *ruled(answer, "gpu_topology", "nvidia-smi topo -m", ("os.numa",), _topology),
+        *results_of(answer, "gpu_topology", "nvidia-smi topo -m", ("os.numa",), _topology),
     ),
     judge_records=_of_records,
 )

@@ -14,7 +14,7 @@ from busbw.checks import (
     SectionOutput,
     occupied,
     once,
-    ruled,
+    results_of,
 )
 from busbw.checks.occupied import Process
 from busbw.model import CheckResult, Status
@@ -99,8 +99,8 @@ LIMITS_FAMILY = CheckFamily(
         ),
     ),
     judge=lambda answer: (
-        *ruled(answer, "memlock", "ulimit -l", ("os.limits.memlock",), _memlock),
-        *ruled(
+        *results_of(answer, "memlock", "ulimit -l", ("os.limits.memlock",), _memlock),
+        *results_of(
             answer,
             "limits",
             "ulimit -n; ulimit -s",
@@ -138,11 +138,13 @@ def _variables(output: SectionOutput) -> tuple[RuleResult, ...]:
     names = sorted({line.partition("=")[0] for line in output.stdout.splitlines() if "=" in line})
     if not names:
         return (RuleResult("sw.env_leftovers", Status.PASS, "none", expected),)
-    said = re.findall(r"^(RDMAV_FORK_SAFE|FI_EFA_ENABLE_SHM_TRANSFER)=(\d+)$", output.stdout, re.M)
-    rule_result = RuleResult("sw.env_leftovers", Status.WARN, ", ".join(names), expected)
+    switches = re.findall(
+        r"^(RDMAV_FORK_SAFE|FI_EFA_ENABLE_SHM_TRANSFER)=(\d+)$", output.stdout, re.M
+    )
+    result = RuleResult("sw.env_leftovers", Status.WARN, ", ".join(names), expected)
     # Only switches are told with their value: others may hold what is nobody's business.
     return (
-        rule_result.with_values(count=len(names), **{name: float(value) for name, value in said}),
+        result.with_values(count=len(names), **{name: float(value) for name, value in switches}),
     )
 
 
@@ -168,8 +170,10 @@ ENVIRONMENT_FAMILY = CheckFamily(
         ),
     ),
     judge=lambda answer: (
-        *ruled(answer, "nccl_conf", "cat /etc/nccl.conf ~/.nccl.conf", ("sw.env_file",), _files),
-        *ruled(answer, "environment", "env", ("sw.env_leftovers",), _variables),
+        *results_of(
+            answer, "nccl_conf", "cat /etc/nccl.conf ~/.nccl.conf", ("sw.env_file",), _files
+        ),
+        *results_of(answer, "environment", "env", ("sw.env_leftovers",), _variables),
     ),
 )
 
@@ -269,19 +273,19 @@ def _hanging(output: SectionOutput) -> tuple[RuleResult, ...]:
                 output.stderr.strip().splitlines()[0][:160],
             ),
         )
-    looks = [_waiting(part) for part in re.split(r"^again$", output.stdout, flags=re.M)]
-    both = [each for each in looks[0] if each in looks[-1]] if len(looks) > 1 else []
-    told = sorted(
+    samples = [_waiting(part) for part in re.split(r"^again$", output.stdout, flags=re.M)]
+    both = [each for each in samples[0] if each in samples[-1]] if len(samples) > 1 else []
+    stuck = sorted(
         {
             f"{p.name} in {p.wait_channel}"
             for p in both
             if p.wait_channel in ("-", "0") or _DRIVERS.search(p.wait_channel)
         }
     )
-    if told:
+    if stuck:
         return (
-            RuleResult("os.dstate", Status.WARN, ", ".join(told[:6]), expected).with_values(
-                count=len(told)
+            RuleResult("os.dstate", Status.WARN, ", ".join(stuck[:6]), expected).with_values(
+                count=len(stuck)
             ),
         )
     return (RuleResult("os.dstate", Status.PASS, "none", expected),)
@@ -306,21 +310,23 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
         len(re.findall(r"^gpu \S+$", driver.stdout, re.M)) if driver is not None and gpus else 0
     )
     return (
-        *ruled(
+        *results_of(
             answer,
             "system",
             "cat /proc/cpuinfo; ls /sys/devices/system/cpu/cpu0/cpuidle",
             ("os.virt", "os.cstates"),
             _machine,
         ),
-        *ruled(
+        *results_of(
             answer,
             "system",
             "cat /proc/self/status /sys/fs/cgroup/…/memory.max; nvidia-smi -L",
             ("os.cgroup",),
             lambda output: _shares(output, gpus, driven),
         ),
-        *ruled(answer, "processes", "ps -eo state,pid,wchan:32,comm", ("os.dstate",), _hanging),
+        *results_of(
+            answer, "processes", "ps -eo state,pid,wchan:32,comm", ("os.dstate",), _hanging
+        ),
     )
 
 

@@ -283,16 +283,16 @@ def parse_nccl(text: str) -> NcclChoice:
     ('eth0:10.77.0.3',)
     """
 
-    def told(name: str) -> str | None:
+    def value(name: str) -> str | None:
         match = re.search(rf"^nccl {name} (.+)$", text, re.M)
         return match[1] if match else None
 
-    status = told("unique_id")
+    status = value("unique_id")
     chosen = re.findall(r"NCCL INFO Bootstrap ?: Using (?:\[\d+\])?([^\s<]+)<", text)
     warning = re.search(r"NCCL WARN (.*)$", text, re.M)
     return NcclChoice(
-        path=told("path"),
-        version=told("version"),
+        path=value("path"),
+        version=value("version"),
         interfaces=tuple(dict.fromkeys(chosen)),
         status=int(status) if status is not None and status.isdigit() else None,
         warning=warning[1].strip() if warning else "",
@@ -387,20 +387,20 @@ def targets(
     present = [name for name in names if name in listeners]
     for place, name in enumerate(present):
         neighbour = present[(place + 1) % len(present)]
-        there = dict(listeners[neighbour].addresses)
-        wanted = [
-            (i, own, neighbour, there[i])
+        addresses = dict(listeners[neighbour].addresses)
+        routes = [
+            (i, own, neighbour, addresses[i])
             for i, own in listeners[name].addresses
-            if i in there and there[i] != own
+            if i in addresses and addresses[i] != own
         ]
-        if neighbour != name and wanted:
-            found[name] = tuple(wanted[:MOST])
+        if neighbour != name and routes:
+            found[name] = tuple(routes[:MOST])
     return found
 
 
-def attempt(node: str, wanted: Sequence[tuple[str, str, str, str]]) -> Command:
+def attempt(node: str, routes: Sequence[tuple[str, str, str, str]]) -> Command:
     """Try all of one node at once."""
-    lines = "".join(f"{' '.join(words)}\n" for words in wanted)
+    lines = "".join(f"{' '.join(words)}\n" for words in routes)
     return Command(
         ("sh", "-c", _SCRIPT, "busbw-rails"),
         stdin=lines.encode(),
@@ -476,9 +476,9 @@ def _routes(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) ->
             bad.append(f"{each.interface} to {each.target} ({each.address}) is not answered")
     status = Status.FAIL if bad else Status.PASS
     values = (("missing", float(len(bad))),)
-    told = "; ".join(bad) or ", ".join(sorted(each.interface for each in known))
+    text = "; ".join(bad) or ", ".join(sorted(each.interface for each in known))
     return CheckResult(
-        ROUTES, node, status, told, expected, command, evidence=evidence, values=values
+        ROUTES, node, status, text, expected, command, evidence=evidence, values=values
     )
 
 
@@ -496,8 +496,8 @@ def _jumbo(node: str, own: Sequence[RailAttempt], evidence: Evidence | None) -> 
         if not each.large
     ]
     status = Status.FAIL if bad else Status.PASS
-    told = "; ".join(bad) or ", ".join(
+    text = "; ".join(bad) or ", ".join(
         f"{each.interface} {each.mtu_bytes}"
         for each in sorted(known, key=lambda each: each.interface)
     )
-    return CheckResult(JUMBO, node, status, told, expected, command, evidence=evidence)
+    return CheckResult(JUMBO, node, status, text, expected, command, evidence=evidence)

@@ -14,7 +14,7 @@ from busbw.checks import (
     SectionOutput,
     of_kind,
     once,
-    ruled,
+    results_of,
 )
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import os_facts, pci
@@ -73,10 +73,8 @@ def adapter_links(devices: tuple[PciDevice, ...]) -> RuleResult:
     ]
     if narrow or slow or necks:
         worst = min(known, key=lambda c: (c.width or 0) / (c.max_width or 1))
-        rule_result = RuleResult(
-            "pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected
-        )
-        return rule_result.with_values(width_current=worst.width, width_max=worst.max_width)
+        result = RuleResult("pci.link_nic", Status.FAIL, ", ".join(narrow + slow + necks), expected)
+        return result.with_values(width_current=worst.width, width_max=worst.max_width)
     return RuleResult(
         "pci.link_nic",
         Status.PASS,
@@ -233,8 +231,8 @@ def _translation(output: SectionOutput, virtual: bool) -> tuple[RuleResult, ...]
                 "mstconfig (mstflint) is not installed on the node",
             ),
         )
-    said = re.findall(r"^[ \t]*\*?\s*ATS_ENABLED\s+(\w+)\((\d)\)", output.stdout, re.M)
-    if not said:
+    settings = re.findall(r"^[ \t]*\*?\s*ATS_ENABLED\s+(\w+)\((\d)\)", output.stdout, re.M)
+    if not settings:
         why = (output.stderr.strip().splitlines() or ["no Mellanox adapter answers"])[0]
         return (
             RuleResult(
@@ -245,14 +243,14 @@ def _translation(output: SectionOutput, virtual: bool) -> tuple[RuleResult, ...]
                 f"mstconfig needs root (busbw check --sudo): {why[:120]}",
             ),
         )
-    off = sum(value == "0" for _, value in said)
-    rule_result = RuleResult(
+    off = sum(value == "0" for _, value in settings)
+    result = RuleResult(
         "pci.ats",
         Status.WARN if off else Status.PASS,
         f"off on {off} adapters" if off else "on",
         expected,
     )
-    return (rule_result.with_values(enabled=not off),)
+    return (result.with_values(enabled=not off),)
 
 
 def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
@@ -262,14 +260,14 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     devices = pci.parse_devices(tree.stdout) if tree is not None else ()
     relevant = frozenset(bridge.address for device in devices for bridge in device.above)
     return (
-        *ruled(
+        *results_of(
             answer,
             "pci",
             "cat /sys/bus/pci/devices/*/current_link_width",
             ("pci.link_nic",),
             _links,
         ),
-        *ruled(
+        *results_of(
             answer,
             "lspci",
             "lspci -vvv",
@@ -284,19 +282,21 @@ def _ats(answer: NodeAnswer, virtual: bool) -> tuple[CheckResult, ...]:
     command = "mstconfig -d DEVICE query ATS_ENABLED"
     output = answer.section("ats")
     if output is not None and output.missing:
-        (rule_result,) = _translation(output, virtual)
+        (result,) = _translation(output, virtual)
         return (
             CheckResult(
                 "pci.ats",
                 answer.node.name,
-                rule_result.status,
-                rule_result.found,
-                rule_result.expected,
+                result.status,
+                result.found,
+                result.expected,
                 command,
-                rule_result.reason,
+                result.reason,
             ),
         )
-    return ruled(answer, "ats", command, ("pci.ats",), lambda output: _translation(output, virtual))
+    return results_of(
+        answer, "ats", command, ("pci.ats",), lambda output: _translation(output, virtual)
+    )
 
 
 def _of_records(records: tuple[object, ...]) -> tuple[RuleResult, ...]:

@@ -17,7 +17,7 @@ from busbw.checks import (
     evidence_of,
     of_kind,
     once,
-    ruled,
+    results_of,
 )
 from busbw.model import CheckResult, Status
 from busbw.parsers.tools import ibverbs, ofed, os_facts, rdma_sysfs
@@ -43,7 +43,7 @@ class Port:
     name: str
     """`mlx5_0`, or `mlx5_0/2` for a second port."""
     active: bool | None
-    said: str
+    state_text: str
     """State and physical state in the tool's words."""
     ethernet: bool | None
     rate_gbit_s: float | None = None
@@ -59,7 +59,7 @@ def from_sysfs(devices: tuple[SysfsDevice, ...]) -> tuple[Port, ...]:
         Port(
             name=_name(device.name, port.number),
             active=None if port.state is None else port.state == "ACTIVE",
-            said=_words(port.state, port.physical_state),
+            state_text=_words(port.state, port.physical_state),
             ethernet=None if port.link_layer is None else port.link_layer == "Ethernet",
             rate_gbit_s=port.rate_gbit_s,
             lanes=port.lanes,
@@ -77,7 +77,7 @@ def from_devinfo(devices: tuple[VerbsInfo, ...]) -> tuple[Port, ...]:
         Port(
             name=_name(device.name, port.number),
             active=None if port.state is None else port.state == "PORT_ACTIVE",
-            said=_words(port.state, None),
+            state_text=_words(port.state, None),
             ethernet=None if port.link_layer is None else port.link_layer == "Ethernet",
             mtu=None if device.is_efa else port.active_mtu,
             sm_lid=port.sm_lid,
@@ -93,7 +93,7 @@ def from_ibstat(listed: Ibstat) -> tuple[Port, ...]:
         Port(
             name=_name(device.name, port.number),
             active=None if port.state is None else port.state == "Active",
-            said=_words(port.state, port.physical_state),
+            state_text=_words(port.state, port.physical_state),
             ethernet=None if port.link_layer is None else port.link_layer == "Ethernet",
             rate_gbit_s=port.rate_gbit_s,
             sm_lid=port.sm_lid,
@@ -118,17 +118,17 @@ def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> RuleResult:
     are up is a warning.
     """
     expected = "every port ACTIVE"
-    bad = [f"{port.name} {port.said}" for port in ports if port.active is False]
+    bad = [f"{port.name} {port.state_text}" for port in ports if port.active is False]
     if bad:
         down = next(port for port in ports if port.active is False)
-        said = down.said.partition(" / ")[0].removeprefix("PORT_").upper()
+        state_text = down.state_text.partition(" / ")[0].removeprefix("PORT_").upper()
         unused = not all_used and any(port.active for port in ports)
         why = "perhaps not used: the inventory names no rails" if unused else ""
-        rule_result = RuleResult(
+        result = RuleResult(
             "rdma.port_state", Status.WARN if unused else Status.FAIL, ", ".join(bad), expected, why
         )
-        return rule_result.with_values(
-            state=said, link_layer=_layer(down), active_ports=len(ports) - len(bad)
+        return result.with_values(
+            state=state_text, link_layer=_layer(down), active_ports=len(ports) - len(bad)
         )
     if not ports or any(port.active is None for port in ports):
         return RuleResult(
@@ -138,12 +138,8 @@ def port_state(ports: tuple[Port, ...], *, all_used: bool = True) -> RuleResult:
             expected,
             "the state of some port is not shown",
         )
-    rule_result = RuleResult(
-        "rdma.port_state", Status.PASS, f"ACTIVE on {len(ports)} ports", expected
-    )
-    return rule_result.with_values(
-        state="ACTIVE", link_layer=_layer(ports[0]), active_ports=len(ports)
-    )
+    result = RuleResult("rdma.port_state", Status.PASS, f"ACTIVE on {len(ports)} ports", expected)
+    return result.with_values(state="ACTIVE", link_layer=_layer(ports[0]), active_ports=len(ports))
 
 
 def port_rate(ports: tuple[Port, ...]) -> RuleResult:
@@ -172,10 +168,10 @@ def port_rate(ports: tuple[Port, ...]) -> RuleResult:
     if thin:
         return RuleResult("rdma.rate", Status.FAIL, f"lanes missing: {', '.join(thin)}", expected)
     if slow:
-        rule_result = RuleResult(
+        result = RuleResult(
             "rdma.rate", Status.FAIL, f"{', '.join(slow)}; the others {most:g} Gb/s", expected
         )
-        return rule_result.with_values(rate_gbps=min(rates), expected_gbps=most)
+        return result.with_values(rate_gbps=min(rates), expected_gbps=most)
     return RuleResult(
         "rdma.rate",
         Status.PASS,
@@ -267,9 +263,9 @@ def present(listed: VerbsDevices, rails: tuple[str, ...]) -> RuleResult:
         f"{len(rails)} RDMA devices ({', '.join(rails)})" if rails else "at least one RDMA device"
     )
     if not listed.devices:
-        said = listed.empty_text or "only the header lines"
+        text = listed.empty_text or "only the header lines"
         return RuleResult(
-            "rdma.devices", Status.FAIL, f"no RDMA device ({said})", expected
+            "rdma.devices", Status.FAIL, f"no RDMA device ({text})", expected
         ).with_values(count=0)
     names = tuple(device.name for device in listed.devices)
     missing = tuple(rail for rail in rails if rail not in names)
@@ -287,10 +283,10 @@ def vendor_package(release: OfedRelease) -> RuleResult:
     expected = "MLNX_OFED, DOCA-OFED or the distribution's rdma-core, equal on all nodes"
     kernel = release.kernel_package
     if kernel and release.version and not ofed.same_release(release.version, kernel):
-        rule_result = RuleResult(
+        result = RuleResult(
             "rdma.ofed", Status.WARN, f"{release.name}, kernel package {kernel}", expected
         )
-        return rule_result.with_values(userspace_kernel_match=False)
+        return result.with_values(userspace_kernel_match=False)
     return RuleResult("rdma.ofed", Status.PASS, release.name, expected)
 
 
@@ -299,11 +295,11 @@ def device_nodes(nodes: RdmaNodes, *, efa: bool) -> RuleResult:
     expected = "/dev/infiniband/uverbsN" + ("" if efa else " and rdma_cm")
     lacking = [
         name
-        for name, there in (
+        for name, present in (
             ("uverbsN", nodes.uverbs > 0),
             ("rdma_cm", efa or "rdma_cm" in nodes.names),
         )
-        if not there
+        if not present
     ]
     if lacking:
         return RuleResult(
@@ -319,7 +315,7 @@ def _listed(output: SectionOutput, rails: tuple[str, ...]) -> tuple[RuleResult, 
 
 
 def _devices(answer: NodeAnswer) -> tuple[CheckResult, ...]:
-    return ruled(
+    return results_of(
         answer,
         "ibv_devices",
         "ibv_devices",
@@ -351,7 +347,7 @@ def _ofed(answer: NodeAnswer) -> tuple[CheckResult, ...]:
                 evidence=evidence,
             ),
         )
-    return ruled(
+    return results_of(
         answer,
         "ofed_info",
         "ofed_info -s",
@@ -386,7 +382,7 @@ def _sysfs(output: SectionOutput, rails: tuple[str, ...]) -> tuple[RuleResult, .
 
 def _ports(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     command = "cat /sys/class/infiniband/*/ports/*/*"
-    return ruled(
+    return results_of(
         answer, "rdma_sysfs", command, _PORT_IDS, lambda output: _sysfs(output, answer.node.rails)
     )
 
@@ -417,13 +413,13 @@ def _libraries(output: SectionOutput) -> tuple[RuleResult, ...]:
     if listed is None:
         return ()
     found = "libibverbs.so.1" in listed
-    rule_result = RuleResult(
+    result = RuleResult(
         "rdma.libs",
         Status.PASS if found else Status.FAIL,
         "found" if found else "libibverbs.so.1 not found",
         expected,
     )
-    return (rule_result.with_values(libibverbs="present" if found else "missing"),)
+    return (result.with_values(libibverbs="present" if found else "missing"),)
 
 
 @once
@@ -545,9 +541,9 @@ CHECK = CheckFamily(
         *_devices(answer),
         *_ofed(answer),
         *_ports(answer),
-        *ruled(answer, "ibv_devinfo", "ibv_devinfo", ("rdma.mtu",), _mtu),
-        *ruled(answer, "ldconfig", "ldconfig -p", ("rdma.libs",), _libraries),
-        *ruled(answer, "rdma_nodes", "ls /dev/infiniband", ("rdma.container_dev",), _nodes),
+        *results_of(answer, "ibv_devinfo", "ibv_devinfo", ("rdma.mtu",), _mtu),
+        *results_of(answer, "ldconfig", "ldconfig -p", ("rdma.libs",), _libraries),
+        *results_of(answer, "rdma_nodes", "ls /dev/infiniband", ("rdma.container_dev",), _nodes),
     ),
     judge_records=_of_records,
 )

@@ -16,8 +16,8 @@ from busbw.checks import (
     MAX_ERROR_BYTES,
     MAX_OUTPUT_BYTES,
     CheckFamily,
-    Demand,
     NodeAnswer,
+    Policy,
     Section,
     SectionOutput,
 )
@@ -56,16 +56,16 @@ _SMALL_S = 15
 _UPTIME = re.compile(r"\d+\.\d+")
 
 
-def sections(families: Iterable[CheckFamily], demand: Demand | None = None) -> tuple[Section, ...]:
-    """The sections to ask; with a demand only those that serve a check it asks for, and those that
+def sections(families: Iterable[CheckFamily], policy: Policy | None = None) -> tuple[Section, ...]:
+    """The sections to ask; with a policy only those that serve a check it asks for, and those that
     are always asked."""
-    asked = (section for family in families for section in family.sections)
+    every = (section for family in families for section in family.sections)
     return tuple(
         s
-        for s in asked
-        if demand is None
+        for s in every
+        if policy is None
         or not s.serves
-        or any(demand.standing(check_id) is not None for check_id in s.serves)
+        or any(policy.is_required(check_id) is not None for check_id in s.serves)
     )
 
 
@@ -75,31 +75,31 @@ def build(
     timeout_s: float,
     at_most_s: int | None = None,
     *,
-    demand: Demand | None = None,
+    policy: Policy | None = None,
     sudo: bool = False,
 ) -> Command:
     """The script as one command. `boundary` is a word that the output will not contain by chance:
     the run's id.
 
-    `at_most_s` shortens the limit of every section; None = each at its own. `demand` leaves out
+    `at_most_s` shortens the limit of every section; None = each at its own. `policy` leaves out
     what it does not ask for; None = nothing. `sudo` puts `sudo -n` before what only root may see,
     where the user is not root.
     """
-    asked = [
+    probes = [
         dataclasses.replace(s, timeout_s=min(s.timeout_s, at_most_s or s.timeout_s))
-        for s in sections(families, demand)
+        for s in sections(families, policy)
     ]
     if at_most_s is not None:
         # Who has little time asks first for what decides. The sort is stable: what a section comes
         # after stays before it.
-        asked.sort(key=lambda s: not _decides(s, demand))
+        probes.sort(key=lambda s: not _decides(s, policy))
     right = "S=; [ \"$(id -u)\" = 0 ] || S='sudo -n'" if sudo else "S="
     lines = [
         f"B={shlex.quote(boundary)}; {right}",
         _PROLOGUE.rstrip("\n"),
-        *_together([s for s in asked if s.small], at_most_s or _SMALL_S),
+        *_together([s for s in probes if s.small], at_most_s or _SMALL_S),
     ]
-    lines += [_line(section) for section in asked if not section.small]
+    lines += [_line(section) for section in probes if not section.small]
     return Command(
         argv=("sh", "-s"),
         stdin=("\n".join([*lines, "mark done", ""])).encode(),
@@ -108,11 +108,11 @@ def build(
     )
 
 
-def _decides(section: Section, demand: Demand | None) -> bool:
+def _decides(section: Section, policy: Policy | None) -> bool:
     return (
-        demand is None
+        policy is None
         or not section.serves
-        or any(demand.standing(check_id) is True for check_id in section.serves)
+        or any(policy.is_required(check_id) is True for check_id in section.serves)
     )
 
 
@@ -143,9 +143,9 @@ def split(node: Node, result: CommandResult, boundary: str, artefact: str) -> No
     stdout = result.out()
     errors = _errors(result.err(), boundary)
     sections = _sections(stdout, boundary, errors)
-    whole = f"\n@@{boundary} done" in stdout
+    complete = f"\n@@{boundary} done" in stdout
     problem = None
-    if not whole:
+    if not complete:
         ended = (
             f"exit status {result.exit_status}"
             if result.exit_status is not None
@@ -200,6 +200,6 @@ def _between(begun: str, ended: str) -> float | None:
     return round(float(ended) - float(begun), 2)
 
 
-def limit_s(asked: Iterable[Section]) -> float:
+def limit_s(probes: Iterable[Section]) -> float:
     """The longest the script may take: every section at its own limit, and some for the shell."""
-    return 10.0 + sum(section.timeout_s + 6 for section in asked)
+    return 10.0 + sum(section.timeout_s + 6 for section in probes)

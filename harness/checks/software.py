@@ -16,7 +16,7 @@ from busbw.checks import (
     SectionOutput,
     of_kind,
     once,
-    ruled,
+    results_of,
     unknown,
 )
 from busbw.model import CheckResult, Command, Evidence, Status
@@ -68,16 +68,14 @@ def _toolkit(output: SectionOutput, driver: str | None, listed: str) -> tuple[Ru
                 expected,
             ),
         )
-    rule_result = RuleResult(
+    result = RuleResult(
         "sw.cuda",
         Status.FAIL if newer else Status.PASS,
         f"{found}, driver supports {driver}",
         expected,
     )
     return (
-        rule_result.with_values(
-            runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])
-        ),
+        result.with_values(runtime_major=runtime, driver_max_major=int(driver.partition(".")[0])),
     )
 
 
@@ -85,7 +83,7 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     details, listed = answer.section("gpu_details"), answer.section("ldconfig")
     driver = nvidia_smi.parse_cuda(details.stdout) if details is not None else None
     names = listed.stdout if listed is not None else ""
-    return ruled(
+    return results_of(
         answer,
         "cuda",
         "nvcc --version; nvidia-smi -q",
@@ -302,9 +300,13 @@ def _ssh_interface(connection: str, answer: NodeAnswer) -> str | None:
     if len(words) != 4 or addresses is None:
         return None
     for line in addresses.stdout.splitlines():
-        said = line.split()
-        if len(said) > 3 and said[2] in ("inet", "inet6") and said[3].partition("/")[0] == words[2]:
-            return said[1].partition("@")[0]
+        fields = line.split()
+        if (
+            len(fields) > 3
+            and fields[2] in ("inet", "inet6")
+            and fields[3].partition("/")[0] == words[2]
+        ):
+            return fields[1].partition("@")[0]
     return None
 
 
@@ -365,21 +367,21 @@ def _compare(answers: tuple[NodeAnswer, ...]) -> tuple[CheckResult, ...]:
     }
     if not known:
         return ()
-    said = {
+    versions = {
         name: f"{f.mpi.implementation} {f.mpi.version} at {f.mpirun_path}" if f.mpi else ""
         for name, f in known.items()
     }
-    majority, count = Counter(said.values()).most_common(1)[0]
-    expected = f"the same on all nodes: {majority} ({count} of {len(said)})"
+    majority, count = Counter(versions.values()).most_common(1)[0]
+    expected = f"the same on all nodes: {majority} ({count} of {len(versions)})"
     sections = {
         a.node.name: (a.artefact, s.line_no) for a in answers if (s := a.section("mpirun_version"))
     }
     results = []
-    for name, text in said.items():
+    for name, text in versions.items():
         artefact, line_no = sections[name]
         status = Status.PASS if text == majority else Status.FAIL
         evidence = Evidence(artefact, line_no, text)
-        values = (("distinct", 1.0 if text == majority else float(len(set(said.values())))),)
+        values = (("distinct", 1.0 if text == majority else float(len(set(versions.values())))),)
         results.append(
             CheckResult(
                 "cross.mpi",

@@ -14,7 +14,7 @@ from busbw.checks import (
     SectionOutput,
     evidence_of,
     once,
-    ruled,
+    results_of,
     unknown,
 )
 from busbw.model import CheckResult, Status
@@ -37,11 +37,11 @@ def _judge(answer: NodeAnswer) -> tuple[CheckResult, ...]:
     output = answer.section("kernel_log")
     name = answer.node.name
     events = kernel_log.parse(output.stdout) if output is not None else ()
-    told = [(event, status) for event in events if (status := _status(event)) is not None]
-    if output is not None and told:
+    bad = [(event, status) for event in events if (status := _status(event)) is not None]
+    if output is not None and bad:
         # What was seen counts, also where the log could not be read to its end.
-        event, status = next((item for item in told if item[1] is Status.FAIL), told[0])
-        kinds = ", ".join(dict.fromkeys(_label(event) for event, _ in told))
+        event, status = next((item for item in bad if item[1] is Status.FAIL), bad[0])
+        kinds = ", ".join(dict.fromkeys(_label(event) for event, _ in bad))
         return (
             CheckResult(
                 _ID,
@@ -136,14 +136,14 @@ def _load(facts: OsFacts) -> RuleResult:
         )
     busy = float(load[0]) / cpus > _LOAD_PER_CPU
     status = Status.WARN if busy else Status.PASS
-    rule_result = RuleResult(
+    result = RuleResult(
         "os.cpu_load",
         status,
         "busy" if busy else "idle",
         expected,
         line_no=facts.line_no("loadavg"),
     )
-    return rule_result.with_values(load_per_core=round(float(load[0]) / cpus, 3))
+    return result.with_values(load_per_core=round(float(load[0]) / cpus, 3))
 
 
 def _pressure(facts: OsFacts) -> RuleResult:
@@ -163,7 +163,7 @@ def _pressure(facts: OsFacts) -> RuleResult:
         Status.WARN if bad else Status.PASS,
         facts.line_no(f"psi_{bad[0]}" if bad else "psi_cpu"),
     )
-    rule_result = RuleResult(
+    result = RuleResult(
         "os.psi",
         status,
         f"waiting for {', '.join(bad)}" if bad else "none",
@@ -171,9 +171,7 @@ def _pressure(facts: OsFacts) -> RuleResult:
         line_no=shown,
     )
     memory, disks = _average(facts.text("psi_memory")), _average(facts.text("psi_io"))
-    return rule_result.with_values(
-        cpu_some_avg60=cpu, memory_full_avg60=memory, io_full_avg60=disks
-    )
+    return result.with_values(cpu_some_avg60=cpu, memory_full_avg60=memory, io_full_avg60=disks)
 
 
 def _average(line: str | None) -> float | None:
@@ -246,7 +244,7 @@ def _disks(answer: NodeAnswer) -> tuple[CheckResult, ...]:
             )
             for i in ("os.disk", "os.shm")
         )
-    return ruled(answer, "disks", "df -P / /tmp /dev/shm", ("os.disk", "os.shm"), _disk_rules)
+    return results_of(answer, "disks", "df -P / /tmp /dev/shm", ("os.disk", "os.shm"), _disk_rules)
 
 
 @once
@@ -265,13 +263,13 @@ def _disk_rules(output: SectionOutput) -> tuple[RuleResult, ...]:
     found = [room.with_values(percent_used=max(int(percent) for _, percent, _ in rows))]
     shm = next((int(size) // 1024 for size, _, mount in rows if mount == "/dev/shm"), None)
     if shm is not None:
-        wanted = f"at least {_SHM_MIB} MiB of shared memory (64 MiB is a container's default)"
+        expected = f"at least {_SHM_MIB} MiB of shared memory (64 MiB is a container's default)"
         good = shm >= _SHM_MIB
         memory = RuleResult(
             "os.shm",
             Status.PASS if good else Status.FAIL,
             "enough" if good else f"{shm} MiB",
-            wanted,
+            expected,
         )
         found.append(memory.with_values(size_mb=shm))
     return tuple(found)
@@ -285,10 +283,10 @@ def _own_name(output: SectionOutput) -> tuple[RuleResult, ...]:
         return (RuleResult("os.hosts", Status.WARN, "its own name does not resolve", expected),)
     loopback = [address for address in addresses if address.startswith("127.") or address == "::1"]
     if loopback:
-        rule_result = RuleResult(
+        result = RuleResult(
             "os.hosts", Status.WARN, f"its own name resolves to {', '.join(loopback)}", expected
         )
-        return (rule_result.with_values(self_resolves_to_loopback=True),)
+        return (result.with_values(self_resolves_to_loopback=True),)
     return (RuleResult("os.hosts", Status.PASS, "resolves", expected),)
 
 
@@ -296,20 +294,20 @@ def _own_name(output: SectionOutput) -> tuple[RuleResult, ...]:
 def _firewall(output: SectionOutput) -> tuple[RuleResult, ...]:
     expected = "no firewall between the nodes (NCCL and MPI use any port)"
     states = output.stdout.split()[1:]
-    known = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
-    if len(states) != len(_FIREWALLS) or not set(states) <= known:
-        said = (output.stderr or output.stdout).strip().splitlines()[:1] or [
+    words = {"active", "inactive", "failed", "unknown", "activating", "deactivating"}
+    if len(states) != len(_FIREWALLS) or not set(states) <= words:
+        reason = (output.stderr or output.stdout).strip().splitlines()[:1] or [
             "systemctl printed nothing"
         ]
-        return (RuleResult("os.firewall", Status.UNKNOWN, "not shown", expected, said[0]),)
+        return (RuleResult("os.firewall", Status.UNKNOWN, "not shown", expected, reason[0]),)
     on = [name for name, state in zip(_FIREWALLS, states, strict=True) if state == "active"]
-    rule_result = RuleResult(
+    result = RuleResult(
         "os.firewall",
         Status.WARN if on else Status.PASS,
         f"active: {', '.join(on)}" if on else "none active",
         expected,
     )
-    return (rule_result.with_values(active=bool(on)),)
+    return (result.with_values(active=bool(on)),)
 
 
 @once
@@ -376,17 +374,17 @@ SYSTEM_FAMILY = CheckFamily(
         ),
     ),
     judge=lambda answer: (
-        *ruled(answer, "system", "cat /proc/loadavg /proc/pressure/cpu …", _IDS, _rules),
+        *results_of(answer, "system", "cat /proc/loadavg /proc/pressure/cpu …", _IDS, _rules),
         *_disks(answer),
-        *ruled(answer, "own_name", "getent ahosts $(uname -n)", ("os.hosts",), _own_name),
-        *ruled(
+        *results_of(answer, "own_name", "getent ahosts $(uname -n)", ("os.hosts",), _own_name),
+        *results_of(
             answer,
             "services",
             f"systemctl is-active {' '.join(_FIREWALLS)}",
             ("os.firewall",),
             _firewall,
         ),
-        *ruled(
+        *results_of(
             answer,
             "time",
             "timedatectl show -p NTPSynchronized; chronyc tracking",

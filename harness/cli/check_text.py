@@ -77,14 +77,14 @@ def drain_reason(report: CheckReport) -> str:
             f" {phrases.count(warned, 'warning')}"
         )
     # What one missing tool hides is one thing, not one per check.
-    said: dict[str, list[str]] = {}
+    ids_by_text: dict[str, list[str]] = {}
     for check in bad:
         why = f" ({check.reason})" if check.status is Status.UNKNOWN and check.reason else ""
-        said.setdefault(f"{check.found}{why}", []).append(check.check_id)
-    told = [f"{', '.join(dict.fromkeys(ids))} {text}" for text, ids in said.items()]
-    more = f"; and {len(told) - 3} more" if len(told) > 3 else ""
+        ids_by_text.setdefault(f"{check.found}{why}", []).append(check.check_id)
+    reasons = [f"{', '.join(dict.fromkeys(ids))} {text}" for text, ids in ids_by_text.items()]
+    more = f"; and {len(reasons) - 3} more" if len(reasons) > 3 else ""
     return one_line(
-        phrases.cut(f"busbw: {report.verdict.value} {'; '.join(told[:3])}{more}", 2 * _TEXT)
+        phrases.cut(f"busbw: {report.verdict.value} {'; '.join(reasons[:3])}{more}", 2 * _TEXT)
     )
 
 
@@ -99,22 +99,22 @@ def _matrix(report: CheckReport) -> list[str]:
     width = len(f"{counts[0]:,}/{counts[1]:,}")
     found = []
     for group, members in groups.items():
-        told = [c for c in members if _is_problem(c)]
-        made = [*told, *(c for c in members if c.status is Status.PASS)]
-        well = {c.node for c in made} - {c.node for c in told}
+        problems = [c for c in members if _is_problem(c)]
+        checked = [*problems, *(c for c in members if c.status is Status.PASS)]
+        well = {c.node for c in checked} - {c.node for c in problems}
         marks = []
         for status in (Status.FAIL, Status.UNKNOWN, Status.WARN):
-            bad = [c for c in told if c.status is status]
+            bad = [c for c in problems if c.status is status]
             if bad:
                 ids = list(dict.fromkeys(c.check_id for c in bad))
                 shown = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
                 marks.append(f"{phrases.SIGNS[status]} {_few({c.node for c in bad})} {shown}")
-        checks = len({c.check_id for c in made})
-        said = "   ".join(marks) or (
-            f"well ({phrases.count(checks, 'check')})" if made else "not checked"
+        checks = len({c.check_id for c in checked})
+        text = "   ".join(marks) or (
+            f"well ({phrases.count(checks, 'check')})" if checked else "not checked"
         )
-        count = f"{len(well):,}/{len(report.nodes):,}" if made else "–"
-        found.append(f"  {group:<6} {count:>{width}}  {said}")
+        count = f"{len(well):,}/{len(report.nodes):,}" if checked else "–"
+        found.append(f"  {group:<6} {count:>{width}}  {text}")
     return found
 
 
@@ -212,8 +212,8 @@ def _not_checked(report: CheckReport) -> list[str]:
         if len(reasons) > _REASONS
         else []
     )
-    asked = {c.check_id for c in report.checks if c.status is not Status.SKIPPED}
-    skipped = sorted({c.check_id for c in report.checks if c.status is Status.SKIPPED} - asked)
+    applicable = {c.check_id for c in report.checks if c.status is not Status.SKIPPED}
+    skipped = sorted({c.check_id for c in report.checks if c.status is Status.SKIPPED} - applicable)
     if skipped:
         found.append(
             f"NOT APPLICABLE  {phrases.count(len(skipped), 'check')} to these nodes with profile"

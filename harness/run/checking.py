@@ -114,7 +114,7 @@ def probed(
         ReachError: no node could be reached.
     """
     with reach(run, plan, transport, say) as fleet:
-        demand_session(fleet)
+        require_session(fleet)
         context = Context(run=run, plan=plan, fleet=fleet, now=now, say=say)
         say("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
         preflight.ask(context)
@@ -123,7 +123,7 @@ def probed(
         yield ProbedNodes(replace(context, plan=settled), assess.answers(run, settled))
 
 
-def demand_session(fleet: Fleet) -> None:
+def require_session(fleet: Fleet) -> None:
     """Nothing where a node was reached.
 
     Raises:

@@ -15,7 +15,7 @@ from busbw.errors import ReachError, ReadError, RunDirError, UsageError
 from busbw.model import CheckResult, CommandResult, Node, Status, Unreachable
 from busbw.model.topology import Topology
 from busbw.parsers.verdict import EXIT_STATUS
-from busbw.run.checking import demand_session, verdict_of
+from busbw.run.checking import require_session, verdict_of
 from busbw.run.reach import reach
 from busbw.store import artefacts
 from busbw.store.artefacts import FabricArtefact, FabricText
@@ -82,7 +82,7 @@ def reach_and_ask(
     """
     artefacts.keep(run, "plan.json", plan)
     with reach(run, plan, transport, say) as fleet:
-        demand_session(fleet)
+        require_session(fleet)
         own = None if host_name is None else _session(run, plan, transport, host_name)
         host = own or fleet.sessions.get(plan.cluster.head)
         place = host.node if host else "no host"

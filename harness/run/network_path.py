@@ -128,9 +128,9 @@ def _ports(
         context,
         "connect",
         {
-            node: network_path.connect(node, wanted, token)
-            for node, wanted in targets.items()
-            if wanted
+            node: network_path.connect(node, routes, token)
+            for node, routes in targets.items()
+            if routes
         },
     )
     quits = {
@@ -147,8 +147,8 @@ def _ports(
         context,
         "rails",
         {
-            node: network_path.attempt(node, wanted)
-            for node, wanted in network_path.targets(places, nodes).items()
+            node: network_path.attempt(node, routes)
+            for node, routes in network_path.targets(places, nodes).items()
         },
     )
     return [*listening, *connecting, *rails]
@@ -193,10 +193,10 @@ def _kept(kind: str, answer: CommandResult | Unreachable) -> ProbeText:
         else f"raw/probe/{kind}/{answer.node}.txt"
     )
     path = store if answer.stdout or answer.ok else None
-    said = answer.problem or (
+    problem = answer.problem or (
         "" if answer.ok else answer.err().strip()[-300:] or f"exit status {answer.exit_status}"
     )
-    return ProbeText(kind, answer.node, path, answer.exit_status, said)
+    return ProbeText(kind, answer.node, path, answer.exit_status, problem)
 
 
 def _content(context: Context, text: ProbeText) -> str:

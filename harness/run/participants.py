@@ -59,28 +59,30 @@ def look(context: Context, answers: tuple[NodeAnswer, ...], head: str) -> Occupa
 
 
 def refuse(context: Context, occupation: Occupation, nodes: tuple[str, ...]) -> None:
-    """Nothing where the nodes are free, or where the user wants it nevertheless.
+    """Nothing where the nodes are free, or where the user runs with --force.
 
     Raises:
-        BusyError: somebody works on `nodes`; `seen` names the owners.
+        BusyError: other jobs run on `nodes`; `seen` names the owners.
     """
-    there = [each for each in occupation.occupants if each.node in nodes]
-    if not there:
+    occupants = [each for each in occupation.occupants if each.node in nodes]
+    if not occupants:
         return
-    busy = fold(each.node for each in there)
-    groups: dict[str, list[str]] = {}
-    for each in there:
+    nodes_by_job: dict[str, list[str]] = {}
+    for each in occupants:
         owner = f"of {each.owner}" if each.owner else "of an owner that is not seen from here"
-        groups.setdefault(f"{each.what} {owner}", []).append(each.node)
-    told = [f"{fold(where)}: {what}" for what, where in groups.items()]
-    more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-    seen = f"{'; '.join(told[:_SHOWN])}{more}"
+        nodes_by_job.setdefault(f"{each.what} {owner}", []).append(each.node)
+    jobs = [f"{fold(names)}: {job}" for job, names in nodes_by_job.items()]
+    seen = "; ".join(jobs[:_SHOWN])
+    if len(jobs) > _SHOWN:
+        seen += f"; and {len(jobs) - _SHOWN} more"
     if context.plan.force:
         context.say("check", f"measured beside others, as asked for: {seen}")
         return
     # The next try has to ask again: by then they may be free.
     context.run.set_aside("preflight.json")
-    what = f"{len({each.node for each in there})} of {len(nodes)} nodes are in use by somebody else"
+    names = {each.node for each in occupants}
+    busy = fold(names)
+    what = f"{len(names)} of {len(nodes)} nodes are in use by somebody else"
     raise BusyError(
         what,
         seen=seen,
@@ -96,10 +98,10 @@ def _jobs(
         Command(squeue.ARGV, timeout_s=_SQUEUE_S, label="squeue")
     )
     if not answer.ok:
-        said = (
+        text = (
             answer.problem or answer.err().strip() or f"exit status {answer.exit_status}"
         ).splitlines()[0]
-        return [], f"squeue on {head}: {said}"
+        return [], f"squeue on {head}: {text}"
     names = _names(answers)
     users = {each.node.name: facts(each).user_id for each in answers}
     found = []

@@ -46,13 +46,13 @@ def ask(
     if done is not None:
         return done
     # Which fabric it is may be told by the answers alone: then everything is asked.
-    known, wanted = (
+    every, policy = (
         families(),
-        (None if context.plan.profile.name == fabric.UNDETECTED else assess.demand(context.plan)),
+        (None if context.plan.profile.name == fabric.UNDETECTED else assess.policy(context.plan)),
     )
-    limit_s = script.limit_s(script.sections(known, wanted)) if within_s is None else within_s
+    limit_s = script.limit_s(script.sections(every, policy)) if within_s is None else within_s
     boundary = context.plan.run_id
-    command = script.build(known, boundary, limit_s, section_s, demand=wanted, sudo=sudo)
+    command = script.build(every, boundary, limit_s, section_s, policy=policy, sudo=sudo)
     commands = {
         node: dataclasses.replace(command, store=f"preflight/{node}.txt")
         for node in context.fleet.sessions

@@ -151,9 +151,9 @@ def _rates(topology: Topology) -> list[CheckResult]:
     bad: list[tuple[str, Status, str, Evidence | None]] = []
     for link in links:
         most, count, total = usual[_kind(link)]
-        told = f"{link.label()}: {_rate(link)}"
+        text = f"{link.label()}: {_rate(link)}"
         if link.rate_gbit_s is not None and link.rate_gbit_s < most:
-            text = f"{told}, {count} of {total} of its like run at {most:g} Gb/s" + (
+            text = f"{text}, {count} of {total} of its like run at {most:g} Gb/s" + (
                 f" ({link.hint})" if link.hint else ""
             )
             bad.append((_node_of(link), Status.FAIL, text, _evidence(link, text)))
@@ -162,8 +162,8 @@ def _rates(topology: Topology) -> list[CheckResult]:
                 (
                     _node_of(link),
                     Status.WARN,
-                    f"{told}; {link.hint}",
-                    _evidence(link, f"{told}; {link.hint}"),
+                    f"{text}; {link.hint}",
+                    _evidence(link, f"{text}; {link.hint}"),
                 )
             )
     return _by_node(LINK_RATE, topology, bad, expected)

@@ -83,15 +83,15 @@ def parse(text: str) -> Reading:
     tables = dict(_tables(text))
     if not tables:
         words = {"E": "complains", "W": "warns"}
-        told = tuple(
+        complaints = tuple(
             dict.fromkeys(f"ibdiagnet {words[m[1]]}: {m[2]}" for m in _COMPLAINT.finditer(text))
         )
         more = (
-            (f"ibdiagnet: {len(told) - _MOST_COMPLAINTS} more",)
-            if len(told) > _MOST_COMPLAINTS
+            (f"ibdiagnet: {len(complaints) - _MOST_COMPLAINTS} more",)
+            if len(complaints) > _MOST_COMPLAINTS
             else ()
         )
-        return Reading("ibdiagnet", problems=(*told[:_MOST_COMPLAINTS], *more))
+        return Reading("ibdiagnet", problems=(*complaints[:_MOST_COMPLAINTS], *more))
     nodes = {_guid(row): row for _, row in tables.get("NODES", ())}
     ports = {(_guid(row), row.get("PortNum", "")): _port(row) for _, row in tables.get("PORTS", ())}
     ends = _Ends(nodes, ports)

@@ -39,24 +39,24 @@ def parse(text: str, node: str = "") -> Reading:
         _neighbour(
             node,
             name,
-            {key: value for key, (value, _) in said.items()},
-            next(iter(said.values()))[1],
+            {key: value for key, (value, _) in fields.items()},
+            next(iter(fields.values()))[1],
         )
-        for name, said in found.items()
+        for name, fields in found.items()
     ]
     return Reading("lldp", tuple(link for link in links if link))
 
 
 def _neighbour(
-    node: str, interface: str, said: dict[str, str], line_no: int | None
+    node: str, interface: str, fields: dict[str, str], line_no: int | None
 ) -> FabricLink | None:
-    switch = said.get("chassis.name") or said.get("chassis.mac")
+    switch = fields.get("chassis.name") or fields.get("chassis.mac")
     # A switch may name its port by interface, by a number of its own, by address, or only in words.
     port = next(
         (
-            said[key]
+            fields[key]
             for key in ("port.ifname", "port.local", "port.descr", "port.mac")
-            if said.get(key)
+            if fields.get(key)
         ),
         "",
     )
@@ -75,22 +75,22 @@ def _from_json(text: str, node: str) -> Reading:
         return Reading("lldp", problems=(f"lldp: not whole JSON: {error}",))
     links = []
     for interface, body in _interfaces(document.get("lldp")):
-        said: dict[str, str] = {}
+        fields: dict[str, str] = {}
         for name, chassis in _named(body.get("chassis")):
-            said.setdefault("chassis.name", name or _value(chassis.get("name")))
-            said.setdefault("chassis.mac", _value(chassis.get("id")))
+            fields.setdefault("chassis.name", name or _value(chassis.get("name")))
+            fields.setdefault("chassis.mac", _value(chassis.get("id")))
         for port in _list(body.get("port")):
             inner = mapping(port)
             for identity in _list(inner.get("id")):
                 kind = str(mapping(identity).get("type", ""))
-                said.setdefault(
+                fields.setdefault(
                     {"ifname": "port.ifname", "local": "port.local", "mac": "port.mac"}.get(
                         kind, "port.descr"
                     ),
                     _value(identity),
                 )
-            said.setdefault("port.descr", _value(inner.get("descr")))
-        links.append(_neighbour(node, interface, said, None))
+            fields.setdefault("port.descr", _value(inner.get("descr")))
+        links.append(_neighbour(node, interface, fields, None))
     return Reading("lldp", tuple(link for link in links if link))
 
 
@@ -127,7 +127,7 @@ def _named(value: object) -> list[tuple[str, dict[str, object]]]:
 def _value(value: object) -> str:
     """`{"value": …}`, `[{"value": …}]` or the text itself; "" = none."""
     for each in _list(value):
-        said = mapping(each).get("value", each)
-        if isinstance(said, str):
-            return said
+        fields = mapping(each).get("value", each)
+        if isinstance(fields, str):
+            return fields
     return ""

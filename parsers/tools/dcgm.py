@@ -74,9 +74,11 @@ def _result(test: str, result: dict[str, object]) -> DiagResult:
     entity = text_of(result, "gpu_id") or text_of(result, "gpu_ids")
     if entity is None and (text_of(result, "entity_group") or "").upper() == "GPU":
         entity = text_of(result, "entity_id")
-    told = [*_texts(result.get("warnings")), *_texts(result.get("errors"))]
+    warnings = [*_texts(result.get("warnings")), *_texts(result.get("errors"))]
     gpu = int(entity) if entity is not None and entity.isdigit() else None
-    return DiagResult(test, gpu, (text_of(result, "status") or "").capitalize(), "; ".join(told))
+    return DiagResult(
+        test, gpu, (text_of(result, "status") or "").capitalize(), "; ".join(warnings)
+    )
 
 
 def _texts(value: object) -> list[str]:
@@ -86,9 +88,9 @@ def _texts(value: object) -> list[str]:
     found = []
     for each in value if isinstance(value, list) else []:
         inner = mapping(each)
-        said = text_of(inner, "warning") or text_of(inner, "error") if inner else each
-        if isinstance(said, str) and said.strip():
-            found.append(said.strip())
+        text = text_of(inner, "warning") or text_of(inner, "error") if inner else each
+        if isinstance(text, str) and text.strip():
+            found.append(text.strip())
     return found
 
 

@@ -67,9 +67,9 @@ def parse(text: str) -> Ibstat | None:
 
     def finish() -> None:
         if name is not None:
-            made = tuple(_port(number, values) for number, values in ports)
+            parsed = tuple(_port(number, values) for number, values in ports)
             devices.append(
-                IbstatDevice(name, fields.get("CA type"), fields.get("Firmware version"), made)
+                IbstatDevice(name, fields.get("CA type"), fields.get("Firmware version"), parsed)
             )
 
     for line in text.splitlines():

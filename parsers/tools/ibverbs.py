@@ -146,7 +146,7 @@ def _port(match: re.Match[str], text: str) -> VerbsPort:
 
 def _fields(text: str) -> dict[str, str]:
     pairs = (line.partition(":") for line in text.split("\n") if line[:1] in " \t")
-    return {name.strip(): said for name, _, value in pairs if (said := value.strip())}
+    return {name.strip(): value.strip() for name, _, value in pairs if value.strip()}
 
 
 def _word(text: str | None) -> str | None:

@@ -29,4 +29,6 @@ def parse(text: str) -> ImexDomain | None:
     state = _DOMAIN.search(text)
     if state is None:
         return None
-    return ImexDomain(state[1], tuple((int(number), said) for number, said in _NODE.findall(text)))
+    return ImexDomain(
+        state[1], tuple((int(number), state_of) for number, state_of in _NODE.findall(text))
+    )

@@ -50,7 +50,7 @@ def parse(text: str) -> Iperf3 | None:
     if not (text_of(start, "version") or "").startswith("iperf"):
         return None
     ends = [mapping(each) for each in items(start, "connected")]
-    asked = mapping(start.get("test_start"))
+    options = mapping(start.get("test_start"))
     # One UDP sum serves both directions; what was lost is told in percent.
     sent = mapping(end.get("sum_sent")) or mapping(end.get("sum"))
     received = mapping(end.get("sum_received")) or mapping(end.get("sum"))
@@ -61,10 +61,10 @@ def parse(text: str) -> Iperf3 | None:
     return Iperf3(
         local=text_of(ends[0], "local_host") if ends else None,
         remote=text_of(ends[0], "remote_host") if ends else None,
-        protocol=text_of(asked, "protocol"),
-        streams=whole(asked, "num_streams"),
+        protocol=text_of(options, "protocol"),
+        streams=whole(options, "num_streams"),
         seconds=number(sent, "seconds"),
-        reverse=bool(flag(asked, "reverse")),
+        reverse=bool(flag(options, "reverse")),
         sent_gbit_s=_gbit_s(sent),
         received_gbit_s=None if error else _gbit_s(received),
         sent_bytes=whole(sent, "bytes"),

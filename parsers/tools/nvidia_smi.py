@@ -29,7 +29,7 @@ class QueryRow:
 
     def text(self, field: str) -> str | None:
         """The value; None = not asked, or the driver gives none."""
-        value = next((said for name, said in self.values if name == field), None)
+        value = next((text for name, text in self.values if name == field), None)
         return None if value is None or value in ("[N/A]", "N/A", "[Not Supported]", "") else value
 
     def number(self, field: str) -> float | None:
@@ -120,9 +120,9 @@ def _counters(index: int, first: int, block: str) -> list[GpuCounter]:
     totals: dict[str, int] = {}
     path: list[tuple[int, str]] = []
     for line_no, line in enumerate(block.splitlines(), first):
-        said = line.lstrip(" ")
-        depth = len(line) - len(said)
-        title, colon, value = said.partition(":")
+        text = line.lstrip(" ")
+        depth = len(line) - len(text)
+        title, colon, value = text.partition(":")
         title = title.rstrip(" ")
         if not depth or not title or (colon and value[:1] != " "):
             continue
@@ -247,7 +247,7 @@ class TopologyRow:
     def nics_at(self, word: str) -> tuple[str, ...]:
         """NIC columns with that word, in order."""
         return tuple(
-            column for column, said in self.paths if said == word and not column.startswith("GPU")
+            column for column, cell in self.paths if cell == word and not column.startswith("GPU")
         )
 
 
@@ -302,12 +302,12 @@ def parse_topology(text: str) -> Topology | None:
 
 def _row(name: str, cells: list[str], columns: list[str], numa_at: int | None) -> TopologyRow:
     paths: list[tuple[str, str]] = []
-    whole = [part for cell in cells for part in _parts(cell)]
-    for column, cell in zip(columns, whole, strict=False):
+    parts = [part for cell in cells for part in _parts(cell)]
+    for column, cell in zip(columns, parts, strict=False):
         if not _WORD.match(cell):
             return TopologyRow(name, tuple(paths), None, torn=True)
         paths.append((column, cell))
-    torn = len(paths) < len(columns) or len(whole) != len(cells)
+    torn = len(paths) < len(columns) or len(parts) != len(cells)
     numa = (
         cells[numa_at]
         if numa_at is not None and not torn and len(cells) > numa_at and cells[numa_at].isdigit()
@@ -510,9 +510,9 @@ def _group(title: str, text: str) -> dict[str, str]:
     lines = _DEEPER.match(text, text.find("\n", start))
     pairs = (line.partition(":") for line in lines[0].split("\n")) if lines else ()
     return {
-        label.strip(): said
+        label.strip(): value.strip()
         for label, _, value in pairs
-        if (said := value.strip()) and said != "N/A"
+        if value.strip() not in ("", "N/A")
     }
 
 

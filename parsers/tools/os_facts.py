@@ -75,8 +75,8 @@ def parse_netdevs(text: str) -> tuple[RdmaNetdev, ...]:
     found = []
     for device, name, rest in _NETDEV_LINE.findall(text):
         words = rest.split()
-        said = dict(zip(words[::2], words[1::2], strict=False))
-        numbers = {key: int(value) for key, value in said.items() if value.isdigit()}
+        fields = dict(zip(words[::2], words[1::2], strict=False))
+        numbers = {key: int(value) for key, value in fields.items() if value.isdigit()}
         found.append(
             RdmaNetdev(
                 device=device,
@@ -85,8 +85,8 @@ def parse_netdevs(text: str) -> tuple[RdmaNetdev, ...]:
                 rp_filter=numbers.get("rp_filter"),
                 arp_ignore=numbers.get("arp_ignore"),
                 arp_announce=numbers.get("arp_announce"),
-                ecn_np=_priorities(said.get("ecn_np", "-")),
-                ecn_rp=_priorities(said.get("ecn_rp", "-")),
+                ecn_np=_priorities(fields.get("ecn_np", "-")),
+                ecn_rp=_priorities(fields.get("ecn_rp", "-")),
             )
         )
     return tuple(found)

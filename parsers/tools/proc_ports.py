@@ -70,33 +70,36 @@ def parse(text: str) -> tuple[Port, ...]:
     return tuple(_port(key, values[key], lines[key]) for key in sorted(values))
 
 
-def _port(key: tuple[str, bool], said: dict[str, str], line_no: int) -> Port:
+def _port(key: tuple[str, bool], fields: dict[str, str], line_no: int) -> Port:
     name, rdma = key
     faults = tuple(
-        (fault, number) for fault in _FAULTS if (number := _number(said, fault)) is not None
+        (fault, number) for fault in _FAULTS if (number := _number(fields, fault)) is not None
     )
     if rdma:
-        state = said.get("state", "").partition(":")[2].strip()
+        state = fields.get("state", "").partition(":")[2].strip()
         link = None if not state else state == "ACTIVE"
         sent, received = (
-            None if (n := _number(said, c)) is None else n * _WORDS
+            None if (n := _number(fields, c)) is None else n * _WORDS
             for c in ("port_xmit_data", "port_rcv_data")
         )
         return Port(name, True, state, link, sent, received, faults, line_no)
-    state, carrier = said.get("operstate", ""), {"1": True, "0": False}.get(said.get("carrier", ""))
+    state, carrier = (
+        fields.get("operstate", ""),
+        {"1": True, "0": False}.get(fields.get("carrier", "")),
+    )
     link = carrier and state not in ("down", "lowerlayerdown") if carrier is not None else None
     return Port(
         name,
         False,
         state,
         link,
-        _number(said, "tx_bytes"),
-        _number(said, "rx_bytes"),
+        _number(fields, "tx_bytes"),
+        _number(fields, "rx_bytes"),
         faults,
         line_no,
     )
 
 
-def _number(said: dict[str, str], name: str) -> int | None:
-    text = said.get(name, "")
+def _number(fields: dict[str, str], name: str) -> int | None:
+    text = fields.get(name, "")
     return int(text) if text.isdigit() else None

@@ -37,15 +37,15 @@ def parse(text: str) -> tuple[QueuePair, ...]:
         if (m := _LINE.match(line.strip())) is None:
             continue
         words = m[3].split()
-        said = dict(zip(words[::2], words[1::2], strict=False))
-        remote, pid = said.get("rqpn", ""), said.get("pid", "")
+        fields = dict(zip(words[::2], words[1::2], strict=False))
+        remote, pid = fields.get("rqpn", ""), fields.get("pid", "")
         found.append(
             QueuePair(
                 m[1],
                 int(m[2]),
                 int(remote) if remote.isdigit() else None,
-                said.get("type", ""),
-                said.get("state", ""),
+                fields.get("type", ""),
+                fields.get("state", ""),
                 int(pid) if pid.isdigit() else None,
                 line_no,
             )

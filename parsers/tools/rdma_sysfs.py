@@ -112,10 +112,10 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
     return tuple(
         SysfsDevice(
             name=name,
-            firmware=said.get("fw_ver") or None,
-            board_id=said.get("board_id") or None,
-            hca_type=said.get("hca_type") or None,
-            numa=said.get("numa_node") or None,
+            firmware=attributes.get("fw_ver") or None,
+            board_id=attributes.get("board_id") or None,
+            hca_type=attributes.get("hca_type") or None,
+            numa=attributes.get("numa_node") or None,
             ports=tuple(
                 _port(
                     number,
@@ -126,7 +126,7 @@ def parse(text: str) -> tuple[SysfsDevice, ...]:
                 for number, values in sorted(ports.get(name, {}).items())
             ),
         )
-        for name, said in fields.items()
+        for name, attributes in fields.items()
     )
 
 

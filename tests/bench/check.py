@@ -30,7 +30,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from busbw.checks import Demand, script
+from busbw.checks import Policy, script
 from busbw.checks.frame import families
 from busbw.fabrics import fabric
 from busbw.model import Answer, Cluster, Command, CommandResult, Node
@@ -49,7 +49,7 @@ def bundle() -> Command:
     """The script of all checks of the profile."""
     wanted = fabric.load(PROFILE).checks
     return script.build(
-        families(), "bench", 120, demand=Demand(PROFILE, wanted.required, wanted.advisory)
+        families(), "bench", 120, policy=Policy(PROFILE, wanted.required, wanted.advisory)
     )
 
 

@@ -20,7 +20,7 @@ FOLDERS = {
 }
 CHECK = '''"""How many swap areas the node has."""
 
-from busbw.checks import Check, CheckFamily, RuleResult, Section, SectionOutput, ruled
+from busbw.checks import Check, CheckFamily, RuleResult, Section, SectionOutput, results_of
 from busbw.model import Status
 
 
@@ -33,7 +33,7 @@ CHECK = CheckFamily(
     name="swap",
     checks=(Check("os.swap", "cat /proc/swaps", "shown for information"),),
     sections=(Section("swap", "cat /proc/swaps", small=True),),
-    judge=lambda answer: ruled(answer, "swap", "cat /proc/swaps", ("os.swap",), _swap),
+    judge=lambda answer: results_of(answer, "swap", "cat /proc/swaps", ("os.swap",), _swap),
 )
 '''
 TOOL = '''"""What `swapon --show` prints (util-linux 2.38)."""

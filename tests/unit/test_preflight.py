@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
-from busbw.checks import Check, CheckFamily, Demand, NodeAnswer, Section, frame, script
+from busbw.checks import Check, CheckFamily, NodeAnswer, Policy, Section, frame, script
 from busbw.checks.frame import families
 from busbw.checks.software import facts
 from busbw.model import CheckResult, Command, CommandResult, Node, Status
 
-ALL = Demand("test", ("*",), ())
+ALL = Policy("test", ("*",), ())
 
 
 def run_here(command: Command, path: str = "/usr/bin:/bin") -> CommandResult:
@@ -97,8 +97,8 @@ def answer_of(
     return script.split(node or Node("n1"), result, "run-1", "raw/preflight/n1.txt")
 
 
-def check(check_id: str, *answers: NodeAnswer, demand: Demand = ALL) -> tuple[CheckResult, ...]:
-    return tuple(r for r in frame.judge(families(), answers, demand) if r.check_id == check_id)
+def check(check_id: str, *answers: NodeAnswer, policy: Policy = ALL) -> tuple[CheckResult, ...]:
+    return tuple(r for r in frame.judge(families(), answers, policy) if r.check_id == check_id)
 
 
 def test_the_script_runs_to_its_end_here_and_every_section_answers() -> None:
@@ -251,10 +251,10 @@ def test_the_odd_mpi_out_fails_and_the_majority_passes() -> None:
 
 
 def test_a_check_outside_the_profile_is_skipped_and_an_advisory_one_is_not_required() -> None:
-    demand = Demand("tcp", ("sw.*",), ("os.*",))
+    policy = Policy("tcp", ("sw.*",), ("os.*",))
     results = {
         r.check_id: r
-        for r in frame.judge(families(), (answer_of(memlock=("64\n", "", 0)),), demand)
+        for r in frame.judge(families(), (answer_of(memlock=("64\n", "", 0)),), policy)
     }
     assert (results["rdma.devices"].status, results["rdma.devices"].reason) == (
         Status.SKIPPED,
@@ -268,8 +268,8 @@ def test_a_check_outside_the_profile_is_skipped_and_an_advisory_one_is_not_requi
 
 
 def test_a_demanded_check_that_does_not_exist_is_unknown_on_every_node() -> None:
-    demand = dataclasses.replace(ALL, required=("gpu.telepathy",))
-    (result,) = check("gpu.telepathy", answer_of(), demand=demand)
+    policy = dataclasses.replace(ALL, required=("gpu.telepathy",))
+    (result,) = check("gpu.telepathy", answer_of(), policy=policy)
     assert (result.status, result.reason, result.required) == (
         Status.UNKNOWN,
         "this version of busbw does not have this check",
@@ -344,7 +344,7 @@ def test_a_text_that_a_check_stumbles_over_costs_one_node_its_answer_and_nobody_
     checks = (Check("x.y", "x", "never"), Check("cross.z", "x", "never"))
     family = CheckFamily("x", checks, (), stumble, fall)
     nodes = tuple(NodeAnswer(Node(name), {}, "raw/x", None) for name in ("good", "odd"))
-    results = frame.judge((family,), nodes, Demand("lab", ("x.y", "cross.z"), ()))
+    results = frame.judge((family,), nodes, Policy("lab", ("x.y", "cross.z"), ()))
     told = {(r.check_id, r.node): (r.status, r.found) for r in results}
     assert told[("x.y", "good")] == (Status.PASS, "well")
     assert told[("x.y", "odd")] == (Status.UNKNOWN, "not understood")

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.checks import Demand, NodeAnswer, SectionOutput, frame, script
+from busbw.checks import NodeAnswer, Policy, SectionOutput, frame, script
 from busbw.checks.frame import families
 from busbw.model import CheckResult, Node, Status
 
-ALL = Demand("test", ("*",), ())
+ALL = Policy("test", ("*",), ())
 Sections = dict[str, str | tuple[str, str, int]]
 ABSENT = ("", "sh: not found\n", 127)
 STUCK = "D      77  1000 ana   nfs_wait_on_request   python3\n"
@@ -278,7 +278,7 @@ def test_only_what_serves_a_check_of_the_profile_is_asked() -> None:
     asked = {
         s.name
         for s in script.sections(
-            families(), Demand("lab", ("ssh.connect", "sw.mpirun"), ("sw.env_file",))
+            families(), Policy("lab", ("ssh.connect", "sw.mpirun"), ("sw.env_file",))
         )
     }
     assert {"mpirun_version", "identity", "nvidia_smi_list", "nccl_conf"} <= asked
@@ -289,8 +289,8 @@ def test_only_what_serves_a_check_of_the_profile_is_asked() -> None:
 
 
 def test_who_has_little_time_asks_first_for_what_decides() -> None:
-    demand = Demand("tcp", ("gpu.count", "gpu.driver", "sw.mpirun"), ("os.*", "gpu.*", "rdma.*"))
-    text = script.build(families(), "run-1", 4.0, at_most_s=2, demand=demand).stdin.decode()
+    policy = Policy("tcp", ("gpu.count", "gpu.driver", "sw.mpirun"), ("os.*", "gpu.*", "rdma.*"))
+    text = script.build(families(), "run-1", 4.0, at_most_s=2, policy=policy).stdin.decode()
     order = [line.split()[1] for line in text.splitlines() if line.startswith("ask ")]
     deciding = {"nvidia_smi_list", "gpu_query", "gpu_apps", "mpirun_version", "processes"}
     assert set(order[: len(deciding)]) == deciding
@@ -310,7 +310,7 @@ def test_every_check_says_the_same_when_only_its_own_sections_were_asked() -> No
     full = [answer(everything, node=f"n{i}") for i in range(2)]
     for family in families():
         for check_id in family.ids:
-            names = {s.name for s in script.sections(families(), Demand("one", (check_id,), ()))}
+            names = {s.name for s in script.sections(families(), Policy("one", (check_id,), ()))}
             part = [
                 answer(
                     {name: text for name, text in everything.items() if name in names}, node=f"n{i}"

@@ -11,8 +11,8 @@ import pytest
 
 from busbw.checks import (
     CheckFamily,
-    Demand,
     NodeAnswer,
+    Policy,
     SectionOutput,
     ethernet,
     frame,
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 GOOD = GpuState(
     0, "NVIDIA H100 80GB HBM3", "550.54.14", True, False, 0, 700.0, 700.0, 4.0, 16.0, 16.0
 )
-ALL = Demand("test", ("*",), ())
+ALL = Policy("test", ("*",), ())
 HEAD = "index, name, driver_version, vbios_version\n"
 
 
@@ -341,7 +341,7 @@ def test_every_family_gives_a_result_for_each_of_its_checks_whatever_a_node_said
             sections = {s.name: text for f in families() for s in f.sections}
             given = {
                 r.check_id
-                for r in frame.judge(rulers, (answer(**sections),), Demand("t", family.ids, ()))
+                for r in frame.judge(rulers, (answer(**sections),), Policy("t", family.ids, ()))
             }
             assert given >= set(family.ids) - {"cross.mpi"}, family.name
 
