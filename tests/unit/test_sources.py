@@ -306,6 +306,20 @@ def zip_link() -> bytes:
             "0 files, 3,145,728 bytes; at most 20,000 and 1,048,576",
         ),
     ],
+    # Archives carry the time at which they were made: workers must call a case by the same name.
+    ids=[
+        "path up",
+        "absolute path",
+        "zip path up",
+        "link",
+        "zip link",
+        "cut",
+        "HTML",
+        "no Makefile",
+        "no all_reduce",
+        "zeros",
+        "zip zeros",
+    ],
 )
 def test_an_archive_that_is_not_to_be_trusted_or_not_nccl_tests_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, what: str, seen: str
