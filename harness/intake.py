@@ -1,10 +1,10 @@
 """Where the bytes of a text come from: files, directories, globs, standard input, plain or
 compressed, always in chunks of bounded size.
 
-Compression is told by the first bytes, not by the name: gzip, zstd, xz, bzip2, one inside the
-other. zstd is read by the `zstandard` package (`pip install busbw[zstd]`) or the `zstd` program.
-UTF-16 (what PowerShell's `>` writes) is turned into UTF-8, and log lines that a collector wrapped
-in JSON are taken out of it.
+Compression is recognised by the first bytes, not by the name: gzip, zstd, xz, bzip2, also nested.
+zstd is read by the `zstandard` package (`pip install busbw[zstd]`) or the `zstd` program. UTF-16
+(what PowerShell's `>` writes) is converted to UTF-8, and log lines that a collector wrapped in JSON
+are unwrapped.
 
 Limits, so that a small file cannot fill the machine: at most `MOST_BYTES` out of one text, and at
 most `MOST_RATIO` times what went in once `FREE_BYTES` have come out; at most `MOST_FILES` files out
@@ -35,7 +35,7 @@ from busbw.parsers.logs.json_values import unwrapped
 CHUNK_BYTES = 120 << 10
 """Just under glibc's threshold (128 KiB) from which on each buffer is mapped and unmapped anew."""
 FREE_BYTES = 256 << 20
-"""Out of the ratio limit: small texts may be as repetitive as they like."""
+"""Exempt from the ratio limit: small texts may be as repetitive as they like."""
 MOST_RATIO = 400
 """Bytes out per byte in. Logs reach 20 to 100; 1 GB of zeros in gzip is 1,000."""
 MOST_BYTES = 1 << 40
@@ -48,17 +48,16 @@ _MAGIC = (
     (b"BZh", "bzip2"),
 )
 _DEEPEST = 3
-_ZSTD_BITE = 1024
-"""Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so that at most 32 MiB come out
-of one bite."""
+_ZSTD_BYTES = 1024
+"""Bytes given to zstd at once: a block of 4 bytes can hold 128 KiB, so at most 32 MiB come out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One text that can be opened, as often as wanted."""
+    """One text that can be opened any number of times."""
 
     name: str
-    """As given, or as found in the directory; `-` = standard input."""
+    """As given, or its path in the directory; `-` = standard input."""
     path: Path
 
     def open(self) -> Reading:
@@ -108,8 +107,7 @@ class Reading:
             yield chunk
 
     def _expanded(self, kind: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The chunks without one layer of compression; damage ends them and is told in
-        `problem`."""
+        """The chunks without one layer of compression; damage ends them and sets `problem`."""
         unpack = {"gzip": _gzip, "zstd": _zstd, "xz": _xz, "bzip2": _bzip2}[kind]
         try:
             yield from unpack(chunks)
@@ -164,22 +162,19 @@ def expand(arguments: Sequence[str]) -> tuple[Source, ...]:
             continue
         path = Path(argument)
         if path.is_dir():
-            found = [Source(str(file), file) for file in _files(path)]
-        elif path.exists() or not glob.has_magic(argument):
-            found = [Source(argument, path)] if path.exists() else []
+            texts = [Source(str(file), file) for file in _files(path)]
+        elif path.exists():
+            texts = [Source(argument, path)]
         else:
-            found = [
-                Source(name, Path(name))
-                for name in sorted(glob.glob(argument, recursive=True))
-                if not Path(name).is_dir()
-            ]
-        if not found:
+            names = sorted(glob.glob(argument, recursive=True)) if glob.has_magic(argument) else []
+            texts = [Source(name, Path(name)) for name in names if not Path(name).is_dir()]
+        if not texts:
             raise UsageError(
                 f"nothing to read at {argument}",
                 seen=_what_is_at(path),
                 next_step="check the path; `-` reads standard input",
             )
-        sources += found
+        sources += texts
         if len(sources) > MOST_FILES:
             raise UsageError(
                 f"more than {MOST_FILES} files at {argument}", next_step="name fewer of them"
@@ -255,7 +250,7 @@ def _peek(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
 def _utf8(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The chunks in UTF-8, where a byte order mark, or the zeros of plain text, say that they are
     UTF-16; the mark of UTF-8 is taken off."""
-    order = next((name for begins, name in _UTF16 if begins(head)), None)
+    order = next((name for matches, name in _UTF16 if matches(head)), None)
     if order is not None:
         decoder = codecs.getincrementaldecoder(order)("replace")
         for chunk in chunks:
@@ -331,8 +326,8 @@ def _zstd(chunks: Iterable[bytes]) -> Iterator[bytes]:
     engine = new()
     try:
         for chunk in chunks:
-            for begin in range(0, len(chunk), _ZSTD_BITE):
-                data = chunk[begin : begin + _ZSTD_BITE]
+            for begin in range(0, len(chunk), _ZSTD_BYTES):
+                data = chunk[begin : begin + _ZSTD_BYTES]
                 while data:
                     engine = new() if engine.eof else engine
                     yield engine.decompress(data)
@@ -363,11 +358,11 @@ def _zstd_program(chunks: Iterable[bytes]) -> Iterator[bytes]:
             try:
                 while piece := process.stdout.read(CHUNK_BYTES):
                     yield piece
-                told = process.stderr.read(4096).decode("utf-8", "replace").strip()
+                error = process.stderr.read(4096).decode("utf-8", "replace").strip()
             finally:
                 process.kill()
-        if process.returncode and told:
-            raise _Damaged(told)
+        if process.returncode and error:
+            raise _Damaged(error)
 
 
 def _bzip2(chunks: Iterable[bytes]) -> Iterator[bytes]:

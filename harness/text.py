@@ -15,7 +15,7 @@ def decoded(data: bytes | None) -> str:
     """The bytes as text: what is not UTF-8 as U+FFFD, digits without end as an ellipsis. None =
     there is nothing, and so is the text.
 
-    What is kept on the disk stays as it came.
+    Files on the disk keep the original bytes.
 
     >>> decoded(b"rate " + b"9" * 5000 + b" Gb/s"), decoded(None)
     ('rate … Gb/s', '')

@@ -172,7 +172,7 @@ def _results(run: RunDir, artefact: CaseArtefact) -> tuple[tuple[BenchmarkResult
 def _apart(artefact: CaseArtefact, text: str) -> tuple[tuple[BenchmarkResult, ...], str]:
     """A round whose groups were launches of their own."""
     try:
-        together = groups.merged(text, artefact.case, len(artefact.groups))
+        together = groups.merge(text, artefact.case, len(artefact.groups))
     except ReadError as error:
         return (), error.seen or error.what
     return ((together,), "") if together else ((), "not every group printed a table")

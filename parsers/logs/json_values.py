@@ -1,5 +1,4 @@
-"""Reading single values out of JSON of unknown truthfulness: of the wanted type, or None; never an
-exception."""
+"""Single values out of foreign JSON: of the expected type, or None; never an exception."""
 
 from __future__ import annotations
 
@@ -39,16 +38,16 @@ def mapping(value: object) -> dict[str, object]:
 
 def items(value: dict[str, object], key: str) -> list[object]:
     """The array under the key; [] when there is none."""
-    found = value.get(key)
-    return list(found) if isinstance(found, list | tuple) else []
+    item = value.get(key)
+    return list(item) if isinstance(item, list | tuple) else []
 
 
 def text_of(value: dict[str, object], key: str) -> str | None:
     """The string under the key (a number is written out); None when there is none."""
-    found = value.get(key)
-    if isinstance(found, bool) or not isinstance(found, str | int | float):
+    item = value.get(key)
+    if isinstance(item, bool) or not isinstance(item, str | int | float):
         return None
-    return str(found)
+    return str(item)
 
 
 def whole(value: dict[str, object], key: str) -> int | None:
@@ -58,56 +57,56 @@ def whole(value: dict[str, object], key: str) -> int | None:
     >>> whole({"a": "57", "b": 5.0, "c": True, "d": "x"}, "a"), whole({"b": 5.0}, "b"), whole({"c": True}, "c"), whole({}, "d")
     (57, 5, None, None)
     """
-    found = value.get(key)
-    if isinstance(found, str) and found.removeprefix("-").isdecimal() and len(found) < 40:
-        return int(found)
-    if isinstance(found, bool):
+    item = value.get(key)
+    if isinstance(item, str) and item.removeprefix("-").isdecimal() and len(item) < 40:
+        return int(item)
+    if isinstance(item, bool):
         return None
-    if isinstance(found, float):
-        return int(found) if math.isfinite(found) and found == int(found) else None
-    return found if isinstance(found, int) else None
+    if isinstance(item, float):
+        return int(item) if math.isfinite(item) and item == int(item) else None
+    return item if isinstance(item, int) else None
 
 
 def number(value: dict[str, object], key: str) -> float | None:
     """The finite number under the key; None when there is none."""
-    found = value.get(key)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    item = value.get(key)
+    if isinstance(item, bool) or not isinstance(item, int | float):
         return None
     try:
-        return float(found) if math.isfinite(found) else None
+        return float(item) if math.isfinite(item) else None
     except OverflowError:
         return None
 
 
 def flag(value: dict[str, object], key: str) -> bool | None:
     """The truth value under the key, also as 0/1 or "true"/"false"; None when there is none."""
-    found = value.get(key)
-    if isinstance(found, bool):
-        return found
-    if isinstance(found, str) and found.lower() in ("true", "false"):
-        return found.lower() == "true"
-    return bool(found) if isinstance(found, int) else None
+    item = value.get(key)
+    if isinstance(item, bool):
+        return item
+    if isinstance(item, str) and item.lower() in ("true", "false"):
+        return item.lower() == "true"
+    return bool(item) if isinstance(item, int) else None
 
 
-# Log lines that a collector wrapped in JSON, one object per line: docker's json-file, Fluent Bit,
-# Vector, journalctl -o json, Kubernetes loggers.
-#
-# >>> lines = [b'{"log":"gpu1:41:42 [0] NCCL INFO Using network
-# IB\\n","stream":"stdout","time":"2026-07-10T09:00:00Z"}\n{"log":"x\\n"}\n']
-# >>> b"".join(unwrapped(lines))
-# b'gpu1:41:42 [0] NCCL INFO Using network IB\nx\n'
+# Log lines that a collector wrapped in JSON.
 
 _KEYS = ("log", "message", "msg", "MESSAGE", "line", "text")
 """Where the line stands; the first of these that is text."""
 _LONGEST = 1 << 20
-"""Of a line without an end so much is waited for."""
+"""Bytes of a first line without an end that are awaited."""
 
 
 def unwrapped(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks as they are, or the lines inside where the first line is such an object. A line
-    that is none is given as it stands.
+    """The chunks, without the JSON object that a collector put around each line: docker's json-file,
+    Fluent Bit, Vector, journalctl -o json, Kubernetes loggers.
 
-    docker cuts lines at 16 KiB: a piece without its line end is joined to the next."""
+    Only where the first line is such an object; a line that is none stays as it is. docker cuts
+    lines at 16 KiB: a piece without its line end is joined to the next.
+
+    >>> wrapped = [b'{"log":"gpu1:41:42 [0] NCCL INFO Using network IB\\\\n","stream":"stdout"}\\n{"log":"x\\\\n"}\\n']
+    >>> b"".join(unwrapped(wrapped))
+    b'gpu1:41:42 [0] NCCL INFO Using network IB\\nx\\n'
+    """
     rest, wrapped = b"", None
     for chunk in chunks:
         rest += chunk
@@ -134,13 +133,13 @@ def _line(line: bytes) -> bytes:
 def _text_of(line: bytes) -> bytes | None:
     """The text inside, with its line end; None = the line is no such object."""
     try:
-        found = loaded(line)
+        record = loaded(line)
     except ValueError:
         return None
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         return None
-    text = next((value for key in _KEYS if isinstance(value := found.get(key), str)), None)
+    text = next((value for key in _KEYS if isinstance(value := record.get(key), str)), None)
     if text is None:
         return None
-    partial = "log" in found and "stream" in found
+    partial = "log" in record and "stream" in record
     return (text if partial or text.endswith("\n") else text + "\n").encode("utf-8", "replace")

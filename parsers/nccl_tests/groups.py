@@ -1,9 +1,12 @@
 """What each group of a survey achieved: per-iteration bus bandwidth, from the per-process times of
 nccl-tests' JSON (`-I 1 -z 3 -J`).
 
-The printed table speaks for process 0's group only; the JSON gathers the times of all groups. The
-time of a group in one iteration is the maximum over its processes, and its bus bandwidth follows
-from size, group size and that time.
+The printed table is process 0's group only; the JSON gathers the times of all groups. The time of a
+group in one iteration is the maximum over its processes, and its bus bandwidth follows from size,
+group size and that time.
+
+nccl-tests before 2.19.5 cannot measure several groups in one launch. Then each group is a launch of
+its own, all at the same time, and every line says which group it belongs to (`merge`).
 """
 
 from __future__ import annotations
@@ -17,20 +20,11 @@ from dataclasses import dataclass
 from busbw.model import (
     BenchmarkCase,
     BenchmarkResult,
-    Measurement,
     ProcessTimes,
     RankLine,
     busbw_factor,
 )
 from busbw.parsers.nccl_tests import table
-
-# Groups that were measured by launches of their own at the same time, for binaries that cannot
-# measure several in one (nccl-tests before 2.19.5).
-#
-# Every line of such a launch says which group it belongs to. The tables become one result, as if
-# one launch had measured all groups: each row of a
-# group is one timed value of each of its processes, at nearly the same size, brought to the size
-# that was asked for.
 
 SINCE = (2, 19, 5)
 """nccl-tests that times every process and iteration of all groups with a barrier before each (`-I 1
@@ -52,61 +46,50 @@ def too_old(version: str | None) -> bool:
     return numbers < SINCE
 
 
-def separated(text: str) -> tuple[tuple[str, int | None], ...]:
+def split_by_group(text: str) -> tuple[tuple[str, int | None], ...]:
     """(what one group's launch printed, its exit status), in the order of the groups; status None =
     it did not end.
 
-    >>> separated("@0 # a\\n@1 # b\\n@0 exit 0\\nstray\\n")
+    >>> split_by_group("@0 # a\\n@1 # b\\n@0 exit 0\\nstray\\n")
     (('# a\\n', 0), ('# b\\n', None))
     """
-    lines: dict[int, list[str]] = {}
-    ended: dict[int, int] = {}
+    texts: dict[int, str] = {}
+    statuses: dict[int, int] = {}
     for match in filter(None, map(_LINE.match, text.splitlines())):
         group, line = int(match[1]), match[2]
-        status = _ENDED.match(line)
-        mine = lines.setdefault(group, [])
-        if status:
-            ended[group] = int(status[1])
+        texts.setdefault(group, "")
+        if status := _ENDED.match(line):
+            statuses[group] = int(status[1])
         else:
-            mine.append(line)
-    return tuple(
-        ("".join(f"{line}\n" for line in lines[group]), ended.get(group)) for group in sorted(lines)
-    )
+            texts[group] += f"{line}\n"
+    return tuple((texts[group], statuses.get(group)) for group in sorted(texts))
 
 
-def merged(text: str, case: BenchmarkCase, groups: int) -> BenchmarkResult | None:
-    """All groups of one such launch as one result; None = not every group printed a table.
+def merge(text: str, case: BenchmarkCase, groups: int) -> BenchmarkResult | None:
+    """All groups, each measured by a launch of its own, as if one launch had measured them; None =
+    not every group printed a table.
+
+    Each row of a group is one timed value of each of its processes, at nearly the same size,
+    brought to the size that was requested.
 
     Raises:
         ReadError: a table is not one.
     """
-    parts = separated(text)
-    tables = [(table.parse(part), status) for part, status in parts]
-    if len(tables) != groups or not all(found and found[-1].rows for found, _ in tables):
+    results: list[BenchmarkResult] = []
+    failures: list[str] = []
+    for number, (printed, status) in enumerate(split_by_group(text)):
+        results.append(table.parse(printed)[-1])
+        if status != 0:
+            failures.append(f"group {number}: exit status {status}")
+    if len(results) != groups or not all(result.rows for result in results):
         return None
-    results = [found[-1] for found, _ in tables]
-    failed = tuple(
-        f"group {number}: exit status {status}"
-        for number, (_, status) in enumerate(tables)
-        if status != 0
-    )
     ranks: list[RankLine] = []
     times: list[ProcessTimes] = []
     for number, result in enumerate(results):
         first = len(ranks)
-        mine = [
-            dataclasses.replace(line, rank=first + line.rank, group=number) for line in result.ranks
-        ]
-        ranks += mine
-        for in_place in (False, True):
-            values = _values(result, case.sizes.minimum_bytes, in_place=in_place)
-            times += [
-                ProcessTimes(
-                    case.sizes.minimum_bytes, in_place, line.rank, line.host, number, values
-                )
-                for line in mine
-                if values
-            ]
+        for line in result.ranks:
+            ranks.append(dataclasses.replace(line, rank=first + line.rank, group=number))
+        times += _process_times(result, ranks[first:], case.sizes.minimum_bytes)
     shortest = min(results, key=lambda result: len(result.rows))
     return dataclasses.replace(
         shortest,
@@ -115,20 +98,34 @@ def merged(text: str, case: BenchmarkCase, groups: int) -> BenchmarkResult | Non
         nranks=None,
         ranks=tuple(ranks),
         process_times=tuple(times),
-        complete=all(result.complete for result in results) and not failed,
-        problems=(*(problem for result in results for problem in result.problems), *failed),
+        complete=all(result.complete for result in results) and not failures,
+        problems=(*(problem for result in results for problem in result.problems), *failures),
         faults=tuple(fault for result in results for fault in result.faults),
     )
 
 
-def _values(result: BenchmarkResult, size_bytes: int, *, in_place: bool) -> tuple[float, ...]:
-    """Microseconds of each row, as if it had been of that size."""
-    found: list[tuple[int, Measurement]] = []
+def _process_times(
+    result: BenchmarkResult, ranks: list[RankLine], size_bytes: int
+) -> list[ProcessTimes]:
+    """The rows of one group as times of each of its ranks."""
+    times = []
+    for in_place in (False, True):
+        values = _times_us(result, size_bytes, in_place=in_place)
+        for line in ranks if values else ():
+            times.append(
+                ProcessTimes(size_bytes, in_place, line.rank, line.host, line.group, values)
+            )
+    return times
+
+
+def _times_us(result: BenchmarkResult, size_bytes: int, *, in_place: bool) -> tuple[float, ...]:
+    """The time of each row, as if it had been of that size."""
+    times = []
     for row in result.rows:
         measured = row.in_place if in_place else row.out_of_place
         if measured is not None and row.size_bytes:
-            found.append((row.size_bytes, measured))
-    return tuple(measured.time_us * size_bytes / size for size, measured in found)
+            times.append(measured.time_us * size_bytes / row.size_bytes)
+    return tuple(times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +159,9 @@ class GroupSample:
     def capacity_gb_s(self) -> float:
         """What the group can do: the upper quartile over the iterations. A passing disturbance
         lowers the median, not what the links carry."""
-        return (
-            statistics.quantiles(self.busbw_gb_s, n=4)[2]
-            if len(self.busbw_gb_s) >= 4
-            else max(self.busbw_gb_s)
-        )
+        if len(self.busbw_gb_s) < 4:
+            return max(self.busbw_gb_s)
+        return statistics.quantiles(self.busbw_gb_s, n=4)[2]
 
     @property
     def spread(self) -> float:
@@ -190,41 +185,48 @@ def group_samples(result: BenchmarkResult, artefact: str) -> tuple[GroupSample, 
     if not result.process_times or result.collective is None:
         return ()
     size_bytes = max(entry.size_bytes for entry in result.process_times)
-    rank_group = {line.rank: line.group for line in result.ranks}
+    members = _members(result, size_bytes)
     ranks_in = Counter(line.group for line in result.ranks)
-    members: dict[tuple[int, bool], list[ProcessTimes]] = {}
-    for entry in result.process_times:
-        group = entry.group if entry.group is not None else rank_group.get(entry.process)
-        if entry.size_bytes == size_bytes and group is not None and entry.host is not None:
-            members.setdefault((group, entry.in_place), []).append(entry)
     samples = []
     for group in sorted({group for group, _ in members}):
-        places = [members[key] for key in ((group, False), (group, True)) if key in members]
-        factor = busbw_factor(result.collective, ranks_in.get(group) or len(places[0]))
-        slowest = [
-            max(values)
-            for entries in places
-            for values in zip(*(e.times_us for e in entries), strict=False)
-        ]
-        nodes = tuple(dict.fromkeys(e.host for e in places[0] if e.host))
-        busbw = tuple(
-            factor * size_bytes / (time_us * 1000.0) for time_us in slowest if time_us > 0
-        )
-        if busbw:
-            per_node = len(places[0]) // max(len(nodes), 1)
-            rail = _rail(result, group) if per_node == 1 else None
-            samples.append(
-                GroupSample(
-                    nodes,
-                    size_bytes,
-                    busbw,
-                    artefact,
-                    rail=rail,
-                    collective=result.collective,
-                    ranks_per_node=per_node,
-                )
+        placements = [members[key] for key in ((group, False), (group, True)) if key in members]
+        processes = placements[0]
+        factor = busbw_factor(result.collective, ranks_in.get(group) or len(processes))
+        busbw: list[float] = []
+        for entries in placements:
+            # the time of an iteration is that of its slowest process
+            for times_us in zip(*(entry.times_us for entry in entries), strict=False):
+                if max(times_us) > 0:
+                    busbw.append(factor * size_bytes / (max(times_us) * 1000.0))
+        if not busbw:
+            continue
+        nodes = tuple(dict.fromkeys(entry.host for entry in processes if entry.host))
+        per_node = len(processes) // max(len(nodes), 1)
+        samples.append(
+            GroupSample(
+                nodes,
+                size_bytes,
+                tuple(busbw),
+                artefact,
+                rail=_rail(result, group) if per_node == 1 else None,
+                collective=result.collective,
+                ranks_per_node=per_node,
             )
+        )
     return tuple(samples)
+
+
+def _members(
+    result: BenchmarkResult, size_bytes: int
+) -> dict[tuple[int, bool], list[ProcessTimes]]:
+    """The times at one size by group and placement."""
+    group_of = {line.rank: line.group for line in result.ranks}
+    members: dict[tuple[int, bool], list[ProcessTimes]] = {}
+    for entry in result.process_times:
+        group = entry.group if entry.group is not None else group_of.get(entry.process)
+        if entry.size_bytes == size_bytes and group is not None and entry.host is not None:
+            members.setdefault((group, entry.in_place), []).append(entry)
+    return members
 
 
 def _rail(result: BenchmarkResult, group: int) -> int | None:

@@ -77,7 +77,7 @@ def test_every_row_of_every_group_is_one_value_of_its_nodes_at_the_size_that_was
     None
 ):
     text = mixed(table("gpu1", "gpu2", FAST), table("gpu3", "gpu4", SLOW), ends=(0, 0))
-    found = groups.merged(text, CASE, 2)
+    found = groups.merge(text, CASE, 2)
     assert found is not None
     assert (found.complete, set(found.problems)) == (
         True,
@@ -124,7 +124,7 @@ def test_every_row_of_every_group_is_one_value_of_its_nodes_at_the_size_that_was
 def test_a_group_that_failed_or_was_cut_off_makes_the_round_incomplete_and_never_whole(
     text: str, complete: bool | None
 ) -> None:
-    found = groups.merged(text, CASE, 2)
+    found = groups.merge(text, CASE, 2)
     assert (found.complete if found else None) is complete
     if found is not None:
         assert any(problem.startswith("group 1: exit status") for problem in found.problems)
@@ -132,7 +132,7 @@ def test_a_group_that_failed_or_was_cut_off_makes_the_round_incomplete_and_never
 
 def test_words_of_a_launch_that_measured_nothing_are_told() -> None:
     with pytest.raises(ReadError) as told:
-        groups.merged(mixed(table("gpu1", "gpu2", FAST), "no such device\n", ends=(0, 1)), CASE, 2)
+        groups.merge(mixed(table("gpu1", "gpu2", FAST), "no such device\n", ends=(0, 1)), CASE, 2)
     assert told.value.seen == "no such device"
 
 
