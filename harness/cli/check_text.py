@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from busbw.assess.result import check_headline, sensitivity
+from busbw.assess.headline import check_headline, sensitivity
 from busbw.inventory import fold
 from busbw.model import CheckResult, Status
 from busbw.model.topology import Topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import doctest
 
-from busbw.assess import result
+from busbw.assess import headline
 from busbw.cli.check_text import check_lines
 from busbw.model import CheckResult, Status
 from busbw.run.checking import CheckReport
@@ -38,9 +38,9 @@ MOVES = (
 
 
 def test_a_passing_check_says_what_it_would_have_caught_and_what_it_could_not_see() -> None:
-    assert result.sensitivity(CHECKS) == (CAUGHT, UNSEEN, MOVES)
-    assert result.sensitivity(()) == (MOVES,)
-    assert doctest.testmod(result).failed == 0
+    assert headline.sensitivity(CHECKS) == (CAUGHT, UNSEEN, MOVES)
+    assert headline.sensitivity(()) == (MOVES,)
+    assert doctest.testmod(headline).failed == 0
 
 
 def printed(verdict: Status) -> tuple[str, ...]:

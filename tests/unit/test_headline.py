@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from busbw.assess import result
+from busbw.assess import headline
 from busbw.model import Comparison, Confidence, Finding, Reference, Status
 from busbw.parsers.blame import blame
 from busbw.parsers.blame.parts import Fabric
@@ -28,7 +28,7 @@ SHORT = Comparison(
 
 
 def told(status: Status, *findings: Finding, comparisons: tuple[Comparison, ...] = ()) -> str:
-    return result.run_headline(
+    return headline.run_headline(
         Verdict(status, 0, findings, ()), (), blame.solve((), Fabric(())), comparisons
     )
 
@@ -96,7 +96,7 @@ def test_what_is_suspected_and_not_settled_is_part_of_a_pass() -> None:
     everybody = {node for sample in samples for node in sample.nodes}
     assert 0 < len(outcome.cleared) < len(everybody)
     assert (
-        result.run_headline(Verdict(Status.PASS, 0, (), ()), (), outcome, ())
+        headline.run_headline(Verdict(Status.PASS, 0, (), ()), (), outcome, ())
         == f"nothing measured; {len(outcome.cleared)} of {len(everybody)} nodes cleared by"
         f" comparison with each other; not settled: {names}"
     )

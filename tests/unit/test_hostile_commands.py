@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from busbw import cli
-from busbw.assess import result
 from busbw.errors import UsageError
 from busbw.inventory import resolve
+from busbw.launch.render import render
 from busbw.model import Confidence, Evidence, Finding, Invocation, Status
 from busbw.parsers.stall.evidence import StallClass, StallVerdict
 from busbw.parsers.stall.ticket import drain_commands, ticket
@@ -93,7 +93,7 @@ def test_commands_sh_keeps_every_word_of_a_launch_together(stubs: Path) -> None:
     invocation = Invocation(
         "all-reduce", ("mpirun", "-H", HOSTILE, "-x", f"NAME={HOSTILE}"), (), ("node1",), 60.0, 8
     )
-    assert not broken_by(stubs, result.command_line(invocation))
+    assert not broken_by(stubs, render(invocation))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,204 @@
+"""What a result says in words: its headline, what it would have caught, what was not covered."""
+
+from __future__ import annotations
+
+from busbw.assess.launches import Launch
+from busbw.inventory.hostlist import fold
+from busbw.model import (
+    BenchmarkRow,
+    CheckResult,
+    Cluster,
+    Comparison,
+    Confidence,
+    Status,
+    Uncovered,
+)
+from busbw.parsers.blame.blame import BlameOutcome
+from busbw.parsers.verdict import Verdict
+from busbw.store.plan import RunPlan
+from busbw.units import format_bandwidth, format_size
+
+EMULATED = (
+    "Emulated: host memory over MPI in an embedded lab; no number here says anything about real"
+    " hardware."
+)
+
+
+def emulation_note(cluster: Cluster) -> str:
+    """What every report of an emulated cluster says, with the hardware that its nodes only show."""
+    return EMULATED + (
+        f" Invented is what the nodes show: {cluster.invented}." if cluster.invented else ""
+    )
+
+
+def run_headline(
+    decided: Verdict,
+    launches: tuple[Launch, ...],
+    outcome: BlameOutcome,
+    comparisons: tuple[Comparison, ...],
+) -> str:
+    """One sentence: what is wrong first; without anything wrong, the number and what it was
+    compared with."""
+    number = _number(launches)
+    status = decided.status
+    leading = [f for f in decided.findings if f.required and f.status is status]
+    if status is not Status.PASS and leading:
+        return "; ".join(filter(None, (leading[0].title, number)))
+    short = next((c for c in comparisons if c.status is status), None)
+    if status is Status.UNKNOWN:
+        judged = "; ".join(filter(None, ("not enough was measured to tell", number)))
+        if short is not None:
+            judged = _short_of(short)
+        return "; ".join((*_likely(decided), judged))
+    if status is Status.FAIL and short is not None:
+        return _short_of(short)
+    headline = f"{number or 'nothing measured'}{_compared(outcome)}"
+    if outcome.open:
+        headline += f"; not settled: {_suspected(outcome)}"
+    if status is Status.WARN and short is not None:
+        headline += f"; {' + '.join(short.nodes)} in {short.case_id}: {short.reason}"
+    return headline
+
+
+def _number(launches: tuple[Launch, ...]) -> str:
+    """`all_reduce 192.0 GB/s at 8 GiB on 16 nodes`; empty = nothing was measured."""
+    best = best_row(launches)
+    if best is None:
+        return ""
+    launch, row = best
+    busbw = format_bandwidth(row.out_of_place.busbw_gb_s if row.out_of_place else None)
+    size, count = format_size(row.size_bytes), len(launch.artefact.nodes)
+    return f"{launch.artefact.case.collective} {busbw} at {size} on {count} nodes"
+
+
+def _likely(decided: Verdict) -> tuple[str, ...]:
+    """The first finding that is likely at least: it leads, though a verdict needs more."""
+    for finding in decided.findings:
+        warns = finding.required and finding.status is Status.WARN
+        if warns and finding.confidence is not Confidence.POSSIBLE:
+            return (finding.title,)
+    return ()
+
+
+def _short_of(comparison: Comparison) -> str:
+    measured = format_bandwidth(comparison.measured_gb_s)
+    expected = format_bandwidth(comparison.reference.busbw_gb_s)
+    return (
+        f"{comparison.case_id} at {format_size(comparison.size_bytes)}: {measured}, compared with"
+        f" {expected} ({comparison.reference.source}): {comparison.reason}"
+    )
+
+
+def _compared(outcome: BlameOutcome) -> str:
+    """How many nodes the groups cover. One that was loaded too little, or is suspected, is not
+    cleared."""
+    cleared = len(outcome.cleared)
+    measured = len({node for level in outcome.levels for node in level.sample.nodes})
+    if not cleared:
+        return ""
+    if cleared < measured:
+        return f"; {cleared} of {measured} nodes cleared by comparison with each other"
+    return f"; {cleared} nodes compared with each other, none slow"
+
+
+def _suspected(outcome: BlameOutcome) -> str:
+    return ", ".join(dict.fromkeys(doubt.account.part.label for doubt in outcome.open))
+
+
+def best_row(launches: tuple[Launch, ...]) -> tuple[Launch, BenchmarkRow] | None:
+    """The row a headline speaks of: the largest size of the first bandwidth case over all nodes."""
+    for purpose in ("bandwidth", "correctness", "proof", "latency"):
+        for launch in launches:
+            artefact = launch.artefact
+            if artefact.case.purpose != purpose or artefact.groups or not launch.results:
+                continue
+            rows = [row for row in launch.results[-1].rows if row.out_of_place is not None]
+            if rows:
+                return launch, max(rows, key=lambda row: row.size_bytes)
+    return None
+
+
+# Of a run that only checks.
+
+
+def check_headline(checks: tuple[CheckResult, ...], nodes: tuple[str, ...], profile: str) -> str:
+    """By the worst of what is required; advisory results are not part of it.
+
+    >>> check_headline((CheckResult("gpu.count", "n2", Status.FAIL, "7", "8", "nvidia-smi -L"),), ("n1", "n2"), "tcp")
+    '1 of 2 nodes not as required: n2; profile tcp'
+    """
+    count = f"{len(nodes):,} {'node' if len(nodes) == 1 else 'nodes'}"
+    required = [check for check in checks if check.required and check.status is not Status.SKIPPED]
+    if not required:
+        return f"nothing was checked on {count}, profile {profile}"
+    for status, words in (
+        (Status.FAIL, "not as required"),
+        (Status.UNKNOWN, "could not be checked"),
+    ):
+        bad = {check.node for check in required if check.status is status}
+        if bad:
+            return f"{len(bad):,} of {count} {words}: {fold(bad)}; profile {profile}"
+    return f"{count} as required by profile {profile}"
+
+
+def sensitivity(checks: tuple[CheckResult, ...]) -> tuple[str, ...]:
+    """What the checks would have caught and what they could not see.
+
+    >>> sensitivity((CheckResult("gpu.count", "n1", Status.PASS, "8", "8", "nvidia-smi -L"),))[0]
+    'would have caught: another answer than expected to 1 check of gpu, on each of 1 node, at that moment'
+    """
+    passed = {check.check_id for check in checks if check.status is Status.PASS}
+    open_ = sorted({check.check_id for check in checks if check.status is Status.UNKNOWN})
+    nodes = len({check.node for check in checks if check.status is Status.PASS})
+    families = ", ".join(sorted({name.partition(".")[0] for name in passed}))
+    lines = []
+    if passed:
+        counted = f"{len(passed)} check{'s' if len(passed) > 1 else ''} of {families}"
+        lines.append(
+            f"would have caught: another answer than expected to {counted}, on each of {nodes:,}"
+            f" node{'s' if nodes > 1 else ''}, at that moment"
+        )
+    if open_:
+        shown = ", ".join(open_[:6]) + (f" and {len(open_) - 6} more" if len(open_) > 6 else "")
+        lines.append(f"could not see: what was not checked on some or all nodes ({shown})")
+    return (
+        *lines,
+        (
+            "could not see: whether data moves, how fast, and what comes and goes: nothing was"
+            " measured (busbw run)"
+        ),
+    )
+
+
+def not_covered(
+    plan: RunPlan,
+    launches: tuple[Launch, ...],
+    checks: tuple[CheckResult, ...],
+    outcome: BlameOutcome,
+) -> tuple[Uncovered, ...]:
+    """Everything that was planned and not done, or done without an answer."""
+    ran = {launch.artefact.case.id for launch in launches}
+    uncovered = [
+        Uncovered(f"case {case.id}", "the run ended before it", f"busbw run --resume {plan.run_id}")
+        for case in plan.playbook.cases
+        if case.id not in ran
+    ]
+    advisory: dict[tuple[str, str], list[str]] = {}
+    for check in checks:
+        if check.status is Status.UNKNOWN and not check.required:
+            reason = check.reason or check.found
+            advisory.setdefault((check.check_id, reason), []).append(check.node)
+    for (check_id, reason), nodes in advisory.items():
+        uncovered.append(Uncovered(check_id, f"{reason} ({len(nodes)} nodes)"))
+    if outcome.open:
+        why = "slower than its peers in too few launches to accuse or to clear it"
+        suspected = f"suspected: {_suspected(outcome)}"
+        uncovered.append(Uncovered(suspected, why, "busbw run --survey --budget 20m"))
+    if outcome.inseparable and any(launch.samples for launch in launches):
+        advice = "measure more nodes, or rails one by one"
+        uncovered.append(Uncovered("which node or path is slow", outcome.inseparable, advice))
+    surveyed = any(launch.artefact.groups for launch in launches)
+    if not surveyed and plan.playbook.survey.when != "never":
+        why = "no survey round was measured"
+        uncovered.append(Uncovered("groups of nodes against each other", why))
+    return tuple(uncovered)
