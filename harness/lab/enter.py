@@ -29,12 +29,10 @@ def reexec_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         LabError: the lab does not run.
     """
-    marked = (
-        "env",
-        f"{INSIDE}={state.directory}",
-        *((f"SLURM_CONF={slurm.conf(state)}",) if state.slurm else ()),
-        *argv,
-    )
+    variables = [f"{INSIDE}={state.directory}"]
+    if state.slurm:
+        variables.append(f"SLURM_CONF={slurm.conf(state)}")
+    marked = ("env", *variables, *argv)
     if state.mode is Mode.LOOPBACK:
         demand_up(state)
         return marked
@@ -85,8 +83,7 @@ def switch_argv(state: LabState, argv: tuple[str, ...]) -> tuple[str, ...]:
         LabError: the lab does not run, or has no namespaces.
     """
     init = _init(state)
-    user = () if state.mode is Mode.ROOT else ("--user", "--preserve-credentials")
-    return ("nsenter", f"--target={init}", *user, "--net", "--mount", "--pid", *argv)
+    return ("nsenter", f"--target={init}", *_as_maker(state), "--net", "--mount", "--pid", *argv)
 
 
 def node_argv(state: LabState, node: LabNode, argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -99,10 +96,11 @@ def node_argv(state: LabState, node: LabNode, argv: tuple[str, ...]) -> tuple[st
     outer = _init(state)
     if node.init is None:
         raise LabError(f"{node.name} does not run", next_step="busbw lab status")
-    user = () if state.mode is Mode.ROOT else ("--user", "--preserve-credentials")
-    enter_user = () if not user else ("nsenter", f"--target={outer}", *user)
+    user = _as_maker(state)
+    if user:
+        user = ("nsenter", f"--target={outer}", *user)
     return (
-        *enter_user,
+        *user,
         "nsenter",
         f"--target={node.init.pid}",
         "--net",
@@ -111,6 +109,11 @@ def node_argv(state: LabState, node: LabNode, argv: tuple[str, ...]) -> tuple[st
         "--pid",
         *argv,
     )
+
+
+def _as_maker(state: LabState) -> tuple[str, ...]:
+    """Options of nsenter for the rights of the lab's maker."""
+    return () if state.mode is Mode.ROOT else ("--user", "--preserve-credentials")
 
 
 def demand_up(state: LabState) -> None:

@@ -55,15 +55,10 @@ def view(report: ReportInput) -> Verdict:
     compared = lead.lead(result)
     of = ""
     if compared is not None and compared.measured_gb_s is not None:
-        group = (
-            f" on {phrases.nodes(compared.nodes)}"
-            if compared.nodes and len(compared.nodes) < len(result.nodes)
-            else ""
-        )
-        of = (
-            f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}{group}, bus"
-            " bandwidth in GB/s"
-        )
+        of = f"{lead.collective(result, compared)} at {format_size(compared.size_bytes)}"
+        if compared.nodes and len(compared.nodes) < len(result.nodes):
+            of += f" on {phrases.nodes(compared.nodes)}"
+        of += ", bus bandwidth in GB/s"
     caught = result.sensitivity if result.verdict in (Status.PASS, Status.WARN) else ()
     return Verdict(
         _tiles(compared), of, first, len(findings) - (first is not None), _facts(result), caught
