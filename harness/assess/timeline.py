@@ -36,9 +36,7 @@ def stories(run: RunDir, launches: Iterable[Launch]) -> tuple[StallStory, ...]:
 
 
 def _story(run: RunDir, artefact: CaseArtefact, verdict: StallVerdict) -> StallStory:
-    flagged = set(verdict.culprit_nodes)
-    for finding in verdict.findings:
-        flagged |= set(finding.where)
+    flagged = set(verdict.flagged_nodes)
     ranks = tuple(_rank(seen, flagged) for seen in sorted(verdict.ranks, key=lambda r: r.rank))
     events = _noted(run, artefact)
     # Without a process of the launch, the events may be of another job on these nodes.

@@ -87,11 +87,11 @@ def live_document(verdict: StallVerdict, directory: str) -> str:
     )
 
 
-def live_answer(verdict: StallVerdict, directory: str, asked_s: float | None) -> str:
-    """The judgement for people: verdict, culprit, evidence, what to do, timeline, ticket."""
+def live_answer(verdict: StallVerdict, directory: str, collected_s: float | None) -> str:
+    """The verdict for people: verdict, culprit, evidence, what to do, timeline, ticket."""
     out = [_job(verdict), ""]
     for number, finding in enumerate(verdict.findings):
-        out += _live_finding(finding, verdict, asked_s, first=number == 0)
+        out += _live_finding(finding, verdict, collected_s, first=number == 0)
     out += ["", *_watchdog(verdict)] if verdict.watchdog_left_s is not None else []
     if verdict.timeline and verdict.kind is not StallClass.SLOW:
         out += ["", "last events, all nodes, one clock"]
@@ -105,7 +105,7 @@ def live_answer(verdict: StallVerdict, directory: str, asked_s: float | None) ->
         ]
     out.append("")
     out.append(
-        f"busbw: {_word(verdict)} {verdict.kind.value} {' '.join(verdict.culprit_nodes)}"
+        f"busbw: {_state(verdict)} {verdict.kind.value} {' '.join(verdict.culprit_nodes)}"
         f" {directory}".replace("  ", " ")
     )
     return "\n".join(one_line(line) for line in out) + "\n"
@@ -113,10 +113,10 @@ def live_answer(verdict: StallVerdict, directory: str, asked_s: float | None) ->
 
 def brief(verdict: StallVerdict) -> str:
     """One line, for a watcher and for a scheduler's hook."""
-    return one_line(f"busbw: {_word(verdict)} {verdict.kind.value}: {verdict.headline}")
+    return one_line(f"busbw: {_state(verdict)} {verdict.kind.value}: {verdict.headline}")
 
 
-def _word(verdict: StallVerdict) -> str:
+def _state(verdict: StallVerdict) -> str:
     return {0: "MOVING", 1: "STALLED", 3: "UNKNOWN"}[live_exit_status(verdict)]
 
 
@@ -138,7 +138,7 @@ def _job(verdict: StallVerdict) -> str:
 
 
 def _live_finding(
-    finding: Finding, verdict: StallVerdict, asked_s: float | None, *, first: bool
+    finding: Finding, verdict: StallVerdict, collected_s: float | None, *, first: bool
 ) -> list[str]:
     sign = {0: "▲", 1: "✖", 3: "?"}[live_exit_status(verdict)] if first else " "
     kind = f"{verdict.kind.value.upper()}  " if first else "also  "
@@ -146,8 +146,8 @@ def _live_finding(
     out += [f"  cause     {finding.cause}"] if finding.cause else []
     if first and verdict.since_s is not None:
         ago = (
-            f", {format_duration(max(0.0, asked_s - verdict.since_s))} before it was asked"
-            if asked_s
+            f", {format_duration(max(0.0, collected_s - verdict.since_s))} before the samples"
+            if collected_s
             else ""
         )
         out.append(f"  since     {clock(verdict.since_s)}{ago}")
@@ -184,7 +184,9 @@ def register_live(parser: argparse.ArgumentParser) -> None:
         "a job that runs or hangs now (reads only: nothing is changed, restarted or signalled)"
     )
     live.add_argument(
-        "--live", action="store_true", help="ask the job's nodes, twice, and name the culprit"
+        "--live",
+        action="store_true",
+        help="take two samples of the job's nodes and name the culprit",
     )
     live.add_argument(
         "-w", "--nodes", metavar="HOSTLIST", help="such as gpu-[001-016]; with -i: only these of it"
@@ -209,10 +211,10 @@ def register_live(parser: argparse.ArgumentParser) -> None:
     live.add_argument(
         "--watch",
         metavar="TIME",
-        help="look again every so often, such as 10s, until it stalls or ends",
+        help="sample again every so often, such as 10s, until it stalls or ends",
     )
     live.add_argument(
-        "--interval", type=int, metavar="S", help="seconds between the two looks (default 5)"
+        "--interval", type=int, metavar="S", help="seconds between the two samples (default 5)"
     )
     live.add_argument(
         "--stacks",
@@ -228,7 +230,7 @@ def register_live(parser: argparse.ArgumentParser) -> None:
         "--redact",
         action="store_true",
         help=(
-            "tell it with aliases for hosts, addresses, GUIDs, serials and users, for a ticket that"
+            "show aliases for hosts, addresses, GUIDs, serials and users, for a ticket that"
             " travels; redacted-names.csv stays at home"
         ),
     )
@@ -239,7 +241,12 @@ def register_live(parser: argparse.ArgumentParser) -> None:
         help="how nodes are reached (default ssh)",
     )
     live.add_argument(
-        "-f", "--forks", type=int, default=64, metavar="N", help="nodes asked at once (default 64)"
+        "-f",
+        "--forks",
+        type=int,
+        default=64,
+        metavar="N",
+        help="nodes reached at once (default 64)",
     )
     live.add_argument(
         "--connect-timeout",
@@ -259,7 +266,7 @@ def register_live(parser: argparse.ArgumentParser) -> None:
 
 
 def run_live(args: argparse.Namespace) -> int:
-    """Ask, judge, tell. 0 = it moves, 1 = it is stalled, 3 = there is no job to judge."""
+    """Collect, judge, print. 0 = it moves, 1 = it is stalled, 3 = there is no job to judge."""
     from busbw.triage import script
 
     options = script.CollectOptions(
@@ -289,7 +296,7 @@ def run_live(args: argparse.Namespace) -> int:
 
 
 def offline(args: argparse.Namespace, directory: str) -> int:
-    """The judgement on a directory of collected answers."""
+    """The verdict on a directory of collected answers."""
     from busbw.triage import offline
 
     path = Path(directory)
@@ -378,7 +385,7 @@ def _print(args: argparse.Namespace, answer: _Answer) -> None:
 
 
 def _watch(args: argparse.Namespace, options: CollectOptions, cluster: Cluster) -> int:
-    """Look again and again; keep the evidence of the last look that moved, and of the stall. Ends
+    """Sample again and again; keep the evidence of the last sample that moved, and of the stall. Ends
     with the stall, or with the job."""
     from busbw.parsers.stall.evidence import StallClass
     from busbw.units import parse_duration

@@ -223,6 +223,8 @@ class StallVerdict:
     """The culprit first; at least one."""
     culprit_ranks: tuple[int, ...]
     culprit_nodes: tuple[str, ...]
+    flagged_nodes: tuple[str, ...]
+    """Those of the culprit and of the other findings."""
     since_s: float | None
     """Since 1970, by our clock; None = nothing tells."""
     watchdog_left_s: float | None

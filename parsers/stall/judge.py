@@ -100,6 +100,7 @@ def judge(evidence: StallEvidence) -> StallVerdict:
     facts = [suspect for suspect in suspects if suspect.strength is Strength.FACT]
     movement = _movement(job, nodes, case.views)
     culprit: Suspect | None = None
+    shown: list[Suspect] = []
     if job.plan is None and (not job.ranks or 2 * _ended(case) > len(job.ranks)):
         kind = StallClass.NO_JOB
         silent = [suspect for suspect in suspects if suspect.source == "reach"]
@@ -111,7 +112,8 @@ def judge(evidence: StallEvidence) -> StallVerdict:
     elif suspects:
         culprit = suspects[0]
         kind = culprit.kind
-        findings = [_finding(each, case, suspects) for each in _worth_showing(suspects)]
+        shown = _worth_showing(suspects)
+        findings = [_finding(each, case, suspects) for each in shown]
     else:
         kind, only = _unexplained(case)
         findings = [only]
@@ -133,6 +135,7 @@ def judge(evidence: StallEvidence) -> StallVerdict:
         findings=tuple(findings),
         culprit_ranks=culprit.ranks if culprit else (),
         culprit_nodes=culprit_nodes,
+        flagged_nodes=tuple(dict.fromkeys(name for each in shown for name in each.nodes)),
         since_s=since_s,
         watchdog_left_s=watchdog_s,
         timeline=timeline(nodes, job, case.dumps),
@@ -258,7 +261,7 @@ def _finding(suspect: Suspect, case: _Case, suspects: Sequence[Suspect]) -> Find
         suspect.id,
         Status.FAIL,
         suspect.title,
-        (*(f"rank {rank}" for rank in suspect.ranks[:8]), *suspect.nodes, *suspect.devices),
+        _where(suspect, case.job),
         (*suspect.evidence, *(s.evidence[0] for s in agreeing[:3] if s.evidence)),
         cause=entry.cause,
         fixes=_fixes(suspect, case.job),
@@ -266,6 +269,17 @@ def _finding(suspect: Suspect, case: _Case, suspects: Sequence[Suspect]) -> Find
         confidence=confidence,
         effect=1.0,
     )
+
+
+def _where(suspect: Suspect, job: Job) -> tuple[str, ...]:
+    """The places of a finding. A run's own findings name nodes and their parts, as all of a run's
+    findings do; its ranks are in the timeline."""
+    if job.plan is None:
+        ranks = (f"rank {rank}" for rank in suspect.ranks[:8])
+        return (*ranks, *suspect.nodes, *suspect.devices)
+    if not suspect.devices:
+        return suspect.nodes
+    return tuple(f"{name} {device}" for name in suspect.nodes for device in suspect.devices)
 
 
 def _same_place(one: Suspect, other: Suspect) -> bool:

@@ -68,6 +68,7 @@ def verdict(kind: StallClass = StallClass.GPU_GONE) -> StallVerdict:
         (finding,),
         (3,),
         (HOSTILE,),
+        (HOSTILE,),
         None,
         None,
         (),
