@@ -80,7 +80,7 @@ class Limits:
 
     connect_s: float = 5.0
     answer_s: float = 30.0
-    """Of all nodes together, the wait between the looks included."""
+    """Of all nodes together, the wait between the samples included."""
     forks: int = 64
 
 

@@ -42,7 +42,7 @@ class LiveFile:
 
 @dataclass(frozen=True, slots=True)
 class LiveArtefact:
-    """`raw/live.json`: who was asked for what, and where the answers are."""
+    """`raw/live.json`: which nodes were asked for what, and where the answers are."""
 
     schema: str
     tool_version: str

@@ -1,7 +1,7 @@
 """The script that collects the evidence of a stalled job on one node: POSIX sh, read-only, in the
 order in which evidence dies.
 
-It looks twice (processes, sockets, ports, GPUs, NCCL's RAS), and between the looks at what keeps
+It takes two samples (processes, sockets, ports, GPUs, NCCL's RAS), and between the samples at what keeps
 longer: kernel log, memory, dumps, logs, disks. It writes no file, sends no signal and starts
 nothing that stays. Only `--stacks` touches a process: the tools that read stacks pause it.
 
@@ -25,7 +25,7 @@ from busbw import shell
 from busbw.model import Command
 
 INTERVAL_S = 5
-"""Between the two looks: a healthy job's collectives take milliseconds to seconds."""
+"""between the two samples: a healthy job's collectives take milliseconds to seconds."""
 MAGIC = "busbw-live 1"
 """First words of every answer."""
 _RANK_NAMES = "RANK|OMPI_COMM_WORLD_RANK|PMIX_RANK|PMI_RANK|SLURM_PROCID"
@@ -70,7 +70,7 @@ class CollectOptions:
     """What differs between askings."""
 
     interval_s: int = INTERVAL_S
-    """Between the looks."""
+    """Between the samples."""
     ras: bool = True
     """Ask NCCL's RAS here: it collects over the whole job, so a few nodes of a job are enough."""
     stacks: bool = False

@@ -69,7 +69,7 @@ class SectionText:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One of the two looks at a node."""
+    """One of the two samples of a node."""
 
     at_s: float | None
     """By the node's own clock, since 1970."""
@@ -111,7 +111,7 @@ class DumpFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """The telling lines and the end of a log that the job writes."""
+    """The lines that matter and the end of a log that the job writes."""
 
     path: str
     pid: int
@@ -123,7 +123,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvidence:
-    """All that one node said."""
+    """All that one node answered."""
 
     node: str
     artefact: str
@@ -139,16 +139,16 @@ class NodeEvidence:
     addresses: tuple[tuple[str, str], ...]
     """(interface, address)."""
     login_address: str | None
-    """The node's own address of the connection it was asked over; None = not told."""
+    """The node's own address of the connection it was reached over; None = not known."""
     processes: tuple[RankProcess, ...]
     ranks_line_no: int
     samples: tuple[Sample | None, Sample | None]
     ras: tuple[RasAnswer | None, RasAnswer | None]
     gpus: tuple[QueryRow, ...] | None
-    """None = not told: no driver here, or it hangs (`hung_sections`)."""
+    """None = not known: no driver here, or it hangs (`hung_sections`)."""
     gpu_users: tuple[QueryRow, ...]
     gpu_problem: str
-    """What nvidia-smi said instead of a table."""
+    """What nvidia-smi printed instead of a table."""
     gpu_line_no: int
     kernel: tuple[KernelEvent, ...]
     oom: tuple[OomKill, ...]
@@ -163,17 +163,17 @@ class NodeEvidence:
     queue_pairs: tuple[QueuePair, ...]
     queue_pairs_line_no: int
     stacks: tuple[ProcessStack, ...]
-    """() = not asked for, or no rank is there."""
+    """() = not requested, or no rank is there."""
     stacks_line_no: int
     hung_sections: tuple[str, ...]
     """Sections that did not end within their limit: what hangs there hangs for the job too."""
     gpus_after: tuple[QueryRow, ...] | None = None
-    """The same as `gpus` in the second look; None = not told."""
+    """The same as `gpus` in the second sample; None = not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankSeen:
-    """One rank with what it did in both looks."""
+    """One rank with what it did in both samples."""
 
     rank: int
     node: str
@@ -191,7 +191,7 @@ class RankSeen:
 
     @property
     def cpu_ticks(self) -> int | None:
-        """CPU time used between the looks, in ticks; None = it was not there in both."""
+        """CPU time used between the samples, in ticks; None = it was not there in both."""
         return (
             None
             if self.first is None or self.second is None
@@ -216,7 +216,7 @@ class StallVerdict:
     kind: StallClass
     headline: str
     job: str
-    """As `RankProcess.job`; empty = not told."""
+    """As `RankProcess.job`; empty = unknown."""
     world: int | None
     ranks: tuple[RankSeen, ...]
     findings: tuple[Finding, ...]

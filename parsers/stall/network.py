@@ -61,7 +61,7 @@ def _qp_line(node: NodeEvidence, pair: QueuePair, peer_node: str, peer: QueuePai
 
 
 MOVING_BYTES = 65536
-"""Between the looks, over the whole job: below it are keep-alives of RAS and of stores, above it
+"""Between the samples, over the whole job: below it are keep-alives of RAS and of stores, above it
 somebody sends data."""
 _HANDSHAKE_BYTES = 16384
 """On one connection: above it, more than addresses and ids were exchanged."""

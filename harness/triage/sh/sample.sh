@@ -1,4 +1,4 @@
-# What every rank does, its connections, the node's ports: alike in both looks.
+# What every rank does, its connections, the node's ports: alike in both samples.
 
 clock; echo "look $now"; read -r LOOKED _ </proc/uptime
 [ -z "$PIDS" ] || { paths TASKS 'task/*/stat'; awk "$STATES" $PIDS $TASKS 2>/dev/null
