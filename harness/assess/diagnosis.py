@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from busbw.assess import counters, proof
 from busbw.assess.launches import Launch
 from busbw.checks import NodeAnswer, SectionOutput
 from busbw.model import CheckResult, Comparison, Evidence, Finding, Status
-from busbw.parsers.findings import facts as diagnose_counters
-from busbw.parsers.findings import facts as diagnose_facts
-from busbw.parsers.findings import table
+from busbw.parsers.findings import facts, table
 from busbw.parsers.findings.diagnose import diagnose, search_patterns
 from busbw.parsers.findings.evidence import Context, EvidenceSet, Fact, Text
 from busbw.parsers.findings.explain import explain
@@ -32,30 +30,31 @@ _JUDGED = "bandwidth"
 def with_causes(
     run: RunDir,
     plan: RunPlan,
-    made: tuple[Launch, ...],
-    asked: tuple[NodeAnswer, ...],
+    launches: tuple[Launch, ...],
+    answers: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
     comparisons: tuple[Comparison, ...],
-    own: tuple[Finding, ...],
+    run_findings: tuple[Finding, ...],
 ) -> tuple[Finding, ...]:
     """The run's own findings with causes and fixes from the symptom table, and what only the table
     knows."""
-    if not made and not any(
-        finding.status in (Status.FAIL, Status.UNKNOWN, Status.WARN) for finding in own
+    if not launches and not any(
+        finding.status in (Status.FAIL, Status.UNKNOWN, Status.WARN) for finding in run_findings
     ):
-        return own
-    told = diagnose(
-        evidence(run, plan, made, asked, checks, comparisons), Context(plan.profile.family)
+        return run_findings
+    seen = evidence(run, plan, launches, answers, checks, comparisons)
+    diagnosis = diagnose(seen, Context(plan.profile.family))
+    artefacts = {answer.artefact for answer in answers}
+    return explain(
+        run_findings, diagnosis.findings, _feeds(), lambda artefact: artefact in artefacts
     )
-    answers = {answer.artefact for answer in asked}
-    return explain(own, told.findings, _feeds(), lambda artefact: artefact in answers)
 
 
 def evidence(
     run: RunDir,
     plan: RunPlan,
-    made: tuple[Launch, ...],
-    asked: tuple[NodeAnswer, ...],
+    launches: tuple[Launch, ...],
+    answers: tuple[NodeAnswer, ...],
     checks: tuple[CheckResult, ...],
     comparisons: tuple[Comparison, ...],
 ) -> EvidenceSet:
@@ -64,42 +63,32 @@ def evidence(
     Of the nodes' answers only those are read again whose checks found something: the answers of
     good nodes hold no cause.
     """
-    paths = {path: until for launch in made for path, until in _said(launch.artefact)}
-    paths |= {
-        path: None
-        for launch in made
-        for path, _ in proof.rank_texts(run, launch)
-        if path not in paths
-    }
-    paths |= {} if made else dict.fromkeys(build_outputs(run))
-    texts = [
-        text for path, until in paths.items() if (text := _searched(run, path, until)) is not None
-    ]
-    suspect = {check.node for check in checks if check.status in _WRONG}
-    facts: list[Fact] = []
-    for answer in asked:
-        if answer.node.name in suspect:
+    paths: dict[str, int | None] = {}
+    for launch in launches:
+        paths |= dict(_outputs(launch.artefact))
+    for launch in launches:
+        for path, _ in proof.rank_texts(run, launch):
+            paths.setdefault(path, None)
+    if not launches:
+        paths = dict.fromkeys(build_outputs(run))
+    texts = [text for path, end in paths.items() if (text := _searched(run, path, end))]
+    suspects = {check.node for check in checks if check.status in _WRONG}
+    run_facts: list[Fact] = []
+    for answer in answers:
+        if answer.node.name in suspects:
             texts += _kernel_log(answer)
-            facts += _node_facts(answer)
-    rails = {answer.node.name: answer.node.rails for answer in asked}
-    for launch in made:
-        facts += _counters(run, launch, rails)
+            run_facts += _node_facts(answer)
+    rails = {answer.node.name: answer.node.rails for answer in answers}
+    for launch in launches:
+        run_facts += _counters(run, launch, rails)
         # The other purposes have few and small sizes by intent, and so have all of an emulated
         # cluster.
-        if (
-            launch.artefact.case.purpose == _JUDGED
-            and not launch.artefact.groups
-            and not plan.cluster.emulated
-        ):
-            facts += diagnose_facts.from_records(launch.artefact.stdout or "", launch.results)
-    return EvidenceSet(
-        tuple(texts),
-        (
-            *facts,
-            *diagnose_facts.from_checks(c for c in checks if c.node in suspect),
-            *_ratios(comparisons),
-        ),
-    )
+        is_judged = launch.artefact.case.purpose == _JUDGED and not launch.artefact.groups
+        if is_judged and not plan.cluster.emulated:
+            run_facts += facts.from_records(launch.artefact.stdout or "", launch.results)
+    run_facts += facts.from_checks(check for check in checks if check.node in suspects)
+    run_facts += facts.from_comparisons(each for each in comparisons if each.status in _WRONG)
+    return EvidenceSet(tuple(texts), tuple(run_facts))
 
 
 def build_outputs(run: RunDir) -> list[str]:
@@ -137,19 +126,16 @@ def _feeds() -> dict[str, frozenset[str]]:
     }
 
 
-def _said(artefact: CaseArtefact) -> tuple[tuple[str, int | None], ...]:
-    """A launch's outputs, each with how many of its bytes count: what processes say while busbw
+def _outputs(artefact: CaseArtefact) -> tuple[tuple[str, int | None], ...]:
+    """A launch's outputs, each with how many of its bytes count: what processes print while busbw
     ends them is no cause of anything."""
-    until = artefact.said_before or (None, None)
-    return tuple(
-        (path, end)
-        for path, end in zip((artefact.stdout, artefact.stderr), until, strict=True)
-        if path is not None
-    )
+    ends = artefact.said_before or (None, None)
+    pairs = zip((artefact.stdout, artefact.stderr), ends, strict=True)
+    return tuple((path, end) for path, end in pairs if path is not None)
 
 
-def _searched(run: RunDir, path: str, until: int | None = None) -> Text | None:
-    content = (run.read_raw(path.removeprefix("raw/")) or b"")[:until]
+def _searched(run: RunDir, path: str, end: int | None = None) -> Text | None:
+    content = (run.read_raw(path.removeprefix("raw/")) or b"")[:end]
     if not content:
         return None
     scan = _scanner().scan([content])
@@ -162,30 +148,21 @@ def _kernel_log(answer: NodeAnswer) -> tuple[Text, ...]:
     if section is None or not section.stdout.strip():
         return ()
     scan = _scanner().scan([section.stdout.encode()])
-    return (
-        Text(
-            answer.artefact,
-            tuple(_moved(hit, section.line_no - 1) for hit in scan.hits),
-            scan.lines,
-        ),
-    )
+    hits = tuple(_moved(hit, section.line_no - 1) for hit in scan.hits)
+    return (Text(answer.artefact, hits, scan.lines),)
 
 
 def _moved(hit: Hit, by: int) -> Hit:
-    return dataclasses.replace(
-        hit,
-        examples=tuple(
-            dataclasses.replace(line, line_no=line.line_no + by) for line in hit.examples
-        ),
-    )
+    examples = (dataclasses.replace(line, line_no=line.line_no + by) for line in hit.examples)
+    return dataclasses.replace(hit, examples=tuple(examples))
 
 
 def _node_facts(answer: NodeAnswer) -> list[Fact]:
-    found = []
+    node_facts: list[Fact] = []
     for section in answer.sections.values():
-        facts = diagnose_facts.from_tools(answer.artefact, section.stdout)
-        found += [_on_node(fact, answer.node.name, section) for fact in facts]
-    return found
+        for fact in facts.from_tools(answer.artefact, section.stdout):
+            node_facts.append(_on_node(fact, answer.node.name, section))
+    return node_facts
 
 
 def _on_node(fact: Fact, node: str, section: SectionOutput) -> Fact:
@@ -199,20 +176,12 @@ def _on_node(fact: Fact, node: str, section: SectionOutput) -> Fact:
 def _counters(
     run: RunDir, launch: Launch, rails: Mapping[str, tuple[str, ...]]
 ) -> tuple[Fact, ...]:
-    taken = counters.load(run, launch.artefact.case.id)
-    return diagnose_counters.from_counters(
-        [
-            NodeChanges(
-                each.after.node,
-                each.deltas,
-                each.after.ports,
-                each.after.artefact,
-                rails.get(each.after.node, ()),
-            )
-            for each in (taken.nodes if taken is not None else ())
-        ]
-    )
-
-
-def _ratios(comparisons: Iterable[Comparison]) -> tuple[Fact, ...]:
-    return diagnose_facts.from_comparisons(c for c in comparisons if c.status in _WRONG)
+    counted = counters.load(run, launch.artefact.case.id)
+    changes = []
+    for each in counted.nodes if counted is not None else ():
+        after = each.after
+        node_rails = rails.get(after.node, ())
+        changes.append(
+            NodeChanges(after.node, each.deltas, after.ports, after.artefact, node_rails)
+        )
+    return facts.from_counters(changes)

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from busbw import plugins
 from busbw.model import Confidence, Evidence, Finding, Status
 from busbw.parsers.findings import rules
-from busbw.parsers.findings import table as expr
-from busbw.parsers.findings import table as symptoms
+from busbw.parsers.findings import table as catalogue
 from busbw.parsers.findings.evidence import (
     KERNEL,
     RESULT,
@@ -33,7 +32,18 @@ from busbw.parsers.findings.evidence import (
     places,
 )
 from busbw.parsers.findings.rules import Rule
-from busbw.parsers.findings.table import Role, Severity, Signal, Symptom, SymptomTable, Weight
+from busbw.parsers.findings.table import (
+    Expression,
+    Role,
+    Severity,
+    Signal,
+    Symptom,
+    SymptomTable,
+    Value,
+    Weight,
+    evaluate,
+    parse_expression,
+)
 from busbw.parsers.logs.scan import Hit, Pattern
 
 # One order of causes from all clues: weights, exclusions, consequences, the layer below before
@@ -62,6 +72,7 @@ _SEVERITIES = {
     Severity.LOW: 3,
     Severity.INFO: 4,
 }
+_STRONG = (Weight.CERTAIN, Weight.STRONG)
 _WEIGHTS = {Weight.CERTAIN: 0, Weight.STRONG: 1, Weight.WEAK: 2, Weight.REQUIRES: 3}
 _CLOUD_WORDS: Mapping[str, tuple[str, ...]] = {
     "efa": ("OFI", "Libfabric", "EFA"),
@@ -88,19 +99,15 @@ class _Candidate:
 
     def best(self) -> Weight:
         """The weight of its best clue."""
-        weights = {clue.weight for clue in self.clues}
-        return next(
-            weight
-            for weight in (Weight.CERTAIN, Weight.STRONG, Weight.WEAK, Weight.REQUIRES)
-            if weight in weights
-        )
+        return min((clue.weight for clue in self.clues), key=_WEIGHTS.__getitem__)
+
+    def is_strong(self) -> bool:
+        """It has a clue that alone makes it likely."""
+        return self.best() in _STRONG
 
     def from_kernel(self) -> bool:
-        """A strong clue stands in the kernel's log."""
-        return any(
-            family(clue.source) == KERNEL and clue.weight in (Weight.CERTAIN, Weight.STRONG)
-            for clue in self.clues
-        )
+        """A strong clue is in the kernel's log."""
+        return any(family(clue.source) == KERNEL and clue.weight in _STRONG for clue in self.clues)
 
 
 def rank(
@@ -119,20 +126,12 @@ def rank(
         then no answer where something else is plain.
     """
     candidates = _candidates(table, clues, context)
-    if (
-        failed
-        and not complaint
-        and any(
-            candidate.best() in (Weight.CERTAIN, Weight.STRONG) for candidate in candidates.values()
-        )
-    ):
-        candidates = {
-            name: candidate for name, candidate in candidates.items() if not _bearable(candidate)
-        }
+    if failed and not complaint and any(each.is_strong() for each in candidates.values()):
+        candidates = {name: each for name, each in candidates.items() if not _is_bearable(each)}
     for candidate in candidates.values():
         candidate.confidence = _confidence(candidate, complaint)
     _explain(candidates)
-    _hush_echoes(candidates)
+    _demote_secondary_errors(candidates)
     ordered = sorted(candidates.values(), key=_order)
     return tuple(_finding(candidate, ordered) for candidate in ordered)
 
@@ -143,25 +142,20 @@ def _candidates(
     grouped: dict[str, list[Clue]] = {}
     for clue in clues:
         grouped.setdefault(clue.symptom, []).append(clue)
-    found = {}
+    candidates = {}
     for symptom_id, own in grouped.items():
         symptom = table.by_id[symptom_id]
-        if any(clue.weight is Weight.EXCLUDES for clue in own) or all(
-            clue.weight is Weight.REQUIRES for clue in own
-        ):
-            continue
-        if not _applies(symptom, own, context):
-            continue
-        found[symptom_id] = _Candidate(symptom, own)
-    return found
+        weights = {clue.weight for clue in own}
+        is_out = Weight.EXCLUDES in weights or weights == {Weight.REQUIRES}
+        if not is_out and _applies(symptom, own, context):
+            candidates[symptom_id] = _Candidate(symptom, own)
+    return candidates
 
 
 def _applies(symptom: Symptom, clues: Sequence[Clue], context: Context) -> bool:
     """Entries of other fabrics are out; those of one cloud alone need a strong clue, or a line that
     names it, where the fabric is not known."""
-    if "any" in symptom.fabrics or any(
-        clue.weight in (Weight.CERTAIN, Weight.STRONG) for clue in clues
-    ):
+    if "any" in symptom.fabrics or any(clue.weight in _STRONG for clue in clues):
         return True
     if context.fabric is None:
         named = any(
@@ -174,12 +168,9 @@ def _applies(symptom: Symptom, clues: Sequence[Clue], context: Context) -> bool:
     return context.fabric in symptom.fabrics or bool({"nvlink", "pcie"} & set(symptom.fabrics))
 
 
-def _bearable(candidate: _Candidate) -> bool:
-    """A setting or condition that nothing strong speaks for."""
-    return candidate.symptom.role in (Role.SETTING, Role.STATE) and candidate.best() not in (
-        Weight.CERTAIN,
-        Weight.STRONG,
-    )
+def _is_bearable(candidate: _Candidate) -> bool:
+    """A setting or condition for which there is no strong clue."""
+    return candidate.symptom.role in (Role.SETTING, Role.STATE) and not candidate.is_strong()
 
 
 def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
@@ -189,9 +180,7 @@ def _confidence(candidate: _Candidate, complaint: bool) -> Confidence:
         return Confidence.POSSIBLE
     if symptom.role is Role.NOTE or (symptom.role is Role.SETTING and not complaint):
         return Confidence.POSSIBLE
-    strong = {
-        family(clue.source) for clue in clues if clue.weight in (Weight.CERTAIN, Weight.STRONG)
-    }
+    strong = {family(clue.source) for clue in clues if clue.weight in _STRONG}
     if any(clue.weight is Weight.CERTAIN for clue in clues) or len(strong) > 1:
         return Confidence.CERTAIN
     return Confidence.LIKELY if strong else Confidence.POSSIBLE
@@ -216,7 +205,7 @@ def _explain(candidates: Mapping[str, _Candidate]) -> None:
             consequence.confidence = Confidence.POSSIBLE
 
 
-def _hush_echoes(candidates: Mapping[str, _Candidate]) -> None:
+def _demote_secondary_errors(candidates: Mapping[str, _Candidate]) -> None:
     """An echo is possible at most where a cause is likely."""
     if not any(c.symptom.role is Role.CAUSE and _SURE[c.confidence] for c in candidates.values()):
         return
@@ -229,16 +218,14 @@ def _order(candidate: _Candidate) -> tuple[object, ...]:
     role = candidate.symptom.role
     if role is Role.ECHO and candidate.from_kernel():
         role = Role.CAUSE
-    weak = (
-        -len({(clue.place, clue.evidence.text) for clue in candidate.clues})
-        if candidate.confidence is Confidence.POSSIBLE
-        else 0
-    )
+    lines = 0
+    if candidate.confidence is Confidence.POSSIBLE:
+        lines = len({(clue.place, clue.evidence.text) for clue in candidate.clues})
     return (
         bool(candidate.explained_by),
         -_SURE[candidate.confidence],
         _ROLES[role],
-        weak,
+        -lines,
         candidate.first(),
         _SEVERITIES[candidate.symptom.severity or Severity.INFO],
         candidate.symptom.id,
@@ -338,17 +325,17 @@ def patterns(table: SymptomTable) -> tuple[Pattern, ...]:
 
 def line_clues(table: SymptomTable, texts: Iterable[Text]) -> tuple[Clue, ...]:
     """Clues from the lines of the texts."""
-    wanted: dict[str, list[tuple[str, Weight, str]]] = {}
+    by_regex: dict[str, list[tuple[str, Weight, str]]] = {}
     for symptom in table.symptoms:
         for signal in symptom.signals:
             if signal.regex is not None:
-                wanted.setdefault(signal.regex, []).append(
+                by_regex.setdefault(signal.regex, []).append(
                     (symptom.id, signal.weight, signal.source)
                 )
     clues = []
     for number, text in enumerate(texts):
         for hit in text.hits:
-            for symptom_id, weight, source in wanted.get(hit.pattern, ()):
+            for symptom_id, weight, source in by_regex.get(hit.pattern, ()):
                 clues += [
                     _clue(symptom_id, weight, source, sighting)
                     for sighting in sightings(text, number, hit)
@@ -377,75 +364,60 @@ def fact_clues(table: SymptomTable, evidence: EvidenceSet) -> tuple[Clue, ...]:
     for symptom in table.symptoms:
         for signal in symptom.signals:
             if signal.expr is not None:
-                found = _signal_clues(
-                    symptom.id, signal, expr.parse_expression(signal.expr), evidence.facts
-                )
-                met = any(clue.weight is Weight.REQUIRES for clue in found)
-                clues += [clue for clue in found if not (met and clue.weight is Weight.EXCLUDES)]
+                clues += _signal_clues(symptom.id, signal, signal.expr, evidence.facts)
     return tuple(clues)
 
 
-def _signal_clues(
-    symptom_id: str, signal: Signal, expression: expr.Expression, facts: Iterable[Fact]
-) -> list[Clue]:
+def _signal_clues(symptom_id: str, signal: Signal, text: str, facts: Iterable[Fact]) -> list[Clue]:
+    expression = parse_expression(text)
     clues = []
     for fact in facts:
-        if not _same_source(signal.source, fact.source):
+        if not _is_source(fact.source, signal.source):
             continue
         values = fact.record()
-        weight = _weight(
-            signal.weight, expr.evaluate(expression, values), str(values.get("status"))
-        )
+        result = evaluate(expression, values)
+        weight = _weight(signal.weight, result, str(values.get("status")))
         if weight is not None:
-            clues.append(
-                Clue(
-                    symptom_id,
-                    weight,
-                    signal.source,
-                    _told(fact, expression),
-                    _NO_PLACE,
-                    fact.where,
-                )
-            )
+            evidence = _fact_evidence(fact, expression)
+            clues.append(Clue(symptom_id, weight, signal.source, evidence, _NO_PLACE, fact.where))
+    if any(clue.weight is Weight.REQUIRES for clue in clues):
+        return [clue for clue in clues if clue.weight is not Weight.EXCLUDES]
     return clues
 
 
-def _weight(weight: Weight, held: bool | None, status: str) -> Weight | None:
+def _weight(weight: Weight, result: bool | None, status: str) -> Weight | None:
+    """What the result of a comparison is worth; None = nothing."""
     if weight is Weight.REQUIRES:
-        return {True: Weight.REQUIRES, False: Weight.EXCLUDES, None: None}[held]
-    if held is None and status in ("fail", "warn") and weight is not Weight.EXCLUDES:
-        return Weight.WEAK  # the check is against it, in a way that its values here do not tell
-    return weight if held else None
+        return {True: Weight.REQUIRES, False: Weight.EXCLUDES, None: None}[result]
+    if result is None and status in ("fail", "warn") and weight is not Weight.EXCLUDES:
+        return Weight.WEAK  # the check failed, in a way that its values here do not show
+    return weight if result else None
 
 
-def _same_source(wanted: str, given: str) -> bool:
-    """Equal, or equal but for the digits that a `*` in the wanted name stands for."""
-    if "*" not in wanted:
-        return wanted == given
-    head, _, tail = wanted.partition("*")
-    middle = given[len(head) : len(given) - len(tail)]
-    return given.startswith(head) and given.endswith(tail) and middle.isdigit()
+def _is_source(name: str, pattern: str) -> bool:
+    """Equal, or equal but for the digits that a `*` in the pattern stands for."""
+    if "*" not in pattern:
+        return pattern == name
+    head, _, tail = pattern.partition("*")
+    middle = name[len(head) : len(name) - len(tail)]
+    return name.startswith(head) and name.endswith(tail) and middle.isdigit()
 
 
-def _told(fact: Fact, expression: expr.Expression) -> Evidence:
-    """The fact with the comparison that held and the values it read."""
+def _fact_evidence(fact: Fact, expression: Expression) -> Evidence:
+    """The fact with the comparison that is true and the values it read."""
     values = fact.record()
-    read = ", ".join(
-        f"{name} = {_shown(values[name])}" for name in expression.names() if name in values
-    )
-    text = ": ".join(part for part in (fact.evidence.text or fact.source, read) if part)
-    return Evidence(fact.evidence.artefact, fact.evidence.line_no, text)
+    names = [name for name in expression.names() if name in values]
+    parts = [fact.evidence.text or fact.source]
+    if names:
+        parts.append(", ".join(f"{name} = {_value_text(values[name])}" for name in names))
+    return Evidence(fact.evidence.artefact, fact.evidence.line_no, ": ".join(parts))
 
 
-def _shown(value: expr.Value) -> str:
+def _value_text(value: Value) -> str:
+    if not isinstance(value, float):
+        return str(value)
     # A count of wrong values stays a count, however large.
-    return (
-        f"{value:.0f}"
-        if isinstance(value, float) and value.is_integer()
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    return f"{value:.0f}" if value.is_integer() else f"{value:g}"
 
 
 # What a rule gets to see: the lines its watches found, in the order of the texts.
@@ -459,14 +431,12 @@ def view_for(rule: Rule, evidence: EvidenceSet, clues: tuple[Clue, ...], context
 
 def lines_of(evidence: EvidenceSet, regex: str) -> tuple[Sighting, ...]:
     """The lines that an expression found, in order."""
-    found = [
-        sighting
-        for number, text in enumerate(evidence.texts)
-        for hit in text.hits
-        if hit.pattern == regex
-        for sighting in sightings(text, number, hit)
-    ]
-    return tuple(sorted(found, key=lambda sighting: sighting.place))
+    lines: list[Sighting] = []
+    for number, text in enumerate(evidence.texts):
+        for hit in text.hits:
+            if hit.pattern == regex:
+                lines += sightings(text, number, hit)
+    return tuple(sorted(lines, key=lambda line: line.place))
 
 
 FAILURE = (
@@ -502,25 +472,21 @@ def all_rules() -> tuple[Rule, ...]:
 
 def search_patterns() -> tuple[Pattern, ...]:
     """What texts must be searched for: the table's expressions and the rules', each once."""
-    found = {pattern.regex: pattern for pattern in patterns(symptoms.load())}
-    for regex in (
-        FAILURE,
-        SUCCESS,
-        COMPLETE,
-        *(watch.regex for rule in all_rules() for watch in rule.watches),
-    ):
-        found.setdefault(regex, Pattern(regex, regex))
-    return tuple(found.values())
+    by_regex = {pattern.regex: pattern for pattern in patterns(catalogue.load())}
+    watches = [watch.regex for rule in all_rules() for watch in rule.watches]
+    for regex in (FAILURE, SUCCESS, COMPLETE, *watches):
+        by_regex.setdefault(regex, Pattern(regex, regex))
+    return tuple(by_regex.values())
 
 
 def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis:
     """What the evidence says, best first. Nothing is concluded from what is not there."""
-    table = symptoms.load()
+    table = catalogue.load()
     context = context or Context()
     clues = [*line_clues(table, evidence.texts), *fact_clues(table, evidence)]
     for rule in all_rules():
         clues += rule.look(view_for(rule, evidence, tuple(clues), context))
-    bearable = {
+    harmless = {
         (clue.evidence.artefact, clue.evidence.line_no)
         for clue in clues
         if clue.weight is not Weight.EXCLUDES
@@ -529,29 +495,22 @@ def diagnose(evidence: EvidenceSet, context: Context | None = None) -> Diagnosis
     failures = [
         line
         for line in lines_of(evidence, FAILURE)
-        if (line.artefact, line.place.line_no) not in bearable
+        if (line.artefact, line.place.line_no) not in harmless
     ]
     findings = rank(table, clues, context, complaint=_complaint(evidence), failed=bool(failures))
     if not failures:
         findings = _without_overcome(findings, evidence)
-    told = {
-        (item.artefact, item.line_no)
-        for finding in findings
-        for item in finding.evidence
-        if finding.confidence is not Confidence.POSSIBLE
-    }
-    unexplained = () if told else tuple(sighting.evidence() for sighting in failures[:3])
-    healthy = (
-        not failures
-        and bool(lines_of(evidence, SUCCESS))
-        and all(finding.confidence is Confidence.POSSIBLE for finding in findings)
+    guesses_only = all(each.confidence is Confidence.POSSIBLE for each in findings)
+    is_explained = any(
+        each.evidence for each in findings if each.confidence is not Confidence.POSSIBLE
     )
+    unexplained: tuple[Evidence, ...] = ()
+    if not is_explained:
+        unexplained = tuple(line.evidence() for line in failures[:3])
+    healthy = not failures and guesses_only and bool(lines_of(evidence, SUCCESS))
     if healthy:  # what ends a job did not; settings and conditions may still cost bandwidth
-        findings = tuple(
-            finding
-            for finding in findings
-            if table.by_id[finding.id].role not in (Role.CAUSE, Role.ECHO)
-        )
+        fatal = (Role.CAUSE, Role.ECHO)
+        findings = tuple(each for each in findings if table.by_id[each.id].role not in fatal)
     return Diagnosis(findings, _notes(unexplained), unexplained, healthy)
 
 
@@ -569,7 +528,7 @@ def _without_overcome(findings: tuple[Finding, ...], evidence: EvidenceSet) -> t
 def _prevents(finding: Finding) -> bool:
     """It is a guess at a cause that would keep a communicator from coming about, or at why a
     connection had to be tried again."""
-    symptom = symptoms.load().by_id[finding.id]
+    symptom = catalogue.load().by_id[finding.id]
     early = symptom.stage in _BEFORE_WORK or all(
         "retrying" in item.text for item in finding.evidence
     )

@@ -14,7 +14,7 @@ from busbw.parsers.findings import table
 ROOT = Path(__file__).parents[2]
 KNOWN = table.load().by_id
 SUBJECTS = "|".join(sorted({known.partition(".")[0] for known in KNOWN if "." in known}))
-ID = re.compile(rf"[a-z0-9]+(?:-[a-z0-9]+)+|layers|(?:{SUBJECTS})(?:\.[a-z_]+){{1,2}}")
+ID = re.compile(rf"[a-z0-9]+(?:-[a-z0-9]+)+|(?:{SUBJECTS})(?:\.[a-z_]+){{1,2}}")
 SHOWN = re.compile(
     rf"""(?: {{2,}}\[|"id": ")({ID.pattern})(?:, (?:certain|likely|possible))?(?:\]|",)"""
 )
@@ -143,7 +143,7 @@ def test_every_id_in_goldens_and_transcripts_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    "finding_id", ["slow-rail", "layers", "stall-rank-stopped", "rdma.devices"]
+    "finding_id", ["slow-rail", "layer-breakdown", "stall-rank-stopped", "rdma.devices"]
 )
 def test_why_explains_an_id_that_busbw_printed(
     capsys: pytest.CaptureFixture[str], finding_id: str
