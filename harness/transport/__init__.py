@@ -39,7 +39,7 @@ class Beyond(Exception):
     """A host needs something that only the OpenSSH program can do; the text says what."""
 
 
-def left(deadline: float) -> float:
+def remaining_s(deadline: float) -> float:
     """Seconds until `deadline` (of `time.monotonic`), at least a millisecond, so that it can serve
     as a time-out."""
     return max(0.001, deadline - time.monotonic())

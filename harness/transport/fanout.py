@@ -20,7 +20,7 @@ from types import MappingProxyType, TracebackType
 from typing import Generic, TypeVar
 
 from busbw.model import Answer, Cluster, Command, CommandResult, Unreachable
-from busbw.transport import Session, Transport, left
+from busbw.transport import Session, Transport, remaining_s
 
 FORKS = 64
 CONNECT_TIMEOUT_S = 10.0
@@ -248,7 +248,7 @@ def open_fleet(
 
     work = _Work(
         tuple(nodes),
-        lambda name: transport.connect(nodes[name], min(connect_timeout_s, left(deadline))),
+        lambda name: transport.connect(nodes[name], min(connect_timeout_s, remaining_s(deadline))),
         forks,
         discard=_close,
     )
@@ -314,7 +314,7 @@ class _Work(Generic[Product]):
             for _ in range(self._count):
                 while True:
                     try:
-                        name, product = self._done.get(timeout=left(self._until))
+                        name, product = self._done.get(timeout=remaining_s(self._until))
                         break
                     except queue.Empty:
                         more = overdue() if overdue is not None else None

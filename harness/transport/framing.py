@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from busbw.model import Command, CommandResult
-from busbw.transport import left
+from busbw.transport import remaining_s
 
 # `exec` in front of it makes this shell the leader of the process group that sshd makes for a
 # session, whatever the login shell is. The scripts hold no quote, exclamation mark or line break,
@@ -256,7 +256,7 @@ class Pump:
         are silent. May be called again."""
         quiet_since = time.monotonic()
         while self._selector.get_map():
-            ready = self._selector.select(min(left(deadline), 0.2))
+            ready = self._selector.select(min(remaining_s(deadline), 0.2))
             moved = [self._move(key) for key, _ in ready]
             now = time.monotonic()
             if cut(self.stdout, self._limit_bytes) or cut(self.stderr, self._limit_bytes):
@@ -268,7 +268,7 @@ class Pump:
             elif now - quiet_since > QUIET_S:
                 return Stop.ENDED
         try:
-            self._process.wait(left(deadline))
+            self._process.wait(remaining_s(deadline))
         except subprocess.TimeoutExpired:
             return Stop.LATE
         return Stop.ENDED

@@ -27,7 +27,7 @@ import fabric
 import paramiko
 
 from busbw.model import Command, CommandResult, Node, Unreachable
-from busbw.transport import Session, Transport, left
+from busbw.transport import Session, Transport, remaining_s
 from busbw.transport.framing import LIMIT_BYTES
 from busbw.transport.ssh import SshTransport, hang_up
 from busbw.transport.ssh_config import ResolvedHost
@@ -97,8 +97,8 @@ class _Client(paramiko.SSHClient):
         transport = self.get_transport()
         if transport is None:
             raise paramiko.SSHException("not connected")
-        channel = transport.open_session(timeout=left(self.deadline))
-        guard = threading.Timer(left(self.deadline), channel.close)
+        channel = transport.open_session(timeout=remaining_s(self.deadline))
+        guard = threading.Timer(remaining_s(self.deadline), channel.close)
         guard.daemon = True
         guard.start()
         try:
@@ -161,7 +161,7 @@ class HeadSession(SshSession):
         deadline = started + command.timeout_s
         content = self._over_sftp(command, deadline)
         if content is None:
-            rest_s = left(deadline) if command.reads or command.writes else command.timeout_s
+            rest_s = remaining_s(deadline) if command.reads or command.writes else command.timeout_s
             return super().run(dataclasses.replace(command, timeout_s=rest_s))
         seconds = time.monotonic() - started
         return CommandResult(self.node, command.argv, 0, content, b"", seconds)
@@ -174,7 +174,7 @@ class HeadSession(SshSession):
     def _over_sftp(self, command: Command, deadline: float) -> bytes | None:
         """What the command would print; None = it is no command for SFTP, or SFTP did not do it."""
         path = command.reads or command.writes
-        if path is None or command.sudo or not self._files.acquire(timeout=left(deadline)):
+        if path is None or command.sudo or not self._files.acquire(timeout=remaining_s(deadline)):
             return None
         try:
             if self._without_files:
@@ -183,7 +183,7 @@ class HeadSession(SshSession):
             sftp = self._connection.sftp()
             channel = sftp.get_channel()
             if channel is not None:
-                channel.settimeout(left(deadline))
+                channel.settimeout(remaining_s(deadline))
             if command.writes is None:
                 return self._get(sftp, path, deadline)
             self._put(sftp, command.stdin, path)

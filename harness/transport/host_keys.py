@@ -318,7 +318,7 @@ def _refusal(host: ResolvedHost, answer: HostKeyAnswer, key_type: str, key: byte
         f" >> {shlex.quote(file)}"
     )
     if host.proxy_jump:
-        scan = shlex.join(("ssh", host.asked, "true"))
+        scan = shlex.join(("ssh", host.destination, "true"))
     step = f"compare the fingerprint, then: {scan}   or give --accept-new-host-keys"
     return Refused(
         f"host key of {name} is not known: it shows {shown}, no line in"

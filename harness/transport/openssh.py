@@ -18,7 +18,7 @@ import time
 import weakref
 
 from busbw.model import Command, CommandResult, Node, Unreachable
-from busbw.transport import Session, framing, left, ssh_config
+from busbw.transport import Session, framing, remaining_s, ssh_config
 from busbw.transport.framing import (
     BEGIN_S,
     LIMIT_BYTES,
@@ -86,7 +86,7 @@ class OpenSshTransport:
             return self._begin(node, host, strict, deadline, fallback_reason)
         with self._lock:
             turn = self._jumps.setdefault(host.proxy_jump, threading.BoundedSemaphore(_AT_A_JUMP))
-        if not turn.acquire(timeout=left(deadline)):
+        if not turn.acquire(timeout=remaining_s(deadline)):
             step = f"allow more time, or try the jump host alone: ssh {host.proxy_jump} true"
             return Unreachable(
                 node.name, f"jump host {host.proxy_jump}: no turn within {timeout_s:g} s", step
@@ -105,7 +105,7 @@ class OpenSshTransport:
         fallback_reason: str | None,
     ) -> Session | Unreachable:
         """Start the master connection and wait until it stands."""
-        timeout_s = left(deadline)
+        timeout_s = remaining_s(deadline)
         options = (
             "-o",
             f"StrictHostKeyChecking={strict}",
@@ -115,7 +115,7 @@ class OpenSshTransport:
         try:
             master = _Master(
                 ssh_config.ssh_command(node, self._config_file, first=(*_QUIET, *options)),
-                host.asked,
+                host.destination,
             )
         except OSError as error:
             return Unreachable(
@@ -128,7 +128,7 @@ class OpenSshTransport:
                 time.sleep(0.01)
                 continue
             late = (
-                f"ssh {host.asked}: no session within {round(timeout_s, 1):g} s\n"
+                f"ssh {host.destination}: no session within {round(timeout_s, 1):g} s\n"
                 if master.process.poll() is None
                 else ""
             )
@@ -231,7 +231,7 @@ class OpenSshSession:
         """Run it to its end, its time limit or the end of the connection."""
         started = time.monotonic()
         deadline = started + command.timeout_s
-        if not self._gate.acquire(timeout=left(deadline)):
+        if not self._gate.acquire(timeout=remaining_s(deadline)):
             waited = (
                 f"timed out after {command.timeout_s:g} s, waiting for other commands on this"
                 " connection"
@@ -355,8 +355,8 @@ def _unreachable(
     because = f" (through the OpenSSH program: {fallback_reason})" if fallback_reason else ""
     return Unreachable(
         node,
-        f"{text.strip() or f'ssh {host.asked}: ended without a word'}{because}",
-        f"try it alone: ssh {host.asked} true",
+        f"{text.strip() or f'ssh {host.destination}: ended without a word'}{because}",
+        f"try it alone: ssh {host.destination} true",
         host_key_mismatch="REMOTE HOST IDENTIFICATION HAS CHANGED" in text
         or "REVOKED HOST KEY" in text,
     )

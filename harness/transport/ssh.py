@@ -29,7 +29,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from paramiko.agent import AgentKey, AgentSSH
 
 from busbw.model import Node, Unreachable
-from busbw.transport import Beyond, Refused, Session, left, ssh_config
+from busbw.transport import Beyond, Refused, Session, remaining_s, ssh_config
 from busbw.transport.host_keys import HostKeys
 from busbw.transport.openssh import OpenSshTransport
 from busbw.transport.ssh_config import ResolvedHost
@@ -57,11 +57,11 @@ def dial(host: str, port: int, *, family: str, deadline: float) -> socket.socket
         Refused: the name is not known, nothing answers, the connection is refused, or the peer
         stays silent.
     """
-    whole_s = left(deadline)
+    whole_s = remaining_s(deadline)
     addresses = _look_up(host, port, family, whole_s)
     failure = Refused(f"connect to {host} port {port}: no address")
     for number, address in enumerate(addresses):
-        share_s = left(deadline) / (len(addresses) - number)
+        share_s = remaining_s(deadline) / (len(addresses) - number)
         try:
             return _connect(address, host, port, share_s)
         except Refused as refused:
@@ -200,17 +200,17 @@ class Login:
             Refused: it takes none.
             Beyond: it takes none, but the OpenSSH program has something left to show.
         """
-        agent = _Agent.open(self._host.identity_agent, left(self._deadline))
+        agent = _Agent.open(self._host.identity_agent, remaining_s(self._deadline))
         try:
             for label, key in self._candidates(agent):
                 self._tried.append(label)
-                transport.auth_timeout = left(self._deadline)
+                transport.auth_timeout = remaining_s(self._deadline)
                 try:
                     missing = transport.auth_publickey(self._host.user, key)
                 except paramiko.BadAuthenticationType as error:
                     raise self._failure(tuple(error.allowed_types)) from None
                 except paramiko.AuthenticationException as error:
-                    if not transport.is_active() or left(self._deadline) <= 0.001:
+                    if not transport.is_active() or remaining_s(self._deadline) <= 0.001:
                         raise self._failure((), str(error)) from None
                     continue
                 if missing:
@@ -224,7 +224,7 @@ class Login:
     def _without_key(self, transport: paramiko.Transport) -> None:
         """What ssh asks first: whether the node wants a key at all. We ask last, because the answer
         costs a round trip."""
-        transport.auth_timeout = left(self._deadline)
+        transport.auth_timeout = remaining_s(self._deadline)
         try:
             transport.auth_none(self._host.user)
         except paramiko.BadAuthenticationType as error:
@@ -286,7 +286,7 @@ class Login:
         host = self._host
         step = (
             "open a master connection yourself (ssh -M with a ControlPath in your ssh_config),"
-            f" then try again: ssh {host.asked}"
+            f" then try again: ssh {host.destination}"
         )
         return Refused(
             f"log in as {host.user} on {host.endpoint}: {label} is taken, but the node also asks"
@@ -416,7 +416,7 @@ class SshTransport:
         try:
             return make_session(node.name, host, lambda: self._open(host, None, way), way.notes)
         except Beyond as beyond:
-            return self._openssh.connect_because(node, left(way.deadline), str(beyond))
+            return self._openssh.connect_because(node, remaining_s(way.deadline), str(beyond))
         except Refused as refused:
             return refused.unreachable(node.name)
 
@@ -448,7 +448,7 @@ class SshTransport:
             # Not at once, and not all together: sshd drops connections at random when many come at
             # the same time (MaxStartups).
             pause_s = 0.2 + 0.3 * os.urandom(1)[0] / 255
-            if not first.again or left(way.deadline) < 2 * pause_s:
+            if not first.again or remaining_s(way.deadline) < 2 * pause_s:
                 raise
             time.sleep(pause_s)
         try:
@@ -463,8 +463,8 @@ class SshTransport:
         transport = paramiko.Transport(sock)
         try:
             self._restrict(transport, host)
-            transport.banner_timeout = transport.handshake_timeout = left(way.deadline)
-            transport.start_client(timeout=left(way.deadline))
+            transport.banner_timeout = transport.handshake_timeout = remaining_s(way.deadline)
+            transport.start_client(timeout=remaining_s(way.deadline))
             key = transport.get_remote_server_key()
             note = self._host_keys.check(host, key.get_name(), key.asbytes())
             if note is not None:
@@ -505,10 +505,13 @@ class SshTransport:
     ) -> socket.socket | paramiko.Channel:
         if not hops:
             return dial(host.hostname, host.port, family=host.address_family, deadline=way.deadline)
-        jump = self._jump(hops, way.past(host.asked))
+        jump = self._jump(hops, way.past(host.destination))
         try:
             return jump.open_channel(
-                "direct-tcpip", (host.hostname, host.port), ("", 0), timeout=left(way.deadline)
+                "direct-tcpip",
+                (host.hostname, host.port),
+                ("", 0),
+                timeout=remaining_s(way.deadline),
             )
         except (paramiko.SSHException, EOFError, OSError) as error:
             step = (
@@ -533,7 +536,7 @@ class SshTransport:
                 (through, self._behind[through] // NODES_PER_JUMP), _Jump()
             )
             self._behind[through] += 1
-        if not jump.lock.acquire(timeout=left(way.deadline)):
+        if not jump.lock.acquire(timeout=remaining_s(way.deadline)):
             raise Refused(
                 f"jump host {last.name}: still connecting when the time was over",
                 f"try it alone: ssh {last.address} true",
@@ -554,7 +557,9 @@ class SshTransport:
 
     def _open_jump(self, hops: tuple[Node, ...], way: _Way) -> paramiko.Transport:
         last = hops[-1]
-        host = ssh_config.resolve(last, config_file=self._config_file, timeout_s=left(way.deadline))
+        host = ssh_config.resolve(
+            last, config_file=self._config_file, timeout_s=remaining_s(way.deadline)
+        )
         if isinstance(host, Unreachable):
             raise Refused(f"jump host {last.name}: {host.reason}", host.next_step)
         try:
@@ -618,10 +623,10 @@ def _both(option: str, ours: Sequence[str], allowed: tuple[str, ...]) -> tuple[s
 def _unreadable(host: ResolvedHost, error: Exception, way: _Way) -> Refused | Beyond:
     """Why the SSH handshake came to nothing."""
     where = f"connect to {host.endpoint}"
-    step = f"look at what the node says: ssh -v {host.asked} true"
+    step = f"look at what the node says: ssh -v {host.destination} true"
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         return Beyond(f"algorithms: {error}")
-    if left(way.deadline) <= 0.001:
+    if remaining_s(way.deadline) <= 0.001:
         return Refused(
             f"{where}: accepts the connection but does not finish the SSH handshake in time"
             f" ({error})",

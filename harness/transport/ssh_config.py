@@ -45,7 +45,7 @@ class LocalUser:
 class ResolvedHost:
     """How a host is reached, as `ssh -G` says; file names are expanded."""
 
-    asked: str
+    destination: str
     """The name given to ssh."""
     hostname: str
     port: int
@@ -134,7 +134,9 @@ def resolve(node: Node, *, config_file: str | None, timeout_s: float) -> Resolve
             "correct the ssh configuration that the message names",
         )
     try:
-        return parse(done.stdout.decode("utf-8", "replace"), asked=host, local=LocalUser.here())
+        return parse(
+            done.stdout.decode("utf-8", "replace"), destination=host, local=LocalUser.here()
+        )
     except ValueError as error:
         return Unreachable(
             node.name, f"ssh -G {host}: {error}", "correct the port in the ssh configuration"
@@ -186,7 +188,7 @@ def hops(proxy_jump: str) -> tuple[Node, ...]:
     return tuple(found)
 
 
-def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
+def parse(text: str, *, destination: str, local: LocalUser) -> ResolvedHost:
     """Read what `ssh -G` printed.
 
     Raises:
@@ -196,7 +198,7 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
     pairs = [(name.lower(), value) for name, _, value in lines if name]
     given = dict(reversed(pairs))
     host, user, port = (
-        given.get("hostname", asked),
+        given.get("hostname", destination),
         given.get("user", local.name),
         int(given.get("port", "22")),
     )
@@ -208,12 +210,12 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
         "l": local.host,
         "L": local.host.partition(".")[0],
         "h": host,
-        "n": asked,
+        "n": destination,
         "p": str(port),
         "r": user,
     }
     alias = given.get("hostkeyalias")
-    tokens["k"] = alias or asked
+    tokens["k"] = alias or destination
 
     def files(name: str) -> tuple[str, ...]:
         return tuple(
@@ -232,7 +234,7 @@ def parse(text: str, *, asked: str, local: LocalUser) -> ResolvedHost:
     agent = given.get("identityagent")
     timeout = given.get("connecttimeout", "none")
     return ResolvedHost(
-        asked=asked,
+        destination=destination,
         hostname=host,
         port=port,
         user=user,

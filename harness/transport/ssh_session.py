@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import paramiko
 
 from busbw.model import Command, CommandResult
-from busbw.transport import framing, left
+from busbw.transport import framing, remaining_s
 from busbw.transport.framing import (
     BEGIN_S,
     LIMIT_BYTES,
@@ -143,7 +143,7 @@ class SshSession:
                 framing.remote_line(command.argv, sudo=command.sudo, mark=job.mark),
                 deadline,
             )
-            channel.settimeout(left(deadline))
+            channel.settimeout(remaining_s(deadline))
             if len(command.stdin) <= _INLINE_BYTES:
                 _feed(channel, command.stdin)
             else:
@@ -162,15 +162,15 @@ class SshSession:
         """A channel, within what we and the node allow at once; or why there is none."""
         refused_until = None
         while True:
-            if not self._gate.acquire(timeout=left(deadline)):
+            if not self._gate.acquire(timeout=remaining_s(deadline)):
                 return (
                     f"timed out after {command.timeout_s:g} s, waiting for other commands on this"
                     " connection"
                 )
             try:
-                return self._transport.open_session(timeout=left(deadline))
+                return self._transport.open_session(timeout=remaining_s(deadline))
             except _BROKEN as error:
-                if not self._transport.is_active() or left(deadline) <= 0.001:
+                if not self._transport.is_active() or remaining_s(deadline) <= 0.001:
                     self._gate.release()
                     return self._broken(error, command, deadline)
                 refused = error
@@ -216,11 +216,11 @@ class SshSession:
             if moved or not channel.exit_status_ready():
                 quiet_since = now
             if over and not moved:
-                return Stop.ENDED if channel.status_event.wait(left(deadline)) else Stop.LATE
+                return Stop.ENDED if channel.status_event.wait(remaining_s(deadline)) else Stop.LATE
             if now - quiet_since > QUIET_S:
                 return Stop.ENDED
             if not moved:
-                job.wake.wait(min(left(deadline), 0.5))
+                job.wake.wait(min(remaining_s(deadline), 0.5))
 
     def _end_early(self, job: _Job) -> bool:
         """Kill what runs on the node and take what it still wrote; False = it may be running on."""
@@ -240,10 +240,10 @@ class SshSession:
             return False
         deadline = time.monotonic() + framing.KILL_S
         try:
-            channel = self._transport.open_session(timeout=left(deadline))
+            channel = self._transport.open_session(timeout=remaining_s(deadline))
             try:
                 _execute(channel, framing.kill_line(groups, sudo=sudo), deadline)
-                return channel.status_event.wait(left(deadline)) and channel.exit_status == 0
+                return channel.status_event.wait(remaining_s(deadline)) and channel.exit_status == 0
             finally:
                 channel.close()
         except _BROKEN:
@@ -252,7 +252,7 @@ class SshSession:
     def _broken(self, error: Exception, command: Command, deadline: float) -> str:
         if not self._transport.is_active():
             return self._loss(error)
-        if left(deadline) <= 0.001:
+        if remaining_s(deadline) <= 0.001:
             return f"timed out after {command.timeout_s:g} s: the node did not start the command"
         return f"the node did not start the command: {error}"
 
@@ -280,7 +280,7 @@ class SshSession:
 def _execute(channel: paramiko.Channel, line: str, deadline: float) -> None:
     """Start a line of shell; paramiko itself would wait without limit for a node that has stopped
     answering."""
-    guard = threading.Timer(left(deadline), channel.close)
+    guard = threading.Timer(remaining_s(deadline), channel.close)
     guard.daemon = True
     guard.start()
     try:

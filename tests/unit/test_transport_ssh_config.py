@@ -22,13 +22,13 @@ ROOT = LocalUser(name="root", uid=0, home="/root", host="login.site")
 
 
 def recorded(name: str, asked: str) -> ResolvedHost:
-    return parse((RECORDED / name).read_text(), asked=asked, local=ROOT)
+    return parse((RECORDED / name).read_text(), destination=asked, local=ROOT)
 
 
 def test_include_match_and_proxy_jump_arrive_and_file_names_are_expanded() -> None:
     host = recorded("cluster.txt", "gpu-007")
 
-    assert (host.asked, host.hostname, host.port, host.user) == (
+    assert (host.destination, host.hostname, host.port, host.user) == (
         "gpu-007",
         "gpu-007.cluster.example",
         2222,
@@ -102,7 +102,7 @@ def test_a_proxy_command_is_beyond_python_unless_the_way_is_given() -> None:
     ],
 )
 def test_an_option_only_openssh_can_follow_is_named(line: str, said: str | None) -> None:
-    host = parse(f"hostname a\nport 22\nuser root\n{line}\n", asked="a", local=ROOT)
+    host = parse(f"hostname a\nport 22\nuser root\n{line}\n", destination="a", local=ROOT)
 
     assert beyond_python(host) == said
 
@@ -111,16 +111,16 @@ def test_a_live_control_socket_of_the_user_is_left_to_openssh(tmp_path: Path) ->
     socket = tmp_path / "control"
     text = f"hostname a\nport 22\nuser root\ncontrolpath {socket}\n"
 
-    assert beyond_python(parse(text, asked="a", local=ROOT)) is None
+    assert beyond_python(parse(text, destination="a", local=ROOT)) is None
     socket.touch()
     assert (
-        beyond_python(parse(text, asked="a", local=ROOT))
+        beyond_python(parse(text, destination="a", local=ROOT))
         == f"ControlPath {socket}: a connection of yours is open there"
     )
 
 
 def test_a_port_is_part_of_the_name_under_which_a_host_is_known() -> None:
-    host = parse("hostname Node1\nport 2222\nuser root\n", asked="n", local=ROOT)
+    host = parse("hostname Node1\nport 2222\nuser root\n", destination="n", local=ROOT)
 
     assert host.host_key_names == ("[node1]:2222", "node1")
 
