@@ -19,40 +19,40 @@ _WORDS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS: "N
 def lines(diff: RunDiff) -> tuple[str, ...]:
     """The lines to print, the verdict last, for grep."""
     now, against = diff.now, diff.against
-    said = [f"{now.run_id} against {_named(diff)}"]
+    rows = [f"{now.run_id} against {_named(diff)}"]
     for run_id, why in diff.excluded:
-        said.append(f"  not compared with {run_id}: {'; '.join(why)}")
+        rows.append(f"  not compared with {run_id}: {'; '.join(why)}")
     if against:
-        said += [
+        rows += [
             "",
             (
                 f"  {'':<27}{'before':>14}{'now':>14}   change, with its interval; n = launches"
                 " before/now"
             ),
         ]
-        said += [_number(each) for each in diff.shifts]
-        said += [_contrast(each) for each in diff.contrasts]
-        said += _strange(diff)
-        said += [
+        rows += [_number(each) for each in diff.shifts]
+        rows += [_contrast(each) for each in diff.contrasts]
+        rows += _without_before(diff)
+        rows += [
             "",
             "  machine  "
             + (
-                "nothing that was asked has changed"
+                "nothing that the checks cover has changed"
                 if not diff.machine
                 else "what changed (it coincides; that is no proof of a cause)"
             ),
         ]
-        said += [f"    {what:<25}{before}  ->  {after}" for what, before, after in diff.machine]
+        rows += [f"    {what:<25}{before}  ->  {after}" for what, before, after in diff.machine]
     if not against:
-        said += [
+        rows += [
             "",
             (
                 "  next: busbw baseline accept RUN, of a good run of the cluster as it is now, or"
                 f" name one: busbw diff {now.run_id} RUN"
             ),
         ]
-    said += ["", f"busbw: {_WORDS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
-    return tuple(one_line(line) for line in said)
+    rows += ["", f"busbw: {_WORDS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
+    return tuple(one_line(line) for line in rows)
 
 
 def _named(diff: RunDiff) -> str:
@@ -66,7 +66,7 @@ def _named(diff: RunDiff) -> str:
     )
 
 
-def _strange(diff: RunDiff) -> list[str]:
+def _without_before(diff: RunDiff) -> list[str]:
     """Why a number has no earlier one: it was measured in another way, or not at all."""
     if not diff.shifts and not diff.contrasts:
         measured = sorted(
@@ -92,7 +92,7 @@ def _strange(diff: RunDiff) -> list[str]:
         if ways:
             name = f"{number.collective} {format_size(number.size_bytes)}"
             found.append(
-                f"  {name} is not held against another measurement: {number.options} here,"
+                f"  {name} is not compared with another measurement: {number.options} here,"
                 f" {'; '.join(sorted(ways))} before"
             )
     return found
@@ -121,12 +121,12 @@ def _contrast(each: ContrastShift) -> str:
 
 
 def _counts(diff: RunDiff) -> str:
-    told = [each.shift.change for each in diff.shifts if each.before_gb_s is not None]
-    told += [each.shift.change for each in diff.contrasts if each.before is not None]
-    if not told:
+    changes = [each.shift.change for each in diff.shifts if each.before_gb_s is not None]
+    changes += [each.shift.change for each in diff.contrasts if each.before is not None]
+    if not changes:
         return "nothing to compare with"
-    counted = [f"{told.count(change)} {change.value}" for change in Change if change in told]
+    counted = [f"{changes.count(change)} {change.value}" for change in Change if change in changes]
     shifts = [each.shift for each in diff.shifts] + [each.shift for each in diff.contrasts]
     ratios = [shift.ratio for shift in shifts if shift.ratio is not None]
     least = f", worst {min(ratios) - 1:+.1%}" if ratios else ""
-    return f"{', '.join(counted)} of {len(told)} numbers{least}, floor {FLOOR:.0%}"
+    return f"{', '.join(counted)} of {len(changes)} numbers{least}, floor {FLOOR:.0%}"

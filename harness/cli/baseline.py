@@ -126,7 +126,7 @@ def _show(args: argparse.Namespace) -> int:
         ratio = statistics.median(contrast.ratios)
         size = format_size(contrast.size_bytes)
         lines.append(
-            f"  {contrast.collective:<15} {size:>9}  {', '.join(contrast.treatment)} over unchanged"
+            f"  {contrast.collective:<15} {size:>9}  {', '.join(contrast.treatment)} over control"
             f" nodes {ratio:.1%}"
         )
     lines += [f"  {name:<24} {value}" for name, value in past.machine]

@@ -1,5 +1,5 @@
-"""What was measured in turn: settings tried, changed nodes against unchanged ones, the rounds of a
-soak with what happened in them."""
+"""Interleaved measurements: a parameter sweep, treatment against control nodes, the rounds of a soak
+with what happened in them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from busbw.compare.soak import when
 from busbw.model import RunResult, Status
 from busbw.model.history import Change, Soak, SweepResult
+from busbw.parsers.stats.regression import interval
 from busbw.reports import phrases
 from busbw.reports.charts import strip, svg
 from busbw.reports.charts.svg import Drawing
@@ -15,27 +16,24 @@ from busbw.reports.input import ReportInput
 from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_duration, format_size
 
-# What was measured in turn as plain lines: settings tried, changed nodes against unchanged ones,
-# the rounds of a soak.
-
-_WORDS = {
+_CHANGES = {
     Change.FASTER: "gains",
     Change.SLOWER: "loses",
     Change.SAME: "no difference",
-    Change.INCONCLUSIVE: "cannot be told",
+    Change.INCONCLUSIVE: "inconclusive",
 }
 _MOST_EVENTS = 20
 
 
 def lines(result: RunResult) -> tuple[str, ...]:
-    """The lines to print before the verdict; () = nothing was measured in turn."""
-    told: list[str] = []
+    """The lines to print before the verdict; () = nothing was interleaved."""
+    text: list[str] = []
     if result.sweep:
         width = max(len(each.setting) for each in result.sweep)
-        told += [
+        text += [
             f"{'setting against unset':<{width}}  {'':<23}{'unset':>12}{'with it':>14}   change"
         ]
-        told += [
+        text += [
             f"{each.setting:<{width}}  {what(each):<23}{values(each)}   {answer(each)}"
             for each in result.sweep
         ]
@@ -43,13 +41,13 @@ def lines(result: RunResult) -> tuple[str, ...]:
     for each in contrasts:
         size = f"{each.contrast.collective} {format_size(each.contrast.size_bytes)}"
         before = f", before {each.before:.1%}" if each.before is not None else ""
-        told.append(
-            f"{size}: changed {', '.join(each.contrast.treatment)} over unchanged{before}:"
+        text.append(
+            f"{size}: treatment {', '.join(each.contrast.treatment)} over control{before}:"
             f" {each.shift.reason}"
         )
     if result.soak is not None:
-        told += soak_lines(result.soak)
-    return tuple(one_line(line) for line in told)
+        text += soak_lines(result.soak)
+    return tuple(one_line(line) for line in text)
 
 
 def what(each: SweepResult) -> str:
@@ -68,26 +66,26 @@ def answer(each: SweepResult) -> str:
     """What one setting comes to."""
     if each.shift is None:
         return each.problem or "not measured"
-    interval = each.shift.reason.partition(":")[0]
-    return f"{_WORDS[each.shift.change]}: {interval}, {each.shift.launches[0]} rounds"
+    rounds = each.shift.launches[0]
+    return f"{_CHANGES[each.shift.change]}: {interval(each.shift)}, {rounds} rounds"
 
 
 def soak_lines(soak: Soak) -> list[str]:
     """What happened, in the order of time."""
-    told = [
+    text = [
         f"soak: {format_duration(soak.done_s)} of {format_duration(soak.planned_s)},"
         f" {len(soak.rounds)} launches"
     ]
     for event in soak.events[:_MOST_EVENTS]:
         at = f"{event.began}  +{format_duration(event.after_s)}"
-        told.append(f"  {at}  round {event.number}  {event.kind}: {event.text}")
-    left = len(soak.events) - _MOST_EVENTS
-    told += [f"  and {left} more in the report"] if left > 0 else []
-    told += [
+        text.append(f"  {at}  round {event.number}  {event.kind}: {event.text}")
+    more = len(soak.events) - _MOST_EVENTS
+    text += [f"  and {more} more in the report"] if more > 0 else []
+    text += [
         f"  drift of {each.case_id}: {each.change:+.1%}, chance without a trend {each.chance:.2g}"
         for each in soak.drifts
     ]
-    return told
+    return text
 
 
 _SWEEP = {
@@ -138,7 +136,7 @@ class Interleaved:
 
 
 def view(report: ReportInput) -> Interleaved | None:
-    """None = nothing was measured in turn."""
+    """None = nothing was interleaved."""
     result = report.result
     contrasts = result.compared.contrasts if result.compared is not None else ()
     if not result.sweep and not contrasts and result.soak is None:
@@ -167,7 +165,7 @@ def view(report: ReportInput) -> Interleaved | None:
             )
             for each in contrasts
         ),
-        _told(soak) if soak is not None else "",
+        _soak_text(soak) if soak is not None else "",
         _rounds(soak) if soak is not None else (),
         (
             tuple((when(event), event.kind, event.text) for event in soak.events)
@@ -177,7 +175,7 @@ def view(report: ReportInput) -> Interleaved | None:
     )
 
 
-def _told(soak: Soak) -> str:
+def _soak_text(soak: Soak) -> str:
     drifts = (
         "; ".join(f"{each.case_id} drift {each.change:+.1%}" for each in soak.drifts)
         or "too few rounds for a trend"
@@ -196,7 +194,7 @@ def _rounds(soak: Soak) -> tuple[Rounds, ...]:
         ]
         if not own:
             continue
-        apart = {event.number for event in soak.events}
+        with_event = {event.number for event in soak.events}
         values = [each.busbw_gb_s or 0.0 for each in own]
         middle = sorted(values)[len(values) // 2]
         picture = strip.Strip(
@@ -209,7 +207,7 @@ def _rounds(soak: Soak) -> tuple[Rounds, ...]:
             y=svg.linear(max(values) * 1.02, min(values) * 0.98),
             y_label="busbw, GB/s",
             marks=tuple(
-                strip.Mark(value, value, value, each.number in apart, f"round {each.number}")
+                strip.Mark(value, value, value, each.number in with_event, f"round {each.number}")
                 for each, value in zip(own, values, strict=True)
             ),
             first=own[0].began or "round 1",

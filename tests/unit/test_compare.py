@@ -259,7 +259,7 @@ def test_accepted_runs_that_cannot_be_read_are_named_by_the_run_and_alone_leave_
 def test_a_number_that_was_measured_otherwise_says_how_and_a_run_without_numbers_says_so() -> None:
     other = dataclasses.replace(GOOD[0].numbers[0], options="-n 100 -w 5 -c 1 -z 0 float sum")
     told = "\n".join(lines(diff(run("now", 371.0, numbers=(other,)), GOOD)))
-    assert "all_reduce 8 GiB is not held against another measurement: -n 100 -w 5" in told
+    assert "all_reduce 8 GiB is not compared with another measurement: -n 100 -w 5" in told
     assert "-n 20 -w 5 -c 1 -z 0 float sum before" in told
     told = "\n".join(lines(diff(run("soak", 371.0, numbers=()), GOOD)))
     assert (

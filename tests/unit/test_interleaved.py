@@ -469,7 +469,7 @@ def test_what_was_measured_in_turn_is_printed_and_drawn_and_nothing_of_it_is_mar
         and "7 rounds" in line
         for line in told
     )
-    assert any("changed d over unchanged, before " in line and "slower" in line for line in told)
+    assert any("treatment d over control, before " in line and "slower" in line for line in told)
     assert any("round 3  link-down: <b>node2</b> lost its link" in line for line in told)
     page = html.render(dataclasses.replace(report, result=result))
     section = page[page.index('<section id="interleaved"') :]
