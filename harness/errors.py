@@ -14,7 +14,7 @@
     │   ├── BuildError        3   the benchmark could not be built
     │   └── LaunchError       3   the launcher failed before anything was measured
     ├── RunDirError           3   a run directory is missing, foreign or half written
-    ├── LabError              3   the embedded lab could not do what was asked
+    ├── LabError              3   the embedded lab could not do what was requested
     └── Interrupted         130   stopped by the user; what was measured is kept
 
 One node failing is a value in a result (`Unreachable`, `CommandResult.exit_status`), never one of
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 
 class BusbwError(Exception):
-    """An error told to the user in three lines: what failed, what was seen (verbatim), what to do
+    """An error for the user in three lines: what failed, what was seen (verbatim), what to do
     next."""
 
     exit_status = 3
@@ -97,7 +97,7 @@ class RunDirError(BusbwError):
 
 
 class LabError(BusbwError):
-    """The embedded lab could not do what was asked."""
+    """The embedded lab could not do what was requested."""
 
 
 class Interrupted(BusbwError):

@@ -33,7 +33,7 @@ COMMANDS = "busbw.commands"
 """Name of the log that the transport writes every command of every node to."""
 _TICK_S = 0.5
 _ASIDE = frozenset({"note", "run", "command", "output"})
-"""Steps that are said and over at once."""
+"""Steps that end as soon as they are printed."""
 
 
 def register(group: argparse._ArgumentGroup) -> None:
@@ -55,8 +55,8 @@ def now() -> str:
 
 
 def steady() -> Callable[[], str]:
-    """A clock that begins with the machine's and does not follow when that one is set: what it
-    tells in one process is in order."""
+    """A clock that begins with the machine's and does not follow when that one is set: times
+    of one process are in order."""
     at_s, began_s = time.time(), time.monotonic()
     return lambda: time.strftime(
         "%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s + time.monotonic() - began_s)
@@ -189,7 +189,7 @@ class Console:
 
 
 class _Commands(logging.Handler):
-    """What the transport tells of the nodes' commands, line by line on the console."""
+    """The nodes' commands as the transport logs them, line by line on the console."""
 
     def __init__(self, console: Console, verbose: int) -> None:
         super().__init__(logging.INFO if verbose == 1 else logging.DEBUG)
@@ -228,7 +228,7 @@ def _live(console: Console) -> Live:
     from rich.console import Console as RichConsole
     from rich.live import Live
 
-    # Nothing that nodes said is ever read as markup, as an emoji or as something to be highlighted.
+    # Nothing that a node printed is ever read as markup, as an emoji or as something to be highlighted.
     screen = RichConsole(
         file=sys.stderr, markup=False, emoji=False, highlight=False, no_color=not colour()
     )

@@ -1,9 +1,9 @@
 """`BUSBW_*`: options of the command line that an environment sets once, for a shell, a CI job or a
 login profile.
 
-What stands on the command line wins over the environment, the environment over `busbw.yaml`, and
-that over what is built in. Only what says where and how is taken: nothing that changes what a
-command does, such as --resume or --force, ever comes from a variable.
+The command line overrides the environment, the environment `busbw.yaml`, and that the built-in
+defaults. Variables set where and how to measure; an option that changes what a command does, such
+as --resume or --force, never comes from a variable.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPTIONS = (
 )
 """Options that a variable may set, by their names: `BUSBW_` and the name in capitals."""
 _WHERE = ("inventory", "nodes")
-"""Who names nodes on the command line means those: neither variable then adds to it."""
+"""Nodes on the command line override both variables."""
 _YES = {
     "1": True,
     "true": True,
