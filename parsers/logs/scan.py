@@ -4,7 +4,7 @@ constant memory.
 Running every expression on every line reads 60 MB/s and less. Here a block of lines is first
 reduced to *shapes*: lines without digits and hex letters, in lower case, made by one
 `bytes.translate` of the block. A log of millions of lines has a few hundred shapes. For each new
-shape it is worked out once which expressions could match a line of that shape (`scan_regex`: what
+shape it is worked out once which expressions could match a line of that shape (`scan_sieve`: what
 remains of the expression must match what remains of the line); only lines of such shapes are looked
 at again.
 
@@ -113,7 +113,7 @@ class Scanner:
     build it from the patterns."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        """Raises: ValueError: an expression uses syntax that `scan_regex` does not know; or two
+        """Raises: ValueError: an expression uses syntax that `scan_sieve` does not know; or two
         patterns share an id.
         """
         ids = [pattern.id for pattern in patterns]

@@ -10,8 +10,7 @@ from functools import cache, cached_property
 from itertools import compress
 from typing import Protocol
 
-# How a stream of bytes becomes blocks of whole, clean lines: no ANSI sequences, carriage returns
-# or NULs, no line cut in two.
+# Blocks of whole, clean lines: no ANSI sequences, carriage returns or NULs, no line cut in two.
 
 BLOCK_BYTES = 120 * 1024
 """Just under glibc's threshold (128 KiB) from which on each buffer is mapped and unmapped anew:
@@ -469,7 +468,7 @@ def compiled(index: int, text: str) -> Compiled:
     """The expression, ready.
 
     Raises:
-        ValueError: as `scan_regex.required_literals`.
+        ValueError: as `required_literals`.
     """
     literals, shape_text = required_literals(text), erased(text)
     shapes = {shape_of(literal) for literal in literals}
