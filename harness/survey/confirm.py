@@ -1,9 +1,9 @@
-"""What confirms an accusation: which groups to measure again, with whom else, and why there is no
+"""What confirms a suspect: which groups to measure again, with whom else, and why there is no
 way to where a cluster is too small.
 
 A node is confirmed by a ring over all nodes and one over the rest; a path by its two ends with
 other partners, then with each other again; uplinks by pairs that use them against pairs of the same
-nodes that do not. Each time only what is accused differs between the two numbers.
+nodes that do not. Only the suspect differs between the two numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Confirming:
-    """The launches that confirm what is accused, and what they leave unconfirmed."""
+    """The launches that confirm suspects, and what they leave unconfirmed."""
 
     rounds: tuple[Round, ...]
     """A round of a confirmation that needs another follows right after it."""
@@ -38,7 +38,7 @@ class Confirming:
 
 
 def confirming(nodes: tuple[str, ...], fabric: Fabric, outcome: BlameOutcome) -> Confirming:
-    """How what is accused is confirmed on these nodes. Order of the nodes decides where nothing
+    """How suspects are confirmed on these nodes. Order of the nodes decides where nothing
     else does."""
     made = _Made(nodes, dict(fabric.leaf_of), outcome)
     return Confirming((*made.rings(), *made.paths(), *made.uplinks()), tuple(made.cannot))
@@ -48,7 +48,7 @@ class _Made:
     """One plan while it is made."""
 
     def __init__(self, nodes: tuple[str, ...], leaf: dict[str, str], outcome: BlameOutcome) -> None:
-        self._nodes, self._leaf, self._accused = nodes, leaf, outcome.flagged
+        self._nodes, self._leaf, self._suspects = nodes, leaf, outcome.flagged
         self._bad = _nodes_of(
             (*outcome.flagged, *(found.account.part for found in outcome.open)), leaf, nodes
         )
@@ -58,12 +58,12 @@ class _Made:
         self.cannot: list[tuple[Component, str]] = []
 
     def rings(self) -> tuple[Round, ...]:
-        """A ring over all nodes, or as many as one launch takes with all of the accused in it; and
+        """A ring over all nodes, or as many as one launch takes with all of the suspects in it; and
         the same without these."""
-        mine = tuple(part for part in self._accused if part.kind in OF_NODES)
+        mine = tuple(part for part in self._suspects if part.kind in OF_NODES)
         self.cannot += [
             (part, "it is part of every node")
-            for part in self._accused
+            for part in self._suspects
             if part.kind is ComponentKind.RAIL_PLANE
         ]
         if not mine:
@@ -93,18 +93,18 @@ class _Made:
         every = (
             "all nodes"
             if len(whole) == len(self._nodes)
-            else f"the accused and {len(rest)} good nodes"
+            else f"the suspects and {len(rest)} good nodes"
         )
         return Round(WHOLE, (whole,), why=every), Round(
-            REST, (tuple(n for n in whole if n in rest),), why="all but the accused"
+            REST, (tuple(n for n in whole if n in rest),), why="all but the suspects"
         )
 
     def paths(self) -> tuple[Round, ...]:
         """Both ends with exchanged partners, then with each other again: as many paths at once as
         have nodes to themselves."""
-        left = [part for part in self._accused if part.kind is ComponentKind.PAIR]
+        left = [part for part in self._suspects if part.kind is ComponentKind.PAIR]
         self.cannot += [
-            (part, f"{MOST_PARTS} paths that explain more came first") for part in left[MOST_PARTS:]
+            (part, f"{MOST_PARTS} pairs that explain more came first") for part in left[MOST_PARTS:]
         ]
         left = left[:MOST_PARTS]
         rounds: list[Round] = []
@@ -129,7 +129,7 @@ class _Made:
                     Round(
                         name,
                         (*groups, *beside),
-                        why="the ends of accused paths with other partners",
+                        why="the nodes of suspect pairs with other partners",
                     )
                 )
             again = [
@@ -143,7 +143,7 @@ class _Made:
                     Round(
                         f"{AGAIN}{number}",
                         (*((p[0], p[1]) for p in again), *beside),
-                        why="accused paths again",
+                        why="suspect pairs again",
                     )
                 )
             left = later
@@ -200,9 +200,9 @@ class _Made:
         return tuple(pairs[: max(0, MOST_NODES - len(busy)) // 2])
 
     def uplinks(self) -> tuple[Round, ...]:
-        """Pairs across by what is accused, and pairs of the same nodes that stay inside their
+        """Pairs across suspect uplinks, and pairs of the same nodes that stay inside their
         leaves."""
-        mine = [part for part in self._accused if part.kind in _UPLINKS]
+        mine = [part for part in self._suspects if part.kind in _UPLINKS]
         self.cannot += [
             (part, f"{MOST_PARTS} uplinks that explain more came first")
             for part in mine[MOST_PARTS:]

@@ -1,4 +1,4 @@
-"""Whether an accusation was confirmed: the two numbers of its confirmation, what they come to, and
+"""Whether a suspect was confirmed: the two numbers of its confirmation, what they come to, and
 what would settle it where there are none."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from busbw.parsers.nccl_tests.groups import GroupSample
 from busbw.units import format_bandwidth
 
 WHOLE, REST = "whole", "rest"
-"""Rounds: a ring over all nodes, and over all but the accused."""
+"""Rounds: a ring over all nodes, and over all but the suspects."""
 EXCHANGED, AGAIN = "confirm-exchanged-", "confirm-again-"
 """The ends of a path with other partners, and with each other again."""
 ACROSS, INSIDE = "confirm-across-", "confirm-inside-"
@@ -32,7 +32,7 @@ class Confirmation:
     would_settle: str = ""
     """Empty = it is settled as far as these nodes can."""
     against: bool = False
-    """The confirmation speaks against the accusation."""
+    """The confirmation speaks against it."""
 
 
 NO_CONFIRMATION = Confirmation(())
@@ -79,7 +79,7 @@ def _unconfirmed(part: Component, cannot: str) -> Confirmation:
         ComponentKind.RAIL_PLANE: "the counters of this rail's switches: busbw run --fabric-file FILE",
     }.get(
         part.kind,
-        "two good nodes more in the run: a ring over all, and one without what is accused",
+        "two good nodes more in the run: a ring over all, and one without suspects",
     )
     return Confirmation((Evidence("run.json", None, text),), settle)
 
@@ -87,7 +87,7 @@ def _unconfirmed(part: Component, cannot: str) -> Confirmation:
 def _rings(samples: tuple[GroupSample, ...]) -> Confirmation | None:
     texts = {
         CASE + WHOLE: "all {n} nodes in one ring: {b}",
-        CASE + REST: "without what is accused, {n} nodes in one ring: {b}",
+        CASE + REST: "without suspects, {n} nodes in one ring: {b}",
     }
     found = sorted((s for s in samples if s.launch in texts), key=lambda s: s.launch, reverse=True)
     told = tuple(
@@ -156,14 +156,14 @@ def _path(blame: Blame, part: Component, samples: tuple[GroupSample, ...]) -> Co
     if again[0].busbw_gb_s >= _halfway(blame, good):
         return _said(
             told,
-            f"not confirmed: the path was good this time, {again[0].busbw_gb_s / good:.0%} of its"
+            f"not confirmed: the pair was good this time, {again[0].busbw_gb_s / good:.0%} of its"
             " ends with others",
             against=True,
         )
     if slow_ends:
         return _said(
             told,
-            f"not confirmed as a path: {' and '.join(slow_ends)} slow with another partner too",
+            f"not confirmed as a pair: {' and '.join(slow_ends)} slow with another partner too",
             against=True,
         )
     return _said(

@@ -244,8 +244,8 @@ def test_what_was_good_this_time_or_is_slow_with_others_too_speaks_against_the_p
     }
     assert {name: each.evidence[-1].text for name, each in told.items()} == {
         "slow": "confirmed: 50% of what its ends reach with others",
-        "good": "not confirmed: the path was good this time, 100% of its ends with others",
-        "end": "not confirmed as a path: a slow with another partner too",
+        "good": "not confirmed: the pair was good this time, 100% of its ends with others",
+        "end": "not confirmed as a pair: a slow with another partner too",
         "half": "unconfirmed: not all of its launches could be made",
         "none": (
             "unconfirmed: its launches were not made: no budget was left for them, or one failed"
@@ -272,6 +272,6 @@ def test_a_fleet_that_is_too_small_says_so_and_what_would_settle_it() -> None:
     finding = findings.blame_finding(one, found)
     assert (
         finding.would_settle[0]
-        == "two good nodes more in the run: a ring over all, and one without what is accused"
+        == "two good nodes more in the run: a ring over all, and one without suspects"
     )
     assert samples
