@@ -51,10 +51,10 @@ class ClockedTransport:
         """As the inner transport does it."""
         self.inner.close()
 
-    def remember(self, node: str, asked_s: float, answered_s: float) -> None:
+    def remember(self, node: str, sent_s: float, answered_s: float) -> None:
         """Both since 1970, by our clock."""
         with self._lock:
-            self._spans[node] = (asked_s, answered_s)
+            self._spans[node] = (sent_s, answered_s)
 
     def offset(self, node: str, answer: str) -> Offset | None:
         """From the node's last answer; None = it did not tell its time twice."""
@@ -63,20 +63,20 @@ class ClockedTransport:
         return None if span is None else of_answer(*span, answer)
 
 
-def of_answer(asked_s: float, answered_s: float, answer: str) -> Offset | None:
+def of_answer(sent_s: float, answered_s: float, answer: str) -> Offset | None:
     """From an answer of the collecting script and our clock before and after it; None = it did not
     tell its time twice."""
-    told = [float(m[1]) for m in _NOW.finditer(answer)]
-    return between(asked_s, answered_s, told[0], told[-1]) if len(told) > 1 else None
+    times = [float(m[1]) for m in _NOW.finditer(answer)]
+    return between(sent_s, answered_s, times[0], times[-1]) if len(times) > 1 else None
 
 
-def between(asked_s: float, answered_s: float, begun_s: float, ended_s: float) -> Offset:
+def between(sent_s: float, answered_s: float, begun_s: float, ended_s: float) -> Offset:
     """The offset between its bounds; the first two by our clock, the others by the node's.
 
     >>> between(100.0, 106.0, 160.5, 165.5)
     Offset(seconds=60.0, uncertain_s=0.5)
     """
-    most, least = begun_s - asked_s, ended_s - answered_s
+    most, least = begun_s - sent_s, ended_s - answered_s
     middle, half = (most + least) / 2, abs(most - least) / 2
     return Offset(0.0 if least <= 0 <= most else round(middle, 3), round(half, 3))
 
@@ -95,9 +95,9 @@ class _ClockedSession:
         return getattr(self.inner, "notes", ())
 
     def run(self, command: Command) -> CommandResult:
-        asked = time.time()
+        sent_s = time.time()
         result = self.inner.run(command)
-        self.clocks.remember(result.node, asked, time.time())
+        self.clocks.remember(result.node, sent_s, time.time())
         return result
 
     def close(self) -> None:

@@ -43,15 +43,15 @@ def nodes_of(job: str, session: Session | None = None) -> str:
             seen=job,
             next_step="give its number, as squeue prints it",
         )
-    asked = session or LocalTransport().connect(Node("localhost"), 5.0)
-    assert not isinstance(asked, Unreachable)  # this machine is always reached
-    answer = asked.run(
+    local = session or LocalTransport().connect(Node("localhost"), 5.0)
+    assert not isinstance(local, Unreachable)  # this machine is always reached
+    answer = local.run(
         Command(("scontrol", "show", "job", "-o", job.partition(".")[0]), timeout_s=20)
     )
     text = answer.out()
     nodes, state = _NODES.search(text), _STATE.search(text)
     if not answer.ok or nodes is None:
-        said = (
+        problem = (
             answer.err().strip()
             or answer.problem
             or text.strip()
@@ -59,7 +59,7 @@ def nodes_of(job: str, session: Session | None = None) -> str:
         )
         raise UsageError(
             f"slurm: job {job} cannot be looked up",
-            seen=f"scontrol show job {job}: {said}",
+            seen=f"scontrol show job {job}: {problem}",
             next_step="name its nodes: busbw why --live -w NODES",
         )
     if nodes[1] == "(null)":
@@ -120,18 +120,18 @@ def collect(
         for missing in fleet.unreachable:
             say("reach", f"{missing.node} not reached: {missing.reason}")
         chosen = script.spread(tuple(fleet.sessions))
-        answers = _ask(fleet, tuple(fleet.sessions), options, chosen, boundary, limits.answer_s)
+        answers = _send(fleet, tuple(fleet.sessions), options, chosen, boundary, limits.answer_s)
         made = _artefact(
             run, answers, fleet.unreachable, clocks, boundary, asked_s, cluster, requested
         )
         evidence = offline.evidence(run.path, made)
-        second = _not_asked_yet(evidence)
+        second = _nodes_for_ras(evidence)
         if options.ras and second:
             # The job's RAS lives on nodes that were not asked for it: two of them are enough.
             say("ras", f"asking {', '.join(second)} as well")
             again = {
                 answer.node: answer
-                for answer in _ask(
+                for answer in _send(
                     fleet, second, options, second, boundary, limits.answer_s, again=True
                 )
             }
@@ -155,7 +155,7 @@ def collect(
     return Collected(made, evidence)
 
 
-def _ask(
+def _send(
     fleet: Fleet,
     names: Sequence[str],
     options: CollectOptions,
@@ -180,7 +180,7 @@ def _store(name: str, *, again: bool) -> str:
     return f"live/{name}{'-again' if again else ''}.txt"
 
 
-def _not_asked_yet(evidence: StallEvidence) -> tuple[str, ...]:
+def _nodes_for_ras(evidence: StallEvidence) -> tuple[str, ...]:
     """Up to two nodes where RAS listens and was not asked, where no answer of the others holds a
     report."""
     answers = [answer for node in evidence.nodes for answer in node.ras if answer is not None]
