@@ -19,7 +19,7 @@ SHOWN = re.compile(
     rf"""(?: {{2,}}\[|"id": ")({ID.pattern})(?:, (?:certain|likely|possible))?(?:\]|",)"""
 )
 """How the terminal, transcripts and run.json show the id of a finding."""
-RECORDS = {"Finding": ("id", 0), "Suspect": ("id", 1), "CheckResult": ("check_id", 0)}
+RECORDS = {"Finding": ("id", 0), "Suspect": ("id", 0), "CheckResult": ("check_id", 0)}
 """Record → (name, position) of its id."""
 
 
@@ -116,6 +116,13 @@ def test_every_id_that_a_judge_gives_to_a_finding_is_explained() -> None:
         if not any(re.fullmatch(pattern, known) for known in KNOWN)
     ]
     assert unknown == []
+
+
+def test_every_entry_of_a_judge_is_given_by_one() -> None:
+    patterns = {pattern for _, tree in sources() for pattern in Module(tree).ids}
+    own = {known for known, entry in KNOWN.items() if entry.role is table.Role.FINDING}
+    given = {known for known in own if any(re.fullmatch(pattern, known) for pattern in patterns)}
+    assert sorted(own - given) == []
 
 
 def test_every_check_is_explained() -> None:
