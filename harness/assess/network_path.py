@@ -100,28 +100,28 @@ def _login(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
 def _hello(tried: ProbeArtefact, contents: _Contents) -> list[CheckResult]:
     if not tried.by_ssh:
         return []
-    expected = "a rank on every node greets"
+    expected = "mpirun hello-world: one rank on every node"
     command = f"mpirun … uname -n   # on {tried.head}"
     text = _text(tried, "hello", tried.head)
     if text is None or (text.path is None and text.exit_status is None):
         why = (text.problem if text else "") or "not tried"
         return [CheckResult(HELLO, tried.head, Status.UNKNOWN, "not known", expected, command, why)]
     hosts = network_path.parse_hello(contents.get(("hello", tried.head), ""))
-    greeted = f"{len(hosts)} of {len(tried.nodes)} ranks greeted"
+    started = f"{len(hosts)} of {len(tried.nodes)} ranks started"
     if text.exit_status == 0 and len(hosts) == len(tried.nodes):
         return [
             CheckResult(
                 HELLO,
                 tried.head,
                 Status.PASS,
-                greeted,
+                started,
                 expected,
                 command,
-                evidence=_evidence(text, greeted),
+                evidence=_evidence(text, started),
             )
         ]
     last = next(reversed(text.problem.strip().splitlines()), "")
-    summary = f"{greeted}: {last}" if last else greeted
+    summary = f"{started}: {last}" if last else started
     return [
         CheckResult(
             HELLO,

@@ -198,14 +198,14 @@ def parse_login(text: str) -> dict[str, str]:
 
 
 def hello(launch: tuple[str, ...]) -> Command:
-    """The launcher's command line with a greeting for a program; `launch` = mpirun and its
+    """The launcher's command line with a hello-world for a program; `launch` = mpirun and its
     options."""
     greeting = ("sh", "-c", 'echo "hello ${OMPI_COMM_WORLD_RANK-} $(uname -n)"')
     return Command((*launch, *greeting), timeout_s=HELLO_S, label="hello", store="probe/hello.txt")
 
 
 def parse_hello(text: str) -> tuple[str, ...]:
-    """Hosts that greeted, by rank.
+    """Hosts that answered, by rank.
 
     >>> parse_hello("hello 1 gpu-002\\nnoise\\nhello 0 gpu-001\\n")
     ('gpu-001', 'gpu-002')

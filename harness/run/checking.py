@@ -14,6 +14,7 @@ from busbw.codec import dump_json
 from busbw.errors import ReachError
 from busbw.model import CheckResult, Status, Unreachable, worst
 from busbw.parsers.verdict import EXIT_STATUS
+from busbw.reports import phrases
 from busbw.run import reach as preflight
 from busbw.run.context import Context
 from busbw.run.reach import reach
@@ -116,7 +117,10 @@ def probed(
     with reach(run, plan, transport, say) as fleet:
         require_session(fleet)
         context = Context(run=run, plan=plan, fleet=fleet, now=now, say=say)
-        say("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
+        say(
+            "check",
+            f"asking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
+        )
         preflight.ask(context)
         # Where no profile was given the answers decide on it.
         settled = assess.load_plan(run)
@@ -171,7 +175,10 @@ def check(
 
     with reach(run, plan, transport, tell) as fleet:
         if fleet.sessions:
-            tell("check", f"asking {len(fleet.sessions)} of {len(plan.cluster.nodes)} nodes")
+            tell(
+                "check",
+                f"asking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
+            )
             context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
             preflight.ask(
                 context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo

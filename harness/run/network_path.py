@@ -13,6 +13,7 @@ from busbw.launch.choose import choose
 from busbw.launch.env import mpi_options, resolve_env
 from busbw.launch.mpirun import ssh_agent
 from busbw.model import BenchmarkCase, Collective, Command, CommandResult, Sizes, Unreachable
+from busbw.reports import phrases
 from busbw.run import launching
 from busbw.run.context import Context
 from busbw.store import artefacts
@@ -57,7 +58,7 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
         _launch(context, nodes, head, known) if by_ssh else ((), f"the launcher is {launcher.name}")
     )
     if launch:
-        context.say("path", f"mpirun greets from {len(nodes)} nodes")
+        context.say("path", f"mpirun hello-world on {phrases.count(len(nodes), 'node')}")
         texts.append(_kept("hello", context.fleet.sessions[head].run(network_path.hello(launch))))
     else:
         texts.append(ProbeText("hello", head, None, None, why))

@@ -179,7 +179,7 @@ def test_a_hello_needs_every_node(run: RunDir) -> None:
         (
             "a",
             Status.FAIL,
-            "2 of 3 ranks greeted: ORTE was unable to reliably start one or more daemons.",
+            "2 of 3 ranks started: ORTE was unable to reliably start one or more daemons.",
             "",
         )
     ]
