@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 import tomllib
@@ -259,3 +260,15 @@ def test_every_module_says_what_it_knows() -> None:
 def test_at_most_one_line_in_a_hundred_is_longer_than_100_columns() -> None:
     lines = [line for path in MODULES.values() for line in path.read_text("utf-8").splitlines()]
     assert sum(len(line) > 100 for line in lines) <= len(lines) / 100
+
+
+def test_what_a_user_runs_imports_every_dependency_and_declares_every_library() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {"pyyaml": "yaml", "ClusterShell": "ClusterShell"}
+    declared = {re.split(r"[<>=]", item)[0] for item in project["dependencies"]}
+    modules_of = {names.get(name, name.replace("-", "_")) for name in declared}
+    imported = {
+        target.partition(".")[0] for path in MODULES.values() for target in imports(path)
+    } - set(sys.stdlib_module_names)
+    assert modules_of - imported == set(), "declared and never imported"
+    assert imported & (HEAVY | {"ClusterShell"}) - modules_of == set(), "imported, not declared"
