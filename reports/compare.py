@@ -13,7 +13,7 @@ from busbw.reports.safe import one_line
 from busbw.units import format_bandwidth, format_size
 
 _SIGNS = {Change.SLOWER: "✖", Change.FASTER: "▲", Change.SAME: "✓", Change.INCONCLUSIVE: "?"}
-_WORDS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS: "NO REGRESSION"}
+_VERDICTS = {Status.FAIL: "SLOWER", Status.UNKNOWN: "INCONCLUSIVE", Status.PASS: "NO REGRESSION"}
 
 
 def lines(diff: RunDiff) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
                 else "what changed (it coincides; that is no proof of a cause)"
             ),
         ]
-        rows += [f"    {what:<25}{before}  ->  {after}" for what, before, after in diff.machine]
+        rows += [f"    {name:<25}{before}  ->  {after}" for name, before, after in diff.machine]
     if not against:
         rows += [
             "",
@@ -51,7 +51,7 @@ def lines(diff: RunDiff) -> tuple[str, ...]:
                 f" name one: busbw diff {now.run_id} RUN"
             ),
         ]
-    rows += ["", f"busbw: {_WORDS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
+    rows += ["", f"busbw: {_VERDICTS[diff.status]} {_counts(diff)} {fold(now.nodes)} {now.run_id}"]
     return tuple(one_line(line) for line in rows)
 
 
@@ -80,7 +80,7 @@ def _without_before(diff: RunDiff) -> list[str]:
             "  this run has no number over all nodes that could be compared; before there were"
             f" {', '.join(measured[:8]) or 'none'}"
         ]
-    found = []
+    rows = []
     for number in (each.number for each in diff.shifts if each.before_gb_s is None):
         same = (number.collective, number.size_bytes)
         ways = {
@@ -91,11 +91,11 @@ def _without_before(diff: RunDiff) -> list[str]:
         }
         if ways:
             name = f"{number.collective} {format_size(number.size_bytes)}"
-            found.append(
+            rows.append(
                 f"  {name} is not compared with another measurement: {number.options} here,"
                 f" {'; '.join(sorted(ways))} before"
             )
-    return found
+    return rows
 
 
 def _number(each: NumberShift) -> str:

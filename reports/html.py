@@ -145,7 +145,7 @@ def _environment() -> Environment:
         "time": format_time_us,
         "sign": phrases.SIGNS.__getitem__,
         "right": phrases.right,
-        "word": phrases.WORDS.__getitem__,
+        "word": phrases.LABELS.__getitem__,
         "reference": phrases.reference,
         "link": artefact_link,
         "json": _json,

@@ -19,7 +19,7 @@ from busbw.model import (
 )
 from busbw.parsers.nccl_tests.groups import group_samples
 
-# Groups of nodes a run measured to find who is slow, and which of them hold an accused component.
+# Groups of nodes a run measured to find who is slow, and which of them include a suspect.
 
 Holds = Callable[[tuple[str, ...], int | None], bool]
 """Whether a group of these nodes, on this rail (None = on all), holds a component."""
@@ -39,7 +39,7 @@ class Group:
     status: Status | None
     """As it was judged; None = it was measured and not judged."""
     flagged: bool
-    """It holds what the run accuses."""
+    """It includes a suspect."""
     artefact: str
     """Path of what it was read from; empty = not known."""
     rail: int | None = None
@@ -52,16 +52,16 @@ class Group:
         return len(self.nodes) == 1, self.rail is None
 
 
-def accused_nodes(result: RunResult) -> tuple[str, ...]:
-    """Nodes named by an accusation against a node or a part of one, in inventory order; a link's
-    ends are not accused by it."""
+def suspect_nodes(result: RunResult) -> tuple[str, ...]:
+    """Nodes that are suspected, or of which a part is, in inventory order; the ends of a suspected
+    link are not."""
     parts = [blame.component for blame in result.blame]
     named = {node for part in parts if part.kind is not ComponentKind.PAIR for node in part.nodes}
     return tuple(node for node in result.nodes if node in named)
 
 
 def holders(result: RunResult) -> dict[Component, Holds]:
-    """Accused component → which groups hold it."""
+    """Suspected component → which groups include it."""
     leaf_of = (
         {nic.node: nic.leaf for nic in result.topology.nics if nic.leaf}
         if result.topology is not None
@@ -109,8 +109,7 @@ def measured_groups(result: RunResult) -> tuple[Group, ...]:
 
 
 def usual_by_kind(groups: Iterable[Group]) -> dict[tuple[bool, bool], float]:
-    """Kind → median of its groups without an accused component, of all of them where there is none
-    such."""
+    """Kind → median of its groups without a suspect; of all groups where every one includes a suspect."""
     values: dict[tuple[bool, bool], tuple[list[float], list[float]]] = {}
     for group in groups:
         kind = group.kind

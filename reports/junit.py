@@ -59,7 +59,7 @@ def _settled(text: bytes) -> str:
 
 
 def _suites(result: RunResult) -> list[tuple[str, list[_Case]]]:
-    # A run that passes without a node did not need it: then its absence is told and no error.
+    # A run that passes without a node did not need it: then its absence is reported and is no error.
     needed = result.verdict not in (Status.PASS, Status.WARN)
     reach = [
         _Case(
@@ -142,7 +142,7 @@ def _checks(result: RunResult) -> list[_Case]:
 
 
 def _check(check: CheckResult) -> _Case:
-    message = ", ".join(filter(None, (check.found, check.reason))) or phrases.WORDS[check.status]
+    message = ", ".join(filter(None, (check.found, check.reason))) or phrases.LABELS[check.status]
     lines = [f"found: {check.found}", f"expected: {check.expected}", f"command: {check.command}"]
     lines += [f"reason: {check.reason}"] if check.reason else []
     lines += (

@@ -117,12 +117,12 @@ def last_line(result: RunResult, run_dir: str) -> str:
     """The greppable line: `busbw: FAIL all_reduce 192/372 GB/s (52%) gpu-[000-015] runs/2026…`."""
     compared = lead(result)
     if result.acceptance is not None:
-        what = subject(result)
+        decision = subject(result)
     elif compared is not None and (compared.status is result.verdict or not result.findings):
-        what = f"{collective(result, compared)} {phrases.against(compared)}"
+        decision = f"{collective(result, compared)} {phrases.against(compared)}"
     elif result.verdict is Status.UNKNOWN:
-        what = f"could not measure: {subject(result)}"
+        decision = f"could not measure: {subject(result)}"
     else:
-        what = subject(result)
+        decision = subject(result)
     emulated = " (emulated)" if result.emulated else ""
-    return f"busbw: {result.verdict.value} {what} {nodes_of(result)} {run_dir}{emulated}"
+    return f"busbw: {result.verdict.value} {decision} {nodes_of(result)} {run_dir}{emulated}"

@@ -92,7 +92,7 @@ def _unreachable(result: RunResult) -> str:
 
 
 def _finding(finding: Finding, number: int) -> str:
-    state = _signed(finding.status, phrases.WORDS[finding.status])
+    state = _signed(finding.status, phrases.LABELS[finding.status])
     facts = [markdown_code(finding.id), finding.confidence.value]
     if finding.where:
         facts.append(markdown_code(phrases.where(finding.where)))

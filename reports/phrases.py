@@ -18,7 +18,7 @@ SIGNS = {
     Status.UNKNOWN: "?",
     Status.SKIPPED: "–",
 }
-WORDS = {
+LABELS = {
     Status.PASS: "pass",
     Status.WARN: "warning",
     Status.FAIL: "fail",
@@ -113,7 +113,7 @@ def against(comparison: Comparison) -> str:
 
 def state(status: Status) -> str:
     """A state as sign and word: `✖ fail`."""
-    return f"{SIGNS[status]} {WORDS[status]}"
+    return f"{SIGNS[status]} {LABELS[status]}"
 
 
 def location(evidence: Evidence) -> str:

@@ -86,10 +86,10 @@ def markdown_block(text: str, language: str = "text") -> str:
     >>> markdown_block("x ``` y")
     '````text\\nx ``` y\\n````\\n'
     """
-    shown = visible(text).rstrip("\n")
-    longest = max((len(run) for run in re.findall(r"`+", shown)), default=0)
+    content = visible(text).rstrip("\n")
+    longest = max((len(run) for run in re.findall(r"`+", content)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{shown}\n{fence}\n"
+    return f"{fence}{language}\n{content}\n{fence}\n"
 
 
 def csv_cell(text: str) -> str:

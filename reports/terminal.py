@@ -25,7 +25,7 @@ class Line:
     text: str
     indent: int = 6
     """Columns before what follows a break."""
-    whole: bool = False
+    unbroken: bool = False
     """True = never broken: a command to copy, or the line for grep."""
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ def printed(lines: Iterable[Line], width: int | None) -> str:
     parts: list[str] = []
     for line in lines:
         fits = width is None or len(line.text) <= width
-        parts += [line.text] if fits or line.whole else _broken(line, width or 0)
+        parts += [line.text] if fits or line.unbroken else _broken(line, width or 0)
     return "".join(f"{part}\n" for part in parts)
 
 
@@ -75,8 +75,8 @@ def verdict_lines(result: RunResult, run_dir: str | None = None) -> tuple[Line, 
         lines.append(Line(f"ALSO  {phrases.count(hidden, 'more finding')} in the report"))
     lines += _layers(findings)
     lines += _gaps(result)
-    lines.append(Line(lead.last_line(result, run_dir or f"runs/{result.run_id}"), whole=True))
-    return tuple(Line(one_line(line.text), line.indent, line.whole) for line in lines)
+    lines.append(Line(lead.last_line(result, run_dir or f"runs/{result.run_id}"), unbroken=True))
+    return tuple(Line(one_line(line.text), line.indent, line.unbroken) for line in lines)
 
 
 def _criteria(result: RunResult) -> list[Line]:
@@ -97,7 +97,7 @@ def _criteria(result: RunResult) -> list[Line]:
 
 def _criterion(of: CriterionResult) -> tuple[str, str, str, str, str]:
     if of.status in (Status.PASS, Status.FAIL):
-        word = phrases.WORDS[of.status]
+        word = phrases.LABELS[of.status]
     else:
         word = "not measured" if of.measured is None else "inconclusive"
     return (
@@ -132,7 +132,7 @@ def _first(finding: Finding) -> list[Line]:
     for number, fix in enumerate(finding.fixes, 1):
         head = "DO" if number == 1 else "  "
         lines.append(Line(f"{head}    {number}  {fix.summary}{_right(fix)}"))
-        lines += [Line(f"         {command}", whole=True) for command in fix.commands]
+        lines += [Line(f"         {command}", unbroken=True) for command in fix.commands]
     for number, evidence in enumerate(finding.evidence[:_EVIDENCE], 1):
         head = "SEEN" if number == 1 else "    "
         at = phrases.location(evidence)
@@ -140,7 +140,7 @@ def _first(finding: Finding) -> list[Line]:
     hidden = len(finding.evidence) - _EVIDENCE
     if hidden > 0:
         lines.append(Line(f"      and {hidden} more in the report"))
-    return lines + [Line(f"THEN  {command}", whole=True) for command in finding.verify[:1]]
+    return lines + [Line(f"THEN  {command}", unbroken=True) for command in finding.verify[:1]]
 
 
 def _label(finding: Finding) -> str:

@@ -53,8 +53,8 @@ def check_lines(report: CheckReport, run_dir: str) -> tuple[Line, ...]:
         for number, limit in enumerate(sensitivity(report.checks)):
             lines.append(Line(f"{'    ' if number else 'SEES'}  {limit}"))
     lines += [Line(gap) for gap in _not_checked(report)]
-    lines.append(Line(_last(report, run_dir), whole=True))
-    return tuple(Line(one_line(line.text), line.indent, line.whole) for line in lines)
+    lines.append(Line(_last(report, run_dir), unbroken=True))
+    return tuple(Line(one_line(line.text), line.indent, line.unbroken) for line in lines)
 
 
 def drain_reason(report: CheckReport) -> str:

@@ -38,7 +38,7 @@ class Lanes:
 
 
 def draw(lanes: Lanes) -> svg.Drawing:
-    """The picture: circles for events, squares for those of the accused, a band where nothing
+    """The picture: circles for events, squares for those of the suspects, a band where nothing
     came."""
     left = 20 + _LETTER * max((len(name) for name in lanes.names), default=0)
     right, top = _WIDTH - 60, 26.0
@@ -59,19 +59,19 @@ def draw(lanes: Lanes) -> svg.Drawing:
             )
         )
         parts.append(
-            svg.words(lanes.quiet_label, (begin + end) / 2, top - 8, "middle", "bad", 12, True)
+            svg.label(lanes.quiet_label, (begin + end) / 2, top - 8, "middle", "bad", 12, True)
         )
     for number, name in enumerate(lanes.names):
         y = top + _LANE * (number + 0.5)
         flagged = number in lanes.flagged
         parts.append(
-            svg.words(name, left - 10, y + 4, "end", "bad" if flagged else "muted", 12, flagged)
+            svg.label(name, left - 10, y + 4, "end", "bad" if flagged else "muted", 12, flagged)
         )
         parts.append(svg.line(left, y, right, y, "grid", 0.75))
     for at, text in lanes.ticks:
         x = left + span * at
         parts.append(svg.line(x, bottom, x, bottom + 5, "muted"))
-        parts.append(svg.words(text, x, bottom + 18, "middle"))
+        parts.append(svg.label(text, x, bottom + 18, "middle"))
     for number in range(len(lanes.names)):
         flagged = number in lanes.flagged
         y = top + _LANE * (number + 0.5)

@@ -147,23 +147,23 @@ def draw(matrix: Matrix) -> svg.Drawing:
         y = _TOP + step * (row // per_pixel + 0.5)
         worst = row in matrix.named
         parts.append(
-            svg.words(
+            svg.label(
                 matrix.names[row], _LEFT - 6, y + 4, "end", "bad" if worst else "muted", 11, worst
             )
         )
     below = _TOP + SIDE + 16
     parts += [
-        svg.words(matrix.names[0], _LEFT, below, "start"),
-        svg.words(matrix.names[-1], _LEFT + SIDE, below, "end"),
+        svg.label(matrix.names[0], _LEFT, below, "start"),
+        svg.label(matrix.names[-1], _LEFT + SIDE, below, "end"),
     ]
     scale = encode((bytes(range(1, 256)),), palette())
     parts.append(_image(scale, _LEFT, below + 12, 200, 10))
     parts += [
-        svg.words(matrix.ends[0], _LEFT, below + 38),
-        svg.words(matrix.ends[1], _LEFT + 200, below + 38, "end"),
+        svg.label(matrix.ends[0], _LEFT, below + 38),
+        svg.label(matrix.ends[1], _LEFT + 200, below + 38, "end"),
     ]
     parts.append(svg.tag("rect", x=_LEFT + 260, y=below + 12, width=14, height=10, fill="#bdbdbd"))
-    parts.append(svg.words("not measured", _LEFT + 280, below + 21))
+    parts.append(svg.label("not measured", _LEFT + 280, below + 21))
     return svg.frame(
         matrix.key,
         _LEFT + SIDE + _RIGHT,
@@ -177,11 +177,11 @@ def draw(matrix: Matrix) -> svg.Drawing:
 def _labelled(matrix: Matrix, height: float) -> tuple[int, ...]:
     """Rows whose names are written: the named first, others where at least twelve units lie between
     two names."""
-    chosen: list[int] = []
+    rows: list[int] = []
     for row in (*matrix.named, *range(len(matrix.names))):
-        if all(abs(row - other) * height >= 12 for other in chosen):
-            chosen.append(row)
-    return tuple(sorted(chosen))
+        if all(abs(row - other) * height >= 12 for other in rows):
+            rows.append(row)
+    return tuple(sorted(rows))
 
 
 def _image(data: bytes, x: float, y: float, width: float, height: float) -> str:

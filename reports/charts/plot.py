@@ -89,17 +89,17 @@ def _axes(plot: Plot) -> str:
     parts = []
     for value, label in plot.y.ticks:
         _, y = place(plot, plot.x.low, value)
-        parts += [svg.line(LEFT, y, right, y), svg.words(label, LEFT - 8, y + 4, "end")]
+        parts += [svg.line(LEFT, y, right, y), svg.label(label, LEFT - 8, y + 4, "end")]
     for value, label in plot.x.ticks:
         x, _ = place(plot, value, plot.y.low)
         parts += [
             svg.line(x, bottom, x, bottom + 5, "muted"),
-            svg.words(label, x, bottom + 19, "middle"),
+            svg.label(label, x, bottom + 19, "middle"),
         ]
     parts.append(svg.line(LEFT, bottom, right, bottom, "muted"))
-    parts.append(svg.words(plot.x_label, (LEFT + right) / 2, HEIGHT - 8, "middle"))
+    parts.append(svg.label(plot.x_label, (LEFT + right) / 2, HEIGHT - 8, "middle"))
     middle = (TOP + bottom) / 2
-    text = svg.words(plot.y_label, 0, 0, "middle")
+    text = svg.label(plot.y_label, 0, 0, "middle")
     parts.append(
         svg.tag("g", text, transform=f"translate(14 {svg.coordinate(middle)}) rotate(-90)")
     )
@@ -118,13 +118,13 @@ def _band(plot: Plot, band: Band) -> str:
 
 def _line(plot: Plot, line: Line) -> str:
     at = [place(plot, x, y) for x, y in line.points]
-    drawn = (
+    curve = (
         svg.path(_d(at), line.colour, 2.5 if line.bold else 1.75, line.dash) if len(at) > 1 else ""
     )
     if not line.markers and len(at) > 1:
-        return drawn
+        return curve
     dots = "".join(f"M{svg.coordinate(x)} {svg.coordinate(y)}h0" for x, y in at)
-    return drawn + svg.path(
+    return curve + svg.path(
         dots, line.colour, 6 if line.bold else 5, cap="round" if line.bold else "square"
     )
 
@@ -136,7 +136,7 @@ def _labels(plot: Plot) -> str:
         if x > WIDTH - RIGHT - _AT_THE_END:
             ends.append((y, x, line))
         else:
-            parts.append(svg.words(line.label, x + 8, y - 8, "middle", line.colour, 12, line.bold))
+            parts.append(svg.label(line.label, x + 8, y - 8, "middle", line.colour, 12, line.bold))
     ends.sort(key=lambda end: end[0])
     spots: list[float] = []
     for y, _, _ in ends:
@@ -147,7 +147,7 @@ def _labels(plot: Plot) -> str:
         at = WIDTH - RIGHT + 12
         parts.append(svg.line(x + 4, y, at - 3, spot - over, line.colour, 0.75, "1 2"))
         parts.append(
-            svg.words(
+            svg.label(
                 line.label,
                 at,
                 spot - over + 4,

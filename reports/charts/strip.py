@@ -1,4 +1,4 @@
-"""One mark per process (or node) in order: who stands apart, and how far each one's own iterations
+"""One mark per process (or node) in order: who is an outlier, and how far each one's own iterations
 spread."""
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from busbw.reports.charts import svg
 from busbw.reports.charts.svg import Scale
 
-# Which groups held which nodes, and what each group gave: the picture by which a node is accused
-# or cleared.
+# Which groups held which nodes, and what each group measured: the picture by which a node is suspected
+# or ruled out.
 
 _CELL = 20.0
 _ROW = 20.0
@@ -26,7 +26,7 @@ class Row:
     share: float
     """What it gave, of what the bars' full length stands for."""
     label: str
-    accusing: bool
+    flagged: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Members:
     columns: tuple[str, ...]
     """Node names."""
     flagged: tuple[int, ...]
-    """Columns of the accused."""
+    """Columns of the suspects."""
     rows: tuple[Row, ...]
 
 
@@ -70,7 +70,7 @@ def draw_members(members: Members) -> svg.Drawing:
                     rx=3,
                 )
             )
-        text = svg.words(name, 0, 0, "start", "bad" if flagged else "muted", 12, flagged)
+        text = svg.label(name, 0, 0, "start", "bad" if flagged else "muted", 12, flagged)
         parts.append(
             svg.tag(
                 "g",
@@ -86,18 +86,18 @@ def draw_members(members: Members) -> svg.Drawing:
 
 
 def _row(row: Row, left: float, y: float, grid: float) -> str:
-    colour = "bad" if row.accusing else "good"
+    colour = "bad" if row.flagged else "good"
     spots = [left + _CELL * (column + 0.5) for column in sorted(row.members)]
     parts = [svg.line(left, y, grid, y, "grid", 0.75)]
     if len(spots) > 1:
         parts.append(svg.line(spots[0], y, spots[-1], y, colour, 2))
-    # Squares for the accusing, circles for the clearing: the difference is not one of colour only.
+    # Squares for groups with a suspect, circles for the others: the difference is not one of colour only.
     parts.append(
         svg.path(
             "".join(f"M{svg.coordinate(x)} {svg.coordinate(y)}h0" for x in spots),
             colour,
             10,
-            cap="square" if row.accusing else "round",
+            cap="square" if row.flagged else "round",
         )
     )
     bar = max(1.0, min(1.0, row.share) * _BAR)
@@ -112,9 +112,7 @@ def _row(row: Row, left: float, y: float, grid: float) -> str:
             fill=svg.COLOURS[colour],
         )
     )
-    parts.append(
-        svg.words(row.label, grid + 24 + bar + 6, y + 4, "start", colour, 12, row.accusing)
-    )
+    parts.append(svg.label(row.label, grid + 24 + bar + 6, y + 4, "start", colour, 12, row.flagged))
     return "".join(parts)
 
 
@@ -132,10 +130,10 @@ class Mark:
     low: float
     """The least of its own values; equal to `value` where there is one only."""
     high: float
-    apart: bool
-    """True = drawn as one that stands apart: another colour, another shape, larger."""
+    outlier: bool
+    """True = drawn as an outlier: another colour, another shape, larger."""
     name: str
-    """Written beside the first of the marks of that name that stand apart, where they are few."""
+    """Written beside the first of the marks of that name that are outliers, where they are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,26 +176,26 @@ def draw(strip: Strip) -> svg.Drawing:
     parts = []
     for value, label in strip.y.ticks:
         y = _y(strip, value)
-        parts += [svg.line(LEFT, y, WIDTH - RIGHT, y), svg.words(label, LEFT - 8, y + 4, "end")]
+        parts += [svg.line(LEFT, y, WIDTH - RIGHT, y), svg.label(label, LEFT - 8, y + 4, "end")]
     for rule in strip.rules:
         y = _y(strip, rule.value)
         parts += [
             svg.line(LEFT, y, WIDTH - RIGHT, y, "limit", 1.25, "6 4"),
-            svg.words(rule.label, WIDTH - RIGHT, y - 4, "end", size=11),
+            svg.label(rule.label, WIDTH - RIGHT, y - 4, "end", size=11),
         ]
     if len(strip.marks) <= _WHISKERS_UP_TO:
-        for apart, colour in ((False, "good"), (True, "bad")):
-            parts.append(_whiskers(strip, apart, colour))
+        for outlier, colour in ((False, "good"), (True, "bad")):
+            parts.append(_whiskers(strip, outlier, colour))
     small = max(2.0, min(6.0, 500 / max(1, len(strip.marks))))
     parts.append(_dots(strip, False, "good", small, "round"))
     parts.append(_dots(strip, True, "bad", max(4.0, small + 1), "square"))
     parts += _names(strip)
     bottom = HEIGHT - BOTTOM + 18
     parts += [
-        svg.words(strip.first, LEFT, bottom),
-        svg.words(strip.last, WIDTH - RIGHT, bottom, "end"),
+        svg.label(strip.first, LEFT, bottom),
+        svg.label(strip.last, WIDTH - RIGHT, bottom, "end"),
     ]
-    text = svg.words(strip.y_label, 0, 0, "middle")
+    text = svg.label(strip.y_label, 0, 0, "middle")
     parts.append(
         svg.tag(
             "g",
@@ -221,11 +219,11 @@ def draw(strip: Strip) -> svg.Drawing:
     return svg.frame(strip.key, WIDTH, HEIGHT, strip.title, strip.description, "".join(parts))
 
 
-def _dots(strip: Strip, apart: bool, colour: str, width: float, cap: str) -> str:
+def _dots(strip: Strip, outlier: bool, colour: str, width: float, cap: str) -> str:
     spots = [
         f"M{place(strip, i):.1f} {_y(strip, mark.value):.1f}h0"
         for i, mark in enumerate(strip.marks)
-        if mark.apart is apart
+        if mark.outlier is outlier
     ]
     return svg.path("".join(spots), colour, width, cap=cap) if spots else ""
 
@@ -233,7 +231,7 @@ def _dots(strip: Strip, apart: bool, colour: str, width: float, cap: str) -> str
 def _names(strip: Strip) -> list[str]:
     first: dict[str, int] = {}
     for index, mark in enumerate(strip.marks):
-        if mark.apart and mark.name:
+        if mark.outlier and mark.name:
             first.setdefault(mark.name, index)
     if len(first) > _NAMES_UP_TO:
         return []
@@ -243,7 +241,7 @@ def _names(strip: Strip) -> list[str]:
     )
     # Left of the mark where the text would run out of the picture.
     return [
-        svg.words(
+        svg.label(
             name,
             x - 8 if x > WIDTH / 2 else x,
             y - 9,
@@ -256,10 +254,10 @@ def _names(strip: Strip) -> list[str]:
     ]
 
 
-def _whiskers(strip: Strip, apart: bool, colour: str) -> str:
+def _whiskers(strip: Strip, outlier: bool, colour: str) -> str:
     d = "".join(
         f"M{place(strip, i):.1f} {_y(strip, mark.low):.1f}V{_y(strip, mark.high):.1f}"
         for i, mark in enumerate(strip.marks)
-        if mark.apart is apart and mark.high > mark.low
+        if mark.outlier is outlier and mark.high > mark.low
     )
     return svg.path(d, colour, 1) if d else ""

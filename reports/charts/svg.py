@@ -132,12 +132,12 @@ def tag(name: str, content: str = "", **attributes: str | float) -> str:
     is markup already."""
     parts = [name]
     for key, value in attributes.items():
-        shown = value if isinstance(value, str) else coordinate(value)
-        parts.append(f'{key.rstrip("_").replace("_", "-")}="{escape(one_line(shown))}"')
+        text = value if isinstance(value, str) else coordinate(value)
+        parts.append(f'{key.rstrip("_").replace("_", "-")}="{escape(one_line(text))}"')
     return f"<{' '.join(parts)}>{content}</{name}>" if content else f"<{' '.join(parts)}/>"
 
 
-def words(
+def label(
     text: str,
     x: float,
     y: float,
@@ -204,7 +204,7 @@ def path(d: str, colour: str, width: float = 2, dash: str = "", cap: str = "roun
 def frame(
     key: str, width: float, height: float, title: str, description: str, body: str
 ) -> Drawing:
-    """The whole picture: `key` makes its ids, `chart-<key>` and two more, unique; `description`
+    """The complete picture: `key` makes its ids, `chart-<key>` and two more, unique; `description`
     says in words and numbers what it shows."""
     key = f"chart-{key}"
     named = (

@@ -13,8 +13,8 @@ _SOURCES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One text and where it was seen."""
+class Quote:
+    """One text and the artefacts that contain it."""
 
     text: str
     sources: tuple[Evidence, ...]
@@ -23,18 +23,18 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Entry:
     """One finding."""
 
     key: str
     """Its address on the page: `F01`."""
     finding: Finding
-    seen: tuple[Seen, ...]
+    quotes: tuple[Quote, ...]
     more: int
     """Further texts that are not shown."""
 
 
-def view(report: ReportInput) -> tuple[Shown, ...]:
+def view(report: ReportInput) -> tuple[Entry, ...]:
     """Every finding; () is shown too, in words."""
     return tuple(
         _numbered(finding, number)
@@ -42,12 +42,12 @@ def view(report: ReportInput) -> tuple[Shown, ...]:
     )
 
 
-def _numbered(finding: Finding, number: int) -> Shown:
+def _numbered(finding: Finding, number: int) -> Entry:
     same: dict[str, list[Evidence]] = {}
     for evidence in finding.evidence:
         same.setdefault(evidence.text, []).append(evidence)
-    seen = tuple(
-        Seen(text, tuple(sources[:_SOURCES]), max(0, len(sources) - _SOURCES))
+    quotes = tuple(
+        Quote(text, tuple(sources[:_SOURCES]), max(0, len(sources) - _SOURCES))
         for text, sources in same.items()
     )
-    return Shown(f"F{number:02d}", finding, seen[:_TEXTS], max(0, len(seen) - _TEXTS))
+    return Entry(f"F{number:02d}", finding, quotes[:_TEXTS], max(0, len(quotes) - _TEXTS))

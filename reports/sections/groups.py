@@ -10,7 +10,7 @@ from busbw.model import Blame, BlameState, RunResult, Status
 from busbw.reports import phrases
 from busbw.reports.charts import strip, svg
 from busbw.reports.charts.svg import Drawing
-from busbw.reports.input import Group, Holds, ReportInput, accused_nodes, holders, usual_by_kind
+from busbw.reports.input import Group, Holds, ReportInput, holders, suspect_nodes, usual_by_kind
 from busbw.units import format_size
 
 _NODES_IN_GRID = 24
@@ -246,7 +246,7 @@ def _grid(
         )
         for group in sorted(groups, key=lambda group: (group.busbw_gb_s, group.nodes))
     ]
-    flagged = tuple(column[node] for node in accused_nodes(result) if node in column)
+    flagged = tuple(column[node] for node in suspect_nodes(result) if node in column)
     return strip.draw_members(
         strip.Members(
             "groups",
@@ -266,7 +266,7 @@ def _strip(result: RunResult, groups: tuple[Group, ...], usual: _Usual, conclusi
         for node in group.nodes:
             shares.setdefault(node, {}).setdefault(group.rail, []).append(share)
     nodes = [node for node in result.nodes if node in shares]
-    flagged = set(accused_nodes(result))
+    flagged = set(suspect_nodes(result))
     marks = tuple(_mark(node, shares[node], node in flagged) for node in nodes)
     picture = strip.Strip(
         key="groups",

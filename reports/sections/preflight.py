@@ -191,7 +191,7 @@ def _summary(
         " everywhere"
     )
     rest = [
-        f"{sum(1 for check in checks if check.status is state):,} × {phrases.WORDS[state]}"
+        f"{sum(1 for check in checks if check.status is state):,} × {phrases.LABELS[state]}"
         for state in phrases.SEVERITY
         if state is not Status.PASS and any(check.status is state for check in checks)
     ]

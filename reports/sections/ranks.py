@@ -1,4 +1,4 @@
-"""Each process's time of the same collective, in rank order: who stands apart, and whose iterations
+"""Each process's time of the same collective, in rank order: who is slow, and whose iterations
 spread."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from busbw.reports.input import ReportInput
 from busbw.reports.sections.curve import Cursor
 from busbw.units import format_size, format_time_us
 
-APART = 1.10
-"""The line above which a process is said to stand apart: 10 %, the rule of thumb for spread over
+OUTLIER_RATIO = 1.10
+"""The line above which a process counts as an outlier: 10 %, the rule of thumb for spread over
 ranks (measurement.md, articles)."""
 _WORST = 20
 _CURSOR_UP_TO = 1100
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """One picture and the processes that stand furthest apart."""
+    """One picture and the processes with the highest ratio."""
 
     heading: str
     conclusion: str
@@ -87,7 +87,7 @@ def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
         _Process(t, median, median / middle if middle else 1.0)
         for t, median in zip(times, medians, strict=True)
     ]
-    outliers = [p for p in processes if p.ratio > APART]
+    outliers = [p for p in processes if p.ratio > OUTLIER_RATIO]
     heading = (
         f"{outcome.case.id}: {phrases.count(len(times), 'process', 'processes')},"
         f" {format_size(times[0].size_bytes)}"
@@ -99,13 +99,15 @@ def _ranks(outcome: CaseOutcome, times: tuple[ProcessTimes, ...]) -> Ranks:
         title=f"Time per process relative to the median, {heading}",
         description=conclusion,
         y=svg.linear(
-            max(APART + 0.05, *(m.high for m in marks)), min(0.9, *(m.low for m in marks)), most=5
+            max(OUTLIER_RATIO + 0.05, *(m.high for m in marks)),
+            min(0.9, *(m.low for m in marks)),
+            most=5,
         ),
         y_label="× median",
         marks=marks,
         first=_end(times[0]),
         last=_end(times[-1]),
-        rules=(strip.Rule(APART, f"{APART:.2f} ×"),),
+        rules=(strip.Rule(OUTLIER_RATIO, f"{OUTLIER_RATIO:.2f} ×"),),
     )
     cursor = None
     if len(times) <= _CURSOR_UP_TO:
@@ -127,7 +129,9 @@ def _mark(process: _Process, middle: float) -> strip.Mark:
     if not middle:
         return strip.Mark(1.0, 1.0, 1.0, False, "")
     low, high = min(process.times.times_us) / middle, max(process.times.times_us) / middle
-    return strip.Mark(process.ratio, low, high, process.ratio > APART, process.times.host or "")
+    return strip.Mark(
+        process.ratio, low, high, process.ratio > OUTLIER_RATIO, process.times.host or ""
+    )
 
 
 def _conclusion(processes: list[_Process], outliers: list[_Process], middle: float) -> str:
@@ -139,13 +143,13 @@ def _conclusion(processes: list[_Process], outliers: list[_Process], middle: flo
         " mean. "
     )
     if not outliers:
-        return text + f"No process is slower than {APART:.2f} × the median."
+        return text + f"No process is slower than {OUTLIER_RATIO:.2f} × the median."
     hosts = [p.times.host for p in outliers if p.times.host is not None]
     at = f" on {phrases.nodes(hosts)}" if hosts else ""
     worst = max(p.ratio for p in outliers)
     return (
         text
-        + f"{phrases.count(len(outliers), 'process', 'processes')}{at} above {APART:.2f} × the median,"
+        + f"{phrases.count(len(outliers), 'process', 'processes')}{at} above {OUTLIER_RATIO:.2f} × the median,"
         f" the slowest at {worst:.2f} ×."
     )
 

@@ -13,7 +13,7 @@ _MOST_OF_ALL = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Part:
     """One artefact."""
 
     excerpt: Excerpt
@@ -22,30 +22,30 @@ class Shown:
     reason: str
 
 
-def view(report: ReportInput) -> tuple[Shown, ...] | None:
-    """The excerpts in the order given; None = there are none."""
+def view(report: ReportInput) -> tuple[Part, ...] | None:
+    """The excerpts in their order; None = there are none."""
     budget = _MOST_OF_ALL
     excerpts = []
     for excerpt in report.excerpts:
-        shown = _excerpt(excerpt, budget)
-        budget -= len(shown.text)
-        excerpts.append(shown)
+        part = _excerpt(excerpt, budget)
+        budget -= len(part.text)
+        excerpts.append(part)
     return tuple(excerpts) or None
 
 
-def _excerpt(excerpt: Excerpt, budget: int) -> Shown:
+def _excerpt(excerpt: Excerpt, budget: int) -> Part:
     if excerpt.artefact.endswith(".json"):
         # nccl-tests writes its whole environment into its JSON: a report that is mailed must not
         # carry that.
-        return Shown(
+        return Part(
             excerpt,
             "",
             "It is for programs, and may hold the environment of the launch: see the file.",
         )
     text = _cut(excerpt.text)
     if len(text) > budget:
-        return Shown(excerpt, "", "Left out here to keep the page small: see the file.")
-    return Shown(excerpt, text, "" if text else "It is empty.")
+        return Part(excerpt, "", "Left out here to keep the page small: see the file.")
+    return Part(excerpt, text, "" if text else "It is empty.")
 
 
 def _cut(text: str) -> str:

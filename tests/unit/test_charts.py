@@ -180,7 +180,7 @@ def test_five_thousand_processes_stay_a_handful_of_elements() -> None:
     assert "gpu-5" in texts(drawing)
 
 
-def test_marks_that_stand_apart_differ_in_shape_not_in_colour_alone() -> None:
+def test_outliers_differ_in_shape_not_in_colour_alone() -> None:
     marks = (strip.Mark(1.0, 1.0, 1.0, False, ""), strip.Mark(2.0, 2.0, 2.0, True, ""))
     root = parsed(strip.draw(strip.Strip("s", "t", "d", svg.linear(2.0), "×", marks, "a", "b", ())))
     caps = {e.attrib["class"]: e.attrib["stroke-linecap"] for e in root.iter(f"{SVG}path")}

@@ -137,10 +137,10 @@ def test_a_missed_contract_says_whether_the_failures_clear_without_the_suspects(
 def test_a_narrow_terminal_breaks_prose_and_never_a_command_or_the_last_line() -> None:
     lines = terminal.verdict_lines(RUNS.failing().result)
     shown = terminal.printed(lines, 60).splitlines()
-    whole = {line.text for line in lines if line.whole}
-    assert len(whole) == 4
-    assert whole <= set(shown)
-    assert max(len(line.rstrip()) for line in shown if line not in whole) <= 60
+    commands = {line.text for line in lines if line.unbroken}
+    assert len(commands) == 4
+    assert commands <= set(shown)
+    assert max(len(line.rstrip()) for line in shown if line not in commands) <= 60
     assert terminal.printed(lines, None) == "".join(f"{line}\n" for line in lines)
 
 
