@@ -129,7 +129,7 @@ def _feeds() -> dict[str, frozenset[str]]:
 def _outputs(artefact: CaseArtefact) -> tuple[tuple[str, int | None], ...]:
     """A launch's outputs, each with how many of its bytes count: what processes print while busbw
     ends them is no cause of anything."""
-    ends = artefact.said_before or (None, None)
+    ends = artefact.bytes_before_end or (None, None)
     pairs = zip((artefact.stdout, artefact.stderr), ends, strict=True)
     return tuple((path, end) for path, end in pairs if path is not None)
 

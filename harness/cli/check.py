@@ -283,7 +283,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     screen = console.Console(quiet=args.quiet, verbose=args.verbose)
     directory, plan = _started(plan, out, "check")
     for note in plan.cluster.notes:
-        screen.say("note", note)
+        screen.progress("note", note)
     transport = _access(args).transport(plan)
     limits = Limits(sudo=args.sudo)
     if args.local:
@@ -293,7 +293,7 @@ def _nodes(args: argparse.Namespace, plan: RunPlan, out: Path) -> int:
     try:
         with screen:
             report = checking.check(
-                directory, plan, transport, limits, say=screen.say, now=console.now
+                directory, plan, transport, limits, progress=screen.progress, now=console.now
             )
     except KeyboardInterrupt as stop:
         raise Interrupted(
@@ -320,7 +320,9 @@ def _path(args: argparse.Namespace) -> int:
     screen = console.Console(quiet=args.quiet or args.json)
     directory, plan = _started(_plan(args), args.out or Path("runs"), "path")
     transport = _access(args).transport(plan)
-    with checking.probed(directory, plan, transport, say=screen.say, now=console.now) as nodes:
+    with checking.probed(
+        directory, plan, transport, progress=screen.progress, now=console.now
+    ) as nodes:
         known = {answer.node.name: facts(answer) for answer in nodes.answers}
         network_path.attempt(nodes.context, known)
     return _shown(args, directory, network_path.SCHEMA, derived.load(directory))
@@ -335,7 +337,9 @@ def _gpus(args: argparse.Namespace) -> int:
     plan = dataclasses.replace(_plan(args), force=args.force)
     directory, plan = _started(plan, args.out or Path("runs"), "gpus")
     transport = _access(args).transport(plan)
-    with checking.probed(directory, plan, transport, say=screen.say, now=console.now) as nodes:
+    with checking.probed(
+        directory, plan, transport, progress=screen.progress, now=console.now
+    ) as nodes:
         gpus.measure(nodes, args.dcgm)
     return _shown(args, directory, gpus.SCHEMA, derived.gpus(directory))
 
@@ -368,7 +372,7 @@ def _fabric(args: argparse.Namespace) -> int:
         directory, plan = _started(_plan(args), args.out or Path("runs"), "fabric")
         transport = dataclasses.replace(_access(args), inside=None).transport(plan)
         fabric_side.reach_and_ask(
-            directory, plan, transport, args.fabric_host, sudo=args.sudo, say=screen.say
+            directory, plan, transport, args.fabric_host, sudo=args.sudo, progress=screen.progress
         )
         report = fabric_side.conclude(directory, started)
     if args.json:

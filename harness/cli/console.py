@@ -128,7 +128,7 @@ class Console:
             self._live.stop()
             self._live = None
 
-    def say(self, step: str, text: str) -> None:
+    def progress(self, step: str, text: str) -> None:
         """One event of a step. A line break inside `text` is shown as a mark, not made."""
         if self._quiet:
             return
@@ -210,7 +210,7 @@ class _Commands(logging.Handler):
         """A command is one line, its output a line each."""
         step = "command" if record.levelno >= logging.INFO else "output"
         for line in record.getMessage().splitlines():
-            self._console.say(step, line)
+            self._console.progress(step, line)
 
 
 class _Current:

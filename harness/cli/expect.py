@@ -139,8 +139,8 @@ def _of_node(args: argparse.Namespace) -> Described:
         transport = make(
             plan.transport, ssh_config=plan.cluster.ssh_config, accept_new_host_keys=False
         )
-        say = Console(quiet=args.json).say
-        with reach(run, plan, transport, say) as fleet:
+        progress = Console(quiet=args.json).progress
+        with reach(run, plan, transport, progress) as fleet:
             if not fleet.sessions:
                 gone = fleet.unreachable[0]
                 raise UsageError(
@@ -148,7 +148,7 @@ def _of_node(args: argparse.Namespace) -> Described:
                     seen=gone.reason,
                     next_step=gone.next_step or "describe the cluster by hand",
                 )
-            preflight.ask(Context(run=run, plan=plan, fleet=fleet, now=now, say=say))
+            preflight.ask(Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress))
         answers = assess.answers(run, plan)
         return _described(
             assess.load_plan(run).profile.name,

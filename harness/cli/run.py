@@ -529,7 +529,7 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
     elif args.with_:
         earlier.take(prepared.run, prepared.plan, args.with_)
     for note in prepared.notes:
-        screen.say("note", note)
+        screen.progress("note", note)
     shown = os.path.relpath(prepared.run.path)
     stopping = _Stopping()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -542,7 +542,7 @@ def _execute(args: argparse.Namespace, pods: Pods, held: ExitStack) -> int:
                 prepared.plan,
                 prepared.transport,
                 prepared.benchmark,
-                say=screen.say,
+                progress=screen.progress,
                 now=now,
             )
     except KeyboardInterrupt as stop:

@@ -353,7 +353,9 @@ def _once(
     transport = make(args.transport, ssh_config=cluster.ssh_config)
     limits = collect.Limits(connect_s=args.connect_timeout, forks=args.forks)
     requested = RequestedJob(slurm=args.job, pid=args.pid)
-    collected = collect.collect(run, cluster, transport, options, requested, limits, console.say)
+    collected = collect.collect(
+        run, cluster, transport, options, requested, limits, console.progress
+    )
     directory = os.path.relpath(run.path)
     return _answer(run.path, directory, collected.evidence, redact=args.redact), run.path
 

@@ -73,12 +73,14 @@ def repeat(context: Context, place: Place, nodes: tuple[str, ...], order: int) -
         next_s = launches[pending[0]][-1].seconds or 0.0
         if not begun and spent_s + next_s > plan.budget_s:
             budget = format_duration(plan.budget_s)
-            context.say("repeat", f"budget of {budget} spent; {', '.join(pending)} inconclusive")
+            context.progress(
+                "repeat", f"budget of {budget} spent; {', '.join(pending)} inconclusive"
+            )
             return last_order
         for number, family in enumerate(begun or pending):
             trial = f"{family}-trial-{len(launches[family]) + 1}"
             case = dataclasses.replace(planned[family], id=trial, repeats=family)
-            context.say(case.id, "once more: too much noise so far")
+            context.progress(case.id, "once more: too much noise so far")
             launch = make(context.plan, place, case, nodes, order=order + len(extra) + number)
             if not _succeeded(measure(context, launch)):
                 return last_order
@@ -123,7 +125,7 @@ class _Launcher:
         if self.spent_s < interleaving.budget_s:
             return False
         budget = format_duration(interleaving.budget_s)
-        self._context.say("budget", f"{budget} spent: no further round")
+        self._context.progress("budget", f"{budget} spent: no further round")
         return True
 
 
@@ -150,7 +152,7 @@ def _sweep(
 ) -> None:
     variants = list(range(len(interleaving.settings)))
     for number in range(1, interleaving.most + 1):
-        context.say("sweep", f"round {number}: {len(variants)} settings, one of them unset")
+        context.progress("sweep", f"round {number}: {len(variants)} settings, one of them unset")
         # Each round begins with another setting, so that none is always the first or always after
         # the same one.
         start = number % len(variants)
@@ -164,7 +166,7 @@ def _sweep(
             slot = Slot("sweep", number, str(variant), case.id)
             artefact = launcher(own, slot, nodes, required=variant == 0)
             if not _succeeded(artefact):
-                context.say(artefact.case.id, f"{_failure(artefact)}: not measured again")
+                context.progress(artefact.case.id, f"{_failure(artefact)}: not measured again")
                 variants.remove(variant)
             if 0 not in variants:
                 return
@@ -180,11 +182,11 @@ def _treatment(
     sides = {BEFORE: control, TREATMENT: treatment, AFTER: control}
     sequence = ", then ".join(", ".join(group) for group in sides.values())
     for number in range(1, interleaving.most + 1):
-        context.say("ab", f"round {number}: {sequence}")
+        context.progress("ab", f"round {number}: {sequence}")
         for case, (side, group) in itertools.product(interleaving.cases, sides.items()):
             artefact = launcher(case, Slot("ab", number, side, case.id), group)
             if not _succeeded(artefact):
-                context.say(artefact.case.id, _failure(artefact))
+                context.progress(artefact.case.id, _failure(artefact))
                 return
         if launcher.spent(interleaving) or _settled(context, interleaving, "ab", number):
             return
@@ -234,7 +236,7 @@ def _soak(
             _report(context, watch.so_far(planned_s), number)
         if failed >= FAILURES:
             spent = format_duration(launcher.spent_s)
-            context.say("soak", f"{FAILURES} launches in a row failed: ended after {spent}")
+            context.progress("soak", f"{FAILURES} launches in a row failed: ended after {spent}")
             return
         if launcher.spent_s >= planned_s:
             return
@@ -242,7 +244,7 @@ def _soak(
 
 def _report(context: Context, soaked: Soak, number: int) -> None:
     """Where the soak stands, and which links were lost in that round."""
-    context.say("soak", soak.summary(soaked))
+    context.progress("soak", soak.summary(soaked))
     for event in soaked.events:
         if event.number == number and event.kind == "link-down":
-            context.say("soak", f"{event.text}, {soak.when(event)}")
+            context.progress("soak", f"{event.text}, {soak.when(event)}")

@@ -45,7 +45,7 @@ def allocation(context: Context, head: str, nodes: tuple[str, ...]) -> SlurmFact
     if done is not None:
         context.run.set_aside("slurm.json")
     artefacts.keep(context.run, "slurm.json", found)
-    context.say(
+    context.progress(
         "slurm",
         f"job {found.job} on {fold(found.nodes)}; srun"
         f" --mpi={found.mpi or 'none that Open MPI can use'}",

@@ -61,7 +61,7 @@ def build(
     if done is not None and _still_there(context, done):
         return done
     if done is not None:
-        context.say("build", "the nodes do not have any more what was built: once more")
+        context.progress("build", "the nodes do not have any more what was built: once more")
         context.run.set_aside(FILE)
     outcome = (
         _built(context, head, nodes, known, benchmark, root)
@@ -138,7 +138,9 @@ def _built(
     groups, problems = _groups(context, head, nodes, known, cuda=benchmark.cuda)
     plans = {each.builder: _plan(context, benchmark, each.kind, root) for each in groups}
     for each in groups:
-        context.say("build", f"{plans[each.builder].stamp} on {each.builder}{_told(each.kind)}")
+        context.progress(
+            "build", f"{plans[each.builder].stamp} on {each.builder}{_told(each.kind)}"
+        )
     commands = {builder: building.build_command(plan) for builder, plan in plans.items()}
     answers = {
         a.node: a
@@ -231,7 +233,7 @@ def _groups(
         else:
             groups.append(each)
     if len(groups) > 1:
-        context.say("build", node_types.told(tuple(groups)))
+        context.progress("build", node_types.told(tuple(groups)))
     return groups, problems
 
 

@@ -16,7 +16,7 @@ from busbw.model import CheckResult, Status, Unreachable, worst
 from busbw.parsers.verdict import EXIT_STATUS
 from busbw.reports import phrases
 from busbw.run import reach as preflight
-from busbw.run.context import Context
+from busbw.run.context import Context, Progress, logged
 from busbw.run.reach import reach
 from busbw.store import artefacts
 from busbw.store.artefacts import ReachArtefact
@@ -106,7 +106,7 @@ def probed(
     plan: RunPlan,
     transport: Transport,
     *,
-    say: Callable[[str, str], None],
+    progress: Progress,
     now: Callable[[], str],
 ) -> Iterator[ProbedNodes]:
     """Reach the nodes and ask each once; the sessions are open while the caller works.
@@ -114,10 +114,10 @@ def probed(
     Raises:
         ReachError: no node could be reached.
     """
-    with reach(run, plan, transport, say) as fleet:
+    with reach(run, plan, transport, progress) as fleet:
         require_session(fleet)
-        context = Context(run=run, plan=plan, fleet=fleet, now=now, say=say)
-        say(
+        context = Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress)
+        progress(
             "check",
             f"asking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
         )
@@ -164,26 +164,22 @@ def check(
     transport: Transport,
     limits: Limits,
     *,
-    say: Callable[[str, str], None],
+    progress: Progress,
     now: Callable[[], str],
 ) -> CheckReport:
     """Reach the nodes, ask each once, judge."""
-
-    def tell(step: str, text: str) -> None:
-        run.event(now(), step, "ended" if (step, text) == ("run", "ended") else "said", text=text)
-        say(step, text)
-
-    with reach(run, plan, transport, tell) as fleet:
+    progress = logged(run, progress, now)
+    with reach(run, plan, transport, progress) as fleet:
         if fleet.sessions:
-            tell(
+            progress(
                 "check",
                 f"asking {len(fleet.sessions)} of {phrases.count(len(plan.cluster.nodes), 'node')}",
             )
-            context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
+            context = Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress)
             preflight.ask(
                 context, within_s=limits.within_s, section_s=limits.section_s, sudo=limits.sudo
             )
-    tell("run", "ended")
+    progress("run", "ended")
     return _written(run, conclude(run))
 
 

@@ -43,7 +43,7 @@ def after(context: Context, directory: str, nodes: tuple[str, ...]) -> None:
     ]
     if left:
         path = os.path.relpath(context.run.path)
-        context.say(
+        context.progress(
             "run",
             f"{fold(left)} did not answer at the end, so that something may run on there: busbw"
             f" cleanup {path}",

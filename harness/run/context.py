@@ -10,6 +10,9 @@ from busbw.store.plan import RunPlan
 from busbw.store.run_directory import RunDir
 from busbw.transport.fanout import Fleet
 
+Progress = Callable[[str, str], None]
+"""Called with (step, text) for each event."""
+
 
 @dataclass(frozen=True)
 class Context:
@@ -20,5 +23,16 @@ class Context:
     fleet: Fleet
     now: Callable[[], str]
     """RFC 3339, UTC."""
-    say: Callable[[str, str], None]
-    """(step, text) for the terminal; also kept in `events.jsonl` by the pipeline."""
+    progress: Progress
+    """For the terminal; also kept in `events.jsonl` where it is `logged`."""
+
+
+def logged(run: RunDir, progress: Progress, now: Callable[[], str]) -> Progress:
+    """The same callback, which also keeps each event in `events.jsonl`."""
+
+    def keep(step: str, text: str) -> None:
+        state = "ended" if (step, text) == ("run", "ended") else "said"
+        run.event(now(), step, state, text=text)
+        progress(step, text)
+
+    return keep

@@ -3,7 +3,7 @@ fabric's tools see; or files as given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import busbw
@@ -16,6 +16,7 @@ from busbw.model import CheckResult, CommandResult, Node, Status, Unreachable
 from busbw.model.topology import Topology
 from busbw.parsers.verdict import EXIT_STATUS
 from busbw.run.checking import require_session, verdict_of
+from busbw.run.context import Progress
 from busbw.run.reach import reach
 from busbw.store import artefacts
 from busbw.store.artefacts import FabricArtefact, FabricText
@@ -73,7 +74,7 @@ def reach_and_ask(
     host_name: str | None,
     *,
     sudo: bool,
-    say: Callable[[str, str], None],
+    progress: Progress,
 ) -> None:
     """Ask the nodes, and `host_name` for the fabric: None = the head, `local` = this machine.
 
@@ -81,12 +82,12 @@ def reach_and_ask(
         ReachError: no node could be reached, or not that host.
     """
     artefacts.keep(run, "plan.json", plan)
-    with reach(run, plan, transport, say) as fleet:
+    with reach(run, plan, transport, progress) as fleet:
         require_session(fleet)
         own = None if host_name is None else _session(run, plan, transport, host_name)
         host = own or fleet.sessions.get(plan.cluster.head)
         place = host.node if host else "no host"
-        say("fabric", f"asking {len(fleet.sessions)} nodes, and {place} for the fabric")
+        progress("fabric", f"asking {len(fleet.sessions)} nodes, and {place} for the fabric")
         try:
             ask(run, plan.cluster.nodes, fleet, host, sudo=sudo)
         finally:

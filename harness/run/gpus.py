@@ -21,7 +21,7 @@ def measure(nodes: ProbedNodes, level: int | None) -> GpusArtefact:
     context = nodes.context
     occupation = participants.look(context, nodes.answers, context.plan.head)
     participants.refuse(context, occupation, tuple(context.fleet.sessions))
-    context.say("gpus", f"each GPU of {len(context.fleet.sessions)} nodes by itself")
+    context.progress("gpus", f"each GPU of {len(context.fleet.sessions)} nodes by itself")
     family = gpu_bench.family(level)
     commands = {
         node: gpu_bench.command(family, context.run.run_id, f"gpus/{node}.txt")

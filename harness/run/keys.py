@@ -82,7 +82,7 @@ def access(
     allowed: list[str] = []
     try:
         config = _install(context, place, others, directory, mark, allowed)
-        context.say("keys", f"temporary key for {len(others)} nodes, removed at the end")
+        context.progress("keys", f"temporary key for {len(others)} nodes, removed at the end")
         ready = dataclasses.replace(place, ssh_config=config)
         still = _refused(context, ready, others)
         if still and not _few(still, others):
@@ -116,7 +116,7 @@ def _left_out(context: Context, nodes: tuple[str, ...], refused: dict[str, str])
             LeftOut(tuple(Excluded(node, f"{why}: {seen}") for node, seen in refused.items())),
         )
     for node, seen in refused.items():
-        context.say(
+        context.progress(
             "keys", f"{node} takes no part: the head node cannot log in to it by ssh: {seen}"
         )
     return tuple(node for node in nodes if node not in refused)
@@ -260,7 +260,7 @@ def _remove(context: Context, head: str, directory: str, mark: str, allowed: lis
         answer.node for answer in answers if not (isinstance(answer, CommandResult) and answer.ok)
     ]
     if left:
-        context.say(
+        context.progress(
             "keys",
             f"the temporary key may remain on {fold(left)}: remove the line ending in {mark} from"
             " ~/.ssh/authorized_keys",

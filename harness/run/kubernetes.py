@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from busbw.errors import LaunchError
 from busbw.launch import mpijob
 from busbw.launch.mpijob import MpiJob
 from busbw.model import Command, CommandResult, Node, Unreachable
+from busbw.run.context import Progress
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
 from busbw.transport.kubectl import CONTEXT, NAMESPACE, kubectl
@@ -46,7 +47,7 @@ def remembered(run: RunDir) -> Workers | None:
 
 @contextmanager
 def running(
-    job: MpiJob, context: str | None, say: Callable[[str, str], None], *, ready_s: float = READY_S
+    job: MpiJob, context: str | None, progress: Progress, *, ready_s: float = READY_S
 ) -> Iterator[None]:
     """The job with all its workers ready; deleted at the end, whatever happened. One that is there
     already, of a run that was cut off, is taken as it is, with what still runs in its pods, unless
@@ -60,7 +61,7 @@ def running(
     if _has_ended(
         _kubectl(words, "get", "mpijob", job.name, "--ignore-not-found", "--output=json")
     ):
-        say("pods", f"MPIJob {job.name} has ended: made anew")
+        progress("pods", f"MPIJob {job.name} has ended: made anew")
         _kubectl(words, "delete", "mpijob", job.name, "--wait=true", "--ignore-not-found")
     applied = _kubectl(words, "apply", "-f", "-", stdin=mpijob.manifest(job).encode())
     if not applied.ok:
@@ -73,14 +74,14 @@ def running(
             ),
         )
     try:
-        say("pods", f"MPIJob {job.name}: waiting for {job.workers} workers")
+        progress("pods", f"MPIJob {job.name}: waiting for {job.workers} workers")
         _await_ready(job, words, ready_s)
         yield
     finally:
         deleted = _kubectl(
             words, "delete", "mpijob", job.name, "--wait=false", "--ignore-not-found"
         )
-        say(
+        progress(
             "pods",
             (
                 f"MPIJob {job.name} deleted"

@@ -171,7 +171,7 @@ class _Ending:
     problem: str
     samples: tuple[SampleFile, ...] = ()
     unreachable: tuple[Unreachable, ...] = ()
-    said_before: tuple[int, int] | None = None
+    bytes_before_end: tuple[int, int] | None = None
 
 
 def measure(context: Context, launch: Launch) -> CaseArtefact:
@@ -332,7 +332,9 @@ def _watch(context: Context, launch: Launch, head: Session) -> _Ending:
         if quiet < patience and elapsed < case.timeout_s:
             continue
         attempts += 1
-        context.say(case.id, f"no output for {format_duration(quiet)}: taking samples of the nodes")
+        context.progress(
+            case.id, f"no output for {format_duration(quiet)}: taking samples of the nodes"
+        )
         files, unreachable = _take_samples(context, launch, attempts)
         may_wait = elapsed < case.timeout_s and not unreachable
         if may_wait and judge.moving(own_launch.evidence(context.run, files)):
@@ -346,7 +348,7 @@ def _show(context: Context, launch: Launch, output: bytes) -> None:
     lines = output.decode("utf-8", "replace").splitlines()
     rows = [line for line in lines if line[:1] == " " and line.strip()[:1].isdigit()]
     if rows:
-        context.say(launch.case.id, rows[-1].rstrip()[:ROW_WIDTH])
+        context.progress(launch.case.id, rows[-1].rstrip()[:ROW_WIDTH])
 
 
 def _end(context: Context, launch: Launch, head: Session) -> None:
@@ -397,7 +399,7 @@ def _finish(
         order=launch.order,
         beside=launch.beside,
         began=began,
-        said_before=ending.said_before,
+        bytes_before_end=ending.bytes_before_end,
     )
     artefacts.keep(context.run, f"{base}/outcome.json", artefact)
     if head is not None:

@@ -47,7 +47,7 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
     launcher = choose(context.plan.cluster.launcher)
     by_ssh = launcher.over_ssh
     if others and by_ssh:
-        context.say("path", f"{head} logs in to {len(others)} nodes")
+        context.progress("path", f"{head} logs in to {len(others)} nodes")
         texts.append(
             _kept(
                 "login",
@@ -58,12 +58,12 @@ def attempt(context: Context, known: Mapping[str, NodeFacts]) -> ProbeArtefact:
         _launch(context, nodes, head, known) if by_ssh else ((), f"the launcher is {launcher.name}")
     )
     if launch:
-        context.say("path", f"mpirun hello-world on {phrases.count(len(nodes), 'node')}")
+        context.progress("path", f"mpirun hello-world on {phrases.count(len(nodes), 'node')}")
         texts.append(_kept("hello", context.fleet.sessions[head].run(network_path.hello(launch))))
     else:
         texts.append(ProbeText("hello", head, None, None, why))
     texts += _ports(context, nodes, head, interface, known)
-    context.say("path", "NCCL chooses its interface")
+    context.progress("path", "NCCL chooses its interface")
     texts += _all(context, "nccl", {node: network_path.nccl(node, interface) for node in nodes})
     artefact = ProbeArtefact(nodes, head, interface, tuple(texts), by_ssh)
     artefacts.keep(context.run, "probe.json", artefact)
@@ -108,7 +108,7 @@ def _ports(
     """Everybody listens, then everybody connects, then the listeners are told to end (or end by
     themselves)."""
     token = f"busbw-{context.run.run_id}"
-    context.say("path", f"TCP between {len(nodes)} nodes")
+    context.progress("path", f"TCP between {len(nodes)} nodes")
     listening = _all(context, "listen", {node: network_path.listen(node, token) for node in nodes})
     places = {
         text.node: found

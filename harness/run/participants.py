@@ -76,7 +76,7 @@ def refuse(context: Context, occupation: Occupation, nodes: tuple[str, ...]) -> 
     if len(jobs) > _SHOWN:
         seen += f"; and {len(jobs) - _SHOWN} more"
     if context.plan.force:
-        context.say("check", f"measured beside others, as asked for: {seen}")
+        context.progress("check", f"measured beside others, as asked for: {seen}")
         return
     # The next try has to ask again: by then they may be free.
     context.run.set_aside("preflight.json")
@@ -141,7 +141,7 @@ def settle(context: Context) -> Context:
         return context
     plan = assess.load_plan(context.run)
     facts = detection.demand_profile(plan, assess.answers(context.run, plan))
-    context.say("check", f"fabric profile {plan.profile.name}, detected: {facts}")
+    context.progress("check", f"fabric profile {plan.profile.name}, detected: {facts}")
     return dataclasses.replace(context, plan=plan)
 
 
@@ -168,7 +168,7 @@ def settle_slots(context: Context, known: Mapping[str, NodeFacts]) -> Context:
         return context
     for slots, gpus in sorted(set(wrong.values())):
         same = fold(name for name, both in wrong.items() if both == (slots, gpus))
-        context.say(
+        context.progress(
             "check",
             f"slots={slots} of {same} ignored: there are {gpus} GPUs; --ranks-per-node {slots}"
             " takes them nevertheless",
@@ -228,7 +228,7 @@ def choose(context: Context, answers: tuple[NodeAnswer, ...]) -> Participants:
     head = context.plan.head if context.plan.head in taken else taken[0]
     occupation = look(context, tuple(by_name[name] for name in taken), head)
     for text in occupation.unseen:
-        context.say("check", f"not seen whether others use the nodes: {text}")
+        context.progress("check", f"not seen whether others use the nodes: {text}")
     refuse(context, occupation, tuple(taken))
     participants = Participants(tuple(taken), head, tuple(excluded), occupation.unseen)
     artefacts.keep(context.run, "participants.json", participants)

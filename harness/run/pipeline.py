@@ -15,7 +15,7 @@ from busbw.model import RunResult
 from busbw.run import allocation as slurm
 from busbw.run import build, cleanup, keys, launching, participants
 from busbw.run import reach as preflight
-from busbw.run.context import Context
+from busbw.run.context import Context, Progress, logged
 from busbw.run.launching import Place
 from busbw.run.measure import measure
 from busbw.run.publish import publish
@@ -29,8 +29,6 @@ from busbw.survey import without_suspects
 from busbw.transport import Transport
 from busbw.units import format_duration
 
-Say = Callable[[str, str], None]
-
 
 def execute(
     run: RunDir,
@@ -38,7 +36,7 @@ def execute(
     transport: Transport,
     benchmark: Benchmark,
     *,
-    say: Say,
+    progress: Progress,
     now: Callable[[], str],
 ) -> RunResult:
     """Do what the plan says as far as it goes, then judge and report what there is.
@@ -47,14 +45,14 @@ def execute(
         KeyboardInterrupt: passed on after the nodes were cleaned and the report was written.
         BusyError: somebody else works on the nodes; nothing was done and there is no report.
     """
-    tell = _teller(run, say, now)
+    progress = logged(run, progress, now)
     interrupted = None
     try:
-        _measure_all(run, plan, transport, benchmark, tell, now)
-        tell("run", "ended")
+        _measure_all(run, plan, transport, benchmark, progress, now)
+        progress("run", "ended")
     except KeyboardInterrupt as stop:
         interrupted = stop
-        tell("run", "interrupted")
+        progress("run", "interrupted")
     result = publish(run)
     if interrupted is not None:
         raise interrupted
@@ -66,27 +64,27 @@ def _measure_all(
     plan: RunPlan,
     transport: Transport,
     benchmark: Benchmark,
-    tell: Say,
+    progress: Progress,
     now: Callable[[], str],
 ) -> None:
-    with reach(run, plan, transport, tell) as fleet:
-        context = Context(run=run, plan=plan, fleet=fleet, now=now, say=tell)
+    with reach(run, plan, transport, progress) as fleet:
+        context = Context(run=run, plan=plan, fleet=fleet, now=now, progress=progress)
         try:
             if not fleet.sessions:
                 raise _none_reached(context)
             _on_nodes(context, benchmark)
         except BusyError as error:
             # Nothing is wrong with the nodes and nothing was measured: there is nothing to report.
-            tell("check", error.what)
+            progress("check", error.what)
             raise
         except BusbwError as error:
             _keep_failure(run, _stage_of(error), error)
-            tell(_stage_of(error), error.what)
+            progress(_stage_of(error), error.what)
 
 
 def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     run = context.run
-    context.say("check", f"asking {len(context.fleet.sessions)} nodes")
+    context.progress("check", f"asking {len(context.fleet.sessions)} nodes")
     preflight.ask(context)
     context = participants.settle(context)
     plan = context.plan
@@ -96,7 +94,7 @@ def _on_nodes(context: Context, benchmark: Benchmark) -> None:
     plan = context.plan
     chosen = participants.choose(context, answers)
     for excluded in chosen.excluded:
-        context.say("check", f"{excluded.node} takes no part: {excluded.reason}")
+        context.progress("check", f"{excluded.node} takes no part: {excluded.reason}")
     # What a node without an answer does not say must not decide where all others write.
     known = {name: known[name] for name in chosen.nodes}
     allocation = slurm.allocation(context, chosen.head, chosen.nodes)
@@ -121,7 +119,7 @@ def _binaries(
     outcome = build.build(
         context, chosen.head, chosen.nodes, known, benchmark, build.work_root(known)
     )
-    context.say("build", outcome.told)
+    context.progress("build", outcome.told)
     return outcome.folder, outcome.usable
 
 
@@ -133,7 +131,7 @@ def _cases(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
         launch = launching.make(plan, place, case, nodes, order=order)
         ranks_per_node = launch.ranks_per_node
         order += 1
-        context.say(
+        context.progress(
             case.id, f"{case.collective} on {len(nodes)} nodes, {launch.invocation.nranks} ranks"
         )
         if not _measured(context, measure(context, launch)):
@@ -152,10 +150,10 @@ def _measured(context: Context, artefact: CaseArtefact) -> bool:
     """Whether the launch ended by itself, so that the next one has a chance; tells how it went."""
     took = format_duration(artefact.seconds)
     if artefact.state == "ended" and artefact.exit_status == 0:
-        context.say(artefact.case.id, f"ended after {took}")
+        context.progress(artefact.case.id, f"ended after {took}")
         return True
     how = f"exit status {artefact.exit_status}" if artefact.state == "ended" else artefact.state
-    context.say(artefact.case.id, f"{how} after {took} {artefact.problem}".rstrip())
+    context.progress(artefact.case.id, f"{how} after {took} {artefact.problem}".rstrip())
     return False
 
 
@@ -182,12 +180,3 @@ def _keep_failure(run: RunDir, stage: str, error: BusbwError) -> None:
             name,
             StageFailure(stage, error.what, error.seen, error.next_step, error.exit_status),
         )
-
-
-def _teller(run: RunDir, say: Say, now: Callable[[], str]) -> Say:
-    def tell(step: str, text: str) -> None:
-        state = "ended" if (step, text) == ("run", "ended") else "said"
-        run.event(now(), step, state, text=text)
-        say(step, text)
-
-    return tell

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from busbw import assess
 from busbw.checks import script
@@ -13,7 +13,7 @@ from busbw.checks.frame import families
 from busbw.fabrics import fabric
 from busbw.inventory.hostlist import fold
 from busbw.model import CommandResult
-from busbw.run.context import Context
+from busbw.run.context import Context, Progress
 from busbw.store import artefacts
 from busbw.store.artefacts import PreflightArtefact, PreflightEntry, ReachArtefact
 from busbw.store.plan import RunPlan
@@ -79,13 +79,11 @@ def ask(
 
 
 @contextlib.contextmanager
-def reach(
-    run: RunDir, plan: RunPlan, transport: Transport, say: Callable[[str, str], None]
-) -> Iterator[Fleet]:
+def reach(run: RunDir, plan: RunPlan, transport: Transport, progress: Progress) -> Iterator[Fleet]:
     """The open sessions of all nodes that could be reached; every command on them is recorded in
     `run`."""
     nodes, limit_s = plan.cluster.nodes, plan.connect_timeout_s
-    say(
+    progress(
         "reach",
         f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'}:"
         f" {fold(node.name for node in nodes)}",
@@ -112,5 +110,5 @@ def reach(
             *notes,
             *(f"{missing.node} not reached: {missing.reason}" for missing in fleet.unreachable),
         ):
-            say("reach", text)
+            progress("reach", text)
         yield fleet

@@ -57,10 +57,12 @@ def survey(
     why = separate_launches.required_because(context, place)
     if why and not separate_launches.possible(context):
         launcher = context.plan.cluster.launcher
-        context.say("survey", f"skipped: {why}; {launcher} cannot run several launches at once")
+        context.progress(
+            "survey", f"skipped: {why}; {launcher} cannot run several launches at once"
+        )
         return
     if why:
-        context.say("survey", f"one mpirun per group: {why}")
+        context.progress("survey", f"one mpirun per group: {why}")
     launch_shape = replace(shape(context.plan, nodes, ranks_per_node), separate=bool(why))
     _Survey(context, place, nodes, launch_shape, order).run()
 
@@ -171,7 +173,7 @@ class _Survey:
         return self._spent_s + more * each_s <= self._settings.budget_s
 
     def _say(self, text: str, step: str = "survey") -> None:
-        self._context.say(step, text)
+        self._context.progress(step, text)
 
     def _measure_pairs(self) -> bool:
         """Round after round of pairs until nothing is open or the budget is spent. False = a launch

@@ -24,7 +24,7 @@ def measure_links(context: Context, outcome: BlameOutcome, nodes: tuple[str, ...
     paths: list[str | None] = []
     problems: list[str] = []
     for first, second in chosen:
-        context.say(
+        context.progress(
             "layer breakdown", f"the link baseline of each rail between {first} and {second}"
         )
         path, problem = _measured(context, first, second, tool)

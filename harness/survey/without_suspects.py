@@ -36,7 +36,7 @@ def measure(context: Context, place: Place, nodes: tuple[str, ...]) -> None:
     rest = tuple(node for node in nodes if node not in excluded)
     if not failed or not excluded or len(rest) < 2:
         return
-    context.say("rest", f"once more without {', '.join(excluded)}")
+    context.progress("rest", f"once more without {', '.join(excluded)}")
     cases = [case for case in context.plan.playbook.cases if case.id in failed]
     for position, case in enumerate(cases):
         again = dataclasses.replace(case, id=f"{REST}{case.id}", required=False)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import busbw
 from busbw.errors import UsageError
 from busbw.model import Answer, Cluster, Command, CommandResult, Node, Unreachable
 from busbw.parsers.stall.evidence import RequestedJob, StallEvidence
+from busbw.run.context import Progress
 from busbw.store import artefacts
 from busbw.store.run_directory import RunDir
 from busbw.survey.places import fabric_of
@@ -99,7 +100,7 @@ def collect(
     options: CollectOptions,
     requested: RequestedJob,
     limits: Limits,
-    say: Callable[[str, str], None],
+    progress: Progress,
 ) -> Collected:
     """Ask every node once; keep `raw/live/NODE.txt` and `raw/live.json`. A node that does not
     answer is in its `unreachable`."""
@@ -118,7 +119,7 @@ def collect(
         deadline_s=connecting_s,
     ) as fleet:
         for missing in fleet.unreachable:
-            say("reach", f"{missing.node} not reached: {missing.reason}")
+            progress("reach", f"{missing.node} not reached: {missing.reason}")
         chosen = script.spread(tuple(fleet.sessions))
         answers = _send(fleet, tuple(fleet.sessions), options, chosen, boundary, limits.answer_s)
         made = _artefact(
@@ -128,7 +129,7 @@ def collect(
         second = _nodes_for_ras(evidence)
         if options.ras and second:
             # The job's RAS lives on nodes that were not asked for it: two of them are enough.
-            say("ras", f"asking {', '.join(second)} as well")
+            progress("ras", f"asking {', '.join(second)} as well")
             again = {
                 answer.node: answer
                 for answer in _send(

@@ -19,12 +19,12 @@ SHOW = """
 import sys, time
 from busbw.cli.console import Console
 with Console(quiet=False) as console:
-    console.say("note", "[red]not markup[/red] :smile:")
-    console.say("reach", "4 nodes")
-    console.say("proof", "started")
+    console.progress("note", "[red]not markup[/red] :smile:")
+    console.progress("reach", "4 nodes")
+    console.progress("proof", "started")
     time.sleep(0.6)
-    console.say("proof", "[node3:12] \\x1b]0;title\\x07 done")
-    console.say("run", "ended")
+    console.progress("proof", "[node3:12] \\x1b]0;title\\x07 done")
+    console.progress("run", "ended")
 """
 
 
@@ -34,15 +34,15 @@ from busbw.cli.console import Console
 with Console(quiet=False) as console:
     end = time.monotonic() + 1.0
     while time.monotonic() < end:
-        console.say("reach", "4 nodes")
-        console.say("proof", "started")
+        console.progress("reach", "4 nodes")
+        console.progress("proof", "started")
 """
 
 
 def test_a_log_gets_a_stamped_line_for_each_event(capsys: pytest.CaptureFixture[str]) -> None:
     with Console(quiet=False) as console:
-        console.say("reach", "4 nodes: node[1-4]")
-        console.say("proof", "a\x1b[2Jb")
+        console.progress("reach", "4 nodes: node[1-4]")
+        console.progress("proof", "a\x1b[2Jb")
     lines = capsys.readouterr().err.splitlines()
     assert [re.sub(f"^{STAMP}", "T", line) for line in lines] == [
         "T reach          4 nodes: node[1-4]",
@@ -54,7 +54,7 @@ def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_s
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Console(quiet=False, heartbeat_s=0.2) as console:
-        console.say("all-reduce", "16 nodes")
+        console.progress("all-reduce", "16 nodes")
         deadline, seen = time.monotonic() + 20, ""
         while seen.count("still running") < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -65,7 +65,7 @@ def test_a_silent_step_gets_a_heartbeat_that_says_how_long_and_a_quiet_console_s
         rf"{STAMP} all-reduce     still running, no output for [\d.]+ m?s; last: 16 nodes", beats[0]
     )
     with Console(quiet=True, heartbeat_s=0.01) as console:
-        console.say("all-reduce", "16 nodes")
+        console.progress("all-reduce", "16 nodes")
         time.sleep(0.1)
     assert capsys.readouterr().err == ""
 

@@ -199,7 +199,7 @@ def measured(machine: Machine, asked: Asked, monkeypatch: pytest.MonkeyPatch) ->
         interleaving=asked.interleaving,
         playbook=SimpleNamespace(cases=PLANNED, repeat=asked.repeat),
     )
-    context = SimpleNamespace(plan=plan, run=machine, say=lambda step, text: None)
+    context = SimpleNamespace(plan=plan, run=machine, progress=lambda step, text: None)
     place = Place("a", "", "", {})
 
     def make(

@@ -124,7 +124,11 @@ def context(tmp_path: Path, names: tuple[str, ...], refused: tuple[str, ...] = (
     )
     fleet = SimpleNamespace(sessions=dict.fromkeys(names, Head(refused)))
     return Context(
-        run=run, plan=plan, fleet=cast("Any", fleet), now=lambda: "", say=lambda step, text: None
+        run=run,
+        plan=plan,
+        fleet=cast("Any", fleet),
+        now=lambda: "",
+        progress=lambda step, text: None,
     )
 
 

@@ -91,7 +91,7 @@ def context(
         plan=plan,
         fleet=cast("Any", fleet),
         now=lambda: "",
-        say=lambda step, text: said.append(text),
+        progress=lambda step, text: said.append(text),
     )
     object.__setattr__(made, "said", said)
     return made

@@ -118,7 +118,7 @@ def test_launches_are_added_until_nothing_is_open_or_launches_or_budget_are_spen
     )
     book = dataclasses.replace(BOOK, repeat=plan)
     context = SimpleNamespace(
-        plan=SimpleNamespace(playbook=book), run=None, say=lambda step, text: told.append(text)
+        plan=SimpleNamespace(playbook=book), run=None, progress=lambda step, text: told.append(text)
     )
     repeat.repeat(context, Place("a", "", "", {}), ("a", "b"), 20)  # type: ignore[arg-type]  # as much of a context as it uses
     assert made == [f"all-reduce-trial-{6 + n}" for n in range(launched)]

@@ -213,7 +213,7 @@ def test_what_processes_say_while_busbw_ends_them_is_no_cause_of_the_stall(tmp_p
     invocation = Invocation("a", ("mpirun",), (), ("n1", "n2"), 60.0, 2)
     plan = SimpleNamespace(cluster=SimpleNamespace(emulated=True))
 
-    def hits(said_before: tuple[int, int] | None) -> set[str]:
+    def hits(bytes_before_end: tuple[int, int] | None) -> set[str]:
         run = run_directory.create(tmp_path, "2026-11-22T09:00:00Z", "stalled")
         paths = [
             run.write_raw(f"cases/a/{name}.txt", before + ending) for name in ("stdout", "stderr")
@@ -228,7 +228,7 @@ def test_what_processes_say_while_busbw_ends_them_is_no_cause_of_the_stall(tmp_p
             9.0,
             *paths,
             None,
-            said_before=said_before,
+            bytes_before_end=bytes_before_end,
         )
         artefacts.keep(run, "cases/a/outcome.json", made)
         told = diagnosis.evidence(run, plan, launches.load(run, {}), (), (), ())  # type: ignore[arg-type]
