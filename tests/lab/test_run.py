@@ -461,7 +461,7 @@ def test_ctrl_c_cleans_the_nodes_and_says_how_to_go_on(healed: LabState, tmp_pat
 def test_a_node_that_accepts_and_never_answers_is_named_and_the_others_are_measured(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=4, rate_bit_s=300e6)
+    lab = lab_factory(nodes=4, rate_bit_s=150e6)
     faults.hang_ssh(lab, "node3")
     ended = run_in(lab, tmp_path, "--connect-timeout", "3")
     assert ended.exit_status == 3, ended
@@ -473,7 +473,7 @@ def test_a_node_that_accepts_and_never_answers_is_named_and_the_others_are_measu
 def test_a_changed_host_key_is_refused_with_both_keys_named(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=3, rate_bit_s=300e6)
+    lab = lab_factory(nodes=3, rate_bit_s=150e6)
     faults.host_key(lab, "node2")
     ended = run_in(lab, tmp_path)
     assert ended.exit_status == 3, ended
@@ -485,7 +485,7 @@ def test_a_changed_host_key_is_refused_with_both_keys_named(
 def test_a_node_without_mpirun_takes_no_part_and_is_named(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=3, rate_bit_s=300e6)
+    lab = lab_factory(nodes=3, rate_bit_s=150e6)
     shim = files.node_directory(lab, lab.nodes[1]) / "bin" / "mpirun"
     shim.write_text("#!/bin/sh\necho 'mpirun: command not found' >&2\nexit 127\n")
     shim.chmod(0o755)
@@ -530,7 +530,7 @@ def test_a_compile_error_that_the_table_knows_gets_its_name_and_the_compilers_li
 def test_without_ssh_between_nodes_a_temporary_key_is_used_only_with_consent(
     lab_factory: Callable[..., LabState], tmp_path: Path
 ) -> None:
-    lab = lab_factory(nodes=3, rate_bit_s=300e6, node_ssh=False)
+    lab = lab_factory(nodes=3, rate_bit_s=150e6, node_ssh=False)
     before = {
         node.name: (files.node_directory(lab, node) / "home/.ssh/authorized_keys").read_text()
         for node in lab.nodes
